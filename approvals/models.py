@@ -179,7 +179,7 @@ class Approval(models.Model):
     decide_by = models.DateTimeField()
     release_by = models.DateTimeField(null=True)
     decided_at = models.DateTimeField(null=True)
-    # What the policy asked for, frozen at the request: thresholds, independence, step-up (`quorum.Terms`).
+    # What the policy asked for, frozen at the request: thresholds, independence, step-up (`quorum.ApprovalTerms`).
     terms = models.JSONField(default=dict)
     risk = models.CharField(max_length=8, default="NORMAL")
     baseline_digest = models.CharField(max_length=64, default="")

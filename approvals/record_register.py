@@ -11,24 +11,24 @@ from ledger.record.rules.canonical import canonical, digest
 from ledger.verification.rules.rebuilding import (
     KEEP,
     UNKNOWN,
-    Happened,
     RecordTable,
     Row,
-    actor,
-    at,
-    at_first,
-    changes,
-    creates,
-    fixed,
-    named,
-    said,
-    state,
+    VerifiedEvent,
+    actor_of,
+    changes_row,
+    constant,
+    creates_row,
+    detail_field,
+    envelope_digest,
+    event_time,
+    on_first_event,
+    state_after,
 )
 
 _BY_VOTE = ("vote_cast", "approved", "rejected", "changes_requested", "break_glass_used")
 
 
-def _fold_approval(rows: dict[Any, Row], event: Happened) -> None:
+def _fold_approval(rows: dict[Any, Row], event: VerifiedEvent) -> None:
     """What clocks and decisions do to a request."""
     envelope = event.envelope
     row = rows.get(envelope.subject_id)
@@ -47,15 +47,15 @@ def _fold_approval(rows: dict[Any, Row], event: Happened) -> None:
             row["stranded_at"] = None
 
 
-def _key_actor(event: Happened) -> Any:
+def _key_actor(event: VerifiedEvent) -> Any:
     return event.envelope.actor_id if event.envelope.actor_kind == "executor" else event.envelope.subject_id
 
 
-def _verdict(event: Happened) -> Any:
+def _verdict(event: VerifiedEvent) -> Any:
     return "break_glass" if event.envelope.kind == "break_glass_used" else event.said("verdict")
 
 
-def _fold_reviews(rows: dict[Any, Row], event: Happened) -> None:
+def _fold_reviews(rows: dict[Any, Row], event: VerifiedEvent) -> None:
     """The reviews of a use of break-glass, in their order."""
     row = rows.get(event.envelope.subject_id)
     if row is None or event.envelope.kind != "break_glass_reviewed" or row["reviews"] is UNKNOWN:
@@ -68,7 +68,7 @@ def _fold_reviews(rows: dict[Any, Row], event: Happened) -> None:
     row["reviews"] = [*row["reviews"], given | {"actor": event.envelope.actor_id, "at": at_text}]
 
 
-def _fold_roster(rows: dict[Any, Row], event: Happened) -> None:
+def _fold_roster(rows: dict[Any, Row], event: VerifiedEvent) -> None:
     """Who may decide: members of the role, and the people behind accounts and keys.
 
     An event from before members said how they stand leaves open what the roster holds.
@@ -101,7 +101,7 @@ _OF_PEOPLE = frozenset(
 )
 
 
-def _identify(rows: dict[Any, Row], event: Happened, who: Any, person: Any) -> None:
+def _identify(rows: dict[Any, Row], event: VerifiedEvent, who: Any, person: Any) -> None:
     since = event.envelope.at
     fresh: Row = {"person_id": person, "active": False, "since": since, "ended_at": since, "groups": []}
     row = rows.setdefault(who, fresh)
@@ -113,53 +113,53 @@ _RECORD_TABLES_OF_REQUESTS = (
         model="approvals.Approval",
         subjects=("approval",),
         events={
-            kind: creates(
-                action_id=said("action_id"),
-                payload_hash=said("payload_hash"),
-                rendering_digest=said("rendering_digest"),
-                contract_digest=named("contract"),
-                policy_digest=named("approval"),
-                policy_version=said("policy_version"),
+            kind: creates_row(
+                action_id=detail_field("action_id"),
+                payload_hash=detail_field("payload_hash"),
+                rendering_digest=detail_field("rendering_digest"),
+                contract_digest=envelope_digest("contract"),
+                policy_digest=envelope_digest("approval"),
+                policy_version=detail_field("policy_version"),
                 policy_row=lambda event: _joined(event.said("rules")),
-                step_up=said("step_up"),
-                terms=said("terms"),
-                risk=said("risk"),
-                requester=said("requester"),
-                editor=said("editor"),
-                decide_by=said("decide_by"),
+                step_up=detail_field("step_up"),
+                terms=detail_field("terms"),
+                risk=detail_field("risk"),
+                requester=detail_field("requester"),
+                editor=detail_field("editor"),
+                decide_by=detail_field("decide_by"),
                 baseline_digest=lambda event: _before(event, "baseline_digest", ""),
                 baseline_pointer=lambda event: _before(event, "baseline", None),
                 preflight_digest=lambda event: _before(event, "preflight_digest", ""),
                 **{
-                    name: at_first(source)
+                    name: on_first_event(source)
                     for name, source in {
-                        "requested_at": at,
-                        "release_by": fixed(None),
-                        "decided_at": fixed(None),
-                        "stranded_at": fixed(None),
-                        "paused_at": fixed(None),
-                        "emergency": fixed(value=False),
-                        "claimed_by": fixed(None),
-                        "claimed_until": fixed(None),
-                        "assigned_to": fixed(None),
-                        "reminded_at": fixed(None),
-                        "escalated_at": fixed(None),
+                        "requested_at": event_time,
+                        "release_by": constant(None),
+                        "decided_at": constant(None),
+                        "stranded_at": constant(None),
+                        "paused_at": constant(None),
+                        "emergency": constant(value=False),
+                        "claimed_by": constant(None),
+                        "claimed_until": constant(None),
+                        "assigned_to": constant(None),
+                        "reminded_at": constant(None),
+                        "escalated_at": constant(None),
                     }.items()
                 },
             )
             for kind in ("approval_preparing", "approval_requested")
         }
         | {
-            "approval_claimed": changes(claimed_by=actor, claimed_until=said("until")),
-            "approval_released": changes(claimed_by=fixed(None), claimed_until=fixed(None)),
-            "approval_assigned": changes(assigned_to=said("to")),
-            "approval_reminded": changes(reminded_at=at),
-            "approval_escalated": changes(escalated_at=at),
-            "no_eligible_approver": changes(stranded_at=at),
-            "eligible_approver_found": changes(stranded_at=fixed(None)),
-            "break_glass_used": changes(emergency=fixed(value=True)),
+            "approval_claimed": changes_row(claimed_by=actor_of, claimed_until=detail_field("until")),
+            "approval_released": changes_row(claimed_by=constant(None), claimed_until=constant(None)),
+            "approval_assigned": changes_row(assigned_to=detail_field("to")),
+            "approval_reminded": changes_row(reminded_at=event_time),
+            "approval_escalated": changes_row(escalated_at=event_time),
+            "no_eligible_approver": changes_row(stranded_at=event_time),
+            "eligible_approver_found": changes_row(stranded_at=constant(None)),
+            "break_glass_used": changes_row(emergency=constant(value=True)),
         },
-        always={"state": state},
+        always={"state": state_after},
         fold=_fold_approval,
     ),
     RecordTable(
@@ -168,18 +168,18 @@ _RECORD_TABLES_OF_REQUESTS = (
         place="approval_id",
         key=("voter",),
         events={
-            kind: creates(
-                actor,
+            kind: creates_row(
+                actor_of,
                 verdict=_verdict,
-                evidence_class=said("evidence_class"),
-                statement_hash=said("statement_hash"),
-                statement=said("statement_hash"),
-                reason=said("reason"),
-                at=at,
-                groups=said("groups"),
-                person_id=said("person"),
-                delegated_by=said("delegated_by", None),
-                credential_id=said("credential_id"),
+                evidence_class=detail_field("evidence_class"),
+                statement_hash=detail_field("statement_hash"),
+                statement=detail_field("statement_hash"),
+                reason=detail_field("reason"),
+                at=event_time,
+                groups=detail_field("groups"),
+                person_id=detail_field("person"),
+                delegated_by=detail_field("delegated_by", None),
+                credential_id=detail_field("credential_id"),
             )
             for kind in _BY_VOTE
         },
@@ -201,23 +201,24 @@ _RECORD_TABLES_OF_REQUESTS = (
         model="approvals.ApproverKey",
         subjects=("approver_key",),
         events={
-            "key_enrolled": creates(
-                actor_id=said("holder"),
-                credential_id=said("credential_id"),
-                public_key=said("public_key"),
-                aaguid=said("aaguid"),
-                backup_eligible=said("backup_eligible"),
-                proposed_by=actor,
-                confirmed_by=fixed(None),
-                created_at=at,
-                decided_at=fixed(None),
+            "key_enrolled": creates_row(
+                actor_id=detail_field("holder"),
+                credential_id=detail_field("credential_id"),
+                public_key=detail_field("public_key"),
+                aaguid=detail_field("aaguid"),
+                backup_eligible=detail_field("backup_eligible"),
+                proposed_by=actor_of,
+                confirmed_by=constant(None),
+                created_at=event_time,
+                decided_at=constant(None),
             ),
-            "key_confirmed": changes(confirmed_by=actor, decided_at=at),
+            "key_confirmed": changes_row(confirmed_by=actor_of, decided_at=event_time),
             **{
-                kind: changes(decided_at=at) for kind in ("key_refused", "key_suspended", "key_restored", "key_removed")
+                kind: changes_row(decided_at=event_time)
+                for kind in ("key_refused", "key_suspended", "key_restored", "key_removed")
             },
         },
-        always={"state": state},
+        always={"state": state_after},
         read={"public_key": lambda row: passkeys.base64url(bytes(row["public_key"]))},
         outside={
             "person_id": "follows the person behind the account, which is compared where the roster names it",
@@ -230,45 +231,48 @@ _RECORD_TABLES_OF_REQUESTS = (
         model="approvals.Delegation",
         subjects=("delegation",),
         events={
-            "delegated": creates(
-                from_actor=said("from"),
-                to_actor=said("to"),
-                groups=said("groups"),
-                tools=said("tools"),
-                starts_at=said("starts_at"),
-                ends_at=said("ends_at"),
-                reason=said("reason"),
-                created_by=actor,
-                ended_at=fixed(None),
+            "delegated": creates_row(
+                from_actor=detail_field("from"),
+                to_actor=detail_field("to"),
+                groups=detail_field("groups"),
+                tools=detail_field("tools"),
+                starts_at=detail_field("starts_at"),
+                ends_at=detail_field("ends_at"),
+                reason=detail_field("reason"),
+                created_by=actor_of,
+                ended_at=constant(None),
             ),
-            "delegation_ended": changes(ended_at=at),
+            "delegation_ended": changes_row(ended_at=event_time),
         },
     ),
     RecordTable(
         model="approvals.Absence",
         subjects=("absence",),
         events={
-            "absence_began": creates(
-                actor_id=said("actor"), starts_at=said("starts_at"), ends_at=said("ends_at"), ended_at=fixed(None)
+            "absence_began": creates_row(
+                actor_id=detail_field("actor"),
+                starts_at=detail_field("starts_at"),
+                ends_at=detail_field("ends_at"),
+                ended_at=constant(None),
             ),
-            "absence_ended": changes(ended_at=at),
+            "absence_ended": changes_row(ended_at=event_time),
         },
     ),
     RecordTable(
         model="approvals.Emergency",
         subjects=("emergency",),
         events={
-            "break_glass_used": creates(
-                action_id=said("action_id"),
-                approval_id=said("approval_id"),
-                used_by=actor,
-                reason=said("reason"),
-                used_at=at,
-                review_by=said("review_by"),
-                reviews=fixed([]),
-                reviewed_at=fixed(None),
+            "break_glass_used": creates_row(
+                action_id=detail_field("action_id"),
+                approval_id=detail_field("approval_id"),
+                used_by=actor_of,
+                reason=detail_field("reason"),
+                used_at=event_time,
+                review_by=detail_field("review_by"),
+                reviews=constant([]),
+                reviewed_at=constant(None),
             ),
-            "break_glass_reviewed": changes(
+            "break_glass_reviewed": changes_row(
                 reviewed_at=lambda event: event.envelope.at if event.envelope.to_state == "REVIEWED" else None
             ),
         },
@@ -277,7 +281,7 @@ _RECORD_TABLES_OF_REQUESTS = (
 )
 
 
-def _fold_versions(rows: dict[Any, Row], event: Happened) -> None:
+def _fold_versions(rows: dict[Any, Row], event: VerifiedEvent) -> None:
     """A version stays as it was registered first; the same one registered again brings a revoked agent back."""
     key = (event.said("agent_id"), event.said("version"))
     if event.envelope.kind == "agent_registered" and key not in rows:
@@ -291,7 +295,7 @@ def _joined(rules: Any) -> Any:
     return ", ".join(rules)[:200] if isinstance(rules, list) else rules
 
 
-def _before(event: Happened, name: str, missing: Any) -> Any:
+def _before(event: VerifiedEvent, name: str, missing: Any) -> Any:
     """What was read before people were asked; where nothing was, an earlier event stands."""
     if event.said("before", None) is None:
         return missing if event.envelope.seq == 1 else KEEP
@@ -304,10 +308,13 @@ RECORD_TABLES = (
         model="approvals.Agent",
         subjects=("agent",),
         events={
-            "agent_registered": creates(
-                agent_id=said("agent_id"), version=said("version"), owner=said("owner"), revoked_at=fixed(None)
+            "agent_registered": creates_row(
+                agent_id=detail_field("agent_id"),
+                version=detail_field("version"),
+                owner=detail_field("owner"),
+                revoked_at=constant(None),
             ),
-            "agent_revoked": changes(revoked_at=at),
+            "agent_revoked": changes_row(revoked_at=event_time),
         },
         outside={"flags": "figures of a window, computed anew by every look; each turn is an event"},
     ),
@@ -324,25 +331,25 @@ RECORD_TABLES = (
         model="approvals.Session",
         subjects=("session",),
         events={
-            "session_opened": creates(
-                agent_id=said("agent_id"),
-                agent_version=said("agent_version"),
-                model_tier=said("model_tier"),
-                actor_id=actor,
-                key_actor=said("key_actor"),
-                on_behalf_of=said("on_behalf_of", None),
-                fingerprint=named("fingerprint"),
-                goal=said("pin_hash"),
-                pin_hash=said("pin_hash"),
-                pinned_at=said("pinned_at"),
-                pin_expires_at=said("pin_expires_at"),
-                contract=said("contract_digest"),
-                run_id=said("run_id"),
-                iteration_limit=said("iteration_limit"),
+            "session_opened": creates_row(
+                agent_id=detail_field("agent_id"),
+                agent_version=detail_field("agent_version"),
+                model_tier=detail_field("model_tier"),
+                actor_id=actor_of,
+                key_actor=detail_field("key_actor"),
+                on_behalf_of=detail_field("on_behalf_of", None),
+                fingerprint=envelope_digest("fingerprint"),
+                goal=detail_field("pin_hash"),
+                pin_hash=detail_field("pin_hash"),
+                pinned_at=detail_field("pinned_at"),
+                pin_expires_at=detail_field("pin_expires_at"),
+                contract=detail_field("contract_digest"),
+                run_id=detail_field("run_id"),
+                iteration_limit=detail_field("iteration_limit"),
                 unwinds=lambda event: _is(event.said("on_failure"), "compensate"),
-                closed_at=fixed(None),
+                closed_at=constant(None),
             ),
-            "session_closed": changes(closed_at=at),
+            "session_closed": changes_row(closed_at=event_time),
         },
         read={
             "goal": lambda row: pins.pin_hash(session_id=str(row["id"]), goal=row["goal"]),
@@ -358,13 +365,13 @@ RECORD_TABLES = (
         model="approvals.Executor",
         subjects=("executor",),
         events={
-            "executor_registered": creates(
-                executor_id=said("executor_id"),
-                key_actor=at_first(_key_actor),
-                public_jwk=said("thumbprint"),
-                thumbprint=said("thumbprint"),
-                tools=said("tools"),
-                registered_at=at_first(at),
+            "executor_registered": creates_row(
+                executor_id=detail_field("executor_id"),
+                key_actor=on_first_event(_key_actor),
+                public_jwk=detail_field("thumbprint"),
+                thumbprint=detail_field("thumbprint"),
+                tools=detail_field("tools"),
+                registered_at=on_first_event(event_time),
             )
         },
         read={"public_jwk": lambda row: dpop.thumbprint(row["public_jwk"])},
@@ -375,15 +382,15 @@ RECORD_TABLES = (
         place="action_id",
         key=("jti",),
         events={
-            "grant_minted": creates(
-                said("jti"),
-                executor_id=said("executor_id"),
-                token_hash=said("token_hash"),
-                attempt=said("attempt"),
-                expires_at=said("expires_at"),
-                consumed_at=fixed(UNKNOWN),
+            "grant_minted": creates_row(
+                detail_field("jti"),
+                executor_id=detail_field("executor_id"),
+                token_hash=detail_field("token_hash"),
+                attempt=detail_field("attempt"),
+                expires_at=detail_field("expires_at"),
+                consumed_at=constant(UNKNOWN),
             ),
-            "execution_started": changes(said("jti"), consumed_at=fixed(value=True)),
+            "execution_started": changes_row(detail_field("jti"), consumed_at=constant(value=True)),
         },
         read={"consumed_at": lambda row: row["consumed_at"] is not None},
         outside={
@@ -398,13 +405,13 @@ RECORD_TABLES = (
         place="action_id",
         key=("number",),
         events={
-            "execution_started": creates(
-                said("attempt"),
-                jti=said("jti"),
-                executor_id=said("executor_id"),
-                wrapper_version=said("wrapper_version"),
-                started_at=at,
-                timeout_s=said("timeout_s"),
+            "execution_started": creates_row(
+                detail_field("attempt"),
+                jti=detail_field("jti"),
+                executor_id=detail_field("executor_id"),
+                wrapper_version=detail_field("wrapper_version"),
+                started_at=event_time,
+                timeout_s=detail_field("timeout_s"),
             )
         },
         outside={

@@ -40,7 +40,7 @@ def lapse(
     reviewed in time, in the transaction that notes it.
     """
     at = timezone.now()
-    due = execution_queries.due(at=at)
+    due = execution_queries.due_work(at=at)
     for tenant_id, subject_id, what in due:
         try:
             with tenancy(tenant_id):
@@ -63,29 +63,29 @@ def _come_due(
     if what == "lease":
         leases.end_lease(tenant_id=tenant_id, action_id=subject_id, at=at)
     elif what == "prepare":
-        preflight.go_on(tenant_id=tenant_id, approval_id=subject_id, at=at)
+        preflight.resume(tenant_id=tenant_id, approval_id=subject_id, at=at)
     elif what in assignment.STEPS:
-        assignment.step(tenant_id=tenant_id, approval_id=subject_id, step=assignment.STEPS[what], at=at)
+        assignment.take_step(tenant_id=tenant_id, approval_id=subject_id, step=assignment.STEPS[what], at=at)
     elif what == "review":
-        unreviewed = break_glass.overdue(tenant_id=tenant_id, emergency_id=subject_id, at=at)
+        unreviewed = break_glass.note_overdue_review(tenant_id=tenant_id, emergency_id=subject_id, at=at)
         if unreviewed is not None:
             alarm(unreviewed, at)
     elif what == approvers.LOOK:
-        rechecks.look(tenant_id=tenant_id, subject_id=subject_id, at=at)
+        rechecks.recheck(tenant_id=tenant_id, subject_id=subject_id, at=at)
     else:
         away = unverifiable(tenant_id)
-        requests.expire(tenant_id=tenant_id, approval_id=subject_id, unverifiable=away, at=at)
+        requests.expire_approval(tenant_id=tenant_id, approval_id=subject_id, unverifiable=away, at=at)
 
 
 def _renew(*, at: datetime) -> None:
     """Ask people again about what may be tried once more."""
     for tenant in events.tenants():
         with tenancy(tenant.id):
-            spent = approvals.spent_approvals(tenant.id)
+            spent = approvals.actions_with_spent_approval(tenant.id)
         for action_id in spent:
             try:
                 with tenancy(tenant.id):
-                    requests.renew(tenant_id=tenant.id, action_id=action_id, at=at)
+                    requests.renew_approval(tenant_id=tenant.id, action_id=action_id, at=at)
             except (DatabaseError, Refused):
                 log.exception("nobody could be asked again about %s", action_id)
 
@@ -96,11 +96,11 @@ def turn_clocks() -> int:
     at, standing = timezone.now(), 0
     for tenant in events.tenants():
         with tenancy(tenant.id):
-            found = approvals.covered(tenant.id, since=at - LOOK_BACK)
+            found = approvals.approvals_with_moved_clock(tenant.id, since=at - LOOK_BACK)
         for approval_id in found:
             try:
                 with tenancy(tenant.id):
-                    standing += clocks.look(tenant_id=tenant.id, approval_id=approval_id, at=at)
+                    standing += clocks.refresh_clock(tenant_id=tenant.id, approval_id=approval_id, at=at)
             except (DatabaseError, Refused):
                 log.exception("the clock of %s was not turned", approval_id)
     return standing
@@ -112,11 +112,11 @@ def watch_agents() -> int:
     at, changed = timezone.now(), 0
     for tenant in events.tenants():
         with tenancy(tenant.id):
-            wanted = acceptance_watch.look(tenant_id=tenant.id, at=at)
+            wanted = acceptance_watch.find_flag_changes(tenant_id=tenant.id, at=at)
         for agent_id, flags in wanted:
             try:
                 with tenancy(tenant.id):
-                    changed += acceptance_watch.flag(tenant_id=tenant.id, agent_id=agent_id, flags=flags, at=at)
+                    changed += acceptance_watch.update_flags(tenant_id=tenant.id, agent_id=agent_id, flags=flags, at=at)
             except (DatabaseError, Refused):
                 log.exception("the flags of %s were not changed", agent_id)
     return changed
@@ -126,10 +126,10 @@ def watch_agents() -> int:
 def prepare() -> int:
     """Go on with the approvals whose target was read; how many people are asked about now, or ended."""
     at, moved = timezone.now(), 0
-    for tenant_id, approval_id in execution_queries.preparing():
+    for tenant_id, approval_id in execution_queries.preparing_approvals():
         try:
             with tenancy(tenant_id):
-                moved += preflight.go_on(tenant_id=tenant_id, approval_id=approval_id, at=at)
+                moved += preflight.resume(tenant_id=tenant_id, approval_id=approval_id, at=at)
         except (DatabaseError, Refused):
             log.exception("the approval %s was not prepared", approval_id)
     return moved
@@ -140,19 +140,19 @@ def propose_follow_ups() -> int:
     """Propose what recovery ordered, and cancel what has not started in runs that are taken back."""
     at = timezone.now()
     proposed = 0
-    for order in runs.orders_due(at=at, proposed=False):
+    for order in runs.due_orders(at=at, proposed=False):
         try:
             with tenancy(order.tenant_id):
-                made = follow_ups.propose(
+                made = follow_ups.propose_order(
                     tenant_id=order.tenant_id, action_id=order.action_id, event_id=order.event_id, at=at
                 )
             proposed += made is not None
-        except follow_ups.NotYet as wait:
+        except follow_ups.OrderNotReady as wait:
             log.info("the order %s waits: %s", order.event_id, wait)
-            ledger_orders.order_later(order, at=at)
+            ledger_orders.postpone_order(order, at=at)
         except (DatabaseError, Refused):
             log.exception("the order %s was not proposed", order.event_id)
-            ledger_orders.order_later(order, at=at)
+            ledger_orders.postpone_order(order, at=at)
     _stop_runs(at=at)
     return proposed
 
@@ -160,11 +160,11 @@ def propose_follow_ups() -> int:
 def _stop_runs(*, at: datetime) -> None:
     for tenant in events.tenants():
         with tenancy(tenant.id):
-            open_runs = [each.run_id for each in runs.unwindings(tenant.id, "OPEN", "STUCK")]
-            waiting = runs.actions_waiting_in(tenant.id, open_runs)
+            open_runs = [each.run_id for each in runs.open_unwindings(tenant.id, "OPEN", "STUCK")]
+            waiting = runs.unstarted_steps(tenant.id, open_runs)
         for action_id, run_id in waiting:
             try:
                 with tenancy(tenant.id):
-                    follow_ups.stop_run(tenant_id=tenant.id, action_id=action_id, run_id=run_id, at=at)
+                    follow_ups.cancel_step(tenant_id=tenant.id, action_id=action_id, run_id=run_id, at=at)
             except (DatabaseError, Refused):
                 log.exception("the action %s of a run that is taken back was not cancelled", action_id)

@@ -67,7 +67,7 @@ def pending(tenant: UUID) -> UUID:
 
     at = timezone.now()
     action = ledger.new_id(at)
-    head = ledger.Head(tenant_id=tenant, id=action, kind="action")
+    head = ledger.SubjectHead(tenant_id=tenant, id=action, kind="action")
     path: list[dict[str, Any]] = [
         {"to": "PROPOSED", "entry": _entry(tenant, action), "view": _view()},
         {"to": "VALIDATED"},
@@ -75,7 +75,7 @@ def pending(tenant: UUID) -> UUID:
         {"to": "PENDING"},
     ]
     for step in path:
-        head = ledger.append(head, ledger.Happening(kind="moved", **step), actor=ledger.SYSTEM, at=at)
+        head = ledger.append(head, ledger.NewEvent(kind="moved", **step), actor=ledger.SYSTEM, at=at)
     return action
 
 
@@ -85,7 +85,7 @@ def _move(tenant: UUID, action: UUID, state: str) -> tuple[UUID, int]:
 
     at = timezone.now()
     with tenancy(tenant):
-        head = ledger.lock(tenant_id=tenant, subject_id=action, kind="action")
+        head = ledger.lock_subject(tenant_id=tenant, subject_id=action, kind="action")
         head = ledger.append(head, moved(state), actor=ledger.SYSTEM, at=at)
     return action, head.seq
 
@@ -94,7 +94,7 @@ def moved(state: str) -> Any:
     """What the event says."""
     from ledger.record import operations as ledger
 
-    return ledger.Happening(
+    return ledger.NewEvent(
         kind="lease_ended",
         to=state,
         changes={"execution": {"status": state}},

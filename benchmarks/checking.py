@@ -13,11 +13,11 @@ def main() -> None:
     from ledger.management import log_check
     from ledger.record.queries import events
 
-    with log_check.walking(int(sys.argv[1])) as walks:
+    with log_check.block_runner(int(sys.argv[1])) as walks:
         _warm(int(sys.argv[1]), walks)
         began = time.perf_counter()
         for tenant in events.tenants():
-            log_check.check(tenant.id, walks)
+            log_check.check_logs(tenant.id, walks)
         print(time.perf_counter() - began)
 
 

@@ -75,7 +75,7 @@ def open_office(stand: Stand, tenant: dict[str, Any], *, silent_port: int, polli
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     (folder / f"{FAST}.json").write_text("{}")
     (folder / f"{SILENT}.json").write_text(json.dumps({"url": f"postgresql://nobody@127.0.0.1:{silent_port}/none"}))
-    entry = registry.Entry(
+    entry = registry.RegistryEntry(
         tenant=str(tenant_id),
         agent_id=registered.AGENT,
         version="1",
@@ -85,12 +85,12 @@ def open_office(stand: Stand, tenant: dict[str, Any], *, silent_port: int, polli
         model_tier="",
         registered_at=at,
     )
-    wish = sessions.Wish(agent_id=registered.AGENT, goal=GOAL, ttl_seconds=3600)
+    wish = sessions.SessionRequest(agent_id=registered.AGENT, goal=GOAL, ttl_seconds=3600)
     with tenancy(tenant_id):
         _register_systems(tenant_id, root)
         for document in _contracts(polling):
             _register_contract(tenant_id, document)
-        agents.register(tenant_id=tenant_id, entry=entry, by=ledger.SYSTEM, at=at)
+        agents.register_agent(tenant_id=tenant_id, entry=entry, by=ledger.SYSTEM, at=at)
         session = sessions.open_session(tenant_id=tenant_id, wish=wish, key_actor=ledger.SYSTEM.id, at=at)
     return Office(tenant=tenant_id, session=session, root=root)
 
@@ -99,7 +99,7 @@ def _register_systems(tenant_id: UUID, root: Path) -> None:
     from ledger.catalogue.operations import registration
     from ledger.record import operations as ledger
     from reviews.readback.operations import work_queue
-    from reviews.readback.rules.limits import Limits
+    from reviews.readback.rules.limits import SystemLimits
 
     for name, pattern, settings in (
         (FAST, "filesystems", {"root": str(root), "limits": UNLIMITED}),
@@ -113,7 +113,7 @@ def _register_systems(tenant_id: UUID, root: Path) -> None:
             actor=ledger.SYSTEM,
             at=timezone.now(),
         )
-        work_queue.configure(tenant_id=tenant_id, system_id=row.id, limits=Limits(**UNLIMITED))
+        work_queue.set_lane_limits(tenant_id=tenant_id, system_id=row.id, limits=SystemLimits(**UNLIMITED))
 
 
 def _contracts(polling: dict[str, Any]) -> list[dict[str, Any]]:
@@ -150,7 +150,7 @@ def _proposed(session: Any, tool: str, path: str) -> UUID:
         "arguments": {"path": path, "text": TEXT, "sha256": sha256(TEXT.encode()).hexdigest()},
         "pin_hash": session.pin_hash,
     }
-    answers, _ = calls.propose(
+    answers, _ = calls.propose_calls(
         tenant_id=session.tenant_id,
         session_id=session.id,
         key_actor=session.key_actor,
@@ -173,7 +173,7 @@ def _started(tenant: UUID, action_id: UUID) -> None:
     action = actions.action(tenant, action_id)
     assert action is not None
     kept = ledger.reserve_idempotency(tenant_id=tenant, action_id=action_id, request_hash=action.payload_hash)
-    happening = ledger.Happening(
+    happening = ledger.NewEvent(
         kind="execution_started",
         to="EXECUTING",
         grounds=frozenset({Ground.RELEASED}),
@@ -183,7 +183,7 @@ def _started(tenant: UUID, action_id: UUID) -> None:
             "idempotency": {"key_hash": kept.key_hash, "status": "PENDING"},
         },
     )
-    head = ledger.lock(tenant_id=tenant, subject_id=action_id, kind="action")
+    head = ledger.lock_subject(tenant_id=tenant, subject_id=action_id, kind="action")
     ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
 
 
@@ -197,11 +197,11 @@ def _observed(tenant: UUID, action_id: UUID) -> None:
     action = actions.action(tenant, action_id)
     assert action is not None
     contract = disclosed_contract(tenant, action.contract_digest)
-    observations.observe(
+    observations.record_answer(
         tenant_id=tenant,
         action_id=action_id,
         contract=contract,
-        answer=observations.Answer(
+        answer=observations.AttemptAnswer(
             attempt=1,
             timeout_s=30,
             lease_ends_at=at + timedelta(seconds=30),

@@ -51,8 +51,8 @@ def _pure(name: str, arguments: dict[str, Any], rounds: int) -> Figure:
     document = json.loads((registered.CONTRACTS / f"{TOOL}.json").read_text())
     contract = contracts.validate(document, compile_predicate=lambda text: None)
     at = datetime.now(UTC)
-    pin = pins.pin(session_id="s", goal=GOAL, ttl_seconds=600, at=at)
-    standing = gate.Standing(
+    pin = pins.new_pin(session_id="s", goal=GOAL, ttl_seconds=600, at=at)
+    standing = gate.CallerContext(
         registered=True,
         sealed=True,
         open=True,
@@ -61,12 +61,12 @@ def _pure(name: str, arguments: dict[str, Any], rounds: int) -> Figure:
         catalogue=frozenset({TOOL}),
     )
     raw = {"call_id": "c", "tool": TOOL, "arguments": arguments, "pin_hash": pin.hash}
-    around = gate.Surroundings(dependencies={})
+    around = gate.TargetContext(dependencies={})
 
     def decide() -> None:
         call = gate.read_call(raw)
-        verdict = gate.judge(call, standing, compile_predicate=lambda _contract, _text: None, at=at)
-        gate.clear(verdict, call, around, at=at)
+        verdict = gate.check_call(call, standing, compile_predicate=lambda _contract, _text: None, at=at)
+        gate.check_preconditions(verdict, call, around, at=at)
 
     def least() -> None:
         contract.arguments_validator.is_valid(arguments)

@@ -52,7 +52,7 @@ def measure(stand: Stand, rounds: int) -> list[Figure]:
 
 async def _measured(port: int, keys: dict[str, str], folder: Path, rounds: int) -> Figure:
     from counterfoil.mcp import serving
-    from counterfoil.mcp.settings import load
+    from counterfoil.mcp.settings import load_settings
 
     command = [sys.executable, "-c", SERVER]
     config = folder / "gateway.toml"
@@ -60,8 +60,8 @@ async def _measured(port: int, keys: dict[str, str], folder: Path, rounds: int) 
     told = {"COUNTERFOIL_AGENT_KEY": keys["agent"], "COUNTERFOIL_EXECUTOR_KEY": keys["exec"]}
     async with Client(StdioServerParameters(command=command[0], args=command[1:]), cache=None) as direct:
         _register(port, keys["oper"], (await direct.list_tools()).tools)
-        settings = load(config, environment=dict(os.environ) | told)
-        async with serving.standing(settings) as (face, _), Client(face, cache=None) as gated:
+        settings = load_settings(config, environment=dict(os.environ) | told)
+        async with serving.open_gateway(settings) as (face, _), Client(face, cache=None) as gated:
             ours, peer = [], []
             for number in range(-1, rounds):
                 pair = (await _rate(lambda: _kept(gated)), await _rate(lambda: _kept(direct)))
@@ -93,7 +93,7 @@ def _register(port: int, key: str, tools: list[types.Tool]) -> None:
 
     operator = Wire(port, Authorization=f"Bearer {key}")
     (tool,) = tools
-    document = drafts.draft(tool, server="bench").document
+    document = drafts.draft_contract(tool, server="bench").document
     document |= {
         "side_effect_class": "EPHEMERAL_WRITE",
         "reversibility": "REVERSIBLE",

@@ -199,11 +199,11 @@ def _proofs(stand: Stand) -> list[Figure]:
 
 def _planted(stand: Stand, tenant: UUID, log: int, size: int) -> None:
     """The tiles of a log of so many leaves."""
-    from ledger.log.rules.tiles import Tile, edge, extend
+    from ledger.log.rules.tiles import TileAddress, extend, right_edge
 
     with stand.superuser(DATABASE) as connection:
         connection.execute("SET session_replication_role = replica")
-        kept: dict[Tile, bytes] = {}
+        kept: dict[TileAddress, bytes] = {}
         at = 0
         while at < size:
             growth = extend(at, kept, list(_hashes(at, min(at + 65_536, size))))
@@ -215,7 +215,7 @@ def _planted(stand: Stand, tenant: UUID, log: int, size: int) -> None:
                     " ON CONFLICT (tenant_id, log, level, index) DO UPDATE SET hashes = excluded.hashes",
                     (tenant, log, level, index, hashes),
                 )
-            wanted = edge(at)
+            wanted = right_edge(at)
             kept = {tile: hashes for tile, hashes in (kept | growth.changed).items() if tile in wanted}
         connection.execute("VACUUM ANALYZE ledger_tile")
 

@@ -137,7 +137,7 @@ def sequencing(stand: Stand, database: str) -> Iterator[Any]:
         "DATABASE_URL": stand.postgres.url(servers.SEQUENCER, database),
         "KEYS_DATABASE_URL": "",
     }
-    with stand.running(programs.sequencer(environment=environment, log=stand.folder)) as child:
+    with stand.running(programs.sequencer_program(environment=environment, log=stand.folder)) as child:
         yield child
 
 

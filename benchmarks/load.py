@@ -231,9 +231,11 @@ def processes_of(made: Stand) -> Iterator[tuple[int, dict[str, int]]]:
     sealing = environment | {"DATABASE_URL": made.postgres.url(servers.SEQUENCER, DATABASE), "KEYS_DATABASE_URL": ""}
     with (
         made.web(DATABASE) as port,
-        made.running(programs.worker(environment=environment, log=made.folder)) as worker,
-        made.running(programs.beat(environment=environment, log=made.folder)),
-        made.running(programs.sequencer(environment=sealing, log=made.folder), DATABASE_URL=sealing["DATABASE_URL"]),
+        made.running(programs.worker_program(environment=environment, log=made.folder)) as worker,
+        made.running(programs.beat_program(environment=environment, log=made.folder)),
+        made.running(
+            programs.sequencer_program(environment=sealing, log=made.folder), DATABASE_URL=sealing["DATABASE_URL"]
+        ),
     ):
         yield port, {"worker": worker.process.pid}
 

@@ -57,7 +57,7 @@ class _Appends:
         self.tenant = events.tenants()[0].id
         with tenancy(self.tenant):
             actions = [pending(self.tenant) for _ in range(ACTIONS)]
-            locked = [ledger.lock(tenant_id=self.tenant, subject_id=each, kind="action") for each in actions]
+            locked = [ledger.lock_subject(tenant_id=self.tenant, subject_id=each, kind="action") for each in actions]
         self.heads = deque(locked)
         self.drafts: deque[tuple[UUID, list[bytes | None], list[int]]] = deque()
         self.ready()
@@ -76,7 +76,7 @@ class _Appends:
         while len(self.drafts) < READY:
             head = self.heads.popleft()
             happening = moved("UNKNOWN" if head.state == "PENDING" else "PENDING")
-            draft = ledger.draft(head, happening, actor=ledger.SYSTEM, at=timezone.now())
+            draft = ledger.draft_event(head, happening, actor=ledger.SYSTEM, at=timezone.now())
             sent = [value.encode() if isinstance(value, str) else value for value in draft.values]
             self.drafts.append((head.id, sent, [0 if isinstance(value, str) else 1 for value in draft.values]))
             self.heads.append(draft.head)

@@ -52,14 +52,14 @@ def slow_disk(stand: Stand) -> Iterator[Stand | None]:
     program = slow.program()
     shim = _compiled(compiler, folder)
     child = processes.spawn(replace(program, environment=dict(program.environment) | {"LD_PRELOAD": str(shim)}))
-    processes.remember(stand.folder / "slow.running", [child])
+    processes.record_processes(stand.folder / "slow.running", [child])
     try:
         slow.wait(child)
         made = Stand(folder=folder, postgres=slow, valkey=stand.valkey)
         prepare(made)
         yield made
     finally:
-        processes.stop([child])
+        processes.stop_children([child])
 
 
 def _compiled(compiler: str, folder: Path) -> Path:

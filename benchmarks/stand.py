@@ -96,20 +96,20 @@ class Stand:
         """One of the product's processes, with the bare side added to it."""
         told = dict(program.environment) | {"DJANGO_SETTINGS_MODULE": SETTINGS} | more
         child = processes.spawn(replace(program, environment=told))
-        processes.remember(self.folder / f"{program.name}-{child.process.pid}.running", [child])
+        processes.record_processes(self.folder / f"{program.name}-{child.process.pid}.running", [child])
         try:
             yield child
         finally:
-            processes.stop([child])
+            processes.stop_children([child])
 
     @contextmanager
     def web(self, database: str) -> Iterator[int]:
         """The web process; the value is its port."""
         port = servers.free_port()
-        program = programs.web(port=port, environment=self.environment(database), log=self.folder)
+        program = programs.web_program(port=port, environment=self.environment(database), log=self.folder)
         with self.running(replace(program, log=self.folder / f"web-{database}.log")) as child:
             if not processes.wait_until(lambda: _listens(child, port), within_s=60):
-                raise SystemExit(f"benchmarks: web did not start: {processes.tail(child.program.log, 20)}")
+                raise SystemExit(f"benchmarks: web did not start: {processes.tail_log(child.program.log, 20)}")
             yield port
 
 
@@ -117,7 +117,7 @@ def _listens(child: processes.Child, port: int) -> bool:
     import socket
 
     if not child.running():
-        raise SystemExit(f"benchmarks: web ended: {processes.tail(child.program.log, 20)}")
+        raise SystemExit(f"benchmarks: web ended: {processes.tail_log(child.program.log, 20)}")
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
@@ -125,7 +125,7 @@ def _listens(child: processes.Child, port: int) -> bool:
 @contextmanager
 def stand() -> Iterator[Stand]:
     """Start the servers and prepare one database; at the end nothing is left of them."""
-    account = servers.service_account()
+    account = servers.service_user()
     folder = _new_folder(account)
     try:
         made = _stand(folder, account)
@@ -138,9 +138,9 @@ def stand() -> Iterator[Stand]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _new_folder(account: processes.Account | None) -> Path:
+def _new_folder(account: processes.ServiceUser | None) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="counterfoil-bench-"))
-    if not servers.can_enter(folder.parent, account):
+    if not servers.can_access(folder.parent, account):
         folder.rmdir()
         folder = Path(tempfile.mkdtemp(prefix="bench-", dir=servers.private_folder(servers.SYSTEM_FOLDER, account)))
     servers.private_folder(folder, account)
@@ -148,9 +148,9 @@ def _new_folder(account: processes.Account | None) -> Path:
     return folder
 
 
-def _stand(folder: Path, account: processes.Account | None) -> Stand:
-    found = servers.binaries(account)
-    words = servers.passwords(folder / "passwords.json")
+def _stand(folder: Path, account: processes.ServiceUser | None) -> Stand:
+    found = servers.install_binaries(account)
+    words = servers.load_passwords(folder / "passwords.json")
     postgres = servers.Postgres(
         folder=folder / "postgres", programs=found, account=account, passwords=words, port=servers.free_port()
     )
@@ -167,11 +167,11 @@ def _running(made: Stand) -> Iterator[None]:
         for server in (made.postgres, made.valkey):
             server.initialise()
             children.append(processes.spawn(server.program()))
-            processes.remember(made.folder / "servers.running", children)
+            processes.record_processes(made.folder / "servers.running", children)
             server.wait(children[-1])
         yield
     finally:
-        processes.stop(list(reversed(children)))
+        processes.stop_children(list(reversed(children)))
 
 
 def prepare(made: Stand) -> None:

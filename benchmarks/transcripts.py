@@ -133,25 +133,27 @@ def _tools() -> list[dict[str, Any]]:
 
 def main() -> None:
     from console.transcripts import document, intake, page
-    from console.transcripts.acts import Trust
-    from console.transcripts.audit import audited
-    from console.transcripts.contracts import Catalogue
-    from console.transcripts.offers import Offers
-    from console.transcripts.records import Fault
-    from console.transcripts.totals import Totals, severity
+    from console.transcripts.acts import TrustRequirement
+    from console.transcripts.audit import audit_conversation
+    from console.transcripts.contracts import ContractCatalogue
+    from console.transcripts.offers import OfferCache
+    from console.transcripts.records import TranscriptFault
+    from console.transcripts.totals import AuditTotals, severity
 
     file = Path(sys.argv[1])
-    offers, totals, gravest = Offers(Catalogue()), Totals(), page.Gravest()
+    offers, totals, gravest = OfferCache(ContractCatalogue()), AuditTotals(), page.WorstConversations()
     start = time.process_time()
-    with document.Writer(file.with_suffix(".report").open("wb"), files=[str(file)], trust=Trust.ANSWERS) as writer:
-        for found in intake.conversations(file):
-            if isinstance(found, Fault):
+    with document.ReportWriter(
+        file.with_suffix(".report").open("wb"), files=[str(file)], trust=TrustRequirement.ANSWERS
+    ) as writer:
+        for found in intake.read_conversations(file):
+            if isinstance(found, TranscriptFault):
                 raise SystemExit(found.line)
-            one = audited(found, offers.of(found))
+            one = audit_conversation(found, offers.of(found))
             totals.add(one)
             writer.add(one)
             if gravest.would_take(severity(one)):
-                gravest.add(document.conversation(one, Trust.ANSWERS))
+                gravest.add(document.conversation_document(one, TrustRequirement.ANSWERS))
         writer.end(totals, faults=[], drafted=(), notes=())
     print(time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 

@@ -117,13 +117,13 @@ class Desk:
             "pin_hash": self.session.pin_hash,
         }
         with tenancy(self.tenant):
-            answers, _ = calls.propose(
+            answers, _ = calls.propose_calls(
                 tenant_id=self.tenant,
                 session_id=self.session.id,
                 key_actor=self.session.key_actor,
                 raw_calls=[call],
                 trace=calls.Trace(uuid4().hex),
-                compile_predicate=predicates.added_fault,
+                compile_predicate=predicates.agent_predicate_fault,
                 at=timezone.now(),
             )
         document = answers[0].document
@@ -141,12 +141,14 @@ class Desk:
         with tenancy(self.tenant):
             approval = approvals.approval(self.tenant, approval_id)
             assert approval is not None
-            seen = binding.Seen(payload_hash=approval.payload_hash, rendering_digest=approval.rendering_digest)
+            seen = binding.DisplayedDigests(
+                payload_hash=approval.payload_hash, rendering_digest=approval.rendering_digest
+            )
         with tenancy(self.tenant):
-            votes.vote(
+            votes.cast_vote(
                 tenant_id=self.tenant,
                 approval_id=approval_id,
-                verdict=binding.Verdict.APPROVE,
+                verdict=binding.VoteChoice.APPROVE,
                 voter=binding.Voter(actor=str(self.reviewer), roles=frozenset({binding.REVIEWER}), evidence_class="C"),
                 seen=seen,
                 reason="",
@@ -160,7 +162,7 @@ class Desk:
         from ledger.record import operations as ledger
 
         with tenancy(self.tenant):
-            return orders.claim(
+            return orders.claim_actions(
                 tenant_id=self.tenant,
                 executor_id=f"desk-{self.number}",
                 tools=[f"{tool}_{self.number}"],
@@ -176,7 +178,7 @@ class Desk:
         from ledger.record import operations as ledger
 
         with tenancy(self.tenant):
-            started = executions.start(
+            started = executions.start_execution(
                 tenant_id=self.tenant,
                 request=executions.StartRequest(
                     action_id=order.action_id,
@@ -190,7 +192,7 @@ class Desk:
                 by=ledger.Actor("executor", self.key),
                 at=timezone.now(),
             )
-        if not isinstance(started, executions.Started):
+        if not isinstance(started, executions.StartedExecution):
             raise SystemExit(f"benchmarks: a grant was refused: {started}")
 
 
@@ -233,7 +235,7 @@ def _opened(number: int) -> Desk:
         by=ledger.SYSTEM,
         at=at,
     )
-    entry = registry.Entry(
+    entry = registry.RegistryEntry(
         tenant=str(tenant),
         agent_id=agent,
         version="1",
@@ -243,11 +245,11 @@ def _opened(number: int) -> Desk:
         model_tier="",
         registered_at=at,
     )
-    wish = sessions.Wish(agent_id=agent, goal=GOAL, ttl_seconds=24 * 3600)
+    wish = sessions.SessionRequest(agent_id=agent, goal=GOAL, ttl_seconds=24 * 3600)
     with tenancy(tenant):
         for tool in tools:
             _register(tenant, tool)
-        agents.register(tenant_id=tenant, entry=entry, by=ledger.SYSTEM, at=at)
+        agents.register_agent(tenant_id=tenant, entry=entry, by=ledger.SYSTEM, at=at)
         session = sessions.open_session(tenant_id=tenant, wish=wish, key_actor=uuid4(), at=at)
         executors.register_executor(
             tenant_id=tenant,

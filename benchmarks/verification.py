@@ -55,7 +55,7 @@ def measure(stand: Stand, rounds: int) -> list[Figure]:
 def _through_celery(
     stand: Stand, watcher: psycopg.Connection, office: Office, processes: int, rounds: int
 ) -> list[Figure]:
-    worker = programs.worker(environment=stand.environment(ADDRESS), log=stand.folder, processes=processes)
+    worker = programs.worker_program(environment=stand.environment(ADDRESS), log=stand.folder, processes=processes)
     unit, many = "per s", f"{processes} process{'es' if processes > 1 else ''}"
     with stand.running(worker):
         peer = _tasks(stand)
@@ -184,7 +184,7 @@ def _delays(stand: Stand, watcher: psycopg.Connection, rounds: int, port: int) -
 
     tenant = json.loads(stand.manage(ADDRESS, "bootstrap", "--tenant", "steady", "--json"))["tenant"]
     office = documents.open_office(stand, tenant, silent_port=port, polling=STEADY)
-    worker = programs.worker(environment=stand.environment(ADDRESS), log=stand.folder, processes=2)
+    worker = programs.worker_program(environment=stand.environment(ADDRESS), log=stand.folder, processes=2)
     ours, least = [], []
     with stand.running(worker):
         for _ in range(rounds):
@@ -249,11 +249,11 @@ def _p99_of_claims(watcher: psycopg.Connection, rows: int) -> float:
     for _ in range(CLAIMS):
         at = timezone.now()
         began = time.perf_counter()
-        claimed = claimed_batches.claim(at=at, lanes=4)
+        claimed = claimed_batches.claim_batches(at=at, lanes=4)
         took.append((time.perf_counter() - began) * 1000)
         due = [each for claim in claimed for each in claim.due]
-        again = [schedules.Again(action_id=each.action_id, due_at=at, began_at=at) for each in due]
-        schedules.read_again(*again)
+        again = [schedules.NextReading(action_id=each.action_id, due_at=at, began_at=at) for each in due]
+        schedules.reschedule(*again)
     return statistics.quantiles(took, n=100)[98]
 
 
@@ -311,18 +311,18 @@ def _decisions_per_s(office: Office, written: Written, rounds: int) -> tuple[flo
     from reviews.verification.rules import verification as rules
 
     with tenancy(office.tenant):
-        plan = plans.planned(office.tenant, written.action_id)
-        head = ledger.lock(tenant_id=office.tenant, subject_id=written.action_id, kind="action")
+        plan = plans.plan_for(office.tenant, written.action_id)
+        head = ledger.lock_subject(tenant_id=office.tenant, subject_id=written.action_id, kind="action")
     at = timezone.now()
-    taken = readings.read_all(plan, at=at, clock=timezone.now)
+    taken = readings.read_sources(plan, at=at, clock=timezone.now)
     with tenancy(office.tenant):
-        inputs = verification.inputs_of(plan, plan.known.action, head, None, taken, uuid4(), at=at)
+        inputs = verification.run_inputs(plan, plan.known.action, head, None, taken, uuid4(), at=at)
 
     def once() -> None:
         verdict = reconcile(inputs)
         if verdict.triggers:
-            asked = rules.situation(inputs, verdict)
-            recovery.decide(asked, state=State.PENDING, means=rules.means(inputs, verdict))
+            asked = rules.recovery_situation(inputs, verdict)
+            recovery.decide_recovery(asked, state=State.PENDING, means=rules.recovery_options(inputs, verdict))
 
     speeds = []
     for _ in range(rounds):

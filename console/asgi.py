@@ -29,10 +29,10 @@ READY_WITHIN_S = 5.0
 
 _threads = WSGIMiddleware(pages, workers=THREADS)  # type: ignore[arg-type]
 _streams = get_asgi_application()
-_bodies = admission.Bodies()
-_in_threads = admission.Room(THREADS)
+_bodies = admission.BodyReader()
+_in_threads = admission.AdmissionQueue(THREADS)
 # People's pages hold one each, an agent's session one; each costs a thread for a moment every second.
-_in_streams = admission.Room(200, waiting=dict.fromkeys(admission.Rank, 0))
+_in_streams = admission.AdmissionQueue(200, waiting=dict.fromkeys(admission.RequestRank, 0))
 
 
 class Readiness:
@@ -73,9 +73,9 @@ async def application(scope: Message, receive: Receive, send: Send) -> None:
     elif scope["method"] not in ("GET", "HEAD"):
         await _admit(scope, receive, send)
     elif scope["path"] in admission.ALIVE:
-        await admission.answer(send, 200, b'{"status":"alive"}')
+        await admission.send_response(send, 200, b'{"status":"alive"}')
     elif scope["path"] in admission.READY:
-        await admission.answer(send, *await _readiness.answer())
+        await admission.send_response(send, *await _readiness.answer())
     else:
         await _admit(scope, receive, send)
 
@@ -84,10 +84,10 @@ async def _admit(scope: Message, receive: Receive, send: Send) -> None:
     streams = admission.is_stream(scope["path"])
     try:
         body = await _bodies.read(scope, receive, within_s=settings.COUNTERFOIL_REQUEST_WITHIN_S)
-        with (_in_streams if streams else _in_threads).place(admission.rank(scope["method"], scope["path"])):
+        with (_in_streams if streams else _in_threads).place(admission.request_rank(scope["method"], scope["path"])):
             chosen = _streams if streams else _threads
-            await chosen(*admission.whole(scope, receive, body), send)  # type: ignore[arg-type]
-    except admission.HungUp:
+            await chosen(*admission.with_body(scope, receive, body), send)  # type: ignore[arg-type]
+    except admission.ClientDisconnected:
         return
     except admission.NotAdmitted as refusal:
-        await admission.refuse(refusal, scope, receive, send)
+        await admission.send_refusal(refusal, scope, receive, send)

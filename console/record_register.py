@@ -8,22 +8,22 @@ from ledger.record.rules.envelope import instant
 from ledger.verification.rules.rebuilding import (
     KEEP,
     UNKNOWN,
-    Happened,
     RecordTable,
     Row,
     Source,
-    at,
-    changes,
-    creates,
-    fixed,
-    said,
+    VerifiedEvent,
+    changes_row,
+    constant,
+    creates_row,
+    detail_field,
+    event_time,
 )
 
 _ROLES = ("reviewer", "operator", "compliance", "administrator")
 
 
 def _role(path: str, role: str) -> Source:
-    def source(event: Happened) -> Any:
+    def source(event: VerifiedEvent) -> Any:
         roles = event.said(path)
         return roles if roles is UNKNOWN else role in roles
 
@@ -34,7 +34,7 @@ def _roles(path: str) -> dict[str, Source]:
     return {f"is_{role}": _role(path, role) for role in _ROLES}
 
 
-def _fold_stand(rows: dict[Any, Row], event: Happened) -> None:
+def _fold_stand(rows: dict[Any, Row], event: VerifiedEvent) -> None:
     """What each event of a member says of how they stand after it, and what waits for a second administrator."""
     row = rows.get(event.envelope.subject_id)
     if row is None or event.envelope.kind in ("evidence_opened", "view_saved", "view_removed"):
@@ -47,7 +47,7 @@ def _fold_stand(rows: dict[Any, Row], event: Happened) -> None:
         row["proposal"] = None if waits is False else UNKNOWN
 
 
-def _proposal(event: Happened) -> Any:
+def _proposal(event: VerifiedEvent) -> Any:
     if event.said("by_person") is UNKNOWN:
         return UNKNOWN
     wanted = {name: event.said(name, KEEP) for name in ("what", "roles", "groups", "by_person")}
@@ -62,20 +62,20 @@ RECORD_TABLES = (
         model="console.Membership",
         subjects=("member",),
         events={
-            kind: creates(
-                actor_id=said("actor"),
-                groups=said("groups"),
-                joined_at=at if kind == "member_added" else fixed(None),
-                removed_at=fixed(None),
-                proposal=fixed(None),
+            kind: creates_row(
+                actor_id=detail_field("actor"),
+                groups=detail_field("groups"),
+                joined_at=event_time if kind == "member_added" else constant(None),
+                removed_at=constant(None),
+                proposal=constant(None),
                 **_roles("roles"),
             )
             for kind in ("member_added", "member_invited")
         }
         | {
-            "member_joined": changes(joined_at=at),
-            "roles_changed": changes(groups=said("after.groups"), **_roles("after.roles")),
-            "member_removed": changes(removed_at=at),
+            "member_joined": changes_row(joined_at=event_time),
+            "roles_changed": changes_row(groups=detail_field("after.groups"), **_roles("after.roles")),
+            "member_removed": changes_row(removed_at=event_time),
         },
         fold=_fold_stand,
         folded=("person_id", "user_id", "given_by", "proposal"),
@@ -88,17 +88,17 @@ RECORD_TABLES = (
         model="console.ApiKey",
         subjects=("credential",),
         events={
-            "key_issued": creates(
-                kind=said("kind"),
-                actor_id=said("key_actor"),
-                name=said("name"),
-                hash=said("hash"),
-                scopes=said("scopes"),
-                expires_at=said("expires_at"),
-                created_at=at,
-                revoked_at=fixed(None),
+            "key_issued": creates_row(
+                kind=detail_field("kind"),
+                actor_id=detail_field("key_actor"),
+                name=detail_field("name"),
+                hash=detail_field("hash"),
+                scopes=detail_field("scopes"),
+                expires_at=detail_field("expires_at"),
+                created_at=event_time,
+                revoked_at=constant(None),
             ),
-            "key_revoked": changes(revoked_at=at),
+            "key_revoked": changes_row(revoked_at=event_time),
         },
         outside={"last_used_at": "moves with use, to the minute"},
     ),

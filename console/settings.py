@@ -10,11 +10,16 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from console.accounts.sign_in.providers import Misdescribed, providers
-from console.local.keys import missing_keys
-from console.notifications.channels import outlets
-from console.pages.ledger.settings_files import Unusable, authorities, is_address, witnesses
-from console.pages.sessions.extractor import extractor
+from console.accounts.sign_in.providers import BadProviderSettings, load_providers
+from console.local.keys import find_missing_keys
+from console.notifications.channels import load_outlets
+from console.pages.ledger.settings_files import (
+    UnusableFile,
+    is_plain_http_address,
+    load_authorities,
+    load_witness_policy,
+)
+from console.pages.sessions.extractor import load_extractor
 
 T = TypeVar("T")
 
@@ -90,7 +95,7 @@ def _secrets_dir() -> Path:
         _stop(f"COUNTERFOIL_SECRETS_DIR ({folder}) is not a folder.")
     if folder.stat().st_mode & 0o077:
         _stop(f"{folder} holds keys and must be closed to others: chmod 700 it.")
-    if missing := missing_keys(folder):
+    if missing := find_missing_keys(folder):
         _stop(f"{folder} has no {', '.join(missing)}. `python -m console.local.keys {folder}` makes what is missing.")
     return folder
 
@@ -101,7 +106,7 @@ def _file(name: str, read: Callable[[Path], T]) -> T | None:
         return None
     try:
         return read(Path(path))
-    except Unusable as wrong:
+    except UnusableFile as wrong:
         _stop(f"{name}: {wrong}")
 
 
@@ -139,14 +144,14 @@ COUNTERFOIL_ERASER_ROLE = _text("COUNTERFOIL_ERASER_ROLE", "counterfoil_eraser")
 COUNTERFOIL_AUDITOR_ROLE = _text("COUNTERFOIL_AUDITOR_ROLE", "counterfoil_auditor")
 
 # Who vouches for the logs to outsiders: nobody, unless somebody is named.
-COUNTERFOIL_WITNESSES = _file("COUNTERFOIL_WITNESSES", witnesses)
+COUNTERFOIL_WITNESSES = _file("COUNTERFOIL_WITNESSES", load_witness_policy)
 COUNTERFOIL_ANCHOR_EVERY_S = _number("COUNTERFOIL_ANCHOR_EVERY_S", 60)
-COUNTERFOIL_TSA_ROOTS = _file("COUNTERFOIL_TSA_ROOTS", authorities) or ()
+COUNTERFOIL_TSA_ROOTS = _file("COUNTERFOIL_TSA_ROOTS", load_authorities) or ()
 COUNTERFOIL_TSA_URL = os.environ.get("COUNTERFOIL_TSA_URL") or None
 COUNTERFOIL_STAMP_EVERY_S = _number("COUNTERFOIL_STAMP_EVERY_S", 600)
 if (COUNTERFOIL_TSA_URL is None) != (COUNTERFOIL_TSA_ROOTS == ()):
     _stop("COUNTERFOIL_TSA_URL and COUNTERFOIL_TSA_ROOTS belong together: set both, or neither.")
-if COUNTERFOIL_TSA_URL is not None and not is_address(COUNTERFOIL_TSA_URL):
+if COUNTERFOIL_TSA_URL is not None and not is_plain_http_address(COUNTERFOIL_TSA_URL):
     _stop("COUNTERFOIL_TSA_URL must look like https://tsa.example.org/stamp.")
 
 DEBUG = _flag("COUNTERFOIL_DEBUG", False)
@@ -181,7 +186,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "console.web.headers.headers",
+    "console.web.headers.security_headers",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -192,7 +197,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "axes.middleware.AxesMiddleware",
-    "console.web.form_pages.form_pages",
+    "console.web.form_pages.redirect_to_form_page",
 ]
 ROOT_URLCONF = "console.urls"
 WSGI_APPLICATION = "console.wsgi.application"
@@ -207,7 +212,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "console.web.layout.frame",
+                "console.web.layout.page_layout",
             ]
         },
     }
@@ -258,8 +263,8 @@ AXES_LOCKOUT_TEMPLATE = "sign_in/locked.html"
 
 # Signing in, through allauth: what it does not ask for is closed (no sign-up, no e-mail flows of its own).
 
-ACCOUNT_ADAPTER = "console.accounts.sign_in.adapters.Account"
-ACCOUNT_FORMS = {"login": "console.accounts.sign_in.forms.SignIn"}
+ACCOUNT_ADAPTER = "console.accounts.sign_in.adapters.AccountAdapter"
+ACCOUNT_FORMS = {"login": "console.accounts.sign_in.forms.SignInForm"}
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
@@ -268,12 +273,12 @@ ACCOUNT_UNIQUE_EMAIL = False
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_REAUTHENTICATION_TIMEOUT = 300
 ACCOUNT_DEFAULT_HTTP_PROTOCOL = _public.scheme
-MFA_ADAPTER = "console.accounts.sign_in.adapters.SecondFactors"
+MFA_ADAPTER = "console.accounts.sign_in.adapters.MfaAdapter"
 MFA_FORMS = {
-    "add_webauthn": "console.accounts.sign_in.forms.AddPasskey",
-    "authenticate_webauthn": "console.accounts.sign_in.forms.SecondStepByPasskey",
-    "login_webauthn": "console.accounts.sign_in.forms.SignInByPasskey",
-    "reauthenticate_webauthn": "console.accounts.sign_in.forms.AgainByPasskey",
+    "add_webauthn": "console.accounts.sign_in.forms.AddPasskeyForm",
+    "authenticate_webauthn": "console.accounts.sign_in.forms.PasskeySecondStepForm",
+    "login_webauthn": "console.accounts.sign_in.forms.PasskeySignInForm",
+    "reauthenticate_webauthn": "console.accounts.sign_in.forms.PasskeyReauthenticationForm",
 }
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
 MFA_ALLOW_UNVERIFIED_EMAIL = True
@@ -282,10 +287,10 @@ MFA_TOTP_ISSUER = "Counterfoil"
 MFA_TOTP_TOLERANCE = 1
 MFA_WEBAUTHN_USER_VERIFICATION = "required"
 try:
-    _providers = providers(os.environ, COUNTERFOIL_SECRETS_DIR)
-except Misdescribed as _wrong:
+    _providers = load_providers(os.environ, COUNTERFOIL_SECRETS_DIR)
+except BadProviderSettings as _wrong:
     _stop(str(_wrong))
-SOCIALACCOUNT_ADAPTER = "console.accounts.sign_in.single_sign_on.SingleSignOn"
+SOCIALACCOUNT_ADAPTER = "console.accounts.sign_in.single_sign_on.SingleSignOnAdapter"
 SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": _providers}}
 SOCIALACCOUNT_ONLY = False
 
@@ -354,9 +359,9 @@ if COUNTERFOIL_ALARM_EMAILS and COUNTERFOIL_EMAIL is None:
     _stop("COUNTERFOIL_ALARM_EMAILS is set, and COUNTERFOIL_EMAIL_URL is not: there is no way to send them.")
 COUNTERFOIL_ALARM_WEBHOOK = _webhook("COUNTERFOIL_ALARM_WEBHOOK")
 # Chat rooms and webhooks of tenants, with their secrets; mail to people goes by COUNTERFOIL_EMAIL_URL.
-COUNTERFOIL_CHANNELS = _file("COUNTERFOIL_CHANNELS", outlets) or {}
+COUNTERFOIL_CHANNELS = _file("COUNTERFOIL_CHANNELS", load_outlets) or {}
 # Where the guard asks for claims that its rules may miss; it needs none.
-COUNTERFOIL_GUARD_EXTRACTOR = _file("COUNTERFOIL_GUARD_EXTRACTOR", extractor)
+COUNTERFOIL_GUARD_EXTRACTOR = _file("COUNTERFOIL_GUARD_EXTRACTOR", load_extractor)
 
 # Language, time, files
 

@@ -48,7 +48,9 @@ ATTENTION_KEPT = timedelta(days=180)
 def lapse() -> int:
     """End leases and approvals that have run out; what waited for a system that is away fails as such (RT-18)."""
     at = timezone.now()
-    return before.lapse(lambda tenant_id: after.unverifiable(tenant_id, at=at).keys(), break_glass_context.overdue)
+    return before.lapse(
+        lambda tenant_id: after.release_stops(tenant_id, at=at).keys(), break_glass_context.raise_overdue_alarm
+    )
 
 
 @shared_task
@@ -63,14 +65,14 @@ def read_before() -> int:
 def tidy() -> None:
     """Drop the answers and proofs of the day before yesterday, and which webhooks came last week."""
     at = timezone.now()
-    accounts_operations.forget(before=at - KEPT)
-    webhooks.forget(before=at - DELIVERIES_KEPT)
-    budgets.forget(at=at)
+    accounts_operations.prune_answers(before=at - KEPT)
+    webhooks.prune_deliveries(before=at - DELIVERIES_KEPT)
+    budgets.prune_counts(at=at)
     for tenant in events.tenants():
-        exports.remove_ended(tenant_id=tenant.id, at=at)
+        exports.remove_expired(tenant_id=tenant.id, at=at)
         with tenancy(tenant.id):
-            notices.forget(tenant_id=tenant.id, before=at - NOTICES_KEPT)
-            attention.forget(tenant_id=tenant.id, before=at - ATTENTION_KEPT)
+            notices.prune_notices(tenant_id=tenant.id, before=at - NOTICES_KEPT)
+            attention.delete_expired(tenant_id=tenant.id, before=at - ATTENTION_KEPT)
 
 
 @shared_task
@@ -80,7 +82,7 @@ def retain() -> int:
     named = 0
     for tenant in events.tenants():
         with tenancy(tenant.id):
-            named += erasure.propose_run_out(tenant_id=tenant.id, at=at)
+            named += erasure.propose_expired(tenant_id=tenant.id, at=at)
     return named
 
 
@@ -110,13 +112,15 @@ def _running() -> list[tuple[UUID, UUID, frozenset[UUID]]]:
 
 def _worked(tenant_id: UUID, batch_id: UUID, operators: frozenset[UUID]) -> bool:
     try:
-        return bool(batches.work(tenant_id=tenant_id, batch_id=batch_id, operators=operators, clock=timezone.now))
+        return bool(
+            batches.process_next_item(tenant_id=tenant_id, batch_id=batch_id, operators=operators, clock=timezone.now)
+        )
     except Refused:
         # Somebody turned it while we looked; what it is now, the next tick sees.
         return False
     except DatabaseError:
         log.exception("an item of batch %s could not be worked off", batch_id)
-        batches.give_up(tenant_id=tenant_id, batch_id=batch_id, at=timezone.now())
+        batches.fail_item(tenant_id=tenant_id, batch_id=batch_id, at=timezone.now())
         return True
 
 
@@ -144,7 +148,7 @@ def _exporting() -> list[tuple[UUID, UUID]]:
 
 def _exported(tenant_id: UUID, export_id: UUID) -> bool:
     try:
-        return public_keys.advance(tenant_id=tenant_id, export_id=export_id, clock=timezone.now)
+        return public_keys.advance_export(tenant_id=tenant_id, export_id=export_id, clock=timezone.now)
     except (DatabaseError, OSError):
         log.exception("the export %s could not go on", export_id)
         return False
@@ -156,11 +160,11 @@ def check_integrity() -> int:
     until, steps = time.monotonic() + WITHIN_S, 0
     for tenant in events.tenants():
         with tenancy(tenant.id):
-            check_id = integrity_queries.running(tenant.id)
+            check_id = integrity_queries.running_check(tenant.id)
         while (
             check_id is not None
             and time.monotonic() < until
-            and integrity_step.step(tenant, check_id, clock=timezone.now)
+            and integrity_step.advance_check(tenant, check_id, clock=timezone.now)
         ):
             steps += 1
     return steps
@@ -173,7 +177,9 @@ def tell_alarms() -> int:
     for tenant in events.tenants():
         at = timezone.now()
         with tenancy(tenant.id):
-            notices.write(tenant_id=tenant.id, alarms=logs.alarms(tenant.id), channels=sending.channels(), at=at)
+            notices.create_alarm_notices(
+                tenant_id=tenant.id, alarms=logs.alarms(tenant.id), channels=sending.alarm_channels(), at=at
+            )
         sent += _sent(tenant, "alarm")
     return sent
 
@@ -183,7 +189,7 @@ def tell_people() -> int:
     """Read what happened to approvals, and tell people of it; how many messages went out."""
     sent, until = 0, time.monotonic() + WITHIN_S
     for tenant in events.tenants():
-        while collect.gather(tenant, at=timezone.now()) == collect.AT_A_TIME and time.monotonic() < until:
+        while collect.collect_notices(tenant, at=timezone.now()) == collect.AT_A_TIME and time.monotonic() < until:
             pass
         sent += _sent(tenant, "approval", until=until)
     return sent
@@ -193,10 +199,10 @@ def _sent(tenant: Any, topic: str, *, until: float = float("inf")) -> int:
     """Send what is due of a tenant; how many messages arrived."""
     sent = 0
     while time.monotonic() < until:
-        notice = notices.claim(tenant_id=tenant.id, topic=topic, at=timezone.now())
+        notice = notices.claim_due(tenant_id=tenant.id, topic=topic, at=timezone.now())
         if notice is None:
             break
         outcome = sending.send(tenant, notice, at=timezone.now())
-        notices.answered(notice=notice, fault=outcome.fault, gone=outcome.gone, at=timezone.now())
+        notices.record_delivery(notice=notice, fault=outcome.fault, gone=outcome.gone, at=timezone.now())
         sent += not outcome.fault
     return sent

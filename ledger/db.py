@@ -4,12 +4,12 @@ What every call of an agent does speaks to the server through here instead of th
 connection, the same transaction and the same errors, at a fifth of the price (docs/benchmarks.md). Statements are
 written out, and values are bound by the server, never put into the text.
 
-    call      one of the record's functions, bytes for bytes; `prepared`, its plan is kept with the connection
-    ask       any statement, with Python's types; its plan is kept
-    together  several such statements in one message
-    select    rows of one table as the ORM would give them, and `first` the first of them; `select_together` of several
-    insert    new rows of any tables, in one statement
-    apart     a savepoint
+    call_function    one of the record's functions, bytes for bytes; `prepared`, its plan is kept with the connection
+    execute          any statement, with Python's types; its plan is kept
+    pipeline         several such statements in one message
+    select           rows of one table as the ORM would give them, `fetch_one` the first, `select_together` of several
+    insert           new rows of any tables, in one statement
+    savepoint        what is done inside is undone alone
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ def tenancy(tenant_id: UUID) -> Iterator[None]:
             _set(outer)
 
 
-def call(statement: bytes, *values: bytes | str | None, prepared: bool = False) -> list[tuple[bytes | None, ...]]:
+def call_function(
+    statement: bytes, *values: bytes | str | None, prepared: bool = False
+) -> list[tuple[bytes | None, ...]]:
     """The rows of one statement in the server's binary form; `$1` and so on are its values, bytes or text.
 
     `prepared` is for statements that come again and again: the server plans them once per connection. Errors are those
@@ -98,13 +100,13 @@ def call(statement: bytes, *values: bytes | str | None, prepared: bool = False) 
     return _rows(_told(_line(), _Asked(statement, sent, forms), planned=prepared))
 
 
-def ask(statement: LiteralString, *values: Any) -> list[_Row]:
+def execute(statement: LiteralString, *values: Any) -> list[_Row]:
     """The rows of one statement, whose values are `$1` and so on; none where it returns nothing."""
     line = _line()
     return _read(line, _told(line, _dumped(line, statement, values)))
 
 
-def together(*asked: tuple[Any, ...]) -> list[list[_Row]]:
+def pipeline(*asked: tuple[Any, ...]) -> list[list[_Row]]:
     """The rows of several statements, each with its values behind it, sent in one message and done in this order."""
     line = _line()
     return [_read(line, answer) for answer in _all_told(line, [_dumped(line, each[0], each[1:]) for each in asked])]
@@ -113,20 +115,20 @@ def together(*asked: tuple[Any, ...]) -> list[list[_Row]]:
 def select(model: type[M], where: LiteralString, *values: Any) -> list[M]:
     """The rows of a table that a condition selects; an order and a limit may follow it."""
     statement, names = _selection(model)
-    return [model.from_db("default", names, row) for row in ask(statement + where, *values)]
+    return [model.from_db("default", names, row) for row in execute(statement + where, *values)]
 
 
-def select_together(*wanted: tuple[Any, ...]) -> list[list[Any]]:
+def select_pipeline(*wanted: tuple[Any, ...]) -> list[list[Any]]:
     """The same of several tables in one message: each is a model, a condition and its values."""
     chosen = [(_selection(model), where, values) for model, where, *values in wanted]
-    found = together(*((statement + where, *values) for (statement, _), where, values in chosen))
+    found = pipeline(*((statement + where, *values) for (statement, _), where, values in chosen))
     return [
         [each[0].from_db("default", names, row) for row in rows]
         for each, ((_, names), _, _), rows in zip(wanted, chosen, found, strict=True)
     ]
 
 
-def first(model: type[M], where: LiteralString, *values: Any) -> M | None:
+def fetch_one(model: type[M], where: LiteralString, *values: Any) -> M | None:
     """The first of such rows, if there is one."""
     return next(iter(select(model, where, *values)), None)
 
@@ -139,21 +141,21 @@ def insert(*added: models.Model) -> None:
         for name, is_json in _fields(type(row))
         for value in [getattr(row, name)]
     ]
-    ask(_insertion(tuple(type(row) for row in added)), *values)
+    execute(_insertion(tuple(type(row) for row in added)), *values)
 
 
 @contextmanager
-def apart() -> Iterator[None]:
+def savepoint() -> Iterator[None]:
     """A part of the transaction that is undone alone when it fails. Nothing in it may wait for the commit."""
-    call(b"SAVEPOINT apart")
+    call_function(b"SAVEPOINT apart")
     try:
         yield
     except BaseException:
-        call(b"ROLLBACK TO SAVEPOINT apart")
+        call_function(b"ROLLBACK TO SAVEPOINT apart")
         transaction.set_rollback(False)
         raise
     finally:
-        call(b"RELEASE SAVEPOINT apart")
+        call_function(b"RELEASE SAVEPOINT apart")
 
 
 @cache

@@ -63,7 +63,7 @@ class _Store:
 _store = _Store()
 
 
-def take() -> DataKey:
+def new_key() -> DataKey:
     """A key that nobody has had before; it is durable already."""
     store = _here()
     with store.lock:
@@ -74,7 +74,7 @@ def take() -> DataKey:
         return key
 
 
-def read(ids: Iterable[UUID]) -> dict[UUID, bytes]:
+def read_keys(ids: Iterable[UUID]) -> dict[UUID, bytes]:
     """The opened keys of these ids; one that was destroyed is left out."""
     store, now = _here(), time.monotonic()
     wanted = set(ids)
@@ -83,7 +83,8 @@ def read(ids: Iterable[UUID]) -> dict[UUID, bytes]:
     if missing:
         rows = _ask("SELECT id, wrapped FROM data_key WHERE id = ANY($1)", missing)
         fresh = {
-            key_id: encryption.open_sealed(key_encryption_key(), bytes(data), place(key_id)) for key_id, data in rows
+            key_id: encryption.open_sealed(key_encryption_key(), bytes(data), key_context(key_id))
+            for key_id, data in rows
         }
         with store.lock:
             if len(store.open) + len(fresh) > MOST_OPEN:
@@ -93,9 +94,9 @@ def read(ids: Iterable[UUID]) -> dict[UUID, bytes]:
     return found
 
 
-def keep(keys: Iterable[DataKey]) -> None:
+def store_keys(keys: Iterable[DataKey]) -> None:
     """Store keys, wrapped; one that is stored already is left as it is."""
-    rows = [(each.id, wrap(each)) for each in keys]
+    rows = [(each.id, wrap_key(each)) for each in keys]
     _ask(
         "INSERT INTO data_key (id, wrapped) SELECT * FROM unnest($1::uuid[], $2::bytea[]) ON CONFLICT DO NOTHING",
         [key_id for key_id, _ in rows],
@@ -103,7 +104,7 @@ def keep(keys: Iterable[DataKey]) -> None:
     )
 
 
-def destroy(ids: Iterable[UUID]) -> None:
+def destroy_keys(ids: Iterable[UUID]) -> None:
     """Make these keys gone for good; one that is gone already harms nothing. For the eraser's role alone."""
     gone = list(ids)
     _ask("DELETE FROM data_key WHERE id = ANY($1)", gone)
@@ -113,7 +114,7 @@ def destroy(ids: Iterable[UUID]) -> None:
             store.open.pop(each, None)
 
 
-def answers() -> bool:
+def is_reachable() -> bool:
     """Whether the key database can be reached."""
     try:
         return bool(_ask("SELECT 1"))
@@ -121,7 +122,7 @@ def answers() -> bool:
         return False
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """Drop what this process holds, connections too."""
     store = _here()
     with store.lock:
@@ -131,12 +132,14 @@ def forget() -> None:
     key_encryption_key.cache_clear()
 
 
-def wrap(key: DataKey) -> bytes:
+def wrap_key(key: DataKey) -> bytes:
     """A key as it is stored: sealed by the key-encryption key, for this id alone."""
-    return encryption.seal(key_encryption_key(), secrets.token_bytes(encryption.NONCE_BYTES), key.key, place(key.id))
+    return encryption.seal(
+        key_encryption_key(), secrets.token_bytes(encryption.NONCE_BYTES), key.key, key_context(key.id)
+    )
 
 
-def place(key_id: UUID) -> str:
+def key_context(key_id: UUID) -> str:
     return f"key/{key_id}"
 
 
@@ -149,7 +152,7 @@ def key_encryption_key() -> bytes:
 
 def _block() -> list[DataKey]:
     made = [DataKey(uuid4(), secrets.token_bytes(32)) for _ in range(BLOCK)]
-    keep(made)
+    store_keys(made)
     return made
 
 

@@ -134,9 +134,9 @@ class Action(models.Model):
     contradicted = models.BooleanField(default=False)
     reversed = models.BooleanField(default=False)
     settled = models.BooleanField(default=False)
-    # Whether its agent knows how it ended (`lifecycle.is_notice`); the database says so itself.
+    # Whether its agent knows how it ended (`lifecycle.is_agent_notice`); the database says so itself.
     noticed = models.BooleanField(db_default=False)
-    # The kind of the event by which it came to stand as it does (`lifecycle.changes_standing`), by the database.
+    # The kind of the event by which it came to stand as it does (`lifecycle.changes_outcome`), by the database.
     reached_by = models.CharField(max_length=64, db_default="")
     horizon_at = models.DateTimeField(null=True)
     blocks_until = models.DateTimeField(null=True)

@@ -7,35 +7,35 @@ from typing import Any
 from ledger.record.rules.envelope import instant
 from ledger.verification.rules.rebuilding import (
     UNKNOWN,
-    Happened,
     RecordTable,
     Row,
-    actor,
-    at,
-    at_first,
-    changes,
-    creates,
-    fixed,
-    named,
-    said,
-    state,
+    VerifiedEvent,
+    actor_of,
+    changes_row,
+    constant,
+    creates_row,
+    detail_field,
+    envelope_digest,
+    event_time,
+    on_first_event,
+    state_after,
 )
 
 
-def _fold_idempotency(rows: dict[Any, Row], event: Happened) -> None:
+def _fold_idempotency(rows: dict[Any, Row], event: VerifiedEvent) -> None:
     """The key that a mutation was sent with, as the action's entry names it from the start on."""
     block = (event.entry or {}).get("idempotency")
     if event.envelope.subject_kind == "action" and block and block["key_hash"]:
         rows[event.envelope.subject_id] = {"key_hash": block["key_hash"], "request_hash": block["request_hash"]}
 
 
-def _proposed_system(event: Happened) -> Any:
+def _proposed_system(event: VerifiedEvent) -> Any:
     """The change of a system that waits for a second person."""
     wanted = {name: event.said(name) for name in ("pattern", "settings")}
     return wanted | {"by": event.envelope.actor_id, "at": instant(event.envelope.at)}
 
 
-def _of_kind(event: Happened) -> Any:
+def _of_kind(event: VerifiedEvent) -> Any:
     digests = event.envelope.digests
     return next((digests[kind] for kind in digests), UNKNOWN)
 
@@ -47,21 +47,21 @@ RECORD_TABLES = (
         model="ledger.ContractVersion",
         subjects=("contract",),
         events={
-            "contract_registered": creates(
-                name=said("name"),
-                version=said("version"),
-                digest=named("contract"),
-                registered_at=at,
-                weakens=fixed([]),
+            "contract_registered": creates_row(
+                name=detail_field("name"),
+                version=detail_field("version"),
+                digest=envelope_digest("contract"),
+                registered_at=event_time,
+                weakens=constant([]),
             ),
-            "contract_proposed": creates(
-                name=said("name"),
-                version=said("version"),
-                digest=named("contract"),
-                registered_at=at,
-                weakens=said("weakens"),
-                compared_with=said("compared_with"),
-                sent_by=actor,
+            "contract_proposed": creates_row(
+                name=detail_field("name"),
+                version=detail_field("version"),
+                digest=envelope_digest("contract"),
+                registered_at=event_time,
+                weakens=detail_field("weakens"),
+                compared_with=detail_field("compared_with"),
+                sent_by=actor_of,
             ),
         },
         outside={"document": "held to its digest", "lint": "findings of the linter, made anew from the document"},
@@ -70,10 +70,14 @@ RECORD_TABLES = (
         model="ledger.PolicyVersion",
         subjects=("policy",),
         events={
-            "policy_activated": creates(
-                kind=said("kind"), version=said("version"), digest=_of_kind, active=fixed(value=True), created_at=at
+            "policy_activated": creates_row(
+                kind=detail_field("kind"),
+                version=detail_field("version"),
+                digest=_of_kind,
+                active=constant(value=True),
+                created_at=event_time,
             ),
-            "policy_superseded": changes(active=fixed(value=False)),
+            "policy_superseded": changes_row(active=constant(value=False)),
         },
         outside={"document": "held to its digest"},
     ),
@@ -81,39 +85,39 @@ RECORD_TABLES = (
         model="ledger.System",
         subjects=("system",),
         events={
-            "system_registered": creates(
-                name=said("name"),
-                pattern=said("pattern"),
-                settings=said("settings"),
-                registered_at=at_first(at),
-                proposal=at_first(fixed(None)),
+            "system_registered": creates_row(
+                name=detail_field("name"),
+                pattern=detail_field("pattern"),
+                settings=detail_field("settings"),
+                registered_at=on_first_event(event_time),
+                proposal=on_first_event(constant(None)),
             ),
-            "system_change_proposed": changes(proposal=_proposed_system),
-            "system_change_confirmed": changes(
-                proposal=fixed(None), pattern=said("pattern"), settings=said("settings")
+            "system_change_proposed": changes_row(proposal=_proposed_system),
+            "system_change_confirmed": changes_row(
+                proposal=constant(None), pattern=detail_field("pattern"), settings=detail_field("settings")
             ),
-            "system_change_declined": changes(proposal=fixed(None)),
+            "system_change_declined": changes_row(proposal=constant(None)),
         },
     ),
     RecordTable(
         model="ledger.Freeze",
         subjects=("freeze",),
         events={
-            "freeze_placed": creates(
-                scope=said("scope"),
-                value=said("value"),
-                reason=said("reason", cut=1000),
-                placed_at=at,
-                lifted_at=fixed(None),
+            "freeze_placed": creates_row(
+                scope=detail_field("scope"),
+                value=detail_field("value"),
+                reason=detail_field("reason", cut=1000),
+                placed_at=event_time,
+                lifted_at=constant(None),
             ),
-            "freeze_lifted": changes(lifted_at=at),
+            "freeze_lifted": changes_row(lifted_at=event_time),
         },
     ),
     RecordTable(
         model="ledger.Unwinding",
         subjects=("unwinding",),
-        events={"unwinding_began": creates(run_id=said("run_id"), opened_at=at)},
-        always={"state": state, "reason": said("reason", cut=1000), "changed_at": at},
+        events={"unwinding_began": creates_row(run_id=detail_field("run_id"), opened_at=event_time)},
+        always={"state": state_after, "reason": detail_field("reason", cut=1000), "changed_at": event_time},
     ),
     RecordTable(
         model="ledger.Idempotency",
@@ -130,31 +134,37 @@ RECORD_TABLES = (
     RecordTable(
         model="ledger.Log",
         subjects=("log",),
-        events={kind: creates(origin=said("origin"), opened_at=at) for kind in ("log_opened", "restored")},
+        events={
+            kind: creates_row(origin=detail_field("origin"), opened_at=event_time)
+            for kind in ("log_opened", "restored")
+        },
         outside={"number": "the order in which the logs were opened; `--log` walks by it"},
     ),
     RecordTable(
         model="ledger.Erasure",
         subjects=("erasure",),
         events={
-            "erasure_requested": creates(
-                legal_basis=said("legal_basis"),
-                reason=said("reason"),
+            "erasure_requested": creates_row(
+                legal_basis=detail_field("legal_basis"),
+                reason=detail_field("reason"),
                 subjects=lambda event: _count(event.said("subjects")),
-                retention_id=said("retention", None),
-                requested_by=actor,
-                requested_at=at,
-                confirmed_by=fixed(None),
-                confirmed_at=fixed(None),
-                ended_at=fixed(None),
+                retention_id=detail_field("retention", None),
+                requested_by=actor_of,
+                requested_at=event_time,
+                confirmed_by=constant(None),
+                confirmed_at=constant(None),
+                ended_at=constant(None),
             ),
-            "erasure_confirmed": changes(
+            "erasure_confirmed": changes_row(
                 confirmed_by=lambda event: event.envelope.actor_id if event.envelope.actor_kind == "person" else None,
-                confirmed_at=at,
+                confirmed_at=event_time,
             ),
-            **{kind: changes(ended_at=at) for kind in ("erasure_refused", "erasure_withdrawn", "erasure_done")},
+            **{
+                kind: changes_row(ended_at=event_time)
+                for kind in ("erasure_refused", "erasure_withdrawn", "erasure_done")
+            },
         },
-        always={"state": state},
+        always={"state": state_after},
         outside={
             "erased": "how far the eraser is; each portion is an event",
             "begun_at": "the clock of the database, when the eraser began",
@@ -164,40 +174,40 @@ RECORD_TABLES = (
         model="ledger.Hold",
         subjects=("hold",),
         events={
-            "hold_placed": creates(
-                scope=said("scope"),
-                value=said("value"),
-                reason=said("reason"),
-                placed_by=actor,
-                placed_at=at,
-                lifted_at=fixed(None),
+            "hold_placed": creates_row(
+                scope=detail_field("scope"),
+                value=detail_field("value"),
+                reason=detail_field("reason"),
+                placed_by=actor_of,
+                placed_at=event_time,
+                lifted_at=constant(None),
             ),
-            "hold_lifted": changes(lifted_at=at),
+            "hold_lifted": changes_row(lifted_at=event_time),
         },
     ),
     RecordTable(
         model="ledger.Retention",
         subjects=("retention",),
         events={
-            "retention_proposed": creates(
-                payload_days=said("payload_days"),
-                envelope_days=said("envelope_days"),
-                floor_days=said("floor_days"),
-                standing=said("standing"),
-                proposed_by=actor,
-                proposed_at=at,
-                confirmed_by=fixed(None),
-                confirmed_at=fixed(None),
+            "retention_proposed": creates_row(
+                payload_days=detail_field("payload_days"),
+                envelope_days=detail_field("envelope_days"),
+                floor_days=detail_field("floor_days"),
+                standing=detail_field("standing"),
+                proposed_by=actor_of,
+                proposed_at=event_time,
+                confirmed_by=constant(None),
+                confirmed_at=constant(None),
             ),
-            "retention_confirmed": changes(confirmed_by=actor, confirmed_at=at),
+            "retention_confirmed": changes_row(confirmed_by=actor_of, confirmed_at=event_time),
         },
-        always={"state": state},
+        always={"state": state_after},
     ),
     RecordTable(
         model="ledger.IntegrityCheck",
         subjects=("integrity",),
-        events={"integrity_check_started": creates(started_by=actor, started_at=at)},
-        always={"state": state},
+        events={"integrity_check_started": creates_row(started_by=actor_of, started_at=event_time)},
+        always={"state": state_after},
         outside=dict.fromkeys(
             (
                 *("phase", "place", "log", "block", "carried", "expected", "subjects", "events", "evidence"),
@@ -210,15 +220,15 @@ RECORD_TABLES = (
         model="ledger.Export",
         subjects=("export",),
         events={
-            "export_requested": creates(
+            "export_requested": creates_row(
                 wanted=lambda event: UNKNOWN if event.detail is None else dict(event.detail),
                 event_id=lambda event: event.envelope.id,
-                requested_by=actor,
+                requested_by=actor_of,
                 requester_kind=lambda event: event.envelope.actor_kind,
-                requested_at=at,
+                requested_at=event_time,
             )
         },
-        always={"state": state},
+        always={"state": state_after},
         outside=dict.fromkeys(
             (
                 *("log", "start", "end", "done", "chunks", "withheld", "size", "sha256", "reason", "finished_at"),

@@ -16,7 +16,7 @@ from django.apps import apps
 from ledger.verification.rules.rebuilding import RecordTable
 
 
-def told(name: str) -> list[Any]:
+def read_registers(name: str) -> list[Any]:
     """What each app's `record_register` calls `name`, in the order of the apps."""
     modules = [f"{config.name}.record_register" for config in apps.get_app_configs()]
     found = [import_module(module) for module in modules if find_spec(module) is not None]
@@ -26,7 +26,7 @@ def told(name: str) -> list[Any]:
 @cache
 def record_tables() -> tuple[RecordTable, ...]:
     """Every table whose rows follow from events."""
-    return tuple(table for each in told("RECORD_TABLES") for table in each)
+    return tuple(table for each in read_registers("RECORD_TABLES") for table in each)
 
 
 @cache
@@ -35,12 +35,12 @@ def tables_of(kind: str) -> tuple[RecordTable, ...]:
     return tuple(table for table in record_tables() if table.place and kind in table.subjects)
 
 
-def tables_outside() -> Mapping[str, str]:
+def excluded_tables() -> Mapping[str, str]:
     """The tables that are not compared with events, and why."""
-    return {model: reason for each in told("OUTSIDE") for model, reason in each.items()}
+    return {model: reason for each in read_registers("OUTSIDE") for model, reason in each.items()}
 
 
 @cache
 def recovery_tables() -> Mapping[str, Mapping[str, str]]:
     """The recovery tables that are built in: by the digest of their rows, the action of each row by its id."""
-    return {digest: rows for each in told("RECOVERY_TABLES") for digest, rows in each.items()}
+    return {digest: rows for each in read_registers("RECOVERY_TABLES") for digest, rows in each.items()}

@@ -55,7 +55,7 @@ def anchor() -> int:
         if time.monotonic() > until:
             break
         try:
-            stored += anchoring.anchor(tenant_id=tenant.id, clock=timezone.now)
+            stored += anchoring.anchor_log(tenant_id=tenant.id, clock=timezone.now)
         except (DatabaseError, Refused):
             logger.exception("the log of tenant %s could not be anchored", tenant.id)
     return stored

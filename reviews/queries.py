@@ -13,11 +13,11 @@ from django.db.models.functions import Coalesce
 from ledger.actions.queries import actions, freezes
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules import policies
-from ledger.db import ask, first, select
+from ledger.db import execute, fetch_one, select
 from ledger.record.queries import evidence
 from ledger.record.rules.ids import lower_bound
 from reviews.cases.rules.batches import Progress
-from reviews.cases.rules.runbooks import tagged
+from reviews.cases.rules.runbooks import runbooks_with_tag
 from reviews.models import (
     Batch,
     BatchItem,
@@ -38,10 +38,10 @@ from reviews.models import (
     Stray,
     Watch,
 )
-from reviews.readback.rules.budget import Spent, spent_at
-from reviews.readback.rules.debt import NO_DEBT, Debt, Stop, release_stop
-from reviews.reconciliation.rules.verdict import Result
-from reviews.reporting.rules.success_patterns import Kept
+from reviews.readback.rules.budget import ReadingUsage, usage_at
+from reviews.readback.rules.debt import NO_DEBT, StopReason, VerificationDebt, release_stop
+from reviews.reconciliation.rules.verdict import VerificationResult
+from reviews.reporting.rules.success_patterns import FindingSource
 
 
 def observations_of(tenant_id: UUID, action_id: UUID) -> list[Observation]:
@@ -60,9 +60,9 @@ def last_observation(tenant_id: UUID, action_id: UUID) -> Observation | None:
     return found.order_by("-id").first()
 
 
-def observed(observation: Observation) -> dict[str, Any]:
+def observation_document(observation: Observation) -> dict[str, Any]:
     """The normalised answer that an observation points to."""
-    data = evidence.opened(observation.tenant_id, observation.pointer)
+    data = evidence.open_evidence(observation.tenant_id, observation.pointer)
     return orjson.loads(data) if data is not None else {}
 
 
@@ -70,10 +70,10 @@ def runs_of(tenant_id: UUID, action_id: UUID) -> list[Run]:
     return list(Run.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("number"))
 
 
-def doubts(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, int]:
+def count_doubtful_runs(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, int]:
     """How many runs of each action had an answer that bore nothing out, and settled nothing."""
     return dict(
-        ask(
+        execute(
             "SELECT action_id, count(*) FROM reviews_run WHERE tenant_id = $1 AND action_id = ANY($2)"
             " AND result = 'PENDING' AND discrepancy = 'UNVERIFIABLE_STATE' GROUP BY action_id",
             *(tenant_id, action_ids),
@@ -84,7 +84,7 @@ def doubts(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, int]:
 def last_run_number(tenant_id: UUID, action_id: UUID) -> int:
     """The number of an action's newest run; 0 before the first."""
     statement = "SELECT coalesce(max(number), 0) FROM reviews_run WHERE tenant_id = $1 AND action_id = $2"
-    [(number,)] = ask(statement, tenant_id, action_id)
+    [(number,)] = execute(statement, tenant_id, action_id)
     return int(number)
 
 
@@ -94,33 +94,33 @@ def last_run(tenant_id: UUID, action_id: UUID) -> Run | None:
 
 def last_partial_run(tenant_id: UUID, action_id: UUID) -> Run | None:
     """The newest reading that found an action done in part."""
-    found = Run.objects.filter(tenant_id=tenant_id, action_id=action_id, result=Result.PARTIAL)
+    found = Run.objects.filter(tenant_id=tenant_id, action_id=action_id, result=VerificationResult.PARTIAL)
     return found.order_by("-number").first()
 
 
-def findings(run: Run) -> dict[str, Any]:
+def run_findings(run: Run) -> dict[str, Any]:
     """What a run read and found: layers, readings, predicates, verdict and decision."""
-    data = evidence.opened(run.tenant_id, run.pointer)
+    data = evidence.open_evidence(run.tenant_id, run.pointer)
     return orjson.loads(data) if data is not None else {}
 
 
-def watch(tenant_id: UUID, system_id: UUID) -> Watch | None:
+def change_watch(tenant_id: UUID, system_id: UUID) -> Watch | None:
     """How far a system's change log has been compared."""
     return Watch.objects.filter(tenant_id=tenant_id, system_id=system_id).first()
 
 
-def strays_at(tenant_id: UUID, system_id: UUID, places: list[str]) -> set[str]:
+def known_ungated_places(tenant_id: UUID, system_id: UUID, places: list[str]) -> set[str]:
     """Those of these places of a change log that were told already."""
     known = Stray.objects.filter(tenant_id=tenant_id, system_id=system_id, place__in=places)
     return set(known.values_list("place", flat=True))
 
 
-def stray_of(tenant_id: UUID, case_id: UUID) -> Stray | None:
+def ungated_effect_of(tenant_id: UUID, case_id: UUID) -> Stray | None:
     """The ungated effect that a case is about."""
     return Stray.objects.filter(tenant_id=tenant_id, case_id=case_id).first()
 
 
-def about(case: Case) -> UUID:
+def action_id_of(case: Case) -> UUID:
     """The action of a case that is about one."""
     assert case.action_id is not None, "an ungated effect has no action"
     return case.action_id
@@ -147,7 +147,7 @@ def cases_of(tenant_id: UUID, action_id: UUID) -> list[Case]:
 
 def cases(tenant_id: UUID, *, resolved: bool = False, after: UUID | None = None, limit: int = 200) -> list[Case]:
     """Open cases, the most severe first and then the oldest, or settled ones, newest first; behind the row `after`."""
-    return shelf(tenant_id, "settled" if resolved else "all", sort="", at=None, after=after, limit=limit)
+    return cases_on_tab(tenant_id, "settled" if resolved else "all", sort="", at=None, after=after, limit=limit)
 
 
 def is_case_target(tenant_id: UUID, target: str) -> bool:
@@ -181,7 +181,7 @@ SORTS: dict[str, tuple[str, ...]] = {
 _SETTLED_LAST = ("-resolved_at", "-id")
 
 
-def shelf(
+def cases_on_tab(
     tenant_id: UUID,
     name: str,
     *,
@@ -245,7 +245,7 @@ def _behind(last: Any, order: tuple[str, ...]) -> Q:
     return found
 
 
-def reasons(tenant_id: UUID) -> list[str]:
+def open_case_reasons(tenant_id: UUID) -> list[str]:
     """The reasons of open cases, each once."""
     found = Case.objects.filter(tenant_id=tenant_id).exclude(state="RESOLVED")
     return sorted(set(found.values_list("reason", flat=True)[:1000]))
@@ -275,7 +275,7 @@ def incidents(
     """
     found = Incident.objects.filter(tenant_id=tenant_id, state=state)
     if tag:
-        books, causes = tagged(tag)
+        books, causes = runbooks_with_tag(tag)
         named = Q(*(Q(runbook="", about__startswith=f"{cause}:") for cause in causes), _connector=Q.OR)
         found = found.filter(Q(runbook__in=books) | named if causes else Q(runbook__in=books))
     last = incident(tenant_id, after) if after is not None else None
@@ -306,21 +306,21 @@ def reports_of(tenant_id: UUID, action_id: UUID) -> list[Report]:
     return list(Report.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("id"))
 
 
-def scheduled(action_id: UUID) -> Schedule | None:
-    return first(Schedule, "action_id = $1", action_id)
+def schedule_of(action_id: UUID) -> Schedule | None:
+    return fetch_one(Schedule, "action_id = $1", action_id)
 
 
 def schedules(tenant_id: UUID) -> list[Schedule]:
     return list(Schedule.objects.filter(tenant_id=tenant_id).order_by("due_at")[:1000])
 
 
-def overdue(*, at: datetime) -> int:
+def count_overdue_readings(*, at: datetime) -> int:
     """How many readings are due and unclaimed, counted up to a thousand."""
     due = Schedule.objects.filter(Q(claimed_until__isnull=True) | Q(claimed_until__lte=at), due_at__lte=at)
     return due[:1000].count()
 
 
-def waiting(tenant_id: UUID, *, at: datetime, most: int = 1000) -> tuple[int, datetime | None]:
+def count_waiting_cases(tenant_id: UUID, *, at: datetime, most: int = 1000) -> tuple[int, datetime | None]:
     """How many cases are open and awake, counted up to `most`, and since when the oldest is."""
     times = list(_shelved(tenant_id, "open", at).values_list("opened_at", flat=True)[:most])
     return len(times), min(times, default=None)
@@ -331,23 +331,23 @@ def recent_runs(tenant_id: UUID, *, limit: int = 200) -> list[Run]:
     return list(Run.objects.filter(tenant_id=tenant_id).order_by("-id")[:limit])
 
 
-def debt(tenant_id: UUID, system_id: UUID, *, at: datetime) -> Debt:
+def verification_debt(tenant_id: UUID, system_id: UUID, *, at: datetime) -> VerificationDebt:
     """The verification debt of a system: actions whose outcome it must still tell."""
-    [(waiting, due, oldest_at)] = ask(
+    [(waiting, due, oldest_at)] = execute(
         "SELECT count(*), count(*) FILTER (WHERE due_at <= $3), min(opened_at) FROM ("
         " SELECT due_at, opened_at FROM reviews_schedule"
         " WHERE tenant_id = $1 AND system_id = $2 AND recheck IS NULL LIMIT 10000) AS open_rows",
         *(tenant_id, system_id, at),
     )
-    return Debt(waiting=waiting, due=due, oldest_at=oldest_at)
+    return VerificationDebt(waiting=waiting, due=due, oldest_at=oldest_at)
 
 
-def healths(tenant_id: UUID) -> dict[UUID, Health]:
+def health_by_system(tenant_id: UUID) -> dict[UUID, Health]:
     """How each system that was ever asked has answered, by its id."""
     return {each.system_id: each for each in Health.objects.filter(tenant_id=tenant_id)}
 
 
-def incident_about(tenant_id: UUID, about: str) -> Incident | None:
+def incident_with_cause(tenant_id: UUID, about: str) -> Incident | None:
     """The open incident about a lasting cause, if there is one."""
     return Incident.objects.filter(tenant_id=tenant_id, about=about, state="OPEN").first()
 
@@ -374,7 +374,7 @@ def batch_items(tenant_id: UUID, batch_id: UUID) -> list[BatchItem]:
     return list(BatchItem.objects.filter(tenant_id=tenant_id, batch_id=batch_id).order_by("number"))
 
 
-def progress(tenant_id: UUID, batch_ids: list[UUID]) -> dict[UUID, Progress]:
+def batch_progress(tenant_id: UUID, batch_ids: list[UUID]) -> dict[UUID, Progress]:
     """How far these batches are."""
     found = BatchItem.objects.filter(tenant_id=tenant_id, batch_id__in=batch_ids)
     counts: dict[UUID, dict[str, int]] = {each: {} for each in batch_ids}
@@ -386,7 +386,7 @@ def progress(tenant_id: UUID, batch_ids: list[UUID]) -> dict[UUID, Progress]:
     }
 
 
-def hook(hook_id: UUID) -> Hook | None:
+def live_hook(hook_id: UUID) -> Hook | None:
     """A webhook address in use, whosever it is; the caller does not know the tenant yet."""
     return Hook.objects.filter(id=hook_id, revoked_at__isnull=True).first()
 
@@ -402,18 +402,18 @@ def last_deliveries(tenant_id: UUID, hook_ids: list[UUID]) -> dict[UUID, datetim
     return dict(found.distinct("hook_id").values_list("hook_id", "at"))
 
 
-def unverifiable(tenant_id: UUID, *, at: datetime) -> dict[str, Stop]:
+def release_stops(tenant_id: UUID, *, at: datetime) -> dict[str, StopReason]:
     """The systems to which nothing irreversible is released now, and why; a fact for whoever releases."""
     policy = catalogue_queries.active_policies(tenant_id)["verification"]
-    rules = policies.stop_release(orjson.loads(bytes(policy.document)))
-    asked = healths(tenant_id)
+    rules = policies.release_stop_rule(orjson.loads(bytes(policy.document)))
+    asked = health_by_system(tenant_id)
     counted = rules.waiting is not None or rules.oldest_s is not None
     if not asked and not counted:
         return {}
-    found: dict[str, Stop] = {}
+    found: dict[str, StopReason] = {}
     for system in catalogue_queries.systems(tenant_id):
         health = asked.get(system.id)
-        owed = debt(tenant_id, system.id, at=at) if counted else NO_DEBT
+        owed = verification_debt(tenant_id, system.id, at=at) if counted else NO_DEBT
         stop = release_stop(
             rules,
             is_open=health is not None and health.probe_at is not None,
@@ -426,24 +426,26 @@ def unverifiable(tenant_id: UUID, *, at: datetime) -> dict[str, Stop]:
     return found
 
 
-def budget(tenant_id: UUID) -> policies.Budget:
+def reading_budget(tenant_id: UUID) -> policies.ReadingBudget:
     """What the verification policy in force lets readings cost."""
-    return policies.budget(orjson.loads(bytes(catalogue_queries.active_policies(tenant_id)["verification"].document)))
+    return policies.reading_budget(
+        orjson.loads(bytes(catalogue_queries.active_policies(tenant_id)["verification"].document))
+    )
 
 
-def spent(tenant_id: UUID, *, at: datetime) -> Spent:
+def reading_usage(tenant_id: UUID, *, at: datetime) -> ReadingUsage:
     """What the tenant has spent in this hour and on this day."""
     row = ReadingTotal.objects.filter(tenant_id=tenant_id).first()
-    return spent_at(spent_of(row) if row is not None else None, at=at)
+    return usage_at(usage_from_row(row) if row is not None else None, at=at)
 
 
-def spent_of(row: ReadingTotal) -> Spent | None:
+def usage_from_row(row: ReadingTotal) -> ReadingUsage | None:
     if row.hour_from is None or row.day_from is None:
         return None
-    return Spent(hour_from=row.hour_from, in_hour=row.in_hour, day_from=row.day_from, in_day=row.in_day)
+    return ReadingUsage(hour_from=row.hour_from, in_hour=row.in_hour, day_from=row.day_from, in_day=row.in_day)
 
 
-def spending(tenant_id: UUID, *, since: date) -> list[tuple[UUID, str, int]]:
+def usage_by_tool(tenant_id: UUID, *, since: date) -> list[tuple[UUID, str, int]]:
     """(system, tool, readings) since a day, the dearest first."""
     found = ReadingCount.objects.filter(tenant_id=tenant_id, day__gte=since)
     return list(found.values_list("system_id", "tool").annotate(total=Sum("readings")).order_by("-total", "tool")[:200])
@@ -471,9 +473,9 @@ def guard_verdicts(
     return list(found.order_by("-id")[:limit])
 
 
-def guarded(verdict: GuardVerdict) -> dict[str, Any]:
+def guarded_message(verdict: GuardVerdict) -> dict[str, Any]:
     """The message of a verdict, with its claims, violations and corrected text."""
-    data = evidence.opened(verdict.tenant_id, verdict.pointer)
+    data = evidence.open_evidence(verdict.tenant_id, verdict.pointer)
     return orjson.loads(data) if data is not None else {}
 
 
@@ -496,9 +498,9 @@ _SIGNS = (
 )
 
 
-def signs(tenant_id: UUID, *, since: datetime, until: datetime) -> dict[Kept, dict[str, int]]:
+def count_success_patterns(tenant_id: UUID, *, since: datetime, until: datetime) -> dict[FindingSource, dict[str, int]]:
     """What guard, tools and readings said in a period, by word; an answer and a reading count once for each action."""
-    found: dict[Kept, dict[str, int]] = {}
-    for kept, word, times in ask(_SIGNS, tenant_id, lower_bound(since), lower_bound(until)):
-        found.setdefault(Kept(kept), {})[word] = times
+    found: dict[FindingSource, dict[str, int]] = {}
+    for kept, word, times in execute(_SIGNS, tenant_id, lower_bound(since), lower_bound(until)):
+        found.setdefault(FindingSource(kept), {})[word] = times
     return found

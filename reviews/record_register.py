@@ -7,16 +7,16 @@ from typing import Any
 from ledger.verification.rules.rebuilding import (
     KEEP,
     UNKNOWN,
-    Happened,
     RecordTable,
     Row,
-    actor,
-    at,
-    changes,
-    creates,
-    fixed,
-    said,
-    state,
+    VerifiedEvent,
+    actor_of,
+    changes_row,
+    constant,
+    creates_row,
+    detail_field,
+    event_time,
+    state_after,
 )
 from reviews.recovery.rules import recovery_table
 
@@ -26,7 +26,7 @@ _LISTED = ("id", "number", "source", "consistency", "freshness", "result", "disc
 _ANSWERED = ("status", "claimed_success", "error_code", "source", "late", "pointer", "raw_pointer")
 
 
-def _fold_runs(rows: dict[Any, Row], event: Happened) -> None:
+def _fold_runs(rows: dict[Any, Row], event: VerifiedEvent) -> None:
     """The row that a verification run is listed as: its first event says what stands in it."""
     listed = event.said("listed", None)
     if listed is UNKNOWN or (listed is None and event.said("run", None) is not None):
@@ -37,12 +37,12 @@ def _fold_runs(rows: dict[Any, Row], event: Happened) -> None:
         rows[listed["id"]] = dict(listed) | {"at": event.envelope.at}
 
 
-def _is_listed(rows: dict[Any, Row], event: Happened) -> bool:
+def _is_listed(rows: dict[Any, Row], event: VerifiedEvent) -> bool:
     run = event.said("run", None)
     return run is not UNKNOWN and any(row.get("pointer") == run for row in rows.values())
 
 
-def _fold_observations(rows: dict[Any, Row], event: Happened) -> None:
+def _fold_observations(rows: dict[Any, Row], event: VerifiedEvent) -> None:
     """What a tool answered, by the event that took the answer."""
     seen = event.said("observation", None)
     if isinstance(seen, dict):
@@ -52,7 +52,7 @@ def _fold_observations(rows: dict[Any, Row], event: Happened) -> None:
         rows[UNKNOWN] = {}
 
 
-def _fold_case(rows: dict[Any, Row], event: Happened) -> None:
+def _fold_case(rows: dict[Any, Row], event: VerifiedEvent) -> None:
     """What reopening does to a case, and what a case that was opened knows of its action."""
     row, envelope = rows.get(envelope_id := event.envelope.subject_id), event.envelope
     if row is None:
@@ -69,63 +69,65 @@ def _fold_case(rows: dict[Any, Row], event: Happened) -> None:
     rows[envelope_id] = row
 
 
-def _first_evidence(event: Happened) -> Any:
+def _first_evidence(event: VerifiedEvent) -> Any:
     """The first piece of evidence that an event commits to: of a proposal, what its proposer stands for."""
     return next((each.pointer for each in event.envelope.commitments if each.pointer is not None), None)
 
 
-def _stray_case(event: Happened) -> Any:
+def _stray_case(event: VerifiedEvent) -> Any:
     """The case, where it is about an effect that nobody gated; of an erased one nobody knows."""
     place = event.said("place", None)
     return UNKNOWN if place is UNKNOWN else KEEP if place is None else event.envelope.subject_id
 
 
-def _linked(event: Happened) -> str:
+def _linked(event: VerifiedEvent) -> str:
     return event.envelope.kind.removesuffix("_linked")
 
 
 _NOT_PROPOSED = {
-    "proposed_resolution": fixed(""),
-    "proposed_reason": fixed(""),
-    "proposed_evidence": fixed([]),
-    "proposed_by": fixed(None),
-    "proposed_statement": fixed(None),
+    "proposed_resolution": constant(""),
+    "proposed_reason": constant(""),
+    "proposed_evidence": constant([]),
+    "proposed_by": constant(None),
+    "proposed_statement": constant(None),
 }
-_AWAKE = {"snoozed_until": fixed(None), "snooze_reason": fixed("")}
+_AWAKE = {"snoozed_until": constant(None), "snooze_reason": constant("")}
 
 RECORD_TABLES = (
     RecordTable(
         model="reviews.Case",
         subjects=("case",),
         events={
-            "case_opened": creates(
-                action_id=said("action_id", None),
-                reason=said("reason", cut=48),
-                opened_at=at,
-                claimed_by=fixed(None),
-                claimed_at=fixed(None),
-                resolution=fixed(""),
-                resolved_at=fixed(None),
+            "case_opened": creates_row(
+                action_id=detail_field("action_id", None),
+                reason=detail_field("reason", cut=48),
+                opened_at=event_time,
+                claimed_by=constant(None),
+                claimed_at=constant(None),
+                resolution=constant(""),
+                resolved_at=constant(None),
                 **_NOT_PROPOSED,
                 **_AWAKE,
             ),
-            "case_claimed": changes(claimed_by=actor, claimed_at=at),
-            "case_assigned": changes(claimed_by=said("to"), claimed_at=at),
-            "case_released": changes(claimed_by=fixed(None), claimed_at=fixed(None)),
-            "case_snoozed": changes(snoozed_until=said("until"), snooze_reason=said("reason")),
-            "case_woken": changes(**_AWAKE),
-            "resolution_proposed": changes(
-                proposed_resolution=said("resolution"),
-                proposed_reason=said("reason"),
-                proposed_evidence=said("evidence"),
-                proposed_by=actor,
+            "case_claimed": changes_row(claimed_by=actor_of, claimed_at=event_time),
+            "case_assigned": changes_row(claimed_by=detail_field("to"), claimed_at=event_time),
+            "case_released": changes_row(claimed_by=constant(None), claimed_at=constant(None)),
+            "case_snoozed": changes_row(snoozed_until=detail_field("until"), snooze_reason=detail_field("reason")),
+            "case_woken": changes_row(**_AWAKE),
+            "resolution_proposed": changes_row(
+                proposed_resolution=detail_field("resolution"),
+                proposed_reason=detail_field("reason"),
+                proposed_evidence=detail_field("evidence"),
+                proposed_by=actor_of,
                 proposed_statement=_first_evidence,
             ),
-            "resolution_declined": changes(**_NOT_PROPOSED),
-            "case_resolved": changes(resolution=said("resolution"), resolved_at=at, **_AWAKE),
-            "case_reopened": changes(resolution=fixed(""), resolved_at=fixed(None), **_NOT_PROPOSED, **_AWAKE),
+            "resolution_declined": changes_row(**_NOT_PROPOSED),
+            "case_resolved": changes_row(resolution=detail_field("resolution"), resolved_at=event_time, **_AWAKE),
+            "case_reopened": changes_row(
+                resolution=constant(""), resolved_at=constant(None), **_NOT_PROPOSED, **_AWAKE
+            ),
         },
-        always={"state": state},
+        always={"state": state_after},
         fold=_fold_case,
         folded=("discrepancy", "side_effect_class", "severity", "tool", "target"),
     ),
@@ -135,13 +137,13 @@ RECORD_TABLES = (
         place="case_id",
         key=("case_id",),
         events={
-            "case_opened": creates(
+            "case_opened": creates_row(
                 _stray_case,
-                place=said("place"),
-                pointer=said("pointer"),
-                system_id=said("system_id"),
-                id=said("stray_id"),
-                at=at,
+                place=detail_field("place"),
+                pointer=detail_field("pointer"),
+                system_id=detail_field("system_id"),
+                id=detail_field("stray_id"),
+                at=event_time,
             )
         },
     ),
@@ -149,21 +151,21 @@ RECORD_TABLES = (
         model="reviews.Incident",
         subjects=("incident",),
         events={
-            "incident_opened": creates(
-                kind=said("kind"),
-                severity=said("severity"),
-                title=said("title"),
-                about=said("about"),
-                runbook=said("follows"),
-                action_id=said("action_id"),
-                opened_at=at,
-                closing_note=fixed(""),
-                closed_at=fixed(None),
+            "incident_opened": creates_row(
+                kind=detail_field("kind"),
+                severity=detail_field("severity"),
+                title=detail_field("title"),
+                about=detail_field("about"),
+                runbook=detail_field("follows"),
+                action_id=detail_field("action_id"),
+                opened_at=event_time,
+                closing_note=constant(""),
+                closed_at=constant(None),
             ),
-            "incident_closed": changes(closing_note=said("reason"), closed_at=at),
-            "incident_reopened": changes(closing_note=fixed(""), closed_at=fixed(None)),
+            "incident_closed": changes_row(closing_note=detail_field("reason"), closed_at=event_time),
+            "incident_reopened": changes_row(closing_note=constant(""), closed_at=constant(None)),
         },
-        always={"state": state},
+        always={"state": state_after},
     ),
     RecordTable(
         model="reviews.IncidentLink",
@@ -171,7 +173,7 @@ RECORD_TABLES = (
         place="incident_id",
         key=("kind", "subject_id"),
         events={
-            f"{kind}_linked": creates(lambda event: (_linked(event), event.said("subject_id")), at=at)
+            f"{kind}_linked": creates_row(lambda event: (_linked(event), event.said("subject_id")), at=event_time)
             for kind in ("action", "case", "freeze")
         },
         outside={"id": "a number of the row"},
@@ -181,8 +183,8 @@ RECORD_TABLES = (
         subjects=("system",),
         place="system_id",
         events={
-            "hook_created": creates(said("hook_id"), created_at=at, revoked_at=fixed(None)),
-            "hook_revoked": changes(said("hook_id"), revoked_at=at),
+            "hook_created": creates_row(detail_field("hook_id"), created_at=event_time, revoked_at=constant(None)),
+            "hook_revoked": changes_row(detail_field("hook_id"), revoked_at=event_time),
         },
     ),
     RecordTable(
@@ -191,8 +193,8 @@ RECORD_TABLES = (
         place="system_id",
         key=("system_id",),
         events={
-            "releasing_stopped": creates(stopped_at=at, stopped_because=said("reason")),
-            "releasing_resumed": creates(stopped_at=fixed(None), stopped_because=fixed("")),
+            "releasing_stopped": creates_row(stopped_at=event_time, stopped_because=detail_field("reason")),
+            "releasing_resumed": creates_row(stopped_at=constant(None), stopped_because=constant("")),
         },
         whole=False,
         outside=dict.fromkeys(
@@ -207,12 +209,16 @@ RECORD_TABLES = (
         model="reviews.Batch",
         subjects=("batch",),
         events={
-            "batch_started": creates(
-                kind=said("kind"), total=said("total"), wanted=said("wanted"), started_by=actor, started_at=at
+            "batch_started": creates_row(
+                kind=detail_field("kind"),
+                total=detail_field("total"),
+                wanted=detail_field("wanted"),
+                started_by=actor_of,
+                started_at=event_time,
             )
         },
         always={
-            "state": state,
+            "state": state_after,
             "ended_at": lambda event: event.envelope.at if event.envelope.to_state in ("CANCELLED", "DONE") else None,
         },
     ),

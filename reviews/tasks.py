@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 @shared_task
 def verify_due(stay_s: float = 0.0) -> int:
     """Read back what is due, and what becomes due while this task stays; then hand over to the next."""
-    polled = polling.poll(clock=timezone.now, stay=timedelta(seconds=stay_s))
+    polled = polling.poll_due(clock=timezone.now, stay=timedelta(seconds=stay_s))
     if polled.goes_on:
         try:
             verify_due.apply_async(kwargs={"stay_s": stay_s}, expires=5, retry=False)
@@ -37,16 +37,16 @@ def verify_due(stay_s: float = 0.0) -> int:
 @shared_task
 def probe_idle() -> bool:
     """Ask one system that is away and that nothing waits for."""
-    return probes.probe_one(clock=timezone.now)
+    return probes.probe_next_system(clock=timezone.now)
 
 
 @shared_task
 def take_readings() -> int:
     """Read the targets whose state before execution is wanted; what cannot be read now is tried at the next tick."""
     taken = 0
-    for tenant_id, action_id in schedules.readings_wanted():
+    for tenant_id, action_id in schedules.requested_readings():
         try:
-            taken += readings.take_reading(tenant_id=tenant_id, action_id=action_id, clock=timezone.now)
+            taken += readings.read_baseline(tenant_id=tenant_id, action_id=action_id, clock=timezone.now)
         except (DatabaseError, Refused):
             log.exception("the reading before %s could not be taken", action_id)
     return taken
@@ -56,10 +56,10 @@ def take_readings() -> int:
 def recover() -> int:
     """Carry over the ends of recovery actions, and take runs back step by step; how many moved on."""
     at, moved = timezone.now(), 0
-    for order in runs.orders_due(at=at, proposed=True):
+    for order in runs.due_orders(at=at, proposed=True):
         try:
             with tenancy(order.tenant_id):
-                ended = recovery_outcome.advance(
+                ended = recovery_outcome.carry_over_outcome(
                     tenant_id=order.tenant_id, action_id=order.action_id, event_id=order.event_id, at=at
                 )
         except (DatabaseError, Refused):
@@ -67,11 +67,11 @@ def recover() -> int:
             ended = False
         moved += ended
         if not ended:
-            ledger_orders.order_later(order, at=at)
-    for tenant_id, unwinding_id in run_compensation.open_ones():
+            ledger_orders.postpone_order(order, at=at)
+    for tenant_id, unwinding_id in run_compensation.open_compensations():
         try:
             with tenancy(tenant_id):
-                moved += run_compensation.advance(tenant_id=tenant_id, unwinding_id=unwinding_id, at=at)
+                moved += run_compensation.compensate_next(tenant_id=tenant_id, unwinding_id=unwinding_id, at=at)
         except (DatabaseError, Refused):
             log.exception("the run of %s was not taken back further", unwinding_id)
     return moved
@@ -81,9 +81,9 @@ def recover() -> int:
 def watch_changes() -> int:
     """Compare the change logs of watched systems with the record; how many effects nobody gated were told."""
     told = 0
-    for tenant_id, name in ungated_effects.watched():
+    for tenant_id, name in ungated_effects.watched_systems():
         try:
-            told += ungated_effects.look(tenant_id=tenant_id, name=name, clock=timezone.now)
+            told += ungated_effects.compare_changes(tenant_id=tenant_id, name=name, clock=timezone.now)
         except (DatabaseError, Refused):
             log.exception("the changes of %s were not compared", name)
     return told
@@ -93,7 +93,7 @@ def watch_changes() -> int:
 def sweep() -> None:
     """Repair what lost messages and crashes left behind: unscheduled actions, held actions without a case."""
     at = timezone.now()
-    schedules.adopt(at=at)
-    cases.open_missing(at=at)
-    idempotency_records.expire(at=at)
-    systems.watch(at=at)
+    schedules.schedule_missing(at=at)
+    cases.open_missing_cases(at=at)
+    idempotency_records.expire_records(at=at)
+    systems.open_outage_incidents(at=at)

@@ -78,9 +78,9 @@ class Run:
 
 
 def _run(folder: Path) -> Run:
-    account = servers.service_account()
-    programs = servers.binaries(account)
-    words = servers.passwords(folder / "passwords.json")
+    account = servers.service_user()
+    programs = servers.install_binaries(account)
+    words = servers.load_passwords(folder / "passwords.json")
     ports = [int(port) for port in (folder / "ports").read_text().split()]
     postgres = servers.Postgres(
         folder=folder / "postgres",
@@ -103,9 +103,9 @@ def _run(folder: Path) -> Run:
 
 def _new_folder() -> Path:
     """A folder that the servers' user can enter; its other contents stay closed to that user."""
-    account = servers.service_account()
+    account = servers.service_user()
     folder = Path(tempfile.mkdtemp(prefix="counterfoil-tests-"))
-    if not servers.can_enter(folder.parent, account):
+    if not servers.can_access(folder.parent, account):
         folder.rmdir()
         place = servers.private_folder(servers.SYSTEM_FOLDER, account)
         folder = Path(tempfile.mkdtemp(prefix="tests-", dir=place))
@@ -168,7 +168,7 @@ def _alone(run: Run, name: str) -> Iterator[bool]:
 def _start(run: Run, program: processes.Program) -> processes.Child:
     child = processes.spawn(program)
     STARTED.append(child)
-    processes.remember(run.folder / f"{program.name}.running", [child])
+    processes.record_processes(run.folder / f"{program.name}.running", [child])
     return child
 
 
@@ -403,7 +403,7 @@ def prompt_sequencer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
         from approvals.execution.operations import ready_actions
         from tests.support.seals import sealing_first
 
-        for name in ("claim", "orders"):
+        for name in ("claim_actions", "ready_actions"):
             monkeypatch.setattr(ready_actions, name, sealing_first(getattr(ready_actions, name)))
 
 
@@ -451,10 +451,10 @@ class Stack:
         if name == "valkey":
             return self.broker.program()
         if name == "web":
-            return programs.web(port=self.port, environment=self.environment, log=self.folder)
+            return programs.web_program(port=self.port, environment=self.environment, log=self.folder)
         if name == "sequencer":
-            return programs.sequencer(environment=self.sealing, log=self.folder)
-        make = {"worker": programs.worker, "beat": programs.beat}[name]
+            return programs.sequencer_program(environment=self.sealing, log=self.folder)
+        make = {"worker": programs.worker_program, "beat": programs.beat_program}[name]
         return make(environment=self.environment, log=self.folder)
 
     def start(self, *names: str) -> None:
@@ -478,7 +478,7 @@ class Stack:
         child.process.wait()
 
     def stop(self, *names: str) -> None:
-        processes.stop([self.children.pop(name) for name in names or list(self.children)])
+        processes.stop_children([self.children.pop(name) for name in names or list(self.children)])
 
     def answers(self) -> bool:
         assert self.children["web"].running(), self.log("web")
@@ -490,7 +490,7 @@ class Stack:
 
     def log(self, name: str) -> str:
         """The last words of a process, for the message of a failed test."""
-        return processes.tail(self.folder / f"{name}.log", 40)
+        return processes.tail_log(self.folder / f"{name}.log", 40)
 
 
 @contextmanager

@@ -14,11 +14,11 @@ from approvals.models import (
     Agent,
     AgentVersion,
 )
-from ledger.db import first
+from ledger.db import fetch_one
 
 
 def agent(tenant_id: UUID, agent_id: str) -> Agent | None:
-    return first(Agent, "tenant_id = $1 AND agent_id = $2", tenant_id, agent_id)
+    return fetch_one(Agent, "tenant_id = $1 AND agent_id = $2", tenant_id, agent_id)
 
 
 def agents(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = None) -> list[Agent]:
@@ -30,7 +30,7 @@ def agents(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = No
 
 
 def agent_version(tenant_id: UUID, agent_id: str, version: str) -> AgentVersion | None:
-    return first(AgentVersion, "tenant_id = $1 AND agent_id = $2 AND version = $3", tenant_id, agent_id, version)
+    return fetch_one(AgentVersion, "tenant_id = $1 AND agent_id = $2 AND version = $3", tenant_id, agent_id, version)
 
 
 def agent_versions(tenant_id: UUID, agent_id: str) -> list[AgentVersion]:
@@ -41,13 +41,13 @@ def agents_named(tenant_id: UUID, names: Collection[str]) -> list[Agent]:
     return list(Agent.objects.filter(tenant_id=tenant_id, agent_id__in=list(names)).order_by("agent_id"))
 
 
-def flagged(tenant_id: UUID, *, limit: int = 500) -> list[Agent]:
+def flagged_agents(tenant_id: UUID, *, limit: int = 500) -> list[Agent]:
     """The agents that somebody should look at."""
     found = Agent.objects.filter(tenant_id=tenant_id, revoked_at__isnull=True).exclude(flags={})
     return list(found.order_by("agent_id")[:limit])
 
 
-def registered_at(tenant_id: UUID, agents: Collection[Agent]) -> dict[str, datetime]:
+def registration_times(tenant_id: UUID, agents: Collection[Agent]) -> dict[str, datetime]:
     """When the version of each agent that is in force was registered."""
     named = Q(*(Q(agent_id=each.agent_id, version=each.version) for each in agents), _connector=Q.OR)
     found = AgentVersion.objects.filter(named, tenant_id=tenant_id) if agents else AgentVersion.objects.none()

@@ -15,11 +15,11 @@ from approvals.models import (
 )
 from approvals.sessions.queries import disclosed_contract
 from ledger.catalogue.rules.effects import Reversibility
-from ledger.db import ask, first
+from ledger.db import execute, fetch_one
 
 
 def executor(tenant_id: UUID, executor_id: str) -> Executor | None:
-    return first(Executor, "tenant_id = $1 AND executor_id = $2", tenant_id, executor_id)
+    return fetch_one(Executor, "tenant_id = $1 AND executor_id = $2", tenant_id, executor_id)
 
 
 def executors(tenant_id: UUID) -> list[Executor]:
@@ -33,12 +33,12 @@ def may_use(executor: Executor, key_actor: UUID) -> bool:
 
 
 def grant(tenant_id: UUID, jti: UUID) -> Grant | None:
-    return first(Grant, "tenant_id = $1 AND jti = $2", tenant_id, jti)
+    return fetch_one(Grant, "tenant_id = $1 AND jti = $2", tenant_id, jti)
 
 
-def reserved(tenant_id: UUID, action_ids: list[UUID]) -> set[UUID]:
+def reserved_actions(tenant_id: UUID, action_ids: list[UUID]) -> set[UUID]:
     """The actions that a live grant reserves, by the clock of the database."""
-    found = ask(
+    found = execute(
         "SELECT action_id FROM approvals_grant WHERE tenant_id = $1 AND action_id = ANY($2)"
         " AND consumed_at IS NULL AND voided_at IS NULL AND expires_at > clock_timestamp()",
         *(tenant_id, action_ids),
@@ -54,19 +54,19 @@ def attempts_of(tenant_id: UUID, action_id: UUID) -> list[Attempt]:
     return list(Attempt.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("number"))
 
 
-def due(*, at: datetime, limit: int = 200) -> list[tuple[UUID, UUID, str]]:
+def due_work(*, at: datetime, limit: int = 200) -> list[tuple[UUID, UUID, str]]:
     """(tenant, subject, what) of leases and approvals whose time has come. Outside row-level security."""
     found = Due.objects.filter(due_at__lte=at).order_by("due_at")[:limit]
     return list(found.values_list("tenant_id", "subject_id", "what"))
 
 
-def preparing(*, limit: int = 200) -> list[tuple[UUID, UUID]]:
+def preparing_approvals(*, limit: int = 200) -> list[tuple[UUID, UUID]]:
     """(tenant, approval) of the approvals whose target is read first. Outside row-level security."""
     found = Due.objects.filter(what="prepare").order_by("due_at")[:limit]
     return list(found.values_list("tenant_id", "subject_id"))
 
 
-def is_untellable(action: Any, unverifiable: Collection[str]) -> bool:
+def is_unverifiable(action: Any, unverifiable: Collection[str]) -> bool:
     """Whether the action can be neither taken back nor verified now: one of its systems is among `unverifiable`."""
     if not unverifiable or not action.mutating or action.reversibility != Reversibility.IRREVERSIBLE:
         return False

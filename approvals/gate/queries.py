@@ -17,14 +17,14 @@ from django.db.models import (
     Value,
 )
 
-from approvals.agents.rules.acceptance import Tally, total
+from approvals.agents.rules.acceptance import CallTally, sum_tallies
 from approvals.gate.rules import agent_evidence
-from approvals.gate.rules.agent_evidence import Item
+from approvals.gate.rules.agent_evidence import EvidenceItem
 from approvals.models import (
     Call,
 )
 from ledger.actions.queries import actions
-from ledger.db import first
+from ledger.db import fetch_one
 from ledger.record.queries import evidence
 from ledger.record.rules.ids import lower_bound
 
@@ -33,7 +33,7 @@ BY_CALL_ID: Final = "tenant_id = $1 AND session_id = $2 AND call_id = $3 AND cal
 
 
 def call(tenant_id: UUID, session_id: UUID, call_id: str) -> Call | None:
-    return first(Call, BY_CALL_ID, tenant_id, session_id, call_id)
+    return fetch_one(Call, BY_CALL_ID, tenant_id, session_id, call_id)
 
 
 def call_of(tenant_id: UUID, session_id: UUID, action_id: UUID) -> Call | None:
@@ -41,11 +41,11 @@ def call_of(tenant_id: UUID, session_id: UUID, action_id: UUID) -> Call | None:
     return Call.objects.filter(tenant_id=tenant_id, session_id=session_id, action_id=action_id).first()
 
 
-def evidence_brought(action: Any) -> tuple[Item, ...]:
+def evidence_of(action: Any) -> tuple[EvidenceItem, ...]:
     """What an action's agent said that its call rests on; `CannotOpen` where that is gone."""
-    piece = evidence.first_piece(action.tenant_id, action.id, agent_evidence.PURPOSE)
-    data = evidence.opened(action.tenant_id, piece[0]) if piece else None
-    return agent_evidence.kept_evidence(data) if data is not None else ()
+    piece = evidence.first_evidence(action.tenant_id, action.id, agent_evidence.PURPOSE)
+    data = evidence.open_evidence(action.tenant_id, piece[0]) if piece else None
+    return agent_evidence.parse_evidence(data) if data is not None else ()
 
 
 def calls_of(tenant_id: UUID, session_id: UUID, *, limit: int = 500) -> list[Call]:
@@ -57,7 +57,7 @@ def last_call(tenant_id: UUID) -> Call | None:
     return Call.objects.filter(tenant_id=tenant_id).order_by("-id").first()
 
 
-def attempted_undisclosed(
+def undisclosed_attempts(
     tenant_id: UUID,
     *,
     session_id: UUID | None = None,
@@ -101,14 +101,14 @@ def calls_page(
     return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])
 
 
-def tallies(
+def call_tallies(
     tenant_id: UUID,
     *by: str,
     since: datetime,
     until: datetime,
     step: timedelta | None = None,
     **about: Any,
-) -> dict[tuple[Any, ...], Tally]:
+) -> dict[tuple[Any, ...], CallTally]:
     """How the calls of a period fared, by the columns named, and by stretches of time where there is a `step`.
 
     Only the newest `MOST_CALLS` of the period count: nobody waits for a table of hundreds of millions.
@@ -130,15 +130,15 @@ def tallies(
         undisclosed=Count("id", filter=Q(code="UNDISCLOSED_TOOL")),
     )
     width = len(keys)
-    return {row[:width]: replace(Tally(*row[width:]), failed=broken.get(row[:width], 0)) for row in rows.order_by()}
+    return {row[:width]: replace(CallTally(*row[width:]), failed=broken.get(row[:width], 0)) for row in rows.order_by()}
 
 
-def tally(tenant_id: UUID, *, since: datetime, until: datetime, **about: Any) -> Tally:
+def call_tally(tenant_id: UUID, *, since: datetime, until: datetime, **about: Any) -> CallTally:
     """How the calls of a period fared, in one."""
-    return total(tallies(tenant_id, "accepted", since=since, until=until, **about).values())
+    return sum_tallies(call_tallies(tenant_id, "accepted", since=since, until=until, **about).values())
 
 
-def refusals(tenant_id: UUID, *, since: datetime, until: datetime, **about: Any) -> dict[tuple[Any, ...], int]:
+def count_refusals(tenant_id: UUID, *, since: datetime, until: datetime, **about: Any) -> dict[tuple[Any, ...], int]:
     """How many calls of a period were refused, by code."""
     found = calls_between(tenant_id, since=since, until=until, accepted=False, **about)
     rows = found.values_list("code", "category").annotate(count=Count("id")).order_by("-count", "code")
@@ -148,7 +148,7 @@ def refusals(tenant_id: UUID, *, since: datetime, until: datetime, **about: Any)
 _NAMES_TRIED = ("PHANTOM_TOOL", "UNDISCLOSED_TOOL")
 
 
-def names_tried(tenant_id: UUID, *, since: datetime, until: datetime, **about: Any) -> dict[str, int]:
+def count_names_tried(tenant_id: UUID, *, since: datetime, until: datetime, **about: Any) -> dict[str, int]:
     """The largest number of different tools that one session of each agent tried and was refused (R-TG-11)."""
     found = calls_between(tenant_id, since=since, until=until, accepted=False, code__in=_NAMES_TRIED, **about)
     rows = found.values_list("agent_id", "session_id").annotate(names=Count("tool", distinct=True)).order_by()

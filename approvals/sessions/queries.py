@@ -20,16 +20,16 @@ from approvals.voting.rules import binding
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.contract import Contract
-from ledger.db import ask, first
+from ledger.db import execute, fetch_one
 
 
 def session(tenant_id: UUID, session_id: UUID) -> Session | None:
-    return first(Session, "tenant_id = $1 AND id = $2", tenant_id, session_id)
+    return fetch_one(Session, "tenant_id = $1 AND id = $2", tenant_id, session_id)
 
 
-def forced_at(tenant_id: UUID, run_id: str, key_actor: UUID) -> datetime | None:
+def limit_reached_at(tenant_id: UUID, run_id: str, key_actor: UUID) -> datetime | None:
     """Since when a run takes no more calls of a key, because one of its sessions reached its limit."""
-    found = ask(
+    found = execute(
         "SELECT min(forced_at) FROM approvals_session"
         " WHERE tenant_id = $1 AND run_id = $2 AND key_actor = $3 AND forced_at IS NOT NULL",
         *(tenant_id, run_id, key_actor),
@@ -37,15 +37,15 @@ def forced_at(tenant_id: UUID, run_id: str, key_actor: UUID) -> datetime | None:
     return found[0][0] if found else None
 
 
-def left_nothing(tenant_id: UUID, session_id: UUID) -> dict[str, int]:
+def count_refused_calls(tenant_id: UUID, session_id: UUID) -> dict[str, int]:
     """How many calls of a session were refused and left no action, by code."""
     found = Call.objects.filter(tenant_id=tenant_id, session_id=session_id, accepted=False, action_id__isnull=True)
     return dict(found.values_list("code").annotate(made=Count("id")).order_by("code"))
 
 
-def session_locked(tenant_id: UUID, session_id: UUID) -> Session | None:
+def lock_session(tenant_id: UUID, session_id: UUID) -> Session | None:
     """A session whose calls come one after the other from here to the end of the transaction."""
-    return first(Session, "tenant_id = $1 AND id = $2 FOR NO KEY UPDATE", tenant_id, session_id)
+    return fetch_one(Session, "tenant_id = $1 AND id = $2 FOR NO KEY UPDATE", tenant_id, session_id)
 
 
 def sessions_by_id(tenant_id: UUID, ids: set[UUID]) -> dict[UUID, Session]:
@@ -75,16 +75,18 @@ def open_sessions(tenant_id: UUID, agent_id: str, *, at: datetime, most: int = 1
     return found.filter(pin_expires_at__gt=at)[:most].count()
 
 
-def spent(tenant_id: UUID, *, agent_id: str, session_ids: Collection[UUID] = (), limit: int = 100) -> list[Spending]:
+def budget_spending(
+    tenant_id: UUID, *, agent_id: str, session_ids: Collection[UUID] = (), limit: int = 100
+) -> list[Spending]:
     """What was used of the budgets of an agent and of some of its sessions, newest window first."""
     holders = [f"agent:{agent_id}", *(f"session:{each}" for each in session_ids)]
     found = Spending.objects.filter(tenant_id=tenant_id, holder__in=holders)
     return list(found.order_by("-window_from", "holder", "budget", "unit")[:limit])
 
 
-def bearing(tenant_id: UUID, session_id: UUID, approval_id: UUID | None) -> tuple[str, tuple[str, ...]]:
+def agent_version_and_votes(tenant_id: UUID, session_id: UUID, approval_id: UUID | None) -> tuple[str, tuple[str, ...]]:
     """The version of the agent behind a session, and the hashes of the statements that approve, oldest first."""
-    [(version, votes)] = ask(
+    [(version, votes)] = execute(
         "SELECT (SELECT agent_version FROM approvals_session WHERE tenant_id = $1 AND id = $2),"
         " array(SELECT statement_hash::text FROM approvals_vote WHERE tenant_id = $1 AND approval_id = $3"
         " AND verdict = ANY($4) ORDER BY id)",
@@ -99,4 +101,4 @@ def disclosed_contract(tenant_id: UUID, contract_digest: str) -> Contract:
     row = catalogue_queries.contract_by_digest(tenant_id, contract_digest)
     if row is None:
         raise LookupError(f"no contract {contract_digest}")
-    return contracts.stored(bytes(row.document), expected_digest=contract_digest)
+    return contracts.load_stored(bytes(row.document), expected_digest=contract_digest)

@@ -12,7 +12,7 @@ from ninja import NinjaAPI, Schema
 
 from benchmarks.bare.models import Row
 from console.api.auth import Key
-from console.api.transaction import StrictParser, answer
+from console.api.transaction import StrictParser, json_response
 
 api = NinjaAPI(auth=[Key()], parser=StrictParser(), urls_namespace="bare", docs_url=None, openapi_url=None)
 
@@ -35,4 +35,4 @@ def add(request: HttpRequest, body: Body) -> HttpResponse:
         detail=b"",
         at=at,
     )
-    return answer({"id": str(row.id), "at": at}, 200)
+    return json_response({"id": str(row.id), "at": at}, 200)

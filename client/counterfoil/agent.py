@@ -22,18 +22,18 @@ import httpx
 
 from counterfoil.answers import (
     SETTLED,
-    Answered,
     AskCheck,
     CallResult,
     CallResults,
-    Cancelled,
+    CancelledAction,
     Context,
     Contract,
-    Guarded,
-    Opened,
+    GuardResult,
+    OpenedSession,
     Outcome,
     Pin,
     Question,
+    RecordedAnswer,
     Report,
     SessionState,
     Status,
@@ -43,7 +43,7 @@ from counterfoil.connection import Connection
 from counterfoil.transport import reading
 from counterfoil.transport.async_connection import AsyncConnection
 from counterfoil.transport.backoff import Backoff
-from counterfoil.transport.request import Pause, Plan, Request, asked
+from counterfoil.transport.request import Pause, Plan, Request, request_method
 from counterfoil.transport.stream import AsyncStream, Stream
 from counterfoil.transport.trace import Trace, new_trace
 
@@ -96,33 +96,33 @@ class Call:
         return {"call_id": self.call_id, "tool": self.tool, "arguments": self.arguments, **chosen}
 
 
-class ActionAsking:
+class ActionRequests:
     """What an agent may ask about its own actions."""
 
-    @asked
+    @request_method
     def status(self, action_id: str, *, wait_s: int = 0) -> Request[Status]:
         """Where an action stands; the console waits up to `wait_s` (30 at most) while people decide."""
         params = {"wait_s": wait_s} if wait_s else None
-        return Request("GET", f"/actions/{action_id}", reading.status, params=params, patience_s=wait_s)
+        return Request("GET", f"/actions/{action_id}", reading.read_status, params=params, patience_s=wait_s)
 
-    @asked
+    @request_method
     def report(self, action_id: str) -> Request[Report]:
         """What may be said about an action now."""
-        return Request("GET", f"/actions/{action_id}/report", reading.report)
+        return Request("GET", f"/actions/{action_id}/report", reading.read_report)
 
-    @asked
-    def cancel(self, action_id: str, *, reason: str = "") -> Request[Cancelled]:
+    @request_method
+    def cancel(self, action_id: str, *, reason: str = "") -> Request[CancelledAction]:
         """Withdraw an action that has not started."""
         body = {"reason": reason} if reason else {}
-        return Request("POST", f"/actions/{action_id}/cancel", reading.cancelled, body)
+        return Request("POST", f"/actions/{action_id}/cancel", reading.read_cancelled, body)
 
-    @asked
-    def answer(self, question: Question, text: str) -> Request[Answered]:
+    @request_method
+    def answer(self, question: Question, text: str) -> Request[RecordedAnswer]:
         """Answer what a person asked; the words are shown as the agent's own and let nothing run."""
         body = {"question_id": question.question_id, "text": text}
-        return Request("POST", f"/actions/{question.action_id}/answers", reading.answered, body)
+        return Request("POST", f"/actions/{question.action_id}/answers", reading.read_answered, body)
 
-    @asked
+    @request_method
     def wait(self, action_id: str, *, for_s: float = 30.0, for_people: bool = True) -> Plan[Outcome]:
         """Look after an action until it is settled or waits for a review, for `for_s` seconds at most;
         without `for_people` no longer than until it is for people to decide. The end of the waiting
@@ -131,12 +131,12 @@ class ActionAsking:
         return (yield from _waiting(action_id, for_s, for_people))
 
 
-class AgentAsking(ActionAsking, ABC, Generic[SessionT]):
+class AgentRequests(ActionRequests, ABC, Generic[SessionT]):
     """What both kinds of agent can do."""
 
     agent_id: str
 
-    @asked
+    @request_method
     def open_session(
         self,
         /,
@@ -165,24 +165,24 @@ class AgentAsking(ActionAsking, ABC, Generic[SessionT]):
             body["tools"] = list(tools)
 
         def read(answer: Any) -> SessionT:
-            return self._session(goal, trace, reading.opened(answer))
+            return self._session(goal, trace, reading.read_session(answer))
 
         return Request("POST", "/sessions", read, body, trace=trace)
 
-    @asked
+    @request_method
     def run(self, run_id: str) -> Request[Mapping[str, Any]]:
         """One of this agent's runs: its steps, what was reversed, and whether it is being taken back."""
         return Request("GET", f"/runs/{run_id}", _as_it_is)
 
     @abstractmethod
-    def _session(self, goal: str, trace: Trace, opened: Opened) -> SessionT:
+    def _session(self, goal: str, trace: Trace, opened: OpenedSession) -> SessionT:
         """The session that was opened, of the agent's own kind."""
 
 
-class SessionAsking(ActionAsking):
+class SessionRequests(ActionRequests):
     """What both kinds of session can do; each call restates the goal or names the pin."""
 
-    def __init__(self, goal: str, trace: Trace, opened: Opened) -> None:
+    def __init__(self, goal: str, trace: Trace, opened: OpenedSession) -> None:
         self.session_id: str = opened.session_id
         self.run_id: str = opened.run_id
         self.contract: Contract = opened.contract
@@ -190,79 +190,79 @@ class SessionAsking(ActionAsking):
         self.goal = goal
         self.trace = trace
 
-    @asked
+    @request_method
     def call(self, call: Call, *, goal: str | None = None) -> Request[CallResult]:
         """Propose one call; `goal` restates the goal in words, else the pin's hash is sent."""
-        return self._calls([call], goal, reading.first_result)
+        return self._calls([call], goal, reading.read_first_result)
 
-    @asked
+    @request_method
     def calls(self, calls: Sequence[Call], *, goal: str | None = None) -> Request[CallResults]:
         """Propose several calls at once; a refused one does not disturb the others."""
-        return self._calls(calls, goal, reading.call_results)
+        return self._calls(calls, goal, reading.read_call_results)
 
-    @asked
+    @request_method
     def attempt(
         self, call: Call, *, for_s: float = 30.0, for_people: bool = True, goal: str | None = None
     ) -> Plan[Outcome]:
         """Propose one call and wait as `wait` does: how far it came."""
-        result: CallResult = yield self._calls([call], goal, reading.first_result)
+        result: CallResult = yield self._calls([call], goal, reading.read_first_result)
         return (yield from _followed(result, for_s, for_people))
 
-    @asked
+    @request_method
     def attempts(
         self, calls: Sequence[Call], *, for_s: float = 30.0, for_people: bool = True, goal: str | None = None
     ) -> Plan[tuple[Outcome, ...]]:
         """Propose several calls at once and wait for them one after the other, `for_s` seconds at most
         in all.
         """
-        results: CallResults = yield self._calls(calls, goal, reading.call_results)
+        results: CallResults = yield self._calls(calls, goal, reading.read_call_results)
         until, outcomes = time.monotonic() + for_s, list[Outcome]()
         for result in results:
             outcomes.append((yield from _followed(result, until - time.monotonic(), for_people)))
         return tuple(outcomes)
 
-    @asked
+    @request_method
     def ask_check(self, goal: str) -> Request[AskCheck]:
         """Whether `goal` still says what was pinned, and why not."""
-        return self._post("/ask-check", reading.ask_check, {"goal": goal})
+        return self._post("/ask-check", reading.read_ask_check, {"goal": goal})
 
-    @asked
+    @request_method
     def matches(self, goal: str) -> Request[bool]:
         """Whether `goal` still says what was pinned."""
-        return self._post("/ask-check", lambda answer: reading.ask_check(answer).match, {"goal": goal})
+        return self._post("/ask-check", lambda answer: reading.read_ask_check(answer).match, {"goal": goal})
 
-    @asked
+    @request_method
     def withheld(self, tools: Sequence[Mapping[str, str]]) -> Request[None]:
         """Say which of a server's tools a gateway holds back now, each with `tool`, `fate` and `why`."""
         return self._post("/surface", lambda _: None, {"withheld": [dict(each) for each in tools]})
 
-    @asked
+    @request_method
     def state(self) -> Request[SessionState]:
         """The session with its counts, and what people ask the agent."""
-        return Request("GET", self._path, reading.session_state, trace=self.trace)
+        return Request("GET", self._path, reading.read_session_state, trace=self.trace)
 
-    @asked
+    @request_method
     def context(self) -> Request[Context]:
         """What the model may rely on in its next turn: verified facts only."""
-        return Request("GET", f"{self._path}/context", reading.context, trace=self.trace)
+        return Request("GET", f"{self._path}/context", reading.read_context, trace=self.trace)
 
-    @asked
+    @request_method
     def summary(self) -> Request[Summary]:
         """The session in at most six lines, from the record."""
-        return Request("GET", f"{self._path}/summary", reading.summary, trace=self.trace)
+        return Request("GET", f"{self._path}/summary", reading.read_summary, trace=self.trace)
 
-    @asked
-    def guard(self, message: str, *, claims: Sequence[Mapping[str, Any]] | None = None) -> Request[Guarded]:
+    @request_method
+    def guard(self, message: str, *, claims: Sequence[Mapping[str, Any]] | None = None) -> Request[GuardResult]:
         """Whether a message claims only what the record bears out; a blocked one comes corrected."""
         return self._guard(message, claims)
 
-    @asked
+    @request_method
     def guarded(self, message: str, *, claims: Sequence[Mapping[str, Any]] | None = None) -> Plan[str]:
         """The message if the guard allows it, else its correction: what may be sent to the user."""
-        found: Guarded = yield self._guard(message, claims)
+        found: GuardResult = yield self._guard(message, claims)
         return message if found.allowed else found.corrected or ""
 
-    @asked
+    @request_method
     def end(self) -> Request[None]:
         """End the session at the console; its actions go on."""
         return self._post("/close", lambda _: None, {})
@@ -275,9 +275,9 @@ class SessionAsking(ActionAsking):
         bodies = [call.body(goal=goal, pin_hash=self.pin.hash) for call in calls]
         return Request("POST", f"{self._path}/calls", read, {"calls": bodies}, trace=self.trace.child())
 
-    def _guard(self, message: str, claims: Sequence[Mapping[str, Any]] | None) -> Request[Guarded]:
+    def _guard(self, message: str, claims: Sequence[Mapping[str, Any]] | None) -> Request[GuardResult]:
         stated = {"claims": [dict(claim) for claim in claims]} if claims else {}
-        return self._post("/guard", reading.guarded, {"message": message, **stated})
+        return self._post("/guard", reading.read_guard_result, {"message": message, **stated})
 
     def _post(self, rest: str, read: Any, body: Mapping[str, Any]) -> Request[Any]:
         return Request("POST", f"{self._path}{rest}", read, body, trace=self.trace)
@@ -288,10 +288,10 @@ def current_session() -> Session | None:
     return _current.get()
 
 
-class Session(SessionAsking):
+class Session(SessionRequests):
     """A session with its pinned goal. In its `with` block gated tools are proposed in it; leaving the block ends it."""
 
-    def __init__(self, connection: Connection, goal: str, trace: Trace, opened: Opened) -> None:
+    def __init__(self, connection: Connection, goal: str, trace: Trace, opened: OpenedSession) -> None:
         super().__init__(goal, trace, opened)
         self._connection = connection
         self._entered: list[Token[Session | None]] = []
@@ -319,10 +319,10 @@ class Session(SessionAsking):
         self.close()
 
 
-class AsyncSession(SessionAsking):
+class AsyncSession(SessionRequests):
     """The same session for a program that awaits."""
 
-    def __init__(self, connection: AsyncConnection, goal: str, trace: Trace, opened: Opened) -> None:
+    def __init__(self, connection: AsyncConnection, goal: str, trace: Trace, opened: OpenedSession) -> None:
         super().__init__(goal, trace, opened)
         self._connection = connection
 
@@ -349,7 +349,7 @@ class AsyncSession(SessionAsking):
         await self.close()
 
 
-class Agent(AgentAsking[Session]):
+class Agent(AgentRequests[Session]):
     """One registered agent, as its key lets it act."""
 
     def __init__(
@@ -380,11 +380,11 @@ class Agent(AgentAsking[Session]):
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _session(self, goal: str, trace: Trace, opened: Opened) -> Session:
+    def _session(self, goal: str, trace: Trace, opened: OpenedSession) -> Session:
         return Session(self._connection, goal, trace, opened)
 
 
-class AsyncAgent(AgentAsking[AsyncSession]):
+class AsyncAgent(AgentRequests[AsyncSession]):
     """The same agent for a program that awaits."""
 
     def __init__(
@@ -417,7 +417,7 @@ class AsyncAgent(AgentAsking[AsyncSession]):
     ) -> None:
         await self.close()
 
-    def _session(self, goal: str, trace: Trace, opened: Opened) -> AsyncSession:
+    def _session(self, goal: str, trace: Trace, opened: OpenedSession) -> AsyncSession:
         return AsyncSession(self._connection, goal, trace, opened)
 
 
@@ -435,14 +435,14 @@ def _waiting(action_id: str, for_s: float, for_people: bool, call: CallResult | 
         left = max(0.0, until - time.monotonic())
         patience = min(int(left), _PATIENCE_S) if for_people else 0
         params = {"wait_s": patience} if patience else None
-        stands: Status = yield Request("GET", path, reading.status, params=params, patience_s=patience)
+        stands: Status = yield Request("GET", path, reading.read_status, params=params, patience_s=patience)
         left = until - time.monotonic()
         undecided = stands.approval is not None and stands.approval.waiting
         if stands.state in _ENDS_WAITING or left <= 0.0 or (undecided and not for_people):
             break
         yield Pause(min(pause, left))
         pause = min(pause * 1.5, 5.0)
-    report: Report = yield Request("GET", f"{path}/report", reading.report)
+    report: Report = yield Request("GET", f"{path}/report", reading.read_report)
     return Outcome(
         settled=stands.settled,
         action_id=action_id,

@@ -46,7 +46,7 @@ class Pin:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedSession:
     """The answer to a handshake."""
 
     session_id: str
@@ -181,7 +181,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Cancelled:
+class CancelledAction:
     """An action that was withdrawn before it started."""
 
     action_id: str
@@ -189,7 +189,7 @@ class Cancelled:
 
 
 @dataclass(frozen=True)
-class Answered:
+class RecordedAnswer:
     """An answer to a question, as the record keeps it."""
 
     question_id: str
@@ -240,7 +240,7 @@ class Violation:
 
 
 @dataclass(frozen=True)
-class Guarded:
+class GuardResult:
     """What the guard says of a message; a blocked one comes with the text that may be sent instead."""
 
     verdict: str

@@ -21,7 +21,7 @@ class NotCanonical(ValueError):
     """The value has no canonical form in this profile."""
 
 
-def canonical(value: Any) -> bytes:
+def encode_canonical(value: Any) -> bytes:
     """The canonical bytes of `value`."""
     parts: list[str] = []
     _write(value, parts, 0)
@@ -30,10 +30,10 @@ def canonical(value: Any) -> bytes:
 
 def digest(value: Any) -> str:
     """SHA-256 of the canonical bytes of `value`, in lower-case hex."""
-    return hashlib.sha256(canonical(value)).hexdigest()
+    return hashlib.sha256(encode_canonical(value)).hexdigest()
 
 
-def read(text: bytes | str) -> Any:
+def parse_json(text: bytes | str) -> Any:
     """The value of a JSON text; a name given twice, NaN and infinities are refused."""
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)

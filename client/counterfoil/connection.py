@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from counterfoil.canonical import read
+from counterfoil.canonical import parse_json
 from counterfoil.problems import Problem, Unreachable
 from counterfoil.transport import wire
 from counterfoil.transport.backoff import PASSING, Backoff
@@ -65,7 +65,7 @@ class Connection:
 
     def send(self, request: Request[T]) -> T:
         """What a request's answer says, after as many tries as the back-off allows."""
-        sent = wire.parts(request, timeout_s=self._timeout_s)
+        sent = wire.httpx_arguments(request, timeout_s=self._timeout_s)
         return request.read(self._tried(self.backoff, lambda: self._send(request.method, request.path, **sent)))
 
     def carry_out(self, plan: Plan[T]) -> T:
@@ -99,7 +99,7 @@ class Connection:
             response.raise_for_status()
         except httpx.HTTPError as fault:
             raise Unreachable(f"the keys: {type(fault).__name__} {fault}".strip()) from fault
-        return read(response.content)
+        return parse_json(response.content)
 
     def post(
         self,
@@ -158,14 +158,14 @@ class Connection:
             _wait(wait, stop)
 
     def _send(self, method: str, path: str, **request: Any) -> Any:
-        headers = wire.head(self.authorization, request.pop("headers", {}))
+        headers = wire.request_headers(self.authorization, request.pop("headers", {}))
         sent = time.time()
         try:
             response = self.http.request(method, self.address(path), headers=headers, **request)
         except httpx.TransportError as fault:
-            raise wire.unreachable(method, path, fault) from fault
+            raise wire.unreachable_error(method, path, fault) from fault
         self._see_clock(response, sent=sent)
-        return wire.answer(method, path, response)
+        return wire.parse_response(method, path, response)
 
     def _see_clock(self, response: httpx.Response, *, sent: float) -> None:
         date = response.headers.get("Date")

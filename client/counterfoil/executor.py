@@ -37,12 +37,12 @@ from typing import Any
 
 import httpx
 
-from counterfoil.canonical import NotCanonical, canonical, digest
+from counterfoil.canonical import NotCanonical, digest, encode_canonical
 from counterfoil.connection import Connection
-from counterfoil.execution.grants import GrantRefused, Holder, KeySet, Memory, check_payload, verify
+from counterfoil.execution.grants import GrantHolder, GrantRefused, KeySet, UsedGrants, check_payload, verify_grant
 from counterfoil.execution.lease import Lease, LeaseOver
 from counterfoil.execution.sealed import LogPolicy
-from counterfoil.execution.sealed import check as check_sealed
+from counterfoil.execution.sealed import check_votes as check_sealed
 from counterfoil.problems import Problem, Unreachable
 from counterfoil.proof import load_key
 from counterfoil.transport.trace import read_trace
@@ -102,9 +102,9 @@ class Executor:
         self._report_for_s = report_for_s
         self._own_hash = own_hash
         said = (url if issuer is None else issuer).rstrip("/")
-        self._holder = Holder(said, executor_id, self._key.thumbprint, environment)
+        self._holder = GrantHolder(said, executor_id, self._key.thumbprint, environment)
         self._keys = KeySet(self._connection.keys)
-        self._used = Memory()
+        self._used = UsedGrants()
         self._log = log
         self._stop = threading.Event()
         self._waiting = threading.Event()
@@ -212,7 +212,7 @@ class Executor:
         if not self._holder.issuer:
             return None
         now = self._connection.now()
-        claims = verify(order.grant, keys=self._keys, holder=self._holder, at=now)
+        claims = verify_grant(order.grant, keys=self._keys, holder=self._holder, at=now)
         if claims["sub"] != order.action_id:
             raise GrantRefused("GRANT_INVALID", "The grant is for another action.")
         if self._log is not None:
@@ -370,7 +370,7 @@ def _plain(raw: Any) -> Any:
     observation from arriving.
     """
     try:
-        canonical(raw)
+        encode_canonical(raw)
     except NotCanonical:
         return json.dumps(raw, default=repr)
     return raw

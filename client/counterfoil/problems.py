@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from counterfoil.canonical import read
+from counterfoil.canonical import parse_json
 
 
 @dataclass
@@ -76,7 +76,7 @@ _KINDS: dict[int, type[Problem]] = {
 }
 
 
-def problem(response: httpx.Response) -> Problem:
+def problem_from_response(response: httpx.Response) -> Problem:
     """The exception for an answer that is not a success."""
     body = _body(response)
     kind = _KINDS.get(response.status_code, ConsoleFault if response.status_code >= 500 else Problem)
@@ -95,7 +95,7 @@ def _body(response: httpx.Response) -> dict[str, Any]:
     if "json" not in response.headers.get("Content-Type", ""):
         return {}
     try:
-        body = read(response.content)
+        body = parse_json(response.content)
     except ValueError:
         return {}
     return body if isinstance(body, dict) else {}

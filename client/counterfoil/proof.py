@@ -21,7 +21,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from counterfoil.canonical import canonical
+from counterfoil.canonical import encode_canonical
 
 
 class KeyNotPrivate(Exception):
@@ -42,34 +42,34 @@ class ExecutorKey:
         return {
             "crv": "Ed25519",
             "kty": "OKP",
-            "x": encode(self.private.public_key().public_bytes_raw()),
+            "x": encode_base64url(self.private.public_key().public_bytes_raw()),
         }
 
     @property
     def thumbprint(self) -> str:
         """The JWK thumbprint (RFC 7638) that a grant names as `cnf.jkt`."""
-        return encode(hashlib.sha256(canonical(self.public_jwk)).digest())
+        return encode_base64url(hashlib.sha256(encode_canonical(self.public_jwk)).digest())
 
     def proof(self, *, method: str, url: str, token: str, at: float) -> str:
         """A DPoP proof for one request that presents `token`; each proof is good for one use."""
         header = {"alg": "Ed25519", "jwk": self.public_jwk, "typ": "dpop+jwt"}
         claims = {
-            "ath": encode(hashlib.sha256(token.encode("ascii")).digest()),
+            "ath": encode_base64url(hashlib.sha256(token.encode("ascii")).digest()),
             "htm": method.upper(),
             "htu": _without_query(url),
             "iat": int(at),
             "jti": str(uuid.uuid4()),
         }
-        signed = f"{encode(canonical(header))}.{encode(canonical(claims))}"
-        return f"{signed}.{encode(self.private.sign(signed.encode('ascii')))}"
+        signed = f"{encode_base64url(encode_canonical(header))}.{encode_base64url(encode_canonical(claims))}"
+        return f"{signed}.{encode_base64url(self.private.sign(signed.encode('ascii')))}"
 
 
-def encode(data: bytes) -> str:
+def encode_base64url(data: bytes) -> str:
     """Base64url without padding (RFC 7515 section 2)."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
-def decode(text: str) -> bytes:
+def decode_base64url(text: str) -> bytes:
     """The bytes of a base64url text without padding."""
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
@@ -81,7 +81,7 @@ def load_key(path: Path) -> ExecutorKey:
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise KeyNotPrivate(f"{path} can be read by others; set its mode to 0600.")
     jwk = json.loads(path.read_text())
-    return ExecutorKey(Ed25519PrivateKey.from_private_bytes(decode(jwk["d"])))
+    return ExecutorKey(Ed25519PrivateKey.from_private_bytes(decode_base64url(jwk["d"])))
 
 
 def read_claims(token: str) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def read_claims(token: str) -> dict[str, Any]:
     not trust it.
     """
     try:
-        claims = json.loads(decode(token.split(".")[1]))
+        claims = json.loads(decode_base64url(token.split(".")[1]))
     except (IndexError, ValueError):
         return {}
     return claims if isinstance(claims, dict) else {}
@@ -97,11 +97,11 @@ def read_claims(token: str) -> dict[str, Any]:
 
 def _create(path: Path) -> None:
     key = ExecutorKey(Ed25519PrivateKey.generate())
-    jwk = {**key.public_jwk, "d": encode(key.private.private_bytes_raw())}
+    jwk = {**key.public_jwk, "d": encode_base64url(key.private.private_bytes_raw())}
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(canonical(jwk))
+        file.write(encode_canonical(jwk))
     # A link never replaces a file: when two processes start at once, one key wins and both read
     # that one.
     try:

@@ -34,7 +34,7 @@ _PEOPLE = "People have yet to decide; that is no denial. "
 _AGAIN = f" Ask again with `{CHECK.name}`."
 
 
-def told(outcome: Outcome, *, can_ask: bool = False) -> dict[str, Any]:
+def outcome_document(outcome: Outcome, *, can_ask: bool = False) -> dict[str, Any]:
     """An outcome as data; `can_ask` says whether the model has a tool to ask again with."""
     if outcome.refused and outcome.call is not None:
         call = outcome.call
@@ -53,9 +53,9 @@ def told(outcome: Outcome, *, can_ask: bool = False) -> dict[str, Any]:
     return _present(said)
 
 
-def told_as_text(outcome: Outcome, *, can_ask: bool = False) -> str:
+def outcome_text(outcome: Outcome, *, can_ask: bool = False) -> str:
     """An outcome as the text of a tool's result."""
-    return json.dumps(told(outcome, can_ask=can_ask), ensure_ascii=False)
+    return json.dumps(outcome_document(outcome, can_ask=can_ask), ensure_ascii=False)
 
 
 def _present(said: Mapping[str, Any]) -> dict[str, Any]:

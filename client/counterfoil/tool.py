@@ -26,7 +26,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, get_type_hint
 
 from counterfoil.agent import AsyncSession, Call, Session, current_session
 from counterfoil.answers import Outcome
-from counterfoil.execution.signature import described
+from counterfoil.execution.signature import describe_function
 from counterfoil.work import NothingSent, Result, Work
 
 P = ParamSpec("P")
@@ -46,7 +46,7 @@ class GatedTool(Generic[P]):
         self._function = function
         self._fields = fields
         self._work = _work_parameter(function)
-        found = described(function, without=[self._work] if self._work else [])
+        found = describe_function(function, without=[self._work] if self._work else [])
         self.description = str(fields.get("description") or found.description)
         self.arguments_schema = found.arguments_schema
         own = inspect.signature(function)

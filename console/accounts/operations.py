@@ -14,9 +14,9 @@ from approvals.voting.operations import approvers
 from console.accounts import queries as accounts_queries
 from console.accounts.members import operations as people
 from console.accounts.members.rules import ROLES as ROLES
-from console.accounts.members.rules import Change
+from console.accounts.members.rules import MemberRoles
 from console.models import AnsweredWrite, ApiKey, Membership, SavedView, SpentProof, User
-from ledger.db import ask, tenancy
+from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
 from ledger.record.rules import encryption
 from ledger.record.rules.canonical import digest
@@ -85,13 +85,13 @@ def create_key(
             created_at=at,
             expires_at=expires_at,
         )
-        maker = accounts_queries.place_of(tenant_id, by.id) if by.kind == "person" else None
+        maker = accounts_queries.membership_of(tenant_id, by.id) if by.kind == "person" else None
         if maker is not None:
             # What the key does is done for whoever made it: they do not decide on it.
-            approvers.identify(tenant_id=tenant_id, actor_id=row.actor_id, person_id=maker.person_id, at=at)
+            approvers.link_person(tenant_id=tenant_id, actor_id=row.actor_id, person_id=maker.person_id, at=at)
         ledger.append(
-            ledger.Head(tenant_id=tenant_id, id=row.id, kind="credential"),
-            ledger.Happening(kind="key_issued", to="ISSUED", detail=_issued(row, maker)),
+            ledger.SubjectHead(tenant_id=tenant_id, id=row.id, kind="credential"),
+            ledger.NewEvent(kind="key_issued", to="ISSUED", detail=_issued(row, maker)),
             actor=by,
             at=at,
         )
@@ -101,8 +101,8 @@ def create_key(
 def note_refused_write(*, tenant_id: UUID, by: ledger.Actor, path: str, at: datetime) -> None:
     """Put on a key's record that it tried to write what its kind may not (R-TC-14)."""
     key = ApiKey.objects.get(tenant_id=tenant_id, actor_id=by.id)
-    head = ledger.lock(tenant_id=tenant_id, subject_id=key.id, kind="credential")
-    happening = ledger.Happening(kind="write_refused", detail={"code": "FORBIDDEN", "path": path[:300]})
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=key.id, kind="credential")
+    happening = ledger.NewEvent(kind="write_refused", detail={"code": "FORBIDDEN", "path": path[:300]})
     ledger.append(head, happening, actor=by, at=at)
 
 
@@ -121,13 +121,13 @@ def _issued(row: ApiKey, maker: Membership | None) -> dict[str, Any]:
 
 def revoke_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, reason: str, at: datetime) -> None:
     """End a key at once; the next request with it is refused."""
-    head = ledger.lock(tenant_id=tenant_id, subject_id=key_id, kind="credential")
-    happening = ledger.Happening(kind="key_revoked", to="REVOKED", detail={"reason": reason})
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=key_id, kind="credential")
+    happening = ledger.NewEvent(kind="key_revoked", to="REVOKED", detail={"reason": reason})
     ledger.append(head, happening, actor=by, at=at)
     ApiKey.objects.filter(tenant_id=tenant_id, id=key_id).update(revoked_at=at)
 
 
-def touch_key(*, key: ApiKey, at: datetime) -> None:
+def record_key_use(*, key: ApiKey, at: datetime) -> None:
     """Remember when a key was last used, to the minute: not a write per request."""
     if key.last_used_at is None or at - key.last_used_at > timedelta(minutes=1):
         ApiKey.objects.filter(id=key.id).update(last_used_at=at)
@@ -149,12 +149,14 @@ def add_member(
     if user is None:
         first, _, last = name.partition(" ")
         user = User.objects.create_user(username=username, password=password, first_name=first, last_name=last)
-    return people.place(tenant_id=tenant_id, user=user, change=Change.of(roles, groups), by=by, joined=True, at=at)
+    return people.add_membership(
+        tenant_id=tenant_id, user=user, change=MemberRoles.of(roles, groups), by=by, joined=True, at=at
+    )
 
 
 def reserve_answer(*, tenant_id: UUID, caller: UUID, key: str, request: bytes, at: datetime) -> bool:
     """Whether this write is the first of its key. A concurrent repeat waits here until the first has ended."""
-    secret = accounts_queries.answer_secret(key)
+    secret = accounts_queries.answer_encryption_key(key)
     try:
         with transaction.atomic():
             AnsweredWrite.objects.create(
@@ -174,23 +176,23 @@ def store_answer(*, tenant_id: UUID, caller: UUID, key: str, status: int, body: 
 
     It may hold a payload or a grant, so it is sealed under a secret that only the caller's key and ours make together.
     """
-    place = accounts_queries.answer_place(tenant_id, caller, key)
+    place = accounts_queries.answer_storage_key(tenant_id, caller, key)
     sealed = encryption.seal(
-        accounts_queries.answer_secret(key), secrets.token_bytes(encryption.NONCE_BYTES), body, place
+        accounts_queries.answer_encryption_key(key), secrets.token_bytes(encryption.NONCE_BYTES), body, place
     )
     AnsweredWrite.objects.filter(tenant_id=tenant_id, caller=caller, key_hash=digest(key.encode())).update(
         status=status, body=sealed
     )
 
 
-def give_back_answer(*, tenant_id: UUID, caller: UUID, key: str) -> None:
+def release_answer(*, tenant_id: UUID, caller: UUID, key: str) -> None:
     """There is nothing to answer yet; the next look with this key is the first again."""
     AnsweredWrite.objects.filter(tenant_id=tenant_id, caller=caller, key_hash=digest(key.encode())).delete()
 
 
-def spend_proof(*, tenant_id: UUID, jti: str, at: datetime) -> None:
+def consume_proof(*, tenant_id: UUID, jti: str, at: datetime) -> None:
     """Take a proof's id out of circulation; a second use is refused (RFC 9449 section 11.1)."""
-    spent = ask(
+    spent = execute(
         "INSERT INTO console_spentproof (tenant_id, jti, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING jti",
         *(tenant_id, jti, at),
     )
@@ -198,7 +200,7 @@ def spend_proof(*, tenant_id: UUID, jti: str, at: datetime) -> None:
         raise ProofReplayed
 
 
-def forget(*, before: datetime) -> None:
+def prune_answers(*, before: datetime) -> None:
     """Drop answers and spent proofs that are too old to matter: nobody repeats so late, and no proof is fresh then."""
     AnsweredWrite.objects.filter(at__lt=before).delete()
     SpentProof.objects.filter(at__lt=before).delete()
@@ -212,10 +214,12 @@ def set_preferences(*, user: User, theme: str | None, single_keys: bool | None) 
         User.objects.filter(id=user.id).update(**changed)
 
 
-def see(*, tenant_id: UUID, by: ledger.Actor, kind: str, thing_id: UUID, about_id: UUID | None, at: datetime) -> bool:
+def record_sighting(
+    *, tenant_id: UUID, by: ledger.Actor, kind: str, thing_id: UUID, about_id: UUID | None, at: datetime
+) -> bool:
     """Note that somebody opened a page; whether it is the first time in a quarter of an hour."""
     slot = datetime.fromtimestamp(at.timestamp() // LOOK.total_seconds() * LOOK.total_seconds(), UTC)
-    seen = ask(
+    seen = execute(
         "INSERT INTO console_sighting (tenant_id, id, actor_id, kind, thing_id, about_id, slot, at)"
         " VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant_id, actor_id, thing_id, slot) DO NOTHING"
         " RETURNING id",
@@ -224,17 +228,19 @@ def see(*, tenant_id: UUID, by: ledger.Actor, kind: str, thing_id: UUID, about_i
     return bool(seen)
 
 
-def open_evidence(*, tenant_id: UUID, by: ledger.Actor, evidence: Any, at: datetime) -> None:
+def record_evidence_access(*, tenant_id: UUID, by: ledger.Actor, evidence: Any, at: datetime) -> None:
     """Note that somebody read a piece of evidence: a sighting, and an event of the reader's own place in the tenant.
 
     It is no event of what the evidence is about, so that a reader never makes a writer wait.
     """
-    if not see(tenant_id=tenant_id, by=by, kind="evidence", thing_id=evidence.id, about_id=evidence.subject_id, at=at):
+    if not record_sighting(
+        tenant_id=tenant_id, by=by, kind="evidence", thing_id=evidence.id, about_id=evidence.subject_id, at=at
+    ):
         return
     place = Membership.objects.get(tenant_id=tenant_id, actor_id=by.id)
-    head = ledger.lock(tenant_id=tenant_id, subject_id=place.id, kind="member")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=place.id, kind="member")
     said = {"pointer": str(evidence.id), "purpose": evidence.purpose, "subject_id": str(evidence.subject_id)}
-    ledger.append(head, ledger.Happening(kind="evidence_opened", detail=said), actor=by, at=at)
+    ledger.append(head, ledger.NewEvent(kind="evidence_opened", detail=said), actor=by, at=at)
 
 
 def save_view(
@@ -242,7 +248,7 @@ def save_view(
 ) -> SavedView:
     """Keep the filters of a list under a name; the same name again is the same view with other filters."""
     place = Membership.objects.get(tenant_id=tenant_id, actor_id=by.id)
-    head = ledger.lock(tenant_id=tenant_id, subject_id=place.id, kind="member")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=place.id, kind="member")
     mine = SavedView.objects.filter(tenant_id=tenant_id, page=page, owner=by.id)
     row = mine.filter(name=name).first()
     if row is None and mine.count() >= MOST_VIEWS:
@@ -253,16 +259,16 @@ def save_view(
     else:
         mine.filter(name=name).update(query=query, shared=shared)
     detail = {"view_id": str(row.id), "page": page, "shared": shared}
-    ledger.append(head, ledger.Happening(kind="view_saved", detail=detail), actor=by, at=at)
+    ledger.append(head, ledger.NewEvent(kind="view_saved", detail=detail), actor=by, at=at)
     return row
 
 
-def remove_view(*, tenant_id: UUID, by: ledger.Actor, view_id: UUID, at: datetime) -> None:
+def delete_view(*, tenant_id: UUID, by: ledger.Actor, view_id: UUID, at: datetime) -> None:
     """Forget a view; only its owner can."""
     gone, _ = SavedView.objects.filter(tenant_id=tenant_id, id=view_id, owner=by.id).delete()
     if not gone:
         raise NoSuchView
     place = Membership.objects.get(tenant_id=tenant_id, actor_id=by.id)
-    head = ledger.lock(tenant_id=tenant_id, subject_id=place.id, kind="member")
-    happening = ledger.Happening(kind="view_removed", detail={"view_id": str(view_id)})
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=place.id, kind="member")
+    happening = ledger.NewEvent(kind="view_removed", detail={"view_id": str(view_id)})
     ledger.append(head, happening, actor=by, at=at)

@@ -16,13 +16,13 @@ from ledger.record.rules.canonical import digest
 from ledger.record.rules.ids import lower_bound
 
 
-def live_key(key_hash: str, *, at: datetime) -> ApiKey | None:
+def active_key(key_hash: str, *, at: datetime) -> ApiKey | None:
     """The key with this hash, unless it is revoked or has run out."""
     alive = Q(expires_at__isnull=True) | Q(expires_at__gt=at)
     return ApiKey.objects.filter(alive, hash=key_hash, revoked_at__isnull=True).first()
 
 
-def is_live(actor_id: UUID, *, at: datetime) -> bool:
+def is_key_active(actor_id: UUID, *, at: datetime) -> bool:
     """Whether the key that the record knows by this pseudonym may still be used."""
     alive = Q(expires_at__isnull=True) | Q(expires_at__gt=at)
     return ApiKey.objects.filter(alive, actor_id=actor_id, revoked_at__isnull=True).exists()
@@ -56,7 +56,7 @@ def member_named(tenant_id: UUID, name: str) -> Membership | None:
     return here.filter(user__username__iexact=name).first()
 
 
-def place_of(tenant_id: UUID, actor_id: UUID) -> Membership | None:
+def membership_of(tenant_id: UUID, actor_id: UUID) -> Membership | None:
     """The place of the person whom the record knows by this pseudonym, unless it is theirs no more."""
     here = Membership.objects.filter(tenant_id=tenant_id, actor_id=actor_id, removed_at__isnull=True)
     return here.filter(user__is_active=True, joined_at__isnull=False).select_related("user").first()
@@ -83,10 +83,12 @@ def operators(tenant_id: UUID) -> dict[UUID, str]:
     }
 
 
-def handles(tenant_id: UUID) -> dict[str, UUID]:
+def mention_names(tenant_id: UUID) -> dict[str, UUID]:
     """By which names the members of a tenant can be mentioned."""
     here = [each for each in members(tenant_id) if each.removed_at is None and each.user.is_active]
-    return threads.handles((each.actor_id, each.user.get_username(), each.user.get_full_name()) for each in here)
+    return threads.mention_handles(
+        (each.actor_id, each.user.get_username(), each.user.get_full_name()) for each in here
+    )
 
 
 def names_of(tenant_id: UUID) -> dict[UUID, str]:
@@ -96,25 +98,25 @@ def names_of(tenant_id: UUID) -> dict[UUID, str]:
     return machines | people
 
 
-def keys(tenant_id: UUID) -> list[ApiKey]:
+def api_keys(tenant_id: UUID) -> list[ApiKey]:
     return list(ApiKey.objects.filter(tenant_id=tenant_id).order_by("-created_at"))
 
 
-def answered(tenant_id: UUID, caller: UUID, key: str, request: bytes) -> tuple[int, bytes] | None:
+def stored_answer(tenant_id: UUID, caller: UUID, key: str, request: bytes) -> tuple[int, bytes] | None:
     """Status and body of the first answer that this idempotency key got; None where it was for another request."""
     first = AnsweredWrite.objects.filter(tenant_id=tenant_id, caller=caller, key_hash=digest(key.encode())).first()
-    secret = answer_secret(key)
+    secret = answer_encryption_key(key)
     if first is None or not hmac.compare_digest(first.request_hash, request_hash(secret, request)):
         return None
-    return first.status, encryption.open_sealed(secret, bytes(first.body), answer_place(tenant_id, caller, key))
+    return first.status, encryption.open_sealed(secret, bytes(first.body), answer_storage_key(tenant_id, caller, key))
 
 
-def answer_secret(key: str) -> bytes:
+def answer_encryption_key(key: str) -> bytes:
     """What seals the answer of one idempotency key: nobody makes it without the caller's key, nor without ours."""
     return hmac.digest(keystore.key_encryption_key(), b"counterfoil answered write\x00" + key.encode(), "sha256")
 
 
-def answer_place(tenant_id: UUID, caller: UUID, key: str) -> str:
+def answer_storage_key(tenant_id: UUID, caller: UUID, key: str) -> str:
     return f"{tenant_id}/{caller}/{digest(key.encode())}"
 
 

@@ -10,14 +10,14 @@ from django.contrib.auth import authenticate
 from django.core.cache import cache
 from django.http import HttpRequest
 
-from console.accounts.sign_in.freshness import is_fresh
+from console.accounts.sign_in.freshness import is_recently_authenticated
 from console.accounts.sign_in.queries import authenticator_app
-from console.api.rate import TooMany
+from console.api.rate import RateExceeded
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.proof_classes import SESSION_ALONE
 
 
-class LockedOut(TooMany):
+class LockedOut(RateExceeded):
     """Too many wrong passwords; wait a quarter of an hour."""
 
     code = "LOCKED_OUT"
@@ -44,7 +44,7 @@ def proof_class(request: HttpRequest, user: Any, password: str | None, code: str
 
 def is_proven(request: HttpRequest, password: str | None, code: str | None) -> bool:
     """Whether the person has shown who they are: in the last minutes, or with this password or one-time code."""
-    return is_fresh(request) or proof_class(request, request.user, password, code) in ("B", "C")
+    return is_recently_authenticated(request) or proof_class(request, request.user, password, code) in ("B", "C")
 
 
 def _holds(request: HttpRequest, user: Any, code: str) -> bool:

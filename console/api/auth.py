@@ -48,7 +48,7 @@ class CsrfFailed(Refused):
     status = 403
 
 
-class TenantUnsaid(Refused):
+class TenantUnspecified(Refused):
     """You have a place in several tenants; name the one you mean in `X-Tenant`."""
 
     code = "TENANT_REQUIRED"
@@ -96,11 +96,11 @@ class Key(HttpBearer):
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
         at = timezone.now()
-        key = accounts_queries.live_key(digest(token.encode()), at=at)
+        key = accounts_queries.active_key(digest(token.encode()), at=at)
         if key is None:
             return None
-        rate.spend(key.id, at=at)
-        accounts_operations.touch_key(key=key, at=at)
+        rate.count_request(key.id, at=at)
+        accounts_operations.record_key_use(key=key, at=at)
         return Caller(
             key.kind, key.tenant_id, Actor(_ACTOR_KINDS[key.kind], key.actor_id), key.name, scopes=tuple(key.scopes)
         )
@@ -128,12 +128,12 @@ class Session(AuthBase):
         places = accounts_queries.memberships(request.user)
         wanted = request.headers.get("X-Tenant")
         if wanted is None and len(places) > 1:
-            raise TenantUnsaid
+            raise TenantUnspecified
         place = next((each for each in places if wanted in (None, str(each.tenant_id))), None)
-        return person(request.user, place) if place else None
+        return person_caller(request.user, place) if place else None
 
 
-def person(user: Any, place: Any) -> Caller:
+def person_caller(user: Any, place: Any) -> Caller:
     """The caller that a signed-in person is in one tenant."""
     name = user.get_full_name() or user.get_username()
     return Caller("person", place.tenant_id, Actor("person", place.actor_id), name, roles_of(place), user)
@@ -152,7 +152,7 @@ def _csrf_holds(request: HttpRequest) -> bool:
     return CsrfViewMiddleware(lambda _: None).process_view(request, lambda: None, (), {}) is None  # type: ignore[arg-type, return-value]
 
 
-def with_types_of(view: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
+def copy_annotations(view: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
     """The wrapper with the view's own types: they are text, and mean something only in the view's module."""
     wrapper.__signature__ = inspect.signature(view, eval_str=True)  # type: ignore[attr-defined]
     return wrapper

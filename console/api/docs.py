@@ -39,7 +39,7 @@ def _shown(document: dict[str, Any], path: str, method: str, operation: dict[str
         "summary": operation["summary"],
         "callers": operation.get("description", "For everybody, without a key."),
         "parameters": [_parameter(document, each) for each in operation["parameters"]],
-        "body": [(kind, shape(document, each["schema"])) for kind, each in body.items()],
+        "body": [(kind, render_schema(document, each["schema"])) for kind, each in body.items()],
         "answers": [_answer(document, status, said) for status, said in answers.items() if "$ref" not in said],
         "problems": [status for status, said in answers.items() if "$ref" in said],
     }
@@ -47,28 +47,28 @@ def _shown(document: dict[str, Any], path: str, method: str, operation: dict[str
 
 def _parameter(document: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
     said = _found(document, said)
-    return said | {"shape": shape(document, said["schema"])}
+    return said | {"shape": render_schema(document, said["schema"])}
 
 
 def _answer(document: dict[str, Any], status: str, said: dict[str, Any]) -> dict[str, Any]:
     content = said.get("content", {}).get("application/json")
-    return {"status": status, "shape": shape(document, content["schema"]) if content else said["description"]}
+    return {"status": status, "shape": render_schema(document, content["schema"]) if content else said["description"]}
 
 
-def shape(document: dict[str, Any], schema: dict[str, Any], margin: str = "") -> str:
+def render_schema(document: dict[str, Any], schema: dict[str, Any], margin: str = "") -> str:
     """A schema as people read it: the JSON that it allows, with types where values stand and `?` where one may lack."""
     schema = _found(document, schema)
     choices = schema.get("anyOf") or schema.get("oneOf")
     if choices:
-        return " or ".join(dict.fromkeys(shape(document, each, margin) for each in choices))
+        return " or ".join(dict.fromkeys(render_schema(document, each, margin) for each in choices))
     if "enum" in schema or "const" in schema:
         return " or ".join(json.dumps(each) for each in schema.get("enum", [schema.get("const")]))
     if "properties" in schema:
         return _object(document, schema, margin)
     if "items" in schema:
-        return f"[{shape(document, schema['items'], margin)}, …]"
+        return f"[{render_schema(document, schema['items'], margin)}, …]"
     if isinstance(schema.get("additionalProperties"), dict):
-        return f'{{"…": {shape(document, schema["additionalProperties"], margin)}}}'
+        return f'{{"…": {render_schema(document, schema["additionalProperties"], margin)}}}'
     kind = schema.get("type", "anything")
     return schema.get("format") or (" or ".join(kind) if isinstance(kind, list) else str(kind))
 
@@ -76,7 +76,7 @@ def shape(document: dict[str, Any], schema: dict[str, Any], margin: str = "") ->
 def _object(document: dict[str, Any], schema: dict[str, Any], margin: str) -> str:
     inner, required = f"{margin}  ", schema.get("required", [])
     lines = [
-        f'{inner}"{name}"{"" if name in required else "?"}: {shape(document, part, inner)}'
+        f'{inner}"{name}"{"" if name in required else "?"}: {render_schema(document, part, inner)}'
         for name, part in schema["properties"].items()
     ]
     return "{\n" + ",\n".join(lines) + f"\n{margin}}}"

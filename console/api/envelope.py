@@ -6,15 +6,15 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from approvals.gate.operations.actions import Answer
+from approvals.gate.operations.actions import CallAnswer
 from approvals.requests.queries import approvals
 from approvals.sessions import queries as sessions_queries
-from console.api.actions.recorded_call import recorded
+from console.api.actions.recorded_call import recorded_call
 from console.api.auth import Caller
 from console.pages.approvals import outcome
-from console.pages.approvals.queue import questions
+from console.pages.approvals.queue import unanswered_questions
 from console.pages.cases.settlement import settlement_of_action
-from console.pages.sessions.session_context import parts_of
+from console.pages.sessions.session_context import part_rows
 from console.web import labels
 from ledger.actions.queries import actions
 from ledger.log.queries import log
@@ -40,7 +40,7 @@ def user_status(tenant_id: UUID, action_id: UUID | None) -> dict[str, str]:
     return {"code": str(told.code), "text": told.text}
 
 
-def status_of(answer: Answer, tenant_id: UUID) -> dict[str, str]:
+def status_of(answer: CallAnswer, tenant_id: UUID) -> dict[str, str]:
     """What may be told of a call's action, which need not be read again when it is new."""
     if answer.entry is None or answer.state is None:
         return user_status(tenant_id, answer.action_id)
@@ -48,7 +48,7 @@ def status_of(answer: Answer, tenant_id: UUID) -> dict[str, str]:
     return {"code": str(told.code), "text": told.text}
 
 
-def row(action: Any) -> dict[str, Any]:
+def action_row(action: Any) -> dict[str, Any]:
     """One line of a list of actions."""
     return {
         "action_id": str(action.id),
@@ -74,26 +74,26 @@ def envelope(action: Any, caller: Caller) -> dict[str, Any]:
     event = events.event(action.tenant_id, action.id, action.seq)
     entry = events.entry(action.tenant_id, action.id, action.seq) or {}
     told = reports.report_on(action, entry)
-    shown: dict[str, Any] = row(action) | {
+    shown: dict[str, Any] = action_row(action) | {
         "trust_level": told.trust_level,
         "user_status": {"code": str(told.code), "text": told.text},
-        "parts": parts_of(told),
+        "parts": part_rows(told),
         "settlement": _settlement(action, caller),
         "axes": _axes(action, entry),
-        "approval": outcome.told(action),
+        "approval": outcome.verdict_for_agent(action),
         "supersedes": str(action.supersedes) if action.supersedes else None,
         "pin_hash": _pin_of(action),
-        "questions": questions(action.tenant_id, [action.id]) if action.state == "VALIDATED" else [],
+        "questions": unanswered_questions(action.tenant_id, [action.id]) if action.state == "VALIDATED" else [],
     }
     if caller.kind == "agent":
         return shown
-    place = log.place(action.tenant_id, action.id, action.seq)
-    evidence = {"evidence": evidence_of(action, caller)}
+    place = log.event_position(action.tenant_id, action.id, action.seq)
+    evidence = {"evidence": visible_evidence(action, caller)}
     return (
         shown
-        | event_of(event, entry, place)
+        | event_document(event, entry, place)
         | evidence
-        | {"call": recorded(action, caller) if caller.kind != "exec" else None}
+        | {"call": recorded_call(action, caller) if caller.kind != "exec" else None}
     )
 
 
@@ -105,7 +105,7 @@ def _settlement(action: Any, caller: Caller) -> dict[str, Any] | None:
     shown = caller.kind != "agent"
     return {
         "resolution": found.resolution,
-        "text": labels.RESOLUTIONS.get(found.resolution, (labels.sentence(found.resolution), ""))[0],
+        "text": labels.RESOLUTIONS.get(found.resolution, (labels.sentence_case(found.resolution), ""))[0],
         "at": instant(found.at),
         "by": str(found.by) if shown else None,
         "confirmed_by": str(found.confirmed_by) if shown and found.confirmed_by else None,
@@ -119,7 +119,7 @@ def _pin_of(action: Any) -> str | None:
     return session.pin_hash if session is not None else None
 
 
-def event_of(event: Any, entry: dict[str, Any] | None, place: log.Place | None) -> dict[str, Any]:
+def event_document(event: Any, entry: dict[str, Any] | None, place: log.LogPosition | None) -> dict[str, Any]:
     """One event with its entry, its place in the subject's chain, and its place in the log if it has one yet."""
     return {
         "entry_id": str(event.id),
@@ -141,7 +141,7 @@ def event_of(event: Any, entry: dict[str, Any] | None, place: log.Place | None) 
     }
 
 
-def evidence_of(action: Any, caller: Caller) -> list[dict[str, Any]]:
+def visible_evidence(action: Any, caller: Caller) -> list[dict[str, Any]]:
     """The evidence of an action; raw output is for compliance only (R-OB-04)."""
     return [
         {
@@ -162,7 +162,7 @@ def _closed(evidence: Any, caller: Caller) -> bool:
 
 
 def _sha256(tenant_id: UUID, pointer: UUID) -> str | None:
-    data = evidence_queries.opened(tenant_id, pointer)
+    data = evidence_queries.open_evidence(tenant_id, pointer)
     return digest(data) if data is not None else None
 
 

@@ -8,7 +8,7 @@ from console.accounts import queries as accounts_queries
 from ledger.record.rules.refusals import Refused
 
 
-class NoSuchMember(Refused):
+class UnknownMemberName(Refused):
     """There is no member of that name here."""
 
     code = "NO_SUCH_MEMBER"
@@ -19,5 +19,5 @@ def member_named(tenant_id: UUID, name: str) -> UUID:
     """The account of a member, by the name that they sign in with."""
     found = accounts_queries.member_named(tenant_id, name)
     if found is None:
-        raise NoSuchMember
+        raise UnknownMemberName
     return found.actor_id

@@ -130,7 +130,7 @@ _EVIDENCE: Final[dict[str, Any]] = {
 }
 
 
-def body_of(schema: str, *, file: str = "") -> dict[str, Any]:
+def request_body(schema: str, *, file: str = "") -> dict[str, Any]:
     """The body of a view that reads it from its bytes: JSON, or a form with a file."""
     content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
     if file:
@@ -138,13 +138,13 @@ def body_of(schema: str, *, file: str = "") -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def content_of(kind: str) -> dict[str, Any]:
+def response_content(kind: str) -> dict[str, Any]:
     """An answer that is no JSON."""
     schema = {"type": "string"} if kind.startswith("text/") else {"type": "string", "format": "binary"}
     return {"responses": {200: {"description": "OK", "content": {kind: {"schema": schema}}}}}
 
 
-def completed(document: dict[str, Any]) -> dict[str, Any]:
+def complete_document(document: dict[str, Any]) -> dict[str, Any]:
     """The document with everything that holds for all operations alike."""
     components = document["components"]
     contract, parts = _contract_schema()

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.http import HttpResponse
 
 from console.api.schemas import Paged
-from console.api.transaction import answer
+from console.api.transaction import json_response
 from ledger.record.rules.refusals import Refused
 
 
@@ -21,7 +21,7 @@ class BadCursor(Refused):
     status = 422
 
 
-def place(cursor: str | None) -> UUID | None:
+def decode_cursor(cursor: str | None) -> UUID | None:
     """The id of the row that a cursor stands for: the last one of the page before."""
     if not cursor:
         return None
@@ -31,7 +31,7 @@ def place(cursor: str | None) -> UUID | None:
         raise BadCursor from None
 
 
-def listed(
+def page_response(
     rows: Sequence[Any],
     limit: int,
     shown: Callable[[Any], dict[str, Any]],
@@ -41,12 +41,12 @@ def listed(
     """A page of at most `limit` rows, read with one more to know whether another page follows."""
     page = rows[:limit]
     following = str(id_of(page[-1])) if len(rows) > limit else None
-    return answer({"items": [shown(row) for row in page], "next": following})
+    return json_response({"items": [shown(row) for row in page], "next": following})
 
 
-def cut(rows: Sequence[Any], wanted: Paged, shown: Callable[[Any], dict[str, Any]]) -> HttpResponse:
+def whole_list_response(rows: Sequence[Any], wanted: Paged, shown: Callable[[Any], dict[str, Any]]) -> HttpResponse:
     """A page of a list that is short by its nature and is read whole."""
-    after = place(wanted.cursor)
+    after = decode_cursor(wanted.cursor)
     known = [row.id for row in rows]
     start = known.index(after) + 1 if after in known else 0 if after is None else len(rows)
-    return listed(rows[start : start + wanted.limit + 1], wanted.limit, shown)
+    return page_response(rows[start : start + wanted.limit + 1], wanted.limit, shown)

@@ -16,13 +16,13 @@ from psycopg.errors import UniqueViolation
 
 from approvals.gate.rules.rate_limits import TooManyVotes
 from console.api.auth import NotSignedIn
-from console.api.rate import TooMany
+from console.api.rate import RateExceeded
 from ledger.record.rules.refusals import Refused
 
 log = logging.getLogger(__name__)
 
 
-def problem(
+def problem_response(
     status: int,
     code: str,
     detail: str,
@@ -48,28 +48,28 @@ def problem(
     return response
 
 
-def refused(request: HttpRequest, refusal: Refused) -> HttpResponse:
+def refusal_response(request: HttpRequest, refusal: Refused) -> HttpResponse:
     """What the rules said no to, as they said it."""
-    response = problem(refusal.status, refusal.code, refusal.detail, hint=refusal.hint, errors=refusal.errors)
-    if isinstance(refusal, TooMany | TooManyVotes):
+    response = problem_response(refusal.status, refusal.code, refusal.detail, hint=refusal.hint, errors=refusal.errors)
+    if isinstance(refusal, RateExceeded | TooManyVotes):
         response["Retry-After"] = str(refusal.retry_after_s)
     return response
 
 
-def not_allowed(request: HttpRequest, *allowed: str) -> HttpResponse:
+def method_not_allowed(request: HttpRequest, *allowed: str) -> HttpResponse:
     """The address is right and the method is not."""
-    response = problem(405, "METHOD_NOT_ALLOWED", f"{request.method} is not for this address.")
+    response = problem_response(405, "METHOD_NOT_ALLOWED", f"{request.method} is not for this address.")
     response["Allow"] = ", ".join(allowed)
     return response
 
 
-def install(api: NinjaAPI) -> None:
+def install_handlers(api: NinjaAPI) -> None:
     """Answer every exception of `api` with a problem."""
-    api.add_exception_handler(Refused, refused)  # type: ignore[arg-type]
-    api.add_exception_handler(AuthenticationError, lambda r, _: refused(r, NotSignedIn()))
+    api.add_exception_handler(Refused, refusal_response)  # type: ignore[arg-type]
+    api.add_exception_handler(AuthenticationError, lambda r, _: refusal_response(r, NotSignedIn()))
     api.add_exception_handler(ValidationError, _invalid)  # type: ignore[arg-type]
     api.add_exception_handler(HttpError, _http)  # type: ignore[arg-type]
-    api.add_exception_handler(Http404, lambda r, _: problem(404, "NOT_FOUND", "There is no such thing here."))
+    api.add_exception_handler(Http404, lambda r, _: problem_response(404, "NOT_FOUND", "There is no such thing here."))
     api.add_exception_handler(RequestDataTooBig, _too_big)  # type: ignore[arg-type]
     api.add_exception_handler(MultiPartParserError, _unreadable)  # type: ignore[arg-type]
     api.add_exception_handler(SuspiciousOperation, _unreadable)  # type: ignore[arg-type]
@@ -81,7 +81,7 @@ def install(api: NinjaAPI) -> None:
 
 def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
     if all(fault["loc"][:1] == ("path",) for fault in error.errors):
-        return problem(404, "NOT_FOUND", "There is no such thing here.")
+        return problem_response(404, "NOT_FOUND", "There is no such thing here.")
     errors = [
         {
             "path": "/" + "/".join(str(part) for part in fault["loc"] if part != "body"),
@@ -90,29 +90,29 @@ def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
         }
         for fault in error.errors
     ]
-    return problem(422, "INVALID", "The request does not fit its schema.", errors=errors)
+    return problem_response(422, "INVALID", "The request does not fit its schema.", errors=errors)
 
 
 def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
     # A body that our parser refused reaches us wrapped; what the parser said is the better answer.
     if isinstance(error.__context__, Refused):
-        return refused(request, error.__context__)
-    return problem(error.status_code, f"HTTP_{error.status_code}", str(error))
+        return refusal_response(request, error.__context__)
+    return problem_response(error.status_code, f"HTTP_{error.status_code}", str(error))
 
 
 def _too_big(request: HttpRequest, error: Exception) -> HttpResponse:
-    return problem(413, "TOO_LARGE", "The body is larger than 1 MiB.")
+    return problem_response(413, "TOO_LARGE", "The body is larger than 1 MiB.")
 
 
 def _unreadable(request: HttpRequest, error: Exception) -> HttpResponse:
     # A form without a boundary, with too many fields, or broken off: Django could not take it apart.
-    return problem(400, "UNREADABLE_FORM", "The form cannot be read; nothing was done.")
+    return problem_response(400, "UNREADABLE_FORM", "The form cannot be read; nothing was done.")
 
 
 def _not_storable(request: HttpRequest, error: Exception) -> HttpResponse:
     # The character U+0000, say, or a number beyond every column: the database knows best what it cannot hold.
     log.warning("a value could not be stored: %s", error)
-    return problem(422, "NOT_STORABLE", "A value cannot be stored: it is too large, or it is no text.")
+    return problem_response(422, "NOT_STORABLE", "A value cannot be stored: it is too large, or it is no text.")
 
 
 def _taken(request: HttpRequest, error: Exception) -> HttpResponse:
@@ -120,15 +120,15 @@ def _taken(request: HttpRequest, error: Exception) -> HttpResponse:
     if not isinstance(error.__cause__, UniqueViolation):
         return _fault(request, error)
     log.warning("two writes met: %s", error)
-    return problem(409, "CONFLICT", "The same was written at the same moment; nothing was done. Try again.")
+    return problem_response(409, "CONFLICT", "The same was written at the same moment; nothing was done. Try again.")
 
 
 def _unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
     log.exception("the database did not answer")
-    return problem(503, "UNAVAILABLE", "The record cannot be reached; nothing was done. Try again.")
+    return problem_response(503, "UNAVAILABLE", "The record cannot be reached; nothing was done. Try again.")
 
 
 def _fault(request: HttpRequest, error: Exception) -> HttpResponse:
     # Our own mistake: the transaction is rolled back, so nothing was done; the trace stays in our log.
     log.exception("a fault of ours")
-    return problem(500, "FAULT", "Something went wrong on our side; nothing was done.")
+    return problem_response(500, "FAULT", "Something went wrong on our side; nothing was done.")

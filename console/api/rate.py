@@ -27,7 +27,7 @@ _LEFT_ALONE_S = 5.0
 _away_until = 0.0
 
 
-class TooMany(Refused):
+class RateExceeded(Refused):
     """This key asks more often than it may; wait and ask again."""
 
     code = "RATE_LIMITED"
@@ -35,11 +35,11 @@ class TooMany(Refused):
     retry_after_s: ClassVar[int] = 1
 
 
-def spend(key_id: UUID, *, at: datetime) -> None:
+def count_request(key_id: UUID, *, at: datetime) -> None:
     """Count one request of a key; refuse it when its second is used up."""
     limit: int = settings.COUNTERFOIL_RATE_PER_S
     if limit and _counted(f"counterfoil:rate:{key_id}:{int(at.timestamp())}") > limit:
-        raise TooMany
+        raise RateExceeded
 
 
 def _counted(name: str) -> int:

@@ -60,7 +60,7 @@ class Api(NinjaAPI):
         return "_".join([*place, operation.view_func.__name__]).replace("routes_", "")
 
     def get_openapi_schema(self, **options: Any) -> Any:
-        return openapi.completed(super().get_openapi_schema(**options))
+        return openapi.complete_document(super().get_openapi_schema(**options))
 
 
 # Ninja's own pages, which answer to any method.
@@ -72,12 +72,14 @@ def _answers_with_problems(view: Callable[..., HttpResponseBase], name: str | No
     @wraps(view)
     def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if name in _READ_ONLY and request.method != "GET":
-            return problems.not_allowed(request, "GET")
+            return problems.method_not_allowed(request, "GET")
         try:
             response = view(request, *args, **kwargs)
         except Http404:
-            return problems.problem(404, "NOT_FOUND", "There is nothing at this address.")
-        return problems.not_allowed(request, response.headers["Allow"]) if response.status_code == 405 else response
+            return problems.problem_response(404, "NOT_FOUND", "There is nothing at this address.")
+        return (
+            problems.method_not_allowed(request, response.headers["Allow"]) if response.status_code == 405 else response
+        )
 
     answered.login_required = False  # type: ignore[attr-defined]
     answered.csrf_exempt = True  # type: ignore[attr-defined]
@@ -100,7 +102,7 @@ api = Api(
     parser=StrictParser(),
     urls_namespace="api",
 )
-problems.install(api)
+problems.install_handlers(api)
 for router in (
     agents,
     registry,

@@ -17,7 +17,7 @@ from ninja.parser import Parser
 
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as accounts_queries
-from console.api.auth import Caller, caller_of, with_types_of
+from console.api.auth import Caller, caller_of, copy_annotations
 from ledger.db import tenancy
 from ledger.record.rules.canonical import read
 from ledger.record.rules.refusals import Refused
@@ -45,7 +45,7 @@ class StrictParser(Parser):
         return read(request.body)
 
 
-def answer(value: Any, status: int = 200) -> HttpResponse:
+def json_response(value: Any, status: int = 200) -> HttpResponse:
     """A JSON answer; ids and times become text."""
     return HttpResponse(
         orjson.dumps(value, default=_text, option=orjson.OPT_UTC_Z), status=status, content_type="application/json"
@@ -63,12 +63,12 @@ def in_tenancy(view: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(view)
     def run(request: Any, *args: Any, **kwargs: Any) -> Any:
-        return once(request, lambda: view(request, *args, **kwargs))
+        return run_once(request, lambda: view(request, *args, **kwargs))
 
-    return with_types_of(view, run)
+    return copy_annotations(view, run)
 
 
-def once(
+def run_once(
     request: Any,
     write: Callable[[], HttpResponse | None],
     *,
@@ -104,11 +104,11 @@ def _once(caller: Caller, key: str, request: bytes, write: Callable[[], HttpResp
     if accounts_operations.reserve_answer(**of, request=request, at=timezone.now()):
         response = write()
         if response is None:
-            accounts_operations.give_back_answer(**of)
+            accounts_operations.release_answer(**of)
         else:
             accounts_operations.store_answer(**of, status=response.status_code, body=response.content)
         return response
-    first = accounts_queries.answered(**of, request=request)
+    first = accounts_queries.stored_answer(**of, request=request)
     if first is None:
         raise IdempotencyConflict
     status, content = first

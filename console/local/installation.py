@@ -66,23 +66,23 @@ class Installation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Embedded:
+class EmbeddedServers:
     """The servers of an installation."""
 
     postgres: servers.Postgres
     valkey: servers.Valkey
 
 
-def here() -> Installation:
+def current_installation() -> Installation:
     return Installation(var=Path(os.environ.get("COUNTERFOIL_VAR") or ROOT / "var").absolute())
 
 
-def embedded(installation: Installation, *, users: tuple[str, ...] = ()) -> Embedded:
+def embedded_servers(installation: Installation, *, users: tuple[str, ...] = ()) -> EmbeddedServers:
     """The servers with their passwords and their ports: those of last time where they are still free."""
-    account = servers.service_account()
+    account = servers.service_user()
     folder = servers.data_folder(installation.var, account)
-    programs = servers.binaries(account)
-    words = servers.passwords(installation.secrets / "passwords.json")
+    programs = servers.install_binaries(account)
+    words = servers.load_passwords(installation.secrets / "passwords.json")
     ports = _ports(installation.run / "ports.json")
     postgres = servers.Postgres(
         folder=folder / "postgres", programs=programs, account=account, passwords=words, port=ports["postgres"]
@@ -95,7 +95,7 @@ def embedded(installation: Installation, *, users: tuple[str, ...] = ()) -> Embe
         port=ports["valkey"],
         users=users,
     )
-    return Embedded(postgres=postgres, valkey=valkey)
+    return EmbeddedServers(postgres=postgres, valkey=valkey)
 
 
 def _ports(file: Path) -> dict[str, int]:
@@ -123,7 +123,7 @@ def fill_environment(arguments: list[str]) -> None:
 
     Whoever sets DATABASE_URL has said where the data is, and is believed.
     """
-    installation = here()
+    installation = current_installation()
     if arguments[:1] == ["up"]:
         installation.make()
         os.environ.setdefault("COUNTERFOIL_SECRETS_DIR", str(installation.secrets))
@@ -144,5 +144,5 @@ def fill_environment(arguments: list[str]) -> None:
             os.environ["KEYS_DATABASE_URL"] = os.environ["KEYS_DATABASE_ERASER_URL"]
 
 
-def keep_environment(installation: Installation, environment: Mapping[str, str]) -> None:
+def save_environment(installation: Installation, environment: Mapping[str, str]) -> None:
     write_private(installation.environment_file, json.dumps(dict(environment), indent=1))

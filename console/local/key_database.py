@@ -21,7 +21,7 @@ APP_MAY = "SELECT, INSERT"
 ERASER_MAY = "SELECT (id), DELETE"
 
 
-def prepare() -> None:
+def prepare_key_database() -> None:
     """The table and the rights, whatever was there before; keys that exist are left alone."""
     with _owner() as connection:
         roles = {_app(): APP_MAY, settings.COUNTERFOIL_ERASER_ROLE: ERASER_MAY}

@@ -73,7 +73,7 @@ def ensure_log_key(folder: Path) -> None:
         write_private(folder / LOG_KEY, _signing_key())
 
 
-def missing_keys(folder: Path) -> list[str]:
+def find_missing_keys(folder: Path) -> list[str]:
     return [name for name in KEY_FILES if not (folder / name).is_file()]
 
 

@@ -29,7 +29,7 @@ RANK = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words:
+class ShopPasswords:
     """The shop's passwords."""
 
     admin: str
@@ -39,15 +39,15 @@ class Words:
     stream_reader: str
 
 
-def words(installation: Installation) -> Words:
+def shop_passwords(installation: Installation) -> ShopPasswords:
     file = installation.secrets / "example.json"
     if not file.exists():
-        fresh = Words(**{name: secrets.token_urlsafe(24) for name in Words.__annotations__})
+        fresh = ShopPasswords(**{name: secrets.token_urlsafe(24) for name in ShopPasswords.__annotations__})
         write_private(file, json.dumps(asdict(fresh)))
-    return Words(**json.loads(file.read_text()))
+    return ShopPasswords(**json.loads(file.read_text()))
 
 
-def broker_users(known: Words) -> tuple[str, ...]:
+def broker_users(known: ShopPasswords) -> tuple[str, ...]:
     """Two more users of the broker: one for the shop's own keys, one that only reads them."""
     return (
         f"{WRITER} on >{known.stream_writer} ~shop:* +@all -@admin -@dangerous +info",
@@ -56,7 +56,7 @@ def broker_users(known: Words) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shop:
+class ShopAddresses:
     """The addresses of the shop's three systems, for those who write and for those who read."""
 
     installation: Installation
@@ -72,12 +72,12 @@ class Shop:
         return self.installation.var / "example" / "state"
 
     def database_url(self, role: str) -> str:
-        known = words(self.installation)
+        known = shop_passwords(self.installation)
         password = {ADMIN: known.admin, WRITER: known.writer, READER: known.reader}[role]
         return servers.postgres_url(role=role, password=password, port=self.postgres.port, database=DATABASE)
 
     def stream_url(self, role: str) -> str:
-        known = words(self.installation)
+        known = shop_passwords(self.installation)
         password = known.stream_writer if role == WRITER else known.stream_reader
         return f"redis://{role}:{quote(password)}@127.0.0.1:{self.broker.port}/{BROKER_DATABASE}"
 
@@ -87,7 +87,7 @@ class Shop:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
         with psycopg.connect(self.postgres.url(servers.SUPERUSER, "postgres"), autocommit=True) as connection:
             # May make roles, and so touch those that it made: none of the console's.
-            servers.ensure_role(connection, ADMIN, words(self.installation).admin, makes_roles=True)
+            servers.ensure_role(connection, ADMIN, shop_passwords(self.installation).admin, makes_roles=True)
             servers.ensure_database(connection, DATABASE, ADMIN)
         self._lend_credentials()
 

@@ -23,7 +23,7 @@ from console.local.keys import write_private
 
 
 @dataclass(frozen=True, kw_only=True)
-class Account:
+class ServiceUser:
     """The operating-system user that a program runs as when it may not be root."""
 
     name: str
@@ -39,7 +39,7 @@ class Program:
     argv: list[str]
     log: Path
     environment: Mapping[str, str] = field(default_factory=dict)
-    account: Account | None = None
+    account: ServiceUser | None = None
     stop_signal: signal.Signals = signal.SIGTERM
     grace_s: float = 10.0
     rank: int = 0
@@ -59,7 +59,7 @@ class ProcessFailed(Exception):
     """A program did not do what the others need; the message is the sentence a person reads."""
 
 
-def as_account(account: Account | None) -> dict[str, Any]:
+def run_as_user(account: ServiceUser | None) -> dict[str, Any]:
     """The arguments of `subprocess` that drop root and every group of root."""
     if account is None:
         return {}
@@ -77,12 +77,12 @@ def spawn(program: Program) -> Child:
             stderr=subprocess.STDOUT,
             env=dict(program.environment),
             start_new_session=True,
-            **as_account(program.account),
+            **run_as_user(program.account),
         )
     return Child(program=program, process=process, started_at=time.monotonic())
 
 
-def stop(children: list[Child]) -> None:
+def stop_children(children: list[Child]) -> None:
     """Ask all of them, wait for each, then kill what is left of its session."""
     for child in children:
         if child.running():
@@ -102,7 +102,7 @@ def _kill_session(pid: int) -> None:
         return
 
 
-def tail(log: Path, lines: int = 5) -> str:
+def tail_log(log: Path, lines: int = 5) -> str:
     """The last words of a program that would not start."""
     if not log.exists():
         return ""
@@ -122,7 +122,7 @@ def wait_until(ready: Callable[[], bool], *, within_s: float, every_s: float = 0
 # Supervision
 
 
-class Ended(Exception):
+class StopRequested(Exception):
     """Somebody asked us to stop."""
 
 
@@ -145,13 +145,13 @@ class Supervisor:
 
     def go_on(self) -> None:
         if self.ending:
-            raise Ended
+            raise StopRequested
 
     def start(self, program: Program) -> Child:
         self.go_on()
         child = spawn(program)
         self.children.append(child)
-        remember(self.record, self.children)
+        record_processes(self.record, self.children)
         return child
 
     def finish(self, program: Program, *, within_s: float) -> None:
@@ -161,7 +161,7 @@ class Supervisor:
             raise ProcessFailed(f"{program.name} was not done after {within_s:.0f} s; see {program.log}.")
         self.children.remove(child)
         if child.process.returncode != 0:
-            raise ProcessFailed(f"{program.name} failed: {tail(program.log, 3)}\nSee {program.log}.")
+            raise ProcessFailed(f"{program.name} failed: {tail_log(program.log, 3)}\nSee {program.log}.")
 
     def wait(self, ready: Callable[[], bool], *, within_s: float) -> bool:
         def asked() -> bool:
@@ -199,7 +199,7 @@ class Supervisor:
     def stop_all(self) -> None:
         self.waiting.clear()
         for rank in sorted({child.program.rank for child in self.children}, reverse=True):
-            stop([child for child in self.children if child.program.rank == rank])
+            stop_children([child for child in self.children if child.program.rank == rank])
         self.children.clear()
         self.record.unlink(missing_ok=True)
 
@@ -208,14 +208,14 @@ class Supervisor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Leftover:
+class LeftoverProcess:
     process: psutil.Process
     stop_signal: signal.Signals
     grace_s: float
     rank: int
 
 
-def remember(record: Path, children: list[Child]) -> None:
+def record_processes(record: Path, children: list[Child]) -> None:
     """Write down who runs. A crash before this line leaves at most the newest child unknown."""
     rows = []
     for child in children:
@@ -229,13 +229,15 @@ def remember(record: Path, children: list[Child]) -> None:
     write_private(record, json.dumps(rows, indent=1))
 
 
-def leftovers(record: Path) -> list[Leftover]:
+def find_leftovers(record: Path) -> list[LeftoverProcess]:
     """The processes of the last run that are still alive."""
     found = []
     for row in json.loads(record.read_text() or "[]") if record.exists() else []:
         for process in _same(row["pid"], row["started"]):
             stop_signal = signal.Signals[row["signal"]]
-            found.append(Leftover(process=process, stop_signal=stop_signal, grace_s=row["grace_s"], rank=row["rank"]))
+            found.append(
+                LeftoverProcess(process=process, stop_signal=stop_signal, grace_s=row["grace_s"], rank=row["rank"])
+            )
     return found
 
 
@@ -267,14 +269,14 @@ def has_ended(process: psutil.Process) -> bool:
 
 def stop_leftovers(record: Path) -> int:
     """End what a killed supervisor left running, in the order in which it would have ended it."""
-    found = leftovers(record)
+    found = find_leftovers(record)
     for rank in sorted({leftover.rank for leftover in found}, reverse=True):
         _end([leftover for leftover in found if leftover.rank == rank])
     record.unlink(missing_ok=True)
     return len(found)
 
 
-def _end(found: list[Leftover]) -> None:
+def _end(found: list[LeftoverProcess]) -> None:
     for leftover in found:
         with suppress(psutil.NoSuchProcess):
             leftover.process.send_signal(leftover.stop_signal)

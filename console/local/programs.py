@@ -13,7 +13,7 @@ RANK = 1
 CELERY = ("celery", "--app", "console.celery", "--quiet")
 
 
-def web(*, port: int, environment: Mapping[str, str], log: Path) -> Program:
+def web_program(*, port: int, environment: Mapping[str, str], log: Path) -> Program:
     """Pages, API and streams on one port; the only process with a pool of connections."""
     options = ["--host", "127.0.0.1", "--port", str(port), "--lifespan", "off", "--log-level", "warning"]
     options += ["--timeout-graceful-shutdown", "3", "--no-server-header", "--no-proxy-headers"]
@@ -21,29 +21,29 @@ def web(*, port: int, environment: Mapping[str, str], log: Path) -> Program:
     return _module("web", words, environment=dict(environment) | {"COUNTERFOIL_POOL": "1"}, log=log, grace_s=8)
 
 
-def worker(*, environment: Mapping[str, str], log: Path, processes: int = 2) -> Program:
+def worker_program(*, environment: Mapping[str, str], log: Path, processes: int = 2) -> Program:
     quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"]
     words = [*CELERY, "worker", "--concurrency", str(processes), *quiet]
     return _module("worker", words, environment=environment, log=log, grace_s=20)
 
 
-def beat(*, environment: Mapping[str, str], log: Path) -> Program:
+def beat_program(*, environment: Mapping[str, str], log: Path) -> Program:
     """Ticks are all that beat has, so its memory is enough, and there is no file that a crash could damage."""
     words = [*CELERY, "beat", "--scheduler", "console.beat:Ticks", "--pidfile=", "--loglevel", "WARNING"]
     return _module("beat", words, environment=environment, log=log, grace_s=5)
 
 
-def sequencer(*, environment: Mapping[str, str], log: Path) -> Program:
+def sequencer_program(*, environment: Mapping[str, str], log: Path) -> Program:
     """Gives events their places in the log; told the address of its own role, it knows no other."""
-    return command("sequencer", environment=environment, log=log)
+    return manage_program("sequencer", environment=environment, log=log)
 
 
-def eraser(*, environment: Mapping[str, str], log: Path) -> Program:
+def eraser_program(*, environment: Mapping[str, str], log: Path) -> Program:
     """Destroys what two people have decided to erase; told the addresses of its own role, it knows no other."""
-    return command("eraser", environment=environment, log=log)
+    return manage_program("eraser", environment=environment, log=log)
 
 
-def command(*words: str, environment: Mapping[str, str], log: Path) -> Program:
+def manage_program(*words: str, environment: Mapping[str, str], log: Path) -> Program:
     """A `manage.py` command."""
     argv = [sys.executable, str(ROOT / "manage.py"), *words]
     return Program(name=words[0], argv=argv, log=log / f"{words[0]}.log", environment=environment, rank=RANK)

@@ -150,7 +150,7 @@ SEQUENCER_TABLES: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Rights:
+class RoleRights:
     """What one role may do with tables, and which of our functions it may call."""
 
     tables: dict[str, tuple[str, ...]]
@@ -203,7 +203,7 @@ AUDITOR_TABLES: dict[str, tuple[str, ...]] = dict.fromkeys(
     READ,
 )
 
-APP_RIGHTS = Rights(TABLES, APP_FUNCTIONS)
-SEQUENCER_RIGHTS = Rights(SEQUENCER_TABLES, FUNCTIONS)
-ERASER_RIGHTS = Rights(ERASER_TABLES, ERASER_FUNCTIONS)
-AUDITOR_RIGHTS = Rights(AUDITOR_TABLES, ("ledger_current_tenant",))
+APP_RIGHTS = RoleRights(TABLES, APP_FUNCTIONS)
+SEQUENCER_RIGHTS = RoleRights(SEQUENCER_TABLES, FUNCTIONS)
+ERASER_RIGHTS = RoleRights(ERASER_TABLES, ERASER_FUNCTIONS)
+AUDITOR_RIGHTS = RoleRights(AUDITOR_TABLES, ("ledger_current_tenant",))

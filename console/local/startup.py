@@ -18,9 +18,17 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from console.local import live_example, programs
-from console.local.installation import DATABASE, KEYS_DATABASE, ROOT, Embedded, Installation, embedded, keep_environment
-from console.local.live_example import Shop
-from console.local.processes import Child, ProcessFailed, Supervisor, tail
+from console.local.installation import (
+    DATABASE,
+    KEYS_DATABASE,
+    ROOT,
+    EmbeddedServers,
+    Installation,
+    embedded_servers,
+    save_environment,
+)
+from console.local.live_example import ShopAddresses
+from console.local.processes import Child, ProcessFailed, Supervisor, tail_log
 from console.local.servers import APP, ERASER, OWNER, SEQUENCER, ServerFailed
 
 PREPARE_WITHIN_S = 300.0
@@ -41,7 +49,7 @@ class Startup:
     port: int
     example: bool
     outside: frozenset[str] = field(default_factory=lambda: frozenset(os.environ["COUNTERFOIL_OUTSIDE"].split()))
-    servers: Embedded | None = None
+    servers: EmbeddedServers | None = None
     environment: dict[str, str] = field(default_factory=dict)
     sign_in: dict[str, Any] = field(default_factory=dict)
 
@@ -61,7 +69,7 @@ class Startup:
         self.check_outside()
         self.start_servers()
         self.environment = self.addresses()
-        keep_environment(self.installation, self.environment)
+        save_environment(self.installation, self.environment)
         self.prepare()
         self.start_web()
         self.start_product()
@@ -74,8 +82,8 @@ class Startup:
         """Our own, unless both are elsewhere; the example's shop always lives in our own."""
         if self.outside >= {"DATABASE_URL", "REDIS_URL"} and not self.example:
             return
-        users = live_example.broker_users(live_example.words(self.installation)) if self.example else ()
-        self.servers = embedded(self.installation, users=users)
+        users = live_example.broker_users(live_example.shop_passwords(self.installation)) if self.example else ()
+        self.servers = embedded_servers(self.installation, users=users)
         postgres, valkey = self.servers.postgres, self.servers.valkey
         postgres.stop_orphan()
         postgres.initialise()
@@ -128,7 +136,7 @@ class Startup:
 
     def prepare(self) -> None:
         owner = self.product_environment() | {name: self.environment[name] for name in OWNERS}
-        prepare = programs.command("prepare_database", environment=owner, log=self.installation.log)
+        prepare = programs.manage_program("prepare_database", environment=owner, log=self.installation.log)
         self.supervisor.finish(prepare, within_s=PREPARE_WITHIN_S)
         self.supervisor.go_on()
         self.sign_in = self.first_people()
@@ -184,7 +192,7 @@ class Startup:
 
     def start_web(self) -> None:
         environment, log = self.product_environment(), self.installation.log
-        web = self.supervisor.start(programs.web(port=self.port, environment=environment, log=log))
+        web = self.supervisor.start(programs.web_program(port=self.port, environment=environment, log=log))
         if not self.supervisor.wait(lambda: self.answers(web), within_s=ANSWER_WITHIN_S):
             raise ProcessFailed(
                 f"The web process did not answer within {ANSWER_WITHIN_S:.0f} s; see {web.program.log}."
@@ -192,7 +200,7 @@ class Startup:
 
     def answers(self, web: Child) -> bool:
         if not web.running():
-            raise ProcessFailed(f"The web process stopped: {tail(web.program.log, 2)}\nSee {web.program.log}.")
+            raise ProcessFailed(f"The web process stopped: {tail_log(web.program.log, 2)}\nSee {web.program.log}.")
         try:
             urllib.request.urlopen(f"{self.local_url}/healthz", timeout=5).close()
         except urllib.error.HTTPError as refusal:
@@ -205,19 +213,19 @@ class Startup:
         environment, log = self.product_environment(), self.installation.log
         # It opens nothing that is sealed, so it is not told where the keys are.
         sealing = environment | {"DATABASE_URL": self.environment["DATABASE_SEQUENCER_URL"], "KEYS_DATABASE_URL": ""}
-        self.supervisor.start(programs.sequencer(environment=sealing, log=log))
+        self.supervisor.start(programs.sequencer_program(environment=sealing, log=log))
         erasing = dict(
             zip(("DATABASE_URL", "KEYS_DATABASE_URL"), (self.environment[name] for name in ERASERS), strict=True)
         )
-        self.supervisor.start(programs.eraser(environment=environment | erasing, log=log))
-        self.supervisor.start(programs.worker(environment=environment, log=log))
-        self.supervisor.start(programs.beat(environment=environment, log=log))
+        self.supervisor.start(programs.eraser_program(environment=environment | erasing, log=log))
+        self.supervisor.start(programs.worker_program(environment=environment, log=log))
+        self.supervisor.start(programs.beat_program(environment=environment, log=log))
 
     # The example
 
     def start_example(self) -> None:
         assert self.servers is not None
-        shop = Shop(installation=self.installation, postgres=self.servers.postgres, broker=self.servers.valkey)
+        shop = ShopAddresses(installation=self.installation, postgres=self.servers.postgres, broker=self.servers.valkey)
         shop.make()
         keys = self.sign_in["keys"]
         setup = shop.setup_environment(console_url=self.url, keys=keys)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from console.pages.ledger.settings_files import Unusable
+from console.pages.ledger.settings_files import UnusableFile
 from reviews.observations.rules import webhooks
 
 EVERY_TENANT = "*"
@@ -22,7 +22,7 @@ _NAMES = {"slack", "webhook"}
 
 
 @dataclass(frozen=True)
-class Outlets:
+class TenantOutlets:
     """The addresses of one tenant; `webhook` is an address and the secret that signs for it."""
 
     slack: str = ""
@@ -33,41 +33,41 @@ class Outlets:
         return f"Outlets(slack={bool(self.slack)}, webhook={self.webhook is not None})"
 
 
-def outlets(file: Path) -> dict[str, Outlets]:
+def load_outlets(file: Path) -> dict[str, TenantOutlets]:
     """The addresses by the tenant's short name; `*` is for every tenant that has none of its own."""
     try:
         if file.stat().st_mode & 0o077:
-            raise Unusable(f"{file} holds secrets and must be closed to others: chmod 600 it.")
+            raise UnusableFile(f"{file} holds secrets and must be closed to others: chmod 600 it.")
         document = orjson.loads(file.read_bytes())
     except OSError as problem:
-        raise Unusable(f"{file} cannot be read: {problem.strerror}.") from None
+        raise UnusableFile(f"{file} cannot be read: {problem.strerror}.") from None
     except orjson.JSONDecodeError:
-        raise Unusable(f"{file} is not JSON.") from None
+        raise UnusableFile(f"{file} is not JSON.") from None
     if not isinstance(document, Mapping):
-        raise Unusable(f"{file} must be an object with a tenant's short name or * as each name.")
+        raise UnusableFile(f"{file} must be an object with a tenant's short name or * as each name.")
     return {str(slug): _outlets(file, slug, given) for slug, given in document.items()}
 
 
-def of(known: Mapping[str, Outlets], slug: str) -> Outlets:
+def outlets_for(known: Mapping[str, TenantOutlets], slug: str) -> TenantOutlets:
     """A tenant's own addresses, else those for everybody."""
-    return known.get(slug) or known.get(EVERY_TENANT) or Outlets()
+    return known.get(slug) or known.get(EVERY_TENANT) or TenantOutlets()
 
 
-def _outlets(file: Path, slug: str, given: Any) -> Outlets:
+def _outlets(file: Path, slug: str, given: Any) -> TenantOutlets:
     if not isinstance(given, Mapping) or set(given) - _NAMES:
-        raise Unusable(f"{file}: {slug} must be an object with slack, webhook, or both.")
+        raise UnusableFile(f"{file}: {slug} must be an object with slack, webhook, or both.")
     slack, webhook = given.get("slack", ""), given.get("webhook")
     if slack and not _is_safe(slack):
-        raise Unusable(f"{file}: the slack address of {slug} must be an https address.")
+        raise UnusableFile(f"{file}: the slack address of {slug} must be an https address.")
     if webhook is None:
-        return Outlets(slack)
+        return TenantOutlets(slack)
     if not isinstance(webhook, Mapping) or set(webhook) != {"url", "secret"} or not _is_safe(webhook["url"]):
-        raise Unusable(f"{file}: the webhook of {slug} needs an https url and a secret.")
+        raise UnusableFile(f"{file}: the webhook of {slug} needs an https url and a secret.")
     try:
-        webhooks.key_of(str(webhook["secret"]))
+        webhooks.decode_secret(str(webhook["secret"]))
     except webhooks.BadSecret as bad:
-        raise Unusable(f"{file}: the webhook of {slug}: {bad.detail}") from None
-    return Outlets(slack, (webhook["url"], webhook["secret"]))
+        raise UnusableFile(f"{file}: the webhook of {slug}: {bad.detail}") from None
+    return TenantOutlets(slack, (webhook["url"], webhook["secret"]))
 
 
 def _is_safe(address: Any) -> bool:

@@ -16,10 +16,10 @@ from console.notifications import operations as notifications_operations
 from console.notifications import queries as notifications_queries
 from console.notifications import sending
 from console.notifications.facts import UNKNOWN
-from console.notifications.operations import LOOK_BACK, Told
-from console.notifications.recipients import Crowd, Scene, audience, crowd
-from console.notifications.routing import route
-from console.notifications.rules import AUDIENCES, SUBJECTS, Audience, Happening, Occasion, occasion, weight
+from console.notifications.operations import LOOK_BACK, PendingNotice
+from console.notifications.recipients import EventContext, TenantPeople, find_recipients, tenant_people
+from console.notifications.routing import choose_route
+from console.notifications.rules import AUDIENCES, SUBJECTS, Audience, Occasion, RecordedEvent, occasion_of, urgency_of
 from ledger.actions.queries import actions
 from ledger.db import tenancy
 from ledger.record.operations import SYSTEM_ACTOR
@@ -31,30 +31,33 @@ _PERSONAL = frozenset({Audience.NAMED, Audience.ASKER})
 _MISSED = (timedelta(minutes=2), timedelta(hours=6))
 
 
-def gather(tenant: Any, *, at: datetime) -> int:
+def collect_notices(tenant: Any, *, at: datetime) -> int:
     """Write what the newest events give to tell; how many events were read."""
     with tenancy(tenant.id):
-        cursor = notifications_operations.begin_reading(tenant_id=tenant.id, at=at)
+        cursor = notifications_operations.lock_cursor(tenant_id=tenant.id, at=at)
         if cursor is None:
             return 0
         known = [UUID(each) for each in cursor.recent]
         since = cursor.read_to - LOOK_BACK
-        events = events_queries.happenings(tenant.id, SUBJECTS, after=since, but=known, limit=AT_A_TIME)
+        events = events_queries.events_of_kinds(tenant.id, SUBJECTS, after=since, but=known, limit=AT_A_TIME)
         _tell(tenant, [*_scenes(tenant.id, events), *_missed(tenant.id, at=at), *_unknown(tenant.id, at=at)], at=at)
         read_to = max([cursor.read_to, *(event.recorded_at for event, _ in events)])
-        recent = events_queries.recorded_since(
+        recent = events_queries.ids_recorded_since(
             tenant.id, {*known, *(event.id for event, _ in events)}, read_to - LOOK_BACK
         )
-        notifications_operations.end_reading(tenant_id=tenant.id, read_to=read_to, recent=recent)
+        notifications_operations.advance_cursor(tenant_id=tenant.id, read_to=read_to, recent=recent)
     return len(events)
 
 
-def _scenes(tenant_id: UUID, events: Sequence[tuple[Any, dict[str, Any]]]) -> list[tuple[UUID, datetime, str, Scene]]:
+def _scenes(
+    tenant_id: UUID, events: Sequence[tuple[Any, dict[str, Any]]]
+) -> list[tuple[UUID, datetime, str, EventContext]]:
     """(event, when, kind of subject, scene) of what somebody is told of."""
     found = [
         (event, detail, what)
         for event, detail in events
-        if (what := occasion(Happening(event.subject_kind, event.kind, event.from_state, event.state))) is not None
+        if (what := occasion_of(RecordedEvent(event.subject_kind, event.kind, event.from_state, event.state)))
+        is not None
     ]
     about = {_approval_of(tenant_id, event, detail) for event, detail, _ in found}
     approvals = {
@@ -65,7 +68,7 @@ def _scenes(tenant_id: UUID, events: Sequence[tuple[Any, dict[str, Any]]]) -> li
             event.id,
             event.at,
             event.subject_kind,
-            Scene(
+            EventContext(
                 what,
                 event.subject_id,
                 event.actor_id,
@@ -84,7 +87,7 @@ def _approval_of(tenant_id: UUID, event: Any, detail: dict[str, Any]) -> UUID | 
     return UUID(str(named)) if named else None
 
 
-def _missed(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str, Scene]]:
+def _missed(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str, EventContext]]:
     """Approvals that wait and of which nobody was told: whoever wrote them was slower than we look back, or those
     who may decide came later.
     """
@@ -93,7 +96,7 @@ def _missed(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str,
         each for each in approvals_queries.approvals(tenant_id, limit=200) if at - most < each.requested_at < at - least
     ]
     told = (
-        notifications_queries.told_of(tenant_id, [each.id for each in waiting], Occasion.REQUESTED)
+        notifications_queries.already_notified(tenant_id, [each.id for each in waiting], Occasion.REQUESTED)
         if waiting
         else set()
     )
@@ -101,17 +104,22 @@ def _missed(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str,
     if not missed:
         return []
     asked, people = (
-        events_queries.entered(tenant_id, [each.id for each in missed], "REQUESTED"),
-        crowd(tenant_id, at=at),
+        events_queries.state_entry_events(tenant_id, [each.id for each in missed], "REQUESTED"),
+        tenant_people(tenant_id, at=at),
     )
     scenes = [
-        (asked[each.id], each.requested_at, "approval", Scene(Occasion.REQUESTED, each.id, SYSTEM_ACTOR, {}, each))
+        (
+            asked[each.id],
+            each.requested_at,
+            "approval",
+            EventContext(Occasion.REQUESTED, each.id, SYSTEM_ACTOR, {}, each),
+        )
         for each in missed
     ]
-    return [each for each in scenes if audience(tenant_id, each[3], people)]
+    return [each for each in scenes if find_recipients(tenant_id, each[3], people)]
 
 
-def _unknown(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str, Scene]]:
+def _unknown(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str, EventContext]]:
     """Actions whose outcome has not been known for a while and of which nobody was told.
 
     Their events are not gathered: most are known again a moment later, and there are as many as there are actions.
@@ -123,54 +131,67 @@ def _unknown(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str
         for each in actions.actions(tenant_id, state=state, limit=200)
         if at - most < each.changed_at < at - least
     ]
-    told = notifications_queries.told_of(tenant_id, [each.id for each in found], Occasion.UNKNOWN) if found else set()
+    told = (
+        notifications_queries.already_notified(tenant_id, [each.id for each in found], Occasion.UNKNOWN)
+        if found
+        else set()
+    )
     fresh = [each for each in found if each.id not in told]
     if not fresh:
         return []
-    events = {state: events_queries.entered(tenant_id, [each.id for each in fresh], state) for state in UNKNOWN}
+    events = {
+        state: events_queries.state_entry_events(tenant_id, [each.id for each in fresh], state) for state in UNKNOWN
+    }
     return [
         (
             events[each.state][each.id],
             each.changed_at,
             "action",
-            Scene(Occasion.UNKNOWN, each.id, SYSTEM_ACTOR, {}, None),
+            EventContext(Occasion.UNKNOWN, each.id, SYSTEM_ACTOR, {}, None),
         )
         for each in fresh
     ]
 
 
-def _tell(tenant: Any, scenes: Sequence[tuple[UUID, datetime, str, Scene]], *, at: datetime) -> None:
+def _tell(tenant: Any, scenes: Sequence[tuple[UUID, datetime, str, EventContext]], *, at: datetime) -> None:
     if not scenes:
         return
-    people = crowd(tenant.id, at=at)
+    people = tenant_people(tenant.id, at=at)
     told = [each for scene in scenes for each in _told(tenant.id, scene, people)]
-    notifications_operations.tell_in_console(tenant_id=tenant.id, told=told, at=at)
-    wanted, wishes = notifications_queries.settings(tenant.id), notifications_queries.wishes(tenant.id)
+    notifications_operations.add_to_inbox(tenant_id=tenant.id, told=told, at=at)
+    wanted, wishes = (
+        notifications_queries.tenant_settings(tenant.id),
+        notifications_queries.all_mail_preferences(tenant.id),
+    )
     since = at - timedelta(minutes=wanted.digest_min)
-    for channel in sending.ways_out(tenant):
-        many = notifications_queries.lately(tenant.id, channel, since=since)
+    for channel in sending.available_channels(tenant):
+        many = notifications_queries.count_recent(tenant.id, channel, since=since)
         for each in told:
             if not _goes_by(channel, each, people):
                 continue
             wish = wishes.get(each.actor) if each.actor else None
             before = many.get(each.actor, 0)
-            way = route(channel, each.risk, settings=wanted, wish=wish, lately=before, at=at)
+            way = choose_route(channel, each.risk, settings=wanted, wish=wish, lately=before, at=at)
             if way is not None:
-                notifications_operations.send_later(tenant_id=tenant.id, told=each, channel=channel, route=way, at=at)
+                notifications_operations.queue_notices(
+                    tenant_id=tenant.id, told=each, channel=channel, route=way, at=at
+                )
                 many[each.actor] = before + (way.manner == "now")
 
 
-def _goes_by(channel: str, told: Told, people: Crowd) -> bool:
+def _goes_by(channel: str, told: PendingNotice, people: TenantPeople) -> bool:
     """Mail goes to persons who have an address; a room hears what is for all, and a machine of everything."""
     if channel == "email":
-        return told.actor is not None and bool(sending.address(people.members[told.actor].user))
+        return told.actor is not None and bool(sending.mail_address(people.members[told.actor].user))
     return told.actor is None and (channel == "webhook" or AUDIENCES[Occasion(told.kind)] not in _PERSONAL)
 
 
-def _told(tenant_id: UUID, scene: tuple[UUID, datetime, str, Scene], people: Crowd) -> Iterable[Told]:
+def _told(
+    tenant_id: UUID, scene: tuple[UUID, datetime, str, EventContext], people: TenantPeople
+) -> Iterable[PendingNotice]:
     source, at, kind, what = scene
-    risk = weight(what.what, what.approval.risk if what.approval is not None else "")
+    risk = urgency_of(what.what, what.approval.risk if what.approval is not None else "")
     about = what.approval.id if what.approval is not None else what.subject_id
     about_kind = "approval" if what.approval is not None else kind
-    for actor in [*sorted(audience(tenant_id, what, people)), None]:
-        yield Told(str(what.what), risk, about_kind, about, source, at, actor)
+    for actor in [*sorted(find_recipients(tenant_id, what, people)), None]:
+        yield PendingNotice(str(what.what), risk, about_kind, about, source, at, actor)

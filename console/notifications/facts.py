@@ -12,9 +12,9 @@ from django.urls import reverse
 from approvals.requests.queries import approvals
 from approvals.voting.queries import approvers
 from console.accounts import queries as directory
-from console.notifications.messages import Fact, verb
+from console.notifications.messages import NoticeFact, operation_verb
 from console.notifications.rules import WAITS, Occasion
-from console.web.action_titles import title
+from console.web.action_titles import action_title
 from ledger.actions.queries import actions as actions_queries
 from ledger.retention import queries as retention_queries
 from reviews import queries as after
@@ -58,7 +58,7 @@ _READERS: Mapping[str, Callable[[UUID, list[UUID]], Iterable[Any]]] = {
 }
 
 
-def facts(tenant: Any, lines: Iterable[dict[str, Any]], *, absolute: bool = True) -> list[Fact]:
+def load_facts(tenant: Any, lines: Iterable[dict[str, Any]], *, absolute: bool = True) -> list[NoticeFact]:
     """One fact for each line, in their order."""
     asked = list(lines)
     rows: dict[str, dict[UUID, Any]] = {}
@@ -71,34 +71,34 @@ def facts(tenant: Any, lines: Iterable[dict[str, Any]], *, absolute: bool = True
     return [_fact(tenant.slug, line, rows.get(line["about_kind"], {}), actions, origin) for line in asked]
 
 
-def outdated(fact: Fact) -> bool:
+def is_obsolete(fact: NoticeFact) -> bool:
     """Whether nobody has to be told any more: it asked for a decision, and there is one."""
     return fact.kind in WAITS and not fact.still_waits
 
 
-def _fact(slug: str, line: dict[str, Any], rows: dict[UUID, Any], actions: dict[UUID, Any], origin: str) -> Fact:
+def _fact(slug: str, line: dict[str, Any], rows: dict[UUID, Any], actions: dict[UUID, Any], origin: str) -> NoticeFact:
     kind, row = line["about_kind"], rows.get(UUID(line["about"]))
     waits = row is not None and _waits(line["kind"], row)
     if row is None or kind not in _OWN_PAGES:
         href = f"{origin}{reverse(_PAGES[kind], args=[slug])}"
         book = f"{origin}{reverse('runbooks', args=[slug])}#phantom-rate"
         runbook = book if line["kind"] == Occasion.AGENT_FLAGGED else ""
-        return Fact(kind=line["kind"], href=href, still_waits=waits, runbook=runbook)
+        return NoticeFact(kind=line["kind"], href=href, still_waits=waits, runbook=runbook)
     action = actions.get(row.id if kind == "action" else row.action_id)
     href = f"{origin}{reverse(_OWN_PAGES[kind], args=[slug, row.id])}"
     if action is None:
-        return Fact(kind=line["kind"], href=href, still_waits=waits, title=row.target)
+        return NoticeFact(kind=line["kind"], href=href, still_waits=waits, title=row.target)
     asked = {}
     if kind == "approval":
         asked = {"risk": row.risk, "asked_at": row.requested_at, "decide_by": row.decide_by}
-    return Fact(
+    return NoticeFact(
         kind=line["kind"],
         href=href,
-        verb=verb(action.operation_kind),
+        verb=operation_verb(action.operation_kind),
         side_effect_class=action.side_effect_class,
         reversibility=action.reversibility,
         still_waits=waits,
-        title=title(action.operation_kind, action.target),
+        title=action_title(action.operation_kind, action.target),
         **asked,
     )
 

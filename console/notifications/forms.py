@@ -6,20 +6,28 @@ from typing import Any
 
 from django import forms
 
-from console.notifications.routing import CHANNELS, PERIODS_MIN, RISKS, BadSettings, Settings, Wish, wish_of
-from console.web.forms import Chooser
+from console.notifications.routing import (
+    CHANNELS,
+    PERIODS_MIN,
+    RISKS,
+    BadSettings,
+    MailPreferences,
+    NotificationSettings,
+    parse_mail_preferences,
+)
+from console.web.forms import PlainSelect
 
 _RISK = {"LOW": "low risk", "NORMAL": "normal risk", "HIGH": "high risk"}
 _MANNER = (("now", "At once"), ("digest", "Collected"), ("off", "Not at all"))
 _CHANNEL = {"email": "Mail", "slack": "Chat room", "webhook": "Webhook"}
 
 
-class Wishes(forms.Form):
+class MailPreferencesForm(forms.Form):
     """How somebody wants their own mail."""
 
-    LOW = forms.ChoiceField(required=False, widget=Chooser, label="Mail of low risk")
-    NORMAL = forms.ChoiceField(required=False, widget=Chooser, label="Mail of normal risk")
-    HIGH = forms.ChoiceField(required=False, widget=Chooser, label="Mail of high risk")
+    LOW = forms.ChoiceField(required=False, widget=PlainSelect, label="Mail of low risk")
+    NORMAL = forms.ChoiceField(required=False, widget=PlainSelect, label="Mail of normal risk")
+    HIGH = forms.ChoiceField(required=False, widget=PlainSelect, label="Mail of high risk")
     digest_min = forms.IntegerField(
         required=False, min_value=PERIODS_MIN[0], max_value=PERIODS_MIN[1], label="Collect for how many minutes"
     )
@@ -34,7 +42,7 @@ class Wishes(forms.Form):
             self.fields[risk].choices = [("", "As the tenant says"), *_MANNER]  # type: ignore[attr-defined]
 
     @classmethod
-    def of(cls, wish: Wish) -> Wishes:
+    def of(cls, wish: MailPreferences) -> MailPreferencesForm:
         """The form with a wish in it."""
         quiet = wish.quiet
         hours = {"quiet_from": quiet.begin, "quiet_until": quiet.end, "zone": quiet.zone} if quiet else {"zone": "UTC"}
@@ -50,12 +58,12 @@ class Wishes(forms.Form):
                 raise forms.ValidationError(wrong.detail) from None
         return cleaned
 
-    def wish(self) -> Wish:
+    def wish(self) -> MailPreferences:
         return self._wish
 
 
-def _wish(chosen: dict[str, Any]) -> Wish:
-    return wish_of(
+def _wish(chosen: dict[str, Any]) -> MailPreferences:
+    return parse_mail_preferences(
         email={risk: chosen[risk] for risk in RISKS},
         digest_min=chosen["digest_min"],
         quiet_from=chosen["quiet_from"],
@@ -65,7 +73,7 @@ def _wish(chosen: dict[str, Any]) -> Wish:
     )
 
 
-class Channels(forms.Form):
+class ChannelsForm(forms.Form):
     """What a tenant tells by each channel, by risk."""
 
     digest_min = forms.IntegerField(
@@ -78,10 +86,10 @@ class Channels(forms.Form):
             for risk in RISKS:
                 manners = [each for each in _MANNER if channel != "webhook" or each[0] != "digest"]
                 label = f"{_CHANNEL[channel]}, {_RISK[risk]}"
-                self.fields[f"{channel}-{risk}"] = forms.ChoiceField(choices=manners, widget=Chooser, label=label)
+                self.fields[f"{channel}-{risk}"] = forms.ChoiceField(choices=manners, widget=PlainSelect, label=label)
 
     @classmethod
-    def of(cls, settings: Settings) -> Channels:
+    def of(cls, settings: NotificationSettings) -> ChannelsForm:
         """The form with settings in it."""
         chosen = {f"{channel}-{risk}": getattr(settings, channel)[risk] for channel in CHANNELS for risk in RISKS}
         return cls(initial={**chosen, "digest_min": settings.digest_min})

@@ -7,46 +7,46 @@ from dataclasses import dataclass
 from typing import Any
 
 from console.notifications import queries as notifications_queries
-from console.notifications.facts import facts, outdated
-from console.notifications.messages import Fact, title, what
+from console.notifications.facts import is_obsolete, load_facts
+from console.notifications.messages import NoticeFact, describe_fact, message_title
 
 MOST = 100
 
 
 @dataclass(frozen=True)
-class Item:
+class InboxItem:
     """One message; `over` is a request that was decided meanwhile."""
 
     row: Any
-    fact: Fact
+    fact: NoticeFact
 
     @property
     def title(self) -> str:
-        return title(self.row.kind)
+        return message_title(self.row.kind)
 
     @property
     def what(self) -> str:
         """What it is about, with its target: only here, where the reader is signed in."""
-        return ", ".join(part for part in (self.fact.title, what(self.fact) if self.fact.verb else "") if part)
+        return ", ".join(part for part in (self.fact.title, describe_fact(self.fact) if self.fact.verb else "") if part)
 
     @property
     def over(self) -> bool:
-        return outdated(self.fact)
+        return is_obsolete(self.fact)
 
 
-def items(tenant: Any, messages: Sequence[Any]) -> list[Item]:
+def inbox_items(tenant: Any, messages: Sequence[Any]) -> list[InboxItem]:
     """The messages in their order."""
     lines = [
         {"kind": each.kind, "risk": each.risk, "about_kind": each.about_kind, "about": str(each.about_id)}
         for each in messages
     ]
-    told = facts(tenant, lines, absolute=False)
-    return [Item(row, fact) for row, fact in zip(messages, told, strict=True)]
+    told = load_facts(tenant, lines, absolute=False)
+    return [InboxItem(row, fact) for row, fact in zip(messages, told, strict=True)]
 
 
-def next_item(tenant: Any, actor_id: Any) -> Item | None:
+def next_item(tenant: Any, actor_id: Any) -> InboxItem | None:
     """What to look at next: unread, still open, the most urgent and then the longest waiting."""
     unread = notifications_queries.messages(tenant.id, actor_id, unread=True, limit=MOST)
-    waiting = [each for each in items(tenant, unread) if not each.over]
+    waiting = [each for each in inbox_items(tenant, unread) if not each.over]
     order = {"HIGH": 0, "NORMAL": 1, "LOW": 2}
     return min(waiting, key=lambda each: (order.get(each.row.risk, 1), each.row.id), default=None)

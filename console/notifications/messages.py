@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from approvals.requests.rules.rendering import visible
+from approvals.requests.rules.rendering import mark_hidden
 from console.notifications.rules import Occasion
 from console.web import labels
 
@@ -99,7 +99,7 @@ SAID: Final[dict[str, tuple[str, str, str]]] = {
 
 
 @dataclass(frozen=True)
-class Fact:
+class NoticeFact:
     """What may be told of one thing; without an action (a key), only the link, and of a flagged agent its runbook."""
 
     kind: str
@@ -117,32 +117,32 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Letter:
+class RenderedMessage:
     """A message by any channel: its head line, and one paragraph for each thing it tells."""
 
     subject: str
     paragraphs: tuple[str, ...]
 
 
-def verb(operation_kind: str) -> str:
+def operation_verb(operation_kind: str) -> str:
     """The operation as a word: registered with the contract, never an agent's; cut where it is no word."""
-    plain, _ = visible(operation_kind.replace("_", " ").replace("-", " ").strip())
+    plain, _ = mark_hidden(operation_kind.replace("_", " ").replace("-", " ").strip())
     return (plain[:1].upper() + plain[1:])[:_LONGEST_VERB] or "Run"
 
 
-def letter(facts: Sequence[Fact], *, tenant: str, personal: bool, at: datetime) -> Letter:
+def render_message(facts: Sequence[NoticeFact], *, tenant: str, personal: bool, at: datetime) -> RenderedMessage:
     """The message that tells these things."""
-    said = [title(each.kind, personal=personal) for each in facts]
+    said = [message_title(each.kind, personal=personal) for each in facts]
     if len(facts) == 1:
         subject = f"Counterfoil: {_low(said[0])} in {tenant}"
     else:
         waiting = sum(each.still_waits for each in facts)
         subject = f"Counterfoil: {len(facts)} things in {tenant}, {waiting} of them waiting"
     told = zip(said, facts, strict=True)
-    return Letter(subject, tuple(_paragraph(head, each, at=at) for head, each in told))
+    return RenderedMessage(subject, tuple(_paragraph(head, each, at=at) for head, each in told))
 
 
-def title(kind: str, *, personal: bool = True) -> str:
+def message_title(kind: str, *, personal: bool = True) -> str:
     """What happened, in a line."""
     return SAID[kind][0 if personal else 1]
 
@@ -151,14 +151,14 @@ def _low(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _paragraph(head: str, fact: Fact, *, at: datetime) -> str:
-    lines = [f"{head}." if not fact.verb else f"{head}: {what(fact)}."]
-    lines += [part for part in (SAID[fact.kind][2], times(fact, at=at)) if part]
+def _paragraph(head: str, fact: NoticeFact, *, at: datetime) -> str:
+    lines = [f"{head}." if not fact.verb else f"{head}: {describe_fact(fact)}."]
+    lines += [part for part in (SAID[fact.kind][2], describe_times(fact, at=at)) if part]
     book = [f"For invented tools, the runbook: {fact.runbook}"] if fact.runbook else []
     return "\n".join([" ".join(lines), fact.href, *book])
 
 
-def what(fact: Fact) -> str:
+def describe_fact(fact: NoticeFact) -> str:
     """Verb, class, reversibility and risk."""
     parts = [
         fact.verb,
@@ -169,14 +169,14 @@ def what(fact: Fact) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def times(fact: Fact, *, at: datetime) -> str:
+def describe_times(fact: NoticeFact, *, at: datetime) -> str:
     """How long it waits, and until when."""
     if not fact.still_waits or fact.asked_at is None or fact.decide_by is None:
         return ""
-    return f"It has waited {_span(fact.asked_at, at)}; to be decided by {moment(fact.decide_by)}."
+    return f"It has waited {_span(fact.asked_at, at)}; to be decided by {format_moment(fact.decide_by)}."
 
 
-def moment(at: datetime) -> str:
+def format_moment(at: datetime) -> str:
     """A moment in words; mail has no tooltip, so the zone is said."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
@@ -190,7 +190,7 @@ def _span(since: datetime, at: datetime) -> str:
     return f"{minutes // 60} h" if minutes < 48 * 60 else f"{minutes // 1440} days"
 
 
-def event_of(fact: Fact, line: dict[str, Any]) -> dict[str, Any]:
+def webhook_event(fact: NoticeFact, line: dict[str, Any]) -> dict[str, Any]:
     """The same for a machine."""
     return {
         "kind": fact.kind,

@@ -15,7 +15,7 @@ from uuid import UUID, uuid5
 
 from console.models import Message, Notice, NoticeCursor, NoticeSettings, NoticeWish
 from console.notifications import queries as notifications_queries
-from console.notifications.routing import Route, Settings, Wish, settings_of
+from console.notifications.routing import DeliveryRoute, MailPreferences, NotificationSettings, parse_settings
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused
@@ -38,7 +38,7 @@ class NoSuchNotice(Refused):
 
 
 @dataclass(frozen=True)
-class Told:
+class PendingNotice:
     """One thing that one person is told, or a shared channel (`actor` is None)."""
 
     kind: str
@@ -60,7 +60,7 @@ class Told:
         }
 
 
-def write(*, tenant_id: UUID, alarms: Iterable[Any], channels: Iterable[str], at: datetime) -> None:
+def create_alarm_notices(*, tenant_id: UUID, alarms: Iterable[Any], channels: Iterable[str], at: datetime) -> None:
     """See to it that every standing alarm is told by every channel."""
     Notice.objects.bulk_create(
         [
@@ -81,19 +81,19 @@ def write(*, tenant_id: UUID, alarms: Iterable[Any], channels: Iterable[str], at
     )
 
 
-def begin_reading(*, tenant_id: UUID, at: datetime) -> NoticeCursor | None:
+def lock_cursor(*, tenant_id: UUID, at: datetime) -> NoticeCursor | None:
     """Where the reading of the record stands, locked for this worker; None while another one reads."""
     NoticeCursor.objects.get_or_create(tenant_id=tenant_id, defaults={"read_to": at - LOOK_BACK})
     here = NoticeCursor.objects.filter(tenant_id=tenant_id)
     return here.select_for_update(skip_locked=True).first()
 
 
-def end_reading(*, tenant_id: UUID, read_to: datetime, recent: Sequence[UUID]) -> None:
+def advance_cursor(*, tenant_id: UUID, read_to: datetime, recent: Sequence[UUID]) -> None:
     """Write down up to where the record was read, in the transaction that wrote what came of it."""
     NoticeCursor.objects.filter(tenant_id=tenant_id).update(read_to=read_to, recent=[str(each) for each in recent])
 
 
-def tell_in_console(*, tenant_id: UUID, told: Iterable[Told], at: datetime) -> None:
+def add_to_inbox(*, tenant_id: UUID, told: Iterable[PendingNotice], at: datetime) -> None:
     """Put each on its person's list, once."""
     Message.objects.bulk_create(
         [
@@ -115,7 +115,7 @@ def tell_in_console(*, tenant_id: UUID, told: Iterable[Told], at: datetime) -> N
     )
 
 
-def send_later(*, tenant_id: UUID, told: Told, channel: str, route: Route, at: datetime) -> None:
+def queue_notices(*, tenant_id: UUID, told: PendingNotice, channel: str, route: DeliveryRoute, at: datetime) -> None:
     """Write what is to go out: a message of its own, or a line of the digest that ends then."""
     if route.manner == "digest" and _joined(tenant_id, told, channel, route):
         return
@@ -141,7 +141,7 @@ def send_later(*, tenant_id: UUID, told: Told, channel: str, route: Route, at: d
     )
 
 
-def _joined(tenant_id: UUID, told: Told, channel: str, route: Route) -> bool:
+def _joined(tenant_id: UUID, told: PendingNotice, channel: str, route: DeliveryRoute) -> bool:
     about = uuid5(_NAMES, f"{channel}/{told.actor}/{route.due_at.isoformat()}")
     open_one = Notice.objects.filter(
         tenant_id=tenant_id, about_id=about, channel=channel, attempts=0, sent_at__isnull=True
@@ -154,7 +154,7 @@ def _joined(tenant_id: UUID, told: Told, channel: str, route: Route) -> bool:
     return True
 
 
-def claim(*, tenant_id: UUID, topic: str = "alarm", at: datetime) -> Notice | None:
+def claim_due(*, tenant_id: UUID, topic: str = "alarm", at: datetime) -> Notice | None:
     """The next message that is due, for this worker; should it die, the message is due again after a pause."""
     with tenancy(tenant_id):
         due = Notice.objects.filter(
@@ -173,7 +173,7 @@ def _pause(attempts: int) -> timedelta:
     return timedelta(seconds=PAUSES[min(attempts, len(PAUSES)) - 1] * (1 + _JITTER * chance))
 
 
-def answered(*, notice: Notice, fault: str, gone: bool = False, at: datetime) -> None:
+def record_delivery(*, notice: Notice, fault: str, gone: bool = False, at: datetime) -> None:
     """Write down that a message has arrived, or what was wrong; `gone` is an address that wants nothing any more."""
     with tenancy(notice.tenant_id):
         if not fault:
@@ -183,7 +183,7 @@ def answered(*, notice: Notice, fault: str, gone: bool = False, at: datetime) ->
             _here(notice).update(fault=fault[:200], given_up_at=over)
 
 
-def send_again(*, tenant_id: UUID, notice_id: UUID, by: ledger.Actor, at: datetime) -> Notice:
+def retry_notice(*, tenant_id: UUID, notice_id: UUID, by: ledger.Actor, at: datetime) -> Notice:
     """Try a message that was given up once more, from the beginning and under the same id."""
     row = Notice.objects.select_for_update().filter(tenant_id=tenant_id, id=notice_id).first()
     if row is None or row.given_up_at is None:
@@ -193,7 +193,9 @@ def send_again(*, tenant_id: UUID, notice_id: UUID, by: ledger.Actor, at: dateti
     return row
 
 
-def see(*, tenant_id: UUID, actor_id: UUID, about: UUID | None = None, upto: UUID | None = None, at: datetime) -> int:
+def mark_seen(
+    *, tenant_id: UUID, actor_id: UUID, about: UUID | None = None, upto: UUID | None = None, at: datetime
+) -> int:
     """A person has seen what they are told: about one thing, or all of it up to one message; how many that were."""
     mine = Message.objects.filter(tenant_id=tenant_id, actor_id=actor_id, read_at__isnull=True)
     if about is not None:
@@ -203,10 +205,10 @@ def see(*, tenant_id: UUID, actor_id: UUID, about: UUID | None = None, upto: UUI
     return mine.update(read_at=at)
 
 
-def set_settings(*, tenant_id: UUID, document: dict[str, Any], by: ledger.Actor, at: datetime) -> Settings:
+def set_settings(*, tenant_id: UUID, document: dict[str, Any], by: ledger.Actor, at: datetime) -> NotificationSettings:
     """What the tenant wants told from now on."""
-    chosen = settings_of(document)
-    before = notifications_queries.settings(tenant_id)
+    chosen = parse_settings(document)
+    before = notifications_queries.tenant_settings(tenant_id)
     NoticeSettings.objects.update_or_create(
         tenant_id=tenant_id, defaults={"document": chosen.document(), "changed_at": at}
     )
@@ -215,7 +217,7 @@ def set_settings(*, tenant_id: UUID, document: dict[str, Any], by: ledger.Actor,
     return chosen
 
 
-def set_wish(*, tenant_id: UUID, actor_id: UUID, wish: Wish, at: datetime) -> None:
+def set_mail_preferences(*, tenant_id: UUID, actor_id: UUID, wish: MailPreferences, at: datetime) -> None:
     """How somebody wants their own mail; theirs alone, and no part of the record."""
     quiet = wish.quiet
     NoticeWish.objects.update_or_create(
@@ -233,7 +235,7 @@ def set_wish(*, tenant_id: UUID, actor_id: UUID, wish: Wish, at: datetime) -> No
     )
 
 
-def forget(*, tenant_id: UUID, before: datetime) -> None:
+def prune_notices(*, tenant_id: UUID, before: datetime) -> None:
     """Drop what was read or has arrived, or was given up, before a moment."""
     Message.objects.filter(tenant_id=tenant_id, raised_at__lt=before).delete()
     old = Notice.objects.filter(tenant_id=tenant_id, topic="approval", raised_at__lt=before)
@@ -242,8 +244,8 @@ def forget(*, tenant_id: UUID, before: datetime) -> None:
 
 
 def _note(tenant_id: UUID, kind: str, detail: dict[str, Any], *, by: ledger.Actor, at: datetime) -> None:
-    head = ledger.lock(tenant_id=tenant_id, subject_id=tenant_id, kind="tenant")
-    ledger.append(head, ledger.Happening(kind=kind, detail=detail), actor=by, at=at)
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=tenant_id, kind="tenant")
+    ledger.append(head, ledger.NewEvent(kind=kind, detail=detail), actor=by, at=at)
 
 
 def _here(row: Notice) -> Any:

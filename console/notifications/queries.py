@@ -9,10 +9,10 @@ from uuid import UUID
 from django.db.models import Count
 
 from console.models import Message, Notice, NoticeSettings, NoticeWish
-from console.notifications.routing import Quiet, Settings, Wish, settings_of
+from console.notifications.routing import MailPreferences, NotificationSettings, QuietHours, parse_settings
 
 
-def about(tenant_id: UUID, alarms: Iterable[UUID]) -> dict[UUID, list[Notice]]:
+def notices_of_alarms(tenant_id: UUID, alarms: Iterable[UUID]) -> dict[UUID, list[Notice]]:
     """How people outside were told of these alarms."""
     found: dict[UUID, list[Notice]] = {}
     for row in Notice.objects.filter(tenant_id=tenant_id, about_id__in=list(alarms)).order_by("channel"):
@@ -20,28 +20,28 @@ def about(tenant_id: UUID, alarms: Iterable[UUID]) -> dict[UUID, list[Notice]]:
     return found
 
 
-def settings(tenant_id: UUID) -> Settings:
+def tenant_settings(tenant_id: UUID) -> NotificationSettings:
     """What the tenant wants told; the defaults where nobody has said anything."""
     row = NoticeSettings.objects.filter(tenant_id=tenant_id).first()
-    return settings_of(row.document) if row is not None else Settings()
+    return parse_settings(row.document) if row is not None else NotificationSettings()
 
 
-def wishes(tenant_id: UUID) -> dict[UUID, Wish]:
+def all_mail_preferences(tenant_id: UUID) -> dict[UUID, MailPreferences]:
     """How people want their own mail, those who said so."""
     return {row.actor_id: _wish(row) for row in NoticeWish.objects.filter(tenant_id=tenant_id)}
 
 
-def wish(tenant_id: UUID, actor_id: UUID) -> Wish:
+def mail_preferences(tenant_id: UUID, actor_id: UUID) -> MailPreferences:
     row = NoticeWish.objects.filter(tenant_id=tenant_id, actor_id=actor_id).first()
-    return _wish(row) if row is not None else Wish()
+    return _wish(row) if row is not None else MailPreferences()
 
 
-def _wish(row: NoticeWish) -> Wish:
-    quiet = Quiet(row.quiet_from, row.quiet_until, row.zone) if row.quiet_from and row.quiet_until else None
-    return Wish(email=row.email, digest_min=row.digest_min, quiet=quiet, urgent_passes=row.urgent_passes)
+def _wish(row: NoticeWish) -> MailPreferences:
+    quiet = QuietHours(row.quiet_from, row.quiet_until, row.zone) if row.quiet_from and row.quiet_until else None
+    return MailPreferences(email=row.email, digest_min=row.digest_min, quiet=quiet, urgent_passes=row.urgent_passes)
 
 
-def lately(tenant_id: UUID, channel: str, *, since: datetime) -> dict[UUID | None, int]:
+def count_recent(tenant_id: UUID, channel: str, *, since: datetime) -> dict[UUID | None, int]:
     """How many single messages each person, and the shared channel, got since a moment."""
     found = Notice.objects.filter(tenant_id=tenant_id, channel=channel, topic="approval", raised_at__gte=since)
     counted = found.exclude(kind="digest").values("actor_id").annotate(many=Count("id"))
@@ -58,25 +58,25 @@ def messages(
     return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])
 
 
-def unread(tenant_id: UUID, actor_id: UUID, *, most: int = 100) -> int:
+def count_unread(tenant_id: UUID, actor_id: UUID, *, most: int = 100) -> int:
     """How many messages a person has not seen, counted up to `most`."""
     unread = Message.objects.filter(tenant_id=tenant_id, actor_id=actor_id, read_at__isnull=True)
     return len(unread.values_list("id", flat=True)[:most])
 
 
-def told_of(tenant_id: UUID, subjects: Iterable[UUID], kind: str) -> set[UUID]:
+def already_notified(tenant_id: UUID, subjects: Iterable[UUID], kind: str) -> set[UUID]:
     """Of these subjects those of which somebody was told this."""
     found = Message.objects.filter(tenant_id=tenant_id, about_id__in=list(subjects), kind=kind)
     return set(found.values_list("about_id", flat=True))
 
 
-def undelivered(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50) -> list[Notice]:
+def undelivered_notices(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50) -> list[Notice]:
     """Messages that were given up, newest first, below the id `before`."""
     found = Notice.objects.filter(tenant_id=tenant_id, given_up_at__isnull=False)
     return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])
 
 
-def outbox(tenant_id: UUID, *, at: datetime, late: timedelta = timedelta(minutes=5)) -> dict[str, int]:
+def delivery_status(tenant_id: UUID, *, at: datetime, late: timedelta = timedelta(minutes=5)) -> dict[str, int]:
     """How delivery stands: how many were given up, and how many are being tried again for longer than `late`."""
     found = Notice.objects.filter(tenant_id=tenant_id)
     trying = found.filter(sent_at__isnull=True, given_up_at__isnull=True, attempts__gt=0, raised_at__lt=at - late)

@@ -18,7 +18,7 @@ from reviews.cases.rules.resolutions import refuse_second
 
 
 @dataclass(frozen=True)
-class Scene:
+class EventContext:
     """One event with what it is about: the approval, if it is about one, and the event's own words."""
 
     what: Occasion
@@ -29,7 +29,7 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Crowd:
+class TenantPeople:
     """The people of a tenant, loaded once: members by pseudonym, and who may decide."""
 
     members: Mapping[UUID, Any]
@@ -37,64 +37,66 @@ class Crowd:
     at: datetime
 
 
-def crowd(tenant_id: UUID, *, at: datetime) -> Crowd:
+def tenant_people(tenant_id: UUID, *, at: datetime) -> TenantPeople:
     """Everybody with a place in the tenant and an account that is open."""
     here = {
         each.actor_id: each for each in directory.members(tenant_id) if each.removed_at is None and each.user.is_active
     }
     deciders = tuple(each for each in approvers_read.approvers(tenant_id) if each.actor_id in here)
-    return Crowd(here, deciders, at)
+    return TenantPeople(here, deciders, at)
 
 
-def audience(tenant_id: UUID, scene: Scene, people: Crowd) -> frozenset[UUID]:
+def find_recipients(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> frozenset[UUID]:
     """Who is told; whoever did it need not be, and who has left is not."""
     wanted = _WANTED[AUDIENCES[scene.what]](tenant_id, scene, people)
     return frozenset(wanted & people.members.keys()) - {scene.actor_id}
 
 
-def _approvers(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+def _approvers(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
     """Who may still vote, by the rule of the page and of the vote."""
     if scene.approval is None:
         return set()
-    return {place.actor for place in eligibility.of(scene.approval, at=people.at).may_vote}
+    return {place.actor for place in eligibility.voting_status(scene.approval, at=people.at).may_vote}
 
 
-def _escalation(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+def _escalation(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
     group = scene.detail.get("to")
     return (_of_groups(people, {str(group)}) if group else set()) or _approvers(tenant_id, scene, people)
 
 
-def _alarmed(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+def _alarmed(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
     return {actor for actor, each in people.members.items() if each.is_administrator or each.is_operator}
 
 
-def _named(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+def _named(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
     named = scene.detail.get("actors") or [scene.detail.get("to")]
     return {UUID(str(actor)) for actor in named if actor}
 
 
-def _asker(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
-    asked = votes.line(tenant_id, UUID(str(scene.detail["question_id"]))) if "question_id" in scene.detail else None
+def _asker(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
+    asked = (
+        votes.thread_line(tenant_id, UUID(str(scene.detail["question_id"]))) if "question_id" in scene.detail else None
+    )
     return {asked.author} if asked is not None else set()
 
 
-def _involved(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+def _involved(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
     if scene.approval is None:
         return set()
     voted = {each.voter for each in votes.votes_of(tenant_id, scene.approval.id)}
-    wrote = {line.author for line in votes.lines_of(tenant_id, scene.subject_id)}
+    wrote = {line.author for line in votes.thread_lines(tenant_id, scene.subject_id)}
     return {*voted, *wrote, *filter(None, (scene.approval.assigned_to, scene.approval.claimed_by))}
 
 
-def _everybody(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+def _everybody(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
     return set(people.members)
 
 
-def _operators(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+def _operators(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
     return {actor for actor, each in people.members.items() if each.is_operator}
 
 
-def _settlement_seconds(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+def _settlement_seconds(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
     """By the rule that the page, the API and the confirmation itself go by."""
     proposer = _person(scene.actor_id, people)
     return {
@@ -104,7 +106,7 @@ def _settlement_seconds(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUI
     }
 
 
-def _administrators(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+def _administrators(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
     """A second administrator: neither the human who proposed it nor the one whom it is about."""
     concerned = {each.person_id for each in people.members.values() if each.id == scene.subject_id}
     concerned.add(_person(scene.actor_id, people))
@@ -112,7 +114,7 @@ def _administrators(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
     return {actor for actor in found if _person(actor, people) not in concerned}
 
 
-def _record_seconds(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+def _record_seconds(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
     """Who may confirm what another asked of the record; `audience` leaves out who asked. What a policy in force asks
     has been agreed on by two people before.
     """
@@ -121,20 +123,20 @@ def _record_seconds(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
     return {actor for actor, each in people.members.items() if each.is_compliance}
 
 
-def _key_seconds(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+def _key_seconds(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
     """Who may confirm a passkey: another human than its holder, who has enrolled it."""
     holder = _person(scene.actor_id, people)
     found = (actor for actor, each in people.members.items() if each.is_reviewer or each.is_administrator)
     return {actor for actor in found if _person(actor, people) != holder}
 
 
-def _person(actor: UUID, people: Crowd) -> UUID:
+def _person(actor: UUID, people: TenantPeople) -> UUID:
     """The human behind an account; one that has no place here any more is its own."""
     row = people.members.get(actor)
     return row.person_id if row is not None and row.person_id is not None else actor
 
 
-def _of_groups(people: Crowd, groups: set[str]) -> set[UUID]:
+def _of_groups(people: TenantPeople, groups: set[str]) -> set[UUID]:
     """The group of reviewers is implied for everybody who may decide."""
     return {each.actor_id for each in people.approvers if "reviewers" in groups or groups & set(each.groups)}
 

@@ -36,7 +36,7 @@ class BadSettings(Refused):
 
 
 @dataclass(frozen=True)
-class Settings:
+class NotificationSettings:
     """What a tenant wants told, channel by channel and risk by risk."""
 
     email: Mapping[str, str] = field(default_factory=lambda: dict(_FIRST))
@@ -50,7 +50,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Quiet:
+class QuietHours:
     """Hours in which no mail comes, by the person's own clock; from after until is over midnight."""
 
     begin: time
@@ -70,33 +70,35 @@ class Quiet:
 
 
 @dataclass(frozen=True)
-class Wish:
+class MailPreferences:
     """What one person wants of their own mail."""
 
     email: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(RISKS, AS_THE_TENANT))
     digest_min: int | None = None
-    quiet: Quiet | None = None
+    quiet: QuietHours | None = None
     urgent_passes: bool = True
 
 
 @dataclass(frozen=True)
-class Route:
+class DeliveryRoute:
     """A message that goes out: alone or collected with others, and not before `due_at`."""
 
     manner: str
     due_at: datetime
 
 
-def settings_of(document: Mapping[str, Any]) -> Settings:
+def parse_settings(document: Mapping[str, Any]) -> NotificationSettings:
     """The settings in a document; what is left out is as it is without any, what is wrong refuses."""
     unknown = set(document) - {*CHANNELS, "digest_min"}
     if unknown:
         raise BadSettings(f"There is no channel {sorted(unknown)[0]}.")
     chosen = {name: _manners(name, document.get(name, {})) for name in CHANNELS}
-    return Settings(**chosen, digest_min=_period(document.get("digest_min", Settings().digest_min)))
+    return NotificationSettings(
+        **chosen, digest_min=_period(document.get("digest_min", NotificationSettings().digest_min))
+    )
 
 
-def wish_of(
+def parse_mail_preferences(
     *,
     email: Mapping[str, str],
     digest_min: int | None,
@@ -104,7 +106,7 @@ def wish_of(
     quiet_until: time | None,
     zone: str,
     urgent_passes: bool,
-) -> Wish:
+) -> MailPreferences:
     """A person's wish, or `BadSettings`."""
     if set(email) - set(RISKS) or not set(email.values()) <= {*MANNERS, AS_THE_TENANT}:
         raise BadSettings("Mail comes as the tenant says, now, in a digest, or not at all.")
@@ -114,21 +116,27 @@ def wish_of(
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise BadSettings("There is no such time zone; one looks like Europe/Berlin.") from None
-    return Wish(
+    return MailPreferences(
         email={risk: email.get(risk, AS_THE_TENANT) for risk in RISKS},
         digest_min=None if digest_min is None else _period(digest_min),
-        quiet=Quiet(quiet_from, quiet_until, zone) if quiet_from is not None and quiet_until is not None else None,
+        quiet=QuietHours(quiet_from, quiet_until, zone) if quiet_from is not None and quiet_until is not None else None,
         urgent_passes=urgent_passes,
     )
 
 
-def route(
-    channel: str, risk: str, *, settings: Settings, wish: Wish | None = None, lately: int = 0, at: datetime
-) -> Route | None:
+def choose_route(
+    channel: str,
+    risk: str,
+    *,
+    settings: NotificationSettings,
+    wish: MailPreferences | None = None,
+    lately: int = 0,
+    at: datetime,
+) -> DeliveryRoute | None:
     """How this goes out by a channel (rules 2 to 6); None where it does not. `wish` is for a person's own mail."""
     manner: str = getattr(settings, channel)[risk]
     if manner == "off" or channel == "webhook":
-        return None if manner == "off" else Route("now", at)
+        return None if manner == "off" else DeliveryRoute("now", at)
     if wish is not None and wish.email[risk]:
         manner = wish.email[risk]
     if manner == "off":
@@ -138,7 +146,7 @@ def route(
     period = wish.digest_min if wish is not None and wish.digest_min is not None else settings.digest_min
     due = at if manner == "now" else period_end(at, period)
     passes = wish is None or wish.quiet is None or (risk == "HIGH" and wish.urgent_passes)
-    return Route(manner, due if passes or wish is None or wish.quiet is None else wish.quiet.over_at(due))
+    return DeliveryRoute(manner, due if passes or wish is None or wish.quiet is None else wish.quiet.over_at(due))
 
 
 def period_end(at: datetime, minutes: int) -> datetime:
@@ -149,7 +157,7 @@ def period_end(at: datetime, minutes: int) -> datetime:
 
 
 def _manners(channel: str, given: Any) -> dict[str, str]:
-    before = getattr(Settings(), channel)
+    before = getattr(NotificationSettings(), channel)
     possible = ("now", "off") if channel == "webhook" else MANNERS
     if not isinstance(given, Mapping) or set(given) - set(RISKS) or not set(given.values()) <= set(possible):
         raise BadSettings(f"For each risk ({', '.join(RISKS)}), {channel} is one of {', '.join(possible)}.")

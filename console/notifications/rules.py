@@ -157,7 +157,7 @@ _OTHERS: Final = {
 
 
 @dataclass(frozen=True)
-class Happening:
+class RecordedEvent:
     """As much of an event as decides whether somebody is told."""
 
     subject_kind: str
@@ -166,7 +166,7 @@ class Happening:
     after: str
 
 
-def occasion(event: Happening) -> Occasion | None:
+def occasion_of(event: RecordedEvent) -> Occasion | None:
     """What people are told of, if this is of that kind."""
     if event.subject_kind == "emergency":
         return Occasion.EMERGENCY if event.before != event.after == "USED" else None
@@ -185,7 +185,7 @@ def occasion(event: Happening) -> Occasion | None:
     return _ENDS.get(event.after)
 
 
-def weight(what: Occasion, risk: str) -> str:
+def urgency_of(what: Occasion, risk: str) -> str:
     """How urgent it is to tell of it: the approval's own risk, more for what is wrong, and at least a mail at once for
     what somebody says to somebody.
     """

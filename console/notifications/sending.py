@@ -24,9 +24,9 @@ from slack_sdk.webhook import WebhookClient
 
 from console.accounts import queries as directory
 from console.notifications import channels as channels_notifications
-from console.notifications.channels import Outlets
-from console.notifications.facts import facts, outdated
-from console.notifications.messages import NO_POWER, Fact, Letter, event_of, letter
+from console.notifications.channels import TenantOutlets
+from console.notifications.facts import is_obsolete, load_facts
+from console.notifications.messages import NO_POWER, NoticeFact, RenderedMessage, render_message, webhook_event
 from console.web import labels
 from ledger.db import tenancy
 from reviews.observations.rules import webhooks
@@ -38,14 +38,14 @@ _MARKS = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DeliveryOutcome:
     """What was wrong, or nothing; `gone` is an address that asked not to be written to again."""
 
     fault: str = ""
     gone: bool = False
 
 
-def channels() -> list[str]:
+def alarm_channels() -> list[str]:
     """What this installation tells of tamper alarms by; the log always."""
     told = ["log"]
     if settings.COUNTERFOIL_ALARM_EMAILS:
@@ -55,95 +55,99 @@ def channels() -> list[str]:
     return told
 
 
-def ways_out(tenant: Any) -> list[str]:
+def available_channels(tenant: Any) -> list[str]:
     """What this installation can tell this tenant's people by."""
     here = outlets_of(tenant)
     known = {"email": settings.COUNTERFOIL_EMAIL, "slack": here.slack, "webhook": here.webhook}
     return [channel for channel, way in known.items() if way]
 
 
-def outlets_of(tenant: Any) -> Outlets:
-    return channels_notifications.of(settings.COUNTERFOIL_CHANNELS, tenant.slug)
+def outlets_of(tenant: Any) -> TenantOutlets:
+    return channels_notifications.outlets_for(settings.COUNTERFOIL_CHANNELS, tenant.slug)
 
 
-def address(user: Any) -> str:
+def mail_address(user: Any) -> str:
     """Where a person gets mail: their address, or the name of their account where it is one."""
     name: str = user.get_username()
     return user.email or (name if "@" in name else "")
 
 
-def send(tenant: Any, notice: Any, *, at: datetime) -> Outcome:
+def send(tenant: Any, notice: Any, *, at: datetime) -> DeliveryOutcome:
     """Send one notice; what came of it."""
     way = (_ALARMS if notice.topic == "alarm" else _APPROVALS)[notice.channel]
     try:
         return way(tenant, notice, at)
     except (OSError, HTTPException, smtplib.SMTPException, httpx.HTTPError, webhooks.BadSecret) as fault:
         # What a server answers may repeat what it was sent; its kind is enough to look for the cause.
-        return Outcome(type(fault).__name__)
+        return DeliveryOutcome(type(fault).__name__)
 
 
-def link(tenant: Any) -> str:
+def alarm_url(tenant: Any) -> str:
     """The page where an alarm stands."""
     return f"{settings.COUNTERFOIL_PUBLIC_URL}{reverse('ledger', args=[tenant.slug])}"
 
 
-def _log_alarm(tenant: Any, notice: Any, at: datetime) -> Outcome:
-    logger.error("Tamper alarm %s in tenant %s: %s. See %s", notice.kind, tenant.slug, _word(notice), link(tenant))
-    return Outcome()
+def _log_alarm(tenant: Any, notice: Any, at: datetime) -> DeliveryOutcome:
+    logger.error("Tamper alarm %s in tenant %s: %s. See %s", notice.kind, tenant.slug, _word(notice), alarm_url(tenant))
+    return DeliveryOutcome()
 
 
-def _mail_alarm(tenant: Any, notice: Any, at: datetime) -> Outcome:
+def _mail_alarm(tenant: Any, notice: Any, at: datetime) -> DeliveryOutcome:
     raised = notice.raised_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    where = f"Raised {raised} in {tenant.slug}. Look at it, and say what was found:\n{link(tenant)}"
-    told = Letter(f"Counterfoil: tamper alarm in {tenant.slug}", (f"{_word(notice)}.", where))
+    where = f"Raised {raised} in {tenant.slug}. Look at it, and say what was found:\n{alarm_url(tenant)}"
+    told = RenderedMessage(f"Counterfoil: tamper alarm in {tenant.slug}", (f"{_word(notice)}.", where))
     return _mail(notice, told, settings.COUNTERFOIL_ALARM_EMAILS)
 
 
-def _post_alarm(tenant: Any, notice: Any, at: datetime) -> Outcome:
+def _post_alarm(tenant: Any, notice: Any, at: datetime) -> DeliveryOutcome:
     if settings.COUNTERFOIL_ALARM_WEBHOOK is None:
-        return Outcome("no webhook is set")
+        return DeliveryOutcome("no webhook is set")
     raised = notice.raised_at.astimezone(UTC).isoformat()
-    data = {"alarm_id": str(notice.about_id), "kind": notice.kind, "tenant": tenant.slug, "url": link(tenant)}
+    data = {"alarm_id": str(notice.about_id), "kind": notice.kind, "tenant": tenant.slug, "url": alarm_url(tenant)}
     body = {"type": "alarm.raised", "timestamp": raised, "data": data}
     return _post(settings.COUNTERFOIL_ALARM_WEBHOOK, notice, body, at)
 
 
-def _mail_people(tenant: Any, notice: Any, at: datetime) -> Outcome:
+def _mail_people(tenant: Any, notice: Any, at: datetime) -> DeliveryOutcome:
     with tenancy(tenant.id):
-        place = directory.place_of(tenant.id, notice.actor_id)
+        place = directory.membership_of(tenant.id, notice.actor_id)
         told = _still_to_tell(tenant, notice)
-    to = address(place.user) if place is not None else ""
+    to = mail_address(place.user) if place is not None else ""
     if not to:
-        return Outcome("this person has no mail address here", gone=True)
-    return _mail(notice, letter(told, tenant=tenant.slug, personal=True, at=at), [to]) if told else Outcome()
+        return DeliveryOutcome("this person has no mail address here", gone=True)
+    return (
+        _mail(notice, render_message(told, tenant=tenant.slug, personal=True, at=at), [to])
+        if told
+        else DeliveryOutcome()
+    )
 
 
-def _tell_room(tenant: Any, notice: Any, at: datetime) -> Outcome:
+def _tell_room(tenant: Any, notice: Any, at: datetime) -> DeliveryOutcome:
     room = outlets_of(tenant).slack
     if not room:
-        return Outcome("no chat room is set")
+        return DeliveryOutcome("no chat room is set")
     with tenancy(tenant.id):
         told = _still_to_tell(tenant, notice)
     if not told:
-        return Outcome()
-    said = letter(told, tenant=tenant.slug, personal=False, at=at)
+        return DeliveryOutcome()
+    said = render_message(told, tenant=tenant.slug, personal=False, at=at)
     text = "\n\n".join([f"*{_plain(said.subject)}*", *map(_plain, said.paragraphs)])
     client = WebhookClient(room, timeout=PATIENCE_S, retry_handlers=[])
     # No preview is fetched: our pages would only show it the sign-in.
     answer = client.send(text=text, unfurl_links=False, unfurl_media=False)
     if answer.status_code == 200 and answer.body.strip() == "ok":
-        return Outcome()
+        return DeliveryOutcome()
     told_of = "an answer that is not ok" if answer.status_code == 200 else f"HTTP {answer.status_code}"
-    return Outcome(told_of, gone=answer.status_code == GONE)
+    return DeliveryOutcome(told_of, gone=answer.status_code == GONE)
 
 
-def _post_event(tenant: Any, notice: Any, at: datetime) -> Outcome:
+def _post_event(tenant: Any, notice: Any, at: datetime) -> DeliveryOutcome:
     hook = outlets_of(tenant).webhook
     if hook is None:
-        return Outcome("no webhook is set")
+        return DeliveryOutcome("no webhook is set")
     with tenancy(tenant.id):
-        fact = facts(tenant, notice.lines)[0]
-    data = event_of(fact, notice.lines[0]) | {"tenant": tenant.slug}
+        fact = load_facts(tenant, notice.lines)[0]
+    data = webhook_event(fact, notice.lines[0]) | {"tenant": tenant.slug}
     raised = notice.raised_at.astimezone(UTC).isoformat()
     return _post(
         hook, notice, {"type": f"{_namespace(notice.lines[0])}.{fact.kind}", "timestamp": raised, "data": data}, at
@@ -156,14 +160,14 @@ def _namespace(line: dict[str, Any]) -> str:
     return str(line["about_kind"]) if line["about_kind"] in known else "approval"
 
 
-def _still_to_tell(tenant: Any, notice: Any) -> list[Fact]:
+def _still_to_tell(tenant: Any, notice: Any) -> list[NoticeFact]:
     """What a person still has to hear: a request that was decided meanwhile is none any more."""
-    return [fact for fact in facts(tenant, notice.lines) if not outdated(fact)]
+    return [fact for fact in load_facts(tenant, notice.lines) if not is_obsolete(fact)]
 
 
-def _mail(notice: Any, told: Letter, to: Sequence[str]) -> Outcome:
+def _mail(notice: Any, told: RenderedMessage, to: Sequence[str]) -> DeliveryOutcome:
     if settings.COUNTERFOIL_EMAIL is None:
-        return Outcome("no mail server is set")
+        return DeliveryOutcome("no mail server is set")
     EmailMessage(
         subject=told.subject,
         body="\n\n".join([*told.paragraphs, NO_POWER]) + "\n",
@@ -172,15 +176,15 @@ def _mail(notice: Any, told: Letter, to: Sequence[str]) -> Outcome:
         headers={"Message-ID": f"<{notice.id}@counterfoil>", "Auto-Submitted": "auto-generated"},
         connection=EmailBackend(**settings.COUNTERFOIL_EMAIL, timeout=PATIENCE_S),
     ).send()
-    return Outcome()
+    return DeliveryOutcome()
 
 
-def _post(hook: tuple[str, str], notice: Any, document: dict[str, Any], at: datetime) -> Outcome:
+def _post(hook: tuple[str, str], notice: Any, document: dict[str, Any], at: datetime) -> DeliveryOutcome:
     """Standard Webhooks: the id stays the same however often it is sent."""
     where, secret = hook
     body = orjson.dumps(document)
     stamp, webhook_id = str(int(at.timestamp())), f"msg_{notice.id.hex}"
-    signature = webhooks.signature(webhooks.key_of(secret), webhook_id=webhook_id, timestamp=stamp, body=body)
+    signature = webhooks.signature(webhooks.decode_secret(secret), webhook_id=webhook_id, timestamp=stamp, body=body)
     headers = {
         "content-type": "application/json",
         "webhook-id": webhook_id,
@@ -189,7 +193,7 @@ def _post(hook: tuple[str, str], notice: Any, document: dict[str, Any], at: date
     }
     answer = httpx.post(where, content=body, headers=headers, timeout=PATIENCE_S, follow_redirects=False)
     fault = "" if answer.is_success else f"HTTP {answer.status_code}"
-    return Outcome(fault, gone=answer.status_code == GONE)
+    return DeliveryOutcome(fault, gone=answer.status_code == GONE)
 
 
 def _plain(text: str) -> str:
@@ -198,7 +202,7 @@ def _plain(text: str) -> str:
 
 
 def _word(notice: Any) -> str:
-    return labels.alarm(notice.kind)
+    return labels.alarm_label(notice.kind)
 
 
 _ALARMS = {"log": _log_alarm, "email": _mail_alarm, "webhook": _post_alarm}

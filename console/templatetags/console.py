@@ -99,12 +99,12 @@ def plainly(text: Any) -> SafeString:
 
 @register.filter
 def side_effect_class(code: str) -> str:
-    return labels.side_effect_class(code)
+    return labels.side_effect_class_label(code)
 
 
 @register.filter
 def reversibility(code: str) -> str:
-    return labels.reversibility(code)
+    return labels.reversibility_label(code)
 
 
 @register.filter
@@ -114,17 +114,17 @@ def is_weighty(code: str) -> bool:
 
 @register.filter
 def as_sentence(code: str) -> str:
-    return labels.sentence(code)
+    return labels.sentence_case(code)
 
 
 @register.filter
 def discrepancy(code: str) -> str:
-    return labels.discrepancy(code)
+    return labels.discrepancy_label(code)
 
 
 @register.filter
 def warning(code: str) -> str:
-    return labels.WARNINGS.get(code, labels.sentence(code))
+    return labels.WARNINGS.get(code, labels.sentence_case(code))
 
 
 @register.simple_tag
@@ -147,7 +147,10 @@ def made(code: str) -> SafeString:
 
 @register.simple_tag
 def class_chips(side_effect: str, reversible: str) -> SafeString:
-    pairs = ((labels.side_effect_class(side_effect), side_effect), (labels.reversibility(reversible), reversible))
+    pairs = (
+        (labels.side_effect_class_label(side_effect), side_effect),
+        (labels.reversibility_label(reversible), reversible),
+    )
     marked = ((" weighty" if code in labels.WEIGHTY else "", word) for word, code in pairs)
     return format_html_join(" ", '<span class="chip{}">{}</span>', marked)
 
@@ -209,7 +212,7 @@ def _badge(outcome: Outcome, state: str, size: str) -> SafeString:
 def _visible_line(line: str) -> str:
     core = line.strip(" ")
     before, _, after = line.partition(core) if core else (line, "", "")
-    return before + rendering.visible(core)[0] + after
+    return before + rendering.mark_hidden(core)[0] + after
 
 
 def _glyph(match: re.Match[str]) -> str:

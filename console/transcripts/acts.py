@@ -21,17 +21,17 @@ from typing import Any
 
 from approvals.gate.rules.gate import GateVerdict
 from console.transcripts import values
-from console.transcripts.answers import Told
-from console.transcripts.records import Call
+from console.transcripts.answers import ParsedAnswer
+from console.transcripts.records import TranscriptCall
 from ledger.catalogue.rules.contract import Contract
 from ledger.record.rules.lifecycle import State
 from ledger.rules.fields import Field
-from reviews.observations.rules.observe import Status
+from reviews.observations.rules.observe import ReportedStatus
 from reviews.reporting.rules.report import ALLOWED
 from reviews.rules.guard.records import Record
 
 
-class Trust(StrEnum):
+class TrustRequirement(StrEnum):
     """What a success needs to count as done."""
 
     ANSWERS = "answers"
@@ -39,7 +39,7 @@ class Trust(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PredicateResult:
     """One predicate of the contract over an answer or a later read. `where` says over which."""
 
     text: str
@@ -51,21 +51,21 @@ class Held:
 
 
 @dataclass(slots=True, eq=False)
-class Act:
+class AuditedAct:
     """One call of a conversation and what became of it; `number` counts from 1."""
 
     number: int
     turn: int
-    call: Call
+    call: TranscriptCall
     verdict: GateVerdict
     arguments: Mapping[str, Any]
     contract: Contract | None
     notes: list[str] = field(default_factory=list)
-    told: Told | None = None
+    told: ParsedAnswer | None = None
     answered_at: int | None = None
     answered_fields: tuple[Field, ...] = ()
     read_fields: dict[str, Field] = field(default_factory=dict)
-    predicates: list[Held] = field(default_factory=list)
+    predicates: list[PredicateResult] = field(default_factory=list)
     seen_by: list[int] = field(default_factory=list)
     contradicted: bool = False
     repeats: int | None = None
@@ -92,24 +92,24 @@ class Act:
     @property
     def category(self) -> str:
         """The measuring class (R-MC-14), with executions that failed told apart from those that did not."""
-        failed = self.told is not None and self.told.status in {Status.FAILED, Status.TIMEOUT}
+        failed = self.told is not None and self.told.status in {ReportedStatus.FAILED, ReportedStatus.TIMEOUT}
         return "valid_execution_failed" if self.verdict.category == "valid" and failed else self.verdict.category
 
     @property
     def basis(self) -> str:
         """What stands behind it: `read`, `answer` or `nothing`."""
-        if self.told is None or self.told.status is not Status.SUCCESS:
+        if self.told is None or self.told.status is not ReportedStatus.SUCCESS:
             return "read" if self.seen_by else "nothing"
         return "read" if self.seen_by or not self.mutating else "answer"
 
 
 _OF_STATUS = {
-    Status.FAILED: State.FAILED,
-    Status.TIMEOUT: State.UNKNOWN,
-    Status.MALFORMED: State.UNKNOWN,
-    Status.PENDING: State.PENDING,
-    Status.ACCEPTED: State.ACCEPTED,
-    Status.PARTIAL: State.PARTIALLY_COMMITTED,
+    ReportedStatus.FAILED: State.FAILED,
+    ReportedStatus.TIMEOUT: State.UNKNOWN,
+    ReportedStatus.MALFORMED: State.UNKNOWN,
+    ReportedStatus.PENDING: State.PENDING,
+    ReportedStatus.ACCEPTED: State.ACCEPTED,
+    ReportedStatus.PARTIAL: State.PARTIALLY_COMMITTED,
 }
 _TEXTS = {
     State.EXECUTING: "Called; no answer is recorded by then.",
@@ -122,23 +122,23 @@ _TEXTS = {
 }
 
 
-def state_of(act: Act, trust: Trust) -> State | None:
+def believed_state(act: AuditedAct, trust: TrustRequirement) -> State | None:
     """The state that may be believed of a call; None where the gate refuses it and nothing happened."""
     if act.told is None:
         return State.EXECUTING if act.verdict.accepted else None
     if act.seen_by:
         return State.RECONCILED_SUCCESS
-    if act.told.status is Status.SUCCESS:
-        believed = trust is Trust.ANSWERS or not act.mutating
+    if act.told.status is ReportedStatus.SUCCESS:
+        believed = trust is TrustRequirement.ANSWERS or not act.mutating
         return State.RECONCILED_SUCCESS if believed else State.PENDING
-    if act.told.status is Status.FAILED and not act.verdict.accepted:
+    if act.told.status is ReportedStatus.FAILED and not act.verdict.accepted:
         return None
     return _OF_STATUS[act.told.status]
 
 
-def record_of(act: Act, trust: Trust) -> Record:
+def guard_record(act: AuditedAct, trust: TrustRequirement) -> Record:
     """The call as the guard sees it."""
-    state = state_of(act, trust)
+    state = believed_state(act, trust)
     told = act.told
     done = state is State.RECONCILED_SUCCESS
     reason = told.reason if told is not None and told.reason else act.verdict.message if state is None else ""
@@ -159,17 +159,21 @@ def record_of(act: Act, trust: Trust) -> Record:
     )
 
 
-def _text(act: Act, state: State | None) -> str:
+def _text(act: AuditedAct, state: State | None) -> str:
     if act.contradicted:
         return "Its answer, or a later read, shows other values than were asked for."
     return _TEXTS[state] if state is not None else "The call was refused."
 
 
-def _known_of(act: Act) -> dict[str, Any]:
+def _known_of(act: AuditedAct) -> dict[str, Any]:
     """The arguments, and the plain values of an answer that says success: an agent may well name what it was told."""
     known = dict(act.arguments)
-    if act.told is not None and act.told.status is Status.SUCCESS and isinstance(act.told.content, Mapping | list):
-        known["(answer)"] = values.flat(act.told.content)
-    elif act.told is not None and act.told.status is Status.SUCCESS and isinstance(act.told.content, str):
+    if (
+        act.told is not None
+        and act.told.status is ReportedStatus.SUCCESS
+        and isinstance(act.told.content, Mapping | list)
+    ):
+        known["(answer)"] = values.plain_values(act.told.content)
+    elif act.told is not None and act.told.status is ReportedStatus.SUCCESS and isinstance(act.told.content, str):
         known["(answer)"] = act.told.content[:500]
     return known

@@ -20,17 +20,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from console.transcripts.records import Answer
-from reviews.observations.rules.observe import Observation, Status, observe
+from console.transcripts.records import TranscriptAnswer
+from reviews.observations.rules.observe import ParsedObservation, ReportedStatus, parse_result
 
 MOST_EVIDENCE = 12
 _STATUS = {
-    **dict.fromkeys(("success", "succeeded", "ok", "completed", "complete", "done", "confirmed"), Status.SUCCESS),
-    **dict.fromkeys(("failed", "failure", "error", "rejected", "denied", "declined", "refused"), Status.FAILED),
-    **dict.fromkeys(("pending", "processing", "in_progress", "in progress", "running"), Status.PENDING),
-    **dict.fromkeys(("accepted", "queued", "submitted", "enqueued", "received"), Status.ACCEPTED),
-    **dict.fromkeys(("partial", "partially_completed", "partial_success", "partially completed"), Status.PARTIAL),
-    **dict.fromkeys(("timeout", "timed_out", "timed out", "deadline_exceeded"), Status.TIMEOUT),
+    **dict.fromkeys(
+        ("success", "succeeded", "ok", "completed", "complete", "done", "confirmed"), ReportedStatus.SUCCESS
+    ),
+    **dict.fromkeys(("failed", "failure", "error", "rejected", "denied", "declined", "refused"), ReportedStatus.FAILED),
+    **dict.fromkeys(("pending", "processing", "in_progress", "in progress", "running"), ReportedStatus.PENDING),
+    **dict.fromkeys(("accepted", "queued", "submitted", "enqueued", "received"), ReportedStatus.ACCEPTED),
+    **dict.fromkeys(
+        ("partial", "partially_completed", "partial_success", "partially completed"), ReportedStatus.PARTIAL
+    ),
+    **dict.fromkeys(("timeout", "timed_out", "timed out", "deadline_exceeded"), ReportedStatus.TIMEOUT),
 }
 _ERRORS = ("error", "errors", "error_message", "errorMessage", "error_code", "exception", "fault")
 _FLAGS = ("success", "ok", "succeeded", "successful")
@@ -49,10 +53,10 @@ _IN_TEXT = re.compile(r"https?://[^\s)\"'>\]]+|#?\b[A-Za-z]{1,12}[-_]?\d[\w-]{2,
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ParsedAnswer:
     """One answer: what it says of itself, whether it said so in a typed way, and what in it can be cited."""
 
-    observation: Observation
+    observation: ParsedObservation
     typed: bool
     evidence: tuple[str, ...]
     content: Any
@@ -61,54 +65,54 @@ class Told:
     open: tuple[str, ...] = ()
 
     @property
-    def status(self) -> Status:
+    def status(self) -> ReportedStatus:
         """The status in the answer."""
         return self.observation.status
 
 
-def told(answer: Answer, tool: str, *, mutating: bool = True) -> Told:
+def parse_answer(answer: TranscriptAnswer, tool: str, *, mutating: bool = True) -> ParsedAnswer:
     """What an answer to a call of this tool says."""
     content = answer.content
     status, typed = _status(content, answer.failed, mutating)
-    reason = _reason(content) if status in {Status.FAILED, Status.TIMEOUT} else ""
+    reason = _reason(content) if status in {ReportedStatus.FAILED, ReportedStatus.TIMEOUT} else ""
     error = {"message": reason} if reason else None
-    done, still = _parts(content) if status is Status.PARTIAL else ((), ())
-    seen = observe({"tool": tool, "status": str(status), "error": error, "evidence": None}, tool=tool)
-    return Told(seen, typed, tuple(_evidence(content)), content, reason, done, still)
+    done, still = _parts(content) if status is ReportedStatus.PARTIAL else ((), ())
+    seen = parse_result({"tool": tool, "status": str(status), "error": error, "evidence": None}, tool=tool)
+    return ParsedAnswer(seen, typed, tuple(_evidence(content)), content, reason, done, still)
 
 
-def _status(content: Any, mark: bool | None, mutating: bool) -> tuple[Status, bool]:
+def _status(content: Any, mark: bool | None, mutating: bool) -> tuple[ReportedStatus, bool]:
     if mark:
         late = isinstance(content, str) and _LATE.search(content[:500])
-        return (Status.TIMEOUT if late else Status.FAILED), True
+        return (ReportedStatus.TIMEOUT if late else ReportedStatus.FAILED), True
     if isinstance(content, dict):
         found = _of_object(content, mutating)
-        return (found, True) if found is not None else (Status.SUCCESS, mark is False)
+        return (found, True) if found is not None else (ReportedStatus.SUCCESS, mark is False)
     if isinstance(content, str):
         found = _of_words(content)
-        return (found, False) if found is not None else (Status.SUCCESS, mark is False)
-    return Status.SUCCESS, mark is False
+        return (found, False) if found is not None else (ReportedStatus.SUCCESS, mark is False)
+    return ReportedStatus.SUCCESS, mark is False
 
 
-def _of_object(content: Mapping[str, Any], mutating: bool) -> Status | None:
+def _of_object(content: Mapping[str, Any], mutating: bool) -> ReportedStatus | None:
     error = next((content[name] for name in _ERRORS if content.get(name)), None)
     flag = next((content[name] for name in _FLAGS if isinstance(content.get(name), bool)), None)
     code = next((content[name] for name in _CODES if isinstance(content.get(name), int)), 0)
     if mutating and _halves(content):
-        return Status.PARTIAL
+        return ReportedStatus.PARTIAL
     if error is not None and flag is not True:
-        return Status.TIMEOUT if _LATE.search(str(error)[:500]) else Status.FAILED
+        return ReportedStatus.TIMEOUT if _LATE.search(str(error)[:500]) else ReportedStatus.FAILED
     if code in {408, 504}:
-        return Status.TIMEOUT
+        return ReportedStatus.TIMEOUT
     if flag is False or code >= 400:
-        return Status.FAILED
+        return ReportedStatus.FAILED
     word = _word(content) if mutating else None
     if word is None and code == 202:
-        return Status.ACCEPTED
-    return word if word is not None else Status.SUCCESS if flag else None
+        return ReportedStatus.ACCEPTED
+    return word if word is not None else ReportedStatus.SUCCESS if flag else None
 
 
-def _word(content: Mapping[str, Any]) -> Status | None:
+def _word(content: Mapping[str, Any]) -> ReportedStatus | None:
     """The status of a result that is one, and not of a thing that was returned (rule 3)."""
     named = content.get("status", content.get("state"))
     found = _STATUS.get(named.strip().lower()) if isinstance(named, str) else None
@@ -135,11 +139,11 @@ def _named(content: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, ...
     return tuple(str(one.get("id", one.get("name", ""))) if isinstance(one, dict) else str(one) for one in listed)[:20]
 
 
-def _of_words(content: str) -> Status | None:
+def _of_words(content: str) -> ReportedStatus | None:
     start = content[:300]
     if not _BAD.match(start):
-        return Status.TIMEOUT if len(content) < 200 and _LATE.search(start) else None
-    return Status.TIMEOUT if _LATE.search(start) else Status.FAILED
+        return ReportedStatus.TIMEOUT if len(content) < 200 and _LATE.search(start) else None
+    return ReportedStatus.TIMEOUT if _LATE.search(start) else ReportedStatus.FAILED
 
 
 def _reason(content: Any) -> str:

@@ -18,13 +18,21 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from console.transcripts import answers
-from console.transcripts.acts import Act, Trust, record_of, state_of
-from console.transcripts.gating import AT, Gate
-from console.transcripts.looking_back import Memory
-from console.transcripts.offers import Offer
-from console.transcripts.records import AGENT, USER, Answer, Call, Conversation, Fault, Turn
+from console.transcripts.acts import AuditedAct, TrustRequirement, believed_state, guard_record
+from console.transcripts.gating import AT, RecordedGate
+from console.transcripts.looking_back import ChangeMemory
+from console.transcripts.offers import ToolOffer
+from console.transcripts.records import (
+    AGENT,
+    USER,
+    Transcript,
+    TranscriptAnswer,
+    TranscriptCall,
+    TranscriptFault,
+    TranscriptTurn,
+)
 from ledger.record.rules.lifecycle import State
-from reviews.observations.rules.observe import Status
+from reviews.observations.rules.observe import ReportedStatus
 from reviews.recovery.rules import sagas
 from reviews.rules.guard.codes import Violation as Code
 from reviews.rules.guard.records import Ground, Record
@@ -36,7 +44,7 @@ _END = re.compile(r"(?<=[.!?])[\s\"')\]]+|\n+")
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class AgentClaim:
     """One claim of the agent, and what the recording says to it. `basis`: read, answer or nothing."""
 
     turn: int
@@ -57,35 +65,35 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
+class ConversationAudit:
     """Everything that was found in one conversation. `corrected` maps a turn to what might have been said instead."""
 
-    conversation: Conversation
-    acts: tuple[Act, ...]
-    claims: tuple[Claim, ...]
+    conversation: Transcript
+    acts: tuple[AuditedAct, ...]
+    claims: tuple[AgentClaim, ...]
     corrected: dict[int, str]
     spoken: int
     is_open: bool
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[TranscriptFault, ...] = ()
 
 
 @dataclass(eq=False)
 class _Run:
-    conversation: Conversation
-    offer: Offer
-    trust: Trust
-    gate: Gate
-    memory: Memory = field(default_factory=Memory)
-    acts: list[Act] = field(default_factory=list)
-    waiting: list[Act] = field(default_factory=list)
+    conversation: Transcript
+    offer: ToolOffer
+    trust: TrustRequirement
+    gate: RecordedGate
+    memory: ChangeMemory = field(default_factory=ChangeMemory)
+    acts: list[AuditedAct] = field(default_factory=list)
+    waiting: list[AuditedAct] = field(default_factory=list)
     records: dict[int, Record] = field(default_factory=dict)
     ground: Ground | None = None
-    claims: list[Claim] = field(default_factory=list)
+    claims: list[AgentClaim] = field(default_factory=list)
     corrected: dict[int, str] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[TranscriptFault] = field(default_factory=list)
     spoken: int = 0
 
-    def turn(self, turn: Turn) -> None:
+    def turn(self, turn: TranscriptTurn) -> None:
         for call in turn.calls:
             self._call(call, turn.number)
         for answer in turn.answers:
@@ -95,40 +103,40 @@ class _Run:
         elif turn.text:
             self.gate.heard(turn.text)
 
-    def _call(self, call: Call, turn: int) -> None:
+    def _call(self, call: TranscriptCall, turn: int) -> None:
         act = self.gate.judged(call, number=len(self.acts) + 1, turn=turn)
         self.acts.append(act)
         self.waiting.append(act)
         self._note(act)
 
-    def _answer(self, answer: Answer, turn: int) -> None:
+    def _answer(self, answer: TranscriptAnswer, turn: int) -> None:
         act = self._asked(answer)
         if act is None:
             if not answer.loose:
                 what = f"`{answer.call_id[:60]}`" if answer.call_id else "no call"
                 place = f"{self.conversation.path}[{turn}]"
                 reason = f"An answer to {what}, which is not recorded before it."
-                self.faults.append(Fault(self.conversation.file, self.conversation.id, place, reason))
+                self.faults.append(TranscriptFault(self.conversation.file, self.conversation.id, place, reason))
             return
         self.waiting.remove(act)
-        act.told = answers.told(answer, act.call.tool, mutating=act.mutating)
+        act.told = answers.parse_answer(answer, act.call.tool, mutating=act.mutating)
         act.answered_at = turn
         for touched in self.memory.answered(act):
             self._note(touched)
         self.gate.answered(act)
         self._note(act)
 
-    def _asked(self, answer: Answer) -> Act | None:
+    def _asked(self, answer: TranscriptAnswer) -> AuditedAct | None:
         if answer.call_id:
             return next((one for one in reversed(self.waiting) if one.call.id == answer.call_id), None)
         named = (one for one in self.waiting if not answer.tool or one.call.tool == answer.tool)
         return next(named, None)
 
-    def _note(self, act: Act) -> None:
-        self.records[act.number] = record_of(act, self.trust)
+    def _note(self, act: AuditedAct) -> None:
+        self.records[act.number] = guard_record(act, self.trust)
         self.ground = None
 
-    def _say(self, turn: Turn) -> None:
+    def _say(self, turn: TranscriptTurn) -> None:
         self.spoken += 1
         if self.ground is None:
             self.ground = Ground(self.offer.tools, tuple(self.records.values()))
@@ -148,20 +156,20 @@ class _Run:
             return False
         if self.offer.may_do_more:
             return True
-        return not self.offer.changes_anything and not _PERSON.search(sentence(text, found.span))
+        return not self.offer.changes_anything and not _PERSON.search(sentence_around(text, found.span))
 
-    def _claim(self, turn: Turn, found: Found, violation: Violation | None) -> None:
+    def _claim(self, turn: TranscriptTurn, found: Found, violation: Violation | None) -> None:
         numbers = tuple(int(one) for one in found.action_ids if one.isdigit())
         about = [self.acts[number - 1] for number in numbers if number <= len(self.acts)]
         if found.kind == "failed" and not found.code:
             for act in about:
                 act.told_as_failed = True
         self.claims.append(
-            Claim(
+            AgentClaim(
                 turn=turn.number,
                 span=found.span,
                 quote=found.quote,
-                sentence=sentence(turn.text, found.span),
+                sentence=sentence_around(turn.text, found.span),
                 kind=found.kind,
                 code=found.code,
                 detail=violation.detail if violation is not None else "",
@@ -172,14 +180,16 @@ class _Run:
         )
 
 
-def audited(conversation: Conversation, offer: Offer, *, trust: Trust = Trust.ANSWERS) -> Audited:
+def audit_conversation(
+    conversation: Transcript, offer: ToolOffer, *, trust: TrustRequirement = TrustRequirement.ANSWERS
+) -> ConversationAudit:
     """What a conversation holds."""
     goal = next((turn.text for turn in conversation.turns if turn.role == USER and turn.text.strip()), "")
-    run = _Run(conversation, offer, trust, Gate(offer, trust, goal))
+    run = _Run(conversation, offer, trust, RecordedGate(offer, trust, goal))
     for turn in conversation.turns:
         run.turn(turn)
     _silences(run.acts, trust)
-    return Audited(
+    return ConversationAudit(
         conversation,
         tuple(run.acts),
         tuple(run.claims),
@@ -190,7 +200,7 @@ def audited(conversation: Conversation, offer: Offer, *, trust: Trust = Trust.AN
     )
 
 
-def sentence(text: str, span: tuple[int, int]) -> str:
+def sentence_around(text: str, span: tuple[int, int]) -> str:
     """The sentence around a span, at most 300 characters of it."""
     start, end = span
     before = [found.end() for found in _END.finditer(text, max(0, start - 300), start)]
@@ -200,25 +210,25 @@ def sentence(text: str, span: tuple[int, int]) -> str:
     return " ".join(text[first : max(last, end)].split())[:300]
 
 
-def _weakest(about: list[Act]) -> str:
+def _weakest(about: list[AuditedAct]) -> str:
     found = {act.basis for act in about}
     return next((one for one in ("nothing", "answer", "read") if one in found), "nothing")
 
 
-def _silences(acts: list[Act], trust: Trust) -> None:
+def _silences(acts: list[AuditedAct], trust: TrustRequirement) -> None:
     """Note what went on over a failure or an open outcome (rule 5)."""
     changes = [act for act in acts if act.mutating and act.verdict.category != "phantom"][-MOST_STEPS:]
     steps = [_step(act, changes, trust) for act in changes]
     by_number = {act.number: act for act in changes}
-    for silence in sagas.silences(steps):
+    for silence in sagas.silent_steps(steps):
         by_number[int(silence.step)].silent_over.append((int(silence.over), silence.because))
 
 
-def _step(act: Act, changes: list[Act], trust: Trust) -> sagas.Step:
-    believed = state_of(act, Trust.ANSWERS) or State.FAILED
+def _step(act: AuditedAct, changes: list[AuditedAct], trust: TrustRequirement) -> sagas.SagaStep:
+    believed = believed_state(act, TrustRequirement.ANSWERS) or State.FAILED
     ended = AT + timedelta(seconds=2 * (act.answered_at if act.answered_at is not None else 10**9) + 1)
     noticed = [one for one in changes if one.number < act.number and _is_noticed(one, act, changes)]
-    return sagas.Step(
+    return sagas.SagaStep(
         id=str(act.number),
         state=believed,
         mutating=True,
@@ -230,9 +240,9 @@ def _step(act: Act, changes: list[Act], trust: Trust) -> sagas.Step:
     )
 
 
-def _is_noticed(failed: Act, act: Act, changes: list[Act]) -> bool:
+def _is_noticed(failed: AuditedAct, act: AuditedAct, changes: list[AuditedAct]) -> bool:
     """Whether somebody took notice of a failure before a later step: it was told, or the tool was called again."""
-    if failed.told is None or failed.told.status not in {Status.FAILED, Status.TIMEOUT}:
+    if failed.told is None or failed.told.status not in {ReportedStatus.FAILED, ReportedStatus.TIMEOUT}:
         return False
     again = (one for one in changes if failed.number < one.number <= act.number)
     return failed.told_as_failed or any(one.call.tool == failed.call.tool for one in again)

@@ -22,7 +22,7 @@ from typing import Any
 
 import orjson
 
-from console.pages.contracts.contract_check import validated
+from console.pages.contracts.contract_check import validate_contract
 from console.transcripts import wording
 from ledger.catalogue.rules.contract import BadContract, Contract
 from ledger.catalogue.rules.effects import UPPER_CLASSES, SideEffectClass
@@ -42,14 +42,14 @@ class NoContracts(Refused):
     code = "NO_CONTRACTS"
 
 
-class RefusedContracts(Refused):
+class InvalidContracts(Refused):
     """Some of the contracts that were given are not valid."""
 
     code = "REFUSED_CONTRACTS"
 
 
 @dataclass
-class Catalogue:
+class ContractCatalogue:
     """Contracts by tool. `drafted`: those that were inferred; `refused`: why a definition made none;
     `closed`: nothing beyond what was given may be called.
     """
@@ -71,7 +71,7 @@ class Catalogue:
             self.contracts[found.name] = found
             self.drafted.discard(found.name)
             return
-        plain = tool_of(definition)
+        plain = normalize_tool(definition)
         if plain is None:
             self.refused.append(f"{where}: {definition.get('name')!r:.80} is the name of no contract and of no tool.")
         elif plain["name"] not in self.contracts:
@@ -89,7 +89,7 @@ class Catalogue:
         return self.contracts.get(name)
 
     def _draft(self, plain: Mapping[str, Any], where: str) -> None:
-        document = draft(plain)
+        document = draft_contract(plain)
         for schema in (document["arguments_schema"], _ANY):
             try:
                 found = _checked({**document, "arguments_schema": schema, **_target(schema, document["name"])})
@@ -107,12 +107,12 @@ class Catalogue:
         return [orjson.loads(self.contracts[name].document) for name in sorted(self.contracts)]
 
 
-def load(files: Iterable[Path]) -> Catalogue:
+def load_catalogue(files: Iterable[Path]) -> ContractCatalogue:
     """The catalogue in some files and folders; it is closed, for what is not in it was not given to the agent.
 
     `RefusedContracts` names every definition that makes no contract, and why.
     """
-    catalogue = Catalogue()
+    catalogue = ContractCatalogue()
     for file in files:
         for path in sorted(file.rglob("*.json")) if file.is_dir() else [file]:
             try:
@@ -124,14 +124,14 @@ def load(files: Iterable[Path]) -> Catalogue:
     if catalogue.refused:
         count = len(catalogue.refused)
         head = "A contract is refused" if count == 1 else f"{count} contracts are refused"
-        raise RefusedContracts("\n".join([f"{head}. Nothing was audited.", *catalogue.refused]))
+        raise InvalidContracts("\n".join([f"{head}. Nothing was audited.", *catalogue.refused]))
     if not catalogue.contracts:
         raise NoContracts("There is no contract and no tool in what was given.")
     catalogue.closed = True
     return catalogue
 
 
-def tool_of(definition: Mapping[str, Any]) -> dict[str, Any] | None:
+def normalize_tool(definition: Mapping[str, Any]) -> dict[str, Any] | None:
     """Name, description, schema and annotations of a tool in any of the lists; None when it is no tool."""
     inner = definition.get("function")
     part = inner if isinstance(inner, Mapping) else definition
@@ -150,7 +150,7 @@ def tool_of(definition: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def draft(plain: Mapping[str, Any]) -> dict[str, Any]:
+def draft_contract(plain: Mapping[str, Any]) -> dict[str, Any]:
     """The draft of a contract document for a tool (rule 2)."""
     name, description = plain["name"], plain["description"] or ""
     kind = _class_of(name, description, plain)
@@ -159,7 +159,7 @@ def draft(plain: Mapping[str, Any]) -> dict[str, Any]:
     if schema.get("properties") and "additionalProperties" not in schema:
         schema["additionalProperties"] = False
     document: dict[str, Any] = {
-        "name": fitting(name),
+        "name": contract_name(name),
         "version": DRAFT_VERSION,
         "schema_version": "1",
         "wrapper_version": "1",
@@ -179,7 +179,7 @@ def draft(plain: Mapping[str, Any]) -> dict[str, Any]:
     return document
 
 
-def fitting(name: str) -> str:
+def contract_name(name: str) -> str:
     """A name that a contract may have; the tool keeps its own in the recording."""
     return _UNFIT.sub("_", name).lstrip("_.-0123456789")[:128] or "tool"
 
@@ -190,7 +190,9 @@ def _class_of(name: str, description: str, plain: Mapping[str, Any]) -> SideEffe
     if hints.get("readOnlyHint") is True:
         return SideEffectClass.READ_ONLY
     declared = plain["schema"].get("properties")
-    guessed = wording.side_effect(name, description, tuple(declared) if isinstance(declared, Mapping) else ())
+    guessed = wording.infer_side_effect_class(
+        name, description, tuple(declared) if isinstance(declared, Mapping) else ()
+    )
     if hints.get("readOnlyHint") is False or hints.get("destructiveHint") is True:
         least = SideEffectClass.MEDIUM_RISK_WRITE
         return guessed if guessed.rank >= least.rank else least
@@ -216,7 +218,7 @@ def _target(schema: Mapping[str, Any], name: str) -> dict[str, str]:
 
 def _checked(document: Mapping[str, Any]) -> Contract:
     try:
-        return validated(dict(document))
+        return validate_contract(dict(document))
     except (RecursionError, ValueError) as problem:
         raise BadContract(f"It cannot be read: {str(problem)[:200]}.") from None
 

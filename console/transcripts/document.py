@@ -12,16 +12,16 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from console.transcripts.acts import Act, Trust, state_of
-from console.transcripts.audit import Audited, Claim
-from console.transcripts.records import Fault
-from console.transcripts.totals import Totals, severity
+from console.transcripts.acts import AuditedAct, TrustRequirement, believed_state
+from console.transcripts.audit import AgentClaim, ConversationAudit
+from console.transcripts.records import TranscriptFault
+from console.transcripts.totals import AuditTotals, severity
 
 VERSION = 1
 _OPTIONS = orjson.OPT_NON_STR_KEYS
 
 
-def conversation(one: Audited, trust: Trust) -> dict[str, Any]:
+def conversation_document(one: ConversationAudit, trust: TrustRequirement) -> dict[str, Any]:
     """One conversation of the report."""
     return {
         "file": one.conversation.file,
@@ -31,16 +31,16 @@ def conversation(one: Audited, trust: Trust) -> dict[str, Any]:
         "messages": len(one.conversation.turns),
         "tools_known": not one.is_open,
         "severity": severity(one),
-        "calls": [call(act, trust) for act in one.acts],
-        "claims": [claim(each) for each in one.claims],
+        "calls": [call_document(act, trust) for act in one.acts],
+        "claims": [claim_document(each) for each in one.claims],
         "corrected": [{"turn": turn, "text": text} for turn, text in sorted(one.corrected.items())],
-        "faults": [fault(each) for each in one.faults],
+        "faults": [fault_document(each) for each in one.faults],
     }
 
 
-def call(act: Act, trust: Trust) -> dict[str, Any]:
+def call_document(act: AuditedAct, trust: TrustRequirement) -> dict[str, Any]:
     """One call of a conversation."""
-    state, told = state_of(act, trust), act.told
+    state, told = believed_state(act, trust), act.told
     return {
         "number": act.number,
         "turn": act.turn,
@@ -77,7 +77,7 @@ def call(act: Act, trust: Trust) -> dict[str, Any]:
     }
 
 
-def claim(one: Claim) -> dict[str, Any]:
+def claim_document(one: AgentClaim) -> dict[str, Any]:
     """One claim of a conversation."""
     return {
         "turn": one.turn,
@@ -94,35 +94,37 @@ def claim(one: Claim) -> dict[str, Any]:
     }
 
 
-def fault(one: Fault) -> dict[str, str]:
+def fault_document(one: TranscriptFault) -> dict[str, str]:
     """Something that could not be read."""
     return {"file": one.file, "conversation": one.conversation, "path": one.path, "reason": one.reason}
 
 
-class Writer:
+class ReportWriter:
     """The report's file. What cannot be written as JSON (half a character, a huge number) is written as text."""
 
-    def __init__(self, out: BinaryIO, *, files: Iterable[str], trust: Trust) -> None:
+    def __init__(self, out: BinaryIO, *, files: Iterable[str], trust: TrustRequirement) -> None:
         self._out, self._trust, self._first = out, trust, True
         head = {"version": VERSION, "trust": str(trust), "files": list(files)}
         self._out.write(_bytes(head)[:-1] + b',"conversations":[')
 
-    def add(self, one: Audited) -> None:
+    def add(self, one: ConversationAudit) -> None:
         """Write one conversation."""
         self._out.write(b"\n" if self._first else b",\n")
         self._first = False
-        self._out.write(_bytes(conversation(one, self._trust)))
+        self._out.write(_bytes(conversation_document(one, self._trust)))
 
-    def end(self, totals: Totals, *, faults: list[Fault], drafted: Iterable[str], notes: Iterable[str]) -> None:
+    def end(
+        self, totals: AuditTotals, *, faults: list[TranscriptFault], drafted: Iterable[str], notes: Iterable[str]
+    ) -> None:
         """Write what comes after the last one."""
         tail = {
-            "faults": [fault(one) for one in faults],
+            "faults": [fault_document(one) for one in faults],
             "contracts": {"drafted": sorted(drafted), "notes": list(notes)},
             "totals": totals.document(),
         }
         self._out.write(b"\n]," + _bytes(tail)[1:] + b"\n")
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> ReportWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:

@@ -21,44 +21,44 @@ from typing import Any
 import orjson
 
 from approvals.gate.rules import gate, malformed
-from approvals.gate.rules.gate import Dependency, GateVerdict, Proposal, Standing, Surroundings
+from approvals.gate.rules.gate import CallerContext, Dependency, GateVerdict, Proposal, TargetContext
 from approvals.gate.rules.layers import layer_of
 from approvals.sessions.rules import pins
 from console.transcripts import values
-from console.transcripts.acts import Act, Trust, state_of
+from console.transcripts.acts import AuditedAct, TrustRequirement, believed_state
 from console.transcripts.contracts import DRAFT_VERSION
-from console.transcripts.offers import Offer
-from console.transcripts.records import Call
+from console.transcripts.offers import ToolOffer
+from console.transcripts.records import TranscriptCall
 from ledger.catalogue.rules import targets
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.targets import BadTarget
 from ledger.record.rules.canonical import NotCanonical, digest
-from reviews.observations.rules.observe import Status
+from reviews.observations.rules.observe import ReportedStatus
 
 AT = datetime(2000, 1, 1, tzinfo=UTC)
 """The one instant of every judgement: a recording's own times decide nothing."""
 FRACTION = "FRACTION"
 LONGEST_NAME = 120
-_OPEN = frozenset({Status.PENDING, Status.ACCEPTED, Status.TIMEOUT, Status.MALFORMED})
+_OPEN = frozenset({ReportedStatus.PENDING, ReportedStatus.ACCEPTED, ReportedStatus.TIMEOUT, ReportedStatus.MALFORMED})
 
 
 @dataclass(eq=False)
-class Gate:
+class RecordedGate:
     """The gate of one conversation, and what it remembers of it."""
 
-    offer: Offer
-    trust: Trust
+    offer: ToolOffer
+    trust: TrustRequirement
     goal: str
-    _standing: Standing = field(init=False)
+    _standing: CallerContext = field(init=False)
     _sources: dict[str, int] = field(default_factory=dict)
     _said: set[str] = field(default_factory=set)
-    _changes: dict[str, Act] = field(default_factory=dict)
-    _acts: dict[int, Act] = field(default_factory=dict)
+    _changes: dict[str, AuditedAct] = field(default_factory=dict)
+    _acts: dict[int, AuditedAct] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         goal = self.goal[: pins.MAX_GOAL].encode("utf-8", "replace").decode("utf-8")
-        pin = pins.pin(session_id="recording", goal=goal if goal.strip() else "none", ttl_seconds=60, at=AT)
-        self._standing = Standing(
+        pin = pins.new_pin(session_id="recording", goal=goal if goal.strip() else "none", ttl_seconds=60, at=AT)
+        self._standing = CallerContext(
             registered=True,
             sealed=True,
             open=True,
@@ -67,7 +67,7 @@ class Gate:
             catalogue=self.offer.known,
         )
 
-    def judged(self, call: Call, *, number: int, turn: int) -> Act:
+    def judged(self, call: TranscriptCall, *, number: int, turn: int) -> AuditedAct:
         """The act in a call, judged."""
         asked = read_arguments(call.arguments)
         proposal = Proposal(
@@ -77,14 +77,14 @@ class Gate:
             pin_hash=self._standing.pin.hash,
             depends_on=tuple(str(one) for one in self._depends_on(asked)),
         )
-        verdict = gate.judge(proposal, self._standing, compile_predicate=lambda *_: None, at=AT)
+        verdict = gate.check_call(proposal, self._standing, compile_predicate=lambda *_: None, at=AT)
         notes = []
         if any(error["code"] == NotCanonical.code for error in verdict.errors):
             verdict, notes = self._by_schema(verdict, asked), [FRACTION]
         elif _is_for_its_target(verdict, asked):
             verdict = self._by_schema(verdict, asked)
-        verdict = gate.clear(verdict, proposal, self._around(verdict, proposal.depends_on))
-        act = Act(
+        verdict = gate.check_preconditions(verdict, proposal, self._around(verdict, proposal.depends_on))
+        act = AuditedAct(
             number=number,
             turn=turn,
             call=call,
@@ -101,7 +101,7 @@ class Gate:
         """Take note of what was said to the agent: an identifier in it comes from no tool."""
         self._said.update(values.words_with_digits(text))
 
-    def answered(self, act: Act) -> None:
+    def answered(self, act: AuditedAct) -> None:
         """Take note of an answer: identifiers that are new with it come from that call."""
         if act.told is None:
             return
@@ -113,24 +113,24 @@ class Gate:
         found = {self._sources[one] for one in values.identifiers(asked) if one in self._sources}
         return sorted(number for number in found if self._acts[number].mutating)
 
-    def _around(self, verdict: GateVerdict, depends_on: Iterable[str]) -> Surroundings:
+    def _around(self, verdict: GateVerdict, depends_on: Iterable[str]) -> TargetContext:
         dependencies = {one: self._dependency(self._acts[int(one)]) for one in depends_on}
         before = self._changes.get(verdict.operation_hash) if verdict.accepted else None
         is_open = before is not None and (before.told is None or before.told.status in _OPEN) and not before.seen_by
-        return Surroundings(
+        return TargetContext(
             dependencies=dependencies, open_twin=f"call {before.number}" if is_open and before else None
         )
 
-    def _dependency(self, act: Act) -> Dependency:
-        state = state_of(act, Trust.ANSWERS)
+    def _dependency(self, act: AuditedAct) -> Dependency:
+        state = believed_state(act, TrustRequirement.ANSWERS)
         return Dependency(state=str(state or "FAILED"), acknowledged=act.told_as_failed)
 
-    def _remember(self, act: Act) -> None:
+    def _remember(self, act: AuditedAct) -> None:
         self._acts[act.number] = act
         if not act.verdict.accepted or not act.mutating:
             return
         before = self._changes.get(act.verdict.operation_hash)
-        if before is not None and before.told is not None and before.told.status is Status.SUCCESS:
+        if before is not None and before.told is not None and before.told.status is ReportedStatus.SUCCESS:
             act.repeats = before.number
         self._changes[act.verdict.operation_hash] = act
 
@@ -139,7 +139,9 @@ class Gate:
         contract = verdict.contract
         if contract is None or not asked:
             return verdict
-        mistake = malformed.find(dict(asked), schema=contract.arguments_schema, validator=contract.arguments_validator)
+        mistake = malformed.find_mistake(
+            dict(asked), schema=contract.arguments_schema, validator=contract.arguments_validator
+        )
         if mistake is not None:
             return replace(
                 verdict,
@@ -176,7 +178,7 @@ def _is_for_its_target(verdict: GateVerdict, asked: Mapping[str, Any]) -> bool:
     contract = verdict.contract
     if verdict.accepted or contract is None or contract.version != DRAFT_VERSION:
         return False
-    named = [asked.get(name) for name in targets.places(contract.target_template)]
+    named = [asked.get(name) for name in targets.template_arguments(contract.target_template)]
     if not all(isinstance(value, str) and value.strip() for value in named):
         return False
     try:
@@ -191,7 +193,7 @@ def _target(contract: Contract, asked: Mapping[str, Any]) -> str:
         return contract.render_target(asked)
     except BadTarget:
         kind = contract.target_template.partition("/")[0]
-        named = " ".join(str(asked.get(name, "")) for name in targets.places(contract.target_template))
+        named = " ".join(str(asked.get(name, "")) for name in targets.template_arguments(contract.target_template))
         short = " ".join(named.split())
         if len(short) > LONGEST_NAME:
             short = f"{short[:LONGEST_NAME]}… {digest(named.encode('utf-8', 'replace'))[-8:]}"

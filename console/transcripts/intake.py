@@ -16,16 +16,16 @@ from typing import Any
 
 from console.transcripts import scanning, shape
 from console.transcripts.formats import claude_code
-from console.transcripts.formats.detect import format_of, is_message, most_telling
-from console.transcripts.records import Conversation, Fault, Turn
-from console.transcripts.scanning import Broken, Item, Rest
+from console.transcripts.formats.detect import dominant_format, format_of, is_message
+from console.transcripts.records import Transcript, TranscriptFault, TranscriptTurn
+from console.transcripts.scanning import ObjectRemainder, ScannedValue, UnreadablePart
 
 OPEN = 256
 LONGEST = 100_000
 MOST_FAULTS = 50
 UNKNOWN = "This is no message and no conversation of a known format"
 
-Read = Conversation | Fault
+Read = Transcript | TranscriptFault
 
 
 @dataclass
@@ -48,17 +48,17 @@ class _Intake:
     faults: int = 0
     strangers: dict[str, tuple[int, str]] = field(default_factory=dict)
 
-    def item(self, item: Item) -> Iterator[Read]:
+    def item(self, item: ScannedValue) -> Iterator[Read]:
         value = item.value
         if item.member in {"tools", "functions"} and isinstance(value, dict) and not is_message(value):
             self.tools.append(value)
             return
-        message = shape.unwrapped(value)
+        message = shape.unwrap_message(value)
         if claude_code.says_nothing(message):
             self.recognised.add(item.member)
             return
         if is_message(message):
-            yield from self._message(message, shape.session_of(value), item)
+            yield from self._message(message, shape.session_id_of(value), item)
             return
         if isinstance(value, list) and value and all(_is_rpc(one) for one in value):
             for one in value:
@@ -66,20 +66,20 @@ class _Intake:
             return
         yield from self._conversations(value, item)
 
-    def _conversations(self, value: Any, item: Item) -> Iterator[Read]:
-        found = shape.of(value)
+    def _conversations(self, value: Any, item: ScannedValue) -> Iterator[Read]:
+        found = shape.find_messages(value)
         if found is not None:
             self.recognised.add(item.member)
-            yield conversation(self.name, found, item.path)
+            yield build_conversation(self.name, found, item.path)
             return
-        inner = shape.many(value) or _inside(value)
+        inner = shape.find_conversations(value) or _inside(value)
         if inner is None:
             yield from self._stranger(item)
             return
         for number, one in enumerate(inner):
-            yield from self._conversations(one, Item(f"{item.path}[{number}]", one, item.member))
+            yield from self._conversations(one, ScannedValue(f"{item.path}[{number}]", one, item.member))
 
-    def _message(self, message: Any, session: str, item: Item) -> Iterator[Read]:
+    def _message(self, message: Any, session: str, item: ScannedValue) -> Iterator[Read]:
         self.recognised.add(item.member)
         group = self.groups.get(session)
         if group is None:
@@ -92,18 +92,18 @@ class _Intake:
 
     def _closed(self, session: str) -> Iterator[Read]:
         group = self.groups.pop(session)
-        found = shape.Shape(group.messages, group.id, tuple(self.tools))
-        yield conversation(self.name, found, group.path)
+        found = shape.MessageList(group.messages, group.id, tuple(self.tools))
+        yield build_conversation(self.name, found, group.path)
 
-    def rest(self, rest: Rest) -> Iterator[Read]:
-        self.tools.extend(one for one in shape.tools_of(rest.members) if one not in self.tools)
-        named = shape.id_of(rest.members)
+    def rest(self, rest: ObjectRemainder) -> Iterator[Read]:
+        self.tools.extend(one for one in shape.tool_definitions_of(rest.members) if one not in self.tools)
+        named = shape.conversation_id_of(rest.members)
         for session in list(self.groups):
             self.groups[session].id = self.groups[session].id or named
             yield from self._closed(session)
         if not self.recognised:
             self.strangers.clear()
-            yield from self._conversations(rest.members, Item("$", rest.members))
+            yield from self._conversations(rest.members, ScannedValue("$", rest.members))
         self.tools.clear()
 
     def end(self) -> Iterator[Read]:
@@ -113,53 +113,55 @@ class _Intake:
             # What stands beside the conversations in an array of its own may be anything.
             if not self.recognised or member in self.recognised:
                 more = f"; {count - 1} more like it" if count > 1 else ""
-                yield Fault(self.name, "", path, f"{UNKNOWN}{more}.")
+                yield TranscriptFault(self.name, "", path, f"{UNKNOWN}{more}.")
 
-    def _stranger(self, item: Item) -> Iterator[Read]:
+    def _stranger(self, item: ScannedValue) -> Iterator[Read]:
         """An item of unknown shape: named once per array, since what stands beside conversations may be anything."""
         count, path = self.strangers.get(item.member, (0, item.path))
         self.strangers[item.member] = (count + 1, path)
         return iter(())
 
-    def broken(self, one: Broken) -> Iterator[Read]:
+    def broken(self, one: UnreadablePart) -> Iterator[Read]:
         self.faults += 1
         if self.faults <= MOST_FAULTS:
-            yield Fault(self.name, "", one.path, one.reason)
+            yield TranscriptFault(self.name, "", one.path, one.reason)
         elif self.faults == MOST_FAULTS + 1:
-            yield Fault(self.name, "", one.path, "More of the file could not be read; it is not listed further.")
+            yield TranscriptFault(
+                self.name, "", one.path, "More of the file could not be read; it is not listed further."
+            )
 
 
-def conversations(file: Path, *, moved: Callable[[int], None] = lambda _: None) -> Iterator[Read]:
+def read_conversations(file: Path, *, moved: Callable[[int], None] = lambda _: None) -> Iterator[Read]:
     """The conversations of a file in its order, and what could not be read."""
     intake = _Intake(str(file))
-    for one in scanning.scan(file, moved=moved):
-        if isinstance(one, Item):
+    for one in scanning.scan_file(file, moved=moved):
+        if isinstance(one, ScannedValue):
             yield from intake.item(one)
-        elif isinstance(one, Rest):
+        elif isinstance(one, ObjectRemainder):
             yield from intake.rest(one)
         else:
             yield from intake.broken(one)
     yield from intake.end()
 
 
-def conversation(file: str, found: shape.Shape, path: str) -> Conversation:
+def build_conversation(file: str, found: shape.MessageList, path: str) -> Transcript:
     """The conversation in recorded messages."""
-    turns: list[Turn] = []
-    faults: list[Fault] = []
+    turns: list[TranscriptTurn] = []
+    faults: list[TranscriptFault] = []
     names: set[str] = set()
     for number, raw in enumerate(found.messages):
-        message = shape.unwrapped(raw)
+        message = shape.unwrap_message(raw)
         known = format_of(message)
         if known is None:
-            faults.append(Fault(file, found.id, f"{path}[{number}]", _unknown(message)))
+            faults.append(TranscriptFault(file, found.id, f"{path}[{number}]", _unknown(message)))
             continue
         names.add(known.name)
         turns.append(known.turn(message, number))
     tools = (*found.tools, *(tool for turn in turns for tool in turn.tools))
     if all("provider" in tool for tool in tools):
         tools = ()  # nobody wrote down what else was offered
-    return Conversation(
-        file, found.id or path, path, most_telling(names), tuple(turns), tools, tuple(faults[:MOST_FAULTS])
+    return Transcript(
+        file, found.id or path, path, dominant_format(names), tuple(turns), tools, tuple(faults[:MOST_FAULTS])
     )
 
 
@@ -178,4 +180,4 @@ def _inside(value: Any) -> list[Any] | None:
     """The conversations in an object that holds a list of them under whatever name."""
     if not isinstance(value, dict):
         return None
-    return next((found for one in value.values() if (found := shape.many(one)) is not None), None)
+    return next((found for one in value.values() if (found := shape.find_conversations(one)) is not None), None)

@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from console.transcripts import values, wording
-from console.transcripts.acts import Act, Held
+from console.transcripts.acts import AuditedAct, PredicateResult
 from console.transcripts.gating import AT
 from ledger.catalogue.rules.contract import Contract
 from ledger.rules.fields import Field, Source, compare_fields
 from reviews.observations.rules import observe
-from reviews.observations.rules.observe import Status
+from reviews.observations.rules.observe import ReportedStatus
 from reviews.reconciliation.rules import predicates
-from reviews.reconciliation.rules.reading import Consistency, Effect, Reading, shown
+from reviews.reconciliation.rules.reading import Consistency, ReadEffect, Reading, reading_bindings
 
 MOST_LATER = 50
 _GONE = re.compile(r"delet|remov|archiv|cancel|trash|gone|inactive", re.IGNORECASE)
@@ -34,73 +34,73 @@ _NAMES_IT = ("_id", "id", "number", "path", "file", "filename", "key", "email", 
 
 
 @dataclass(eq=False)
-class Memory:
+class ChangeMemory:
     """The changes of one conversation, by the identifiers that they name."""
 
-    _by_identifier: dict[str, list[Act]] = field(default_factory=dict)
+    _by_identifier: dict[str, list[AuditedAct]] = field(default_factory=dict)
 
-    def answered(self, act: Act) -> list[Act]:
+    def answered(self, act: AuditedAct) -> list[AuditedAct]:
         """Take in an answer; the earlier changes on which it throws light, itself included."""
         if act.mutating:
             return self._changed(act)
         return self._read(act)
 
-    def _changed(self, act: Act) -> list[Act]:
+    def _changed(self, act: AuditedAct) -> list[AuditedAct]:
         told = act.told
-        if told is None or told.status in {Status.FAILED, Status.TIMEOUT, Status.MALFORMED}:
+        if told is None or told.status in {ReportedStatus.FAILED, ReportedStatus.TIMEOUT, ReportedStatus.MALFORMED}:
             return []
-        over_answer(act)
-        for one in naming(act.arguments):
+        compare_with_answer(act)
+        for one in named_identifiers(act.arguments):
             held = self._by_identifier.setdefault(one, [])
             held.append(act)
             del held[:-MOST_LATER]
         return [act]
 
-    def _read(self, act: Act) -> list[Act]:
+    def _read(self, act: AuditedAct) -> list[AuditedAct]:
         told = act.told
-        if told is None or told.status not in {Status.SUCCESS, Status.FAILED}:
+        if told is None or told.status not in {ReportedStatus.SUCCESS, ReportedStatus.FAILED}:
             return []
-        named = naming(act.arguments)
-        touched: dict[int, Act] = {}
+        named = named_identifiers(act.arguments)
+        touched: dict[int, AuditedAct] = {}
         for one in named:
             for change in self._by_identifier.get(one, ()):
                 touched[change.number] = change
         found = [touched[number] for number in sorted(touched)]
-        return [one for place, one in enumerate(found) if over_read(one, act, found[place + 1 :], named)]
+        return [one for place, one in enumerate(found) if compare_with_read(one, act, found[place + 1 :], named)]
 
 
-def naming(arguments: Mapping[str, Any]) -> frozenset[str]:
+def named_identifiers(arguments: Mapping[str, Any]) -> frozenset[str]:
     """The identifiers in arguments whose names say that they name a thing."""
     return values.identifiers({name: value for name, value in arguments.items() if name.lower().endswith(_NAMES_IT)})
 
 
-def over_answer(act: Act) -> None:
+def compare_with_answer(act: AuditedAct) -> None:
     """Compare a change with its own answer (rule 1)."""
     if act.told is None:
         return
     act.answered_fields = compare_fields(act.arguments, contract=act.contract, answer=act.told.content)
-    held = evaluated(act, act.told.content, where="answer")
+    held = evaluate_predicates(act, act.told.content, where="answer")
     act.predicates.extend(held)
     act.contradicted = bool(act.differences) or any(one.holds == "FALSE" for one in held)
 
 
-def over_read(change: Act, read: Act, later: list[Act], named: frozenset[str]) -> bool:
+def compare_with_read(change: AuditedAct, read: AuditedAct, later: list[AuditedAct], named: frozenset[str]) -> bool:
     """Compare a change with a later read of the same thing (rules 2 to 4); whether that said anything."""
     told = read.told
     if told is None or not _is_of_the_same_kind(change, read):
         return False
     if wording.verb_of(change.call.tool)[0] in wording.DELETES:
         return _after_deletion(change, read, named)
-    if told.status is not Status.SUCCESS:
+    if told.status is not ReportedStatus.SUCCESS:
         return False
     again = {name for one in later for name in one.arguments if one.told is not None}
     asked = {name: value for name, value in change.arguments.items() if name not in again}
     fields = compare_fields(asked, contract=change.contract, reading=told.content)
-    held = evaluated(change, told.content, where="read")
+    held = evaluate_predicates(change, told.content, where="read")
     return _settle(change, read, fields, held, named)
 
 
-def _is_of_the_same_kind(change: Act, read: Act) -> bool:
+def _is_of_the_same_kind(change: AuditedAct, read: AuditedAct) -> bool:
     """Whether two tools are about one kind of thing, by their names (rule 2)."""
     changed, shown = wording.things_of(change.call.tool), wording.things_of(read.call.tool)
     if wording.verb_of(change.call.tool)[0] in wording.SETS:
@@ -109,7 +109,9 @@ def _is_of_the_same_kind(change: Act, read: Act) -> bool:
     return not changed or not shown or bool(changed & shown)
 
 
-def _settle(change: Act, read: Act, fields: tuple[Field, ...], held: list[Held], named: frozenset[str]) -> bool:
+def _settle(
+    change: AuditedAct, read: AuditedAct, fields: tuple[Field, ...], held: list[PredicateResult], named: frozenset[str]
+) -> bool:
     told = {one.name: one for one in fields if one.same is not None}
     change.read_fields = {**change.read_fields, **told}
     change.predicates = [one for one in change.predicates if one.where != "read"] + held
@@ -124,16 +126,16 @@ def _settle(change: Act, read: Act, fields: tuple[Field, ...], held: list[Held],
     return wrong or right
 
 
-def _after_deletion(change: Act, read: Act, named: frozenset[str]) -> bool:
+def _after_deletion(change: AuditedAct, read: AuditedAct, named: frozenset[str]) -> bool:
     told = read.told
-    if told is None or change.told is None or change.told.status is not Status.SUCCESS:
+    if told is None or change.told is None or change.told.status is not ReportedStatus.SUCCESS:
         return False
-    if told.status is Status.FAILED:
+    if told.status is ReportedStatus.FAILED:
         change.seen_by.append(read.turn if read.answered_at is None else read.answered_at)
         return True
     gone = _GONE.search(str(told.content.get("status", ""))) if isinstance(told.content, Mapping) else None
     found = values.identifiers(told.content, limit=200) if isinstance(told.content, Mapping) and gone is None else ()
-    still = bool(named.intersection(found)) and naming(change.arguments) <= named
+    still = bool(named.intersection(found)) and named_identifiers(change.arguments) <= named
     if still:
         change.read_fields["(the thing itself)"] = Field(
             "(the thing itself)", "deleted", "still there", same=False, source=Source.READ
@@ -143,7 +145,7 @@ def _after_deletion(change: Act, read: Act, named: frozenset[str]) -> bool:
     return still
 
 
-def evaluated(act: Act, content: Any, *, where: str) -> list[Held]:
+def evaluate_predicates(act: AuditedAct, content: Any, *, where: str) -> list[PredicateResult]:
     """The contract's predicates over what is shown."""
     contract = act.contract
     if contract is None or not contract.predicates or not isinstance(content, Mapping):
@@ -152,8 +154,8 @@ def evaluated(act: Act, content: Any, *, where: str) -> list[Held]:
     bindings: dict[str, Mapping[str, Any]] = {
         "si": {},
         "sr": _plain(act.arguments),
-        "so": observe.bindings(act.told.observation if act.told else None),
-        "sa": shown(reading, contract.required_effects),
+        "so": observe.observation_bindings(act.told.observation if act.told else None),
+        "sa": reading_bindings(reading, contract.required_effects),
         "scope": {},
         "pre": {},
     }
@@ -165,9 +167,9 @@ def evaluated(act: Act, content: Any, *, where: str) -> list[Held]:
         target_resource=act.verdict.target_resource,
     )
     return [
-        Held(one.text, str(one.holds), where, one.reason, one.expected, one.actual)
+        PredicateResult(one.text, str(one.holds), where, one.reason, one.expected, one.actual)
         for one in results
-        if one.origin is predicates.Origin.CONTRACT
+        if one.origin is predicates.PredicateOrigin.CONTRACT
     ]
 
 
@@ -181,7 +183,7 @@ def _reading(contract: Contract, content: Mapping[str, Any], where: str) -> Read
         freshness="recorded",
         observed_at=AT,
         pointer="",
-        effects=tuple(Effect(name=name, present=True, count=1, fields=fields) for name in wanted),
+        effects=tuple(ReadEffect(name=name, present=True, count=1, fields=fields) for name in wanted),
         target=fields,
         context=fields,
     )

@@ -16,8 +16,8 @@ from functools import lru_cache
 import orjson
 
 from console.transcripts import wording
-from console.transcripts.contracts import Catalogue
-from console.transcripts.records import Conversation
+from console.transcripts.contracts import ContractCatalogue
+from console.transcripts.records import Transcript
 from ledger.catalogue.rules.contract import Contract
 from reviews.rules.guard.records import Tool
 
@@ -29,7 +29,7 @@ ANYTHING = frozenset(
 
 
 @dataclass(eq=False)
-class Offer:
+class ToolOffer:
     """The tools of a conversation: those disclosed, all that exist, and as the guard sees them."""
 
     disclosed: dict[str, Contract]
@@ -50,18 +50,18 @@ class Offer:
 
     def __post_init__(self) -> None:
         self._does_anything = any(set(wording.words_of(name)) & ANYTHING for name in self.disclosed)
-        self.tools = tuple(tool(one, name) for name, one in self.disclosed.items())
+        self.tools = tuple(guard_tool(one, name) for name, one in self.disclosed.items())
 
 
 @dataclass(eq=False)
-class Offers:
+class OfferCache:
     """The offers of many conversations; the same list is made ready once."""
 
-    catalogue: Catalogue
-    _made: dict[bytes, Offer] = field(default_factory=dict)
+    catalogue: ContractCatalogue
+    _made: dict[bytes, ToolOffer] = field(default_factory=dict)
     _drafts: dict[bytes, Contract | None] = field(default_factory=dict)
 
-    def of(self, conversation: Conversation) -> Offer:
+    def of(self, conversation: Transcript) -> ToolOffer:
         """The offer of one conversation (rules 1 to 3)."""
         key = b"\n".join(sorted(_spelled(one) for one in conversation.tools))
         if key in self._made:
@@ -73,16 +73,16 @@ class Offers:
             self._made[key] = offer
         return offer
 
-    def _offer(self, conversation: Conversation) -> Offer:
+    def _offer(self, conversation: Transcript) -> ToolOffer:
         found = {_name(one): self._contract(one, conversation.file) for one in conversation.tools}
         disclosed = {name: one for name, one in found.items() if one is not None}
-        return Offer(disclosed, frozenset({*disclosed, *self.catalogue.contracts}))
+        return ToolOffer(disclosed, frozenset({*disclosed, *self.catalogue.contracts}))
 
     def _contract(self, definition: Mapping[str, object], where: str) -> Contract | None:
         key = _spelled(definition)
         if key in self._drafts:
             return self._drafts[key]
-        own = Catalogue(contracts=dict(self.catalogue.contracts) if self.catalogue.closed else {})
+        own = ContractCatalogue(contracts=dict(self.catalogue.contracts) if self.catalogue.closed else {})
         before = set(own.contracts)
         own.add(definition, where)
         name = _name(definition)
@@ -98,16 +98,16 @@ class Offers:
         self._drafts[key] = own.contracts.get(name)
         return self._drafts[key]
 
-    def _all(self, conversation: Conversation) -> Offer:
+    def _all(self, conversation: Transcript) -> ToolOffer:
         if self.catalogue.closed:
-            return Offer(dict(self.catalogue.contracts), frozenset(self.catalogue.contracts))
+            return ToolOffer(dict(self.catalogue.contracts), frozenset(self.catalogue.contracts))
         names = {call.tool for turn in conversation.turns for call in turn.calls if call.tool}
         found = {name: one for name in sorted(names) if (one := self.catalogue.guess(name)) is not None}
-        return Offer(found, frozenset(found), is_open=True)
+        return ToolOffer(found, frozenset(found), is_open=True)
 
 
 @lru_cache(maxsize=MOST_DRAFTS)
-def tool(contract: Contract, name: str) -> Tool:
+def guard_tool(contract: Contract, name: str) -> Tool:
     """A contract's tool as the guard sees it; phrases that the contract does not name are read from its name."""
     return Tool(
         name=name,

@@ -16,10 +16,10 @@ from typing import Any
 
 from django.template import Context, Engine, Template
 
-from console.transcripts.acts import Trust
-from console.transcripts.printed import BY, CATEGORIES, FURTHER, plain
-from console.transcripts.records import Fault
-from console.transcripts.totals import Totals
+from console.transcripts.acts import TrustRequirement
+from console.transcripts.printed import BY, CATEGORIES, FURTHER, printable_text
+from console.transcripts.records import TranscriptFault
+from console.transcripts.totals import AuditTotals
 
 MOST_CONVERSATIONS = 200
 MOST_ROWS = 20
@@ -40,7 +40,7 @@ _LOOKS = {
 
 
 @dataclass
-class Gravest:
+class WorstConversations:
     """The gravest conversations of however many, as parts of the report's JSON."""
 
     most: int = MOST_CONVERSATIONS
@@ -79,26 +79,33 @@ def _is_false(call: dict[str, Any]) -> bool:
     return any(one["holds"] == "FALSE" for one in call["predicates"])
 
 
-def render(found: Totals, gravest: list[dict[str, Any]], *, names: list[str], trust: Trust, faults: list[Fault]) -> str:
+def render_page(
+    found: AuditTotals,
+    gravest: list[dict[str, Any]],
+    *,
+    names: list[str],
+    trust: TrustRequirement,
+    faults: list[TranscriptFault],
+) -> str:
     """The page."""
     tools = sorted(found.tools.items(), key=lambda held: (-held[1].false_claims, -held[1].calls, held[0]))
     context = {
-        "files": [plain(name, 120) for name in names[:MOST_FILES]],
+        "files": [printable_text(name, 120) for name in names[:MOST_FILES]],
         "more_files": len(names) - MOST_FILES if len(names) > MOST_FILES else 0,
         "trust": str(trust),
         "figures": _figures(found),
         "charts": [chart for chart in _charts(found) if chart["bars"]],
-        "tools": [{"name": plain(name, 80), **vars(one)} for name, one in tools[:MOST_TOOLS]],
+        "tools": [{"name": printable_text(name, 80), **vars(one)} for name, one in tools[:MOST_TOOLS]],
         "more_tools": len(tools) - MOST_TOOLS if len(tools) > MOST_TOOLS else 0,
         "shown": len(gravest),
         "with_findings": found.with_findings,
         "conversations": [_conversation(one) for one in gravest],
-        "faults": [plain(one.line, 400) for one in faults[:MOST_ROWS]],
+        "faults": [printable_text(one.line, 400) for one in faults[:MOST_ROWS]],
     }
     return _template().render(Context(context))
 
 
-def _figures(found: Totals) -> list[dict[str, Any]]:
+def _figures(found: AuditTotals) -> list[dict[str, Any]]:
     share = found.phantom_share
     return [
         {"label": "Conversations", "value": f"{found.conversations:,}"},
@@ -110,7 +117,7 @@ def _figures(found: Totals) -> list[dict[str, Any]]:
     ]
 
 
-def _charts(found: Totals) -> list[dict[str, Any]]:
+def _charts(found: AuditTotals) -> list[dict[str, Any]]:
     failing = Counter({name: one.failed for name, one in found.tools.items() if one.failed})
     basis = {"read": "shown by a later read", "answer": "only the tool's answer", "nothing": "nothing"}
     return [
@@ -128,7 +135,7 @@ def _chart(title: str, counts: Counter[str], labels: dict[str, str], look: str) 
     most = max(counts.values(), default=0)
     bars = [
         {
-            "label": labels.get(name, plain(name, 80)),
+            "label": labels.get(name, printable_text(name, 80)),
             "count": f"{count:,}",
             "width": f"{max(0.5, 100 * count / most):.2f}",
             "look": _LOOKS.get(name, look),
@@ -143,18 +150,18 @@ def _conversation(one: dict[str, Any]) -> dict[str, Any]:
     rows = [
         {
             "call": call["number"],
-            "tool": plain(call["tool"], 60),
-            "field": plain(each["field"], 60),
-            "asked": plain(each["asked"], 120),
-            "shown": plain(each["shown"], 120),
+            "tool": printable_text(call["tool"], 60),
+            "field": printable_text(each["field"], 60),
+            "asked": printable_text(each["asked"], 120),
+            "shown": printable_text(each["shown"], 120),
             "by": BY[each["where"]],
         }
         for call in one["calls"]
         for each in call["differences"]
     ]
     return {
-        "id": plain(one["id"], 80),
-        "file": plain(one["file"], 120),
+        "id": printable_text(one["id"], 80),
+        "file": printable_text(one["file"], 120),
         "messages": one["messages"],
         "made": one["made"],
         "false": one["false"],
@@ -166,7 +173,7 @@ def _conversation(one: dict[str, Any]) -> dict[str, Any]:
 
 def _claim(claim: dict[str, Any]) -> dict[str, Any]:
     """A claim with its sentence cut around the words that claim."""
-    sentence, quote = plain(claim["sentence"], 400), plain(claim["quote"], 300)
+    sentence, quote = printable_text(claim["sentence"], 400), printable_text(claim["quote"], 300)
     before, found, after = sentence.partition(quote)
     if not found:
         before, after = "", ""
@@ -177,17 +184,17 @@ def _claim(claim: dict[str, Any]) -> dict[str, Any]:
         "code": claim["code"],
         "turn": claim["turn"],
         "call": claim["calls"][0] if claim["calls"] else None,
-        "detail": plain(claim["detail"]),
+        "detail": printable_text(claim["detail"]),
     }
 
 
 def _call(call: dict[str, Any]) -> dict[str, Any] | None:
-    shown = {"number": call["number"], "tool": plain(call["tool"], 60), "code": ""}
+    shown = {"number": call["number"], "tool": printable_text(call["tool"], 60), "code": ""}
     if not call["gate"]["accepted"]:
         text = f"{call['gate']['message']} {call['gate']['hint']}"
-        return {**shown, "code": call["gate"]["code"], "text": plain(text, 300)}
+        return {**shown, "code": call["gate"]["code"], "text": printable_text(text, 300)}
     if call["category"] == "valid_execution_failed":
-        return {**shown, "text": f"failed: {plain(call['answer']['reason'])}"}
+        return {**shown, "text": f"failed: {printable_text(call['answer']['reason'])}"}
     if call["silent_over"]:
         return {**shown, "text": f"went on over call {call['silent_over'][0]['call']}, without a word"}
     return {**shown, "text": f"the same change as call {call['repeats']}"} if call["repeats"] else None

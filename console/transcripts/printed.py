@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from console.transcripts.acts import Trust
-from console.transcripts.records import Fault
-from console.transcripts.totals import HEALTHY_PHANTOMS, Totals
+from console.transcripts.acts import TrustRequirement
+from console.transcripts.records import TranscriptFault
+from console.transcripts.totals import HEALTHY_PHANTOMS, AuditTotals
 
 CATEGORIES = {
     "valid": "valid, answered",
@@ -39,14 +39,14 @@ _CONTROL = dict.fromkeys((*range(32), *range(127, 160), 0x2028, 0x2029), " ") | 
 )
 
 
-def plain(text: Any, most: int = 200) -> str:
+def printable_text(text: Any, most: int = 200) -> str:
     """A text out of a recording, safe to print: no control characters, no reversed directions, one line."""
     shown = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False, default=str)
     shown = " ".join(shown.translate(_CONTROL).split())
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
-def totals(found: Totals, trust: Trust) -> Iterator[str]:
+def total_lines(found: AuditTotals, trust: TrustRequirement) -> Iterator[str]:
     """The lines of the totals."""
     yield (
         f"{_many(found.conversations, 'conversation')}, {_many(found.messages, 'message')}"
@@ -75,7 +75,7 @@ def totals(found: Totals, trust: Trust) -> Iterator[str]:
         )
 
 
-def _claims(found: Totals, trust: Trust) -> Iterator[str]:
+def _claims(found: AuditTotals, trust: TrustRequirement) -> Iterator[str]:
     made = sum(found.claims.values())
     yield ""
     kinds = f" ({_listed(found.claims)})" if made else ""
@@ -89,48 +89,50 @@ def _claims(found: Totals, trust: Trust) -> Iterator[str]:
                 yield f"  {found.basis[name]:>7}  {text}"
     if found.patterns:
         yield "  patterns: " + _listed(found.patterns)
-    if trust is Trust.ANSWERS:
+    if trust is TrustRequirement.ANSWERS:
         yield "  Nothing here is verified: a tool's answer was taken at its word (--trust reads asks for more)."
 
 
-def conversation(one: dict[str, Any]) -> Iterator[str]:
+def conversation_lines(one: dict[str, Any]) -> Iterator[str]:
     """The lines of one conversation, from its part of the report."""
-    yield f"{plain(one['file'])}  {plain(one['id'], 80)}  ({one['messages']} messages, {one['made']} calls)"
+    counts = f"({one['messages']} messages, {one['made']} calls)"
+    yield f"{printable_text(one['file'])}  {printable_text(one['id'], 80)}  {counts}"
     for claim in one["claims"]:
         if claim["code"]:
             about = f", call {claim['calls'][0]}" if claim["calls"] else ""
-            yield f"  message {claim['turn']}: {claim['code']}{about}: “{plain(claim['sentence'])}”"
+            yield f"  message {claim['turn']}: {claim['code']}{about}: “{printable_text(claim['sentence'])}”"
     for call in one["calls"]:
         yield from _call(call)
     for fault in one["faults"][:5]:
-        yield f"  not read: {plain(fault['path'])}: {plain(fault['reason'])}"
+        yield f"  not read: {printable_text(fault['path'])}: {printable_text(fault['reason'])}"
 
 
 def _call(call: dict[str, Any]) -> Iterator[str]:
-    where = f"  call {call['number']} ({plain(call['tool'], 60)})"
+    where = f"  call {call['number']} ({printable_text(call['tool'], 60)})"
     if not call["gate"]["accepted"]:
-        hint = f" {plain(call['gate']['hint'])}" if call["gate"]["hint"] else ""
-        yield f"{where}: {call['gate']['code']}: {plain(call['gate']['message'])}{hint}"
+        hint = f" {printable_text(call['gate']['hint'])}" if call["gate"]["hint"] else ""
+        yield f"{where}: {call['gate']['code']}: {printable_text(call['gate']['message'])}{hint}"
     elif call["category"] == "valid_execution_failed":
-        yield f"{where}: failed: {plain(call['answer']['reason'])}"
+        yield f"{where}: failed: {printable_text(call['answer']['reason'])}"
     for one in call["differences"]:
         yield (
-            f"{where}: {plain(one['field'], 60)}: asked {plain(one['asked'], 60)}, {BY[one['where']]} shows"
-            f" {plain(one['shown'], 60)}"
+            f"{where}: {printable_text(one['field'], 60)}: asked {printable_text(one['asked'], 60)}, "
+            f"{BY[one['where']]} shows"
+            f" {printable_text(one['shown'], 60)}"
         )
     for one in call["predicates"]:
         if one["holds"] == "FALSE":
-            yield f"{where}: not true by {BY[one['where']]}: {plain(one['text'])}"
+            yield f"{where}: not true by {BY[one['where']]}: {printable_text(one['text'])}"
     for one in call["silent_over"]:
-        yield f"{where}: went on over call {one['call']}. {plain(one['because'])}"
+        yield f"{where}: went on over call {one['call']}. {printable_text(one['because'])}"
     if call["repeats"]:
         yield f"{where}: the same change as call {call['repeats']}, once more"
 
 
-def faults(found: list[Fault]) -> Iterator[str]:
+def fault_lines(found: list[TranscriptFault]) -> Iterator[str]:
     """The lines of what could not be read."""
     for one in found:
-        yield plain(one.line, 400)
+        yield printable_text(one.line, 400)
 
 
 def _table(counts: Counter[str], labels: dict[str, str], whole: int) -> Iterable[str]:

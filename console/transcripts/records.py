@@ -14,7 +14,7 @@ AGENT, USER, SYSTEM, TOOL = "agent", "user", "system", "tool"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class TranscriptCall:
     """One call as the agent made it; `id` ties its answer to it, and may be empty."""
 
     id: str
@@ -23,7 +23,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TranscriptAnswer:
     """What came back for a call. `failed` is the recording's own mark (is_error, status), None where it has none.
 
     `loose`: the format's answers share one stream with answers to other things, so one that fits no call is no fault.
@@ -37,19 +37,19 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TranscriptTurn:
     """One message of a conversation. `number` is its place in the recording, from 0."""
 
     number: int
     role: str
     text: str = ""
-    calls: tuple[Call, ...] = ()
-    answers: tuple[Answer, ...] = ()
+    calls: tuple[TranscriptCall, ...] = ()
+    answers: tuple[TranscriptAnswer, ...] = ()
     tools: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class TranscriptFault:
     """Something in a file that could not be read: where, and why."""
 
     file: str
@@ -65,13 +65,13 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class Transcript:
     """One recorded conversation. `tools` are the tool definitions that it carries itself."""
 
     file: str
     id: str
     path: str
     format: str
-    turns: tuple[Turn, ...]
+    turns: tuple[TranscriptTurn, ...]
     tools: tuple[Mapping[str, Any], ...] = ()
-    faults: tuple[Fault, ...] = field(default=())
+    faults: tuple[TranscriptFault, ...] = field(default=())

@@ -27,7 +27,7 @@ _DECODER = json.JSONDecoder(strict=False)
 _SPACE = " \t\r\n\ufeff"
 
 
-class Lines(Protocol):
+class LineSource(Protocol):
     """Whatever lines can be read from."""
 
     def readline(self, size: int = -1, /) -> str:
@@ -36,7 +36,7 @@ class Lines(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ScannedValue:
     """One value of a file and where it stands. `member`: the array of the top object that it belongs to, if any."""
 
     path: str
@@ -45,7 +45,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class UnreadablePart:
     """A place that holds no JSON that could be read."""
 
     path: str
@@ -53,16 +53,16 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class ObjectRemainder:
     """What an object held beside the arrays that were handed out element by element."""
 
     members: dict[str, Any]
 
 
-Scanned = Item | Broken | Rest
+Scanned = ScannedValue | UnreadablePart | ObjectRemainder
 
 
-def scan(file: Path, *, moved: Callable[[int], None] = lambda _: None) -> Iterator[Scanned]:
+def scan_file(file: Path, *, moved: Callable[[int], None] = lambda _: None) -> Iterator[Scanned]:
     """Everything in a file, in its order; `moved` hears how many bytes of it have been read, as stored on disk."""
     with file.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
@@ -72,7 +72,7 @@ def scan(file: Path, *, moved: Callable[[int], None] = lambda _: None) -> Iterat
         try:
             yield from _scanned(text, lambda: moved(raw.tell()))
         except (EOFError, gzip.BadGzipFile, OSError) as problem:
-            yield Broken("$", f"The file ends or breaks in the middle: {problem}.")
+            yield UnreadablePart("$", f"The file ends or breaks in the middle: {problem}.")
         finally:
             text.detach()
 
@@ -99,7 +99,7 @@ def _scanned(text: TextIO, moved: Callable[[], None]) -> Iterator[Scanned]:
         window.skip()
         yield from _array(window, "$", "") if mark == "[" else _object(window)
     if mark:
-        yield Broken("$", "There is text after the end of the value.")
+        yield UnreadablePart("$", "There is text after the end of the value.")
 
 
 def _first_line(text: TextIO) -> str:
@@ -112,7 +112,7 @@ def _first_line(text: TextIO) -> str:
 class _Again:
     """A text whose next line was already read."""
 
-    def __init__(self, line: str, text: Lines) -> None:
+    def __init__(self, line: str, text: LineSource) -> None:
         self._line, self._text = line, text
 
     def readline(self, size: int = -1, /) -> str:
@@ -137,7 +137,7 @@ def _long_line(start: str, text: TextIO) -> tuple[str, bool]:
     return "".join(parts), False
 
 
-def _lines(first: str, text: Lines, moved: Callable[[], None]) -> Iterator[Scanned]:
+def _lines(first: str, text: LineSource, moved: Callable[[], None]) -> Iterator[Scanned]:
     number, line = 1, first
     while line:
         while not line.endswith("\n") and len(line) < MAX_ITEM:
@@ -147,7 +147,7 @@ def _lines(first: str, text: Lines, moved: Callable[[], None]) -> Iterator[Scann
             line += more
         if line.strip(_SPACE):
             value, problem = _value(line.strip(_SPACE))
-            yield Broken(f"line {number}", problem) if problem else Item(f"line {number}", value)
+            yield UnreadablePart(f"line {number}", problem) if problem else ScannedValue(f"line {number}", value)
         moved()
         number, line = number + 1, text.readline(CHUNK * 16)
 
@@ -248,13 +248,13 @@ def _array(window: _Window, path: str, member: str) -> Iterator[Scanned]:
             continue
         value, problem = window.value()
         if problem:
-            yield Broken(f"{path}[{number}]", problem)
+            yield UnreadablePart(f"{path}[{number}]", problem)
             window.end()
             return
-        yield Item(f"{path}[{number}]", value, member)
+        yield ScannedValue(f"{path}[{number}]", value, member)
         number += 1
     if mark == "":
-        yield Broken(f"{path}[{number}]", "The file ends inside the list.")
+        yield UnreadablePart(f"{path}[{number}]", "The file ends inside the list.")
     window.skip()
 
 
@@ -266,7 +266,7 @@ def _object(window: _Window) -> Iterator[Scanned]:
             continue
         name, problem = window.value()
         if problem or not isinstance(name, str) or window.peek() != ":":
-            yield Broken("$", problem or "A name is followed by no value.")
+            yield UnreadablePart("$", problem or "A name is followed by no value.")
             window.end()
             break
         window.skip()
@@ -277,8 +277,8 @@ def _object(window: _Window) -> Iterator[Scanned]:
             continue
         rest[name], problem = window.value()
         if problem:
-            yield Broken(f"$.{name}", problem)
+            yield UnreadablePart(f"$.{name}", problem)
             window.end()
             break
     window.skip()
-    yield Rest(rest)
+    yield ObjectRemainder(rest)

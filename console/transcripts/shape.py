@@ -31,7 +31,7 @@ _WRAPPERS = ("message", "data", "payload", "msg", "body", "record", "event", "rp
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MessageList:
     """The messages of one conversation as recorded, its id where it has one, and the tools offered in it."""
 
     messages: list[Any]
@@ -39,24 +39,24 @@ class Shape:
     tools: tuple[Mapping[str, Any], ...] = ()
 
 
-def of(value: Any) -> Shape | None:
+def find_messages(value: Any) -> MessageList | None:
     """The conversation in a value, or None when it holds none."""
     if isinstance(value, list):
-        return Shape(value) if _is_list_of_messages(value) else None
+        return MessageList(value) if _is_list_of_messages(value) else None
     if not isinstance(value, dict) or is_message(value):
         return None
     found = _messages(value, 0) or _response(value)
-    return None if found is None else Shape(found, id_of(value), tools_of(value))
+    return None if found is None else MessageList(found, conversation_id_of(value), tool_definitions_of(value))
 
 
-def many(value: Any) -> list[Any] | None:
+def find_conversations(value: Any) -> list[Any] | None:
     """The conversations in a list of them, or None when it is no such list."""
     if not isinstance(value, list) or not value or _is_list_of_messages(value):
         return None
-    return value if any(of(one) is not None for one in value[:20]) else None
+    return value if any(find_messages(one) is not None for one in value[:20]) else None
 
 
-def unwrapped(item: Any) -> Any:
+def unwrap_message(item: Any) -> Any:
     """The message inside a line that says when and which way it went; the item itself where it is one."""
     if not isinstance(item, dict) or is_message(item):
         return item
@@ -67,7 +67,7 @@ def unwrapped(item: Any) -> Any:
     return item
 
 
-def session_of(item: Any) -> str:
+def session_id_of(item: Any) -> str:
     """Which session a line says that it belongs to; empty where it says nothing."""
     if not isinstance(item, dict):
         return ""
@@ -76,21 +76,21 @@ def session_of(item: Any) -> str:
     return next((name_of(item[name]) for name in _IDS[:4] if item.get(name)), "")
 
 
-def id_of(value: Mapping[str, Any]) -> str:
+def conversation_id_of(value: Mapping[str, Any]) -> str:
     """The id that a conversation carries; a trial of one task keeps both numbers."""
     found = next((name_of(value[name]) for name in _IDS if name_of(value.get(name))), "")
     trial = name_of(value.get("trial"))
     return f"{found} (trial {trial})" if found and trial else found
 
 
-def tools_of(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+def tool_definitions_of(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     """The tool definitions that stand beside the messages, as a list or as a text of JSON."""
     for name in ("tools", "functions", "available_tools"):
         listed = _read(value.get(name))
         if isinstance(listed, list):
             return tuple(one for one in listed if isinstance(one, dict))
     inner = (value.get(name) for name in ("request", "body", "info", "state"))
-    return next((found for one in inner if isinstance(one, dict) and (found := tools_of(one))), ())
+    return next((found for one in inner if isinstance(one, dict) and (found := tool_definitions_of(one))), ())
 
 
 def _messages(value: dict[str, Any], depth: int) -> list[Any] | None:
@@ -129,7 +129,7 @@ def _response(value: dict[str, Any]) -> list[Any] | None:
 
 
 def _is_list_of_messages(value: list[Any]) -> bool:
-    return any(is_message(one) or is_message(unwrapped(one)) for one in value[:5])
+    return any(is_message(one) or is_message(unwrap_message(one)) for one in value[:5])
 
 
 def _read(value: Any) -> Any:

@@ -9,10 +9,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from console.transcripts.acts import Act
-from console.transcripts.audit import Audited, Claim
+from console.transcripts.acts import AuditedAct
+from console.transcripts.audit import AgentClaim, ConversationAudit
 from console.transcripts.gating import FRACTION
-from reviews.observations.rules.observe import Status
+from reviews.observations.rules.observe import ReportedStatus
 from reviews.rules.guard.codes import TAGS
 from reviews.rules.guard.codes import Violation as Code
 
@@ -29,7 +29,7 @@ _PATTERNS = {
 
 
 @dataclass
-class PerTool:
+class ToolTotals:
     """One tool over all conversations."""
 
     calls: int = 0
@@ -40,7 +40,7 @@ class PerTool:
 
 
 @dataclass
-class Totals:
+class AuditTotals:
     """Everything that is counted."""
 
     conversations: int = 0
@@ -62,9 +62,9 @@ class Totals:
     taxonomy: Counter[str] = field(default_factory=Counter)
     patterns: Counter[str] = field(default_factory=Counter)
     further: Counter[str] = field(default_factory=Counter)
-    tools: dict[str, PerTool] = field(default_factory=dict)
+    tools: dict[str, ToolTotals] = field(default_factory=dict)
 
-    def add(self, one: Audited) -> None:
+    def add(self, one: ConversationAudit) -> None:
         """Count one conversation."""
         self.conversations += 1
         self.with_findings += severity(one) > 0
@@ -79,7 +79,7 @@ class Totals:
         for claim in one.claims:
             self._claim(claim, one)
 
-    def _act(self, act: Act) -> None:
+    def _act(self, act: AuditedAct) -> None:
         self.calls += 1
         self.changes += act.mutating
         self.categories[act.category] += 1
@@ -92,12 +92,12 @@ class Totals:
         elif act.category == "valid_execution_failed":
             tool.failed += 1
         tool.mismatched += bool(act.differences)
-        for name in noted(act):
+        for name in call_flags(act):
             self.further[name] += 1
         if act.verdict.code == "DUPLICATE_BLOCKED" or act.repeats:
             self.patterns["HS-06"] += 1
 
-    def _claim(self, claim: Claim, one: Audited) -> None:
+    def _claim(self, claim: AgentClaim, one: ConversationAudit) -> None:
         self.claims[claim.kind] += 1
         if not claim.false:
             if claim.kind == "done":
@@ -112,10 +112,10 @@ class Totals:
         if about is not None:
             self._tool(about.call.tool).false_claims += 1
 
-    def _tool(self, name: str) -> PerTool:
+    def _tool(self, name: str) -> ToolTotals:
         if name not in self.tools and len(self.tools) >= MOST_TOOLS:
             name = "(further tools)"
-        return self.tools.setdefault(name, PerTool())
+        return self.tools.setdefault(name, ToolTotals())
 
     @property
     def phantom_share(self) -> float | None:
@@ -140,10 +140,10 @@ class Totals:
         }
 
 
-def noted(act: Act) -> list[str]:
+def call_flags(act: AuditedAct) -> list[str]:
     """What else is worth counting of a call, beside its category."""
     told = act.told
-    untyped = act.mutating and told is not None and not told.typed and told.status is Status.SUCCESS
+    untyped = act.mutating and told is not None and not told.typed and told.status is ReportedStatus.SUCCESS
     facts = {
         "value_mismatch": bool(act.differences),
         "predicate_false": any(one.holds == "FALSE" for one in act.predicates),
@@ -157,7 +157,7 @@ def noted(act: Act) -> list[str]:
     return [name for name, holds in facts.items() if holds]
 
 
-def severity(one: Audited) -> int:
+def severity(one: ConversationAudit) -> int:
     """How grave a conversation is: false claims first, then what contradicts itself, then refused calls."""
     weight = 10 * sum(claim.false for claim in one.claims)
     for act in one.acts:
@@ -166,13 +166,13 @@ def severity(one: Audited) -> int:
     return weight
 
 
-def pattern_of(claim: Claim, about: Act | None) -> str:
+def pattern_of(claim: AgentClaim, about: AuditedAct | None) -> str:
     """The hallucinated-success pattern that a false claim is an instance of; empty where it is none (R-HS-15)."""
     if claim.code == "MISREAD":
         return "HS-02" if about is not None and not about.verdict.accepted else "HS-10"
     status = about.told.status if about is not None and about.told is not None else None
     if claim.code == "PREMATURE":
-        return "HS-03" if status in {Status.ACCEPTED, Status.PENDING} else "HS-11"
-    if claim.code == "UNKNOWN_FLATTENED" and status is Status.TIMEOUT:
+        return "HS-03" if status in {ReportedStatus.ACCEPTED, ReportedStatus.PENDING} else "HS-11"
+    if claim.code == "UNKNOWN_FLATTENED" and status is ReportedStatus.TIMEOUT:
         return "HS-05"
     return _PATTERNS.get(claim.code, "")

@@ -22,7 +22,7 @@ def words_with_digits(text: str, *, limit: int = 400) -> set[str]:
     return {one for one, _ in zip(named, range(limit), strict=False)}
 
 
-def flat(value: Any, *, limit: int = 60) -> list[Any]:
+def plain_values(value: Any, *, limit: int = 60) -> list[Any]:
     """The plain values in an answer, for whoever looks whether one of them was told."""
     return [one for one, _ in zip(_scalars(value), range(limit), strict=False)]
 

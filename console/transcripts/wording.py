@@ -111,7 +111,7 @@ def verb_of(name: str) -> tuple[str, list[str]]:
     return words[place], [word for word in rest if word not in _MERE] or rest
 
 
-def side_effect(name: str, description: str, arguments: Collection[str] = ()) -> SideEffectClass:
+def infer_side_effect_class(name: str, description: str, arguments: Collection[str] = ()) -> SideEffectClass:
     """The class that a name, a description and its arguments' names suggest. In doubt a tool changes something."""
     verb, _ = verb_of(name)
     if verb in _CRITICAL:

@@ -34,7 +34,7 @@ ALIVE: Final = frozenset({"/healthz", "/api/v1/healthz"})
 READY: Final = frozenset({"/readyz", "/api/v1/readyz"})
 
 
-class Rank(IntEnum):
+class RequestRank(IntEnum):
     """Who goes first when there is no room for all."""
 
     BEGINS = 0
@@ -42,7 +42,7 @@ class Rank(IntEnum):
     TELLS_OR_STOPS = 2
 
 
-WAITING: Final = {Rank.BEGINS: 32, Rank.ORDINARY: 128, Rank.TELLS_OR_STOPS: 192}
+WAITING: Final = {RequestRank.BEGINS: 32, RequestRank.ORDINARY: 128, RequestRank.TELLS_OR_STOPS: 192}
 """How many may stand in line for a thread when one more of this rank comes."""
 
 _BEGINS = re.compile(r"/api/v1/(executions/claim|actions/[^/]+/executions)")
@@ -54,11 +54,11 @@ _TELLS_OR_STOPS = re.compile(
 )
 
 
-def rank(method: str, path: str) -> Rank:
+def request_rank(method: str, path: str) -> RequestRank:
     """The rank of a request; reading is never more than ordinary."""
     if method == "POST" and _BEGINS.fullmatch(path):
-        return Rank.BEGINS
-    return Rank.TELLS_OR_STOPS if method == "POST" and _TELLS_OR_STOPS.fullmatch(path) else Rank.ORDINARY
+        return RequestRank.BEGINS
+    return RequestRank.TELLS_OR_STOPS if method == "POST" and _TELLS_OR_STOPS.fullmatch(path) else RequestRank.ORDINARY
 
 
 def is_stream(path: str) -> bool:
@@ -74,7 +74,7 @@ def is_stream(path: str) -> bool:
 # Refusals
 
 
-class HungUp(Exception):
+class ClientDisconnected(Exception):
     """The client went away before its request was whole."""
 
 
@@ -98,7 +98,7 @@ class TooSlow(NotAdmitted):
     detail = "The body did not arrive in time; nothing was done."
 
 
-async def refuse(refusal: NotAdmitted, scope: Message, receive: Receive, send: Send) -> None:
+async def send_refusal(refusal: NotAdmitted, scope: Message, receive: Receive, send: Send) -> None:
     """Answer as the API and the pages do, and let the sender finish, who might else never read the answer."""
     if scope["path"].startswith("/api/"):
         problem = {
@@ -115,10 +115,10 @@ async def refuse(refusal: NotAdmitted, scope: Message, receive: Receive, send: S
     if refusal.status == 503:
         headers.append((b"retry-after", str(RETRY_AFTER_S).encode()))
     unread = receive if isinstance(refusal, TooLarge) else None
-    await answer(send, refusal.status, said, kind=kind, headers=headers, unread=unread)
+    await send_response(send, refusal.status, said, kind=kind, headers=headers, unread=unread)
 
 
-async def answer(
+async def send_response(
     send: Send,
     status: int,
     body: bytes,
@@ -155,7 +155,7 @@ async def _discard(receive: Receive) -> None:
 # Bodies
 
 
-class Bodies:
+class BodyReader:
     """The bodies that are under way: each limited in bytes and in seconds, all together in number."""
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ class Bodies:
             while True:
                 message = await receive()
                 if message["type"] != "http.request":
-                    raise HungUp
+                    raise ClientDisconnected
                 body += message.get("body", b"")
                 if len(body) > LARGEST:
                     raise TooLarge
@@ -200,7 +200,7 @@ def _declared(scope: Message) -> int:
     return max((int(value) for name, value in scope["headers"] if name == b"content-length"), default=0)
 
 
-def whole(scope: Message, receive: Receive, body: bytes) -> tuple[Message, Receive]:
+def with_body(scope: Message, receive: Receive, body: bytes) -> tuple[Message, Receive]:
     """The request with its body in hand: of a length that is known, however it was sent."""
     framing = (b"content-length", b"transfer-encoding")
     headers = [(name, value) for name, value in scope["headers"] if name not in framing]
@@ -217,15 +217,15 @@ def whole(scope: Message, receive: Receive, body: bytes) -> tuple[Message, Recei
 # Room
 
 
-class Room:
+class AdmissionQueue:
     """So many at work at once, and lines of bounded length before them."""
 
-    def __init__(self, workers: int, *, waiting: dict[Rank, int] = WAITING) -> None:
+    def __init__(self, workers: int, *, waiting: dict[RequestRank, int] = WAITING) -> None:
         self._most = {rank: workers + line for rank, line in waiting.items()}
         self._inside = 0
 
     @contextmanager
-    def place(self, rank: Rank) -> Iterator[None]:
+    def place(self, rank: RequestRank) -> Iterator[None]:
         """A place inside until the answer is given; raises NotAdmitted where there is none for this rank."""
         if self._inside >= self._most[rank]:
             raise NotAdmitted

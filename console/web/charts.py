@@ -11,7 +11,7 @@ WIDTH, HEIGHT = 120, 30
 Points = Sequence[float | None]
 
 
-def percent(value: float | None, *, digits: int = 1) -> str:
+def format_percent(value: float | None, *, digits: int = 1) -> str:
     """A share as people read it; a word where there is none."""
     if value is None:
         return "none"
@@ -19,13 +19,17 @@ def percent(value: float | None, *, digits: int = 1) -> str:
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
 
 
-def spark(points: Points, *, label: str, line: float | None = None, top: float | None = None) -> SafeString:
+def sparkline(points: Points, *, label: str, line: float | None = None, top: float | None = None) -> SafeString:
     """Shares over time as a line with gaps where there was no call; `line` is a limit that is drawn dashed."""
     known = [each for each in points if each is not None]
     highest = top if top is not None else max([*known, (line or 0) * 2, 0.001])
     parts = [_piece(piece, len(points), highest) for piece in _pieces(points)]
     limit = _limit(line, highest) if line is not None else ""
-    said = f"{label}: {percent(known[-1])} at the end, at most {percent(max(known))}" if known else f"{label}: no calls"
+    said = (
+        f"{label}: {format_percent(known[-1])} at the end, at most {format_percent(max(known))}"
+        if known
+        else f"{label}: no calls"
+    )
     return format_html(
         '<svg class="spark" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">{}{}</svg>',
         WIDTH,

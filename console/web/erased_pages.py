@@ -9,29 +9,29 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from console.pages.actions.action_record import happenings, names
+from console.pages.actions.action_record import actor_names, event_rows
 from console.web import labels
-from console.web.http import Request
+from console.web.http import TenantRequest
 from ledger.record.queries import events
 from ledger.retention import queries
 
 HERE = {"action": "actions", "approval": "approvals", "case": "cases", "session": "actions", "recording": "agents"}
 
 
-def instead(request: Request, kind: str, subject_id: UUID) -> HttpResponse | None:
+def erased_page(request: TenantRequest, kind: str, subject_id: UUID) -> HttpResponse | None:
     """The page in place of the usual one, if the subject was erased; 410, as the API answers."""
-    gone = queries.erased(request.tenant.id, subject_id)
+    gone = queries.erased_subject(request.tenant.id, subject_id)
     if gone is None:
         return None
-    called = names(request.tenant.id)
+    called = actor_names(request.tenant.id)
     request_row = queries.erasure(request.tenant.id, gone.erasure_id)
     history = events.history(request.tenant.id, subject_id)
-    told = happenings(history, called)
+    told = event_rows(history, called)
     if kind == "action":
         for (event, _, _), line in zip(history, told, strict=True):
             line["href"] = reverse("action-entry", args=[request.tenant.slug, subject_id, event.seq])
             line["seq"] = event.seq
-            line["state"] = labels.step("action", event.kind, event.state)
+            line["state"] = labels.step_label("action", event.kind, event.state)
     context = {
         "here": HERE.get(kind, "actions"),
         "kind": kind,

@@ -10,7 +10,7 @@ from console.web import labels
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class LabelledEvent:
     """One event as a sentence is made of it."""
 
     kind: str
@@ -25,17 +25,17 @@ class Said:
         return "" if value is None else str(value)
 
 
-def sentence(said: Said) -> str:
+def event_sentence(said: LabelledEvent) -> str:
     """One event in words."""
     tell = _TOLD.get(said.kind)
     if tell is not None:
         return tell(said)
     reason = said.text("reason") or said.text("text")
     by = "" if said.who == "Counterfoil" else f", by {said.who}"
-    return f"{labels.event(said.kind)}{by}{f': {reason}' if reason else ''}".rstrip(".") + "."
+    return f"{labels.event_label(said.kind)}{by}{f': {reason}' if reason else ''}".rstrip(".") + "."
 
 
-def _proposed(said: Said) -> str:
+def _proposed(said: LabelledEvent) -> str:
     operation, contract = said.entry.get("requested_operation", {}), said.entry.get("tool_contract", {})
     return (
         f"{said.who} asked for: {operation.get('operation_kind')} {operation.get('target_resource')}, with"
@@ -44,18 +44,18 @@ def _proposed(said: Said) -> str:
     )
 
 
-def _validated(said: Said) -> str:
+def _validated(said: LabelledEvent) -> str:
     if not said.detail.get("approval_required"):
         return "The gate accepted it. By the policies in force nobody had to approve it."
-    because = labels.asked_because(", ".join(said.detail.get("rules", [])))
+    because = labels.approval_reason_label(", ".join(said.detail.get("rules", [])))
     return f"The gate accepted it, and held it until people approve it, because {because}."
 
 
-def _refused(said: Said) -> str:
+def _refused(said: LabelledEvent) -> str:
     return f"The gate refused it ({said.text('code')}): {said.text('reason')}"
 
 
-def _asked(said: Said) -> str:
+def _asked(said: LabelledEvent) -> str:
     return (
         f"Approval was asked for, of the payload with SHA-256 {said.text('payload_hash')}, shown as the rendering with"
         f" digest {said.text('rendering_digest')}. To be decided by {_minute(said.text('decide_by'))}."
@@ -70,10 +70,10 @@ _VOTED = {
 }
 
 
-def _voted(said: Said) -> str:
+def _voted(said: LabelledEvent) -> str:
     verdict = _VOTED[said.kind]
     if not said.detail.get("statement_hash"):
-        return f"It ended: {said.text('reason') or labels.event(said.kind).lower()}"
+        return f"It ended: {said.text('reason') or labels.event_label(said.kind).lower()}"
     signed = labels.SIGNATURES.get(said.text("evidence_class"), said.text("evidence_class"))
     reason = f" The reason given: “{said.text('reason')}”" if said.text("reason") else ""
     return (
@@ -82,22 +82,22 @@ def _voted(said: Said) -> str:
     )
 
 
-def _vote_refused(said: Said) -> str:
+def _vote_refused(said: LabelledEvent) -> str:
     return f"A vote of {said.who} did not count ({said.text('code')})."
 
 
-def _granted(said: Said) -> str:
+def _granted(said: LabelledEvent) -> str:
     return f"The approval was noted on the action; the statement has SHA-256 {said.text('statement_hash')}."
 
 
-def _minted(said: Said) -> str:
+def _minted(said: LabelledEvent) -> str:
     return (
         f"{said.text('executor_id')} claimed it and got a grant for one start, good until"
         f" {_minute(said.text('expires_at'))}."
     )
 
 
-def _started(said: Said) -> str:
+def _started(said: LabelledEvent) -> str:
     operation = said.entry.get("requested_operation", {})
     return (
         f"{said.text('executor_id')} started attempt {said.text('attempt')} on the stored payload with SHA-256"
@@ -105,14 +105,14 @@ def _started(said: Said) -> str:
     )
 
 
-def _mismatch(said: Said) -> str:
+def _mismatch(said: LabelledEvent) -> str:
     return (
         f"{said.text('executor_id')} presented another payload, with SHA-256 {said.text('presented')}."
         " Nothing was started."
     )
 
 
-def _observed(said: Said) -> str:
+def _observed(said: LabelledEvent) -> str:
     late = ", after its time was up" if said.detail.get("late") else ""
     return (
         f"{said.who} reported that the tool answered “{said.text('status')}”{late}."
@@ -120,71 +120,72 @@ def _observed(said: Said) -> str:
     )
 
 
-def _silent(said: Said) -> str:
+def _silent(said: LabelledEvent) -> str:
     return f"The executor went silent in attempt {said.text('attempt')}. Whether it took effect was not known."
 
 
-def _read(said: Said) -> str:
+def _read(said: LabelledEvent) -> str:
     source = said.entry.get("verification", {}).get("source")
     if said.entry.get("side_effect_class") == "READ_ONLY" and not said.entry["verification"]["verified_state_pointer"]:
-        return f"{labels.event(said.kind)}: {_reasoned(said)}"
-    begin = f"Read back from {source}: " if source else f"{labels.event(said.kind)}: "
+        return f"{labels.event_label(said.kind)}: {_reasoned(said)}"
+    begin = f"Read back from {source}: " if source else f"{labels.event_label(said.kind)}: "
     return begin + _reasoned(said)
 
 
-def _classified(said: Said) -> str:
+def _classified(said: LabelledEvent) -> str:
     found = said.entry.get("reconciliation", {}).get("discrepancy_class")
-    return _read(said) + (f" It was classified as {labels.discrepancy(found).lower()}." if found else "")
+    return _read(said) + (f" It was classified as {labels.discrepancy_label(found).lower()}." if found else "")
 
 
-def _held(said: Said) -> str:
+def _held(said: LabelledEvent) -> str:
     return f"It was held for a person: {_reasoned(said)}"
 
 
-def _reasoned(said: Said) -> str:
+def _reasoned(said: LabelledEvent) -> str:
     row = f" By row {said.text('recovery_row')} of {_table(said)}." if said.text("recovery_row") else ""
-    return (said.text("reason") or labels.event(said.kind)).rstrip(".") + "." + row
+    return (said.text("reason") or labels.event_label(said.kind)).rstrip(".") + "." + row
 
 
-def _table(said: Said) -> str:
+def _table(said: LabelledEvent) -> str:
     if not said.text("recovery_table"):
         return "the recovery table"
     return f"the recovery policy, version {said.entry['policy_context']['recovery_policy_version']}"
 
 
-def _ordered(said: Said) -> str:
-    return f"A {said.text('relation')} with {said.text('tool')} was ordered: {labels.reason(said.text('because'))}."
+def _ordered(said: LabelledEvent) -> str:
+    because = labels.case_reason_label(said.text("because"))
+    return f"A {said.text('relation')} with {said.text('tool')} was ordered: {because}."
 
 
-def _case(said: Said) -> str:
-    return f"A case was opened for a person: {labels.reason(said.text('reason'))}."
+def _case(said: LabelledEvent) -> str:
+    return f"A case was opened for a person: {labels.case_reason_label(said.text('reason'))}."
 
 
-def _proposed_resolution(said: Said) -> str:
+def _proposed_resolution(said: LabelledEvent) -> str:
     return f"{said.who} proposed to settle it: {_resolution(said)}"
 
 
-def _settled(said: Said) -> str:
+def _settled(said: LabelledEvent) -> str:
     return f"{said.who} settled the case: {_resolution(said)}"
 
 
-def _resolution(said: Said) -> str:
+def _resolution(said: LabelledEvent) -> str:
     code = said.text("resolution")
-    word = labels.RESOLUTIONS[code][0].lower() if code in labels.RESOLUTIONS else labels.sentence(code).lower()
+    word = labels.RESOLUTIONS[code][0].lower() if code in labels.RESOLUTIONS else labels.sentence_case(code).lower()
     evidence = said.detail.get("evidence") or []
     named = f" Evidence named: {', '.join(str(each) for each in evidence)}." if evidence else ""
     reason = f" “{said.text('reason')}”" if said.text("reason") else ""
     return f"{word}.{reason}{named}"
 
 
-def _session(said: Said) -> str:
+def _session(said: LabelledEvent) -> str:
     return (
         f"{said.text('agent_id')} opened a session, with the goal pinned and {len(said.detail.get('tools', []))}"
         " tools disclosed."
     )
 
 
-def _limit(said: Said) -> str:
+def _limit(said: LabelledEvent) -> str:
     calls = f" of {said.text('limit')} calls" if said.text("limit") else ""
     return f"The run reached its limit{calls}. No further call is taken, and its summary was given out."
 
@@ -193,7 +194,7 @@ def _minute(moment: str) -> str:
     return f"{moment[:19].replace('T', ' ')} UTC" if moment else "no deadline"
 
 
-_TOLD: Final[dict[str, Callable[[Said], str]]] = {
+_TOLD: Final[dict[str, Callable[[LabelledEvent], str]]] = {
     "session_opened": _session,
     "iteration_limit_reached": _limit,
     "proposed": _proposed,

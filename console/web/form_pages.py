@@ -43,10 +43,10 @@ def _page_at(address: str) -> str:
     if found.url_name in ELSEWHERE:
         slug = {"slug": found.kwargs["slug"]} if "slug" in found.kwargs else {}
         return reverse(ELSEWHERE[found.url_name], kwargs=slug)
-    return address if can_be_read(found.func) else ""
+    return address if answers_get(found.func) else ""
 
 
-def can_be_read(view: Callable[..., Any]) -> bool:
+def answers_get(view: Callable[..., Any]) -> bool:
     """Whether a view answers GET: Django's decorators keep the methods that they let through in their closure."""
     page_class = getattr(view, "view_class", None)
     if page_class is not None:
@@ -60,7 +60,7 @@ def can_be_read(view: Callable[..., Any]) -> bool:
     return True
 
 
-def form_pages(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+def redirect_to_form_page(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
     """Middleware: reading the address of a form leads to the page that holds it. The API keeps its 405."""
 
     def lead_back(request: HttpRequest) -> HttpResponse:

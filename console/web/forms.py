@@ -16,14 +16,14 @@ from django.utils.safestring import SafeString
 
 from approvals.voting.rules import binding, break_glass
 from console.web import labels
-from ledger.retention.rules.retention import MOST_DAYS, Policy
+from ledger.retention.rules.retention import MOST_DAYS, RetentionPolicy
 from reviews.cases.rules.runbooks import RUNBOOKS
 from reviews.incidents.rules import incidents
 
 LONGEST_TEXT = 4000
 
 
-class Day(forms.DateField):
+class DayField(forms.DateField):
     """A day that ids and moments can be made of: from 1970 on, with another day after it."""
 
     def __init__(self, **options: Any) -> None:
@@ -32,7 +32,7 @@ class Day(forms.DateField):
         super().__init__(widget=forms.DateInput(attrs={"type": "date"}), validators=bounds, **options)
 
 
-class Chooser(forms.Select):
+class PlainSelect(forms.Select):
     """A select written in Python: Django's renders a template per option, which cost half of the Actions page."""
 
     def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
@@ -41,10 +41,10 @@ class Chooser(forms.Select):
         return format_html('<select name="{}" id="{}">{}</select>', name, (attrs or {}).get("id", ""), listed)
 
 
-class Vote(forms.Form):
+class VoteForm(forms.Form):
     """One person's answer. The digests say what was on the screen when it was given."""
 
-    verdict = forms.ChoiceField(choices=[(each.value, each.value) for each in binding.Verdict])
+    verdict = forms.ChoiceField(choices=[(each.value, each.value) for each in binding.VoteChoice])
     payload_hash = forms.RegexField(r"^[0-9a-f]{64}$")
     rendering_digest = forms.RegexField(r"^[0-9a-f]{64}$")
     reason = forms.CharField(
@@ -68,7 +68,7 @@ class Vote(forms.Form):
         against = cleaned.get("verdict") in binding.DENYING
         if not against and not any(cleaned.get(name) for name in ("assertion", "otp", "password")) and self.is_signed:
             self.add_error("password", "Enter your password: it signs your vote.")
-        if cleaned.get("verdict") != binding.Verdict.APPROVE and not cleaned.get("reason"):
+        if cleaned.get("verdict") != binding.VoteChoice.APPROVE and not cleaned.get("reason"):
             self.add_error("reason", "Say why: a vote that does not approve needs a reason.")
         if {"payload_hash", "rendering_digest", "covers"} & self.errors.keys():
             raise forms.ValidationError("The page was not complete. Read it again before you vote.")
@@ -77,25 +77,25 @@ class Vote(forms.Form):
     # Whether the form comes with its proof; the one that asks for a passkey has none yet.
     is_signed = True
 
-    def said(self) -> binding.Verdict:
+    def said(self) -> binding.VoteChoice:
         """The verdict, as the rules know it."""
-        return binding.Verdict(self.cleaned_data["verdict"])
+        return binding.VoteChoice(self.cleaned_data["verdict"])
 
-    def seen(self) -> binding.Seen:
+    def seen(self) -> binding.DisplayedDigests:
         """What the voter's page held."""
         held = self.cleaned_data
-        return binding.Seen(
+        return binding.DisplayedDigests(
             payload_hash=held["payload_hash"], rendering_digest=held["rendering_digest"], covers=held["covers"]
         )
 
 
-class Unsigned(Vote):
+class UnsignedVoteForm(VoteForm):
     """A vote before its passkey has signed it."""
 
     is_signed = False
 
 
-class Signature(forms.Form):
+class SettlementProofForm(forms.Form):
     """How somebody stands for what they settle. `covers` says what was on the screen when they did."""
 
     covers = forms.RegexField(r"^[0-9a-f]{64}$", required=False)
@@ -106,7 +106,7 @@ class Signature(forms.Form):
     password = forms.CharField(required=False, strip=False)
 
 
-class Resolution(Signature):
+class ResolutionForm(SettlementProofForm):
     """How a person settles a case. Which resolutions are offered comes from the rules."""
 
     resolution = forms.ChoiceField(error_messages={"required": "Choose what should happen."})
@@ -132,7 +132,7 @@ class Resolution(Signature):
         return [line.strip() for line in self.cleaned_data["evidence"].splitlines() if line.strip()]
 
 
-class Confirmation(Signature):
+class ConfirmationForm(SettlementProofForm):
     """The second person's word on what the first proposed."""
 
     answer = forms.ChoiceField(choices=[("confirm", "confirm"), ("decline", "decline")])
@@ -141,7 +141,7 @@ class Confirmation(Signature):
         return bool(self.cleaned_data["answer"] == "confirm")
 
 
-class EmergencyReview(forms.Form):
+class BreakGlassReviewForm(forms.Form):
     """What somebody found who looked at a use of break-glass afterwards."""
 
     finding = forms.ChoiceField(
@@ -151,13 +151,13 @@ class EmergencyReview(forms.Form):
     reason = forms.CharField(max_length=LONGEST_TEXT, error_messages={"required": "Say what you looked at."})
 
 
-class Lift(forms.Form):
+class LiftFreezeForm(forms.Form):
     """Why a freeze may end."""
 
     reason = forms.CharField(max_length=1000, error_messages={"required": "Say why it may be released again."})
 
 
-class TakeBack(forms.Form):
+class RollBackRunForm(forms.Form):
     """Why a run is taken back."""
 
     reason = forms.CharField(
@@ -177,10 +177,10 @@ _SCOPES = (
 )
 
 
-class Stop(forms.Form):
+class FreezeForm(forms.Form):
     """What to freeze and why; `what` is scope and value in one, where a page offers them to choose from."""
 
-    scope = forms.ChoiceField(required=False, choices=_SCOPES, widget=Chooser, label="What to freeze")
+    scope = forms.ChoiceField(required=False, choices=_SCOPES, widget=PlainSelect, label="What to freeze")
     value = forms.CharField(required=False, max_length=512, label="Its name")
     reason = forms.CharField(max_length=1000, error_messages={"required": "Say why nothing may be released to it."})
     unknown_ok = forms.BooleanField(required=False, label="Freeze it all the same")
@@ -201,7 +201,7 @@ class Stop(forms.Form):
         return {name: self.cleaned_data[name] for name in ("scope", "value", "reason")}
 
 
-class Preferences(forms.Form):
+class PreferencesForm(forms.Form):
     """How a person wants the pages. What is left out stays as it is."""
 
     theme = forms.ChoiceField(required=False, choices=[("auto", "auto"), ("light", "light"), ("dark", "dark")])
@@ -212,7 +212,7 @@ class Preferences(forms.Form):
         return {"theme": self.cleaned_data["theme"] or None, "single_keys": keys == "on" if keys else None}
 
 
-class Remark(forms.Form):
+class RemarkForm(forms.Form):
     text = forms.CharField(
         max_length=LONGEST_TEXT,
         widget=forms.Textarea(attrs={"rows": 2, "id": "id_text"}),
@@ -221,7 +221,7 @@ class Remark(forms.Form):
 
 
 def _chooser(named: Iterable[tuple[str, str]], nothing: str, label: str | None = None) -> forms.ChoiceField:
-    return forms.ChoiceField(required=False, widget=Chooser, label=label, choices=[("", nothing), *named])
+    return forms.ChoiceField(required=False, widget=PlainSelect, label=label, choices=[("", nothing), *named])
 
 
 _DISCREPANCIES = [(code, label) for code, (label, _) in labels.DISCREPANCIES.items()]
@@ -241,13 +241,13 @@ class ActionFilter(forms.Form):
     agent = forms.CharField(required=False, max_length=200)
     side_effect_class = _chooser(labels.SIDE_EFFECT_CLASSES.items(), "Any class", "Class")
     discrepancy = _chooser(_DISCREPANCIES, "Any")
-    since = Day(required=False, label="From")
-    until = Day(required=False, label="To")
+    since = DayField(required=False, label="From")
+    until = DayField(required=False, label="To")
 
     def wanted(self) -> dict[str, Any]:
         """The filters that are set; a day means the whole day, in UTC."""
         chosen = {name: value for name, value in self.cleaned_data.items() if value}
-        return chosen | days(chosen)
+        return chosen | date_range(chosen)
 
 
 class AuditFilter(forms.Form):
@@ -263,13 +263,13 @@ class AuditFilter(forms.Form):
     kind = _chooser((), "Anything", "What happened")
     agent = forms.CharField(required=False, max_length=200)
     target = forms.CharField(required=False, max_length=200)
-    since = Day(required=False, label="From")
-    until = Day(required=False, label="To")
+    since = DayField(required=False, label="From")
+    until = DayField(required=False, label="To")
 
     def __init__(self, *args: Any, people: Iterable[tuple[str, str]], kinds: Iterable[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         _offer(self, "who", people)
-        _offer(self, "kind", [(code, labels.event(code)) for code in kinds])
+        _offer(self, "kind", [(code, labels.event_label(code)) for code in kinds])
 
     def subject(self) -> UUID | None:
         """The id in what was typed, if there is one."""
@@ -278,7 +278,7 @@ class AuditFilter(forms.Form):
 
     def span(self) -> dict[str, datetime]:
         """From and until, as moments."""
-        return days(self.cleaned_data)
+        return date_range(self.cleaned_data)
 
 
 class SightingFilter(forms.Form):
@@ -292,8 +292,8 @@ class SightingFilter(forms.Form):
     )
     who = _chooser((), "Anybody")
     kind = _chooser(labels.SEEN.items(), "Any page", "Kind of page")
-    since = Day(required=False, label="From")
-    until = Day(required=False, label="To")
+    since = DayField(required=False, label="From")
+    until = DayField(required=False, label="To")
 
     def __init__(self, *args: Any, people: Iterable[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -306,10 +306,10 @@ class SightingFilter(forms.Form):
 
     def span(self) -> dict[str, datetime]:
         """From and until, as moments."""
-        return days(self.cleaned_data)
+        return date_range(self.cleaned_data)
 
 
-def days(chosen: Mapping[str, Any]) -> dict[str, datetime]:
+def date_range(chosen: Mapping[str, Any]) -> dict[str, datetime]:
     """The days `since` and `until` as moments; a day means the whole day, in UTC."""
     span = {}
     if chosen.get("since"):
@@ -341,7 +341,7 @@ class CaseFilter(forms.Form):
     def __init__(self, *args: Any, owners: Iterable[tuple[str, str]], reasons: Iterable[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         _offer(self, "owner", [("nobody", "Nobody yet"), *owners])
-        _offer(self, "reason", [(code, labels.reason(code)) for code in reasons])
+        _offer(self, "reason", [(code, labels.case_reason_label(code)) for code in reasons])
 
     def wanted(self, *, as_of: datetime) -> dict[str, Any]:
         """The filters that are set, as the queue understands them."""
@@ -369,27 +369,27 @@ _SNOOZES = (
 )
 
 
-class Snooze(forms.Form):
+class SnoozeForm(forms.Form):
     """For how long a case may sleep, and why."""
 
-    hours = forms.ChoiceField(choices=_SNOOZES, widget=Chooser)
+    hours = forms.ChoiceField(choices=_SNOOZES, widget=PlainSelect)
     reason = forms.CharField(max_length=1000, error_messages={"required": "Say why it can wait."})
 
     def until(self, *, as_of: datetime) -> datetime:
         return as_of + timedelta(hours=int(self.cleaned_data["hours"]))
 
 
-class Assignment(forms.Form):
+class AssignmentForm(forms.Form):
     """Who is to work on a case: an operator of the tenant."""
 
-    to = forms.ChoiceField(widget=Chooser)
+    to = forms.ChoiceField(widget=PlainSelect)
 
     def __init__(self, *args: Any, owners: Iterable[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         _offer(self, "to", owners)
 
 
-class Reason(forms.Form):
+class ReasonForm(forms.Form):
     """Why somebody does something; it stays in the record."""
 
     reason = forms.CharField(max_length=4000, error_messages={"required": "Say why: it stays in the record."})
@@ -401,15 +401,15 @@ _KINDS = (
 )
 
 
-class NewIncident(forms.Form):
+class NewIncidentForm(forms.Form):
     """An incident that a person opens."""
 
     title = forms.CharField(
         max_length=300, label="What is wrong", error_messages={"required": "Say in one line what is wrong."}
     )
-    kind = forms.ChoiceField(choices=_KINDS, widget=Chooser)
+    kind = forms.ChoiceField(choices=_KINDS, widget=PlainSelect)
     severity = forms.TypedChoiceField(
-        choices=sorted(labels.SEVERITIES.items(), reverse=True), coerce=int, initial=2, widget=Chooser
+        choices=sorted(labels.SEVERITIES.items(), reverse=True), coerce=int, initial=2, widget=PlainSelect
     )
     runbook = _chooser([(book.key, book.title) for book in RUNBOOKS.values()], "No runbook")
     reason = forms.CharField(
@@ -422,7 +422,7 @@ class NewIncident(forms.Form):
     action = forms.UUIDField(required=False, widget=forms.HiddenInput)
 
 
-class Closing(forms.Form):
+class CloseIncidentForm(forms.Form):
     """The note that closes an incident, and what becomes of each freeze that it holds."""
 
     note = forms.CharField(
@@ -431,16 +431,16 @@ class Closing(forms.Form):
         error_messages={"required": "Say how it ended, and what keeps it from happening again."},
     )
 
-    def freezes(self) -> dict[UUID, incidents.Stop]:
+    def freezes(self) -> dict[UUID, incidents.FreezeDecision]:
         """The decision about each freeze, from fields named `freeze-<id>`; what is no decision is left out."""
         decided = {}
         for name, value in self.data.items():
-            if name.startswith("freeze-") and value in set(incidents.Stop):
-                decided[UUID(name.removeprefix("freeze-"))] = incidents.Stop(value)
+            if name.startswith("freeze-") and value in set(incidents.FreezeDecision):
+                decided[UUID(name.removeprefix("freeze-"))] = incidents.FreezeDecision(value)
         return decided
 
 
-class Joining(forms.Form):
+class LinkSubjectForm(forms.Form):
     """A case or an action that belongs to an incident, by its id or its page's address."""
 
     what = forms.CharField(max_length=500)
@@ -453,7 +453,7 @@ class Joining(forms.Form):
 _AN_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-class StepDone(forms.Form):
+class RunbookStepForm(forms.Form):
     """A step of a runbook, done or open again."""
 
     runbook = forms.CharField(max_length=48)
@@ -462,14 +462,14 @@ class StepDone(forms.Form):
     evidence = forms.CharField(required=False, max_length=1000)
 
 
-class BatchOrder(forms.Form):
+class BatchForm(forms.Form):
     """What is to be done to many cases, and to which."""
 
-    kind = forms.ChoiceField(choices=list(labels.BATCHES.items()), widget=Chooser)
+    kind = forms.ChoiceField(choices=list(labels.BATCHES.items()), widget=PlainSelect)
     scope = forms.ChoiceField(required=False, choices=[("picked", "picked"), ("all", "all")])
     filter = forms.CharField(required=False, max_length=2000)
-    to = forms.ChoiceField(required=False, widget=Chooser)
-    hours = forms.ChoiceField(required=False, choices=_SNOOZES, widget=Chooser)
+    to = forms.ChoiceField(required=False, widget=PlainSelect)
+    hours = forms.ChoiceField(required=False, choices=_SNOOZES, widget=PlainSelect)
     reason = forms.CharField(required=False, max_length=1000)
 
     def __init__(self, *args: Any, owners: Iterable[tuple[str, str]], **kwargs: Any) -> None:
@@ -493,20 +493,20 @@ class BatchOrder(forms.Form):
         return "Choose what to do, and to whom it goes." if self.errors else ""
 
 
-class ExportWish(forms.Form):
+class ExportForm(forms.Form):
     """What a bundle is to hold; everything is optional, and what is left out means all of it."""
 
     action = forms.CharField(required=False, max_length=500, label="Action, by id or address")
     agent = forms.CharField(required=False, max_length=128)
     tool = forms.CharField(required=False, max_length=128)
     target = forms.CharField(required=False, max_length=512)
-    since = Day(required=False, label="From")
-    until = Day(required=False, label="To")
+    since = DayField(required=False, label="From")
+    until = DayField(required=False, label="To")
     checkpoint = forms.IntegerField(
         required=False, min_value=1, label="Size of a checkpoint that the auditor holds", widget=forms.TextInput
     )
     format = forms.ChoiceField(
-        choices=[("jsonl", "JSON lines"), ("csv", "CSV too"), ("parquet", "Parquet too")], widget=Chooser
+        choices=[("jsonl", "JSON lines"), ("csv", "CSV too"), ("parquet", "Parquet too")], widget=PlainSelect
     )
     payloads = forms.BooleanField(required=False, initial=True, label="With payloads and evidence")
 
@@ -519,7 +519,7 @@ class ExportWish(forms.Form):
 
     def wanted(self) -> dict[str, Any]:
         """The request, as the rules of exports read it."""
-        chosen, span = self.cleaned_data, days(self.cleaned_data)
+        chosen, span = self.cleaned_data, date_range(self.cleaned_data)
         return {
             "from": span["since"].isoformat() if "since" in span else None,
             "to": span["until"].isoformat() if "until" in span else None,
@@ -530,10 +530,10 @@ class ExportWish(forms.Form):
         }
 
 
-class HoldWish(forms.Form):
+class HoldForm(forms.Form):
     """What is to be kept from being erased, and why."""
 
-    scope = forms.ChoiceField(choices=list(labels.HOLD_SCOPES.items()), widget=Chooser, label="What is held")
+    scope = forms.ChoiceField(choices=list(labels.HOLD_SCOPES.items()), widget=PlainSelect, label="What is held")
     value = forms.CharField(required=False, max_length=512, label="Its id or name")
     reason = forms.CharField(max_length=LONGEST_TEXT, error_messages={"required": "Say why it must be kept."})
 
@@ -544,7 +544,7 @@ class HoldWish(forms.Form):
         return cleaned
 
 
-class ErasureWish(forms.Form):
+class ErasureForm(forms.Form):
     """Which actions are to be erased, on what legal basis, and why."""
 
     what = forms.CharField(
@@ -573,7 +573,7 @@ class ErasureWish(forms.Form):
         return list({UUID(_AN_ID.findall(line)[-1]): None for line in lines if line.strip()})
 
 
-class RetentionWish(forms.Form):
+class RetentionForm(forms.Form):
     """How long what is to be kept, in days."""
 
     payload_days = forms.IntegerField(min_value=1, max_value=MOST_DAYS, label="Payloads, evidence and entries")
@@ -581,6 +581,6 @@ class RetentionWish(forms.Form):
     floor_days = forms.IntegerField(min_value=0, max_value=MOST_DAYS, label="Nothing is erased before")
     standing = forms.BooleanField(required=False, label="Erase what has run out without asking two people each time")
 
-    def policy(self) -> Policy:
+    def policy(self) -> RetentionPolicy:
         """The policy that was proposed; whether it holds together is for the rules to say."""
-        return Policy(**self.cleaned_data)
+        return RetentionPolicy(**self.cleaned_data)

@@ -26,7 +26,7 @@ FEATURES: Final = (
 )
 
 
-def headers(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+def security_headers(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
     """Middleware; an answer that has set its own policy keeps it."""
 
     def with_headers(request: HttpRequest) -> HttpResponse:

@@ -19,7 +19,7 @@ from django_htmx.middleware import HtmxDetails
 
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as accounts_queries
-from console.api.auth import Caller, NotAllowed, person
+from console.api.auth import Caller, NotAllowed, person_caller
 from console.models import User
 from ledger.db import tenancy
 from ledger.record.queries import events
@@ -36,7 +36,7 @@ class NotStorable(Refused):
     status = 422
 
 
-class Request(HttpRequest):
+class TenantRequest(HttpRequest):
     """A signed-in person's request for a page of one tenant, at one moment."""
 
     user: User
@@ -46,7 +46,7 @@ class Request(HttpRequest):
     as_of: datetime
 
 
-Page = Callable[Concatenate[Request, P], HttpResponseBase]
+Page = Callable[Concatenate[TenantRequest, P], HttpResponseBase]
 
 
 def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase]]:
@@ -58,7 +58,7 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
 
     def around(page: Page[P]) -> Callable[..., HttpResponseBase]:
         @wraps(page)
-        def opened(request: Request, slug: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        def opened(request: TenantRequest, slug: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             _identify(request, slug)
             try:
                 with tenancy(request.tenant.id):
@@ -82,24 +82,24 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
     return around
 
 
-def _identify(request: Request, slug: str) -> None:
+def _identify(request: TenantRequest, slug: str) -> None:
     tenant = events.tenant(slug)
     place = accounts_queries.membership(request.user, tenant.id) if tenant else None
     if tenant is None or place is None:
         raise Http404("There is no such page.")
     request.tenant = tenant
-    request.caller = person(request.user, place)
+    request.caller = person_caller(request.user, place)
     request.as_of = timezone.now()
 
 
-def _refused(request: Request, refusal: Refused) -> HttpResponse:
+def _refused(request: TenantRequest, refusal: Refused) -> HttpResponse:
     name = "_refusal.html" if request.htmx else "refused.html"
     return render(request, name, {"refusal": refusal, "back": _back(request)}, status=refusal.status)
 
 
-def looked(request: Request, kind: str, thing_id: UUID, about_id: UUID | None = None) -> None:
+def record_page_view(request: TenantRequest, kind: str, thing_id: UUID, about_id: UUID | None = None) -> None:
     """Note that this person has opened the page of something."""
-    accounts_operations.see(
+    accounts_operations.record_sighting(
         tenant_id=request.tenant.id,
         by=request.caller.actor,
         kind=kind,
@@ -109,7 +109,7 @@ def looked(request: Request, kind: str, thing_id: UUID, about_id: UUID | None = 
     )
 
 
-def back_to(request: Request, otherwise: str) -> HttpResponse:
+def redirect_back(request: TenantRequest, otherwise: str) -> HttpResponse:
     """To the page of ours that a form names in `next`, else to `otherwise`."""
     wanted = request.POST.get("next", "")
     return HttpResponseRedirect(wanted) if is_own_address(request, wanted) else redirect(otherwise)
@@ -121,7 +121,7 @@ def is_own_address(request: HttpRequest, address: str) -> bool:
     return whole and url_has_allowed_host_and_scheme(address, allowed_hosts={request.get_host()})
 
 
-def _back(request: Request) -> str:
+def _back(request: TenantRequest) -> str:
     """Where the person came from, when that is one of our own pages."""
     before = request.headers.get("Referer", "")
     return before if is_own_address(request, before) else f"/t/{request.tenant.slug}/"

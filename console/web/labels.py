@@ -477,34 +477,34 @@ EVIDENCE: Final[dict[str, str]] = {
 }
 
 
-def outcome(action: outcomes.ActionView) -> str:
+def outcome_label(action: outcomes.ActionView) -> str:
     """How an action stands, in the one word for it."""
     return OUTCOMES[outcomes.outcome_of(action)]
 
 
-def step(subject_kind: str, kind: str, state: str) -> str:
+def step_label(subject_kind: str, kind: str, state: str) -> str:
     """What an event led to: the outcome of an action, the state of anything else."""
     if (subject_kind, state) == ("action", "RECONCILIATION_FAILED"):
         # What follows is decided by a later event; only some of these are rolled back.
-        return event("reconciliation_failed")
-    return OUTCOMES[outcomes.outcome_of_step(state, kind)] if subject_kind == "action" else sentence(state)
+        return event_label("reconciliation_failed")
+    return OUTCOMES[outcomes.outcome_of_step(state, kind)] if subject_kind == "action" else sentence_case(state)
 
 
-def sentence(code: str) -> str:
+def sentence_case(code: str) -> str:
     """A code without words of its own: VALUE_MISMATCH becomes 'Value mismatch'."""
     return code.replace("NO_OP", "no-op").replace("_", " ").capitalize()
 
 
-def event(kind: str) -> str:
-    return EVENTS.get(kind, sentence(kind))
+def event_label(kind: str) -> str:
+    return EVENTS.get(kind, sentence_case(kind))
 
 
-def alarm(kind: str) -> str:
-    return ALARMS.get(kind, sentence(kind))
+def alarm_label(kind: str) -> str:
+    return ALARMS.get(kind, sentence_case(kind))
 
 
-def discrepancy(code: str) -> str:
-    return DISCREPANCIES[code][0] if code in DISCREPANCIES else sentence(code)
+def discrepancy_label(code: str) -> str:
+    return DISCREPANCIES[code][0] if code in DISCREPANCIES else sentence_case(code)
 
 
 def is_past_finding(action: outcomes.ActionView) -> bool:
@@ -521,29 +521,33 @@ _SETTLED_SINCE = frozenset(
 )
 
 
-def finding(action: Any) -> str:
+def finding_label(action: Any) -> str:
     """What was found wrong with an action, for lists: as found earlier where it has been settled since."""
     if not action.discrepancy:
         return ""
-    found = discrepancy(action.discrepancy)
+    found = discrepancy_label(action.discrepancy)
     return f"Earlier: {found.lower()}" if is_past_finding(action) else found
 
 
-def reason(code: str) -> str:
+def case_reason_label(code: str) -> str:
     """Why a case was opened: "RT-04 HOLD_AND_ESCALATE" becomes "Hold and escalate (RT-04)"."""
     row, _, action = code.partition(" ")
-    return f"{sentence(action)} ({row})" if action and row.startswith("RT-") else REASONS.get(code, sentence(code))
+    return (
+        f"{sentence_case(action)} ({row})"
+        if action and row.startswith("RT-")
+        else REASONS.get(code, sentence_case(code))
+    )
 
 
-def side_effect_class(code: str) -> str:
-    return SIDE_EFFECT_CLASSES.get(code, sentence(code))
+def side_effect_class_label(code: str) -> str:
+    return SIDE_EFFECT_CLASSES.get(code, sentence_case(code))
 
 
-def reversibility(code: str) -> str:
-    return REVERSIBILITY.get(code, sentence(code))
+def reversibility_label(code: str) -> str:
+    return REVERSIBILITY.get(code, sentence_case(code))
 
 
-def asked_because(row: str) -> str:
+def approval_reason_label(row: str) -> str:
     """Why people were asked, from the rules that the approval names."""
-    named = [ASKED_BECAUSE.get(code, sentence(code).lower()) for code in row.split(", ") if code]
+    named = [ASKED_BECAUSE.get(code, sentence_case(code).lower()) for code in row.split(", ") if code]
     return " and ".join(named) or "the policy asks for it"

@@ -13,8 +13,8 @@ from approvals.voting.queries import approvers
 from console.accounts import queries as accounts_queries
 from console.notifications import queries as notices
 from console.pages.approvals import eligibility
-from console.pages.calls.gate_health import intake
-from console.pages.ledger.log_status import seal
+from console.pages.calls.gate_health import gate_intake
+from console.pages.ledger.log_status import log_status
 from console.web import labels
 from console.web.form_pages import find_page
 from ledger.actions.queries import freezes as freezes_queries
@@ -42,7 +42,7 @@ _ONLY_FOR: Final = {
 EVERYTHING: Final = frozenset({"tenant", "all"})
 
 
-def frame(request: HttpRequest) -> dict[str, Any]:
+def page_layout(request: HttpRequest) -> dict[str, Any]:
     """The context of every page in a tenant; fragments that do not use it cost nothing."""
     if not hasattr(request, "caller"):
         return {}
@@ -50,7 +50,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         "as_of": request.as_of,  # type: ignore[attr-defined]
         **_address(request),
         "frame": SimpleLazyObject(lambda: _frame(request)),
-        "intake": SimpleLazyObject(lambda: intake(request.tenant.id, at=request.as_of)),  # type: ignore[attr-defined]
+        "intake": SimpleLazyObject(lambda: gate_intake(request.tenant.id, at=request.as_of)),  # type: ignore[attr-defined]
     }
 
 
@@ -66,7 +66,7 @@ def _frame(request: Any) -> dict[str, Any]:
     tenant, slug = request.tenant, request.tenant.slug
     counts = {
         "approvals": _approvals(request),
-        "cases": after.waiting(tenant.id, at=request.as_of, most=100)[0],
+        "cases": after.count_waiting_cases(tenant.id, at=request.as_of, most=100)[0],
         "incidents": len(after.incidents(tenant.id, limit=100)),
     }
     freezes = freezes_queries.freezes_in_force(tenant.id)
@@ -89,13 +89,13 @@ def _frame(request: Any) -> dict[str, Any]:
             for name, key, word in _PLACES
             if name not in _ONLY_FOR or _ONLY_FOR[name] & request.caller.roles
         ],
-        "seal": seal(tenant.id, at=request.as_of),
-        "alarms": [labels.alarm(each.kind) for each in log.alarms(tenant.id)],
+        "seal": log_status(tenant.id, at=request.as_of),
+        "alarms": [labels.alarm_label(each.kind) for each in log.alarms(tenant.id)],
         "ledger": reverse("ledger", args=[slug]),
         "glass": approvers.emergencies(tenant.id, limit=10),
         "emergencies": reverse("emergencies", args=[slug]),
         "me": reverse("me", args=[slug]),
-        "unread": _capped(notices.unread(tenant.id, request.caller.actor.id)),
+        "unread": _capped(notices.count_unread(tenant.id, request.caller.actor.id)),
         "freezes": freezes,
         "stops": [freeze for freeze in freezes if freeze.scope in EVERYTHING],
         "person": {"name": request.caller.name, "roles": ", ".join(sorted(request.caller.roles)) or "no role"},
@@ -108,7 +108,7 @@ def _approvals(request: Any) -> int:
         return len(approvals.waiting_times(request.tenant.id, most=100))
     waiting = approvals.approvals(request.tenant.id, limit=100)
     me, roles = request.caller.actor.id, request.caller.roles
-    bars = eligibility.why_not_each(request.tenant.id, waiting, me, roles, at=request.as_of)
+    bars = eligibility.ineligibility_reasons(request.tenant.id, waiting, me, roles, at=request.as_of)
     return sum(not why_not for why_not in bars.values())
 
 

@@ -15,11 +15,11 @@ from uuid import UUID
 from django.urls import reverse
 
 from approvals.requests.queries import approvals as approvals_queries
-from console.pages.actions.action_record import names
+from console.pages.actions.action_record import actor_names
 from console.web import labels
-from console.web.event_labels import Said, sentence
+from console.web.event_labels import LabelledEvent, event_sentence
 from ledger.actions.queries import search
-from ledger.log.queries.log import Place
+from ledger.log.queries.log import LogPosition
 from ledger.record.queries import events
 from ledger.record.rules import envelope as envelopes
 from ledger.record.rules.canonical import parse
@@ -31,7 +31,7 @@ ERASED = "What it said was erased; its envelope, its hash and its place in the l
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class NarrativeLine:
     """One sentence, and where it comes from."""
 
     at: datetime
@@ -43,7 +43,7 @@ class Line:
     state: str
     hash: str
     href: str
-    place: Place | None
+    place: LogPosition | None
     evidence: list[dict[str, str]]
     broken: str
 
@@ -53,7 +53,7 @@ class Narrative:
     """The whole story, and what it rests on."""
 
     title: str
-    lines: list[Line]
+    lines: list[NarrativeLine]
     facts: list[tuple[str, str]]
     origin: str
     people: list[tuple[str, str]]
@@ -62,7 +62,7 @@ class Narrative:
     broken: int
 
 
-def of_action(tenant: Any, action: Any, *, title: str) -> Narrative:
+def action_narrative(tenant: Any, action: Any, *, title: str) -> Narrative:
     """The story of an action: its session's begin, its own events, and those of its approvals and cases."""
     approvals = [each.id for each in approvals_queries.approvals_of(tenant.id, action.id)]
     cases = [each.id for each in after.cases_of(tenant.id, action.id)]
@@ -70,7 +70,7 @@ def of_action(tenant: Any, action: Any, *, title: str) -> Narrative:
     begun = events.history(tenant.id, action.session_id)[:1]
     facts = [
         ("Action", str(action.id)),
-        ("State now", labels.outcome(action)),
+        ("State now", labels.outcome_label(action)),
         *_reported(action),
         ("Tool", f"{action.tool} {action.tool_version}"),
         ("Target", action.target),
@@ -88,21 +88,21 @@ def _reported(action: Any) -> list[tuple[str, str]]:
     return [("Report now", report_on(action, entry).text)] if entry else []
 
 
-def of_case(tenant: Any, case: Any, *, title: str) -> Narrative:
+def case_narrative(tenant: Any, case: Any, *, title: str) -> Narrative:
     """The story of a case that belongs to no action."""
     facts = [
         ("Case", str(case.id)),
         ("State now", labels.CASES.get(case.state, case.state)),
         ("Target", case.target),
-        ("Opened because", labels.reason(case.reason)),
+        ("Opened because", labels.case_reason_label(case.reason)),
     ]
     return _told(tenant, title, facts, events.history(tenant.id, case.id))
 
 
 def _told(tenant: Any, title: str, facts: list[tuple[str, str]], rows: list[Any]) -> Narrative:
     rows = sorted(rows, key=lambda row: row[0].id)
-    called = names(tenant.id)
-    places = search.standings(tenant.id, [(event.subject_id, event.seq) for event, _, _ in rows])
+    called = actor_names(tenant.id)
+    places = search.log_positions(tenant.id, [(event.subject_id, event.seq) for event, _, _ in rows])
     payloads = {
         event.subject_id: detail["payload_hash"] for event, _, detail in rows if "payload_hash" in (detail or {})
     }
@@ -111,7 +111,7 @@ def _told(tenant: Any, title: str, facts: list[tuple[str, str]], rows: list[Any]
         _line(
             tenant.slug,
             event,
-            Said(
+            LabelledEvent(
                 kind=event.kind,
                 who=called.get(event.actor_id, event.actor_kind),
                 detail=detail or {},
@@ -135,16 +135,16 @@ def _told(tenant: Any, title: str, facts: list[tuple[str, str]], rows: list[Any]
     )
 
 
-def _line(slug: str, event: Any, said: Said, *, place: Place | None, broken: str) -> Line:
+def _line(slug: str, event: Any, said: LabelledEvent, *, place: LogPosition | None, broken: str) -> NarrativeLine:
     moved = event.state != event.from_state
-    return Line(
+    return NarrativeLine(
         at=event.at,
-        text=f"{labels.event(event.kind)}. {ERASED}" if _is_emptied(event, said) else sentence(said),
+        text=f"{labels.event_label(event.kind)}. {ERASED}" if _is_emptied(event, said) else event_sentence(said),
         who=said.who,
-        subject=labels.SUBJECTS.get(event.subject_kind, labels.sentence(event.subject_kind)),
+        subject=labels.SUBJECTS.get(event.subject_kind, labels.sentence_case(event.subject_kind)),
         subject_id=event.subject_id,
         seq=event.seq,
-        state=labels.step(event.subject_kind, event.kind, event.state) if moved else "",
+        state=labels.step_label(event.subject_kind, event.kind, event.state) if moved else "",
         hash=bytes(event.entry_hash).hex(),
         href=reverse("event", args=[slug, event.subject_id, event.seq]),
         place=place,
@@ -153,7 +153,7 @@ def _line(slug: str, event: Any, said: Said, *, place: Place | None, broken: str
     )
 
 
-def _is_emptied(event: Any, said: Said) -> bool:
+def _is_emptied(event: Any, said: LabelledEvent) -> bool:
     """Whether the envelope commits to more than is there: what the event said was erased."""
     own = [each for each in _commitments(event) if each["pointer"] is None]
     return bool(own) and not said.detail and not said.entry
@@ -170,7 +170,7 @@ def _evidence(slug: str, event: Any) -> list[dict[str, str]]:
     """What the envelope commits to besides its own entry and detail."""
     return [
         {
-            "word": labels.EVIDENCE.get(each["purpose"], labels.sentence(each["purpose"])),
+            "word": labels.EVIDENCE.get(each["purpose"], labels.sentence_case(each["purpose"])),
             "digest": each["digest"],
             "href": reverse("evidence", args=[slug, each["pointer"]]),
         }

@@ -10,7 +10,7 @@ import typst
 from django.conf import settings
 
 from console.templatetags.console import standing
-from console.web.narrative import Line, Narrative
+from console.web.narrative import Narrative, NarrativeLine
 
 SOURCE = "templates/narrative/narrative.typ"
 NOTE = (
@@ -21,7 +21,7 @@ WARNING = "At least one event below does not fit its hash. Do not rely on this s
 NAMED = "What the names stand for in the record"
 
 
-def pdf(told: Narrative) -> bytes:
+def narrative_pdf(told: Narrative) -> bytes:
     """The PDF of a narrative. Its text goes in as data, so nothing in it can act as markup."""
     data = orjson.dumps(
         {
@@ -47,7 +47,7 @@ def pdf(told: Narrative) -> bytes:
     return made
 
 
-def _line(line: Line) -> dict[str, Any]:
+def _line(line: NarrativeLine) -> dict[str, Any]:
     return {
         "at": line.at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"),
         "text": line.text,

@@ -26,7 +26,7 @@ _LEFT_ALONE_S = 5.0
 _away_until = 0.0
 
 
-def look(tenant_id: UUID, thing_id: UUID, actor: UUID, *, at: datetime) -> None:
+def record_presence(tenant_id: UUID, thing_id: UUID, actor: UUID, *, at: datetime) -> None:
     """Somebody has this page open now."""
     name, now = _name(tenant_id, thing_id), at.timestamp()
     with _asked([]) as pipe:
@@ -35,7 +35,7 @@ def look(tenant_id: UUID, thing_id: UUID, actor: UUID, *, at: datetime) -> None:
         pipe.expire(name, SEEN_S)
 
 
-def looking(tenant_id: UUID, things: Sequence[UUID], *, at: datetime) -> dict[UUID, list[UUID]]:
+def present_viewers(tenant_id: UUID, things: Sequence[UUID], *, at: datetime) -> dict[UUID, list[UUID]]:
     """Who has had these pages open in the last half minute, by page; who came last is last."""
     found: list[list[bytes]] = []
     with _asked(found) as pipe:

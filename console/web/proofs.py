@@ -14,7 +14,7 @@ from ledger.record.queries import events
 from ledger.record.rules.refusals import Refused
 
 
-class NotSigned(Refused):
+class NoSignedCheckpoint(Refused):
     """No signed checkpoint covers this yet; the sequencer will see to it in a moment."""
 
     code = "NOT_SIGNED"
@@ -27,7 +27,7 @@ class NoProof(Refused):
     status = 404
 
 
-class NotKept(Refused):
+class CheckpointNotKept(Refused):
     """No checkpoint of that size was kept; take one of those that were."""
 
     code = "NOT_KEPT"
@@ -35,17 +35,17 @@ class NotKept(Refused):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProofStep:
     """One step of a check, and whether it holds."""
 
     text: str
     holds: bool
 
 
-def panel(slug: str, tenant_id: UUID, event: Any, *, now: bool = False) -> dict[str, Any] | None:
+def proof_panel(slug: str, tenant_id: UUID, event: Any, *, now: bool = False) -> dict[str, Any] | None:
     """What a page needs to have an event's proof checked in the browser; None before it has a place."""
-    place = log.place(tenant_id, event.subject_id, event.seq)
-    head = proofs.head(tenant_id, place.log) if place is not None else None
+    place = log.event_position(tenant_id, event.subject_id, event.seq)
+    head = proofs.log_head(tenant_id, place.log) if place is not None else None
     if place is None or head is None:
         return None
     return {
@@ -58,16 +58,16 @@ def panel(slug: str, tenant_id: UUID, event: Any, *, now: bool = False) -> dict[
     }
 
 
-def for_event(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any]:
+def event_proof(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any]:
     """What a browser needs to check an event by itself: its bytes, its path, the signed head and the key."""
-    found = events.one_event(tenant_id, subject_id, seq)
+    found = events.event_with_detail(tenant_id, subject_id, seq)
     if found is None:
         raise NoProof
-    place = log.place(tenant_id, subject_id, seq)
-    head = proofs.head(tenant_id, place.log) if place is not None else None
+    place = log.event_position(tenant_id, subject_id, seq)
+    head = proofs.log_head(tenant_id, place.log) if place is not None else None
     if place is None or head is None or head.note is None or not place.sealed:
-        raise NotSigned
-    hashes = proofs.inclusion(tenant_id, place.log, place.index, head.signed_size)
+        raise NoSignedCheckpoint
+    hashes = proofs.inclusion_proof(tenant_id, place.log, place.index, head.signed_size)
     return {
         "origin": head.origin,
         "log": place.log,
@@ -76,70 +76,76 @@ def for_event(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any]:
         "envelope": bytes(found[0].envelope).decode(),
         "hashes": [each.hex() for each in hashes],
         "checkpoint": head.note.decode(),
-        "keys": proofs.keys(tenant_id, head.id),
+        "keys": proofs.verifier_keys(tenant_id, head.id),
     }
 
 
-def growth(tenant_id: UUID, number: int, old: int, new: int) -> dict[str, Any]:
+def consistency_proof(tenant_id: UUID, number: int, old: int, new: int) -> dict[str, Any]:
     """What a browser needs to see that the log continues a checkpoint that it saw before."""
-    head = proofs.head(tenant_id, number)
+    head = proofs.log_head(tenant_id, number)
     if head is None or not 0 < old <= new <= head.signed_size:
         raise NoProof
-    return {"from": old, "to": new, "hashes": [each.hex() for each in proofs.consistency(tenant_id, number, old, new)]}
+    return {
+        "from": old,
+        "to": new,
+        "hashes": [each.hex() for each in proofs.consistency_proof(tenant_id, number, old, new)],
+    }
 
 
-def checked(tenant_id: UUID, head: log.LogHead, leaf: proofs.Leaf) -> list[Step]:
+def inclusion_steps(tenant_id: UUID, head: log.LogHead, leaf: proofs.LogLeaf) -> list[ProofStep]:
     """The steps of an inclusion proof, made again here."""
     signed = _signed(tenant_id, head, head.note)
     if signed is None:
-        return [Step("The newest checkpoint has a good signature of the log's key.", False)]
+        return [ProofStep("The newest checkpoint has a good signature of the log's key.", False)]
     size, root = signed
     if leaf.index >= size:
-        raise NotSigned
-    stored = events.one_event(tenant_id, leaf.subject_id, leaf.seq)
+        raise NoSignedCheckpoint
+    stored = events.event_with_detail(tenant_id, leaf.subject_id, leaf.seq)
     own = stored is not None and bytes(stored[0].entry_hash) == leaf.hash
-    path = proofs.inclusion(tenant_id, head.number, leaf.index, size)
+    path = proofs.inclusion_proof(tenant_id, head.number, leaf.index, size)
     try:
         verify_inclusion(leaf=leaf.hash, index=leaf.index, size=size, proof=path, root=root)
         included = True
     except ProofFails:
         included = False
     return [
-        Step(f"The leaf is the hash of the stored event: {leaf.hash.hex()}.", own),
-        Step(f"{len(path)} hashes lead from it to the root over {size} entries.", included),
-        Step(f"The checkpoint of {size} entries, signed by the log's key, names that root: {root.hex()}.", included),
+        ProofStep(f"The leaf is the hash of the stored event: {leaf.hash.hex()}.", own),
+        ProofStep(f"{len(path)} hashes lead from it to the root over {size} entries.", included),
+        ProofStep(
+            f"The checkpoint of {size} entries, signed by the log's key, names that root: {root.hex()}.", included
+        ),
     ]
 
 
-def continued(tenant_id: UUID, head: log.LogHead, old: int, new: int) -> tuple[list[Step], list[str]]:
+def consistency_steps(tenant_id: UUID, head: log.LogHead, old: int, new: int) -> tuple[list[ProofStep], list[str]]:
     """Whether one kept checkpoint continues another, step by step, and the hashes that show it."""
     notes = [_note(tenant_id, head, size) for size in (old, new)]
     if None in notes:
-        raise NotKept
+        raise CheckpointNotKept
     signed = [_signed(tenant_id, head, note) for note in notes]
     steps = [
-        Step(f"The checkpoint of {size} entries has a good signature of the log's key.", found is not None)
+        ProofStep(f"The checkpoint of {size} entries has a good signature of the log's key.", found is not None)
         for size, found in zip((old, new), signed, strict=True)
     ]
     if signed[0] is None or signed[1] is None:
         return steps, []
-    path = proofs.consistency(tenant_id, head.number, old, new)
+    path = proofs.consistency_proof(tenant_id, head.number, old, new)
     try:
         verify_consistency(old_size=old, new_size=new, old_root=signed[0][1], new_root=signed[1][1], proof=path)
         holds = True
     except ProofFails:
         holds = False
     said = f"{len(path)} hashes show that the log of {new} entries begins with those {old}."
-    return [*steps, Step(said, holds)], [each.hex() for each in path]
+    return [*steps, ProofStep(said, holds)], [each.hex() for each in path]
 
 
 def _note(tenant_id: UUID, head: log.LogHead, size: int) -> bytes | None:
-    return head.note if size == head.signed_size else proofs.kept_at(tenant_id, head.number, size)
+    return head.note if size == head.signed_size else proofs.kept_checkpoint(tenant_id, head.number, size)
 
 
 def _signed(tenant_id: UUID, head: log.LogHead, note: bytes | None) -> tuple[int, bytes] | None:
     """Size and root of a note that one of the log's own keys signed for this log."""
-    for key in proofs.keys(tenant_id, head.id) if note is not None else ():
+    for key in proofs.verifier_keys(tenant_id, head.id) if note is not None else ():
         said = proofs.signed_root(note or b"", key)
         if said is not None and said[0] == head.origin:
             return said[1], said[2]

@@ -49,16 +49,16 @@ _OF_THE_SESSION = {
 
 
 @login_not_required
-async def happenings(request: HttpRequest, session_id: UUID) -> HttpResponseBase:
+async def stream_session(request: HttpRequest, session_id: UUID) -> HttpResponseBase:
     """A stream of a session's events, for the key that opened it."""
     if request.method != "GET":
-        return problems.not_allowed(request, "GET")
+        return problems.method_not_allowed(request, "GET")
     try:
         caller = await sync_to_async(_caller)(request, session_id)
     except Refused as refusal:
-        return problems.refused(request, refusal)
+        return problems.refusal_response(request, refusal)
     since = _place(request.headers.get("Last-Event-ID", "")) or timezone.now()
-    response = StreamingHttpResponse(events(caller, session_id, since), content_type="text/event-stream")
+    response = StreamingHttpResponse(session_events(caller, session_id, since), content_type="text/event-stream")
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
     return response
@@ -89,7 +89,7 @@ def _place(text: str) -> datetime | None:
         return None
 
 
-async def events(caller: Caller, session_id: UUID, since: datetime) -> AsyncIterator[bytes]:
+async def session_events(caller: Caller, session_id: UUID, since: datetime) -> AsyncIterator[bytes]:
     """What happens from a moment on, for as long as the key is good; nothing stays behind when the client goes."""
     try:
         async for chunk in _events(caller, session_id, since):
@@ -125,7 +125,7 @@ async def _events(caller: Caller, session_id: UUID, since: datetime) -> AsyncIte
 
 def _is_good(caller: Caller) -> bool:
     try:
-        return accounts_queries.is_live(caller.actor.id, at=timezone.now())
+        return accounts_queries.is_key_active(caller.actor.id, at=timezone.now())
     finally:
         close_old_connections()
 
@@ -140,7 +140,7 @@ def _found(
             approvals = {
                 each.id: actions[each.action_id] for each in approvals_queries.approvals_for(tenant_id, actions)
             }
-            rows = events_queries.events_of(tenant_id, [session_id, *actions, *approvals], after=after)
+            rows = events_queries.subject_events(tenant_id, [session_id, *actions, *approvals], after=after)
             return [
                 (_kind(row), _told(row, actions, approvals), row.id, row.recorded_at)
                 for row in rows
@@ -168,19 +168,19 @@ def _told(row: Any, actions: dict[UUID, Any], approvals: dict[UUID, Any]) -> dic
     if row.subject_kind == "action":
         return said | {"action_id": str(row.subject_id), "state": row.state}
     action = approvals[row.subject_id]
-    current = outcome.told(action) if action.approval_id == row.subject_id else None
+    current = outcome.verdict_for_agent(action) if action.approval_id == row.subject_id else None
     return said | {"action_id": str(action.id), "approval_id": str(row.subject_id), "verdict": current}
 
 
 def _summed_up(row: Any) -> dict[str, Any]:
     """The summary as it is now, which may be later than the event."""
     session = sessions_queries.session(row.tenant_id, row.subject_id)
-    return session_context.summary_of(session) if session is not None else {}
+    return session_context.summary_document(session) if session is not None else {}
 
 
 def _judged(row: Any) -> dict[str, Any]:
     """What the guard said to a message, by codes; the message itself is in the answer that its sender got."""
-    found = events_queries.one_event(row.tenant_id, row.subject_id, row.seq)
+    found = events_queries.event_with_detail(row.tenant_id, row.subject_id, row.seq)
     detail = (found[2] if found else None) or {}
     return {
         "verdict": "BLOCK" if row.kind == "message_blocked" else "ALLOW",

@@ -34,17 +34,17 @@ LOOK_BACK = timedelta(seconds=5)
 
 
 @login_not_required
-async def changes(request: HttpRequest) -> HttpResponseBase:
+async def stream_changes(request: HttpRequest) -> HttpResponseBase:
     """A stream of `changed` events for the tenant named by `?tenant=`, for its members only."""
     if request.method != "GET":
-        return problems.not_allowed(request, "GET")
+        return problems.method_not_allowed(request, "GET")
     user = await request.auser()
     if not user.is_authenticated:
-        return problems.refused(request, NotSignedIn())
+        return problems.refusal_response(request, NotSignedIn())
     tenant_id = await sync_to_async(_place)(user, request.GET.get("tenant", ""))
     if tenant_id is None:
-        return problems.refused(request, NotFound())
-    response = StreamingHttpResponse(events(user, tenant_id), content_type="text/event-stream")
+        return problems.refusal_response(request, NotFound())
+    response = StreamingHttpResponse(tenant_changes(user, tenant_id), content_type="text/event-stream")
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
     return response
@@ -59,7 +59,7 @@ def _place(user: Any, slug: str) -> UUID | None:
         close_old_connections()
 
 
-async def events(user: Any, tenant_id: UUID) -> AsyncIterator[bytes]:
+async def tenant_changes(user: Any, tenant_id: UUID) -> AsyncIterator[bytes]:
     """What changes from now on, for as long as the person has a place in the tenant and an account that is open."""
     try:
         async for chunk in _events(user, tenant_id):

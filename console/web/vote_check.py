@@ -9,10 +9,10 @@ from uuid import UUID
 from ledger import register
 from ledger.record.queries import events
 from ledger.record.rules import envelope
-from ledger.verification.rules.rebuilding import Happened, Row
+from ledger.verification.rules.rebuilding import Row, VerifiedEvent
 
 
-def difference(tenant_id: UUID, approval_id: UUID, votes: Iterable[Any]) -> str:
+def find_vote_mismatch(tenant_id: UUID, approval_id: UUID, votes: Iterable[Any]) -> str:
     """What of these stored votes is not as their events say, in a sentence; empty where nothing is.
 
     `verify_ledger` compares the same columns of every tenant, and the events themselves with the log. A reader of this
@@ -22,7 +22,7 @@ def difference(tenant_id: UUID, approval_id: UUID, votes: Iterable[Any]) -> str:
     expected: dict[Any, Row] = {}
     for event, entry, detail in events.history(tenant_id, approval_id):
         read = envelope.parse(bytes(event.envelope))
-        table.take(expected, Happened(envelope=read, detail=detail, entry=entry))
+        table.take(expected, VerifiedEvent(envelope=read, detail=detail, entry=entry))
     stored = [
         {column.attname: getattr(vote, column.attname) for column in vote._meta.concrete_fields} for vote in votes
     ]

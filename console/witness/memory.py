@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from ledger.log.rules.submission import NOTHING_YET, Head
+from ledger.log.rules.submission import NOTHING_YET, CosignedHead
 
 KEY_FILE = "witness_key.pem"
 HEADS_FILE = "witness.sqlite"
@@ -40,18 +40,20 @@ _TABLES = (
 _MOST_FORKS = 100
 
 
-class Forgetful(Exception):
+class UnusableState(Exception):
     """The folder is not one that a witness may go on with; the message is the sentence a person reads."""
 
 
-class Memory:
+class WitnessState:
     """The heads of one witness. Every change is on disk before `advance` returns."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / HEADS_FILE
         self._local = threading.local()
 
-    def advance(self, origin: str, note: bytes, *, judged: Callable[[Head], Head], clock: Callable[[], int]) -> int:
+    def advance(
+        self, origin: str, note: bytes, *, judged: Callable[[CosignedHead], CosignedHead], clock: Callable[[], int]
+    ) -> int:
         """Store the head that `judged` makes of the last one, with nobody in between; returns the time to state.
 
         The clock is read in between, too, so that no later time is stated for a smaller head. It never goes back,
@@ -59,7 +61,7 @@ class Memory:
         """
         with self._writing() as connection:
             row = connection.execute("SELECT size, root, seconds FROM head WHERE origin = ?", (origin,)).fetchone()
-            head = judged(Head(row[0], row[1]) if row else NOTHING_YET)
+            head = judged(CosignedHead(row[0], row[1]) if row else NOTHING_YET)
             stated = max(clock(), row[2] if row else 0)
             connection.execute(
                 "INSERT INTO head (origin, size, root, seconds, note) VALUES (?, ?, ?, ?, ?) ON CONFLICT (origin) "
@@ -107,7 +109,7 @@ class Memory:
         return connection
 
 
-def opened(folder: Path, name: str | None) -> tuple[Memory, Ed25519PrivateKey]:
+def open_state(folder: Path, name: str | None) -> tuple[WitnessState, Ed25519PrivateKey]:
     """The memory and the key in a folder, made on the first start under this name."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     heads, key = folder / HEADS_FILE, folder / KEY_FILE
@@ -116,23 +118,23 @@ def opened(folder: Path, name: str | None) -> tuple[Memory, Ed25519PrivateKey]:
         f"{key} and start as a new witness, whose key the auditors have to be told."
     )
     if key.exists() and not heads.exists():
-        raise Forgetful(lost)
+        raise UnusableState(lost)
     with closing(sqlite3.connect(heads, timeout=WAIT_S)) as connection, connection:
         heads.chmod(0o600)
         for table in _TABLES:
             connection.execute(table)
         row = connection.execute("SELECT name FROM witness").fetchone()
         if row is None and key.exists():
-            raise Forgetful(lost)
+            raise UnusableState(lost)
         if row is None and name is None:
-            raise Forgetful("A new witness needs a name: --name witness.example.org/one")
+            raise UnusableState("A new witness needs a name: --name witness.example.org/one")
         if row is None:
             connection.execute("INSERT INTO witness (one, name) VALUES (1, ?)", (name,))
         elif name not in (None, row[0]):
-            raise Forgetful(f"This folder is that of the witness {row[0]}, and a witness keeps its name.")
+            raise UnusableState(f"This folder is that of the witness {row[0]}, and a witness keeps its name.")
     if not key.exists():
         _make(key)
-    return Memory(folder), _read(key)
+    return WitnessState(folder), _read(key)
 
 
 def _make(file: Path) -> None:
@@ -157,11 +159,11 @@ def _make(file: Path) -> None:
 
 def _read(file: Path) -> Ed25519PrivateKey:
     if stat.S_IMODE(file.stat().st_mode) & 0o077:
-        raise Forgetful(f"{file} must be closed to others: chmod 600 it.")
+        raise UnusableState(f"{file} must be closed to others: chmod 600 it.")
     try:
         key = load_pem_private_key(file.read_bytes(), password=None)
     except ValueError:
-        raise Forgetful(f"{file} is not a key.") from None
+        raise UnusableState(f"{file} is not a key.") from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise Forgetful(f"{file} is not an Ed25519 key.")
+        raise UnusableState(f"{file} is not an Ed25519 key.")
     return key

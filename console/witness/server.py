@@ -18,7 +18,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from console.witness.memory import Memory
+from console.witness.memory import WitnessState
 from ledger.log.rules import notes, submission
 from ledger.log.rules.cosignature import cosign
 from ledger.log.rules.notes import Verifier
@@ -31,11 +31,11 @@ AT_ONCE = 32
 _TEXT = "text/plain; charset=utf-8"
 
 
-class Witness:
+class WitnessService:
     """What answers a submission: the logs it accepts, its memory and its key."""
 
     def __init__(
-        self, *, name: str, key: Ed25519PrivateKey, memory: Memory, logs: Callable[[], Sequence[Verifier]]
+        self, *, name: str, key: Ed25519PrivateKey, memory: WitnessState, logs: Callable[[], Sequence[Verifier]]
     ) -> None:
         self.name = name
         self.key = key
@@ -43,12 +43,12 @@ class Witness:
         self.logs = logs
 
     def add_checkpoint(self, body: bytes) -> bytes:
-        """The cosignature line for a submission, which is remembered first; refuses as `submission.judge` does."""
-        said = submission.read(body, self.logs())
+        """The cosignature line for a submission, which is remembered first; refuses as `advance_head` does."""
+        said = submission.verify_submission(body, self.logs())
         origin, note = said.head.origin, notes.write(said.note)
         try:
             seconds = self.memory.advance(
-                origin, note, judged=lambda latest: submission.judge(said, latest), clock=_seconds
+                origin, note, judged=lambda latest: submission.advance_head(said, latest), clock=_seconds
             )
         except ForkedLog:
             self.memory.keep_fork(origin, _seconds(), note)
@@ -62,14 +62,14 @@ def _seconds() -> int:
     return int(time.time())
 
 
-class Handler(BaseHTTPRequestHandler):
+class WitnessHandler(BaseHTTPRequestHandler):
     """One connection."""
 
     protocol_version = "HTTP/1.1"
     server_version = "counterfoil-witness"
     sys_version = ""
     timeout = PATIENCE_S
-    server: Server
+    server: WitnessServer
 
     def do_POST(self) -> None:
         body = self._body()
@@ -118,17 +118,17 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing: what counts is in the memory, and requests are anybody's."""
 
 
-class Server(ThreadingHTTPServer):
+class WitnessServer(ThreadingHTTPServer):
     """Threads, but never more than `AT_ONCE`."""
 
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, host: str, port: int, witness: Witness) -> None:
+    def __init__(self, host: str, port: int, witness: WitnessService) -> None:
         self.witness = witness
         self._room = threading.BoundedSemaphore(AT_ONCE)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        super().__init__((host, port), Handler)
+        super().__init__((host, port), WitnessHandler)
 
     def server_bind(self) -> None:
         """As a plain TCP server does: the one for HTTP would ask the name service who we are."""

@@ -14,36 +14,36 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from console.witness.memory import Forgetful, opened
-from console.witness.server import Server, Witness
+from console.witness.memory import UnusableState, open_state
+from console.witness.server import WitnessServer, WitnessService
 from ledger.log.rules.notes import COSIGNATURE, ED25519, BadVerifierKey, Verifier, is_name, read_vkey, vkey
 
 PORT = 8470
 
 
-class Logs:
+class TrustedLogs:
     """The logs that a file lists, one verifier key a line; read again on SIGHUP, and kept when it is wrong then."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self.keys = listed(file)
+        self.keys = load_log_keys(file)
 
     def __call__(self) -> Sequence[Verifier]:
         return self.keys
 
     def again(self) -> None:
         try:
-            self.keys = listed(self.file)
-        except Forgetful as wrong:
+            self.keys = load_log_keys(self.file)
+        except UnusableState as wrong:
             sys.stderr.write(f"witness: {wrong} The list of before stays in force.\n")
 
 
-def listed(file: Path) -> tuple[Verifier, ...]:
+def load_log_keys(file: Path) -> tuple[Verifier, ...]:
     """The keys in a file of logs."""
     try:
         lines = file.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as problem:
-        raise Forgetful(f"{file} cannot be read: {problem}.") from None
+        raise UnusableState(f"{file} cannot be read: {problem}.") from None
     found = []
     for number, line in enumerate(lines, start=1):
         text = line.strip()
@@ -52,9 +52,9 @@ def listed(file: Path) -> tuple[Verifier, ...]:
         try:
             key = read_vkey(text)
         except BadVerifierKey:
-            raise Forgetful(f"{file}, line {number}: this is not the verifier key of a log.") from None
+            raise UnusableState(f"{file}, line {number}: this is not the verifier key of a log.") from None
         if key.kind != ED25519:
-            raise Forgetful(f"{file}, line {number}: this is the key of a witness, not of a log.")
+            raise UnusableState(f"{file}, line {number}: this is the key of a witness, not of a log.")
         found.append(key)
     return tuple(found)
 
@@ -64,17 +64,19 @@ def main(argv: Sequence[str]) -> int:
     asked = _arguments().parse_args(argv)
     try:
         if asked.name is not None and not is_name(asked.name):
-            raise Forgetful(f"{asked.name!r} cannot be the name of a witness: no spaces and no plus.")
-        memory, key = opened(asked.folder, asked.name)
+            raise UnusableState(f"{asked.name!r} cannot be the name of a witness: no spaces and no plus.")
+        memory, key = open_state(asked.folder, asked.name)
         public = vkey(memory.name, key.public_key(), COSIGNATURE)
         if asked.vkey or asked.heads:
             sys.stdout.write(f"{public}\n" if asked.vkey else b"\n".join(memory.notes()).decode())
             return 0
         if asked.logs is None:
-            raise Forgetful("Which logs? --logs FILE, with one verifier key a line.")
-        logs = Logs(asked.logs)
-        server = Server(asked.host, asked.port, Witness(name=memory.name, key=key, memory=memory, logs=logs))
-    except (Forgetful, OSError, sqlite3.Error) as refused:
+            raise UnusableState("Which logs? --logs FILE, with one verifier key a line.")
+        logs = TrustedLogs(asked.logs)
+        server = WitnessServer(
+            asked.host, asked.port, WitnessService(name=memory.name, key=key, memory=memory, logs=logs)
+        )
+    except (UnusableState, OSError, sqlite3.Error) as refused:
         sys.stderr.write(f"witness: {refused}\n")
         return 2
     signal.signal(signal.SIGHUP, lambda *_: logs.again())

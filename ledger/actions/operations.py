@@ -12,7 +12,17 @@ from uuid import UUID
 from ledger.actions.queries import runs
 from ledger.catalogue.rules.policies import DecidingPolicy, policy_context
 from ledger.models import Order, Unwinding
-from ledger.record.operations import SYSTEM, Actor, Happening, Head, Sealed, append, lock, new_id, seal
+from ledger.record.operations import (
+    SYSTEM,
+    Actor,
+    NewEvent,
+    SealedEvidence,
+    SubjectHead,
+    append,
+    lock_subject,
+    new_id,
+    store_evidence,
+)
 from ledger.record.rules.refusals import Refused
 
 
@@ -30,7 +40,7 @@ class NothingToUnwind(Refused):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecidedBy:
+class DecisionSource:
     """The recovery policy that made a decision, the row of it, and the digest of the rows that the row is one of."""
 
     policy: DecidingPolicy
@@ -51,10 +61,10 @@ class OrderPlan:
     concerned: Sequence[str]
     because: str
     requester: UUID
-    decided_by: DecidedBy | None = None
+    decided_by: DecisionSource | None = None
 
 
-def order(head: Head, plan: OrderPlan, *, actor: Actor, at: datetime) -> Head:
+def place_order(head: SubjectHead, plan: OrderPlan, *, actor: Actor, at: datetime) -> SubjectHead:
     """Order the first step of a plan; the plan itself is sealed, since arguments may be personal."""
     document = {
         "steps": list(plan.steps),
@@ -62,7 +72,7 @@ def order(head: Head, plan: OrderPlan, *, actor: Actor, at: datetime) -> Head:
         "because": plan.because,
         "requester": str(plan.requester),
     }
-    kept = seal(
+    kept = store_evidence(
         tenant_id=head.tenant_id,
         subject_id=head.id,
         purpose="order",
@@ -74,7 +84,7 @@ def order(head: Head, plan: OrderPlan, *, actor: Actor, at: datetime) -> Head:
     return _order(head, document, 0, kept.pointer, evidence=(kept,), decided_by=plan.decided_by, actor=actor, at=at)
 
 
-def order_next(head: Head, before: dict[str, Any], *, actor: Actor, at: datetime) -> Head | None:
+def order_next_step(head: SubjectHead, before: dict[str, Any], *, actor: Actor, at: datetime) -> SubjectHead | None:
     """Order the step after the one of the detail `before`; None when that was the last."""
     document, number = runs.order_plan(head.tenant_id, before), before["number"] + 1
     if number == len(document["steps"]):
@@ -83,18 +93,18 @@ def order_next(head: Head, before: dict[str, Any], *, actor: Actor, at: datetime
 
 
 def _order(
-    head: Head,
+    head: SubjectHead,
     plan: dict[str, Any],
     number: int,
     pointer: UUID,
     *,
-    evidence: tuple[Sealed, ...],
+    evidence: tuple[SealedEvidence, ...],
     actor: Actor,
     at: datetime,
-    decided_by: DecidedBy | None = None,
-) -> Head:
+    decided_by: DecisionSource | None = None,
+) -> SubjectHead:
     step = plan["steps"][number]
-    happening = Happening(
+    happening = NewEvent(
         kind="ordered",
         detail={
             "relation": step["relation"],
@@ -117,7 +127,7 @@ def _order(
     return head
 
 
-def _decided(by: DecidedBy | None) -> dict[str, Any]:
+def _decided(by: DecisionSource | None) -> dict[str, Any]:
     # From here on the entry has its recovery block, also before there is an action to name in it.
     changes: dict[str, Any] = {"recovery": {}}
     if by is None:
@@ -129,12 +139,12 @@ def _decided(by: DecidedBy | None) -> dict[str, Any]:
 ORDER_PATIENCE = timedelta(seconds=30)
 
 
-def order_proposed(*, event_id: UUID, at: datetime) -> None:
+def mark_order_proposed(*, event_id: UUID, at: datetime) -> None:
     """The order was proposed, or refused: from now on its end is looked for."""
     Order.objects.filter(event_id=event_id).update(proposed=True, due_at=at)
 
 
-def order_later(order: Order, *, at: datetime) -> None:
+def postpone_order(order: Order, *, at: datetime) -> None:
     """Nothing can be done about an order now: look again, the later the longer it has waited."""
     wait = min(timedelta(seconds=1) + (at - order.placed_at) / 10, ORDER_PATIENCE)
     Order.objects.filter(event_id=order.event_id).update(due_at=at + wait)
@@ -150,7 +160,7 @@ def end_order(*, event_id: UUID) -> None:
     Order.objects.filter(event_id=event_id).delete()
 
 
-def unwind(*, tenant_id: UUID, run_id: str, reason: str, actor: Actor, at: datetime) -> Unwinding:
+def unwind_run(*, tenant_id: UUID, run_id: str, reason: str, actor: Actor, at: datetime) -> Unwinding:
     """Begin to take a run back: from the commit on nothing new starts in it."""
     if runs.is_unwinding(tenant_id, run_id):
         raise AlreadyUnwinding
@@ -165,31 +175,31 @@ def unwind(*, tenant_id: UUID, run_id: str, reason: str, actor: Actor, at: datet
         opened_at=at,
         changed_at=at,
     )
-    happening = Happening(kind="unwinding_began", to="OPEN", detail={"run_id": run_id, "reason": reason})
-    append(Head(tenant_id=tenant_id, id=row.id, kind="unwinding"), happening, actor=actor, at=at)
+    happening = NewEvent(kind="unwinding_began", to="OPEN", detail={"run_id": run_id, "reason": reason})
+    append(SubjectHead(tenant_id=tenant_id, id=row.id, kind="unwinding"), happening, actor=actor, at=at)
     return row
 
 
 ENDED_BADLY = frozenset({"FAILED", "ROLLED_BACK", "COMPENSATING", "COMPENSATED", "ABANDONED"})
 
 
-def after_failure(action: Any, state: str, *, at: datetime) -> Unwinding | None:
+def unwind_after_failure(action: Any, state: str, *, at: datetime) -> Unwinding | None:
     """Begin to take back the run of a step that failed, where its session asked for that (R-RP-32).
 
     After the pivot nothing is taken back (R-RP-39): what is missing is finished, or a person decides.
     """
     if not action.unwinds or state not in ENDED_BADLY or runs.is_unwinding(action.tenant_id, action.run_id):
         return None
-    if runs.pivot_passed(action.tenant_id, action.run_id):
+    if runs.has_passed_pivot(action.tenant_id, action.run_id):
         return None
     reason = f"The step {action.tool} on {action.target} ended {state}."
-    return unwind(tenant_id=action.tenant_id, run_id=action.run_id, reason=reason, actor=SYSTEM, at=at)
+    return unwind_run(tenant_id=action.tenant_id, run_id=action.run_id, reason=reason, actor=SYSTEM, at=at)
 
 
 def move_unwinding(
     *, tenant_id: UUID, unwinding_id: UUID, to: str, kind: str, reason: str, actor: Actor, at: datetime
 ) -> None:
     """Say how the taking back of a run goes on: OPEN, STUCK (a person must act) or DONE."""
-    head = lock(tenant_id=tenant_id, subject_id=unwinding_id, kind="unwinding")
-    append(head, Happening(kind=kind, to=to, detail={"reason": reason}), actor=actor, at=at)
+    head = lock_subject(tenant_id=tenant_id, subject_id=unwinding_id, kind="unwinding")
+    append(head, NewEvent(kind=kind, to=to, detail={"reason": reason}), actor=actor, at=at)
     Unwinding.objects.filter(tenant_id=tenant_id, id=unwinding_id).update(state=to, reason=reason[:1000], changed_at=at)

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from ledger.catalogue.rules.contract import Contract, stored
-from ledger.catalogue.rules.versions import Step, choose
-from ledger.db import ask, first, select
+from ledger.catalogue.rules.contract import Contract, load_stored
+from ledger.catalogue.rules.versions import ActiveVersion, choose_version
+from ledger.db import execute, fetch_one, select
 from ledger.models import (
     ContractVersion,
     PolicyVersion,
@@ -23,7 +23,7 @@ def contract_version(tenant_id: UUID, name: str, version: str) -> ContractVersio
 
 
 def contract_by_digest(tenant_id: UUID, digest: str) -> ContractVersion | None:
-    return first(ContractVersion, "tenant_id = $1 AND digest = $2 LIMIT 1", tenant_id, digest)
+    return fetch_one(ContractVersion, "tenant_id = $1 AND digest = $2 LIMIT 1", tenant_id, digest)
 
 
 def contract_versions(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = None) -> list[ContractVersion]:
@@ -76,26 +76,28 @@ def _chosen(rows: list[ContractVersion], wanted: str) -> ContractVersion | None:
     # Nearly always nothing was ever weakened, and no document need be read.
     if not wanted and not any(row.weakens for row in rows):
         return rows[-1]
-    steps = [Step(row.version, row.compared_with, bool(row.weakens), _reader(row)) for row in rows]
-    place = choose(steps, wanted)
+    steps = [ActiveVersion(row.version, row.compared_with, bool(row.weakens), _reader(row)) for row in rows]
+    place = choose_version(steps, wanted)
     return None if place is None else rows[place]
 
 
 def _reader(row: ContractVersion) -> Callable[[], Contract]:
-    return lambda: stored(bytes(row.document), expected_digest=row.digest)
+    return lambda: load_stored(bytes(row.document), expected_digest=row.digest)
 
 
 def policy_version(tenant_id: UUID, kind: str, version: str) -> PolicyVersion | None:
-    return first(PolicyVersion, "tenant_id = $1 AND kind = $2 AND version = $3", tenant_id, kind, version)
+    return fetch_one(PolicyVersion, "tenant_id = $1 AND kind = $2 AND version = $3", tenant_id, kind, version)
 
 
 def policy_by_digest(tenant_id: UUID, kind: str, digest: str) -> PolicyVersion | None:
     """A version of a policy by its digest; versions with the same document are the same policy."""
-    return first(PolicyVersion, "tenant_id = $1 AND kind = $2 AND digest = $3 LIMIT 1", tenant_id, kind, digest)
+    return fetch_one(PolicyVersion, "tenant_id = $1 AND kind = $2 AND digest = $3 LIMIT 1", tenant_id, kind, digest)
 
 
 def tool_names(tenant_id: UUID) -> frozenset[str]:
-    return frozenset(name for (name,) in ask("SELECT name FROM ledger_contractversion WHERE tenant_id = $1", tenant_id))
+    return frozenset(
+        name for (name,) in execute("SELECT name FROM ledger_contractversion WHERE tenant_id = $1", tenant_id)
+    )
 
 
 def active_policies(tenant_id: UUID) -> dict[str, PolicyVersion]:
@@ -104,11 +106,11 @@ def active_policies(tenant_id: UUID) -> dict[str, PolicyVersion]:
 
 
 def system(tenant_id: UUID, name: str) -> System | None:
-    return first(System, "tenant_id = $1 AND name = $2", tenant_id, name)
+    return fetch_one(System, "tenant_id = $1 AND name = $2", tenant_id, name)
 
 
 def system_by_id(tenant_id: UUID, system_id: UUID) -> System | None:
-    return first(System, "tenant_id = $1 AND id = $2", tenant_id, system_id)
+    return fetch_one(System, "tenant_id = $1 AND id = $2", tenant_id, system_id)
 
 
 def systems(tenant_id: UUID) -> list[System]:

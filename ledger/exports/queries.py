@@ -11,16 +11,16 @@ from django.conf import settings
 from django.db.models import Q
 
 from ledger.actions.queries import actions
-from ledger.db import ask
-from ledger.exports.rules.export_requests import OF_ACTIONS, Told
+from ledger.db import execute
+from ledger.exports.rules.export_requests import OF_ACTIONS, LeafEvent
 from ledger.log.queries import anchors, log
 from ledger.log.rules.merkle import HASH_BYTES
-from ledger.log.rules.tiles import WIDTH, Tile
+from ledger.log.rules.tiles import WIDTH, TileAddress
 from ledger.models import Action, Export
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class EventContent:
     """What is stored of one event."""
 
     envelope: bytes
@@ -52,42 +52,44 @@ def ended_exports(tenant_id: UUID, *, at: datetime) -> list[UUID]:
     return list(Export.objects.filter(gone, tenant_id=tenant_id).order_by("id").values_list("id", flat=True))
 
 
-def told(tenant_id: UUID, number: int, start: int, end: int) -> dict[int, Told]:
+def leaf_events(tenant_id: UUID, number: int, start: int, end: int) -> dict[int, LeafEvent]:
     """What stands at these indexes; an event that is gone is not among them."""
-    rows = ask(
+    rows = execute(
         "SELECT l.index, l.subject_id, l.seq, e.subject_kind, e.kind, e.actor_id FROM ledger_leaf l"
         " JOIN ledger_event e ON e.tenant_id = l.tenant_id AND e.subject_id = l.subject_id AND e.seq = l.seq"
         " WHERE l.tenant_id = $1 AND l.log = $2 AND l.index >= $3 AND l.index < $4 ORDER BY l.index",
         *(tenant_id, number, start, end),
     )
-    return {row[0]: Told(*row) for row in rows}
+    return {row[0]: LeafEvent(*row) for row in rows}
 
 
-def told_of(tenant_id: UUID, number: int, subject_id: UUID, start: int, end: int, *, limit: int) -> dict[int, Told]:
+def subject_leaf_events(
+    tenant_id: UUID, number: int, subject_id: UUID, start: int, end: int, *, limit: int
+) -> dict[int, LeafEvent]:
     """The first events of one subject in a range of indexes."""
-    rows = ask(
+    rows = execute(
         "SELECT l.index, l.subject_id, l.seq, e.subject_kind, e.kind, e.actor_id FROM ledger_leaf l"
         " JOIN ledger_event e ON e.tenant_id = l.tenant_id AND e.subject_id = l.subject_id AND e.seq = l.seq"
         " WHERE l.tenant_id = $1 AND l.log = $2 AND l.subject_id = $3 AND l.index >= $4 AND l.index < $5"
         " ORDER BY l.index LIMIT $6",
         *(tenant_id, number, subject_id, start, end, limit),
     )
-    return {row[0]: Told(*row) for row in rows}
+    return {row[0]: LeafEvent(*row) for row in rows}
 
 
-def kept(tenant_id: UUID, events: Sequence[Told]) -> dict[int, Kept]:
+def event_contents(tenant_id: UUID, events: Sequence[LeafEvent]) -> dict[int, EventContent]:
     """What is stored of these events, by index."""
-    rows = ask(
+    rows = execute(
         "SELECT w.index, e.envelope, n.entry_salt, n.entry, n.detail_salt, n.detail"
         " FROM unnest($2::bigint[], $3::uuid[], $4::integer[]) w(index, subject_id, seq)"
         " JOIN ledger_event e ON e.tenant_id = $1 AND e.subject_id = w.subject_id AND e.seq = w.seq"
         " LEFT JOIN ledger_entry n ON n.tenant_id = $1 AND n.subject_id = w.subject_id AND n.seq = w.seq",
         *(tenant_id, [e.index for e in events], [e.subject_id for e in events], [e.seq for e in events]),
     )
-    return {index: Kept(*values) for index, *values in rows}
+    return {index: EventContent(*values) for index, *values in rows}
 
 
-def chosen(tenant_id: UUID, subjects: Iterable[UUID], filters: Mapping[str, str]) -> set[UUID]:
+def matching_subjects(tenant_id: UUID, subjects: Iterable[UUID], filters: Mapping[str, str]) -> set[UUID]:
     """Of these subjects, the actions that a filter chooses, and their approvals."""
     wanted = {name: value for name, value in filters.items() if name in OF_ACTIONS}
     if not wanted:
@@ -95,14 +97,14 @@ def chosen(tenant_id: UUID, subjects: Iterable[UUID], filters: Mapping[str, str]
     ids = list(set(subjects))
     action = Q(id=wanted.pop("action")) if "action" in wanted else Q()
     found = Action.objects.filter(
-        Q(id__in=ids) | Q(approval_id__in=ids), action, actions.wanted(wanted), tenant_id=tenant_id
+        Q(id__in=ids) | Q(approval_id__in=ids), action, actions.filter_condition(wanted), tenant_id=tenant_id
     )
     return {each for pair in found.values_list("id", "approval_id") for each in pair if each is not None}
 
 
-def leaves(tenant_id: UUID, number: int, start: int, end: int) -> dict[int, bytes]:
+def leaf_hashes(tenant_id: UUID, number: int, start: int, end: int) -> dict[int, bytes]:
     """The leaf hashes that the tree is made of, by index."""
-    wanted = [Tile(0, place) for place in range(start // WIDTH, (end - 1) // WIDTH + 1)]
+    wanted = [TileAddress(0, place) for place in range(start // WIDTH, (end - 1) // WIDTH + 1)]
     found = log.tiles(tenant_id, number, wanted)
     return {
         tile.index * WIDTH + place: hashes[place * HASH_BYTES : (place + 1) * HASH_BYTES]
@@ -112,12 +114,12 @@ def leaves(tenant_id: UUID, number: int, start: int, end: int) -> dict[int, byte
     }
 
 
-def index_at(tenant_id: UUID, number: int, at: datetime, *, size: int) -> int:
+def first_index_since(tenant_id: UUID, number: int, at: datetime, *, size: int) -> int:
     """The first index whose event happened at `at` or later, as the log is in the order of time but for moments."""
     low, high = 0, size
     while low < high:
         middle = (low + high) // 2
-        rows = ask(
+        rows = execute(
             "SELECT e.at FROM ledger_leaf l"
             " JOIN ledger_event e ON e.tenant_id = l.tenant_id AND e.subject_id = l.subject_id AND e.seq = l.seq"
             " WHERE l.tenant_id = $1 AND l.log = $2 AND l.index >= $3 ORDER BY l.index LIMIT 1",
@@ -130,16 +132,16 @@ def index_at(tenant_id: UUID, number: int, at: datetime, *, size: int) -> int:
     return low
 
 
-def note(tenant_id: UUID, head: log.LogHead, size: int) -> bytes | None:
+def cosigned_note(tenant_id: UUID, head: log.LogHead, size: int) -> bytes | None:
     """The signed checkpoint of one size with every cosignature that it got; None where none was kept."""
-    rows = ask(
+    rows = execute(
         "SELECT note FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2 AND size = $3",
         *(tenant_id, head.number, size),
     )
     signed = rows[0][0] if rows else head.note if size == head.signed_size else None
     if signed is None:
         return None
-    lines = ask(
+    lines = execute(
         "SELECT evidence FROM ledger_anchor WHERE tenant_id = $1 AND log = $2 AND size = $3 AND kind = 'witness'"
         " ORDER BY name",
         *(tenant_id, head.number, size),
@@ -147,33 +149,33 @@ def note(tenant_id: UUID, head: log.LogHead, size: int) -> bytes | None:
     return bytes(signed) + b"".join(line for (line,) in lines)
 
 
-def anchored(tenant_id: UUID, number: int, *, least: int = 0) -> int | None:
+def anchored_size(tenant_id: UUID, number: int, *, least: int = 0) -> int | None:
     """The size of the newest checkpoint that counts as anchored, if it has at least `least` entries.
 
     Where this installation names witnesses, their quorum counts; otherwise whoever signed or stamped one.
     """
     if settings.COUNTERFOIL_WITNESSES is not None:
-        held = anchors.anchored(tenant_id, number, settings.COUNTERFOIL_WITNESSES)
+        held = anchors.quorum_anchor(tenant_id, number, settings.COUNTERFOIL_WITNESSES)
         return held[0] if held and held[0] >= least else None
-    rows = ask(
+    rows = execute(
         "SELECT max(size) FROM ledger_anchor WHERE tenant_id = $1 AND log = $2 AND size >= $3",
         *(tenant_id, number, least),
     )
     return None if rows[0][0] is None else int(rows[0][0])
 
 
-def signed_before(tenant_id: UUID, number: int, size: int) -> int | None:
+def last_signed_size(tenant_id: UUID, number: int, size: int) -> int | None:
     """The size of the newest checkpoint on record with at most `size` entries."""
-    rows = ask(
+    rows = execute(
         "SELECT max(size) FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2 AND size <= $3 AND size > 0",
         *(tenant_id, number, size),
     )
     return None if rows[0][0] is None else int(rows[0][0])
 
 
-def stamps(tenant_id: UUID, number: int, sizes: Iterable[int]) -> list[tuple[int, bytes]]:
+def time_stamps(tenant_id: UUID, number: int, sizes: Iterable[int]) -> list[tuple[int, bytes]]:
     """(size, response) of the time stamps of these checkpoints."""
-    rows = ask(
+    rows = execute(
         "SELECT size, evidence FROM ledger_anchor WHERE tenant_id = $1 AND log = $2 AND kind = 'tsa'"
         " AND size = ANY($3::bigint[]) ORDER BY size, name",
         *(tenant_id, number, list(sizes)),

@@ -18,7 +18,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from ledger.log.rules.signing import NOTHING, HistoryForked, Signed
+from ledger.log.rules.signing import NOTHING, HistoryForked, TreeHead
 from ledger.record.rules.refusals import Refused
 
 _SCHEMA = """
@@ -74,7 +74,7 @@ def read_keys(path: Path) -> LogKeys:
     return LogKeys(_read(path), _read(before) if before.exists() else None)
 
 
-def rotate(path: Path) -> LogKeys:
+def rotate_key(path: Path) -> LogKeys:
     """Put a new key in use; the one so far goes on signing beside it until `retire`.
 
     The old key is kept aside before the new one takes its place. If we die in between, the same key stands in both
@@ -89,7 +89,7 @@ def rotate(path: Path) -> LogKeys:
     return LogKeys(key, old)
 
 
-def retire(path: Path) -> None:
+def retire_key(path: Path) -> None:
     """The key before the current one signs nothing from now on; its signatures stay good."""
     _before(path).unlink()
 
@@ -119,7 +119,7 @@ def _replace(path: Path, data: bytes, *, mode: int) -> None:
     draft.replace(path)
 
 
-class Guard:
+class SignerState:
     """One guard file; `with Guard(path, epoch=file) as guard`. Several processes may open it, one of them signs.
 
     `epoch` is the file in which others read the epoch; it is brought up to date here.
@@ -136,7 +136,7 @@ class Guard:
         if epoch is not None:
             self._tell_epoch()
 
-    def __enter__(self) -> Guard:
+    def __enter__(self) -> SignerState:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -178,10 +178,10 @@ class Guard:
             "INSERT INTO epoch VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET number = excluded.number", [number]
         )
 
-    def last(self, origin: str) -> Signed | None:
+    def last(self, origin: str) -> TreeHead | None:
         """The last head signed for a log, or None where the guard does not know it."""
         row = self._file.execute("SELECT size, root FROM head WHERE origin = ?", [origin]).fetchone()
-        return Signed(row[0], bytes(row[1])) if row else None
+        return TreeHead(row[0], bytes(row[1])) if row else None
 
     def origins(self) -> list[str]:
         """Every log that the guard knows."""
@@ -193,13 +193,13 @@ class Guard:
         if self.last(origin) != NOTHING:
             raise HistoryForked(f"The log {origin} was signed before, and is empty now: was the database restored?")
 
-    def adopt(self, origin: str, head: Signed) -> None:
+    def adopt(self, origin: str, head: TreeHead) -> None:
         """Take a head on trust for a log that the guard has lost; what it knows is never replaced."""
         added = self._file.execute("INSERT OR IGNORE INTO head VALUES (?, ?, ?)", [origin, head.size, head.root])
         if added.rowcount == 0:
             raise HistoryForked(f"The guard knows {origin} already; there is nothing to adopt.")
 
-    def advance(self, origin: str, last: Signed, following: Signed) -> None:
+    def advance(self, origin: str, last: TreeHead, following: TreeHead) -> None:
         """Remember the next head, only if the last one is still the last: of two signers one goes on."""
         moved = self._file.execute(
             "UPDATE head SET size = ?, root = ? WHERE origin = ? AND size = ? AND root = ?",

@@ -15,38 +15,38 @@ from ledger.log.queries import log as logs
 from ledger.log.queries import log_check as queries
 from ledger.log.queries.log import LogHead
 from ledger.log.rules import checkpoint, log_check, notes
-from ledger.log.rules.log_check import LogBroken, Summit, Walked
+from ledger.log.rules.log_check import BlockResult, LogBroken, TreeBuilder
 from ledger.log.rules.notes import Verifier
 from ledger.record.rules.refusals import Refused
 
-Task = tuple[UUID, int, range, tuple[int, ...]]
+BlockTask = tuple[UUID, int, range, tuple[int, ...]]
 CHECKPOINTS = 1000
 """How many checkpoints are held in memory at a time."""
-Walks = Callable[[Iterable[Task]], Iterator[Walked]]
+BlockRunner = Callable[[Iterable[BlockTask]], Iterator[BlockResult]]
 
 
 @contextmanager
-def walking(processes: int) -> Iterator[Walks]:
+def block_runner(processes: int) -> Iterator[BlockRunner]:
     """What walks blocks, in their order: this process, or so many others."""
     if processes == 1:
-        yield lambda tasks: map(walked, tasks)
+        yield lambda tasks: map(check_task, tasks)
         return
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=django.setup) as pool:
-        yield lambda tasks: pool.map(walked, tasks)
+        yield lambda tasks: pool.map(check_task, tasks)
         pool.shutdown(cancel_futures=True)
 
 
-def walked(task: Task) -> Walked:
+def check_task(task: BlockTask) -> BlockResult:
     """One block, in a transaction of its own: a long one would keep the queue of the log from being cleaned."""
     tenant_id, log, places, marks = task
     with tenancy(tenant_id):
-        tiles = queries.tiles_of(tenant_id, log, places)
+        tiles = queries.block_tiles(tenant_id, log, places)
         # Closed on a break, too: the connection does nothing else while it streams.
         with closing(queries.leaves(tenant_id, log, places)) as leaves:
-            return log_check.walk(places, leaves, tiles, marks)
+            return log_check.check_block(places, leaves, tiles, marks)
 
 
-def check(tenant_id: UUID, walks: Walks, keys: Sequence[Verifier] = ()) -> tuple[int, int]:
+def check_logs(tenant_id: UUID, walks: BlockRunner, keys: Sequence[Verifier] = ()) -> tuple[int, int]:
     """How many entries and signed heads were checked in a tenant's logs; `LogBroken` names the first that is wrong.
 
     With `keys` nobody else's signature counts; without them the keys do that the log itself names.
@@ -60,20 +60,20 @@ def check(tenant_id: UUID, walks: Walks, keys: Sequence[Verifier] = ()) -> tuple
         raise LogBroken(size, f"the checkpoint of {size} entries was kept, and is missing.")
     counts = [_check(tenant_id, head, walks, keys) for head in heads]
     with tenancy(tenant_id):
-        lost = queries.without_place(tenant_id)
+        lost = queries.unlogged_event(tenant_id)
     if lost is not None:
         raise LogBroken(sum(head.size for head in heads), f"event {lost[1]} of {lost[0]} has no place, and none waits.")
     return sum(entries for entries, _ in counts), sum(signed for _, signed in counts)
 
 
-def _check(tenant_id: UUID, head: LogHead, walks: Walks, keys: Sequence[Verifier]) -> tuple[int, int]:
+def _check(tenant_id: UUID, head: LogHead, walks: BlockRunner, keys: Sequence[Verifier]) -> tuple[int, int]:
     with tenancy(tenant_id):
-        trusted = keys or [notes.read_vkey(each) for each in queries.vkeys(tenant_id, head.id)]
-        signed = signed_heads(head, queries.notes(tenant_id, head.number), trusted)
-        summit = Summit(queries.tiles_above(tenant_id, head.number), signed)
+        trusted = keys or [notes.read_vkey(each) for each in queries.verifier_keys(tenant_id, head.id)]
+        signed = signed_heads(head, queries.checkpoint_notes(tenant_id, head.number), trusted)
+        summit = TreeBuilder(queries.upper_tiles(tenant_id, head.number), signed)
     tasks = (
         (tenant_id, head.number, places, tuple(size for size in signed if places.start < size <= places.stop))
-        for places in log_check.blocks(head.size)
+        for places in log_check.leaf_blocks(head.size)
     )
     try:
         for each in walks(tasks):
@@ -82,7 +82,7 @@ def _check(tenant_id: UUID, head: LogHead, walks: Walks, keys: Sequence[Verifier
     except LogBroken as broken:
         with tenancy(tenant_id):
             raise LogBroken(
-                broken.index, broken.what + queries.event_at(tenant_id, head.number, broken.index)
+                broken.index, broken.what + queries.describe_leaf(tenant_id, head.number, broken.index)
             ) from None
     return head.size, len(signed)
 
@@ -92,14 +92,14 @@ def checkpoint_fault(tenant_id: UUID, head: LogHead) -> str | None:
     missing = queries.missing_checkpoint(tenant_id, head.number)
     if missing is not None:
         return f"the checkpoint of {missing} entries was kept, and is missing."
-    keys = [notes.read_vkey(each) for each in queries.vkeys(tenant_id, head.id)]
+    keys = [notes.read_vkey(each) for each in queries.verifier_keys(tenant_id, head.id)]
     after = -1
-    while page := queries.notes_after(tenant_id, head.number, after, limit=CHECKPOINTS):
+    while page := queries.checkpoint_notes_after(tenant_id, head.number, after, limit=CHECKPOINTS):
         for size, data in page:
             try:
                 note = notes.parse(data)
                 point = checkpoint.parse(note.text)
-                notes.verified(note, keys)
+                notes.verify_signatures(note, keys)
             except Refused as refusal:
                 return f"the checkpoint of {size} entries is not good: {refusal.detail}"
             if (point.origin, point.size) != (head.origin, size):
@@ -115,7 +115,7 @@ def signed_heads(head: LogHead, stored: Iterable[bytes], keys: Sequence[Verifier
         try:
             note = notes.parse(data)
             point = checkpoint.parse(note.text)
-            notes.verified(note, keys)
+            notes.verify_signatures(note, keys)
         except Refused as refusal:
             raise LogBroken(max(found, default=0), f"the next checkpoint is not good: {refusal.detail}") from None
         if point.origin != head.origin or found.setdefault(point.size, point.root) != point.root:

@@ -19,7 +19,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from ledger import keystore
-from ledger.db import call, insert
+from ledger.db import call_function, insert
 from ledger.models import (
     Evidence,
     Idempotency,
@@ -62,7 +62,7 @@ SYSTEM = Actor("system", SYSTEM_ACTOR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class SubjectHead:
     """A subject as the next event finds it; `seq` 0 is a subject that does not exist yet."""
 
     tenant_id: UUID
@@ -76,7 +76,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class SealedEvidence:
     """Evidence that was stored: its pointer, and the commitment that an envelope carries."""
 
     pointer: UUID
@@ -84,7 +84,7 @@ class Sealed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happening:
+class NewEvent:
     """What one event says besides its state: all of it is committed to, only digests and ids are in the envelope.
 
     `changes` are laid over the action's entry (or `entry` is its first one); `detail` is the event's own document;
@@ -97,17 +97,17 @@ class Happening:
     entry: entries.Entry | None = None
     changes: Mapping[str, Mapping[str, Any] | str] = field(default_factory=dict)
     detail: Mapping[str, Any] = field(default_factory=dict)
-    evidence: tuple[Sealed, ...] = ()
+    evidence: tuple[SealedEvidence, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict)
     view: Mapping[str, Any] = field(default_factory=dict)
     causation: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class EventDraft:
     """An event that is ready to be written, and the head that it leaves."""
 
-    head: Head
+    head: SubjectHead
     values: tuple[bytes | str | None, ...]
 
 
@@ -118,15 +118,15 @@ def new_id(at: datetime) -> UUID:
     return made
 
 
-def lock(*, tenant_id: UUID, subject_id: UUID, kind: str) -> Head:
+def lock_subject(*, tenant_id: UUID, subject_id: UUID, kind: str) -> SubjectHead:
     """The subject, locked until the transaction ends; its next event must continue this head."""
     head = queries.head_for_update(tenant_id, subject_id, kind)
     if head is None:
         raise NoSuchSubject
-    return Head(**head)
+    return SubjectHead(**head)
 
 
-def enter(*, tenant_id: UUID, subject_id: UUID, kind: str) -> Head:
+def lock_behind_tenant(*, tenant_id: UUID, subject_id: UUID, kind: str) -> SubjectHead:
     """The same, behind the tenant's gate: no policy, freeze, executor or approver changes until the transaction ends.
 
     To be called first, before anything else is locked. Whoever changes one of those waits for us, or we for them.
@@ -134,38 +134,38 @@ def enter(*, tenant_id: UUID, subject_id: UUID, kind: str) -> Head:
     head = queries.head_for_update(tenant_id, subject_id, kind, through_gate=True)
     if head is None:
         raise NoSuchSubject
-    return Head(**head)
+    return SubjectHead(**head)
 
 
-def append(head: Head, happening: Happening, *, actor: Actor, at: datetime) -> Head:
+def append(head: SubjectHead, happening: NewEvent, *, actor: Actor, at: datetime) -> SubjectHead:
     """Write one event after `head` and return the new head (D4).
 
     `head` must be locked (or new) in this transaction; otherwise the database refuses, and nothing is written.
     """
-    drafted = draft(head, happening, actor=actor, at=at)
-    write(drafted)
+    drafted = draft_event(head, happening, actor=actor, at=at)
+    write_events(drafted)
     return drafted.head
 
 
-def write(*drafts: Draft) -> None:
+def write_events(*drafts: EventDraft) -> None:
     """Write events in one message, in this order: one that came before its predecessor would continue nothing."""
     values = (value for each in drafts for value in each.values)
-    call(_appending(len(drafts)), *values, prepared=len(drafts) <= _PLANNED)
+    call_function(_appending(len(drafts)), *values, prepared=len(drafts) <= _PLANNED)
 
 
-def draft(head: Head, happening: Happening, *, actor: Actor, at: datetime) -> Draft:
+def draft_event(head: SubjectHead, happening: NewEvent, *, actor: Actor, at: datetime) -> EventDraft:
     """The event that `append` would write; refuses an illegal step, missing grounds and an entry out of schema."""
-    state = lifecycle.step(
+    state = lifecycle.next_state(
         head.kind, head.state, happening.to or (None if head.seq else ""), by=actor.kind, grounds=happening.grounds
     )
     snapshot = _snapshot(head, happening, state)
-    if not entries.allows(snapshot, happening.grounds):
+    if not entries.allows_grounds(snapshot, happening.grounds):
         raise lifecycle.GroundsMissing("Only of a tool that reads can it be said that it changes nothing.")
     event_id = new_id(at)
     entry_bytes, entry_salt = _committed(snapshot)
     detail_bytes, detail_salt = _committed(_detail(happening))
     envelope = envelopes.Envelope(
-        origin=origin_of(head.tenant_id),
+        origin=tenant_origin(head.tenant_id),
         id=str(event_id),
         kind=happening.kind,
         subject_kind=head.kind,
@@ -189,10 +189,10 @@ def draft(head: Head, happening: Happening, *, actor: Actor, at: datetime) -> Dr
     following = replace(
         head, state=state, seq=head.seq + 1, hash=envelopes.entry_hash(data), entry=snapshot, event_id=event_id
     )
-    return Draft(following, (data, entry_salt, entry_bytes, detail_salt, detail_bytes, _view(happening, snapshot)))
+    return EventDraft(following, (data, entry_salt, entry_bytes, detail_salt, detail_bytes, _view(happening, snapshot)))
 
 
-def seal(
+def store_evidence(
     *,
     tenant_id: UUID,
     subject_id: UUID,
@@ -203,7 +203,7 @@ def seal(
     at: datetime,
     pointer: UUID | None = None,
     is_new: bool = False,
-) -> Sealed:
+) -> SealedEvidence:
     """Store evidence, encrypted under its subject's own key, and return what an event needs to commit to it.
 
     `pointer` is given where the evidence itself must name its own place. A subject that `is_new` was begun in this
@@ -228,10 +228,10 @@ def seal(
         commitment=digest,
     )
     insert(*fresh, evidence)
-    return Sealed(pointer, envelopes.Commitment(purpose, str(pointer), len(data), digest))
+    return SealedEvidence(pointer, envelopes.Commitment(purpose, str(pointer), len(data), digest))
 
 
-def origin_of(tenant_id: UUID) -> str:
+def tenant_origin(tenant_id: UUID) -> str:
     """The origin of a tenant's log. It changes only after a restore, so it is read once in a while.
 
     Whoever still holds the old one is refused by `ledger_append`, and nothing is written.
@@ -239,7 +239,7 @@ def origin_of(tenant_id: UUID) -> str:
     return _origin_of(tenant_id, int(monotonic() // ORIGIN_KEPT_S))
 
 
-def forget_origins() -> None:
+def clear_origin_cache() -> None:
     """Read origins again: one has just changed in this process."""
     _origin_of.cache_clear()
 
@@ -249,21 +249,21 @@ def _origin_of(tenant_id: UUID, period: int) -> str:
     return str(Tenant.objects.values_list("origin", flat=True).get(id=tenant_id))
 
 
-def _snapshot(head: Head, happening: Happening, state: str) -> entries.Entry | None:
+def _snapshot(head: SubjectHead, happening: NewEvent, state: str) -> entries.Entry | None:
     if happening.entry is not None:
-        entries.check(happening.entry)
+        entries.check_entry(happening.entry)
         return happening.entry
     if head.entry is None:
         if head.kind == "action":
-            raise encryption.Erased
+            raise encryption.EvidenceErased
         return None
     changes = happening.changes
     if state != head.state:
-        changes = entries.with_blocks(head.entry, changes, State(state))
+        changes = entries.add_state_blocks(head.entry, changes, State(state))
     return entries.amend(head.entry, changes) if changes else head.entry
 
 
-def _detail(happening: Happening) -> dict[str, Any] | None:
+def _detail(happening: NewEvent) -> dict[str, Any] | None:
     detail = dict(happening.detail)
     if happening.grounds:
         detail["grounds"] = sorted(happening.grounds)
@@ -283,10 +283,10 @@ def _own(purpose: str, salt: bytes | None, data: bytes | None) -> Iterable[envel
         yield envelopes.Commitment(purpose, None, len(data), envelopes.commitment(purpose, salt, data))
 
 
-def _view(happening: Happening, snapshot: entries.Entry | None) -> str:
+def _view(happening: NewEvent, snapshot: entries.Entry | None) -> str:
     view = dict(happening.view)
     if snapshot is not None:
-        view |= entries.summary(snapshot)
+        view |= entries.view_columns(snapshot)
     return json.dumps(view)
 
 
@@ -301,7 +301,7 @@ def _data_key(tenant_id: UUID, subject_id: UUID, *, is_new: bool) -> tuple[bytes
     key_id = None if is_new else evidence_queries.key_id(tenant_id, subject_id)
     if key_id is not None:
         return evidence_queries.data_key(key_id), []
-    fresh = keystore.take()
+    fresh = keystore.new_key()
     return fresh.key, [SubjectKey(tenant_id=tenant_id, subject_id=subject_id, key_id=fresh.id)]
 
 

@@ -7,17 +7,17 @@ from datetime import datetime
 from uuid import UUID
 
 from ledger import keystore
-from ledger.db import ask, first, select
+from ledger.db import execute, fetch_one, select
 from ledger.models import Erased, Erasure, Hold, Retention
 from ledger.record.rules.ids import lower_bound
 from ledger.retention.rules import retention as rules
-from ledger.retention.rules.retention import RESTING, Held, Policy
+from ledger.retention.rules.retention import RESTING, RetentionPolicy, RetentionSubject
 
 OPEN = ("REQUESTED", "CONFIRMED")
 
 
 def erasure(tenant_id: UUID, erasure_id: UUID) -> Erasure | None:
-    return first(Erasure, "tenant_id = $1 AND id = $2", tenant_id, erasure_id)
+    return fetch_one(Erasure, "tenant_id = $1 AND id = $2", tenant_id, erasure_id)
 
 
 def erasures(
@@ -30,15 +30,15 @@ def erasures(
     return list((found.filter(id__lt=after) if after else found).order_by("-id")[:limit])
 
 
-def to_execute(tenant_id: UUID) -> list[UUID]:
+def confirmed_erasures(tenant_id: UUID) -> list[UUID]:
     """Confirmed requests, oldest first. The eraser's role may read this much."""
-    rows = ask("SELECT id FROM ledger_erasure WHERE tenant_id = $1 AND state = 'CONFIRMED' ORDER BY id", tenant_id)
+    rows = execute("SELECT id FROM ledger_erasure WHERE tenant_id = $1 AND state = 'CONFIRMED' ORDER BY id", tenant_id)
     return [row[0] for row in rows]
 
 
 def subjects_of(tenant_id: UUID, erasure_id: UUID) -> list[tuple[UUID, str]]:
     """(id, kind) of what a request names, as its first event says."""
-    rows = ask(
+    rows = execute(
         "SELECT (each ->> 'id')::uuid, each ->> 'kind' FROM ledger_entry n,"
         " jsonb_array_elements(convert_from(n.detail, 'UTF8')::jsonb -> 'subjects') each"
         " WHERE n.tenant_id = $1 AND n.subject_id = $2 AND n.seq = 1",
@@ -47,27 +47,27 @@ def subjects_of(tenant_id: UUID, erasure_id: UUID) -> list[tuple[UUID, str]]:
     return [(subject, kind) for subject, kind in rows]
 
 
-def erased(tenant_id: UUID, subject_id: UUID) -> Erased | None:
+def erased_subject(tenant_id: UUID, subject_id: UUID) -> Erased | None:
     """How and when a subject was erased, if it was."""
-    return first(Erased, "tenant_id = $1 AND subject_id = $2", tenant_id, subject_id)
+    return fetch_one(Erased, "tenant_id = $1 AND subject_id = $2", tenant_id, subject_id)
 
 
-def erased_among(tenant_id: UUID, subject_ids: Iterable[UUID]) -> dict[UUID, Erased]:
+def erased_subjects(tenant_id: UUID, subject_ids: Iterable[UUID]) -> dict[UUID, Erased]:
     """Those of these subjects that were erased."""
     found = select(Erased, "tenant_id = $1 AND subject_id = ANY($2)", tenant_id, list(subject_ids))
     return {row.subject_id: row for row in found}
 
 
-def erased_in(tenant_id: UUID, *, after: UUID, upto: UUID) -> list[Erased]:
+def erased_between(tenant_id: UUID, *, after: UUID, upto: UUID) -> list[Erased]:
     """The erased subjects in (after, upto]."""
     return select(
         Erased, "tenant_id = $1 AND subject_id > $2 AND subject_id <= $3 ORDER BY subject_id", tenant_id, after, upto
     )
 
 
-def told_erased(tenant_id: UUID, erasure_id: UUID) -> dict[UUID, int]:
+def recorded_erasures(tenant_id: UUID, erasure_id: UUID) -> dict[UUID, int]:
     """What the events of a request say was erased: up to which event, by subject."""
-    rows = ask(
+    rows = execute(
         "SELECT (each ->> 'id')::uuid, (each ->> 'events')::integer FROM ledger_event e JOIN ledger_entry n"
         " ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id AND n.seq = e.seq"
         " CROSS JOIN LATERAL jsonb_array_elements(convert_from(n.detail, 'UTF8')::jsonb -> 'subjects') each"
@@ -77,9 +77,9 @@ def told_erased(tenant_id: UUID, erasure_id: UUID) -> dict[UUID, int]:
     return dict(rows)
 
 
-def pruned_among(tenant_id: UUID, log: int, indexes: range) -> dict[int, UUID]:
+def pruned_leaves(tenant_id: UUID, log: int, indexes: range) -> dict[int, UUID]:
     """Of these places of a log, those whose events were pruned, and under which policy."""
-    rows = ask(
+    rows = execute(
         "SELECT l.index, e.pruned_by FROM ledger_leaf l JOIN ledger_erased e"
         " ON e.tenant_id = l.tenant_id AND e.subject_id = l.subject_id AND e.pruned_by IS NOT NULL"
         " WHERE l.tenant_id = $1 AND l.log = $2 AND l.index >= $3 AND l.index < $4",
@@ -95,7 +95,7 @@ def is_pruned(tenant_id: UUID, subject_id: UUID) -> bool:
 
 def pruned_counts(tenant_id: UUID) -> list[tuple[UUID, int, int]]:
     """Of each policy that anything is listed as pruned under: how many subjects, and how many its events speak of."""
-    rows = ask(
+    rows = execute(
         "SELECT p.id, p.listed, coalesce((SELECT sum((convert_from(n.detail, 'UTF8')::jsonb ->> 'subjects')::integer)"
         " FROM ledger_event e JOIN ledger_entry n ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id"
         " AND n.seq = e.seq WHERE e.tenant_id = $1 AND e.subject_id = p.id AND e.kind = 'pruned'), 0)::integer"
@@ -108,7 +108,7 @@ def pruned_counts(tenant_id: UUID) -> list[tuple[UUID, int, int]]:
 
 def named_in_open_requests(tenant_id: UUID, subject_ids: Iterable[UUID]) -> set[UUID]:
     """Those of these subjects that a request under way names."""
-    rows = ask(
+    rows = execute(
         "SELECT DISTINCT (each ->> 'id')::uuid FROM ledger_erasure x JOIN ledger_entry n"
         " ON n.tenant_id = x.tenant_id AND n.subject_id = x.id AND n.seq = 1"
         " CROSS JOIN LATERAL jsonb_array_elements(convert_from(n.detail, 'UTF8')::jsonb -> 'subjects') each"
@@ -118,20 +118,23 @@ def named_in_open_requests(tenant_id: UUID, subject_ids: Iterable[UUID]) -> set[
     return {row[0] for row in rows}
 
 
-def held_subjects(tenant_id: UUID, subject_ids: Iterable[UUID]) -> list[Held]:
+def retention_subjects(tenant_id: UUID, subject_ids: Iterable[UUID]) -> list[RetentionSubject]:
     """What these subjects are and how they stand, with target and agent of the actions among them."""
-    rows = ask(
+    rows = execute(
         "SELECT s.id, s.kind, s.state, s.created_at, coalesce(a.target, ''), coalesce(a.agent, '')"
         " FROM ledger_subject s LEFT JOIN ledger_action a ON a.tenant_id = s.tenant_id AND a.id = s.id"
         " WHERE s.tenant_id = $1 AND s.id = ANY($2) ORDER BY s.id",
         *(tenant_id, list(subject_ids)),
     )
-    return [Held(id=row[0], kind=row[1], state=row[2], created_at=row[3], target=row[4], agent=row[5]) for row in rows]
+    return [
+        RetentionSubject(id=row[0], kind=row[1], state=row[2], created_at=row[3], target=row[4], agent=row[5])
+        for row in rows
+    ]
 
 
-def run_out(tenant_id: UUID, *, before: datetime, limit: int) -> list[UUID]:
+def expired_actions(tenant_id: UUID, *, before: datetime, limit: int) -> list[UUID]:
     """Actions at rest from before a moment that were not erased and are not being erased, oldest first."""
-    rows = ask(
+    rows = execute(
         "SELECT a.id FROM ledger_action a WHERE a.tenant_id = $1 AND a.id < $2 AND a.state = ANY($3)"
         " AND NOT EXISTS (SELECT FROM ledger_erased e WHERE e.tenant_id = a.tenant_id AND e.subject_id = a.id)"
         " ORDER BY a.id LIMIT $4",
@@ -143,7 +146,7 @@ def run_out(tenant_id: UUID, *, before: datetime, limit: int) -> list[UUID]:
 
 
 def hold(tenant_id: UUID, hold_id: UUID) -> Hold | None:
-    return first(Hold, "tenant_id = $1 AND id = $2", tenant_id, hold_id)
+    return fetch_one(Hold, "tenant_id = $1 AND id = $2", tenant_id, hold_id)
 
 
 def holds(tenant_id: UUID, *, lifted: bool = False, after: UUID | None = None, limit: int = 50) -> list[Hold]:
@@ -152,7 +155,7 @@ def holds(tenant_id: UUID, *, lifted: bool = False, after: UUID | None = None, l
     return list((found.filter(id__lt=after) if after else found).order_by("-id")[:limit])
 
 
-def holds_on(tenant_id: UUID, subjects: Iterable[Held]) -> list[Hold]:
+def holds_on(tenant_id: UUID, subjects: Iterable[RetentionSubject]) -> list[Hold]:
     """The holds in force that cover one of these subjects."""
     found = list(subjects)
     standing = Hold.objects.filter(tenant_id=tenant_id, lifted_at__isnull=True).order_by("id")
@@ -161,7 +164,7 @@ def holds_on(tenant_id: UUID, subjects: Iterable[Held]) -> list[Hold]:
 
 def retention(tenant_id: UUID) -> Retention | None:
     """The policy that two people put in force, if there is one."""
-    return first(Retention, "tenant_id = $1 AND state = 'ACTIVE'", tenant_id)
+    return fetch_one(Retention, "tenant_id = $1 AND state = 'ACTIVE'", tenant_id)
 
 
 def retentions(tenant_id: UUID, *, after: UUID | None = None, limit: int = 50) -> list[Retention]:
@@ -170,14 +173,14 @@ def retentions(tenant_id: UUID, *, after: UUID | None = None, limit: int = 50) -
     return list((found.filter(id__lt=after) if after else found).order_by("-id")[:limit])
 
 
-def policy(tenant_id: UUID) -> Policy:
+def policy(tenant_id: UUID) -> RetentionPolicy:
     """What holds for a tenant: its policy in force, or the defaults."""
     row = retention(tenant_id)
-    return policy_of(row) if row else Policy()
+    return policy_from_row(row) if row else RetentionPolicy()
 
 
-def policy_of(row: Retention) -> Policy:
-    return Policy(
+def policy_from_row(row: Retention) -> RetentionPolicy:
+    return RetentionPolicy(
         payload_days=row.payload_days,
         envelope_days=row.envelope_days,
         floor_days=row.floor_days,
@@ -187,9 +190,9 @@ def policy_of(row: Retention) -> Policy:
 
 def keys_to_destroy(erasure_id: UUID) -> list[UUID]:
     """The keys of erased subjects that still stand in the key database. For the eraser's role."""
-    return [row[0] for row in ask("SELECT key_id FROM ledger_keys_to_destroy($1)", erasure_id)]
+    return [row[0] for row in execute("SELECT key_id FROM ledger_keys_to_destroy($1)", erasure_id)]
 
 
-def keys_answer() -> bool:
+def is_keystore_reachable() -> bool:
     """Whether the key database can be reached."""
-    return keystore.answers()
+    return keystore.is_reachable()

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from ledger.catalogue.rules.money import MONEY, is_currency, places
+from ledger.catalogue.rules.money import MONEY, decimal_places, is_currency
 from ledger.rules.answer_paths import AnswerPath, find_at
 from ledger.rules.value_comparison import Notation, fold_text, same_value
 
@@ -123,7 +123,7 @@ def _asked(arguments: Mapping[str, Any], contract: Contract | None) -> Iterator[
     declared = contract.answers if contract is not None else {}
     schema: Mapping[str, Any] = contract.arguments_schema if contract is not None else {}
     currency = next((value for name, value in arguments.items() if fold_text(name).endswith("currency")), None)
-    digits = places(str(currency)) if is_currency(currency) else None
+    digits = decimal_places(str(currency)) if is_currency(currency) else None
     for steps, value, part in _leaves(arguments, schema, ()):
         name = ".".join(steps)
         where = declared.get(name)

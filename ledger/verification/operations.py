@@ -13,7 +13,7 @@ from uuid import UUID
 from ledger.log.operations import logs
 from ledger.log.queries import log
 from ledger.models import IntegrityCheck
-from ledger.record.operations import SYSTEM, Actor, Happening, Head, append, lock, new_id
+from ledger.record.operations import SYSTEM, Actor, NewEvent, SubjectHead, append, lock_subject, new_id
 from ledger.record.rules.refusals import Refused
 from ledger.verification.queries import integrity as queries
 
@@ -34,9 +34,9 @@ class NoSuchCheck(Refused):
     status = 404
 
 
-def start(*, tenant_id: UUID, by: Actor, at: datetime) -> IntegrityCheck:
+def start_check(*, tenant_id: UUID, by: Actor, at: datetime) -> IntegrityCheck:
     """Begin a walk through all that is stored; a worker takes it up."""
-    if any(each.state in queries.OPEN for each in queries.checks(tenant_id)):
+    if any(each.state in queries.OPEN for each in queries.integrity_checks(tenant_id)):
         raise CheckUnderWay
     row = IntegrityCheck.objects.create(
         tenant_id=tenant_id,
@@ -48,57 +48,57 @@ def start(*, tenant_id: UUID, by: Actor, at: datetime) -> IntegrityCheck:
         started_by=by.id,
         started_at=at,
     )
-    begun = Happening(kind="integrity_check_started", to="RUNNING")
-    append(Head(tenant_id=tenant_id, id=row.id, kind="integrity"), begun, actor=by, at=at)
+    begun = NewEvent(kind="integrity_check_started", to="RUNNING")
+    append(SubjectHead(tenant_id=tenant_id, id=row.id, kind="integrity"), begun, actor=by, at=at)
     return row
 
 
-def pause(*, tenant_id: UUID, check_id: UUID, by: Actor, at: datetime) -> None:
+def pause_check(*, tenant_id: UUID, check_id: UUID, by: Actor, at: datetime) -> None:
     """Stop after the step that is under way."""
     _turn(tenant_id, check_id, "integrity_check_paused", "PAUSED", by, at=at)
 
 
-def resume(*, tenant_id: UUID, check_id: UUID, by: Actor, at: datetime) -> None:
+def resume_check(*, tenant_id: UUID, check_id: UUID, by: Actor, at: datetime) -> None:
     """Go on where it stopped."""
     _turn(tenant_id, check_id, "integrity_check_resumed", "RUNNING", by, at=at)
 
 
-def cancel(*, tenant_id: UUID, check_id: UUID, by: Actor, at: datetime) -> None:
+def cancel_check(*, tenant_id: UUID, check_id: UUID, by: Actor, at: datetime) -> None:
     """End it without a finding."""
     _turn(tenant_id, check_id, "integrity_check_cancelled", "CANCELLED", by, at=at)
 
 
 def _turn(tenant_id: UUID, check_id: UUID, kind: str, to: str, by: Actor, *, at: datetime) -> None:
-    if queries.check(tenant_id, check_id) is None:
+    if queries.integrity_check(tenant_id, check_id) is None:
         raise NoSuchCheck
-    head = lock(tenant_id=tenant_id, subject_id=check_id, kind="integrity")
+    head = lock_subject(tenant_id=tenant_id, subject_id=check_id, kind="integrity")
     if head.state == to:
         return
-    append(head, Happening(kind=kind, to=to), actor=by, at=at)
+    append(head, NewEvent(kind=kind, to=to), actor=by, at=at)
     ended = at if to == "CANCELLED" else None
     IntegrityCheck.objects.filter(tenant_id=tenant_id, id=check_id).update(state=to, ended_at=ended)
 
 
-def taken(tenant_id: UUID, check_id: UUID) -> IntegrityCheck | None:
+def claim_check(tenant_id: UUID, check_id: UUID) -> IntegrityCheck | None:
     """The check, for this transaction alone; None while another worker has it or somebody stopped it."""
     found = IntegrityCheck.objects.select_for_update(skip_locked=True)
     return found.filter(tenant_id=tenant_id, id=check_id, state="RUNNING").first()
 
 
-def advance(row: IntegrityCheck, *, seen: Mapping[str, int], **place: Any) -> None:
+def record_progress(row: IntegrityCheck, *, seen: Mapping[str, int], **place: Any) -> None:
     """Write down how far it has come, and what it looked at on the way."""
     counted = {name: getattr(row, name) + count for name, count in seen.items()}
     IntegrityCheck.objects.filter(tenant_id=row.tenant_id, id=row.id).update(**counted, **place)
 
 
-def end(row: IntegrityCheck, *, finding: str, at: datetime) -> None:
+def finish_check(row: IntegrityCheck, *, finding: str, at: datetime) -> None:
     """The result, on record: everything holds, or the first thing that does not, which raises an alarm."""
     state = "BROKEN" if finding else "HELD"
     counts = {name: getattr(row, name) for name in ("subjects", "events", "evidence", "erased", "leaves")}
     kind = "integrity_check_failed" if finding else "integrity_check_held"
     detail = counts | ({"finding": finding} if finding else {})
-    head = lock(tenant_id=row.tenant_id, subject_id=row.id, kind="integrity")
-    append(head, Happening(kind=kind, to=state, detail=detail), actor=SYSTEM, at=at)
+    head = lock_subject(tenant_id=row.tenant_id, subject_id=row.id, kind="integrity")
+    append(head, NewEvent(kind=kind, to=state, detail=detail), actor=SYSTEM, at=at)
     IntegrityCheck.objects.filter(tenant_id=row.tenant_id, id=row.id).update(
         state=state, finding=finding[:1000], ended_at=at
     )

@@ -34,8 +34,8 @@ from typing import Any
 
 from reviews.checks import acl, fetching, lookups
 from reviews.checks.fetching import Site
-from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
-from reviews.checks.limits import answering
+from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
+from reviews.checks.limits import bounded_read
 from reviews.reconciliation.rules.reading import DECISIVE, NOT_FRESH
 
 MAX_PRINCIPALS = 200
@@ -67,7 +67,7 @@ class Finding:
     indicators: set[str] = field(default_factory=set)
 
 
-class Access:
+class AccessCheck:
     """The check of pattern `security_infrastructure`."""
 
     pattern = "security_infrastructure"
@@ -79,19 +79,19 @@ class Access:
         if "audit" in lookup:
             trail = {"exists": {"type": "boolean"}, "count": {"type": "integer"}, "actors": _LIST, "paths": _LIST}
             first["audit"] = {"type": "object", "properties": trail}
-        return lookups.schema(first, parts)
+        return lookups.state_schema(first, parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
         """What is wrong with the lookup."""
         lookup = verification.get("lookup", {})
-        faults = lookups.faults(verification, _part_faults, beside=frozenset({"audit"}))
+        faults = lookups.lookup_faults(verification, _part_faults, beside=frozenset({"audit"}))
         if "audit" in lookup:
-            faults += lookups.unknown_faults("lookup/audit", lookup["audit"], _AUDIT)
+            faults += lookups.unknown_name_faults("lookup/audit", lookup["audit"], _AUDIT)
             for name in {"approval", *lookup["audit"]} & _AUDIT:
                 faults += lookups.text_faults(f"lookup/audit/{name}", lookup["audit"].get(name))
         return faults
 
-    @answering
+    @bounded_read
     def read(
         self,
         *,
@@ -102,7 +102,7 @@ class Access:
         timeout_s: float,
     ) -> Reading:
         """What is in force now at the active node."""
-        parts = lookups.effects(verification)
+        parts = lookups.lookup_effects(verification)
         with _site(system, timeout_s) as site:
             standing, told_at = _standing(site, system, at=at)
             found = {name: _found(site, system, name, part, bindings) for name, part in parts.items()}
@@ -136,7 +136,7 @@ def _part_faults(where: str, part: Any) -> Iterator[str]:
     if not isinstance(part, dict) or ("policy" in part) == ("principal" in part):
         yield f"{where} must name either a policy or a principal."
         return
-    yield from lookups.unknown_faults(where, part, _EITHER | (_POLICY if "policy" in part else _PRINCIPAL))
+    yield from lookups.unknown_name_faults(where, part, _EITHER | (_POLICY if "policy" in part else _PRINCIPAL))
     for name in ("policy", "document", "principal", "token"):
         if name in part:
             yield from lookups.text_faults(f"{where}/{name}", part[name])
@@ -170,14 +170,16 @@ def _site(system: SystemAccess, timeout_s: float) -> Site:
     headers = {"X-Vault-Token": str(system.credential.get("token", "")), "X-Vault-Request": "true"}
     if "namespace" in system.settings:
         headers["X-Vault-Namespace"] = str(system.settings["namespace"])
-    return fetching.site(system, system.settings.get("url"), until=fetching.until(timeout_s), headers=headers)
+    return fetching.open_site(
+        system, system.settings.get("url"), until=fetching.deadline_after(timeout_s), headers=headers
+    )
 
 
 def _standing(site: Site, system: SystemAccess, *, at: datetime) -> tuple[Consistency, str]:
     """Whether this is the active node, and its clock."""
     answer = site.get("/v1/sys/health", params={"standbyok": "true", "perfstandbyok": "true"})
     said = answer.document()
-    if fetching.trusted_as(system, answer, at=at) not in DECISIVE:
+    if fetching.effective_consistency(system, answer, at=at) not in DECISIVE:
         return Consistency.STALE_ENDPOINT, str(said.get("server_time_utc"))
     behind = said.get("standby", True) or said.get("performance_standby", False)
     away = said.get("replication_performance_mode") == "secondary" or said.get("replication_dr_mode") == "secondary"
@@ -209,29 +211,29 @@ def _found(site: Site, system: SystemAccess, name: str, part: Mapping[str, Any],
 
 
 def _policy(site: Site, part: Mapping[str, Any], bindings: Bindings, before: Mapping[str, Any]) -> Finding:
-    asked = str(lookups.filled(part["policy"], bindings))
+    asked = str(lookups.fill_template(part["policy"], bindings))
     text = _policy_text(site, asked)
     gone = part.get("expect") == "absent"
     if text is None or gone:
         return Finding((text is None) is gone, {"policy": asked})
     fields: dict[str, Any] = {"policy": asked, "digest": hashlib.sha256(text.encode()).hexdigest()}
     try:
-        rules = acl.rules(text)
-    except acl.Unreadable:
+        rules = acl.parse_policy(text)
+    except acl.UnreadablePolicy:
         return Finding(None, fields)
     fields["paths"] = sorted(rules)
     found = Finding(True, fields)
     if "document" in part:
         _compare(found, rules, _wanted(part, bindings), unchanged=before.get("digest") == fields["digest"])
-    if found.present and acl.overbroad(rules, part.get("wildcard_depth", WILDCARD_DEPTH)):
+    if found.present and acl.is_overbroad(rules, part.get("wildcard_depth", WILDCARD_DEPTH)):
         found.indicators.add("wildcard_policy")
     return found
 
 
 def _wanted(part: Mapping[str, Any], bindings: Bindings) -> acl.Rules:
     try:
-        return acl.rules(str(lookups.filled(part["document"], bindings)))
-    except acl.Unreadable as problem:
+        return acl.parse_policy(str(lookups.fill_template(part["document"], bindings)))
+    except acl.UnreadablePolicy as problem:
         raise CheckFailed(f"The policy that was asked for is not understood: {problem}", retryable=False) from None
 
 
@@ -242,12 +244,12 @@ def _compare(found: Finding, rules: acl.Rules, wanted: acl.Rules, *, unchanged: 
         found.present = False
         return
     found.indicators.add("policy_mismatch")
-    if acl.gives_more(rules, wanted):
+    if acl.grants_more(rules, wanted):
         found.indicators.add("privilege_escalation")
 
 
 def _policy_text(site: Site, name: str) -> str | None:
-    data = _data(site, f"/v1/sys/policies/acl/{fetching.segment(name)}")
+    data = _data(site, f"/v1/sys/policies/acl/{fetching.path_segment(name)}")
     if data is None:
         return None
     if not isinstance(data.get("policy"), str) or data.get("name") != name:
@@ -256,9 +258,9 @@ def _policy_text(site: Site, name: str) -> str | None:
 
 
 def _principal(site: Site, part: Mapping[str, Any], bindings: Bindings, before: Mapping[str, Any]) -> Finding:
-    asked = str(lookups.filled(part["principal"], bindings))
-    granted = {str(lookups.filled(text, bindings)) for text in part.get("granted", ())}
-    removed = {str(lookups.filled(text, bindings)) for text in part.get("removed", ())}
+    asked = str(lookups.fill_template(part["principal"], bindings))
+    granted = {str(lookups.fill_template(text, bindings)) for text in part.get("granted", ())}
+    removed = {str(lookups.fill_template(text, bindings)) for text in part.get("removed", ())}
     holders = _holders(site, part["directory"], granted)
     held = _held(site, part["directory"], asked)
     gone = part.get("expect") == "absent"
@@ -275,7 +277,7 @@ def _principal(site: Site, part: Mapping[str, Any], bindings: Bindings, before: 
     if found.present:
         found.indicators |= set(_wildcards(site, part, held, granted))
     if "token" in part:
-        _live(site, str(lookups.filled(part["token"], bindings)), found, granted, removed)
+        _live(site, str(lookups.fill_template(part["token"], bindings)), found, granted, removed)
     return found
 
 
@@ -299,15 +301,15 @@ def _wildcards(site: Site, part: Mapping[str, Any], held: set[str], granted: set
     for name in sorted(granted & held):
         text = None if name == "root" else _policy_text(site, name)
         try:
-            if name == "root" or (text is not None and acl.overbroad(acl.rules(text), depth)):
+            if name == "root" or (text is not None and acl.is_overbroad(acl.parse_policy(text), depth)):
                 yield "wildcard_policy"
-        except acl.Unreadable as problem:
+        except acl.UnreadablePolicy as problem:
             raise CheckFailed(f"The policy {name} is not understood: {problem}", retryable=False) from None
 
 
 def _held(site: Site, directory: str, name: str) -> set[str] | None:
     """The policies that a principal holds; None without such a principal."""
-    data = _data(site, f"/v1/{directory}/{fetching.segment(name)}")
+    data = _data(site, f"/v1/{directory}/{fetching.path_segment(name)}")
     if data is None:
         return None
     if not {"policies", "token_policies"} & set(data):
@@ -352,7 +354,7 @@ def _live(site: Site, accessor: str, found: Finding, granted: set[str], removed:
 
 def _audit(system: SystemAccess, lookup: Mapping[str, Any], bindings: Bindings) -> tuple[dict[str, Any], set[str]]:
     part = lookup["audit"]
-    approval = str(lookups.filled(part["approval"], bindings))
+    approval = str(lookups.fill_template(part["approval"], bindings))
     header = str(system.settings.get("approval_header", "")).lower()
     given = system.settings.get("audit_log")
     if not isinstance(given, str) or not os.path.isabs(given) or not header:
@@ -370,7 +372,7 @@ def _audit(system: SystemAccess, lookup: Mapping[str, Any], bindings: Bindings) 
         "paths": list(dict.fromkeys(paths)),
     }
     fired = set() if entries else {"missing_audit_event"}
-    if "actor" in part and entries and str(lookups.filled(part["actor"], bindings)) not in actors:
+    if "actor" in part and entries and str(lookups.fill_template(part["actor"], bindings)) not in actors:
         fired.add("missing_audit_event")
     return {"audit": trail}, fired | _strayed(lookup, bindings, paths)
 
@@ -414,7 +416,7 @@ def _actors(entry: Mapping[str, Any]) -> list[str]:
 def _strayed(lookup: Mapping[str, Any], bindings: Bindings, paths: list[str]) -> set[str]:
     """Changes under this approval to a principal beside those that were meant."""
     parts = [part for part in lookup["effects"].values() if "principal" in part]
-    meant = [f"{part['directory']}/{lookups.filled(part['principal'], bindings)}" for part in parts]
+    meant = [f"{part['directory']}/{lookups.fill_template(part['principal'], bindings)}" for part in parts]
     directories = {f"{part['directory']}/" for part in parts}
     for path in paths:
         inside = any(path.startswith(one) for one in directories)
@@ -423,9 +425,9 @@ def _strayed(lookup: Mapping[str, Any], bindings: Bindings, paths: list[str]) ->
     return set()
 
 
-def _effect(name: str, part: Mapping[str, Any], found: Finding) -> Effect:
+def _effect(name: str, part: Mapping[str, Any], found: Finding) -> ReadEffect:
     there = [found.fields] if found.present else []
-    return Effect(
+    return ReadEffect(
         name=name,
         present=found.present,
         count=int(bool(found.present)),

@@ -29,38 +29,38 @@ _OLD = {
 }
 
 
-class Unreadable(Exception):
+class UnreadablePolicy(Exception):
     """The policy's text is not understood."""
 
 
 @dataclass(frozen=True)
-class Rule:
+class PathRule:
     """What may be done at one path, and under which further conditions."""
 
     capabilities: frozenset[str]
     conditions: str = ""
 
 
-Rules = dict[str, Rule]
+Rules = dict[str, PathRule]
 
 
-def rules(text: str) -> Rules:
+def parse_policy(text: str) -> Rules:
     """The rules of a policy by path."""
     try:
         document = json.loads(text, object_pairs_hook=_once)
     except ValueError:
         document = _document(text)
     except RecursionError:
-        raise Unreadable("The policy is nested too deeply.") from None
+        raise UnreadablePolicy("The policy is nested too deeply.") from None
     paths = document.get("path", {}) if isinstance(document, dict) else None
     if not isinstance(paths, dict) or set(document) - {"path", "name"}:
-        raise Unreadable("The policy holds more than paths.")
+        raise UnreadablePolicy("The policy holds more than paths.")
     return {path: _rule(path, body) for path, body in paths.items()}
 
 
-def gives_more(found: Mapping[str, Rule], wanted: Mapping[str, Rule]) -> bool:
+def grants_more(found: Mapping[str, PathRule], wanted: Mapping[str, PathRule]) -> bool:
     """Whether the found rules allow anything that the wanted ones do not."""
-    none = Rule(frozenset())
+    none = PathRule(frozenset())
     for path in {*found, *wanted}:
         has, asked = found.get(path, none), wanted.get(path, none)
         if has.capabilities - asked.capabilities - {DENY}:
@@ -72,7 +72,7 @@ def gives_more(found: Mapping[str, Rule], wanted: Mapping[str, Rule]) -> bool:
     return False
 
 
-def overbroad(found: Mapping[str, Rule], depth: int) -> bool:
+def is_overbroad(found: Mapping[str, PathRule], depth: int) -> bool:
     """Whether a rule that allows something has a wildcard among the first segments of its path."""
     return any(
         rule.capabilities - {DENY} and any(map(_WILD.search, path.split("/")[:depth])) for path, rule in found.items()
@@ -81,28 +81,28 @@ def overbroad(found: Mapping[str, Rule], depth: int) -> bool:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) != len(pairs):
-        raise Unreadable("A name stands twice in the policy.")
+        raise UnreadablePolicy("A name stands twice in the policy.")
     return dict(pairs)
 
 
-def _rule(path: str, body: Any) -> Rule:
+def _rule(path: str, body: Any) -> PathRule:
     # The same path twice: what both allow together, and a denial of one denies.
     bodies = body if isinstance(body, list) else [body]
     if not all(isinstance(one, dict) for one in bodies):
-        raise Unreadable(f"The rule for {path} is no block.")
+        raise UnreadablePolicy(f"The rule for {path} is no block.")
     allowed = frozenset[str]().union(*map(_capabilities, bodies))
     rest = [{name: one[name] for name in sorted(one) if name not in {"capabilities", "policy"}} for one in bodies]
     conditions = json.dumps(rest, sort_keys=True) if any(rest) else ""
-    return Rule(frozenset({DENY}) if DENY in allowed else allowed, conditions)
+    return PathRule(frozenset({DENY}) if DENY in allowed else allowed, conditions)
 
 
 def _capabilities(body: Mapping[str, Any]) -> frozenset[str]:
     given = body.get("capabilities", [])
     old = body.get("policy")
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-        raise Unreadable("Capabilities must be a list of names.")
+        raise UnreadablePolicy("Capabilities must be a list of names.")
     if old is not None and old not in _OLD:
-        raise Unreadable(f"{old!r} is no policy of a path.")
+        raise UnreadablePolicy(f"{old!r} is no policy of a path.")
     return frozenset(given) | frozenset(_OLD.get(str(old), ()))
 
 
@@ -113,7 +113,7 @@ def _document(text: str) -> dict[str, Any]:
     tokens = list(_tokens(text))
     body, rest = _body(tokens, 0, 0)
     if rest != len(tokens):
-        raise Unreadable("The policy ends in the middle of something.")
+        raise UnreadablePolicy("The policy ends in the middle of something.")
     return body
 
 
@@ -122,7 +122,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            raise Unreadable(f"The policy is not understood at character {at}.")
+            raise UnreadablePolicy(f"The policy is not understood at character {at}.")
         at = found.end()
         if found.lastgroup != "space":
             yield str(found.lastgroup), found.group()
@@ -135,7 +135,7 @@ def _at(tokens: list[tuple[str, str]], at: int) -> tuple[str, str]:
 def _body(tokens: list[tuple[str, str]], at: int, depth: int) -> tuple[dict[str, Any], int]:
     """Everything up to the closing brace or the end: values, and blocks with or without a label."""
     if depth > MAX_NESTING:
-        raise Unreadable("The policy is nested too deeply.")
+        raise UnreadablePolicy("The policy is nested too deeply.")
     found: dict[str, Any] = {}
     while _at(tokens, at)[0] in {"name", "text"}:
         kind, word = tokens[at]
@@ -156,7 +156,7 @@ def _body(tokens: list[tuple[str, str]], at: int, depth: int) -> tuple[dict[str,
 
 def _put(found: Any, name: str, value: Any) -> None:
     if not isinstance(found, dict):
-        raise Unreadable(f"{name} stands twice in two forms.")
+        raise UnreadablePolicy(f"{name} stands twice in two forms.")
     if name in found:
         kept = found[name] if isinstance(found[name], list) else [found[name]]
         value = [*kept, value]
@@ -168,18 +168,18 @@ def _value(tokens: list[tuple[str, str]], at: int, depth: int) -> tuple[Any, int
     if word == "{":
         found, at = _body(tokens, at + 1, depth + 1)
         if _at(tokens, at)[1] != "}":
-            raise Unreadable("A block does not end.")
+            raise UnreadablePolicy("A block does not end.")
         return found, at + 1
     if word == "[":
         return _list(tokens, at + 1, depth + 1)
     if kind in {"text", "number"} or word in {"true", "false"}:
         return _plain(kind, word), at + 1
-    raise Unreadable(f"{word or 'the end'} stands where a value should.")
+    raise UnreadablePolicy(f"{word or 'the end'} stands where a value should.")
 
 
 def _list(tokens: list[tuple[str, str]], at: int, depth: int) -> tuple[list[Any], int]:
     if depth > MAX_NESTING:
-        raise Unreadable("The policy is nested too deeply.")
+        raise UnreadablePolicy("The policy is nested too deeply.")
     found: list[Any] = []
     while _at(tokens, at)[1] != "]":
         value, at = _value(tokens, at, depth)
@@ -187,7 +187,7 @@ def _list(tokens: list[tuple[str, str]], at: int, depth: int) -> tuple[list[Any]
         if _at(tokens, at)[1] == ",":
             at += 1
         elif _at(tokens, at)[1] != "]":
-            raise Unreadable("A list does not end.")
+            raise UnreadablePolicy("A list does not end.")
     return found, at + 1
 
 
@@ -197,4 +197,4 @@ def _plain(kind: str, word: str) -> str:
     try:
         return str(json.loads(word))
     except ValueError:
-        raise Unreadable(f"{word} is no text.") from None
+        raise UnreadablePolicy(f"{word} is no text.") from None

@@ -28,10 +28,10 @@ from typing import Any
 import httpx
 
 from reviews.checks import fetching, lookups, pages
-from reviews.checks.fetching import Answer, Site
-from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
-from reviews.checks.limits import answering
-from reviews.checks.pages import Page
+from reviews.checks.fetching import Site, SiteResponse
+from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
+from reviews.checks.limits import bounded_read
+from reviews.checks.pages import HtmlPage
 
 _EFFECT = frozenset(
     {"page", "element", "text", "url", "shown", "error", "account", "download", "confirmation", "expect"}
@@ -53,10 +53,10 @@ class Visit:
     present: bool | None = None
     fields: dict[str, Any] = field(default_factory=dict)
     indicators: set[str] = field(default_factory=set)
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[SiteResponse] = field(default_factory=list)
 
 
-class Browser:
+class BrowserCheck:
     """The check of pattern `browser_automation`."""
 
     pattern = "browser_automation"
@@ -64,13 +64,13 @@ class Browser:
     def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
         """The declared fields of the page (all of them text), and what is told of every page."""
         parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
-        return lookups.schema(next(iter(parts.values()), {}), parts)
+        return lookups.state_schema(next(iter(parts.values()), {}), parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
         """What is wrong with the lookup."""
-        return lookups.faults(verification, _part_faults)
+        return lookups.lookup_faults(verification, _part_faults)
 
-    @answering
+    @bounded_read
     def read(
         self,
         *,
@@ -81,8 +81,8 @@ class Browser:
         timeout_s: float,
     ) -> Reading:
         """What the pages and their server say now."""
-        parts = lookups.effects(verification)
-        with fetching.site(system, system.settings.get("url"), until=fetching.until(timeout_s)) as site:
+        parts = lookups.lookup_effects(verification)
+        with fetching.open_site(system, system.settings.get("url"), until=fetching.deadline_after(timeout_s)) as site:
             visits = {name: _visited(site, part, bindings) for name, part in parts.items()}
         answers = [answer for visit in visits.values() for answer in visit.answers]
         return Reading(
@@ -92,7 +92,7 @@ class Browser:
             observed_at=at,
             pointer="; ".join(f"the page at {part['page']}" for part in parts.values()),
             effects=tuple(
-                Effect(
+                ReadEffect(
                     name=name,
                     present=visit.present,
                     count=int(bool(visit.present)),
@@ -116,7 +116,7 @@ def _properties(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_faults(where, part, _EFFECT)
+    yield from lookups.unknown_name_faults(where, part, _EFFECT)
     if not isinstance(part, dict):
         return
     yield from lookups.text_faults(f"{where}/page", part.get("page"))
@@ -157,7 +157,7 @@ def _inner_faults(where: str, part: Mapping[str, Any]) -> Iterator[str]:
         inner = part.get(name)
         if name not in part:
             continue
-        yield from lookups.unknown_faults(f"{where}/{name}", inner, fields)
+        yield from lookups.unknown_name_faults(f"{where}/{name}", inner, fields)
         if not isinstance(inner, dict):
             continue
         for one in sorted(fields - {"selector", "where"}):
@@ -170,7 +170,7 @@ def _inner_faults(where: str, part: Mapping[str, Any]) -> Iterator[str]:
 
 def _selector_faults(where: str, selector: Any) -> Iterator[str]:
     try:
-        pages.parsed(selector if isinstance(selector, str) else "")
+        pages.parse_selector(selector if isinstance(selector, str) else "")
     except pages.BadSelector as problem:
         yield f"{where}: {problem}"
 
@@ -180,7 +180,7 @@ def _selector_faults(where: str, selector: Any) -> Iterator[str]:
 
 def _visited(site: Site, part: Mapping[str, Any], bindings: Bindings) -> Visit:
     visit = Visit()
-    address = _path(site, lookups.filled(part["page"], bindings))
+    address = _path(site, lookups.fill_template(part["page"], bindings))
     answer = site.get(address)
     visit.answers.append(answer)
     visit.fields |= {"status": answer.status, "url": answer.url}
@@ -202,7 +202,7 @@ def _path(site: Site, given: Any) -> str:
     return text
 
 
-def _page(site: Site, part: Mapping[str, Any], bindings: Bindings, answer: Answer, visit: Visit) -> None:
+def _page(site: Site, part: Mapping[str, Any], bindings: Bindings, answer: SiteResponse, visit: Visit) -> None:
     """What the page itself shows, as long as nothing better is known."""
     if answer.status in _GONE:
         visit.present = False
@@ -211,15 +211,15 @@ def _page(site: Site, part: Mapping[str, Any], bindings: Bindings, answer: Answe
         visit.indicators.add("navigation_mismatch")
         return
     try:
-        page = Page(answer.whole().text)
-    except pages.TooMuch:
+        page = HtmlPage(answer.whole().text)
+    except pages.PageTooLarge:
         raise CheckFailed("The page has too many elements.", retryable=False) from None
     visit.fields |= _shown(page, part)
     visit.present = _is_there(page, part, bindings, visit)
     visit.indicators |= set(_context(site, page, part, bindings, visit, answer))
 
 
-def _shown(page: Page, part: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(page: HtmlPage, part: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: page.find(selector) for name, selector in part.get("shown", {}).items()}
     # What is not on the page has no key: a predicate over it is undecidable, not false.
     fields: dict[str, Any] = {name: nodes[0].value for name, nodes in found.items() if nodes}
@@ -227,17 +227,17 @@ def _shown(page: Page, part: Mapping[str, Any]) -> dict[str, Any]:
     return {**fields, "title": title[0].text if title else ""}
 
 
-def _is_there(page: Page, part: Mapping[str, Any], bindings: Bindings, visit: Visit) -> bool | None:
+def _is_there(page: HtmlPage, part: Mapping[str, Any], bindings: Bindings, visit: Visit) -> bool | None:
     if "element" not in part:
         return True
-    wanted = str(lookups.filled(part["text"], bindings)) if "text" in part else ""
+    wanted = str(lookups.fill_template(part["text"], bindings)) if "text" in part else ""
     if any(wanted in f"{node.text} {node.value}" for node in page.find(part["element"])):
         return True
     visit.indicators.add("captcha" if _is_challenge(page) else "selector_timeout")
     return None
 
 
-def _is_challenge(page: Page) -> bool:
+def _is_challenge(page: HtmlPage) -> bool:
     if any(page.find(selector) for selector in _CHALLENGES):
         return True
     framed = [*page.find("iframe[src]"), *page.find("script[src]")]
@@ -245,13 +245,15 @@ def _is_challenge(page: Page) -> bool:
 
 
 def _context(
-    site: Site, page: Page, part: Mapping[str, Any], bindings: Bindings, visit: Visit, answer: Answer
+    site: Site, page: HtmlPage, part: Mapping[str, Any], bindings: Bindings, visit: Visit, answer: SiteResponse
 ) -> Iterator[str]:
     """Where this is, as whom, and what the page complains about."""
     said = httpx.URL(answer.url)
     canonical = [node.attributes.get("href", "") for node in page.find("link[rel=canonical]")]
     stands_at = _joined(said, canonical[0] if canonical else "")
-    wanted = said if "url" not in part else _joined(said, _wanted_url(site, lookups.filled(part["url"], bindings)))
+    wanted = (
+        said if "url" not in part else _joined(said, _wanted_url(site, lookups.fill_template(part["url"], bindings)))
+    )
     if stands_at is None or stands_at != wanted:
         yield "navigation_mismatch"
     complaints = [node.text for node in page.find(part["error"])] if "error" in part else []
@@ -265,7 +267,7 @@ def _context(
         yield from _account(page, part["account"], bindings, visit)
 
 
-def _account(page: Page, part: Mapping[str, Any], bindings: Bindings, visit: Visit) -> Iterator[str]:
+def _account(page: HtmlPage, part: Mapping[str, Any], bindings: Bindings, visit: Visit) -> Iterator[str]:
     nodes = page.find(part["selector"])
     if not nodes:
         # A page that names nobody may be anybody's: a sign-in, or a gateway's.
@@ -273,7 +275,7 @@ def _account(page: Page, part: Mapping[str, Any], bindings: Bindings, visit: Vis
         yield "selector_timeout"
         return
     visit.fields["account_name"] = nodes[0].text
-    if not _names(nodes[0].text, str(lookups.filled(part["name"], bindings))):
+    if not _names(nodes[0].text, str(lookups.fill_template(part["name"], bindings))):
         yield "wrong_account_context"
 
 
@@ -295,20 +297,20 @@ def _names(text: str, name: str) -> bool:
 
 
 def _downloaded(site: Site, part: Mapping[str, Any], bindings: Bindings, visit: Visit) -> None:
-    answer = site.get(_path(site, lookups.filled(part["path"], bindings)))
+    answer = site.get(_path(site, lookups.fill_template(part["path"], bindings)))
     visit.answers.append(answer)
     if answer.status != 200:
         visit.present = False if answer.status in _GONE else None
         return
     digest = hashlib.sha256(answer.whole().content).hexdigest()
     visit.fields["download_sha256"] = digest
-    if digest != str(lookups.filled(part["sha256"], bindings)).lower():
+    if digest != str(lookups.fill_template(part["sha256"], bindings)).lower():
         visit.indicators.add("file_hash_mismatch")
 
 
 def _confirmed(site: Site, part: Mapping[str, Any], bindings: Bindings, visit: Visit) -> None:
     """What the server's own API says, which decides over the page (rule 2)."""
-    path = _path(site, lookups.filled(part["path"], bindings))
+    path = _path(site, lookups.fill_template(part["path"], bindings))
     answer = site.get(path)
     visit.answers.append(answer)
     if answer.status != 200 and answer.status not in _GONE:
@@ -316,7 +318,7 @@ def _confirmed(site: Site, part: Mapping[str, Any], bindings: Bindings, visit: V
     # That nothing is there it must say in its own form as well: a gateway's page about 404 is no such answer.
     document, confirmed = answer.document(), answer.status == 200
     if confirmed:
-        wanted = {place: lookups.filled(text, bindings) for place, text in part["where"].items()}
+        wanted = {place: lookups.fill_template(text, bindings) for place, text in part["where"].items()}
         found = {place: _at(document, place) for place in wanted}
         if _NOWHERE in found.values():
             visit.present = None
@@ -334,15 +336,17 @@ def _at(document: Any, place: str) -> Any:
             document = document[int(name)]
         else:
             return _NOWHERE
-    return lookups.carried(document)
+    return lookups.to_json_value(document)
 
 
-def _consistency(system: SystemAccess, parts: Mapping[str, Any], answers: list[Answer], *, at: datetime) -> Consistency:
-    found = fetching.trusted_as(system, *answers, at=at)
+def _consistency(
+    system: SystemAccess, parts: Mapping[str, Any], answers: list[SiteResponse], *, at: datetime
+) -> Consistency:
+    found = fetching.effective_consistency(system, *answers, at=at)
     vouched = "consistency" in system.settings or all("confirmation" in part for part in parts.values())
     return found if vouched or found in {Consistency.CACHE, Consistency.STALE_ENDPOINT} else Consistency.UNDECLARED
 
 
-def _served(answers: list[Answer]) -> str:
+def _served(answers: list[SiteResponse]) -> str:
     marks = [f"{answer.headers.get('date', 'at no said time')} {answer.headers.get('etag', '')}" for answer in answers]
     return ", ".join(mark.strip() for mark in marks)

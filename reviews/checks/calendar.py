@@ -33,9 +33,9 @@ from xml.sax.saxutils import escape
 from zoneinfo import ZoneInfo
 
 from reviews.checks import fetching, lookups
-from reviews.checks.fetching import Answer, Site
-from reviews.checks.interface import CheckFailed, Effect, Reading, SystemAccess
-from reviews.checks.limits import answering
+from reviews.checks.fetching import Site, SiteResponse
+from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
+from reviews.checks.limits import bounded_read
 
 MAX_EVENTS = 100
 
@@ -83,14 +83,14 @@ class Event:
 
 
 @dataclass(frozen=True)
-class About:
+class CalendarInfo:
     """What a calendar says of itself."""
 
     tag: str
     owner: str
 
 
-class Calendar:
+class CalendarCheck:
     """The check of pattern `calendar`."""
 
     pattern = "calendar"
@@ -98,13 +98,13 @@ class Calendar:
     def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
         """An event's properties; declared others are text under their lower-case names."""
         parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
-        return lookups.schema(next(iter(parts.values()), {}), parts)
+        return lookups.state_schema(next(iter(parts.values()), {}), parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
         """What is wrong with the lookup."""
-        return lookups.faults(verification, _part_faults)
+        return lookups.lookup_faults(verification, _part_faults)
 
-    @answering
+    @bounded_read
     def read(
         self,
         *,
@@ -115,7 +115,7 @@ class Calendar:
         timeout_s: float,
     ) -> Reading:
         """The events as the server holds them now."""
-        parts = lookups.effects(verification)
+        parts = lookups.lookup_effects(verification)
         filled = {name: _filled(part, bindings) for name, part in parts.items()}
         _check_calendars(system, filled)
         with _site(system, timeout_s) as site:
@@ -123,7 +123,7 @@ class Calendar:
             answers = [answer for look in looks.values() for answer in look.answers]
         return Reading(
             source=system.name,
-            consistency=fetching.trusted_as(system, *answers, at=at),
+            consistency=fetching.effective_consistency(system, *answers, at=at),
             freshness="; ".join(dict.fromkeys(look.mark for look in looks.values()))[:200],
             observed_at=at,
             pointer="; ".join(_described(part) for part in parts.values()),
@@ -148,7 +148,7 @@ def _key(name: str) -> str:
 
 
 def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_faults(where, part, _EFFECT)
+    yield from lookups.unknown_name_faults(where, part, _EFFECT)
     if not isinstance(part, dict):
         return
     yield from lookups.text_faults(f"{where}/calendar", part.get("calendar"))
@@ -183,9 +183,9 @@ def _filled(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
     found = dict(part)
     for name in ("calendar", *_TEXTS):
         if name in part:
-            found[name] = str(lookups.filled(part[name], bindings))
+            found[name] = str(lookups.fill_template(part[name], bindings))
     found["calendar"] = found["calendar"].strip("/") + "/"
-    found["match"] = {name: str(lookups.filled(text, bindings)) for name, text in part.get("match", {}).items()}
+    found["match"] = {name: str(lookups.fill_template(text, bindings)) for name, text in part.get("match", {}).items()}
     if "uid" in found:
         found["match_uid"] = {"UID": found["uid"]}
     for value in (*found["match"].values(), found.get("uid", "x")):
@@ -244,21 +244,21 @@ class _Look:
         etags = " ".join(event.etag for event in self.events[:3]) or "none"
         return f"ctag {self.about.tag[:80]}, etag {etags}"
 
-    def effect(self, name: str) -> Effect:
+    def effect(self, name: str) -> ReadEffect:
         if self.part.get("expect") == "absent":
             gone = not self.events and self.complete
-            return Effect(name=name, present=gone if self.complete or self.events else None, count=int(gone))
+            return ReadEffect(name=name, present=gone if self.complete or self.events else None, count=int(gone))
         if not self.events:
-            return Effect(name=name, present=False if self.complete else None)
+            return ReadEffect(name=name, present=False if self.complete else None)
         event = self.events[0]
         declared = {_key(one): event.text(one) for one in self.part.get("fields", ()) if event.first(one)}
-        return Effect(
+        return ReadEffect(
             name=name,
             present=True,
             count=len(self.events),
             fields={
                 **declared,
-                **fields(event),
+                **event_fields(event),
                 "calendar": self.part["calendar"].strip("/"),
                 "owner": self.about.owner,
             },
@@ -286,7 +286,7 @@ class _Look:
         if self.others:
             yield "conflicting_booking_policy"
         for event in self.events:
-            yield from self._of(fields(event), event)
+            yield from self._of(event_fields(event), event)
 
     def _of(self, found: Mapping[str, Any], event: Event) -> Iterator[str]:
         part = self.part
@@ -303,7 +303,7 @@ class _Look:
 
     def shown(self) -> dict[str, Any]:
         return {
-            "events": [{"href": one.href, **fields(one)} for one in self.events],
+            "events": [{"href": one.href, **event_fields(one)} for one in self.events],
             "others": [one.href for one in self.others],
             "complete": self.complete,
         }
@@ -313,19 +313,19 @@ class _Look:
 
 
 def _site(system: SystemAccess, timeout_s: float) -> Site:
-    return fetching.site(
+    return fetching.open_site(
         system,
         system.credential.get("url") or system.settings.get("url"),
-        until=fetching.until(timeout_s),
+        until=fetching.deadline_after(timeout_s),
         headers={"Content-Type": "application/xml; charset=utf-8"},
     )
 
 
 def _path(calendar: str) -> str:
-    return "/" + "".join(f"{fetching.segment(name)}/" for name in calendar.strip("/").split("/"))
+    return "/" + "".join(f"{fetching.path_segment(name)}/" for name in calendar.strip("/").split("/"))
 
 
-def _told(site: Site, calendar: str) -> Answer:
+def _told(site: Site, calendar: str) -> SiteResponse:
     answer = site.ask("PROPFIND", _path(calendar), headers={"Depth": "0"}, content=_ABOUT.encode())
     if answer.status in {404, 410}:
         # A calendar that is gone, or not shown to us, is no evidence about its events.
@@ -333,13 +333,13 @@ def _told(site: Site, calendar: str) -> Answer:
     return answer
 
 
-def _about(answer: Answer) -> About:
+def _about(answer: SiteResponse) -> CalendarInfo:
     found = _tree(answer)
     if found.find(f".//{_CAL}calendar") is None:
         raise CheckFailed("What stands at that path is no calendar.", retryable=False)
     tag = found.findtext(f".//{_SERVER}getctag") or found.findtext(f".//{_DAV}sync-token") or "unknown"
     owner = unquote(urlsplit(found.findtext(f".//{_DAV}owner/{_DAV}href") or "").path)
-    return About(tag.strip('"'), owner)
+    return CalendarInfo(tag.strip('"'), owner)
 
 
 def _by_properties(match: Mapping[str, str]) -> str:
@@ -349,7 +349,7 @@ def _by_properties(match: Mapping[str, str]) -> str:
     )
 
 
-def _questioned(site: Site, calendar: str, inner: str) -> Answer:
+def _questioned(site: Site, calendar: str, inner: str) -> SiteResponse:
     query = (
         f"<C:calendar-query {_OPEN}><D:prop><D:getetag/><C:calendar-data/></D:prop><C:filter>"
         f'<C:comp-filter name="VCALENDAR"><C:comp-filter name="VEVENT">{inner}</C:comp-filter></C:comp-filter>'
@@ -358,7 +358,7 @@ def _questioned(site: Site, calendar: str, inner: str) -> Answer:
     return site.ask("REPORT", _path(calendar), headers={"Depth": "1"}, content=query.encode())
 
 
-def _events(answer: Answer) -> tuple[list[Event], bool]:
+def _events(answer: SiteResponse) -> tuple[list[Event], bool]:
     """The events that a query found, and whether the server gave all of them."""
     found, complete = [], True
     for response in _tree(answer).findall(f"{_DAV}response"):
@@ -366,7 +366,7 @@ def _events(answer: Answer) -> tuple[list[Event], bool]:
         if data is None:
             complete = False
             continue
-        event = parsed(data)
+        event = parse_event(data)
         event.href = unquote(urlsplit(response.findtext(f"{_DAV}href") or "").path)
         event.etag = response.findtext(f".//{_DAV}getetag") or "none"
         found.append(event)
@@ -375,7 +375,7 @@ def _events(answer: Answer) -> tuple[list[Event], bool]:
     return found, complete
 
 
-def _tree(answer: Answer) -> ElementTree.Element:
+def _tree(answer: SiteResponse) -> ElementTree.Element:
     if answer.status != 207:
         refused = answer.status in {400, 405}
         raise CheckFailed(f"The server answered with {answer.status} instead of a list.", retryable=not refused)
@@ -404,7 +404,7 @@ def _takes_time(event: Event) -> bool:
 # iCalendar, as far as one event needs it (RFC 5545)
 
 
-def parsed(data: str) -> Event:
+def parse_event(data: str) -> Event:
     """The event of a calendar object: that of a series itself, not one of its exceptions."""
     lines = re.sub(r"\r?\n[ \t]", "", data).splitlines()
     events: list[Event] = []
@@ -451,7 +451,7 @@ def _plain(value: str) -> str:
     return re.sub(r"\\([\\;,nN])", lambda found: "\n" if found[1] in "nN" else found[1], value)
 
 
-def fields(event: Event) -> dict[str, Any]:
+def event_fields(event: Event) -> dict[str, Any]:
     """An event's properties as predicates may name them."""
     start, end = _instants(event)
     sequence = event.text("SEQUENCE")

@@ -6,35 +6,35 @@ Ours come first and cannot be replaced; a package may add others (`reviews.check
 from __future__ import annotations
 
 from ledger.record.rules.refusals import Refused
-from reviews.checks.access import Access
-from reviews.checks.browser import Browser
-from reviews.checks.calendar import Calendar
-from reviews.checks.databases import Databases
-from reviews.checks.deployments import Deployments
-from reviews.checks.email import Email
-from reviews.checks.filesystems import Filesystems
+from reviews.checks.access import AccessCheck
+from reviews.checks.browser import BrowserCheck
+from reviews.checks.calendar import CalendarCheck
+from reviews.checks.databases import DatabaseCheck
+from reviews.checks.deployments import DeploymentCheck
+from reviews.checks.email import EmailCheck
+from reviews.checks.filesystems import FilesystemCheck
 from reviews.checks.interface import Check
-from reviews.checks.payments import Payments
-from reviews.checks.plugins import names as plugged_names
-from reviews.checks.plugins import plugged
-from reviews.checks.procurement import Procurement
-from reviews.checks.queues import Queues
-from reviews.checks.tickets import Tickets
-from reviews.checks.vector import Vector
+from reviews.checks.payments import PaymentCheck
+from reviews.checks.plugins import load_plugin
+from reviews.checks.plugins import plugin_patterns as plugged_names
+from reviews.checks.procurement import ProcurementCheck
+from reviews.checks.queues import QueueCheck
+from reviews.checks.tickets import TicketCheck
+from reviews.checks.vector import VectorSearchCheck
 
 _CHECKS: dict[str, Check] = {
-    "browser_automation": Browser(),
-    "calendar": Calendar(),
-    "crm_ticketing": Tickets(),
-    "databases": Databases(),
-    "deployments": Deployments(),
-    "email": Email(),
-    "filesystems": Filesystems(),
-    "payments": Payments(),
-    "procurement": Procurement(),
-    "queues_events": Queues(),
-    "security_infrastructure": Access(),
-    "vector_search": Vector(),
+    "browser_automation": BrowserCheck(),
+    "calendar": CalendarCheck(),
+    "crm_ticketing": TicketCheck(),
+    "databases": DatabaseCheck(),
+    "deployments": DeploymentCheck(),
+    "email": EmailCheck(),
+    "filesystems": FilesystemCheck(),
+    "payments": PaymentCheck(),
+    "procurement": ProcurementCheck(),
+    "queues_events": QueueCheck(),
+    "security_infrastructure": AccessCheck(),
+    "vector_search": VectorSearchCheck(),
 }
 _SHORT = {"access": "security_infrastructure", "browser": "browser_automation", "queues": "queues_events"}
 
@@ -52,7 +52,7 @@ class NoCheck(Refused):
 def check_for(pattern: str) -> Check:
     """The check of a pattern, by its name or its short name; `NoCheck` when there is none."""
     name = _SHORT.get(pattern, pattern)
-    found = _CHECKS.get(name) or plugged(name)
+    found = _CHECKS.get(name) or load_plugin(name)
     if found is None:
         known = dict.fromkeys([*PATTERNS, *plugged_names()])
         raise NoCheck(f"Nothing here reads `{pattern}` back (known: {', '.join(known)}).")

@@ -38,7 +38,7 @@ _PARTS = ("at", "operation", "actor", "key", "trace", "action", "target")
 
 
 @dataclass(frozen=True)
-class Page:
+class ChangePage:
     """Some changes in the order of the log, and the mark after the last of them."""
 
     changes: tuple[Change, ...]
@@ -48,7 +48,7 @@ class Page:
 class ChangeLog(Protocol):
     """What lists a system's changes."""
 
-    def changes(self, *, system: SystemAccess, since: str, limit: int, timeout_s: float) -> Page:
+    def changes(self, *, system: SystemAccess, since: str, limit: int, timeout_s: float) -> ChangePage:
         """The changes after the mark `since`; `CheckFailed` when the system does not answer."""
 
 
@@ -61,7 +61,11 @@ class NotWatchable(Refused):
 
 def change_log(pattern: str) -> ChangeLog | None:
     """What lists the changes of systems of a pattern, if anything does."""
-    ours: dict[str, ChangeLog] = {"databases": Tables(), "queues_events": Streams(), "queues": Streams()}
+    ours: dict[str, ChangeLog] = {
+        "databases": TableChangeLog(),
+        "queues_events": StreamChangeLog(),
+        "queues": StreamChangeLog(),
+    }
     found = ours.get(pattern)
     if found is not None:
         return found
@@ -77,18 +81,18 @@ def check_settings(pattern: str, settings: Mapping[str, Any]) -> None:
     log = change_log(pattern)
     if log is None:
         raise NotWatchable(f"Nothing here lists the changes of systems of the pattern {pattern}.")
-    faults = log.faults(part) if isinstance(log, Tables | Streams) else []
+    faults = log.faults(part) if isinstance(log, TableChangeLog | StreamChangeLog) else []
     if faults:
         raise NotWatchable(faults[0])
 
 
-class Tables:
+class TableChangeLog:
     """An append-only table of a PostgreSQL."""
 
     def faults(self, part: Any) -> list[str]:
         """What is wrong with the settings."""
         known = frozenset({"table", "id_column", "target_kind", "show", *(f"{name}_column" for name in _PARTS)})
-        found = list(lookups.unknown_faults("changes", part, known))
+        found = list(lookups.unknown_name_faults("changes", part, known))
         if not isinstance(part, dict):
             return found
         found += postgres.table_faults("changes", part.get("table"))
@@ -96,18 +100,18 @@ class Tables:
         found += postgres.name_faults("changes", [part.get("id_column"), *columns, *part.get("show", [])])
         return found
 
-    def changes(self, *, system: SystemAccess, since: str, limit: int, timeout_s: float) -> Page:
+    def changes(self, *, system: SystemAccess, since: str, limit: int, timeout_s: float) -> ChangePage:
         """The rows after the mark, and a few before it (rule 1)."""
         part = system.settings["changes"]
         try:
-            with postgres.connected(system, timeout_s) as connection, connection.transaction():
-                if postgres.standing(connection)["in_recovery"]:
+            with postgres.read_only_connection(system, timeout_s) as connection, connection.transaction():
+                if postgres.primary_status(connection)["in_recovery"]:
                     raise CheckFailed("A standby is no change log.", retryable=True)
                 rows = _newest(connection, part) if not since else _after(connection, part, int(since), limit)
         except psycopg.Error as problem:
-            raise postgres.failed(problem) from None
+            raise postgres.check_failure(problem) from None
         mark = max([int(since or 0), *(row[part["id_column"]] for row in rows)])
-        return Page(tuple(_of_row(part, row) for row in rows) if since else (), str(mark))
+        return ChangePage(tuple(_of_row(part, row) for row in rows) if since else (), str(mark))
 
 
 def _newest(connection: psycopg.Connection[postgres.Row], part: Mapping[str, Any]) -> list[postgres.Row]:
@@ -150,37 +154,37 @@ def _of_row(part: Mapping[str, Any], row: postgres.Row) -> Change:
         str(row[part["id_column"]]),
         found,
         at=at.astimezone(UTC) if isinstance(at, datetime) and at.tzinfo else None,
-        shown={name: lookups.carried(value) for name, value in row.items()},
+        shown={name: lookups.to_json_value(value) for name, value in row.items()},
     )
 
 
-class Streams:
+class StreamChangeLog:
     """A stream of a Redis or Valkey: every message is a change."""
 
     def faults(self, part: Any) -> list[str]:
         """What is wrong with the settings."""
         known = frozenset({"stream", "target_kind", *(f"{name}_field" for name in _PARTS)})
-        found = list(lookups.unknown_faults("changes", part, known))
+        found = list(lookups.unknown_name_faults("changes", part, known))
         if isinstance(part, dict) and not isinstance(part.get("stream"), str):
             found.append("changes/stream must be a stream's name.")
         return found
 
-    def changes(self, *, system: SystemAccess, since: str, limit: int, timeout_s: float) -> Page:
+    def changes(self, *, system: SystemAccess, since: str, limit: int, timeout_s: float) -> ChangePage:
         """The messages after the mark; ids only grow, so nothing is read twice."""
         part = system.settings["changes"]
         try:
-            with queues.session(system, timeout_s) as client:
-                role, _ = queues.role_of(client)
+            with queues.redis_session(system, timeout_s) as client:
+                role, _ = queues.server_role(client)
                 if role is not Consistency.PRIMARY:
                     raise CheckFailed("A replica is no change log.", retryable=True)
                 if not since:
                     newest: Any = client.xrevrange(part["stream"], count=1)
-                    return Page((), newest[0][0] if newest else "0-0")
+                    return ChangePage((), newest[0][0] if newest else "0-0")
                 messages: Any = client.xrange(part["stream"], min=f"({since}", count=limit)
         except RedisError as problem:
-            raise queues.failed(problem) from None
+            raise queues.check_failure(problem) from None
         found = tuple(_of_message(part, number, fields) for number, fields in messages)
-        return Page(found, found[-1].place if found else since)
+        return ChangePage(found, found[-1].place if found else since)
 
 
 def _of_message(part: Mapping[str, Any], number: str, fields: Mapping[str, str]) -> Change:

@@ -30,15 +30,15 @@ from reviews.checks.interface import (
     LOOKUP_VARIABLES,
     CheckFailed,
     Consistency,
-    Effect,
+    ReadEffect,
     Reading,
     SystemAccess,
 )
-from reviews.checks.limits import answering
+from reviews.checks.limits import bounded_read
 from reviews.checks.postgres import Row, name_faults, table_faults
-from reviews.checks.postgres import connected as _connected
-from reviews.checks.postgres import failed as _failed
-from reviews.checks.postgres import standing as _standing
+from reviews.checks.postgres import check_failure as _failed
+from reviews.checks.postgres import primary_status as _standing
+from reviews.checks.postgres import read_only_connection as _connected
 from reviews.reconciliation.rules.reading import NOT_FRESH
 
 MAX_ROWS = 100
@@ -53,7 +53,7 @@ _XMIN = "xmin "  # no column can be named so, hence no declared field can hide i
 Bindings = Mapping[str, Mapping[str, Any]]
 
 
-class Databases:
+class DatabaseCheck:
     """The check of pattern `databases`."""
 
     pattern = "databases"
@@ -68,13 +68,13 @@ class Databases:
             extra["target"] = {"type": "object", "properties": target}
         if "audit" in lookup:
             extra["audit"] = {"type": "object", "properties": {"exists": {}, "count": {}, "actors": {}}}
-        return lookups.schema({**first, **extra}, parts)
+        return lookups.state_schema({**first, **extra}, parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
         """What is wrong with the lookup."""
         lookup = verification.get("lookup", {})
-        faults = list(lookups.unknown_faults("lookup", lookup, frozenset({"effects", "target", "audit"})))
-        for name, part in lookups.effects(verification).items():
+        faults = list(lookups.unknown_name_faults("lookup", lookup, frozenset({"effects", "target", "audit"})))
+        for name, part in lookups.lookup_effects(verification).items():
             faults += _part_faults(f"lookup/effects/{name}", part, _EFFECT)
         if "target" in lookup:
             faults += _part_faults("lookup/target", lookup["target"], _TARGET)
@@ -82,7 +82,7 @@ class Databases:
             faults += _part_faults("lookup/audit", lookup["audit"], _AUDIT)
         return faults
 
-    @answering
+    @bounded_read
     def read(
         self,
         *,
@@ -114,7 +114,7 @@ def _columns(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _part_faults(where: str, part: Any, known: frozenset[str]) -> Iterator[str]:
-    yield from lookups.unknown_faults(where, part, known)
+    yield from lookups.unknown_name_faults(where, part, known)
     if not isinstance(part, dict):
         return
     yield from table_faults(where, part.get("table"))
@@ -194,7 +194,7 @@ def _taken(
 
 def _rows(connection: psycopg.Connection[Row], part: Mapping[str, Any], bindings: Bindings) -> list[Row]:
     """The rows that a part of the lookup is about, at most `MAX_ROWS`, the oldest place first."""
-    where = {column: lookups.filled(text, bindings) for column, text in part["where"].items()}
+    where = {column: lookups.fill_template(text, bindings) for column, text in part["where"].items()}
     columns = [sql.SQL("xmin::text AS {}").format(sql.Identifier(_XMIN))]
     query = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY ctid LIMIT {}").format(
         sql.SQL(", ").join([*columns, *map(sql.Identifier, _wanted(part))]),
@@ -213,23 +213,23 @@ def _wanted(part: Mapping[str, Any]) -> list[str]:
 
 
 def _shown(row: Row) -> Row:
-    return {name: lookups.carried(value) for name, value in row.items() if name != _XMIN}
+    return {name: lookups.to_json_value(value) for name, value in row.items() if name != _XMIN}
 
 
-def _effect(name: str, part: Mapping[str, Any], rows: list[Row], bindings: Bindings) -> Effect:
+def _effect(name: str, part: Mapping[str, Any], rows: list[Row], bindings: Bindings) -> ReadEffect:
     if part.get("expect") == "absent":
-        return Effect(name=name, present=not rows, count=0 if rows else 1)
+        return ReadEffect(name=name, present=not rows, count=0 if rows else 1)
     wanted, untold = _those_wanted(part, rows, bindings)
     if untold and not wanted:
-        return Effect(name=name, present=None)
-    fields = {one: lookups.carried(wanted[0][one]) for one in _columns(part)} if wanted else {}
-    return Effect(
+        return ReadEffect(name=name, present=None)
+    fields = {one: lookups.to_json_value(wanted[0][one]) for one in _columns(part)} if wanted else {}
+    return ReadEffect(
         name=name,
         present=bool(wanted),
         count=len(wanted),
         fields=fields,
         scope=_scope(part, wanted),
-        instances=tuple({one: lookups.carried(row[one]) for one in _columns(part)} for row in wanted),
+        instances=tuple({one: lookups.to_json_value(row[one]) for one in _columns(part)} for row in wanted),
     )
 
 
@@ -246,25 +246,27 @@ def _those_wanted(part: Mapping[str, Any], rows: list[Row], bindings: Bindings) 
 
 def _scope(part: Mapping[str, Any], rows: list[Row]) -> dict[str, tuple[Any, ...]]:
     kinds = {kind: part[f"{kind}_column"] for kind in ("tenant", "target") if f"{kind}_column" in part}
-    return {kind: tuple(dict.fromkeys(lookups.carried(row[column]) for row in rows)) for kind, column in kinds.items()}
+    return {
+        kind: tuple(dict.fromkeys(lookups.to_json_value(row[column]) for row in rows)) for kind, column in kinds.items()
+    }
 
 
 def _target(part: Mapping[str, Any], rows: list[Row]) -> Row:
     if not rows:
         return {"exists": False, "count": 0}
-    row = {name: lookups.carried(rows[0][name]) for name in _columns(part)}
+    row = {name: lookups.to_json_value(rows[0][name]) for name in _columns(part)}
     version = {"version": row[part["version_column"]]} if "version_column" in part else {}
     return {**row, **version, "exists": True, "count": len(rows)}
 
 
 def _audit(part: Mapping[str, Any], rows: list[Row]) -> Row:
-    actors = [lookups.carried(row[part["actor_column"]]) for row in rows] if "actor_column" in part else []
+    actors = [lookups.to_json_value(row[part["actor_column"]]) for row in rows] if "actor_column" in part else []
     return {"exists": bool(rows), "count": len(rows), "actors": list(dict.fromkeys(actors))}
 
 
 def _indicators(
     lookup: Mapping[str, Any],
-    effects: tuple[Effect, ...],
+    effects: tuple[ReadEffect, ...],
     found: Mapping[str, list[Row]],
     bindings: Bindings,
 ) -> Iterator[str]:
@@ -280,11 +282,11 @@ def _indicators(
 
 
 def _differs(part: Mapping[str, Any], rows: list[Row], bindings: Bindings) -> bool:
-    wanted = {name: lookups.filled(text, bindings) for name, text in part.get("equals", {}).items()}
-    return any(lookups.carried(row[name]) != value for row in rows for name, value in wanted.items())
+    wanted = {name: lookups.fill_template(text, bindings) for name, text in part.get("equals", {}).items()}
+    return any(lookups.to_json_value(row[name]) != value for row in rows for name, value in wanted.items())
 
 
-def _stands_still(part: Mapping[str, Any], effect: Effect, bindings: Bindings) -> bool:
+def _stands_still(part: Mapping[str, Any], effect: ReadEffect, bindings: Bindings) -> bool:
     """Whether a row's version is no higher than it was before the action."""
     if "version_column" not in part:
         return False

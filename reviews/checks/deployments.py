@@ -40,9 +40,9 @@ from typing import Any
 from xml.parsers.expat import ExpatError
 
 from reviews.checks import fetching, lookups
-from reviews.checks.fetching import Answer, Site
-from reviews.checks.interface import CheckFailed, Effect, Reading, SystemAccess
-from reviews.checks.limits import answering
+from reviews.checks.fetching import Site, SiteResponse
+from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
+from reviews.checks.limits import bounded_read
 
 MAX_INSTANCES = 100
 SLACK_S = 60
@@ -103,7 +103,7 @@ class Rollout:
     instances: list[Instance] = field(default_factory=list)
     manifest: Mapping[str, Any] | None = None
     indicators: set[str] = field(default_factory=set)
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[SiteResponse] = field(default_factory=list)
     elsewhere: dict[str, bool | None] = field(default_factory=dict)  # region: started since the execution
 
     @property
@@ -130,20 +130,20 @@ class Rollout:
         return "complete" if len(self.with_artifact) == len(self.instances) else "partial"
 
 
-class Deployments:
+class DeploymentCheck:
     """The check of pattern `deployments`."""
 
     pattern = "deployments"
 
     def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
         """A rollout's properties, the same for every effect."""
-        return lookups.schema(_FIELDS, dict.fromkeys(lookup.get("effects", {}), _FIELDS))
+        return lookups.state_schema(_FIELDS, dict.fromkeys(lookup.get("effects", {}), _FIELDS))
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
         """What is wrong with the lookup."""
-        return lookups.faults(verification, _part_faults)
+        return lookups.lookup_faults(verification, _part_faults)
 
-    @answering
+    @bounded_read
     def read(
         self,
         *,
@@ -154,14 +154,14 @@ class Deployments:
         timeout_s: float,
     ) -> Reading:
         """What runs now, in every region that was asked for."""
-        parts = lookups.effects(verification)
-        until = fetching.until(timeout_s)
+        parts = lookups.lookup_effects(verification)
+        until = fetching.deadline_after(timeout_s)
         looked = {name: _looked(system, part, bindings, until, at=at) for name, part in parts.items()}
         effects = tuple(_effect(name, parts[name], rollout, bindings) for name, rollout in looked.items())
         answers = [answer for rollout in looked.values() for answer in rollout.answers]
         return Reading(
             source=system.name,
-            consistency=fetching.trusted_as(system, *answers, at=at),
+            consistency=fetching.effective_consistency(system, *answers, at=at),
             freshness=_freshness(looked.values()),
             observed_at=at,
             pointer="; ".join(
@@ -177,7 +177,7 @@ class Deployments:
 
 
 def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_faults(where, part, _EFFECT)
+    yield from lookups.unknown_name_faults(where, part, _EFFECT)
     if not isinstance(part, dict):
         return
     for name in _TEXTS:
@@ -205,8 +205,8 @@ def _looked(
     known = system.settings.get("regions")
     if not isinstance(known, dict) or not known:
         raise CheckFailed("The system has no regions.", retryable=False)
-    wanted = {name: str(lookups.filled(part[name], bindings)) for name in _TEXTS if name in part}
-    regions = [str(lookups.filled(text, bindings)) for text in part.get("regions", ())] or list(known)
+    wanted = {name: str(lookups.fill_template(part[name], bindings)) for name in _TEXTS if name in part}
+    regions = [str(lookups.fill_template(text, bindings)) for text in part.get("regions", ())] or list(known)
     rollout = Rollout(wanted, regions, at=at)
     for region in regions:
         if region not in known:
@@ -249,7 +249,7 @@ def _processes(
 ) -> list[Mapping[str, Any]]:
     """The processes of a program, as its manager knows them."""
     question = xmlrpc.client.dumps((), "supervisor.getAllProcessInfo").encode()
-    with fetching.site(system, region.get("orchestrator"), until=until) as site:
+    with fetching.open_site(system, region.get("orchestrator"), until=until) as site:
         answer = site.ask("POST", "/RPC2", content=question, headers={"Content-Type": "text/xml"})
     rollout.answers.append(answer)
     if answer.status != 200:
@@ -285,7 +285,7 @@ def _instance(
     return Instance(region, health is not None and health.status in {200, 204}, _release(release), counted)
 
 
-def _asked(system: SystemAccess, address: Any, path: str, until: float, *, runs: bool) -> Answer | None:
+def _asked(system: SystemAccess, address: Any, path: str, until: float, *, runs: bool) -> SiteResponse | None:
     """The answer of an instance, of any status; None when it gives none, as one that does not run (rule 1)."""
     # An instance is what is being judged: it gets no credential.
     with Site(address, until=until, ca_file=system.settings.get("ca_file")) as site:
@@ -297,7 +297,7 @@ def _asked(system: SystemAccess, address: Any, path: str, until: float, *, runs:
             return None
 
 
-def _release(answer: Answer | None) -> Mapping[str, Any] | None:
+def _release(answer: SiteResponse | None) -> Mapping[str, Any] | None:
     if answer is None or answer.status != 200:
         return None
     try:
@@ -307,7 +307,7 @@ def _release(answer: Answer | None) -> Mapping[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _counted(system: SystemAccess, answer: Answer | None) -> tuple[int, int] | None:
+def _counted(system: SystemAccess, answer: SiteResponse | None) -> tuple[int, int] | None:
     """Requests and those that failed, since the instance started."""
     if answer is None or answer.status != 200:
         return None
@@ -343,7 +343,7 @@ def _registry(system: SystemAccess, rollout: Rollout, until: float) -> None:
             rollout.indicators.add("wrong_sha")
 
 
-def _manifest(answer: Answer, artifact: str) -> Mapping[str, Any]:
+def _manifest(answer: SiteResponse, artifact: str) -> Mapping[str, Any]:
     if f"sha256:{hashlib.sha256(answer.content).hexdigest()}" != artifact:
         raise CheckFailed("The registry's manifest is not the one of its digest.", retryable=True)
     found = answer.json()
@@ -351,13 +351,13 @@ def _manifest(answer: Answer, artifact: str) -> Mapping[str, Any]:
 
 
 def _tagged(site: Site, repository: str, tag: str) -> str | None:
-    answer = site.get(f"/v2/{repository}/manifests/{fetching.segment(tag)}", Accept=MANIFESTS)
+    answer = site.get(f"/v2/{repository}/manifests/{fetching.path_segment(tag)}", Accept=MANIFESTS)
     if answer.status != 200 and not _is_unknown(answer):
         raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=True)
     return f"sha256:{hashlib.sha256(answer.whole().content).hexdigest()}" if answer.status == 200 else None
 
 
-def _is_unknown(answer: Answer) -> bool:
+def _is_unknown(answer: SiteResponse) -> bool:
     """Whether the registry itself says that it has no such thing; a gateway's 404 is no such answer."""
     return answer.status == 404 and isinstance(answer.document().get("errors"), list)
 
@@ -392,14 +392,14 @@ def _errors(rollout: Rollout) -> tuple[int, int]:
     return sum(one[0] for one in counted), sum(one[1] for one in counted)
 
 
-def _effect(name: str, part: Mapping[str, Any], rollout: Rollout, bindings: Bindings) -> Effect:
+def _effect(name: str, part: Mapping[str, Any], rollout: Rollout, bindings: Bindings) -> ReadEffect:
     before = bindings.get("pre", {}).get("effects", {}).get(name, {})
     present = _is_there(rollout, before, bindings)
     fields = _fields(part, rollout)
     fields["rolled_back"] = "rollback_triggered" in rollout.indicators
     if present and "approval" in rollout.wanted and fields.get("approval_id") != rollout.wanted["approval"]:
         rollout.indicators.add("missing_deployment_approval")
-    return Effect(
+    return ReadEffect(
         name=name,
         present=present,
         count=int(bool(present)),

@@ -43,8 +43,8 @@ from email.utils import getaddresses
 from typing import Any
 
 from reviews.checks import lookups
-from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
-from reviews.checks.limits import answering
+from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
+from reviews.checks.limits import bounded_read
 
 MAX_MESSAGES = 50
 MAX_BYTES = 10 * 1024 * 1024
@@ -67,7 +67,7 @@ Bindings = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundMessage:
     """One copy of a message, where and when it arrived."""
 
     mailbox: str
@@ -77,14 +77,14 @@ class Found:
 
 
 @dataclass
-class Report:
+class DeliveryReport:
     """What delivery reports say of a message, the gravest first."""
 
     kinds: list[str] = field(default_factory=list)
     statuses: list[str] = field(default_factory=list)
 
 
-class Email:
+class EmailCheck:
     """The check of pattern `email`."""
 
     pattern = "email"
@@ -92,13 +92,13 @@ class Email:
     def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
         """A message's properties, and the declared headers under their lower-case names."""
         parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
-        return lookups.schema(next(iter(parts.values()), {}), parts)
+        return lookups.state_schema(next(iter(parts.values()), {}), parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
         """What is wrong with the lookup."""
-        return lookups.faults(verification, _part_faults)
+        return lookups.lookup_faults(verification, _part_faults)
 
-    @answering
+    @bounded_read
     def read(
         self,
         *,
@@ -109,7 +109,7 @@ class Email:
         timeout_s: float,
     ) -> Reading:
         """What the mailboxes hold of each message now."""
-        parts = lookups.effects(verification)
+        parts = lookups.lookup_effects(verification)
         filled = {name: _filled(part, bindings) for name, part in parts.items()}
         effects, indicators, raw, marks = [], set[str](), {}, []
         try:
@@ -152,7 +152,7 @@ def _key(header: str) -> str:
 
 
 def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_faults(where, part, _EFFECT)
+    yield from lookups.unknown_name_faults(where, part, _EFFECT)
     if not isinstance(part, dict):
         return
     if ("message_id" in part) == ("match" in part):
@@ -273,9 +273,9 @@ def _filled(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
     found = dict(part)
     for name in _TEXTS:
         if name in part:
-            found[name] = str(lookups.filled(part[name], bindings))
+            found[name] = str(lookups.fill_template(part[name], bindings))
     texts = {"Message-ID": part["message_id"]} if "message_id" in part else part["match"]
-    found["match"] = {name: _safe(str(lookups.filled(text, bindings))) for name, text in texts.items()}
+    found["match"] = {name: _safe(str(lookups.fill_template(text, bindings))) for name, text in texts.items()}
     return found
 
 
@@ -314,9 +314,9 @@ class _Look:
     ) -> None:
         self.session, self.system, self.part, self.executed_at, self.at = session, system, part, executed_at, at
         self.mailbox = str(part.get("mailbox", "INBOX"))
-        self.delivered: list[Found] = []
-        self.quarantined: list[Found] = []
-        self.report = Report()
+        self.delivered: list[FoundMessage] = []
+        self.quarantined: list[FoundMessage] = []
+        self.report = DeliveryReport()
         self.whole = False
         self.next_uid = "unknown"
         self.indicators: set[str] = set()
@@ -357,7 +357,7 @@ class _Look:
             raise CheckFailed("The mail server would not search.", retryable=False)
         return [int(number) for line in answer if line for number in line.split()]
 
-    def _matching(self, mailbox: str) -> list[Found]:
+    def _matching(self, mailbox: str) -> list[FoundMessage]:
         """The messages of the open mailbox with all these headers (rule 1)."""
         criteria = [word for header, value in self.part["match"].items() for word in ("HEADER", header, f'"{value}"')]
         numbers = self._search(*criteria)
@@ -370,7 +370,7 @@ class _Look:
         values = {name: [str(one).strip() for one in message.get_all(name, [])] for name in self.part["match"]}
         return all(value in values[name] for name, value in self.part["match"].items())
 
-    def _fetched(self, mailbox: str, uid: int) -> Found:
+    def _fetched(self, mailbox: str, uid: int) -> FoundMessage:
         head = self._fetch(uid, "(INTERNALDATE RFC822.SIZE)")
         said = imaplib.Internaldate2tuple(head[0] if isinstance(head[0], bytes) else head[0][0])
         size = re.search(rb"RFC822\.SIZE (\d+)", head[0] if isinstance(head[0], bytes) else head[0][0])
@@ -379,7 +379,7 @@ class _Look:
         body = self._fetch(uid, "(BODY.PEEK[])")
         data = next((one[1] for one in body if isinstance(one, tuple)), b"")
         received_at = datetime.fromtimestamp(time.mktime(said), UTC) if said else self.at
-        return Found(mailbox, uid, received_at, email.message_from_bytes(data, policy=email.policy.default))
+        return FoundMessage(mailbox, uid, received_at, email.message_from_bytes(data, policy=email.policy.default))
 
     def _fetch(self, uid: int, what: str) -> list[Any]:
         status, answer = self.session.uid("FETCH", str(uid), what)
@@ -425,7 +425,7 @@ class _Look:
         return False
 
     @property
-    def copies(self) -> list[Found]:
+    def copies(self) -> list[FoundMessage]:
         return self.delivered + self.quarantined
 
     def _judge(self) -> None:
@@ -468,11 +468,11 @@ class _Look:
             return "quarantined"
         return "delayed" if "delayed" in self.report.kinds else "unknown"
 
-    def effect(self, name: str) -> Effect:
+    def effect(self, name: str) -> ReadEffect:
         if not self.copies:
             return self._effect_without_copy(name)
         first = self.copies[0]
-        return Effect(
+        return ReadEffect(
             name=name,
             present=True,
             count=len(self.copies),
@@ -480,16 +480,16 @@ class _Look:
             scope=self._scope(),
         )
 
-    def _effect_without_copy(self, name: str) -> Effect:
+    def _effect_without_copy(self, name: str) -> ReadEffect:
         said = {"status": self.status, "suppressed": self.status == "suppressed"}
         if self.status == "bounced":
             # It left, and came back.
-            return Effect(name=name, present=True, count=1, fields={**said, "bounce": self.report.statuses[0]})
+            return ReadEffect(name=name, present=True, count=1, fields={**said, "bounce": self.report.statuses[0]})
         if self.status in {"rejected", "suppressed"}:
-            return Effect(name=name, present=False, fields=said)
-        return Effect(name=name, present=False if self.whole and self.status == "unknown" else None)
+            return ReadEffect(name=name, present=False, fields=said)
+        return ReadEffect(name=name, present=False if self.whole and self.status == "unknown" else None)
 
-    def _fields(self, found: Found) -> dict[str, Any]:
+    def _fields(self, found: FoundMessage) -> dict[str, Any]:
         message = found.message
         return {
             "message_id": str(message.get("Message-ID", "")).strip(),
@@ -502,7 +502,7 @@ class _Look:
             "suppressed": self.status == "suppressed",
             "mailbox": found.mailbox,
             "received_at": found.received_at.isoformat(),
-            **authentication(message, self.system.settings.get("authserv_id")),
+            **authentication_results(message, self.system.settings.get("authserv_id")),
         }
 
     def _declared(self, message: EmailMessage) -> dict[str, str]:
@@ -552,7 +552,7 @@ def body_sha256(message: EmailMessage) -> str:
     return hashlib.sha256("\n".join(line.rstrip() for line in lines).strip("\n").encode()).hexdigest()
 
 
-def authentication(message: Message, authserv_id: str | None) -> dict[str, str]:
+def authentication_results(message: Message, authserv_id: str | None) -> dict[str, str]:
     """DKIM and DMARC as our own server judged them (RFC 8601); the topmost such header is the one it added."""
     unknown = {"dkim": "not_applicable", "dmarc": "not_applicable"}
     for value in _headers(message, "Authentication-Results") if authserv_id else ():

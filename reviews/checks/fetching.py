@@ -27,10 +27,19 @@ from urllib.parse import quote
 import httpx
 
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
-from reviews.checks.limits import Limit, socket_of, until
+from reviews.checks.limits import ConversationDeadline, deadline_after, socket_of
 from reviews.readback.rules.addresses import is_loopback
 
-__all__ = ["Answer", "Site", "behind", "origin", "segment", "site", "trusted_as", "until"]
+__all__ = [
+    "Site",
+    "SiteResponse",
+    "clock_lag",
+    "deadline_after",
+    "effective_consistency",
+    "open_site",
+    "path_segment",
+    "url_origin",
+]
 
 MAX_BYTES = 8 * 1024 * 1024
 MAX_AGE_S = 300
@@ -41,7 +50,7 @@ _CONNECTED = frozenset({"connection.connect_tcp.complete", "connection.start_tls
 
 
 @dataclass(frozen=True)
-class Answer:
+class SiteResponse:
     """What came back, whatever its status."""
 
     url: str
@@ -66,7 +75,7 @@ class Answer:
         chunked = "chunked" in self.headers.get("transfer-encoding", "").lower()
         return chunked or "content-length" in self.headers
 
-    def whole(self) -> Answer:
+    def whole(self) -> SiteResponse:
         """This answer, if it cannot be half of one; for what shows no end of its own, as JSON and XML do."""
         if not self.framed:
             raise CheckFailed(f"{self.url} did not say where its answer ends.", retryable=True)
@@ -96,7 +105,7 @@ class Site:
         secret = auth is not None or bool(_SECRET & {name.lower() for name in headers or {}})
         if secret and self.address.scheme != "https" and not is_loopback(self.address.host):
             raise CheckFailed(f"{self.address.host} is asked without TLS, so no secret is sent to it.", retryable=False)
-        self.limit = Limit(until)
+        self.limit = ConversationDeadline(until)
         self.client = httpx.Client(
             headers={
                 "User-Agent": AGENT,
@@ -118,11 +127,11 @@ class Site:
         self.limit.__exit__(kind, fault, at)
         self.client.close()
 
-    def get(self, path: str, *, params: Mapping[str, str] | None = None, **headers: str) -> Answer:
+    def get(self, path: str, *, params: Mapping[str, str] | None = None, **headers: str) -> SiteResponse:
         """The answer at a path, with any status that is neither an outage nor a refusal."""
         return self._judged(self._asked("GET", path, params=params, headers=headers))
 
-    def visit(self, path: str) -> Answer:
+    def visit(self, path: str) -> SiteResponse:
         """The answer at a path, with any status at all: for what is itself being judged."""
         return self._asked("GET", path)
 
@@ -134,15 +143,15 @@ class Site:
         document: Any = None,
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> SiteResponse:
         """The answer to a question that the protocol puts by another method than GET."""
         return self._judged(self._asked(method, path, json=document, content=content, headers=headers))
 
-    def _judged(self, answer: Answer) -> Answer:
+    def _judged(self, answer: SiteResponse) -> SiteResponse:
         _refuse_outages(answer)
         return answer
 
-    def _asked(self, method: str, path: str, **parts: Any) -> Answer:
+    def _asked(self, method: str, path: str, **parts: Any) -> SiteResponse:
         url = self._url(path)
         given = {name: value for name, value in parts.items() if value is not None}
         left_s, told = self.limit.left_s, {"trace": self._met}
@@ -151,7 +160,7 @@ class Site:
                 content = self._content(response)
         except (httpx.HTTPError, httpx.InvalidURL) as problem:
             raise CheckFailed(f"{url} did not answer: {type(problem).__name__}.", retryable=True) from None
-        return Answer(str(url), response.status_code, response.headers, content)
+        return SiteResponse(str(url), response.status_code, response.headers, content)
 
     def _met(self, event: str, about: Mapping[str, Any]) -> None:
         """The HTTP library tells of each connection that it opens, and again when that is encrypted."""
@@ -168,7 +177,7 @@ class Site:
             raise CheckFailed(f"{path!r} is no path of this system.", retryable=False) from None
         below = url.path.startswith(self.address.path.rstrip("/") + "/")
         climbs = not {".", ".."}.isdisjoint(url.path.split("/"))
-        if climbs or not below or origin(url) != origin(self.address):
+        if climbs or not below or url_origin(url) != url_origin(self.address):
             raise CheckFailed(f"{path!r} leads away from this system.", retryable=False)
         return url
 
@@ -181,7 +190,7 @@ class Site:
         return bytes(content)
 
 
-def site(system: SystemAccess, address: Any, *, until: float, headers: Mapping[str, str] | None = None) -> Site:
+def open_site(system: SystemAccess, address: Any, *, until: float, headers: Mapping[str, str] | None = None) -> Site:
     """One of a system's addresses, with its credential and the authority that its certificate comes from."""
     return Site(address, until=until, headers=headers, auth=_password(system), ca_file=system.settings.get("ca_file"))
 
@@ -192,8 +201,8 @@ def _password(system: SystemAccess) -> tuple[str, str] | None:
     return None if name is None else (str(name), str(system.credential.get("password", "")))
 
 
-def trusted_as(
-    system: SystemAccess, *answers: Answer, at: datetime, own: Consistency = Consistency.STRONG
+def effective_consistency(
+    system: SystemAccess, *answers: SiteResponse, at: datetime, own: Consistency = Consistency.STRONG
 ) -> Consistency:
     """How far answers may be believed: as the system's settings declare, but never what is not fresh (rule 5)."""
     if any(_is_cached(answer.headers) for answer in answers):
@@ -204,7 +213,7 @@ def trusted_as(
     return Consistency(system.settings.get("consistency", own))
 
 
-def segment(value: Any) -> str:
+def path_segment(value: Any) -> str:
     """A value as one segment of a path: it cannot become two, nor climb."""
     text = str(value)
     if text in {"", ".", ".."}:
@@ -212,7 +221,7 @@ def segment(value: Any) -> str:
     return quote(text, safe="")
 
 
-def origin(url: httpx.URL) -> tuple[str, str, int | None]:
+def url_origin(url: httpx.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
 
 
@@ -231,13 +240,13 @@ def _is_cached(headers: httpx.Headers) -> bool:
     return (age.isdecimal() and int(age) > 0) or headers.get("x-cache", "").lower().startswith("hit")
 
 
-def behind(answers: Iterable[Answer], *, at: datetime) -> timedelta:
+def clock_lag(answers: Iterable[SiteResponse], *, at: datetime) -> timedelta:
     """By how much the clock of whoever answered is behind ours, as far as an answer's date tells."""
     said = [date for date in map(_dated, answers) if date is not None]
     return max((at - date for date in said), default=timedelta(0))
 
 
-def _dated(answer: Answer) -> datetime | None:
+def _dated(answer: SiteResponse) -> datetime | None:
     try:
         given = parsedate_to_datetime(answer.headers.get("date", ""))
     except (ValueError, TypeError, IndexError):
@@ -245,7 +254,7 @@ def _dated(answer: Answer) -> datetime | None:
     return given if given.tzinfo else given.replace(tzinfo=UTC)
 
 
-def _refuse_outages(answer: Answer) -> None:
+def _refuse_outages(answer: SiteResponse) -> None:
     if answer.status in {401, 408, 425, 429} or answer.status >= 500:
         raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=True)
     if answer.status == 403:

@@ -31,8 +31,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from reviews.checks import lookups
-from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
-from reviews.checks.limits import answering
+from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
+from reviews.checks.limits import bounded_read
 
 MAX_BYTES = 256 * 1024 * 1024
 MAX_LINKS = 40
@@ -44,12 +44,12 @@ _REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "glus
 _FIELDS = ("size", "sha256", "mode", "mtime", "kind", "path")
 
 
-class Escape(Exception):
+class PathEscape(Exception):
     """The path leads out of the root."""
 
 
 @dataclass(frozen=True)
-class Seen:
+class PathState:
     """What stands at a path: a file with its properties, another kind of thing, or nothing."""
 
     path: str
@@ -57,7 +57,7 @@ class Seen:
     fields: Mapping[str, Any]
 
 
-class Filesystems:
+class FilesystemCheck:
     """The check of pattern `filesystems`."""
 
     pattern = "filesystems"
@@ -66,13 +66,13 @@ class Filesystems:
         """A file's properties, the same for every effect."""
         fields: dict[str, Any] = {name: {"type": "string"} for name in _FIELDS}
         fields["size"] = {"type": "integer"}
-        return lookups.schema(fields, dict.fromkeys(lookup.get("effects", {}), fields))
+        return lookups.state_schema(fields, dict.fromkeys(lookup.get("effects", {}), fields))
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
         """What is wrong with the lookup."""
-        return lookups.faults(verification, _part_faults)
+        return lookups.lookup_faults(verification, _part_faults)
 
-    @answering
+    @bounded_read
     def read(
         self,
         *,
@@ -89,7 +89,7 @@ class Filesystems:
         effects, indicators, raw = [], set[str](), {}
         with ExitStack() as opened:
             base = _open_root(top, below, system, opened)
-            for name, part in lookups.effects(verification).items():
+            for name, part in lookups.lookup_effects(verification).items():
                 effect, fired = _effect(name, part, bindings, base, root, system, extensions)
                 effects.append(effect)
                 indicators |= fired
@@ -101,7 +101,8 @@ class Filesystems:
             freshness=_freshness(effects),
             observed_at=at,
             pointer="; ".join(
-                f"{part['path']} under the root of {system.name}" for part in lookups.effects(verification).values()
+                f"{part['path']} under the root of {system.name}"
+                for part in lookups.lookup_effects(verification).values()
             ),
             effects=tuple(effects),
             indicators=tuple(sorted(indicators)),
@@ -109,12 +110,12 @@ class Filesystems:
         )
 
 
-def _freshness(effects: list[Effect]) -> str:
+def _freshness(effects: list[ReadEffect]) -> str:
     return f"mtime {max((str(one.fields.get('mtime', 'none')) for one in effects), default='none')}"
 
 
 def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_faults(where, part, _EFFECT)
+    yield from lookups.unknown_name_faults(where, part, _EFFECT)
     if not isinstance(part, dict):
         return
     yield from lookups.text_faults(f"{where}/path", part.get("path"))
@@ -160,25 +161,25 @@ def _effect(
     root: Path,
     system: SystemAccess,
     extensions: tuple[str, ...],
-) -> tuple[Effect, set[str]]:
+) -> tuple[ReadEffect, set[str]]:
     """One effect as found, and the indicators that fired over it."""
-    asked = str(lookups.filled(part["path"], bindings))
+    asked = str(lookups.fill_template(part["path"], bindings))
     try:
         seen = _look(base, root, asked)
-    except Escape:
-        return Effect(name=name, present=None), {"path_escapes_sandbox"}
+    except PathEscape:
+        return ReadEffect(name=name, present=None), {"path_escapes_sandbox"}
     except OSError as problem:
         raise _failed(problem) from None
     fired = set(_indicators(part, seen, bindings, system, extensions))
     if part.get("expect") == "absent":
         gone = not seen.exists
-        return Effect(name=name, present=gone, count=int(gone), fields=seen.fields), fired
-    return Effect(name=name, present=seen.exists, count=int(seen.exists), fields=seen.fields), fired
+        return ReadEffect(name=name, present=gone, count=int(gone), fields=seen.fields), fired
+    return ReadEffect(name=name, present=seen.exists, count=int(seen.exists), fields=seen.fields), fired
 
 
 def _indicators(
     part: Mapping[str, Any],
-    seen: Seen,
+    seen: PathState,
     bindings: Mapping[str, Mapping[str, Any]],
     system: SystemAccess,
     extensions: tuple[str, ...],
@@ -198,7 +199,7 @@ def _indicators(
         ("size", "hash_mismatch"),
         ("mode", "unexpected_permission_mode"),
     ):
-        if field in part and str(lookups.filled(part[field], bindings)) != str(seen.fields.get(field)):
+        if field in part and str(lookups.fill_template(part[field], bindings)) != str(seen.fields.get(field)):
             yield indicator
 
 
@@ -228,14 +229,14 @@ class _Walk:
         """The names of a path from here; one that starts at the top must start with the root, and goes back to it."""
         if path.startswith("/"):
             if not PurePosixPath(path).is_relative_to(self.root):
-                raise Escape
+                raise PathEscape
             path = str(PurePosixPath(path).relative_to(self.root))
             del self.folders[1:], self.names[:]
         return [name for name in path.split("/") if name not in {"", "."}]
 
     def up(self) -> None:
         if not self.names:
-            raise Escape
+            raise PathEscape
         del self.folders[-1], self.names[-1]
 
     def down(self, name: str) -> None:
@@ -252,10 +253,10 @@ class _Walk:
         return self.ahead(os.readlink(name, dir_fd=self.here))
 
 
-def _look(base: int, root: Path, asked: str) -> Seen:
+def _look(base: int, root: Path, asked: str) -> PathState:
     """What stands at a path under the open root."""
     if "\0" in asked:
-        raise Escape
+        raise PathEscape
     with ExitStack() as opened:
         walk = _Walk(base, root, opened)
         names = walk.ahead(asked)
@@ -278,25 +279,25 @@ def _look(base: int, root: Path, asked: str) -> Seen:
         return _folder(walk.names)
 
 
-def _nothing(names: list[str]) -> Seen:
+def _nothing(names: list[str]) -> PathState:
     """Nothing stands there; but a path that would have climbed out is an escape all the same."""
     depth = 0
     for name in names:
         depth += -1 if name == ".." else 1
         if depth < 0:
-            raise Escape
+            raise PathEscape
     path = "/".join(names)
-    return Seen(path, False, {"path": path})
+    return PathState(path, False, {"path": path})
 
 
-def _folder(walked: list[str]) -> Seen:
+def _folder(walked: list[str]) -> PathState:
     path = "/".join(walked)
-    return Seen(path, True, {"path": path, "kind": "directory"})
+    return PathState(path, True, {"path": path, "kind": "directory"})
 
 
-def _thing(path: str, name: str, folder: int, found: os.stat_result) -> Seen:
+def _thing(path: str, name: str, folder: int, found: os.stat_result) -> PathState:
     if not stat.S_ISREG(found.st_mode):
-        return Seen(path, True, {"path": path, "kind": "special"})
+        return PathState(path, True, {"path": path, "kind": "special"})
     file = os.open(name, _FILE, dir_fd=folder)
     try:
         return _file(path, file, found)
@@ -304,7 +305,7 @@ def _thing(path: str, name: str, folder: int, found: os.stat_result) -> Seen:
         os.close(file)
 
 
-def _file(path: str, file: int, named: os.stat_result) -> Seen:
+def _file(path: str, file: int, named: os.stat_result) -> PathState:
     """A file's properties, of the opened file and unchanged while it was read (rule 2)."""
     before = os.fstat(file)
     if (before.st_dev, before.st_ino) != (named.st_dev, named.st_ino):
@@ -325,7 +326,7 @@ def _file(path: str, file: int, named: os.stat_result) -> Seen:
         "mode": f"{stat.S_IMODE(after.st_mode):04o}",
         "mtime": _instant(after.st_mtime_ns),
     }
-    return Seen(path, True, fields)
+    return PathState(path, True, fields)
 
 
 def _instant(nanoseconds: int) -> str:

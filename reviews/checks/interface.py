@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from reviews.reconciliation.rules.reading import Consistency, Effect, Reading
+from reviews.reconciliation.rules.reading import Consistency, ReadEffect, Reading
 
-__all__ = ["Check", "CheckFailed", "Consistency", "Effect", "Reading", "SystemAccess"]
+__all__ = ["Check", "CheckFailed", "Consistency", "ReadEffect", "Reading", "SystemAccess"]
 
 LOOKUP_VARIABLES = ("si", "sr", "so", "scope", "pre")
 """What lookup parameters may be made of; the authority's own answer is not among them."""

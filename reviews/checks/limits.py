@@ -22,19 +22,19 @@ from types import TracebackType
 from typing import Any, ParamSpec
 
 from reviews.checks.interface import CheckFailed
-from reviews.checks.parameters import not_applicable
+from reviews.checks.parameters import unchecked_parameters
 from reviews.reconciliation.rules.reading import Reading
 
 P = ParamSpec("P")
 log = logging.getLogger(__name__)
 
 
-def until(timeout_s: float) -> float:
+def deadline_after(timeout_s: float) -> float:
     """The end of a reading, for every question that it takes."""
     return time.monotonic() + timeout_s
 
 
-class Limit:
+class ConversationDeadline:
     """The end of one conversation; `watch` what it talks over."""
 
     def __init__(self, ends: float) -> None:
@@ -43,7 +43,7 @@ class Limit:
         self.timer = threading.Timer(max(0.0, ends - time.monotonic()), self._cut)
         self.timer.daemon = True
 
-    def __enter__(self) -> Limit:
+    def __enter__(self) -> ConversationDeadline:
         self.timer.start()
         return self
 
@@ -71,7 +71,7 @@ class Limit:
                 talk.shutdown(socket.SHUT_RDWR)
 
 
-def answering(read: Callable[P, Reading]) -> Callable[P, Reading]:
+def bounded_read(read: Callable[P, Reading]) -> Callable[P, Reading]:
     """A check's `read` that ends in a reading or in `CheckFailed` (rule 2)."""
 
     @functools.wraps(read)
@@ -85,7 +85,7 @@ def answering(read: Callable[P, Reading]) -> Callable[P, Reading]:
             said = type(problem).__name__
             raise CheckFailed(f"The answer could not be understood ({said}).", retryable=True) from problem
         pattern, verification = getattr(args[0], "pattern", ""), kwargs.get("verification")
-        left_out = not_applicable(pattern, verification) if isinstance(verification, dict) else {}
+        left_out = unchecked_parameters(pattern, verification) if isinstance(verification, dict) else {}
         return replace(reading, not_applicable={**left_out, **reading.not_applicable})
 
     return asked

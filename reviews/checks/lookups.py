@@ -35,7 +35,7 @@ def map_faults(where: str, texts: Any) -> Iterator[str]:
         yield from text_faults(f"{where}/{name}", text)
 
 
-def unknown_faults(where: str, part: Any, known: frozenset[str]) -> Iterator[str]:
+def unknown_name_faults(where: str, part: Any, known: frozenset[str]) -> Iterator[str]:
     """Names that the pattern does not know: a misspelt one must not be passed over."""
     if not isinstance(part, dict):
         yield f"{where} must be an object."
@@ -53,23 +53,23 @@ def field_faults(where: str, names: Any) -> Iterator[str]:
         yield f"{where}: `{name}` is what the check itself says, and cannot be a field."
 
 
-def effects(verification: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def lookup_effects(verification: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The effects that a lookup tells how to find."""
     found = verification.get("lookup", {}).get("effects")
     return found if isinstance(found, dict) else {}
 
 
-def filled(text: str, bindings: Mapping[str, Mapping[str, Any]]) -> str | int | bool:
+def fill_template(text: str, bindings: Mapping[str, Mapping[str, Any]]) -> str | int | bool:
     """The value of one lookup parameter; without one nothing can be looked up, now or later."""
     given = {name: bindings.get(name, {}) for name in LOOKUP_VARIABLES}
     try:
-        found: str | int | bool = expressions.value(text, given)
+        found: str | int | bool = expressions.evaluate_value(text, given)
     except (NoValue, BadExpression) as problem:
         raise CheckFailed(f"The lookup cannot be filled in: {problem.detail}", retryable=False) from None
     return found
 
 
-def carried(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """A value of a source as JSON without fractions: what is no integer is text, and loses no digit."""
     if value is None or isinstance(value, bool | str):
         return value
@@ -82,9 +82,9 @@ def carried(value: Any) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).hex()
     if isinstance(value, Mapping):
-        return {str(key): carried(item) for key, item in value.items()}
+        return {str(key): to_json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [carried(item) for item in value]
+        return [to_json_value(item) for item in value]
     return repr(value) if isinstance(value, float) else str(value)
 
 
@@ -92,7 +92,7 @@ def scope_of(part: Mapping[str, Any], found: Iterable[Mapping[str, Any]]) -> dic
     """Every tenant and target that stands on what was found, where the lookup says which fields hold them."""
     things = list(found)
     kinds = {kind: part[f"{kind}_field"] for kind in ("tenant", "target") if f"{kind}_field" in part}
-    return {kind: tuple(dict.fromkeys(carried(one.get(name)) for one in things)) for kind, name in kinds.items()}
+    return {kind: tuple(dict.fromkeys(to_json_value(one.get(name)) for one in things)) for kind, name in kinds.items()}
 
 
 def scope_faults(where: str, part: Mapping[str, Any], fields: Iterable[str]) -> Iterator[str]:
@@ -107,10 +107,10 @@ def _decimal(value: Decimal) -> int | str:
     # A column without decimal places holds integers; one with them is text for every value, 12.00 as well.
     if not value.is_finite() or value.as_tuple().exponent != 0:
         return f"{value:f}" if value.is_finite() else str(value)
-    return int(carried(int(value))) if abs(value) <= _MAX_INT else str(value)
+    return int(to_json_value(int(value))) if abs(value) <= _MAX_INT else str(value)
 
 
-def schema(fields: dict[str, Any], effect_names: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+def state_schema(fields: dict[str, Any], effect_names: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """The JSON Schema of `sa` from the fields at its top and those of each effect."""
     found = {"exists": {"type": "boolean"}, "count": {"type": "integer"}}
     listed = {name: {"type": "object", "properties": {**parts, **found}} for name, parts in effect_names.items()}
@@ -120,7 +120,7 @@ def schema(fields: dict[str, Any], effect_names: Mapping[str, dict[str, Any]]) -
     }
 
 
-def faults(
+def lookup_faults(
     verification: Mapping[str, Any],
     part_faults: Callable[[str, Mapping[str, Any]], Iterable[str]],
     *,
@@ -129,7 +129,7 @@ def faults(
     """What is wrong with a lookup: names that the pattern does not know (it knows the effects, and what may stand
     `beside` them), and whatever `part_faults` finds in each effect.
     """
-    found = list(unknown_faults("lookup", verification.get("lookup", {}), beside | {"effects"}))
-    for name, part in effects(verification).items():
+    found = list(unknown_name_faults("lookup", verification.get("lookup", {}), beside | {"effects"}))
+    for name, part in lookup_effects(verification).items():
         found += part_faults(f"lookup/effects/{name}", part)
     return found

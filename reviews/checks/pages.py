@@ -25,7 +25,7 @@ _PART = re.compile(
 _STEP = re.compile(r"(?P<tag>[A-Za-z][\w-]*|\*)?(?P<parts>(?:#[\w-]+|\.[\w-]+|\[[^\]]+\])*)")
 
 
-class TooMuch(Exception):
+class PageTooLarge(Exception):
     """The page has more elements than are looked at, or nests them too deeply."""
 
 
@@ -34,13 +34,13 @@ class BadSelector(Exception):
 
 
 @dataclass
-class Node:
+class PageElement:
     """An element of a page."""
 
     tag: str
     attributes: dict[str, str]
-    parent: Node | None
-    pieces: list[str | Node] = field(default_factory=list)
+    parent: PageElement | None
+    pieces: list[str | PageElement] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -71,19 +71,19 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Step:
+class SelectorStep:
     """One step of a selector."""
 
     tag: str
     needed: tuple[tuple[str, str, str | None], ...]
 
-    def fits(self, node: Node) -> bool:
+    def fits(self, node: PageElement) -> bool:
         if self.tag not in {"*", node.tag}:
             return False
         return all(_has(node, kind, name, value) for kind, name, value in self.needed)
 
 
-def _has(node: Node, kind: str, name: str, value: str | None) -> bool:
+def _has(node: PageElement, kind: str, name: str, value: str | None) -> bool:
     if kind == "class":
         return name in node.attributes.get("class", "").split()
     if kind == "id":
@@ -91,14 +91,14 @@ def _has(node: Node, kind: str, name: str, value: str | None) -> bool:
     return name in node.attributes and (value is None or node.attributes[name] == value)
 
 
-class Page(HTMLParser):
+class HtmlPage(HTMLParser):
     """A page's elements in the order in which they stand."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
-        self.root = Node("", {}, None)
+        self.root = PageElement("", {}, None)
         self.here = self.root
-        self.nodes: list[Node] = []
+        self.nodes: list[PageElement] = []
         self.depth = 0
         self.feed(text)
         self.close()
@@ -107,8 +107,8 @@ class Page(HTMLParser):
         if tag in _ENDS_ITSELF and self.here.tag == tag:
             self._leave()
         if len(self.nodes) >= MAX_ELEMENTS or self.depth >= MAX_DEPTH:
-            raise TooMuch
-        node = Node(tag, {name: value or "" for name, value in reversed(attrs)}, self.here)
+            raise PageTooLarge
+        node = PageElement(tag, {name: value or "" for name, value in reversed(attrs)}, self.here)
         self.here.pieces.append(node)
         self.nodes.append(node)
         if tag not in _VOID:
@@ -120,7 +120,7 @@ class Page(HTMLParser):
         self.handle_starttag(tag, attrs)
 
     def handle_endtag(self, tag: str) -> None:
-        node: Node | None = self.here
+        node: PageElement | None = self.here
         while node is not None and node.tag != tag:
             node = node.parent
         # An end without a beginning ends nothing.
@@ -137,13 +137,13 @@ class Page(HTMLParser):
             self.here = self.here.parent
             self.depth -= 1
 
-    def find(self, selector: str) -> list[Node]:
+    def find(self, selector: str) -> list[PageElement]:
         """The elements that a selector means."""
-        steps = parsed(selector)
+        steps = parse_selector(selector)
         return [node for node in self.nodes if _fits(node, steps)]
 
 
-def parsed(selector: str) -> tuple[Step, ...]:
+def parse_selector(selector: str) -> tuple[SelectorStep, ...]:
     """A selector's steps; `BadSelector` for anything that it does not know."""
     steps = tuple(_step(one) for one in selector.split())
     if not steps:
@@ -151,7 +151,7 @@ def parsed(selector: str) -> tuple[Step, ...]:
     return steps
 
 
-def _step(text: str) -> Step:
+def _step(text: str) -> SelectorStep:
     found = _STEP.fullmatch(text)
     if found is None:
         raise BadSelector(f"{text!r} is no step of a selector (known: tag, #id, .class, [attribute=value]).")
@@ -162,10 +162,10 @@ def _step(text: str) -> Step:
         needed.append((kind, part["id"] or part["class"] or part["name"].lower(), part["value"]))
     if sum(part.end() - part.start() for part in _PART.finditer(parts)) != len(parts):
         raise BadSelector(f"{text!r} is no step of a selector (known: tag, #id, .class, [attribute=value]).")
-    return Step((found["tag"] or "*").lower(), tuple(needed))
+    return SelectorStep((found["tag"] or "*").lower(), tuple(needed))
 
 
-def _fits(node: Node, steps: tuple[Step, ...]) -> bool:
+def _fits(node: PageElement, steps: tuple[SelectorStep, ...]) -> bool:
     if not steps[-1].fits(node):
         return False
     left = list(steps[:-1])
@@ -177,8 +177,8 @@ def _fits(node: Node, steps: tuple[Step, ...]) -> bool:
     return not left
 
 
-def _below(node: Node) -> Iterator[Node]:
+def _below(node: PageElement) -> Iterator[PageElement]:
     for piece in node.pieces:
-        if isinstance(piece, Node):
+        if isinstance(piece, PageElement):
             yield piece
             yield from _below(piece)

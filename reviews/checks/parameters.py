@@ -102,7 +102,7 @@ NEEDS: dict[str, dict[str, tuple[str, ...]]] = {
 _WORD = re.compile(r"\.\s*([A-Za-z_]\w*)")
 
 
-def not_applicable(pattern: str, verification: Mapping[str, Any]) -> dict[str, str]:
+def unchecked_parameters(pattern: str, verification: Mapping[str, Any]) -> dict[str, str]:
     """The pattern's parameters that this contract does not ask about, each with the reason."""
     named = set(_names(verification.get("lookup", {})))
     for text in verification.get("predicates", ()):

@@ -33,10 +33,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from reviews.checks import fetching, lookups
-from reviews.checks.databases import Databases
-from reviews.checks.fetching import Answer, Site
-from reviews.checks.interface import CheckFailed, Effect, Reading, SystemAccess
-from reviews.checks.limits import answering
+from reviews.checks.databases import DatabaseCheck
+from reviews.checks.fetching import Site, SiteResponse
+from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
+from reviews.checks.limits import bounded_read
 
 PAGE = 100
 MAX_PAGES = 20
@@ -64,21 +64,21 @@ Thing = Mapping[str, Any]
 
 
 @dataclass
-class Found:
+class FoundPayment:
     """What the processor has of one effect."""
 
     kind: str
     things: list[Thing] = field(default_factory=list)
     whole: bool = True
     charge: Thing | None = None
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[SiteResponse] = field(default_factory=list)
 
     @property
     def moved(self) -> list[Thing]:
         return [one for one in self.things if one.get("status") not in _NOTHING_MOVED[self.kind]]
 
 
-class Payments:
+class PaymentCheck:
     """The check of pattern `payments`."""
 
     pattern = "payments"
@@ -93,17 +93,17 @@ class Payments:
             extra["ledger"] = {"type": "object", "properties": booked}
         if any(part.get("kind") == "refund" for part in lookup.get("effects", {}).values()):
             extra["target"] = {"type": "object"}
-        return lookups.schema({**first, **extra}, parts)
+        return lookups.state_schema({**first, **extra}, parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
         """What is wrong with the lookup."""
         lookup = verification.get("lookup", {})
-        faults = lookups.faults(verification, _part_faults, beside=frozenset({"ledger"}))
+        faults = lookups.lookup_faults(verification, _part_faults, beside=frozenset({"ledger"}))
         if "ledger" in lookup:
             faults += _ledger_faults(lookup["ledger"])
         return faults
 
-    @answering
+    @bounded_read
     def read(
         self,
         *,
@@ -115,7 +115,7 @@ class Payments:
     ) -> Reading:
         """What the processor, and the books where they are named, say now."""
         lookup = verification.get("lookup", {})
-        parts = {name: _filled(part, bindings) for name, part in lookups.effects(verification).items()}
+        parts = {name: _filled(part, bindings) for name, part in lookups.lookup_effects(verification).items()}
         with _site(system, timeout_s) as site:
             found = {name: _looked(site, part, bindings, at=at) for name, part in parts.items()}
         booked = _booked(system, lookup, bindings, at=at, timeout_s=timeout_s)
@@ -126,10 +126,10 @@ class Payments:
         answers = [answer for one in found.values() for answer in one.answers]
         return Reading(
             source=system.name,
-            consistency=fetching.trusted_as(system, *answers, at=at),
+            consistency=fetching.effective_consistency(system, *answers, at=at),
             freshness=_freshness(found),
             observed_at=at,
-            pointer="; ".join(_described(part) for part in lookups.effects(verification).values()),
+            pointer="; ".join(_described(part) for part in lookups.lookup_effects(verification).values()),
             effects=effects,
             target=_target(parts, found),
             context={} if booked is None else {"ledger": booked},
@@ -153,7 +153,7 @@ def _key(name: str) -> str:
 
 
 def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_faults(where, part, _EFFECT)
+    yield from lookups.unknown_name_faults(where, part, _EFFECT)
     if not isinstance(part, dict):
         return
     yield from _way_faults(where, part)
@@ -178,7 +178,7 @@ def _way_faults(where: str, part: Mapping[str, Any]) -> Iterator[str]:
         yield from lookups.map_faults(f"{where}/match", part["match"])
         yield from _field_faults(f"{where}/match", part["match"])
     if "of" in part:
-        yield from lookups.unknown_faults(f"{where}/of", part["of"], _PARENTS)
+        yield from lookups.unknown_name_faults(f"{where}/of", part["of"], _PARENTS)
         yield from lookups.map_faults(f"{where}/of", part["of"])
     if "id" in part:
         yield from lookups.text_faults(f"{where}/id", part["id"])
@@ -191,10 +191,10 @@ def _field_faults(where: str, names: Any) -> Iterator[str]:
 
 
 def _ledger_faults(part: Any) -> Iterator[str]:
-    yield from lookups.unknown_faults("lookup/ledger", part, _LEDGER)
+    yield from lookups.unknown_name_faults("lookup/ledger", part, _LEDGER)
     if isinstance(part, dict) and not set(part) - _LEDGER:
         books = {"lookup": {"effects": {"entry": _entry(part)}}}
-        for fault in Databases().validate(books):
+        for fault in DatabaseCheck().validate(books):
             yield fault.replace("lookup/effects/entry", "lookup/ledger")
         if "amount_column" not in part:
             yield "lookup/ledger must have an amount_column."
@@ -215,7 +215,7 @@ def _site(system: SystemAccess, timeout_s: float) -> Site:
         if setting in system.settings:
             headers[header] = str(system.settings[setting])
     address = system.credential.get("url") or system.settings.get("url")
-    return fetching.site(system, address, until=fetching.until(timeout_s), headers=headers)
+    return fetching.open_site(system, address, until=fetching.deadline_after(timeout_s), headers=headers)
 
 
 def _filled(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
@@ -223,16 +223,16 @@ def _filled(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
     found = dict(part)
     for name in ("id", "amount", "currency"):
         if name in part:
-            found[name] = str(lookups.filled(part[name], bindings))
+            found[name] = str(lookups.fill_template(part[name], bindings))
     for name in ("match", "of"):
-        found[name] = {one: str(lookups.filled(text, bindings)) for one, text in part.get(name, {}).items()}
+        found[name] = {one: str(lookups.fill_template(text, bindings)) for one, text in part.get(name, {}).items()}
     if "" in (*found["match"].values(), *found["of"].values()):
         raise CheckFailed("The lookup's value is empty, and would find everything.", retryable=False)
     return found
 
 
-def _looked(site: Site, part: Mapping[str, Any], bindings: Bindings, *, at: datetime) -> Found:
-    found = Found(part["kind"])
+def _looked(site: Site, part: Mapping[str, Any], bindings: Bindings, *, at: datetime) -> FoundPayment:
+    found = FoundPayment(part["kind"])
     if "id" in part:
         thing = _one(site, _KINDS[part["kind"]], part["id"], found)
         found.things = [] if thing is None else [thing]
@@ -244,13 +244,13 @@ def _looked(site: Site, part: Mapping[str, Any], bindings: Bindings, *, at: date
     return found
 
 
-def _one(site: Site, place: str, number: str, found: Found) -> Thing | None:
-    answer = site.get(f"/v1/{place}/{fetching.segment(number)}")
+def _one(site: Site, place: str, number: str, found: FoundPayment) -> Thing | None:
+    answer = site.get(f"/v1/{place}/{fetching.path_segment(number)}")
     found.answers.append(answer)
     return _object(answer)
 
 
-def _object(answer: Answer) -> dict[str, Any] | None:
+def _object(answer: SiteResponse) -> dict[str, Any] | None:
     """What the processor answers; None where it says itself that there is no such thing."""
     said = answer.document()
     if answer.status == 200 and "object" in said:
@@ -264,7 +264,7 @@ def _object(answer: Answer) -> dict[str, Any] | None:
     raise CheckFailed(sentence, retryable=not isinstance(detail, dict))
 
 
-def _listed(site: Site, part: Mapping[str, Any], since: int, found: Found) -> list[Thing]:
+def _listed(site: Site, part: Mapping[str, Any], since: int, found: FoundPayment) -> list[Thing]:
     """The objects with all these fields; `whole` tells whether all that may have them were seen."""
     params = {"limit": str(PAGE), **part["of"]}
     if not part["of"] and since:
@@ -305,13 +305,13 @@ def _at(thing: Thing, name: str) -> Any:
     return found.get("id") if isinstance(found, Mapping) and "object" in found else found
 
 
-def _effect(name: str, part: Mapping[str, Any], found: Found, system: SystemAccess) -> Effect:
+def _effect(name: str, part: Mapping[str, Any], found: FoundPayment, system: SystemAccess) -> ReadEffect:
     moved = found.moved
     kinds = {kind: part[f"{kind}_field"] for kind in ("tenant", "target") if f"{kind}_field" in part}
     if not moved:
         fields = _fields(part, found.things[0], system) if found.things else {}
-        return Effect(name=name, present=False if found.whole else None, fields=fields)
-    return Effect(
+        return ReadEffect(name=name, present=False if found.whole else None, fields=fields)
+    return ReadEffect(
         name=name,
         present=True,
         count=len(moved),
@@ -326,7 +326,7 @@ def _text(value: Any) -> str | None:
 
 
 def _fields(part: Mapping[str, Any], thing: Thing, system: SystemAccess) -> dict[str, Any]:
-    declared = {_key(name): lookups.carried(_at(thing, name)) for name in part.get("fields", ())}
+    declared = {_key(name): lookups.to_json_value(_at(thing, name)) for name in part.get("fields", ())}
     links = {name: _text(_at(thing, name)) or "" for name in ("charge", "payment_intent", "customer")}
     return {
         **declared,
@@ -334,14 +334,14 @@ def _fields(part: Mapping[str, Any], thing: Thing, system: SystemAccess) -> dict
         "id": str(thing.get("id", "")),
         "status": str(thing.get("status", "")),
         "state": _state(part["kind"], thing),
-        "amount": lookups.carried(thing.get("amount")),
-        "amount_refunded": lookups.carried(thing.get("amount_refunded", 0)),
+        "amount": lookups.to_json_value(thing.get("amount")),
+        "amount_refunded": lookups.to_json_value(thing.get("amount_refunded", 0)),
         "currency": str(thing.get("currency", "")).upper(),
         "account": _text(_at(thing, "transfer_data.destination")) or str(system.settings.get("account", "")),
         "created_at": _instant(thing),
         "failure_code": _text(thing.get("failure_code") or thing.get("failure_reason")) or "",
         "livemode": bool(thing.get("livemode")),
-        "metadata": lookups.carried(thing.get("metadata") or {}),
+        "metadata": lookups.to_json_value(thing.get("metadata") or {}),
     }
 
 
@@ -362,7 +362,7 @@ def _instant(thing: Thing) -> str:
     return f"{datetime.fromtimestamp(created, UTC):%Y-%m-%dT%H:%M:%SZ}" if isinstance(created, int) else ""
 
 
-def _indicators(part: Mapping[str, Any], found: Found, *, at: datetime) -> Iterator[str]:
+def _indicators(part: Mapping[str, Any], found: FoundPayment, *, at: datetime) -> Iterator[str]:
     if len(found.moved) > 1:
         yield "duplicate_charge"
     for thing in found.things:
@@ -395,7 +395,7 @@ def _differs(part: Mapping[str, Any], thing: Thing) -> bool:
     )
 
 
-def _target(parts: Mapping[str, Mapping[str, Any]], found: Mapping[str, Found]) -> dict[str, Any] | None:
+def _target(parts: Mapping[str, Mapping[str, Any]], found: Mapping[str, FoundPayment]) -> dict[str, Any] | None:
     """The charge that a refund is of."""
     charge = next((one.charge for one in found.values() if one.charge is not None), None)
     if charge is None:
@@ -403,10 +403,10 @@ def _target(parts: Mapping[str, Mapping[str, Any]], found: Mapping[str, Found]) 
     if not charge:
         return {"exists": False, "count": 0}
     names = ("id", "status", "amount", "amount_refunded", "currency", "refunded", "captured")
-    return {**{name: lookups.carried(charge.get(name)) for name in names}, "exists": True, "count": 1}
+    return {**{name: lookups.to_json_value(charge.get(name)) for name in names}, "exists": True, "count": 1}
 
 
-def _freshness(found: Mapping[str, Found]) -> str:
+def _freshness(found: Mapping[str, FoundPayment]) -> str:
     newest = max((_instant(thing) for one in found.values() for thing in one.things), default="")
     asked = [answer.headers.get("request-id", "") for one in found.values() for answer in one.answers]
     return f"created {newest or 'none'}, request {next((one for one in reversed(asked) if one), 'unnamed')}"[:200]
@@ -416,7 +416,7 @@ def _kept(thing: Thing) -> dict[str, Any]:
     """What is kept as evidence: nothing of cards or people."""
     names = ("id", "object", "status", "amount", "amount_refunded", "currency", "created", "livemode", "charge",
              "payment_intent", "customer", "metadata", "failure_code", "failure_reason")  # fmt: skip
-    return {name: lookups.carried(thing[name]) for name in names if name in thing}
+    return {name: lookups.to_json_value(thing[name]) for name in names if name in thing}
 
 
 def _described(part: Mapping[str, Any]) -> str:
@@ -440,7 +440,7 @@ def _booked(
         system.settings.get("ledger", {}),
         {"url": system.credential["ledger_url"]} if "ledger_url" in system.credential else {},
     )
-    reading = Databases().read(
+    reading = DatabaseCheck().read(
         system=books,
         verification={"lookup": {"effects": {"entry": _entry(part)}}},
         bindings=bindings,
@@ -456,7 +456,7 @@ def _booked(
     return {**shown, "exists": bool(entry.present), "count": entry.count}
 
 
-def _diverges(effect: Effect, booked: Mapping[str, Any]) -> bool:
+def _diverges(effect: ReadEffect, booked: Mapping[str, Any]) -> bool:
     """Whether the books say something else; a payment that is pending may not be in them yet."""
     if effect.pending or effect.present is None:
         return False

@@ -30,20 +30,20 @@ class BrokenCheck(Refused):
     status = 422
 
 
-def names() -> list[str]:
+def plugin_patterns() -> list[str]:
     """The patterns that installed packages offer, whether they work or not."""
     return sorted({point.name for point in entry_points(group=GROUP)})
 
 
 @cache
-def plugged(pattern: str) -> Check | None:
+def load_plugin(pattern: str) -> Check | None:
     """The check that a package offers for a pattern; None when none does, `BrokenCheck` when it cannot be used."""
     points = list(entry_points(group=GROUP, name=pattern))
     if not points:
         return None
     if len({point.value for point in points}) > 1:
         raise BrokenCheck(f"Several packages offer a check for `{pattern}`; keep one of them.")
-    return Plugged(pattern, points[0].value, _made(pattern, points[0]))
+    return PluginCheck(pattern, points[0].value, _made(pattern, points[0]))
 
 
 def _made(pattern: str, point: EntryPoint) -> Check:
@@ -69,7 +69,7 @@ def _tried(pattern: str, place: str, trouble: str, call: Callable[[], Any]) -> A
         raise BrokenCheck(f"The check for `{pattern}` ({place}) {trouble}. {said}") from problem
 
 
-class Plugged:
+class PluginCheck:
     """A plug-in's check, held to what a check may answer."""
 
     def __init__(self, pattern: str, place: str, check: Check) -> None:

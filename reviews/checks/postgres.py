@@ -17,7 +17,7 @@ from psycopg.rows import dict_row
 from psycopg.types.json import set_json_loads
 
 from reviews.checks.interface import CheckFailed, SystemAccess
-from reviews.checks.limits import Limit, until
+from reviews.checks.limits import ConversationDeadline, deadline_after
 from reviews.readback.rules.addresses import is_loopback
 
 _ADDRESS = frozenset({"host", "hostaddr", "port", "dbname", "user", "password", "sslmode", "sslrootcert"})
@@ -42,10 +42,10 @@ def name_faults(where: str, names: Any) -> Iterator[str]:
 
 
 @contextmanager
-def connected(system: SystemAccess, timeout_s: float) -> Iterator[psycopg.Connection[Row]]:
+def read_only_connection(system: SystemAccess, timeout_s: float) -> Iterator[psycopg.Connection[Row]]:
     """A connection whose transactions see one snapshot and cannot write; it ends in time, answered or not."""
     with (
-        Limit(until(timeout_s)) as limit,
+        ConversationDeadline(deadline_after(timeout_s)) as limit,
         _connection(system, timeout_s) as connection,
         socket.socket(fileno=os.dup(connection.fileno())) as talk,
     ):
@@ -92,7 +92,7 @@ def _sealed(given: Mapping[str, Any]) -> dict[str, str]:
     return {} if asked else {"sslmode": "require"}
 
 
-def standing(connection: psycopg.Connection[Row]) -> Row:
+def primary_status(connection: psycopg.Connection[Row]) -> Row:
     """Whether this is the primary, and where its log stands; the first statement takes the snapshot."""
     row = connection.execute(
         "SELECT pg_is_in_recovery() AS in_recovery, CASE WHEN pg_is_in_recovery()"
@@ -102,7 +102,7 @@ def standing(connection: psycopg.Connection[Row]) -> Row:
     return row
 
 
-def failed(problem: psycopg.Error, indicator: str | None = None) -> CheckFailed:
+def check_failure(problem: psycopg.Error, indicator: str | None = None) -> CheckFailed:
     """Lost connections and locks pass; a table that is not there, or may not be read, does not."""
     passing = isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError)
     return CheckFailed(_sentence(problem), retryable=passing, indicators=(indicator,) if indicator else ())

@@ -30,9 +30,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from reviews.checks import fetching, lookups
-from reviews.checks.fetching import Answer, Site
-from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
-from reviews.checks.limits import answering
+from reviews.checks.fetching import Site, SiteResponse
+from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
+from reviews.checks.limits import bounded_read
 
 MAX_ORDERS = 20
 MAX_LINES = 500
@@ -70,7 +70,7 @@ Row = dict[str, Any]
 
 
 @dataclass
-class Order:
+class PurchaseOrder:
     """One order with its lines, as the register has them."""
 
     row: Row
@@ -82,28 +82,28 @@ class Order:
 
 
 @dataclass
-class Looked:
+class FoundOrders:
     """What was found of one effect: the orders, what they take of the budget, and what fired."""
 
-    orders: list[Order]
+    orders: list[PurchaseOrder]
     committed: Decimal | None
     indicators: set[str]
 
 
-class Procurement:
+class ProcurementCheck:
     """The check of pattern `procurement`."""
 
     pattern = "procurement"
 
     def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
         """An order's properties, the same for every effect."""
-        return lookups.schema(_FIELDS, dict.fromkeys(lookup.get("effects", {}), _FIELDS))
+        return lookups.state_schema(_FIELDS, dict.fromkeys(lookup.get("effects", {}), _FIELDS))
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
         """What is wrong with the lookup."""
-        return lookups.faults(verification, _part_faults)
+        return lookups.lookup_faults(verification, _part_faults)
 
-    @answering
+    @bounded_read
     def read(
         self,
         *,
@@ -114,14 +114,14 @@ class Procurement:
         timeout_s: float,
     ) -> Reading:
         """The orders as the register has them now."""
-        parts = lookups.effects(verification)
-        with fetching.site(system, system.settings.get("url"), until=fetching.until(timeout_s)) as site:
-            register = Register(site, system)
+        parts = lookups.lookup_effects(verification)
+        with fetching.open_site(system, system.settings.get("url"), until=fetching.deadline_after(timeout_s)) as site:
+            register = TrytonClient(site, system)
             sees = register.sees_its_company()
             looked = {name: _looked(register, part, bindings) for name, part in parts.items()}
         return Reading(
             source=system.name,
-            consistency=fetching.trusted_as(system, *register.answers, at=at, own=Consistency.PRIMARY),
+            consistency=fetching.effective_consistency(system, *register.answers, at=at, own=Consistency.PRIMARY),
             freshness=f"orders as of {_latest(looked.values())}",
             observed_at=at,
             pointer="; ".join(f"purchase.purchase where {_described(part)}" for part in parts.values()),
@@ -135,7 +135,7 @@ class Procurement:
 
 
 def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_faults(where, part, _EFFECT)
+    yield from lookups.unknown_name_faults(where, part, _EFFECT)
     if not isinstance(part, dict):
         return
     yield from _match_faults(f"{where}/match", part.get("match"))
@@ -148,7 +148,7 @@ def _part_faults(where: str, part: Any) -> Iterator[str]:
     if not isinstance(part.get("catalogue", False), bool):
         yield f"{where}/catalogue is either true or false."
     if "budget" in part:
-        yield from lookups.unknown_faults(f"{where}/budget", part["budget"], frozenset({"limit", "match"}))
+        yield from lookups.unknown_name_faults(f"{where}/budget", part["budget"], frozenset({"limit", "match"}))
         if isinstance(part["budget"], dict):
             yield from lookups.text_faults(f"{where}/budget/limit", part["budget"].get("limit"))
             yield from _match_faults(f"{where}/budget/match", part["budget"].get("match"))
@@ -165,7 +165,7 @@ def _match_faults(where: str, match: Any) -> Iterator[str]:
 # The register
 
 
-class Register:
+class TrytonClient:
     """Tryton's JSON-RPC, of which only reading methods are called."""
 
     def __init__(self, site: Site, system: SystemAccess) -> None:
@@ -173,19 +173,19 @@ class Register:
         if not isinstance(database, str) or not isinstance(system.settings.get("company"), str):
             raise CheckFailed("The system has no database and company.", retryable=False)
         self.site = site
-        self.answers: list[Answer] = []
+        self.answers: list[SiteResponse] = []
         self.company = system.settings["company"]
-        self.path = f"/{fetching.segment(database)}/rpc/"
+        self.path = f"/{fetching.path_segment(database)}/rpc/"
 
     def sees_its_company(self) -> bool:
         """Whether this user is shown the company's records (rule 1)."""
         said = self._call("model.res.user.get_preferences", True, {})
         return isinstance(said, dict) and said.get("company.rec_name") == self.company
 
-    def orders(self, domain: list[Any]) -> list[Order]:
+    def orders(self, domain: list[Any]) -> list[PurchaseOrder]:
         """The orders of a domain with their lines, all of one state (rule 2)."""
         rows = self._read("purchase.purchase", domain, _ORDER, MAX_ORDERS)
-        found = [Order(row, self._lines(row["id"])) for row in rows]
+        found = [PurchaseOrder(row, self._lines(row["id"])) for row in rows]
         again = self._read("purchase.purchase", domain, ("_timestamp",), MAX_ORDERS)
         if [(row["id"], row["_timestamp"]) for row in rows] != [(row["id"], row["_timestamp"]) for row in again]:
             raise CheckFailed("The order changed while it was read.", retryable=True)
@@ -258,14 +258,14 @@ def _refused(method: str, error: Any) -> CheckFailed:
 # What was found
 
 
-def _looked(register: Register, part: Mapping[str, Any], bindings: Bindings) -> Looked:
+def _looked(register: TrytonClient, part: Mapping[str, Any], bindings: Bindings) -> FoundOrders:
     orders = register.orders(_domain(part["match"], bindings))
     committed = _committed(register, part, bindings)
-    return Looked(orders, committed, set(_indicators(register, part, orders, committed, bindings)))
+    return FoundOrders(orders, committed, set(_indicators(register, part, orders, committed, bindings)))
 
 
 def _domain(match: Mapping[str, str], bindings: Bindings) -> list[Any]:
-    return [[name, "=", lookups.filled(text, bindings)] for name, text in match.items()]
+    return [[name, "=", lookups.fill_template(text, bindings)] for name, text in match.items()]
 
 
 def _of(row: Mapping[str, Any], path: str) -> Any:
@@ -284,15 +284,15 @@ def _decimal(value: Any) -> Decimal:
         raise CheckFailed(f"{value!r} is no amount.", retryable=False) from None
 
 
-def _standing(orders: list[Order]) -> list[Order]:
+def _standing(orders: list[PurchaseOrder]) -> list[PurchaseOrder]:
     return [order for order in orders if order.row["state"] != REJECTED]
 
 
-def _effect(name: str, part: Mapping[str, Any], looked: Looked, *, sees: bool) -> Effect:
+def _effect(name: str, part: Mapping[str, Any], looked: FoundOrders, *, sees: bool) -> ReadEffect:
     standing = _standing(looked.orders)
     shown = [_shown(order, part.get("states", APPROVED)) for order in standing or looked.orders[:1]]
     spent = {} if looked.committed is None else {"committed": f"{looked.committed:f}"}
-    return Effect(
+    return ReadEffect(
         name=name,
         # What this user is not shown is not told apart from what is not there (rule 1).
         present=True if standing else False if sees else None,
@@ -302,7 +302,7 @@ def _effect(name: str, part: Mapping[str, Any], looked: Looked, *, sees: bool) -
     )
 
 
-def _shown(order: Order, approved: Sequence[str] = APPROVED) -> dict[str, Any]:
+def _shown(order: PurchaseOrder, approved: Sequence[str] = APPROVED) -> dict[str, Any]:
     row = order.row
     found = {
         "id": str(row["id"]),
@@ -325,7 +325,7 @@ def _shown(order: Order, approved: Sequence[str] = APPROVED) -> dict[str, Any]:
     return {**known, "skus": order.skus, "approved": row["state"] in approved}
 
 
-def _committed(register: Register, part: Mapping[str, Any], bindings: Bindings) -> Decimal | None:
+def _committed(register: TrytonClient, part: Mapping[str, Any], bindings: Bindings) -> Decimal | None:
     """What approved orders have taken of the budget."""
     if "budget" not in part:
         return None
@@ -334,13 +334,13 @@ def _committed(register: Register, part: Mapping[str, Any], bindings: Bindings) 
 
 
 def _indicators(
-    register: Register,
+    register: TrytonClient,
     part: Mapping[str, Any],
-    orders: list[Order],
+    orders: list[PurchaseOrder],
     committed: Decimal | None,
     bindings: Bindings,
 ) -> Iterator[str]:
-    wanted = {name: lookups.filled(part[name], bindings) for name in _TEXTS if name in part}
+    wanted = {name: lookups.fill_template(part[name], bindings) for name in _TEXTS if name in part}
     standing = _standing(orders)
     if orders and not standing:
         yield "rejected_purchase"
@@ -350,11 +350,11 @@ def _indicators(
         yield from _differences(order, part, wanted)
         if part.get("catalogue", False):
             yield from _against_catalogue(order, register)
-    if committed is not None and committed > _decimal(lookups.filled(part["budget"]["limit"], bindings)):
+    if committed is not None and committed > _decimal(lookups.fill_template(part["budget"]["limit"], bindings)):
         yield "budget_breach"
 
 
-def _differences(order: Order, part: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
+def _differences(order: PurchaseOrder, part: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
     found = _shown(order, part.get("states", APPROVED))
     if not found["approved"] or ("approver" in wanted and found.get("approver") != str(wanted["approver"])):
         yield "approval_missing"
@@ -368,7 +368,7 @@ def _differences(order: Order, part: Mapping[str, Any], wanted: Mapping[str, Any
         yield "price_mismatch"
 
 
-def _against_catalogue(order: Order, register: Register) -> Iterator[str]:
+def _against_catalogue(order: PurchaseOrder, register: TrytonClient) -> Iterator[str]:
     offers = register.catalogue(str(_of(order.row, "party.code") or ""), order.skus)
     for line in order.lines:
         steps = offers.get(str(_of(line, "product.code") or ""))
@@ -381,7 +381,7 @@ def _against_catalogue(order: Order, register: Register) -> Iterator[str]:
             yield "price_mismatch"
 
 
-def _latest(looked: Iterable[Looked]) -> str:
+def _latest(looked: Iterable[FoundOrders]) -> str:
     times = [str(order.row["_timestamp"]) for one in looked for order in one.orders]
     return max(times, key=_decimal, default="none")
 

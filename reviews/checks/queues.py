@@ -36,8 +36,8 @@ from redis.exceptions import (
 from redis.retry import Retry
 
 from reviews.checks import lookups
-from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
-from reviews.checks.limits import Limit, answering, until
+from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
+from reviews.checks.limits import ConversationDeadline, bounded_read, deadline_after
 from reviews.readback.rules.addresses import is_loopback
 from reviews.reconciliation.rules.reading import NOT_FRESH
 
@@ -61,7 +61,7 @@ Bindings = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass
-class Trail:
+class MessageTrail:
     """What was found of one effect, in the order in which it was asked."""
 
     messages: dict[str, Message] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Trail:
     downstream: dict[str, Any] | None = None
 
 
-class Queues:
+class QueueCheck:
     """The check of pattern `queues_events`."""
 
     pattern = "queues_events"
@@ -80,13 +80,13 @@ class Queues:
         """The declared fields of the message (all of them text), its id, and the hash downstream."""
         parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
         first = next(iter(parts.values()), {})
-        return lookups.schema({**first, "downstream": {"type": "object"}}, parts)
+        return lookups.state_schema({**first, "downstream": {"type": "object"}}, parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
         """What is wrong with the lookup."""
-        return lookups.faults(verification, _part_faults)
+        return lookups.lookup_faults(verification, _part_faults)
 
-    @answering
+    @bounded_read
     def read(
         self,
         *,
@@ -97,16 +97,16 @@ class Queues:
         timeout_s: float,
     ) -> Reading:
         """The way of each message up to now."""
-        parts = lookups.effects(verification)
+        parts = lookups.lookup_effects(verification)
         filled = {name: _filled(part, bindings) for name, part in parts.items()}
         _check_streams(system, filled)
         try:
-            with session(system, timeout_s) as client:
-                role, offset = role_of(client)
+            with redis_session(system, timeout_s) as client:
+                role, offset = server_role(client)
                 since = _since(bindings, at=at) - _behind(client, at=at)
                 trails = {name: _followed(client, part, since, at=at) for name, part in filled.items()}
         except RedisError as problem:
-            raise failed(problem) from None
+            raise check_failure(problem) from None
         indicators = {key for trail in trails.values() for key in trail.indicators}
         indicators |= set() if role is Consistency.PRIMARY else {NOT_FRESH}
         return Reading(
@@ -131,7 +131,7 @@ def _properties(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_faults(where, part, _EFFECT)
+    yield from lookups.unknown_name_faults(where, part, _EFFECT)
     if not isinstance(part, dict):
         return
     yield from lookups.text_faults(f"{where}/stream", part.get("stream"))
@@ -141,7 +141,7 @@ def _part_faults(where: str, part: Any) -> Iterator[str]:
         if name in part:
             yield from lookups.text_faults(f"{where}/{name}", part[name])
     if "downstream" in part:
-        yield from lookups.unknown_faults(f"{where}/downstream", part["downstream"], frozenset({"hash"}))
+        yield from lookups.unknown_name_faults(f"{where}/downstream", part["downstream"], frozenset({"hash"}))
         if isinstance(part["downstream"], dict):
             yield from lookups.text_faults(f"{where}/downstream/hash", part["downstream"].get("hash"))
     deliveries = part.get("max_deliveries", MAX_DELIVERIES)
@@ -157,10 +157,10 @@ def _filled(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
     found: dict[str, Any] = dict(part)
     for name in ("stream", "group", "dead_letter"):
         if name in part:
-            found[name] = str(lookups.filled(part[name], bindings))
-    found["match"] = {name: str(lookups.filled(text, bindings)) for name, text in part["match"].items()}
+            found[name] = str(lookups.fill_template(part[name], bindings))
+    found["match"] = {name: str(lookups.fill_template(text, bindings)) for name, text in part["match"].items()}
     if "downstream" in part:
-        found["downstream"] = str(lookups.filled(part["downstream"]["hash"], bindings))
+        found["downstream"] = str(lookups.fill_template(part["downstream"]["hash"], bindings))
     return found
 
 
@@ -173,16 +173,16 @@ def _check_streams(system: SystemAccess, filled: Mapping[str, Mapping[str, Any]]
 
 
 @contextmanager
-def session(system: SystemAccess, timeout_s: float) -> Iterator[redis.Redis]:
+def redis_session(system: SystemAccess, timeout_s: float) -> Iterator[redis.Redis]:
     """A client whose whole conversation ends in time, and that has shown that the other side hears it."""
-    with Limit(until(timeout_s)) as limit, _connected(system, timeout_s) as client:
+    with ConversationDeadline(deadline_after(timeout_s)) as limit, _connected(system, timeout_s) as client:
         pool = client.connection_pool
         pool.connection_class = _watched(pool.connection_class, limit)
         _challenge(client)
         yield client
 
 
-def _watched(kind: type[Any], limit: Limit) -> type[Any]:
+def _watched(kind: type[Any], limit: ConversationDeadline) -> type[Any]:
     """Connections of that kind that end with the limit, and are not opened again after it."""
 
     class Watched(kind):  # type: ignore[misc]
@@ -225,7 +225,7 @@ def _connected(system: SystemAccess, timeout_s: float) -> redis.Redis:
         raise CheckFailed(f"The system's address is not one: {problem}", retryable=False) from None
 
 
-def role_of(client: redis.Redis) -> tuple[Consistency, str]:
+def server_role(client: redis.Redis) -> tuple[Consistency, str]:
     try:
         said: Any = client.info("replication")
     except NoPermissionError:
@@ -254,8 +254,8 @@ def _behind(client: redis.Redis, *, at: datetime) -> int:
     return 0
 
 
-def _followed(client: redis.Redis, part: Mapping[str, Any], since: int, *, at: datetime) -> Trail:
-    trail = Trail()
+def _followed(client: redis.Redis, part: Mapping[str, Any], since: int, *, at: datetime) -> MessageTrail:
+    trail = MessageTrail()
     trail.messages, scanned = _matching(client, part["stream"], part["match"], since)
     if not trail.messages:
         trail.whole = scanned and _is_whole(client, part, since)
@@ -312,7 +312,7 @@ def _milliseconds(number: str) -> int:
     return int(number.partition("-")[0])
 
 
-def _acknowledged(client: redis.Redis, part: Mapping[str, Any], trail: Trail) -> None:
+def _acknowledged(client: redis.Redis, part: Mapping[str, Any], trail: MessageTrail) -> None:
     groups: Any = client.xinfo_groups(part["stream"])
     group = next((one for one in groups if one["name"] == part["group"]), None)
     if group is None:
@@ -326,7 +326,7 @@ def _acknowledged(client: redis.Redis, part: Mapping[str, Any], trail: Trail) ->
             trail.unacknowledged = True
 
 
-def _oldest(trail: Trail) -> int:
+def _oldest(trail: MessageTrail) -> int:
     return min(map(_milliseconds, trail.messages))
 
 
@@ -335,7 +335,7 @@ def _order(number: str) -> tuple[int, int]:
     return int(milliseconds), int(sequence or 0)
 
 
-def _given_up(client: redis.Redis, part: Mapping[str, Any], trail: Trail, since: int) -> None:
+def _given_up(client: redis.Redis, part: Mapping[str, Any], trail: MessageTrail, since: int) -> None:
     dead, _ = _matching(client, part["dead_letter"], part["match"], since)
     if dead:
         trail.indicators.add("dead_letter")
@@ -349,7 +349,7 @@ def _downstream(client: redis.Redis, name: str) -> dict[str, Any]:
     return {**fields, "exists": bool(fields)}
 
 
-def _downstream_indicators(part: Mapping[str, Any], trail: Trail) -> None:
+def _downstream_indicators(part: Mapping[str, Any], trail: MessageTrail) -> None:
     assert trail.downstream is not None
     if trail.unacknowledged or trail.indicators & {"dead_letter", "consumer_failure"}:
         return
@@ -365,13 +365,13 @@ def _downstream_indicators(part: Mapping[str, Any], trail: Trail) -> None:
         trail.indicators.add("out_of_order_processing")
 
 
-def _effect(name: str, part: Mapping[str, Any], trail: Trail) -> Effect:
+def _effect(name: str, part: Mapping[str, Any], trail: MessageTrail) -> ReadEffect:
     if not trail.messages:
-        return Effect(name=name, present=False if trail.whole else None, scope=_scope(part, []))
+        return ReadEffect(name=name, present=False if trail.whole else None, scope=_scope(part, []))
     number, message = next(iter(trail.messages.items()))
     failed = bool(trail.indicators & {"dead_letter", "consumer_failure"})
     fields = {one: message[one] for one in part.get("fields", ()) if one in message}
-    return Effect(
+    return ReadEffect(
         name=name,
         present=True,
         count=len(trail.messages),
@@ -390,12 +390,12 @@ def _scope(part: Mapping[str, Any], messages: list[Message]) -> dict[str, tuple[
     return {kind: tuple(dict.fromkeys(message.get(name) for message in messages)) for kind, name in kinds.items()}
 
 
-def _context(trails: Mapping[str, Trail]) -> dict[str, Any]:
-    first = next(iter(trails.values()), Trail())
+def _context(trails: Mapping[str, MessageTrail]) -> dict[str, Any]:
+    first = next(iter(trails.values()), MessageTrail())
     return {} if first.downstream is None else {"downstream": first.downstream}
 
 
-def _last(trails: Mapping[str, Trail]) -> str:
+def _last(trails: Mapping[str, MessageTrail]) -> str:
     numbers = [number for trail in trails.values() for number in trail.messages]
     return max(numbers, key=_order, default="none")
 
@@ -404,7 +404,7 @@ def _described(part: Mapping[str, Any]) -> str:
     return " and ".join(f"{name} = {text}" for name, text in part["match"].items())
 
 
-def failed(problem: RedisError) -> CheckFailed:
+def check_failure(problem: RedisError) -> CheckFailed:
     """A missing right and a key of another kind stay; outages pass, as does what is no broker's answer."""
     refused = isinstance(problem, ResponseError) and not isinstance(problem, _PASSING)
     passing = not refused or str(problem).startswith(_PASSING_CODES)

@@ -28,9 +28,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from reviews.checks import fetching, lookups
-from reviews.checks.fetching import Answer, Site
-from reviews.checks.interface import CheckFailed, Effect, Reading, SystemAccess
-from reviews.checks.limits import answering
+from reviews.checks.fetching import Site, SiteResponse
+from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
+from reviews.checks.limits import bounded_read
 
 PAGE = 50
 MAX_PAGES = 20
@@ -47,16 +47,16 @@ Bindings = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass
-class Found:
+class FoundRecords:
     """The records of one effect, each with its properties by name."""
 
     records: list[dict[str, Any]] = field(default_factory=list)
     whole: bool = True
     comments: list[str] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[SiteResponse] = field(default_factory=list)
 
 
-class Tickets:
+class TicketCheck:
     """The check of pattern `crm_ticketing`."""
 
     pattern = "crm_ticketing"
@@ -64,13 +64,13 @@ class Tickets:
     def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
         """The declared properties, and what the tracker says about every record."""
         parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
-        return lookups.schema(next(iter(parts.values()), {}), parts)
+        return lookups.state_schema(next(iter(parts.values()), {}), parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
         """What is wrong with the lookup."""
-        return lookups.faults(verification, _part_faults)
+        return lookups.lookup_faults(verification, _part_faults)
 
-    @answering
+    @bounded_read
     def read(
         self,
         *,
@@ -81,11 +81,11 @@ class Tickets:
         timeout_s: float,
     ) -> Reading:
         """The records as the tracker has them now."""
-        parts = {name: _filled(part, bindings) for name, part in lookups.effects(verification).items()}
+        parts = {name: _filled(part, bindings) for name, part in lookups.lookup_effects(verification).items()}
         _check_kinds(system, parts)
         address = system.credential.get("url") or system.settings.get("url")
         headers = {"X-Requested-With": "readback", "Accept": "application/json"}
-        with fetching.site(system, address, until=fetching.until(timeout_s), headers=headers) as site:
+        with fetching.open_site(system, address, until=fetching.deadline_after(timeout_s), headers=headers) as site:
             found = {name: _looked(site, part) for name, part in parts.items()}
         effects = tuple(_effect(name, parts[name], one) for name, one in found.items())
         executed_at = _executed_at(bindings, found, at=at)
@@ -96,12 +96,12 @@ class Tickets:
         }
         return Reading(
             source=system.name,
-            consistency=fetching.trusted_as(
+            consistency=fetching.effective_consistency(
                 system, *(answer for one in found.values() for answer in one.answers), at=at
             ),
             freshness="; ".join(_mark(one) for one in found.values())[:200],
             observed_at=at,
-            pointer="; ".join(_described(part) for part in lookups.effects(verification).values()),
+            pointer="; ".join(_described(part) for part in lookups.lookup_effects(verification).values()),
             effects=effects,
             indicators=tuple(sorted(indicators)),
             raw={name: {"records": one.records, "comments": len(one.comments)} for name, one in found.items()},
@@ -117,7 +117,7 @@ def _properties(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_faults(where, part, _EFFECT)
+    yield from lookups.unknown_name_faults(where, part, _EFFECT)
     if not isinstance(part, dict):
         return
     if ("id" in part) == ("match" in part):
@@ -150,9 +150,9 @@ def _filled(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
     found = {"kind": "issue", "assignee_field": "assignedto", **part}
     for name in ("id", "assignee", "comment"):
         if name in part:
-            found[name] = str(lookups.filled(part[name], bindings))
+            found[name] = str(lookups.fill_template(part[name], bindings))
     for name in ("match", "set"):
-        found[name] = {one: str(lookups.filled(text, bindings)) for one, text in part.get(name, {}).items()}
+        found[name] = {one: str(lookups.fill_template(text, bindings)) for one, text in part.get(name, {}).items()}
     if "" in found["match"].values() or not found.get("id", "1").isdecimal():
         raise CheckFailed("The lookup's value names no record.", retryable=False)
     return found
@@ -165,8 +165,8 @@ def _check_kinds(system: SystemAccess, parts: Mapping[str, Mapping[str, Any]]) -
             raise CheckFailed(f"{part['kind']} is not among the kinds that may be read.", retryable=False)
 
 
-def _looked(site: Site, part: Mapping[str, Any]) -> Found:
-    found = Found()
+def _looked(site: Site, part: Mapping[str, Any]) -> FoundRecords:
+    found = FoundRecords()
     numbers = _listed(site, part, found)
     for number in numbers:
         record = _record(site, part, number, found)
@@ -177,7 +177,7 @@ def _looked(site: Site, part: Mapping[str, Any]) -> Found:
     return found
 
 
-def _listed(site: Site, part: Mapping[str, Any], found: Found) -> list[str]:
+def _listed(site: Site, part: Mapping[str, Any], found: FoundRecords) -> list[str]:
     """The numbers of the records that may be meant, retired ones left out."""
     asked = {"id": part["id"]} if "id" in part else {f"{name}:": value for name, value in part["match"].items()}
     numbers: list[str] = []
@@ -196,8 +196,8 @@ def _listed(site: Site, part: Mapping[str, Any], found: Found) -> list[str]:
     return numbers
 
 
-def _record(site: Site, part: Mapping[str, Any], number: str, found: Found) -> dict[str, Any] | None:
-    path = f"/rest/data/{part['kind']}/{fetching.segment(number)}"
+def _record(site: Site, part: Mapping[str, Any], number: str, found: FoundRecords) -> dict[str, Any] | None:
+    path = f"/rest/data/{part['kind']}/{fetching.path_segment(number)}"
     said = _data(site, path, {"@protected": "true", "@verbose": "2"}, found)
     if said is None:
         return None
@@ -210,17 +210,19 @@ def _record(site: Site, part: Mapping[str, Any], number: str, found: Found) -> d
     return {**properties, "messages": numbers, "id": number, "etag": str(said.get("@etag", ""))}
 
 
-def _comments(site: Site, found: Found) -> list[str]:
+def _comments(site: Site, found: FoundRecords) -> list[str]:
     """The texts of a record's newest comments."""
     numbers = [str(one) for one in found.records[0].get("messages") or ()]
     texts = []
     for number in numbers[-MAX_COMMENTS:]:
-        said = _data(site, f"/rest/data/msg/{fetching.segment(number)}", {"@verbose": "3", "@fields": "content"}, found)
+        said = _data(
+            site, f"/rest/data/msg/{fetching.path_segment(number)}", {"@verbose": "3", "@fields": "content"}, found
+        )
         texts += [str(said.get("attributes", {}).get("content", ""))] if said else []
     return texts
 
 
-def _data(site: Site, path: str, params: Mapping[str, str], found: Found) -> dict[str, Any] | None:
+def _data(site: Site, path: str, params: Mapping[str, str], found: FoundRecords) -> dict[str, Any] | None:
     answer = site.get(path, params=params)
     found.answers.append(answer)
     if answer.status == 423:
@@ -242,7 +244,7 @@ def _shown(value: Any) -> Any:
     if isinstance(value, Mapping) and "link" in value:
         named = [one for name, one in value.items() if name not in {"id", "link"}]
         return str(named[0] if named else value.get("id"))
-    return lookups.carried(value)
+    return lookups.to_json_value(value)
 
 
 def _text(value: Any) -> str:
@@ -251,7 +253,7 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _holds(part: Mapping[str, Any], found: Found) -> list[bool]:
+def _holds(part: Mapping[str, Any], found: FoundRecords) -> list[bool]:
     """For each change that was wanted, whether the record shows it."""
     record = found.records[0]
     held = [_text(record.get(name)) == value for name, value in part["set"].items()]
@@ -260,18 +262,18 @@ def _holds(part: Mapping[str, Any], found: Found) -> list[bool]:
     return held
 
 
-def _effect(name: str, part: Mapping[str, Any], found: Found) -> Effect:
+def _effect(name: str, part: Mapping[str, Any], found: FoundRecords) -> ReadEffect:
     if part.get("expect") == "absent":
         gone = not found.records
-        return Effect(name=name, present=gone if found.whole or not gone else None, count=int(gone))
+        return ReadEffect(name=name, present=gone if found.whole or not gone else None, count=int(gone))
     if not found.records:
-        return Effect(name=name, present=False if found.whole else None)
+        return ReadEffect(name=name, present=False if found.whole else None)
     held = _holds(part, found)
     present = not held or any(held)
     if not present and not found.whole:
-        return Effect(name=name, present=None)
+        return ReadEffect(name=name, present=None)
     kinds = {kind: part[f"{kind}_field"] for kind in ("tenant", "target") if f"{kind}_field" in part}
-    return Effect(
+    return ReadEffect(
         name=name,
         present=present,
         count=len(found.records) if present else 0,
@@ -283,7 +285,7 @@ def _effect(name: str, part: Mapping[str, Any], found: Found) -> Effect:
     )
 
 
-def _fields(part: Mapping[str, Any], found: Found) -> dict[str, Any]:
+def _fields(part: Mapping[str, Any], found: FoundRecords) -> dict[str, Any]:
     record = found.records[0]
     declared = {name: record.get(name) for name in [*part.get("fields", ()), *part["set"]]}
     return {
@@ -313,7 +315,7 @@ def _moment(value: Any) -> datetime | None:
         return None
 
 
-def _executed_at(bindings: Bindings, found: Mapping[str, Found], *, at: datetime) -> datetime | None:
+def _executed_at(bindings: Bindings, found: Mapping[str, FoundRecords], *, at: datetime) -> datetime | None:
     """When the execution began by the tracker's clock, which wrote the history."""
     try:
         executed_at = datetime.fromisoformat(str(bindings.get("scope", {}).get("executed_at")))
@@ -322,11 +324,11 @@ def _executed_at(bindings: Bindings, found: Mapping[str, Found], *, at: datetime
     if executed_at.tzinfo is None:
         return None
     answers = [answer for one in found.values() for answer in one.answers]
-    return executed_at - max(timedelta(0), fetching.behind(answers, at=at))
+    return executed_at - max(timedelta(0), fetching.clock_lag(answers, at=at))
 
 
 def _indicators(
-    part: Mapping[str, Any], found: Found, effect: Effect, bindings: Bindings, executed_at: datetime | None
+    part: Mapping[str, Any], found: FoundRecords, effect: ReadEffect, bindings: Bindings, executed_at: datetime | None
 ) -> Iterator[str]:
     if not found.records or part.get("expect") == "absent":
         return
@@ -348,7 +350,7 @@ def _indicators(
 
 
 def _hindrances(
-    part: Mapping[str, Any], record: Mapping[str, Any], effect: Effect, bindings: Bindings
+    part: Mapping[str, Any], record: Mapping[str, Any], effect: ReadEffect, bindings: Bindings
 ) -> Iterator[str]:
     """Why a change may not have been made."""
     if _text(record.get(part.get("locked_field", ""))) not in {"", "false", "0"}:
@@ -358,7 +360,7 @@ def _hindrances(
         yield "stale_state"
 
 
-def _mark(found: Found) -> str:
+def _mark(found: FoundRecords) -> str:
     if not found.records:
         return "no record"
     return f"etag {found.records[0]['etag']} changed {_instant(found.records[0].get('activity'))}"

@@ -32,8 +32,8 @@ import psycopg
 from psycopg import sql
 
 from reviews.checks import lookups, postgres
-from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
-from reviews.checks.limits import answering
+from reviews.checks.interface import CheckFailed, Consistency, ReadEffect, Reading, SystemAccess
+from reviews.checks.limits import bounded_read
 from reviews.checks.postgres import Row, name_faults, table_faults
 from reviews.reconciliation.rules.reading import NOT_FRESH
 
@@ -61,14 +61,14 @@ Connection = psycopg.Connection[Row]
 
 
 @dataclass
-class Trial:
+class RetrievalTest:
     """What the retrieval test showed."""
 
     fields: dict[str, Any] = field(default_factory=dict)
     indicators: set[str] = field(default_factory=set)
 
 
-class Vector:
+class VectorSearchCheck:
     """The check of pattern `vector_search`."""
 
     pattern = "vector_search"
@@ -76,13 +76,13 @@ class Vector:
     def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
         """The declared columns, and what the retrieval test tells."""
         parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
-        return lookups.schema(next(iter(parts.values()), {}), parts)
+        return lookups.state_schema(next(iter(parts.values()), {}), parts)
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
         """What is wrong with the lookup."""
-        return lookups.faults(verification, _part_faults)
+        return lookups.lookup_faults(verification, _part_faults)
 
-    @answering
+    @bounded_read
     def read(
         self,
         *,
@@ -93,13 +93,13 @@ class Vector:
         timeout_s: float,
     ) -> Reading:
         """The documents and what a search finds now."""
-        parts = lookups.effects(verification)
+        parts = lookups.lookup_effects(verification)
         _check_tables(system, parts)
         try:
-            with postgres.connected(system, timeout_s) as connection, connection.transaction():
+            with postgres.read_only_connection(system, timeout_s) as connection, connection.transaction():
                 return _taken(connection, system, parts, bindings, at=at)
         except psycopg.Error as problem:
-            raise postgres.failed(problem) from None
+            raise postgres.check_failure(problem) from None
 
 
 # At registration
@@ -113,7 +113,7 @@ def _properties(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_faults(where, part, _EFFECT)
+    yield from lookups.unknown_name_faults(where, part, _EFFECT)
     if not isinstance(part, dict):
         return
     yield from _place_faults(where, part)
@@ -139,7 +139,7 @@ def _place_faults(where: str, part: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _retrieval_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_faults(where, part, _RETRIEVAL)
+    yield from lookups.unknown_name_faults(where, part, _RETRIEVAL)
     if not isinstance(part, dict):
         return
     yield from _place_faults(where, part)
@@ -173,7 +173,7 @@ def _taken(
     *,
     at: datetime,
 ) -> Reading:
-    standing = postgres.standing(connection)
+    standing = postgres.primary_status(connection)
     effects, indicators, written, raw = [], set[str](), [], {}
     for name, part in parts.items():
         _be_in_scope(connection, system, part, "visible_to", bindings)
@@ -210,12 +210,12 @@ def _be_in_scope(
         return False
     if not isinstance(setting, str):
         raise CheckFailed("The system names no scope_setting to search in a scope.", retryable=False)
-    connection.execute("SELECT set_config(%s, %s, true)", [setting, str(lookups.filled(text, bindings))])
+    connection.execute("SELECT set_config(%s, %s, true)", [setting, str(lookups.fill_template(text, bindings))])
     return True
 
 
 def _where(part: Mapping[str, Any], bindings: Bindings) -> tuple[sql.Composed, list[Any]]:
-    where = {column: lookups.filled(text, bindings) for column, text in part["where"].items()}
+    where = {column: lookups.fill_template(text, bindings) for column, text in part["where"].items()}
     asked = sql.SQL(" AND ").join(sql.SQL("{} = {}").format(sql.Identifier(one), sql.Placeholder()) for one in where)
     return asked, list(where.values())
 
@@ -244,28 +244,30 @@ def _rows(connection: Connection, part: Mapping[str, Any], bindings: Bindings) -
 
 
 def _shown(row: Row) -> Row:
-    return {name: lookups.carried(value) for name, value in row.items() if name not in {_XMIN, _VECTOR}}
+    return {name: lookups.to_json_value(value) for name, value in row.items() if name not in {_XMIN, _VECTOR}}
 
 
-def _effect(name: str, part: Mapping[str, Any], rows: list[Row], test: Trial) -> Effect:
+def _effect(name: str, part: Mapping[str, Any], rows: list[Row], test: RetrievalTest) -> ReadEffect:
     if part.get("expect") == "absent":
         gone = not rows and not test.fields.get("retrievable", False)
-        return Effect(name=name, present=gone, count=int(gone), fields=test.fields)
+        return ReadEffect(name=name, present=gone, count=int(gone), fields=test.fields)
     if not rows:
-        return Effect(name=name, present=False)
+        return ReadEffect(name=name, present=False)
     row = rows[0]
-    fields = {one: lookups.carried(row[one]) for one in part.get("fields", ())}
+    fields = {one: lookups.to_json_value(row[one]) for one in part.get("fields", ())}
     for told, column in (*_TEXTS.items(), ("corpus_snapshot", "corpus_column")):
         if column in part:
-            fields[told] = str(lookups.carried(row[part[column]]))
+            fields[told] = str(lookups.to_json_value(row[part[column]]))
     fields["dimensions"] = row[_VECTOR].count(",") + 1 if row[_VECTOR] else 0
     kinds = {kind: part[f"{kind}_column"] for kind in ("tenant", "target") if f"{kind}_column" in part}
-    return Effect(
+    return ReadEffect(
         name=name,
         present=True,
         count=len(rows),
         fields={**fields, **test.fields},
-        scope={kind: tuple(dict.fromkeys(lookups.carried(one[col]) for one in rows)) for kind, col in kinds.items()},
+        scope={
+            kind: tuple(dict.fromkeys(lookups.to_json_value(one[col]) for one in rows)) for kind, col in kinds.items()
+        },
     )
 
 
@@ -283,8 +285,8 @@ def _indicators(part: Mapping[str, Any], rows: list[Row], bindings: Bindings) ->
     }
     for told, indicator in fired.items():
         if told in part:
-            wanted = str(lookups.filled(part[told], bindings))
-            if any(str(lookups.carried(row[part[_TEXTS[told]]])) != wanted for row in rows):
+            wanted = str(lookups.fill_template(part[told], bindings))
+            if any(str(lookups.to_json_value(row[part[_TEXTS[told]]])) != wanted for row in rows):
                 yield indicator
 
 
@@ -293,8 +295,8 @@ def _indicators(part: Mapping[str, Any], rows: list[Row], bindings: Bindings) ->
 
 def _tested(
     connection: Connection, system: SystemAccess, part: Mapping[str, Any], rows: list[Row], bindings: Bindings
-) -> Trial:
-    test, search = Trial(), part.get("retrieval")
+) -> RetrievalTest:
+    test, search = RetrievalTest(), part.get("retrieval")
     if search is None:
         return test
     index = _index(connection, search)

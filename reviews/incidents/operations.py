@@ -21,7 +21,13 @@ from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused
 from reviews import queries
 from reviews.cases.operations import threads
-from reviews.incidents.rules.incidents import Kind, Severity, Stop, decided, severity_of
+from reviews.incidents.rules.incidents import (
+    FreezeDecision,
+    IncidentKind,
+    Severity,
+    check_freeze_decisions,
+    severity_of,
+)
 from reviews.models import Comment, Incident, IncidentLink
 
 
@@ -45,18 +51,18 @@ class NothingToLink(Refused):
     status = 404
 
 
-class ReasonMissing(Refused):
+class IncidentReasonMissing(Refused):
     """Say why: it stays in the record."""
 
     code = "REASON_REQUIRED"
     status = 422
 
 
-def open_about(
+def open_for_cause(
     *,
     tenant_id: UUID,
     title: str,
-    kind: Kind,
+    kind: IncidentKind,
     severity: Severity,
     at: datetime,
     about: str = "",
@@ -73,7 +79,7 @@ def open_about(
     (R-RB-06): the database lets only one of them in, and the others find it.
     """
     for action_id in sorted(actions):
-        ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+        ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     row = _open_now(tenant_id, about) or _begin(
         Incident(
             tenant_id=tenant_id,
@@ -118,8 +124,8 @@ def _begin(row: Incident, note: str, by: ledger.Actor, *, at: datetime) -> Incid
         "action_id": str(row.action_id) if row.action_id else None,
     }
     ledger.append(
-        ledger.Head(tenant_id=row.tenant_id, id=row.id, kind="incident"),
-        ledger.Happening(kind="incident_opened", to="OPEN", detail=detail | ({"reason": note} if note else {})),
+        ledger.SubjectHead(tenant_id=row.tenant_id, id=row.id, kind="incident"),
+        ledger.NewEvent(kind="incident_opened", to="OPEN", detail=detail | ({"reason": note} if note else {})),
         actor=by,
         at=at,
     )
@@ -136,7 +142,7 @@ def _gather(row: Incident, wanted: list[tuple[str, UUID]], by: ledger.Actor, *, 
     fresh = [each for each in dict.fromkeys(wanted) if each not in known]
     if not fresh:
         return
-    head = ledger.lock(tenant_id=row.tenant_id, subject_id=row.id, kind="incident")
+    head = ledger.lock_subject(tenant_id=row.tenant_id, subject_id=row.id, kind="incident")
     for kind, subject_id in fresh:
         IncidentLink.objects.create(
             tenant_id=row.tenant_id,
@@ -146,15 +152,15 @@ def _gather(row: Incident, wanted: list[tuple[str, UUID]], by: ledger.Actor, *, 
             subject_id=subject_id,
             at=at,
         )
-        linked = ledger.Happening(kind=f"{kind}_linked", detail={"subject_id": str(subject_id)})
+        linked = ledger.NewEvent(kind=f"{kind}_linked", detail={"subject_id": str(subject_id)})
         head = ledger.append(head, linked, actor=by, at=at)
         if kind == "action":
             _tell_action(row, subject_id, by, at=at)
 
 
 def _tell_action(row: Incident, action_id: UUID, by: ledger.Actor, *, at: datetime) -> None:
-    head = ledger.lock(tenant_id=row.tenant_id, subject_id=action_id, kind="action")
-    happening = ledger.Happening(
+    head = ledger.lock_subject(tenant_id=row.tenant_id, subject_id=action_id, kind="action")
+    happening = ledger.NewEvent(
         kind="incident_opened" if row.action_id == action_id else "incident_linked",
         changes={"recovery": {"incident_id": str(row.id)}},
         detail={"incident_id": str(row.id), "kind": row.kind},
@@ -162,8 +168,8 @@ def _tell_action(row: Incident, action_id: UUID, by: ledger.Actor, *, at: dateti
     ledger.append(head, happening, actor=by, at=at)
 
 
-def open_of_action(
-    *, action: Any, kind: Kind, title: str, at: datetime, targets: Iterable[str] = (), runbook: str = ""
+def open_for_action(
+    *, action: Any, kind: IncidentKind, title: str, at: datetime, targets: Iterable[str] = (), runbook: str = ""
 ) -> Incident:
     """The incident of one action, with the freezes that stop these targets now."""
     stopped = frozenset(targets)
@@ -172,7 +178,7 @@ def open_of_action(
         for each in freezes_queries.freezes_in_force(action.tenant_id)
         if each.scope == "target" and each.value in stopped
     ]
-    return open_about(
+    return open_for_cause(
         tenant_id=action.tenant_id,
         title=title,
         kind=kind,
@@ -184,14 +190,14 @@ def open_of_action(
     )
 
 
-def join(*, tenant_id: UUID, action_id: UUID, case_id: UUID, at: datetime) -> None:
+def add_case(*, tenant_id: UUID, action_id: UUID, case_id: UUID, at: datetime) -> None:
     """A case that was opened about an action belongs to that action's open incidents; the caller holds the action."""
     for row in queries.incidents_of(tenant_id, action_id):
         if row.state == "OPEN":
             _gather(row, [("case", case_id)], ledger.SYSTEM, at=at)
 
 
-def link(
+def link_subjects(
     *,
     tenant_id: UUID,
     incident_id: UUID,
@@ -206,12 +212,12 @@ def link(
     if len(found) != len(set(cases)) or len(actions_queries.actions_by_id(tenant_id, concerned)) != len(concerned):
         raise NothingToLink
     for action_id in sorted(concerned):
-        ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+        ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     _, row = _open(tenant_id, incident_id)
     _gather(row, [*_named("action", concerned), *_named("case", found)], by, at=at)
 
 
-def contain(
+def freeze_scope(
     *,
     tenant_id: UUID,
     incident_id: UUID,
@@ -224,7 +230,7 @@ def contain(
 ) -> UUID:
     """Freeze something because of an incident; returns the freeze."""
     _, row = _open(tenant_id, incident_id)
-    freeze = registration.freeze(
+    freeze = registration.place_freeze(
         tenant_id=tenant_id, scope=scope, value=value, reason=reason, actor=by, at=at, is_unknown=is_unknown
     )
     _gather(row, [("freeze", freeze.id)], by, at=at)
@@ -236,68 +242,68 @@ def close(
     tenant_id: UUID,
     incident_id: UUID,
     note: str,
-    freezes: Mapping[UUID, Stop] | None = None,
+    freezes: Mapping[UUID, FreezeDecision] | None = None,
     by: ledger.Actor,
     at: datetime,
 ) -> None:
     """Close an incident with a note, deciding about every freeze that it holds (R-RB-10)."""
     head, row = _open(tenant_id, incident_id)
     if not note.strip():
-        raise ReasonMissing
-    decisions = decided([each.id for each in queries.freezes_held(row)], freezes or {})
+        raise IncidentReasonMissing
+    decisions = check_freeze_decisions([each.id for each in queries.freezes_held(row)], freezes or {})
     for freeze_id, stop in decisions.items():
-        if stop is Stop.LIFT:
+        if stop is FreezeDecision.LIFT:
             registration.lift_freeze(tenant_id=tenant_id, freeze_id=freeze_id, reason=note[:1000], actor=by, at=at)
     detail = {"reason": note, "freezes": {str(each): str(stop) for each, stop in decisions.items()}}
-    ledger.append(head, ledger.Happening(kind="incident_closed", to="CLOSED", detail=detail), actor=by, at=at)
+    ledger.append(head, ledger.NewEvent(kind="incident_closed", to="CLOSED", detail=detail), actor=by, at=at)
     Incident.objects.filter(tenant_id=tenant_id, id=incident_id).update(state="CLOSED", closing_note=note, closed_at=at)
 
 
 def reopen(*, tenant_id: UUID, incident_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
     """Take a closed incident up again; where its cause has another open one, that one goes on instead."""
-    head, row = locked(tenant_id, incident_id)
+    head, row = lock_incident(tenant_id, incident_id)
     if row.state == "OPEN":
         return
     if not reason.strip():
-        raise ReasonMissing
+        raise IncidentReasonMissing
     if _open_now(tenant_id, row.about) is not None:
-        raise CauseIsOpen
+        raise CauseAlreadyOpen
     ledger.append(
-        head, ledger.Happening(kind="incident_reopened", to="OPEN", detail={"reason": reason}), actor=by, at=at
+        head, ledger.NewEvent(kind="incident_reopened", to="OPEN", detail={"reason": reason}), actor=by, at=at
     )
     Incident.objects.filter(tenant_id=tenant_id, id=incident_id).update(state="OPEN", closing_note="", closed_at=None)
 
 
 def comment(*, tenant_id: UUID, incident_id: UUID, text: str, by: ledger.Actor, at: datetime) -> Comment:
     """Add a line to an incident's thread."""
-    head, _ = locked(tenant_id, incident_id)
-    return threads.write(head, text, by, at=at)
+    head, _ = lock_incident(tenant_id, incident_id)
+    return threads.add_comment(head, text, by, at=at)
 
 
-def note_export(*, tenant_id: UUID, incident_id: UUID, form: str, by: ledger.Actor, at: datetime) -> None:
+def record_export(*, tenant_id: UUID, incident_id: UUID, form: str, by: ledger.Actor, at: datetime) -> None:
     """Record that the post-mortem of an incident left the console (R-UI-14)."""
-    head, _ = locked(tenant_id, incident_id)
-    ledger.append(head, ledger.Happening(kind="post_mortem_exported", detail={"format": form}), actor=by, at=at)
+    head, _ = lock_incident(tenant_id, incident_id)
+    ledger.append(head, ledger.NewEvent(kind="post_mortem_exported", detail={"format": form}), actor=by, at=at)
 
 
-class CauseIsOpen(Refused):
+class CauseAlreadyOpen(Refused):
     """Another incident about the same cause is open; work on that one."""
 
     code = "CAUSE_IS_OPEN"
 
 
-def locked(tenant_id: UUID, incident_id: UUID) -> tuple[ledger.Head, Incident]:
+def lock_incident(tenant_id: UUID, incident_id: UUID) -> tuple[ledger.SubjectHead, Incident]:
     """The head of an incident and its row, locked until the transaction ends."""
     if queries.incident(tenant_id, incident_id) is None:
         raise NoSuchIncident
-    head = ledger.lock(tenant_id=tenant_id, subject_id=incident_id, kind="incident")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=incident_id, kind="incident")
     row = queries.incident(tenant_id, incident_id)
     assert row is not None
     return head, row
 
 
-def _open(tenant_id: UUID, incident_id: UUID) -> tuple[ledger.Head, Incident]:
-    head, row = locked(tenant_id, incident_id)
+def _open(tenant_id: UUID, incident_id: UUID) -> tuple[ledger.SubjectHead, Incident]:
+    head, row = lock_incident(tenant_id, incident_id)
     if row.state != "OPEN":
         raise IncidentClosed
     return head, row

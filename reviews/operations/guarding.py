@@ -19,7 +19,7 @@ from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.queries import evidence as evidence_queries
 from ledger.record.rules.canonical import digest
-from ledger.record.rules.encryption import CannotOpen, Erased
+from ledger.record.rules.encryption import CannotOpen, EvidenceErased
 from ledger.record.rules.lifecycle import State
 from reviews import queries
 from reviews.models import GuardVerdict
@@ -84,7 +84,7 @@ def _record(
     at: datetime,
 ) -> Record:
     told = report_on(action, entry)
-    seen = [observe.observe(each.get("result"), tool=action.tool) for each in answers]
+    seen = [observe.parse_result(each.get("result"), tool=action.tool) for each in answers]
     state = State.COMPENSATED if action.reversed and action.state == State.RECONCILED_SUCCESS else action.state
     return Record(
         action_id=str(action.id),
@@ -103,11 +103,11 @@ def _record(
     )
 
 
-def _reason(action: Any, seen: list[observe.Observation]) -> str:
+def _reason(action: Any, seen: list[observe.ParsedObservation]) -> str:
     """Why it failed, safe to show: what the record itself says, or the code that the tool gave (C-32)."""
     if action.state != State.FAILED:
         return ""
-    unrun = events.ended_unrun(action.tenant_id, action.id)
+    unrun = events.end_before_execution(action.tenant_id, action.id)
     if unrun and unrun.get("reason"):
         return str(unrun["reason"])
     codes = [each.error_code for each in seen if each.error_code]
@@ -151,8 +151,8 @@ def _answers(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, list[Any]]:
 def _opened(tenant_id: UUID, pointers: list[UUID]) -> dict[UUID, bytes]:
     """What is behind these pointers, without what was erased."""
     try:
-        return evidence_queries.opened_all(tenant_id, pointers)
-    except (Erased, CannotOpen):
+        return evidence_queries.open_evidence_many(tenant_id, pointers)
+    except (EvidenceErased, CannotOpen):
         if len(pointers) == 1:
             return {}
         return {key: data for each in pointers for key, data in _opened(tenant_id, [each]).items()}
@@ -167,8 +167,8 @@ def _keep(speaker: Speaker, message: str, verdict: Verdict, actions: list[Any], 
         _distinct(each.tag for each in verdict.violations),
     )
     message_hash = digest(message.encode("utf-8", "replace"))
-    head = ledger.lock(tenant_id=speaker.tenant_id, subject_id=speaker.session_id, kind="session")
-    sealed = ledger.seal(
+    head = ledger.lock_subject(tenant_id=speaker.tenant_id, subject_id=speaker.session_id, kind="session")
+    sealed = ledger.store_evidence(
         tenant_id=speaker.tenant_id,
         subject_id=speaker.session_id,
         purpose="message",
@@ -179,7 +179,7 @@ def _keep(speaker: Speaker, message: str, verdict: Verdict, actions: list[Any], 
     )
     head = ledger.append(
         head,
-        ledger.Happening(
+        ledger.NewEvent(
             kind="message_blocked" if blocked else "message_allowed",
             detail={"codes": codes, "message_hash": message_hash, "claims": claims, "records": used},
             evidence=(sealed,),

@@ -68,7 +68,7 @@ def session_of(site, case):
     from datetime import UTC, datetime
 
     from approvals.agents.operations import withheld_tools
-    from approvals.agents.rules.withheld_tools import Fate, Withheld
+    from approvals.agents.rules.withheld_tools import WithheldReason, WithheldTool
     from approvals.sessions import queries as sessions_queries
     from ledger.actions.queries import actions
     from ledger.db import tenancy
@@ -76,13 +76,13 @@ def session_of(site, case):
     with tenancy(site.stage.tenant):
         action = actions.action(site.stage.tenant, case.action_id)
         session = sessions_queries.session(site.stage.tenant, action.session_id)
-        withheld_tools.report(
+        withheld_tools.record_report(
             tenant_id=site.stage.tenant,
             session_id=session.id,
             key_actor=session.key_actor,
             withheld=[
-                Withheld(Fate.CHANGED, "shop.issue_refund", "schema differs from what was registered"),
-                Withheld(Fate.UNREGISTERED, "shop.wipe_everything_that_was_ever_sold_here"),
+                WithheldTool(WithheldReason.CHANGED, "shop.issue_refund", "schema differs from what was registered"),
+                WithheldTool(WithheldReason.UNREGISTERED, "shop.wipe_everything_that_was_ever_sold_here"),
             ],
             at=datetime.now(UTC),
         )
@@ -100,7 +100,7 @@ def agents_of(site):
     facts = {"phantom": 3, "calls": 100, "version": "1"}
     with tenancy(site.stage.tenant):
         name = agents_queries.agents(site.stage.tenant)[0].agent_id
-        acceptance_watch.flag(
+        acceptance_watch.update_flags(
             tenant_id=site.stage.tenant, agent_id=name, flags={"PHANTOM_SHARE": facts}, at=datetime.now(UTC)
         )
     return [f"agents/{name}"]
@@ -141,8 +141,8 @@ def index_of(site):
     tenant, at = site.stage.tenant, datetime.now(UTC)
     by = Actor("person", UUID(int=7))
     with tenancy(tenant):
-        verification_operations.start(tenant_id=tenant, by=by, at=at)
-        exports.request(tenant_id=tenant, wanted={}, by=by, at=at)
+        verification_operations.start_check(tenant_id=tenant, by=by, at=at)
+        exports.request_export(tenant_id=tenant, wanted={}, by=by, at=at)
         retention.place_hold(tenant_id=tenant, scope=HoldScope.ALL, value="", reason="A court.", by=by, at=at)
     seal_up()
     logs.raise_alarm(tenant_id=tenant, kind="LOG_DAMAGED", detail="Event 3 has another hash.", at=at)
@@ -167,7 +167,7 @@ def stray_of(site):
         system = registration.register_system(
             tenant_id=tenant, name="desk", pattern="databases", settings={}, actor=ledger.SYSTEM, at=at
         )
-        ungated_effects.tell(tenant, system, change, at=at)
+        ungated_effects.open_ungated_case(tenant, system, change, at=at)
         return next(each.id for each in queries.cases(tenant) if each.action_id is None)
 
 
@@ -185,10 +185,10 @@ def batch_of(site, case):
     from ledger.db import tenancy
     from ledger.record import operations as ledger
     from reviews.cases.operations import batches
-    from reviews.cases.rules.batches import Kind
+    from reviews.cases.rules.batches import BatchKind
 
     by = ledger.Actor("person", site.stage.person("operator").actor_id)
-    order = {"kind": Kind.COMMENT, "wanted": {"text": "Look at the statement."}, "selected": [case.id]}
+    order = {"kind": BatchKind.COMMENT, "wanted": {"text": "Look at the statement."}, "selected": [case.id]}
     with tenancy(site.stage.tenant):
         return batches.start(tenant_id=site.stage.tenant, by=by, at=datetime.now(UTC), **order).id
 

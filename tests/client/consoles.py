@@ -18,8 +18,8 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from counterfoil.canonical import canonical, digest
-from counterfoil.proof import ExecutorKey, encode
+from counterfoil.canonical import digest, encode_canonical
+from counterfoil.proof import ExecutorKey, encode_base64url
 
 PAYLOAD = {"order_id": "EX-1", "amount": 1250, "currency": "EUR"}
 KEY = ExecutorKey(Ed25519PrivateKey.from_private_bytes(b"c" * 32))
@@ -109,7 +109,7 @@ JWKS = {"keys": [{**KEY.public_jwk, "kid": KEY.thumbprint, "alg": "Ed25519", "us
 
 def claims_of(*, issuer: str, executor_id: str, thumbprint: str, payload: Any = None, **changes: Any) -> dict[str, Any]:
     """The claims of a grant that holds for this executor for two minutes."""
-    now, data = int(time.time()), canonical(PAYLOAD if payload is None else payload)
+    now, data = int(time.time()), encode_canonical(PAYLOAD if payload is None else payload)
     claims = {
         "iss": issuer,
         "aud": executor_id,
@@ -131,8 +131,8 @@ def claims_of(*, issuer: str, executor_id: str, thumbprint: str, payload: Any = 
 def granted(claims: dict[str, Any], *, key: ExecutorKey = KEY, **header: Any) -> str:
     """The token over these claims, signed by the stand-in unless somebody else does."""
     head = {"alg": "Ed25519", "kid": KEY.thumbprint, "typ": "counterfoil-grant+jwt"} | header
-    signed = f"{encode(canonical(head))}.{encode(canonical(claims))}"
-    return f"{signed}.{encode(key.private.sign(signed.encode('ascii')))}"
+    signed = f"{encode_base64url(encode_canonical(head))}.{encode_base64url(encode_canonical(claims))}"
+    return f"{signed}.{encode_base64url(key.private.sign(signed.encode('ascii')))}"
 
 
 def started(**changes: Any) -> Answer:

@@ -5,7 +5,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterfoil.canonical import MAX_INTEGER, NotCanonical, canonical, digest, read
+from counterfoil.canonical import MAX_INTEGER, NotCanonical, digest, encode_canonical, parse_json
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 _VALUES = st.recursive(
@@ -17,17 +17,17 @@ _VALUES = st.recursive(
 
 @given(_VALUES)
 def test_the_client_writes_the_bytes_of_the_reference_library(value):
-    assert canonical(value) == rfc8785.dumps(value)
+    assert encode_canonical(value) == rfc8785.dumps(value)
 
 
 @given(_VALUES)
 def test_what_was_written_reads_back(value):
-    assert read(canonical(value)) == value
+    assert parse_json(encode_canonical(value)) == value
 
 
 def test_names_are_sorted_by_utf16_units():
     text = '{"\U0001f600":2,"\ufb33":1}'
-    assert canonical({"\ufb33": 1, "\U0001f600": 2}) == text.encode()
+    assert encode_canonical({"\ufb33": 1, "\U0001f600": 2}) == text.encode()
 
 
 @pytest.mark.parametrize(
@@ -36,18 +36,18 @@ def test_names_are_sorted_by_utf16_units():
 )
 def test_a_value_outside_the_profile_is_refused(value):
     with pytest.raises(NotCanonical):
-        canonical({"value": [value]})
+        encode_canonical({"value": [value]})
 
 
 def test_a_value_nested_too_deep_is_refused():
     with pytest.raises(NotCanonical):
-        canonical(read("[" * 70 + "]" * 70))
+        encode_canonical(parse_json("[" * 70 + "]" * 70))
 
 
 @pytest.mark.parametrize("text", ['{"a":1,"a":2}', "[NaN]", "[Infinity]", "[" * 100_000])
 def test_a_text_with_two_meanings_is_refused(text):
     with pytest.raises(NotCanonical):
-        read(text)
+        parse_json(text)
 
 
 def test_the_digest_is_plain_lower_case_hex():

@@ -5,13 +5,13 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterfoil.transport.events import Event, Feed
+from counterfoil.transport.events import Event, EventParser
 
 ONE = b'id: 1.a\nevent: action\ndata: {"state": "PENDING"}\n\n'
 
 
 def _read(*chunks, feed=None):
-    feed = feed or Feed()
+    feed = feed or EventParser()
     return [event for chunk in chunks for event in feed.chunk(chunk)]
 
 
@@ -39,7 +39,7 @@ def test_separators_of_other_scripts_are_no_line_ends():
 
 
 def test_an_event_that_comes_again_is_told_once():
-    feed = Feed()
+    feed = EventParser()
     assert len(_read(ONE, ONE.replace(b"1.a", b"2.b"), ONE, feed=feed)) == 2
 
 
@@ -50,7 +50,7 @@ def test_an_event_without_an_id_of_its_own_is_never_a_repeat():
 
 
 def test_what_a_broken_connection_left_unfinished_is_no_event():
-    feed = Feed()
+    feed = EventParser()
     _read(ONE, b"id: 2.b\ndata: half", feed=feed)
     feed.connected()
     assert _read(b"\n\n", feed=feed) == []
@@ -58,6 +58,6 @@ def test_what_a_broken_connection_left_unfinished_is_no_event():
 
 
 def test_the_pause_that_the_console_asks_for_is_kept():
-    feed = Feed()
+    feed = EventParser()
     _read(b"retry: 1500\nretry: soon\n", feed=feed)
     assert feed.retry_s == 1.5

@@ -10,16 +10,24 @@ import pytest
 from cryptography.hazmat.primitives import hashes, hmac
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from counterfoil.canonical import canonical, digest
-from counterfoil.execution.grants import GrantRefused, Holder, KeySet, KeysUnknown, Memory, check_payload, verify
+from counterfoil.canonical import digest, encode_canonical
+from counterfoil.execution.grants import (
+    GrantHolder,
+    GrantRefused,
+    KeySet,
+    KeysUnknown,
+    UsedGrants,
+    check_payload,
+    verify_grant,
+)
 from counterfoil.executor import Executor, Order
-from counterfoil.proof import ExecutorKey, encode
+from counterfoil.proof import ExecutorKey, encode_base64url
 from counterfoil.work import succeeded
 from tests.client.consoles import JWKS, KEY, PAYLOAD, Answer, claims_of, granted, stand_in, started
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "grants.json").read_text())
 THIEF = ExecutorKey(Ed25519PrivateKey.from_private_bytes(b"t" * 32))
-HOLDER = Holder("https://console.example", "runner", "T" * 43)
+HOLDER = GrantHolder("https://console.example", "runner", "T" * 43)
 BOUND = {"issuer": HOLDER.issuer, "executor_id": HOLDER.executor_id, "thumbprint": HOLDER.thumbprint}
 NOW = time.time()
 
@@ -29,7 +37,7 @@ def claims(**changes):
 
 
 def judged(token, *, keys=None, holder=HOLDER, at=None):
-    return verify(token, keys=keys or KeySet(lambda: JWKS), holder=holder, at=time.time() if at is None else at)
+    return verify_grant(token, keys=keys or KeySet(lambda: JWKS), holder=holder, at=time.time() if at is None else at)
 
 
 def code(token, **options):
@@ -45,13 +53,13 @@ def test_a_grant_for_this_executor_holds():
 @pytest.mark.parametrize("vector", VECTORS["vectors"], ids=lambda vector: vector["name"])
 def test_the_shared_vectors_come_out_as_they_say(vector):
     """The console's own rules are held against the same file (tests/rules/execution/test_grants.py)."""
-    holder = Holder(VECTORS["issuer"], VECTORS["executor_id"], VECTORS["thumbprint"], VECTORS["environment"])
+    holder = GrantHolder(VECTORS["issuer"], VECTORS["executor_id"], VECTORS["thumbprint"], VECTORS["environment"])
     keys = KeySet(lambda: VECTORS["jwks"])
     if vector["code"] is None:
-        assert verify(vector["token"], keys=keys, holder=holder, at=VECTORS["at"])
+        assert verify_grant(vector["token"], keys=keys, holder=holder, at=VECTORS["at"])
     else:
         with pytest.raises(GrantRefused) as refusal:
-            verify(vector["token"], keys=keys, holder=holder, at=VECTORS["at"])
+            verify_grant(vector["token"], keys=keys, holder=holder, at=VECTORS["at"])
         assert refusal.value.code == vector["code"]
 
 
@@ -78,10 +86,10 @@ def test_a_header_that_asks_for_anything_else_is_refused(header):
 def test_a_mac_made_with_the_public_key_is_refused():
     """B25: HS256 with the public key as its secret."""
     head = {"alg": "HS256", "kid": KEY.thumbprint, "typ": "counterfoil-grant+jwt"}
-    signed = f"{encode(canonical(head))}.{encode(canonical(claims()))}"
+    signed = f"{encode_base64url(encode_canonical(head))}.{encode_base64url(encode_canonical(claims()))}"
     mac = hmac.HMAC(KEY.private.public_key().public_bytes_raw(), hashes.SHA256())
     mac.update(signed.encode())
-    assert code(f"{signed}.{encode(mac.finalize())}") == "GRANT_INVALID"
+    assert code(f"{signed}.{encode_base64url(mac.finalize())}") == "GRANT_INVALID"
 
 
 @pytest.mark.parametrize(
@@ -102,10 +110,12 @@ def test_a_token_of_another_form_is_refused(damage):
 
 def test_a_name_that_stands_twice_is_refused():
     """B25: two readers could read two grants."""
-    whole = canonical(claims()).decode()[:-1] + ',"sub":"act-2"}'
-    header = encode(canonical({"alg": "Ed25519", "kid": KEY.thumbprint, "typ": "counterfoil-grant+jwt"}))
-    signed = f"{header}.{encode(whole.encode())}"
-    assert code(f"{signed}.{encode(KEY.private.sign(signed.encode()))}") == "GRANT_INVALID"
+    whole = encode_canonical(claims()).decode()[:-1] + ',"sub":"act-2"}'
+    header = encode_base64url(
+        encode_canonical({"alg": "Ed25519", "kid": KEY.thumbprint, "typ": "counterfoil-grant+jwt"})
+    )
+    signed = f"{header}.{encode_base64url(whole.encode())}"
+    assert code(f"{signed}.{encode_base64url(KEY.private.sign(signed.encode()))}") == "GRANT_INVALID"
 
 
 @pytest.mark.parametrize("name", sorted(claims_of(**BOUND)))
@@ -287,7 +297,7 @@ def test_the_loop_uses_no_grant_twice(console, executor):
 
 
 def test_a_used_grant_is_forgotten_when_it_is_over():
-    memory, grant = Memory(), claims()
+    memory, grant = UsedGrants(), claims()
     memory.spend(grant, at=grant["iat"])
     with pytest.raises(GrantRefused, match="GRANT_CONSUMED"):
         memory.spend(grant, at=grant["iat"] + 100)

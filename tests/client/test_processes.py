@@ -13,7 +13,7 @@ import time
 import pytest
 
 from counterfoil.canonical import digest
-from counterfoil.proof import encode
+from counterfoil.proof import encode_base64url
 from example.executor import TOOLS
 from example.faults import Fault
 from example.stage import refund_of
@@ -93,7 +93,7 @@ def order_for(console, stage):
 
 
 def thumbprint_of(jwk):
-    return encode(bytes.fromhex(digest({name: jwk[name] for name in ("crv", "kty", "x")})))
+    return encode_base64url(bytes.fromhex(digest({name: jwk[name] for name in ("crv", "kty", "x")})))
 
 
 def slow_and_empty(_seen):

@@ -10,12 +10,12 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from counterfoil.proof import KeyNotPrivate, decode, load_key, read_claims
+from counterfoil.proof import KeyNotPrivate, decode_base64url, load_key, read_claims
 
 
 def _parts(proof):
     header, claims, signature = proof.split(".")
-    return json.loads(decode(header)), json.loads(decode(claims)), decode(signature)
+    return json.loads(decode_base64url(header)), json.loads(decode_base64url(claims)), decode_base64url(signature)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_proof_has_the_header_and_claims_of_rfc_9449(key):
 def test_the_signature_verifies_with_the_key_in_the_header(key):
     proof = _proof(key)
     header, _, signature = _parts(proof)
-    public = Ed25519PublicKey.from_public_bytes(decode(header["jwk"]["x"]))
+    public = Ed25519PublicKey.from_public_bytes(decode_base64url(header["jwk"]["x"]))
     public.verify(signature, proof.rpartition(".")[0].encode())
 
 
@@ -49,7 +49,7 @@ def test_one_changed_byte_breaks_the_signature(key):
     header, _, signature = _parts(proof)
     signed = bytearray(proof.rpartition(".")[0].encode())
     signed[-1] ^= 1
-    public = Ed25519PublicKey.from_public_bytes(decode(header["jwk"]["x"]))
+    public = Ed25519PublicKey.from_public_bytes(decode_base64url(header["jwk"]["x"]))
     with pytest.raises(InvalidSignature):
         public.verify(signature, bytes(signed))
 
@@ -85,7 +85,7 @@ def test_the_thumbprint_is_that_of_rfc_8037(key):
 
     from counterfoil.proof import ExecutorKey
 
-    private = decode("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A")
+    private = decode_base64url("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A")
     example = ExecutorKey(Ed25519PrivateKey.from_private_bytes(private))
     assert example.thumbprint == "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
 
-from counterfoil.execution.signature import described
+from counterfoil.execution.signature import describe_function
 
 
 class Line(TypedDict):
@@ -39,7 +39,7 @@ def everything(
 
 
 def test_a_signature_is_a_schema():
-    schema = described(everything).arguments_schema
+    schema = describe_function(everything).arguments_schema
     assert schema["required"] == ["order_id", "amount", "currency", "lines", "labels"]
     assert schema["additionalProperties"] is False
     assert schema["properties"] == {
@@ -68,7 +68,7 @@ def test_a_signature_is_a_schema():
 
 
 def test_the_description_is_the_docstring_up_to_its_sections():
-    text = described(everything).description
+    text = describe_function(everything).description
     assert text.startswith("Refund an order.")
     assert text.endswith("at once.")
 
@@ -110,4 +110,4 @@ def silent(amount: int) -> None:
 )
 def test_what_cannot_be_said_exactly_is_refused_when_the_function_is_decorated(function, why):
     with pytest.raises(TypeError, match=why):
-        described(function)
+        describe_function(function)

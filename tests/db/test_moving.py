@@ -87,7 +87,7 @@ def test_the_documented_dump_and_load_brings_the_whole_record_over(
     record = fill("orchid", actions=3)
     with tenancy(record.tenant):
         gone = propose(record.tenant, at=LONG_AGO)
-        ledger.append(gone, ledger.Happening(kind="rejected", to="FAILED"), actor=ledger.SYSTEM, at=LONG_AGO)
+        ledger.append(gone, ledger.NewEvent(kind="rejected", to="FAILED"), actor=ledger.SYSTEM, at=LONG_AGO)
     decided(record.tenant, gone.id)
     erase(run)
     seal_up()
@@ -105,7 +105,7 @@ def test_the_documented_dump_and_load_brings_the_whole_record_over(
         _use(new.name)
         try:
             assert verified().count(" holds.") == 2
-            assert fences.missing() == []
+            assert fences.missing_fences() == []
             with tenancy(record.tenant):
                 executing(record.tenant)
             seal_up()
@@ -167,7 +167,7 @@ def test_a_database_that_ran_all_of_the_old_migrations_is_taken_over(tables_and_
         " VALUES (gen_random_uuid(), 'before', 'Before', 'console.test/before', now())"
     )
     call_command("prepare_database", verbosity=0)
-    assert fences.missing() == []
+    assert fences.missing_fences() == []
     record = fill("orchid")
     with tenancy(record.tenant):
         assert actions.action(record.tenant, record.action.id) is not None

@@ -49,7 +49,7 @@ class Host:
     """A machine on which Counterfoil is installed as docs/deploy.md says, below one folder."""
 
     folder: Path
-    account: processes.Account | None
+    account: processes.ServiceUser | None
     postgres: int = field(default_factory=servers.free_port)
     redis: int = field(default_factory=servers.free_port)
     children: list[processes.Child] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Host:
         return int(file.read_text())
 
     def said(self, name: str) -> str:
-        return processes.tail(self.folder / f"{name}.log", 30)
+        return processes.tail_log(self.folder / f"{name}.log", 30)
 
     def end(self, told: Unit, child: processes.Child) -> float:
         """How long the unit took to end after systemd's signal, within its own limit."""
@@ -85,7 +85,7 @@ class Host:
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[Host]:
-    account = servers.service_account()
+    account = servers.service_user()
     folder = servers.private_folder(servers.SYSTEM_FOLDER if account else ROOT / "var", account) / "deploy-test"
     shutil.rmtree(folder, ignore_errors=True)
     servers.private_folder(folder, account)
@@ -95,7 +95,7 @@ def host() -> Iterator[Host]:
         _settings(made)
         yield made
     finally:
-        processes.stop(list(reversed(made.children)))
+        processes.stop_children(list(reversed(made.children)))
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -104,7 +104,7 @@ def _databases(host: Host) -> None:
     data, words = host.folder / "data", host.folder / "word"
     words.write_text(WORD)
     words.chmod(0o644)
-    as_account = processes.as_account(host.account)
+    as_account = processes.run_as_user(host.account)
     initdb = [BINARIES[-1] / "initdb", "-D", data, "-A", "scram-sha-256", "-U", "postgres", f"--pwfile={words}"]
     subprocess.run(initdb, check=True, capture_output=True, cwd="/", **as_account)
     listen = ["-c", f"port={host.postgres}", "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ledger.record.rules.lifecycle import State
-from reviews.reporting.rules.report import _ABSENT, _CONTRADICTED, _TEXTS, ALLOWED, Code
+from reviews.reporting.rules.report import _ABSENT, _CONTRADICTED, _TEXTS, ALLOWED, StatusCode
 from reviews.rules.guard.records import Ground, Record, Tool
 from reviews.rules.guard.verdict import Verdict, judge
 
@@ -82,15 +82,15 @@ def record_of(action: Mapping[str, Any]) -> Record:
     """One action of a case with the report that its state has."""
     state = action["state"]
     contradicted = action.get("contradicted", False)
-    code = ALLOWED[State(state)][0] if state else Code.NOT_EXECUTED
+    code = ALLOWED[State(state)][0] if state else StatusCode.NOT_EXECUTED
     return Record(
         action_id=action["action_id"],
         tool=action["tool"],
         target=action["target"],
         arguments=action["arguments"],
         state=state,
-        completed=code is Code.COMPLETED and not contradicted,
-        code=str(Code.FINAL_STATE_UNKNOWN if contradicted else code),
+        completed=code is StatusCode.COMPLETED and not contradicted,
+        code=str(StatusCode.FINAL_STATE_UNKNOWN if contradicted else code),
         text=_CONTRADICTED if contradicted else _ABSENT if state == "FAILED" else _TEXTS[code],
         reason=action.get("reason", ""),
         evidence=tuple(action["evidence"]),

@@ -23,8 +23,8 @@ import psycopg
 from console.local import live_example, servers
 from console.local.installation import ROOT, Installation
 from console.local.keys import write_private
-from console.local.live_example import Words
-from console.local.processes import Child, Supervisor, tail, wait_until
+from console.local.live_example import ShopPasswords
+from console.local.processes import Child, Supervisor, tail_log, wait_until
 from counterfoil.agent import Agent, Call
 from counterfoil.answers import CallResult
 from example.cases import BY_NAME
@@ -34,7 +34,7 @@ from example.stage import SESSION_S, Sent, Stage
 from tests.conftest import CommittedDatabase, Run, Stack, new_database, new_stack
 
 # The shop's roles belong to the whole cluster: these are the words that tests/client knows them by.
-WORDS = Words(
+WORDS = ShopPasswords(
     admin="admin-word",
     writer="writer-word",
     reader="reader-word",
@@ -82,7 +82,7 @@ class Ground:
         self.place = place
         self.run = run
         self.database = database
-        self.shop = live_example.Shop(installation=place, postgres=run.postgres, broker=stack.broker)
+        self.shop = live_example.ShopAddresses(installation=place, postgres=run.postgres, broker=stack.broker)
         self.known: dict[str, Any] = {}
         self.callers: list[httpx.Client] = []
 
@@ -114,7 +114,7 @@ class Ground:
     def _finish(self, name: str) -> None:
         environment = self.shop.setup_environment(console_url=self.stack.url, keys=self.known["keys"])
         child = self.stack.run(self.shop.program(name, environment))
-        assert child.process.wait(WITHIN_S) == 0, tail(child.program.log, 40)
+        assert child.process.wait(WITHIN_S) == 0, tail_log(child.program.log, 40)
 
     def program(self, name: str, *, url: str = "") -> Any:
         """One of the example's programs; `url` is where it believes the console to be."""
@@ -285,7 +285,7 @@ class Ground:
 
     def last_words(self) -> str:
         logs = sorted(self.place.log.glob("*.log"))
-        return "\n".join(f"--- {log.name}\n{tail(log, 15)}" for log in logs if log.stat().st_size)
+        return "\n".join(f"--- {log.name}\n{tail_log(log, 15)}" for log in logs if log.stat().st_size)
 
 
 def moves(history: list[dict[str, Any]]) -> list[dict[str, Any]]:

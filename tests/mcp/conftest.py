@@ -16,7 +16,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from counterfoil.mcp import serving, surface, upstream
-from counterfoil.mcp.settings import Settings, load
+from counterfoil.mcp.settings import Settings, load_settings
 from tests.mcp import servers
 from tests.mcp.consoles import Console, console
 
@@ -66,7 +66,7 @@ class Bench:
         async def main() -> Any:
             with anyio.fail_after(60):
                 async with (
-                    serving.standing(settings) as (face, _),
+                    serving.open_gateway(settings) as (face, _),
                     Client(face, mode=mode, cache=None, **options) as client,
                 ):
                     return await script(client)
@@ -81,7 +81,7 @@ class Bench:
         config = self.folder / "gateway.toml"
         config.write_text(toml(self.settings))
         keys = {"COUNTERFOIL_AGENT_KEY": "cf_agent_test", "COUNTERFOIL_EXECUTOR_KEY": "cf_exec_test"}
-        return load(config, environment=keys | self.keys)
+        return load_settings(config, environment=keys | self.keys)
 
     def talk_across(self, script: Callable[[Client], Awaitable[Any]], *, mode: str = "auto", **options: Any) -> Any:
         """The same with a process for the gateway, and one for the server."""
@@ -120,7 +120,7 @@ def contract(tool: types.Tool, **changes: Any) -> dict[str, Any]:
     return {
         "name": f"notes.{tool.name}",
         "version": "1.0.0",
-        "wrapper_version": surface.pin(tool),
+        "wrapper_version": surface.tool_digest(tool),
         "description": f"Registered: {tool.name}.",
         "arguments_schema": tool.input_schema,
     } | changes

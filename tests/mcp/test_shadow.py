@@ -67,7 +67,7 @@ def test_what_would_be_hidden_or_withheld_is_reported_and_shown(shadow):
 def test_a_console_that_is_away_holds_nothing_up(shadow):
     shadow.told(console={"url": "http://127.0.0.1:9"})
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("counterfoil.mcp.shadow.Desk.open", _unreachable)
+        patched.setattr("counterfoil.mcp.shadow.ConsoleClient.open", _unreachable)
         _, (result,) = shadow.talk(_twice("keep_note"))
     assert not result.is_error
     assert _calls(shadow)[0]["would"] == "unknown"

@@ -18,7 +18,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from console.local.servers import free_port
-from counterfoil.mcp.settings import load
+from counterfoil.mcp.settings import load_settings
 from tests.mcp import servers
 from tests.mcp.conftest import word
 
@@ -120,4 +120,4 @@ def test_the_settings_of_the_guide_are_settings(tmp_path):
     for number, block in enumerate(found):
         file = tmp_path / f"{number}.toml"
         file.write_text(block.replace("/etc/counterfoil", str(tmp_path)))
-        assert load(file, environment={}).server.name
+        assert load_settings(file, environment={}).server.name

@@ -9,21 +9,21 @@ from typing import Any
 from ledger.catalogue.rules.contract import Polling
 from ledger.catalogue.rules.effects import Boundary, EffectDomain, Reversibility, SideEffectClass
 from ledger.catalogue.rules.remedies import Recovery, Relation, Remedy
-from ledger.record.rules.entry import amend, with_blocks
+from ledger.record.rules.entry import add_state_blocks, amend
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.lifecycle import State, step
-from reviews.observations.rules.observe import Observation, Status
-from reviews.reconciliation.rules.facts import Facts, Inputs
-from reviews.reconciliation.rules.reading import Consistency, Effect, Reading
+from ledger.record.rules.lifecycle import State, next_state
+from reviews.observations.rules.observe import ParsedObservation, ReportedStatus
+from reviews.reconciliation.rules.facts import ContractFacts, RunInputs
+from reviews.reconciliation.rules.reading import Consistency, ReadEffect, Reading
 from reviews.reporting.rules.report import ALLOWED
-from reviews.verification.rules.verification import Outcome, run
+from reviews.verification.rules.verification import RunOutcome, judge_run
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 HORIZON = START + timedelta(seconds=60)
 SLA = START + timedelta(seconds=3600)
 LATER = HORIZON + timedelta(seconds=1)
 
-FACTS = Facts(
+FACTS = ContractFacts(
     side_effect_class=SideEffectClass.HIGH_RISK_EXTERNAL,
     reversibility=Reversibility.IRREVERSIBLE,
     boundary=Boundary.PIVOT_COMMITTED,
@@ -43,10 +43,10 @@ MEDIUM = replace(
     recovery=Recovery(whole={Relation.COMPENSATION: Remedy("cancel_refund")}),
 )
 FIELDS = {"amount": 1000, "currency": "EUR"}
-SUCCESS = Observation(status=Status.SUCCESS)
+SUCCESS = ParsedObservation(status=ReportedStatus.SUCCESS)
 
 
-def refund(**changes: Any) -> Effect:
+def refund(**changes: Any) -> ReadEffect:
     """One refund, found as it was asked for."""
     usual: dict[str, Any] = {
         "name": "refund",
@@ -55,14 +55,14 @@ def refund(**changes: Any) -> Effect:
         "fields": FIELDS,
         "scope": {"tenant": ("acme",), "target": ("o-17",)},
     }
-    return Effect(**(usual | changes))
+    return ReadEffect(**(usual | changes))
 
 
-def no_refund() -> Effect:
-    return Effect(name="refund", present=False, scope={"tenant": (), "target": ()})
+def no_refund() -> ReadEffect:
+    return ReadEffect(name="refund", present=False, scope={"tenant": (), "target": ()})
 
 
-def reading(*effects: Effect, **changes: Any) -> Reading:
+def reading(*effects: ReadEffect, **changes: Any) -> Reading:
     usual: dict[str, Any] = {
         "source": "shop",
         "consistency": Consistency.PRIMARY,
@@ -74,8 +74,8 @@ def reading(*effects: Effect, **changes: Any) -> Reading:
     return Reading(**(usual | changes))
 
 
-def failed(code: str, phase: str | None = None) -> Observation:
-    return Observation(status=Status.FAILED, error_code=code, error_phase=phase)
+def failed(code: str, phase: str | None = None) -> ParsedObservation:
+    return ParsedObservation(status=ReportedStatus.FAILED, error_code=code, error_phase=phase)
 
 
 def entry(state: State = State.PENDING, **blocks: Any) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def entry(state: State = State.PENDING, **blocks: Any) -> dict[str, Any]:
     }
 
 
-def inputs(*readings: Reading, **changes: Any) -> Inputs:
+def inputs(*readings: Reading, **changes: Any) -> RunInputs:
     """A run in PENDING after the horizon and inside the SLA, after the tool had claimed success."""
     state = changes.get("state", State.PENDING)
     usual: dict[str, Any] = {
@@ -165,22 +165,22 @@ def inputs(*readings: Reading, **changes: Any) -> Inputs:
         "query_pointer": "ev-1",
         "state_pointer": "ev-2",
     }
-    return Inputs(**(usual | changes))
+    return RunInputs(**(usual | changes))
 
 
-def walk(given: Inputs) -> tuple[Outcome, list[str], dict[str, Any]]:
+def walk(given: RunInputs) -> tuple[RunOutcome, list[str], dict[str, Any]]:
     """The outcome, the states passed, and the last entry; every step is checked on the way.
 
     Each step must be legal with the grounds that it brings, its entry must fit the schema, and the
     entry's three statuses must be ones that the state allows.
     """
-    outcome = run(given)
+    outcome = judge_run(given)
     state, snapshot, passed = given.state, dict(given.entry), []
     for one in outcome.steps:
         assert one.moves == (one.state is not state)
         target = str(one.state) if one.moves else None
-        step("action", str(state), target, by="system", grounds=one.grounds)
-        snapshot = amend(snapshot, with_blocks(snapshot, one.entry, one.state) if one.moves else one.entry)
+        next_state("action", str(state), target, by="system", grounds=one.grounds)
+        snapshot = amend(snapshot, add_state_blocks(snapshot, one.entry, one.state) if one.moves else one.entry)
         state = one.state
         passed += [str(state)] if one.moves else []
         fits(state, snapshot)

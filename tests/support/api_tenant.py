@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.utils import timezone
 
 from counterfoil.proof import ExecutorKey
-from ledger.db import ask, tenancy
+from ledger.db import execute, tenancy
 from reviews.verification.operations import verification
 from tests.support.callers import Api, found, key_for, new_client, person_for
 
@@ -153,7 +153,7 @@ class Workshop:
     def run_out(self, *, seconds: int = 121) -> None:
         """So much time passes for every grant: it is judged by the clock of the database, which no test can move."""
         with tenancy(self.tenant):
-            ask(
+            execute(
                 "UPDATE approvals_grant SET minted_at = minted_at - make_interval(secs => $2),"
                 " expires_at = expires_at - make_interval(secs => $2) WHERE tenant_id = $1",
                 *(self.tenant, seconds),
@@ -189,7 +189,7 @@ class Workshop:
 
     def read_back(self, action_id: str, clock: Clock) -> str | None:
         """One verification run, as the worker makes it."""
-        return verification.verify(tenant_id=self.tenant, action_id=UUID(action_id), clock=clock.now)
+        return verification.verify_action(tenant_id=self.tenant, action_id=UUID(action_id), clock=clock.now)
 
     # After
 

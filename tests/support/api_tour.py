@@ -120,7 +120,7 @@ def answer_for(shop: Workshop) -> None:
 def signed() -> dict[str, str]:
     """The headers of a webhook whose body is an empty object."""
     at = str(int(timezone.now().timestamp()))
-    made = webhooks.signature(webhooks.key_of(SECRET), webhook_id="msg_1", timestamp=at, body=b"{}")
+    made = webhooks.signature(webhooks.decode_secret(SECRET), webhook_id="msg_1", timestamp=at, body=b"{}")
     return {"webhook-id": "msg_1", "webhook-timestamp": at, "webhook-signature": made}
 
 

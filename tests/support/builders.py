@@ -84,12 +84,12 @@ def make_view(action_id: UUID, **changes: Any) -> dict[str, Any]:
     return view | changes
 
 
-def propose(tenant_id: UUID, *, at: datetime = AT, view: dict[str, Any] | None = None) -> operations.Head:
+def propose(tenant_id: UUID, *, at: datetime = AT, view: dict[str, Any] | None = None) -> operations.SubjectHead:
     """A bare PROPOSED action, through the door and nothing else."""
     action_id = operations.new_id(at)
     return operations.append(
-        operations.Head(tenant_id=tenant_id, id=action_id, kind="action"),
-        operations.Happening(
+        operations.SubjectHead(tenant_id=tenant_id, id=action_id, kind="action"),
+        operations.NewEvent(
             kind="proposed", to="PROPOSED", entry=make_entry(action_id), view=make_view(action_id, **(view or {}))
         ),
         actor=operations.Actor("agent", uuid4()),

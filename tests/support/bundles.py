@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ledger.exports.rules import bundles
 from ledger.log.rules import notes
-from ledger.log.rules.checkpoint import Checkpoint, text
+from ledger.log.rules.checkpoint import CheckpointBody, text
 from ledger.record.rules import envelope
 from ledger.record.rules.canonical import canonical
 
@@ -61,7 +61,7 @@ class Event:
     """One event as the console would hold it."""
 
     data: bytes
-    opened: list[bundles.Opened]
+    opened: list[bundles.OpenedCommitment]
     stated: bytes = b""
 
     @property
@@ -123,7 +123,7 @@ class Log:
                 ),
             )
         )
-        opened = [bundles.Opened(salt, value) for (_, _, value), salt in zip(kept, salts, strict=True)]
+        opened = [bundles.OpenedCommitment(salt, value) for (_, _, value), salt in zip(kept, salts, strict=True)]
         event = Event(data, opened)
         self.events.append(event)
         self.heads[subject] = (seq + 1, state if to is None else to, event.leaf.hex())
@@ -143,7 +143,7 @@ class Log:
     ) -> bytes:
         """A signed checkpoint of the first `size` entries."""
         size = len(self.events) if size is None else size
-        body = text(Checkpoint(self.origin, size, tree(self.leaves[:size]) if root is None else root))
+        body = text(CheckpointBody(self.origin, size, tree(self.leaves[:size]) if root is None else root))
         signatures = [notes.sign(body, name=self.origin, key=each) for each in signed_by]
         for name, each in (cosigned_by or {}).items():
             at = 1_795_000_000
@@ -190,7 +190,7 @@ def draft(
     sizes = [int(note.split(b"\n")[1]) for note in checkpoints]
     size, leaves = max(sizes), log.leaves[: max(sizes)]
     end = size if end is None else end
-    blocks = (bundles.blocks(0, start), bundles.blocks(end, size))
+    blocks = (bundles.covering_subtrees(0, start), bundles.covering_subtrees(end, size))
     sides = [[tree(leaves[at : at + (1 << height)]) for at, height in side] for side in blocks]
     lines = []
     for index in range(start, end):
@@ -201,8 +201,8 @@ def draft(
             lines.append(bundles.event_line(index, event.stated or event.leaf, event.data, event.opened))
     members = {f"checkpoints/{each}": note for each, note in zip(sizes, checkpoints, strict=True)}
     outside = [each for each in sizes if 0 < each < start or end < each < size]
-    members |= {f"consistency/{each}.json": bundles.consistency(growth(each, leaves)) for each in outside}
-    members |= {"proof.json": bundles.proof(*sides), "events/000000.jsonl": b"".join(lines)}
+    members |= {f"consistency/{each}.json": bundles.consistency_line(growth(each, leaves)) for each in outside}
+    members |= {"proof.json": bundles.range_proof_line(*sides), "events/000000.jsonl": b"".join(lines)}
     said = {"id": "x-1", "event": "none", "by": "person/p-1", "at": "2026-11-21T12:00:00.000000Z"}
     said |= {"from": None, "to": None, "format": "jsonl", "payloads": True}
     said |= {"filters": {"tool": "refund"} if withheld else {}, **(request or {})}

@@ -78,6 +78,6 @@ def person_for(tenant: UUID, *roles: str, name: str = "") -> Api:
 def found(slug: str) -> UUID:
     """A tenant with its first event and default policies."""
     at = _now()
-    return registration.found_tenant(
+    return registration.set_up_tenant(
         tenant_id=ledger.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at
     ).id

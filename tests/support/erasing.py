@@ -29,13 +29,13 @@ def as_eraser(run: Run) -> Iterator[None]:
         connections["default"].close()
         connections["default"].settings_dict |= {"USER": servers.ERASER, "PASSWORD": run.postgres.passwords.eraser}
         patch.setattr("django.conf.settings.KEYS_DATABASE_URL", run.postgres.url(servers.ERASER, KEYS))
-        keystore.forget()
+        keystore.clear_cache()
         try:
             yield
         finally:
             connections["default"].close()
             connections["default"].settings_dict |= kept
-    keystore.forget()
+    keystore.clear_cache()
 
 
 def erase(run: Run) -> str:
@@ -51,7 +51,7 @@ def erase_here(run: Run, tenant: UUID, erasure_id: UUID) -> int:
     with pytest.MonkeyPatch.context() as patch, transaction.atomic(), connection.cursor() as cursor:
         patch.setattr("django.conf.settings.KEYS_DATABASE_URL", run.postgres.url(servers.ERASER, KEYS))
         cursor.execute("SET LOCAL ROLE counterfoil_eraser")
-        count = operations.execute(tenant_id=tenant, erasure_id=erasure_id, clock=timezone.now)
+        count = operations.run_erasure(tenant_id=tenant, erasure_id=erasure_id, clock=timezone.now)
         cursor.execute("RESET ROLE")
     return count
 
@@ -59,8 +59,8 @@ def erase_here(run: Run, tenant: UUID, erasure_id: UUID) -> int:
 def decided(tenant: UUID, *subjects: UUID, by: tuple[Actor, Actor] | None = None) -> UUID:
     """A request that one person made and another confirmed."""
     first, second = by or (Actor("person", uuid4()), Actor("person", uuid4()))
-    wish = operations.Wish(subjects=subjects, legal_basis="Art. 17(1)(a) GDPR", reason="The customer asked.")
+    wish = operations.ErasureRequest(subjects=subjects, legal_basis="Art. 17(1)(a) GDPR", reason="The customer asked.")
     with tenancy(tenant):
-        row = operations.request(tenant_id=tenant, wish=wish, by=first, at=AT)
-        operations.confirm(tenant_id=tenant, erasure_id=row.id, by=second, at=AT)
+        row = operations.request_erasure(tenant_id=tenant, wish=wish, by=first, at=AT)
+        operations.confirm_erasure(tenant_id=tenant, erasure_id=row.id, by=second, at=AT)
     return row.id

@@ -26,7 +26,7 @@ def ask_for(tenant: UUID, **wanted: Any) -> UUID:
     names = {"start": "from", "end": "to"}
     with tenancy(tenant):
         asked = {names.get(name, name): value for name, value in wanted.items()}
-        return exports.request(tenant_id=tenant, wanted=asked, by=ledger.SYSTEM, at=now()).id
+        return exports.request_export(tenant_id=tenant, wanted=asked, by=ledger.SYSTEM, at=now()).id
 
 
 def row_of(tenant: UUID, export_id: UUID) -> Any:
@@ -37,14 +37,14 @@ def row_of(tenant: UUID, export_id: UUID) -> Any:
 def make(tenant: UUID, export_id: UUID, *, most: int = 1000) -> Any:
     """Go on until there is nothing more to do; the export's row."""
     for _ in range(most):
-        if not public_keys.advance(tenant_id=tenant, export_id=export_id, clock=now):
+        if not public_keys.advance_export(tenant_id=tenant, export_id=export_id, clock=now):
             break
     return row_of(tenant, export_id)
 
 
 def fetch(tenant: UUID, export_id: UUID) -> bytes:
     with tenancy(tenant):
-        return exports.fetch(tenant_id=tenant, export_id=export_id, by=ledger.SYSTEM, at=now()).read_bytes()
+        return exports.fetch_bundle(tenant_id=tenant, export_id=export_id, by=ledger.SYSTEM, at=now()).read_bytes()
 
 
 def bundle(tenant: UUID, **wanted: Any) -> bytes:
@@ -59,7 +59,7 @@ def bundle(tenant: UUID, **wanted: Any) -> bytes:
 
 def newest(tenant: UUID) -> log.LogHead:
     with tenancy(tenant):
-        head = log.newest(tenant)
+        head = log.current_log(tenant)
     assert head is not None
     return head
 

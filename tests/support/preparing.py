@@ -34,15 +34,15 @@ def prepared_contract(*, approval: dict[str, Any] | None = None, **changes: Any)
 
 def read(clock: Clock) -> None:
     """The readings that are wanted now."""
-    for tenant_id, action_id in schedules.readings_wanted():
-        readings.take_reading(tenant_id=tenant_id, action_id=action_id, clock=clock.now)
+    for tenant_id, action_id in schedules.requested_readings():
+        readings.read_baseline(tenant_id=tenant_id, action_id=action_id, clock=clock.now)
 
 
 def go_on(clock: Clock) -> None:
     """What waited for a reading, or for too long."""
-    for tenant_id, approval_id in execution_queries.preparing():
+    for tenant_id, approval_id in execution_queries.preparing_approvals():
         with tenancy(tenant_id):
-            preflight.go_on(tenant_id=tenant_id, approval_id=approval_id, at=clock.now())
+            preflight.resume(tenant_id=tenant_id, approval_id=approval_id, at=clock.now())
 
 
 def tick(clock: Clock) -> None:

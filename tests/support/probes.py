@@ -110,7 +110,7 @@ def _prepare(patch: pytest.MonkeyPatch, folder: Path, secrets: Path, clock: Cloc
     patch.setattr(settings, "COUNTERFOIL_SECRETS_DIR", folder / "secrets")
     patch.setattr(settings, "COUNTERFOIL_RATE_PER_S", 0)
     patch.setattr("django.utils.timezone.now", clock.now)
-    for name in ("claim", "orders"):
+    for name in ("claim_actions", "ready_actions"):
         patch.setattr(ready_actions, name, seals.sealing_first(getattr(ready_actions, name)))
 
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from approvals.agents.operations import agents
-from approvals.agents.rules.registry import Entry
+from approvals.agents.rules.registry import RegistryEntry
 from approvals.execution.operations import executions, executors, ready_actions
 from approvals.execution.rules import dpop
 from approvals.gate.operations import calls
@@ -38,7 +38,7 @@ from reviews import queries as after
 from reviews.cases.operations import cases
 from reviews.observations.operations import observations
 from reviews.readback.operations import readings
-from reviews.reconciliation.rules.reading import Consistency, Effect, Reading
+from reviews.reconciliation.rules.reading import Consistency, ReadEffect, Reading
 from reviews.recovery.operations import run_compensation
 from reviews.verification.operations import verification
 
@@ -98,9 +98,9 @@ class Stage:
     def call(self, tool: str, arguments: dict[str, Any], goal: str = GOAL) -> dict[str, Any]:
         """The gate's answer to one call in a session of its own."""
         with tenancy(self.tenant):
-            wish = sessions.Wish(agent_id="support", goal=goal, ttl_seconds=3600)
+            wish = sessions.SessionRequest(agent_id="support", goal=goal, ttl_seconds=3600)
             session = sessions.open_session(tenant_id=self.tenant, wish=wish, key_actor=self.agent_key.id, at=now())
-            answers, _ = calls.propose(
+            answers, _ = calls.propose_calls(
                 tenant_id=self.tenant,
                 session_id=session.id,
                 key_actor=self.agent_key.id,
@@ -122,13 +122,15 @@ class Stage:
         place = self.person("reviewer")
         with tenancy(self.tenant):
             approval = approvals.approval_of(self.tenant, action_id)
-            covers = votes.coverage(approval)
-            votes.vote(
+            covers = votes.vote_coverage(approval)
+            votes.cast_vote(
                 tenant_id=self.tenant,
                 approval_id=approval.id,
-                verdict=binding.Verdict.APPROVE,
+                verdict=binding.VoteChoice.APPROVE,
                 voter=binding.Voter(actor=str(place.actor_id), roles=frozenset({"reviewer"}), evidence_class="C"),
-                seen=binding.Seen(payload_hash=covers.payload_hash, rendering_digest=covers.rendering_digest),
+                seen=binding.DisplayedDigests(
+                    payload_hash=covers.payload_hash, rendering_digest=covers.rendering_digest
+                ),
                 reason="The photo shows the damage.",
                 at=now(),
             )
@@ -138,20 +140,20 @@ class Stage:
     def execute(self, action_id: UUID, status: str = "success") -> None:
         """Claim, start, and report what the tool is made to answer."""
         with tenancy(self.tenant):
-            found = ready_actions.claim(
+            found = ready_actions.claim_actions(
                 tenant_id=self.tenant, executor_id="runner", tools=None, limit=10, by=self.executor, at=now()
             )
             token = next(order.grant for order in found if order.action_id == action_id)
             action = actions.action(self.tenant, action_id)
-            started = executions.start(
+            started = executions.start_execution(
                 tenant_id=self.tenant, request=self._start(action_id, token), by=self.executor, at=now()
             )
             document = {"result": {"tool": action.tool, "status": status, "evidence": None, "error": None}}
-            observations.observe(
+            observations.record_answer(
                 tenant_id=self.tenant,
                 action_id=action_id,
                 contract=sessions_read.disclosed_contract(self.tenant, action.contract_digest),
-                answer=observations.Answer(
+                answer=observations.AttemptAnswer(
                     attempt=started.attempt,
                     lease_ends_at=started.lease_expires_at,
                     timeout_s=5,
@@ -182,7 +184,7 @@ class Stage:
         with tenancy(self.tenant):
             order = actions.action(self.tenant, action_id).target.removeprefix("order/")
         found = {"amount": 12500, "currency": "EUR", "order_id": order, "status": "succeeded", "tenant": "t"}
-        effect = Effect(
+        effect = ReadEffect(
             name="refund",
             present=count > 0,
             count=count,
@@ -198,14 +200,14 @@ class Stage:
             effects=(effect,),
             target={"tenant": "t"},
         )
-        with patch.object(readings, "read", return_value=(reading, None)):
-            return verification.verify(tenant_id=self.tenant, action_id=action_id, clock=lambda: at)
+        with patch.object(readings, "read_primary", return_value=(reading, None)):
+            return verification.verify_action(tenant_id=self.tenant, action_id=action_id, clock=lambda: at)
 
     def add_evidence(self, action_id: UUID) -> None:
         """What a person attaches to an action."""
         by = ledger.Actor("person", self.person("reviewer").actor_id)
         with tenancy(self.tenant):
-            cases.attach(
+            cases.attach_evidence(
                 tenant_id=self.tenant, action_id=action_id, data=b"A mail.", media_type="text/plain", by=by, at=now()
             )
 
@@ -231,10 +233,10 @@ class Stage:
         action_id = self.done()
         with tenancy(self.tenant):
             run_id: str = actions.action(self.tenant, action_id).run_id
-            row = ledger_orders.unwind(
+            row = ledger_orders.unwind_run(
                 tenant_id=self.tenant, run_id=run_id, reason="The customer called.", actor=ledger.SYSTEM, at=now()
             )
-            run_compensation.advance(tenant_id=self.tenant, unwinding_id=row.id, at=now())
+            run_compensation.compensate_next(tenant_id=self.tenant, unwinding_id=row.id, at=now())
         return run_id
 
     def state(self, action_id: UUID) -> str:
@@ -245,7 +247,7 @@ class Stage:
 def set_up(slug: str) -> Stage:
     """A founded tenant with a registered system, contract, agent and executor."""
     at = now()
-    tenant = registration.found_tenant(
+    tenant = registration.set_up_tenant(
         tenant_id=ledger.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at
     ).id
     stage = Stage(tenant, slug)
@@ -258,15 +260,15 @@ def set_up(slug: str) -> Stage:
         document = json.loads((CONTRACTS / "issue_refund.json").read_text())
         contract = contracts.validate(document, compile_predicate=lambda text: None)
         registration.register_contract(tenant_id=tenant, contract=contract, actor=ledger.SYSTEM, at=at)
-        agents.register(tenant_id=tenant, entry=_agent(tenant, at), by=ledger.SYSTEM, at=at)
+        agents.register_agent(tenant_id=tenant, entry=_agent(tenant, at), by=ledger.SYSTEM, at=at)
         executors.register_executor(
             tenant_id=tenant, executor_id="runner", public_jwk=jwk, tools=["issue_refund"], by=stage.executor, at=at
         )
     return stage
 
 
-def _agent(tenant: UUID, at: datetime) -> Entry:
-    return Entry(
+def _agent(tenant: UUID, at: datetime) -> RegistryEntry:
+    return RegistryEntry(
         tenant=str(tenant),
         agent_id="support",
         version="1",

@@ -20,7 +20,7 @@ from django.db import connection, transaction
 from ledger.log.operations import sequencer
 from ledger.log.operations.sequencer import Signer
 from ledger.log.queries import log as queries
-from ledger.log.signer_state import Guard, read_keys
+from ledger.log.signer_state import SignerState, read_keys
 
 
 @cache
@@ -36,7 +36,7 @@ def guard_file() -> Path:
 @contextmanager
 def signer(path: Path | None = None) -> Iterator[Signer]:
     """The sequencer's keys and a guard."""
-    with Guard(path or guard_file()) as guard:
+    with SignerState(path or guard_file()) as guard:
         yield Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
 
 
@@ -53,12 +53,12 @@ def as_sequencer() -> Iterator[None]:
 
 def seal_up(path: Path | None = None) -> int:
     """Everything that waits gets its place and a signature over it; how many events there were."""
-    if not queries.waiting(limit=1):
+    if not queries.pending_events(limit=1):
         return 0
     with as_sequencer(), signer(path) as signing:
         return sum(
-            sequencer.drain(tenant_id=tenant_id, positions=positions, signer=signing, at=datetime.now(UTC))
-            for tenant_id, positions in queries.waiting().items()
+            sequencer.drain_queue(tenant_id=tenant_id, positions=positions, signer=signing, at=datetime.now(UTC))
+            for tenant_id, positions in queries.pending_events().items()
         )
 
 

@@ -54,7 +54,7 @@ def enrolled(
 
 def key_row(tenant: UUID, one: Authenticator) -> Any:
     with tenancy(tenant):
-        return approvers.approver_key(tenant, one.name)
+        return approvers.approver_key_by_credential(tenant, one.name)
 
 
 def ask(api: Any, approval: dict[str, Any], **changes: Any) -> Any:

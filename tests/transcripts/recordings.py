@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from console.transcripts import contracts, shape
-from console.transcripts.acts import Trust
-from console.transcripts.audit import Audited, audited
-from console.transcripts.contracts import Catalogue
-from console.transcripts.intake import conversation
-from console.transcripts.offers import Offers
+from console.transcripts.acts import TrustRequirement
+from console.transcripts.audit import ConversationAudit, audit_conversation
+from console.transcripts.contracts import ContractCatalogue
+from console.transcripts.intake import build_conversation
+from console.transcripts.offers import OfferCache
 
 
 def function(name: str, required: list[str], **properties: Any) -> dict[str, Any]:
@@ -53,9 +53,14 @@ def asks(tool: str, answer: Any = None, **arguments: Any) -> list[dict[str, Any]
 
 
 def run(
-    *messages: Any, trust: Trust = Trust.ANSWERS, tools: Any = TOOLS, catalogue: Catalogue | None = None
-) -> Audited:
+    *messages: Any,
+    trust: TrustRequirement = TrustRequirement.ANSWERS,
+    tools: Any = TOOLS,
+    catalogue: ContractCatalogue | None = None,
+) -> ConversationAudit:
     """The audit of these messages; a list among them is spliced in."""
     flat = [one for each in messages for one in (each if isinstance(each, list) else [each])]
-    recorded = conversation("here.json", shape.Shape(flat, "a", tuple(tools)), "$")
-    return audited(recorded, Offers(catalogue or contracts.Catalogue()).of(recorded), trust=trust)
+    recorded = build_conversation("here.json", shape.MessageList(flat, "a", tuple(tools)), "$")
+    return audit_conversation(
+        recorded, OfferCache(catalogue or contracts.ContractCatalogue()).of(recorded), trust=trust
+    )

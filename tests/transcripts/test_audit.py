@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from console.transcripts import contracts
-from console.transcripts.acts import Trust, state_of
+from console.transcripts.acts import TrustRequirement, believed_state
 from ledger.catalogue.rules import contract
 from tests.transcripts.recordings import TOOLS, agent, asks, run, user
 
@@ -21,7 +21,7 @@ def test_a_tool_that_nobody_offered_is_a_phantom_with_the_near_name():
 
     assert (act.verdict.code, act.category) == ("PHANTOM_TOOL", "phantom")
     assert act.verdict.suggestion == "cancel_reservation"
-    assert state_of(act, Trust.ANSWERS) is None
+    assert believed_state(act, TrustRequirement.ANSWERS) is None
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_fraction_is_noted_and_is_no_mistake_of_the_agent():
 
 
 def test_contracts_that_were_given_but_not_offered_are_undisclosed():
-    catalogue = contracts.Catalogue(closed=True)
+    catalogue = contracts.ContractCatalogue(closed=True)
     for tool in TOOLS:
         catalogue.add(tool, "here")
     found = run(asks("delete_file", "Error", path="a"), tools=TOOLS[:1], catalogue=catalogue)
@@ -100,7 +100,7 @@ def test_an_answer_is_observed_by_marks_that_can_be_named(answer, status, state)
 
     assert act.told is not None
     assert str(act.told.status) == status
-    assert str(state_of(act, Trust.ANSWERS)) == state
+    assert str(believed_state(act, TrustRequirement.ANSWERS)) == state
 
 
 def test_what_a_read_returns_is_a_thing_and_its_status_is_not_the_reads():
@@ -118,7 +118,10 @@ def test_free_words_of_success_are_a_success_that_nothing_types():
 
 
 def test_a_call_without_an_answer_is_under_way():
-    assert str(state_of(only(run(asks("cancel_reservation", reservation_id=ID))), Trust.ANSWERS)) == "EXECUTING"
+    assert (
+        str(believed_state(only(run(asks("cancel_reservation", reservation_id=ID))), TrustRequirement.ANSWERS))
+        == "EXECUTING"
+    )
 
 
 @pytest.mark.parametrize(
@@ -149,7 +152,7 @@ def test_a_call_that_the_gate_refuses_and_a_tool_carried_out_did_happen():
     act = only(run(asks("update_reservation", {"status": "ok"}, reservation_id=ID, cabin="first")))
 
     assert not act.verdict.accepted
-    assert str(state_of(act, Trust.ANSWERS)) == "RECONCILED_SUCCESS"
+    assert str(believed_state(act, TrustRequirement.ANSWERS)) == "RECONCILED_SUCCESS"
 
 
 # What was asked, and what is shown
@@ -228,13 +231,15 @@ def test_what_is_read_after_its_deletion_is_still_there(answer, contradicted, ba
     assert found.acts[0].basis == basis
 
 
-@pytest.mark.parametrize(("trust", "expected"), [(Trust.ANSWERS, "RECONCILED_SUCCESS"), (Trust.READS, "PENDING")])
+@pytest.mark.parametrize(
+    ("trust", "expected"), [(TrustRequirement.ANSWERS, "RECONCILED_SUCCESS"), (TrustRequirement.READS, "PENDING")]
+)
 def test_trust_says_how_far_an_answer_goes(trust, expected):
     change = asks("update_reservation", "done", reservation_id=ID, cabin="business")
 
-    assert str(state_of(run(change, trust=trust).acts[0], trust)) == expected
+    assert str(believed_state(run(change, trust=trust).acts[0], trust)) == expected
     seen = run(change, asks("get_reservation", {"cabin": "business", "id": ID}, reservation_id=ID), trust=trust)
-    assert str(state_of(seen.acts[0], trust)) == "RECONCILED_SUCCESS"
+    assert str(believed_state(seen.acts[0], trust)) == "RECONCILED_SUCCESS"
 
 
 # Predicates of the contract
@@ -269,7 +274,7 @@ def refund_contract():
     ],
 )
 def test_predicates_run_over_the_tools_own_answer_and_are_marked_so(answer, expected, contradicted):
-    catalogue = contracts.Catalogue(contracts={"issue_refund": refund_contract()}, closed=True)
+    catalogue = contracts.ContractCatalogue(contracts={"issue_refund": refund_contract()}, closed=True)
     act = run(asks("issue_refund", answer, reservation_id=ID, amount=100), tools=(), catalogue=catalogue).acts[0]
 
     assert [one.holds for one in act.predicates] == expected

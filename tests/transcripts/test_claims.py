@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from console.transcripts.acts import Trust
-from console.transcripts.audit import sentence
+from console.transcripts.acts import TrustRequirement
+from console.transcripts.audit import sentence_around
 from tests.transcripts.recordings import TOOLS, agent, asks, run, user
 
 ID = "ABC123"
@@ -62,8 +62,8 @@ def test_the_report_says_what_stands_behind_a_claim_and_strict_trust_asks_for_a_
 
     assert [(one.code, one.basis) for one in run(change, told).claims] == [("", "answer")]
     assert [(one.code, one.basis) for one in run(change, read, told).claims] == [("", "read")]
-    assert codes(change, told, trust=Trust.READS) == ["PREMATURE"]
-    assert codes(change, read, told, trust=Trust.READS) == [""]
+    assert codes(change, told, trust=TrustRequirement.READS) == ["PREMATURE"]
+    assert codes(change, read, told, trust=TrustRequirement.READS) == [""]
 
 
 def test_a_failure_that_was_told_lets_the_next_step_be_no_silent_one():
@@ -100,8 +100,8 @@ def test_what_is_told_of_others_is_no_claim_of_an_agent_that_only_reads():
 def test_the_sentence_around_a_claim_is_quoted_whole():
     text = "Hello. I have cancelled it, as you asked!\nMore words."
 
-    assert sentence(text, (15, 24)) == "I have cancelled it, as you asked!"
-    assert len(sentence("a" * 5_000, (2_000, 2_010))) == 300
+    assert sentence_around(text, (15, 24)) == "I have cancelled it, as you asked!"
+    assert len(sentence_around("a" * 5_000, (2_000, 2_010))) == 300
 
 
 def test_a_detail_is_that_of_the_claims_own_call():

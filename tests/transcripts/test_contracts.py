@@ -5,7 +5,7 @@ import json
 import pytest
 
 from console.transcripts import contracts, wording
-from console.transcripts.contracts import NoContracts, RefusedContracts
+from console.transcripts.contracts import InvalidContracts, NoContracts
 from ledger.catalogue.rules.effects import SideEffectClass
 
 CANCEL = {
@@ -50,7 +50,7 @@ ANTHROPIC = {"name": "cancel_reservation", "description": "D.", "input_schema": 
 def load(tmp_path, value, name="tools.json"):
     file = tmp_path / name
     file.write_text(json.dumps(value))
-    return contracts.load([file])
+    return contracts.load_catalogue([file])
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_folder_holds_contracts_and_a_document_goes_before_a_tool(tmp_path):
     (folder / "a.json").write_text(json.dumps(document))
     (folder / "b.json").write_text(json.dumps([OPENAI]))
 
-    found = contracts.load([folder])
+    found = contracts.load_catalogue([folder])
 
     assert found.contracts["cancel_reservation"].side_effect_class is SideEffectClass.LOW_RISK_INTERNAL
     assert found.drafted == set()
@@ -119,7 +119,7 @@ def test_a_folder_holds_contracts_and_a_document_goes_before_a_tool(tmp_path):
     ],
 )
 def test_a_name_suggests_a_class_and_in_doubt_a_change(name, expected):
-    assert str(wording.side_effect(name, "")) == expected
+    assert str(wording.infer_side_effect_class(name, "")) == expected
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_name_suggests_a_class_and_in_doubt_a_change(name, expected):
     ],
 )
 def test_a_function_that_only_computes_is_no_change(name, description, arguments, expected):
-    assert str(wording.side_effect(name, description, arguments)) == expected
+    assert str(wording.infer_side_effect_class(name, description, arguments)) == expected
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_a_file_without_a_contract_is_refused_in_a_sentence(tmp_path, text):
     file.write_text(text)
 
     with pytest.raises(NoContracts) as refusal:
-        contracts.load([file, tmp_path / "missing.json"] if text == "" else [file])
+        contracts.load_catalogue([file, tmp_path / "missing.json"] if text == "" else [file])
     assert refusal.value.detail.endswith(".")
 
 
@@ -212,7 +212,7 @@ def test_every_refused_definition_is_named_with_all_its_reasons(tmp_path):
     unknown_class = {**good, "name": "send_money", "side_effect_class": "HARMLESS"}
     without_schema = {key: value for key, value in good.items() if key != "arguments_schema"}
 
-    with pytest.raises(RefusedContracts) as refusal:
+    with pytest.raises(InvalidContracts) as refusal:
         load(tmp_path, [good, unknown_class, {**without_schema, "name": "pay"}, {"name": ""}])
 
     first, *reasons = refusal.value.detail.split("\n")
@@ -235,7 +235,7 @@ def test_every_refused_definition_is_named_with_all_its_reasons(tmp_path):
     ],
 )
 def test_a_predicate_over_a_field_that_does_not_exist_is_refused_with_the_known_names(tmp_path, predicate, sentence):
-    with pytest.raises(RefusedContracts) as refusal:
+    with pytest.raises(InvalidContracts) as refusal:
         load(tmp_path, [READ_BACK | {"verification": READ_BACK["verification"] | {"predicates": [predicate]}}])
 
     assert sentence in refusal.value.detail

@@ -7,7 +7,7 @@ import pytest
 
 from console.transcripts import intake
 from console.transcripts.formats.detect import NAMES
-from console.transcripts.records import AGENT, Conversation, Fault
+from console.transcripts.records import AGENT, Transcript, TranscriptFault
 
 ASKED = {"reservation_id": "ABC123"}
 SHOWN = {"reservation_id": "ABC123", "status": "cancelled"}
@@ -134,12 +134,12 @@ def read(tmp_path, text, name="recording.json"):
         file.write_bytes(text)
     else:
         file.write_text(text if isinstance(text, str) else json.dumps(text))
-    return list(intake.conversations(file))
+    return list(intake.read_conversations(file))
 
 
 def one(read_back):
     assert len(read_back) == 1
-    assert isinstance(read_back[0], Conversation), read_back
+    assert isinstance(read_back[0], Transcript), read_back
     return read_back[0]
 
 
@@ -352,7 +352,7 @@ def test_packed_files_are_read_as_they_are(tmp_path):
 
     assert len(read(tmp_path, packed, "recording.jsonl.gz")) == 3
     broken = read(tmp_path, packed[:-20], "recording.jsonl.gz")
-    assert isinstance(broken[-1], Fault)
+    assert isinstance(broken[-1], TranscriptFault)
     assert "breaks in the middle" in broken[-1].reason
 
 
@@ -369,7 +369,7 @@ def test_packed_files_are_read_as_they_are(tmp_path):
     ],
 )
 def test_what_cannot_be_read_is_named_with_file_and_path(tmp_path, text, path, reason):
-    found = [each for each in read(tmp_path, text) if isinstance(each, Fault)]
+    found = [each for each in read(tmp_path, text) if isinstance(each, TranscriptFault)]
 
     assert any(each.path == path and reason in each.reason for each in found), found
     assert all(str(tmp_path) in each.line for each in found)
@@ -381,7 +381,7 @@ def test_the_rest_of_a_file_goes_on_after_a_bad_line_and_a_strange_message(tmp_p
     )
     first, broken, second = read(tmp_path, text)
 
-    assert isinstance(broken, Fault)
+    assert isinstance(broken, TranscriptFault)
     assert broken.path == "line 2"
     assert told(first) == told(second)
     assert [each.path for each in second.faults] == ["line 3[2]", "line 3[3]"]
@@ -409,5 +409,5 @@ def test_long_elements_and_cut_ones_are_told_apart(tmp_path, monkeypatch):
     for text in (json.dumps(many), json.dumps({"of": many}), json.dumps(many, indent=3), lines(many)):
         assert [each.id for each in read(tmp_path, text)] == [str(place) for place in range(20)]
     monkeypatch.setattr("console.transcripts.scanning.MAX_ITEM", 2_000)
-    (fault,) = [each for each in read(tmp_path, '[{"messages": "' + "x" * 9_000) if isinstance(each, Fault)]
+    (fault,) = [each for each in read(tmp_path, '[{"messages": "' + "x" * 9_000) if isinstance(each, TranscriptFault)]
     assert "longer than 2000" in fault.reason

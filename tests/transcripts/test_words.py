@@ -25,13 +25,15 @@ from console.transcripts.recordings import search_words
     ],
 )
 def test_the_words_of_a_text(text, found):
-    assert search_words.of(text) == found
+    assert search_words.words_of(text) == found
 
 
 def matches(asked, text):
     """Whether a search for this finds that."""
-    wanted = [search_words.between(word) for word in search_words.asked(asked)]
-    return bool(wanted) and all(any(least <= word < below for word in search_words.of(text)) for least, below in wanted)
+    wanted = [search_words.prefix_range(word) for word in search_words.query_words(asked)]
+    return bool(wanted) and all(
+        any(least <= word < below for word in search_words.words_of(text)) for least, below in wanted
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,20 +55,20 @@ def test_what_a_search_finds(asked, text, found):
 
 
 def test_a_search_asks_for_so_many_words_and_no_more():
-    assert len(search_words.asked(" ".join(map(str, range(50))))) == search_words.MOST_ASKED
-    assert search_words.asked("one One ONE") == ["one"]
+    assert len(search_words.query_words(" ".join(map(str, range(50))))) == search_words.MOST_ASKED
+    assert search_words.query_words("one One ONE") == ["one"]
 
 
 @pytest.mark.parametrize("most", ["MOST_PLACES", "MOST_WORDS"])
 def test_rows_hold_the_places_of_each_word_a_portion_at_a_time(monkeypatch, most):
     talks = [{"number": number, "label": f"talk-{number}"} for number in (1, 2, 3)]
     said = [{"conversation": number, "text": "Yes.", "calls": [{"tool": "send_email"}]} for number in (1, 2, 2, 3)]
-    whole = {row["word"]: row["conversations"] for row in search_words.rows(talks, said)}
+    whole = {row["word"]: row["conversations"] for row in search_words.word_rows(talks, said)}
     assert whole["yes"] == whole["email"] == whole["talk"] == [1, 2, 3]
     assert whole["talk-2"] == [2]
 
     monkeypatch.setattr(search_words, most, 5)
-    parts = list(search_words.rows(talks, said))
+    parts = list(search_words.word_rows(talks, said))
     assert [row["number"] for row in parts] == list(range(1, len(parts) + 1))
     for word, places in whole.items():
         assert {place for row in parts if row["word"] == word for place in row["conversations"]} == set(places)
@@ -75,5 +77,5 @@ def test_rows_hold_the_places_of_each_word_a_portion_at_a_time(monkeypatch, most
 @pytest.mark.parametrize("text", ["." * 10_000, "a." * 5_000, "x" * 10_000, ("a" + "." * 99) * 100, "_-" * 5_000])
 def test_no_text_takes_long(text):
     begun = time.perf_counter()
-    search_words.of(text)
+    search_words.words_of(text)
     assert time.perf_counter() - begun < 0.5

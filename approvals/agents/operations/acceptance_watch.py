@@ -9,7 +9,7 @@ from uuid import UUID
 
 from approvals.agents import queries as agents_read
 from approvals.agents.rules import acceptance
-from approvals.agents.rules.acceptance import Limits, Tally
+from approvals.agents.rules.acceptance import CallTally, FlagThresholds
 from approvals.gate import queries as gate_queries
 from approvals.models import Agent
 from ledger.catalogue import queries as catalogue_queries
@@ -18,32 +18,34 @@ from ledger.record.rules.canonical import parse
 from ledger.record.rules.envelope import instant
 
 
-def limits_of(tenant_id: UUID) -> Limits:
+def thresholds_of(tenant_id: UUID) -> FlagThresholds:
     """From when on this tenant wants an agent looked at."""
-    return acceptance.limits(
+    return acceptance.flag_thresholds(
         parse(bytes(catalogue_queries.active_policies(tenant_id)["autonomy"].document)).get("watch", {})
     )
 
 
-def look(*, tenant_id: UUID, at: datetime) -> list[tuple[str, dict[str, Any]]]:
+def find_flag_changes(*, tenant_id: UUID, at: datetime) -> list[tuple[str, dict[str, Any]]]:
     """What must change among the flags of a tenant's agents: (agent, its flags from now on). Nothing is written."""
-    limits = limits_of(tenant_id)
+    limits = thresholds_of(tenant_id)
     since, until = at - limits.window, at
-    made = gate_queries.tallies(tenant_id, "agent_id", since=since, until=until)
-    tried = gate_queries.names_tried(tenant_id, since=since, until=until)
+    made = gate_queries.call_tallies(tenant_id, "agent_id", since=since, until=until)
+    tried = gate_queries.count_names_tried(tenant_id, since=since, until=until)
     tallied = {agent_id: each for (agent_id,), each in made.items()}
     agents = _of_interest(tenant_id, tallied)
-    began = agents_read.registered_at(tenant_id, agents)
+    began = agents_read.registration_times(tenant_id, agents)
     changes = []
     for agent in agents:
-        tally, names = tallied.get(agent.agent_id, Tally()), tried.get(agent.agent_id, 0)
+        tally, names = tallied.get(agent.agent_id, CallTally()), tried.get(agent.agent_id, 0)
         start = began.get(agent.agent_id, since)
         if start > since:
             # What an earlier version did is not held against this one.
-            tally = gate_queries.tally(tenant_id, since=start, until=until, agent_id=agent.agent_id)
-            named = gate_queries.names_tried(tenant_id, since=start, until=until, agent_id=agent.agent_id)
+            tally = gate_queries.call_tally(tenant_id, since=start, until=until, agent_id=agent.agent_id)
+            named = gate_queries.count_names_tried(tenant_id, since=start, until=until, agent_id=agent.agent_id)
             names = named.get(agent.agent_id, 0)
-        wanted = acceptance.flags(tally, names=names, standing=agent.flags, version=agent.version, limits=limits)
+        wanted = acceptance.current_flags(
+            tally, names=names, standing=agent.flags, version=agent.version, limits=limits
+        )
         if wanted.keys() != agent.flags.keys():
             changes.append((agent.agent_id, {str(flag): facts for flag, facts in wanted.items()}))
     return changes
@@ -51,11 +53,11 @@ def look(*, tenant_id: UUID, at: datetime) -> list[tuple[str, dict[str, Any]]]:
 
 def _of_interest(tenant_id: UUID, tallied: Iterable[str]) -> list[Agent]:
     known = {each.agent_id: each for each in agents_read.agents_named(tenant_id, list(tallied))}
-    known |= {each.agent_id: each for each in agents_read.flagged(tenant_id)}
+    known |= {each.agent_id: each for each in agents_read.flagged_agents(tenant_id)}
     return [each for each in known.values() if each.revoked_at is None]
 
 
-def flag(*, tenant_id: UUID, agent_id: str, flags: dict[str, Any], at: datetime) -> int:
+def update_flags(*, tenant_id: UUID, agent_id: str, flags: dict[str, Any], at: datetime) -> int:
     """Raise and clear an agent's flags, each with an event of the agent (R-TG-07, R-MC-15); how many changed.
 
     The agent is locked first, so that two looks at once raise a flag once.
@@ -63,7 +65,7 @@ def flag(*, tenant_id: UUID, agent_id: str, flags: dict[str, Any], at: datetime)
     agent = agents_read.agent(tenant_id, agent_id)
     if agent is None:
         return 0
-    head = ledger.lock(tenant_id=tenant_id, subject_id=agent.id, kind="agent")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=agent.id, kind="agent")
     agent = agents_read.agent(tenant_id, agent_id)
     assert agent is not None
     raised = {name: facts for name, facts in flags.items() if name not in agent.flags}
@@ -75,10 +77,10 @@ def flag(*, tenant_id: UUID, agent_id: str, flags: dict[str, Any], at: datetime)
         *(("agent_flagged", name, facts) for name, facts in raised.items()),
         *(("agent_flag_cleared", name, {}) for name in cleared),
     ]:
-        happening = ledger.Happening(kind=kind, detail={"agent_id": agent_id, "flag": name} | facts)
-        drafts.append(ledger.draft(head, happening, actor=ledger.SYSTEM, at=at))
+        happening = ledger.NewEvent(kind=kind, detail={"agent_id": agent_id, "flag": name} | facts)
+        drafts.append(ledger.draft_event(head, happening, actor=ledger.SYSTEM, at=at))
         head = drafts[-1].head
-    ledger.write(*drafts)
+    ledger.write_events(*drafts)
     kept = {name: agent.flags.get(name) or facts | {"since": instant(at)} for name, facts in flags.items()}
     Agent.objects.filter(tenant_id=tenant_id, id=agent.id).update(flags=kept)
     return len(drafts)

@@ -15,28 +15,30 @@ from approvals.models import Session
 from approvals.policy.rules import autonomy
 from approvals.sessions.rules import pins
 from ledger.catalogue import queries as catalogue_queries
-from ledger.db import ask
+from ledger.db import execute
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import NotCanonical, digest
 
 _NAMES = ("PHANTOM_TOOL", "UNDISCLOSED_TOOL")
 
 
-def told(session: Session, call: Proposal, verdict: GateVerdict, *, at: datetime) -> None:
+def flag_refused_call(session: Session, call: Proposal, verdict: GateVerdict, *, at: datetime) -> None:
     """Write down what a refused call says about its agent, where it says anything."""
     if verdict.code in _NAMES:
         _probing(session, call.tool, at=at)
     elif verdict.code == pins.AskDrift.code and (call.goal is not None or call.pin_hash is not None):
-        drifted(session, goal=call.goal, sent_hash=call.pin_hash, call_id=call.call_id, at=at)
+        record_goal_drift(session, goal=call.goal, sent_hash=call.pin_hash, call_id=call.call_id, at=at)
 
 
-def drifted(session: Session, *, goal: str | None, sent_hash: str | None, call_id: str = "", at: datetime) -> None:
+def record_goal_drift(
+    session: Session, *, goal: str | None, sent_hash: str | None, call_id: str = "", at: datetime
+) -> None:
     """A restated goal was not the pinned one: both hashes, and the text as it was restated (R-PA-09)."""
     text = (goal or "").encode("utf-8", "replace")
-    evidence: tuple[ledger.Sealed, ...] = ()
+    evidence: tuple[ledger.SealedEvidence, ...] = ()
     if text:
         evidence = (
-            ledger.seal(
+            ledger.store_evidence(
                 tenant_id=session.tenant_id,
                 subject_id=session.id,
                 purpose="restated_goal",
@@ -47,7 +49,7 @@ def drifted(session: Session, *, goal: str | None, sent_hash: str | None, call_i
             ),
         )
     detail = {"call_id": call_id, "pin_hash": session.pin_hash, "restated_hash": _hash(session, goal, sent_hash)}
-    _append(session, ledger.Happening(kind="ask_drifted", detail=detail, evidence=evidence), at=at)
+    _append(session, ledger.NewEvent(kind="ask_drifted", detail=detail, evidence=evidence), at=at)
 
 
 def _hash(session: Session, goal: str | None, sent_hash: str | None) -> str:
@@ -66,17 +68,17 @@ def _probing(session: Session, tool: str, *, at: datetime) -> None:
     if session.probing_at is not None or name in session.probed:
         return
     policy = catalogue_queries.active_policies(session.tenant_id)["autonomy"]
-    most = autonomy.stored(bytes(policy.document)).watch.probing_names
+    most = autonomy.load_stored(bytes(policy.document)).watch.probing_names
     session.probed = [*session.probed, name]
     session.probing_at = at if len(session.probed) >= most else None
-    ask(
+    execute(
         "UPDATE approvals_session SET probed = $3, probing_at = $4 WHERE tenant_id = $1 AND id = $2",
         *(session.tenant_id, session.id, Jsonb(session.probed), session.probing_at),
     )
     if session.probing_at is not None:
-        _append(session, ledger.Happening(kind="probing_flagged", detail={"names": len(session.probed)}), at=at)
+        _append(session, ledger.NewEvent(kind="probing_flagged", detail={"names": len(session.probed)}), at=at)
 
 
-def _append(session: Session, happening: ledger.Happening, *, at: datetime) -> None:
-    head = ledger.lock(tenant_id=session.tenant_id, subject_id=session.id, kind="session")
+def _append(session: Session, happening: ledger.NewEvent, *, at: datetime) -> None:
+    head = ledger.lock_subject(tenant_id=session.tenant_id, subject_id=session.id, kind="session")
     ledger.append(head, happening, actor=ledger.Actor("agent", session.actor_id), at=at)

@@ -28,8 +28,8 @@ class UnknownAgent(Refused):
     status = 404
 
 
-def register(
-    *, tenant_id: UUID, entry: registry.Entry, by: ledger.Actor, at: datetime, owner: UUID | None = None
+def register_agent(
+    *, tenant_id: UUID, entry: registry.RegistryEntry, by: ledger.Actor, at: datetime, owner: UUID | None = None
 ) -> AgentVersion:
     """Append a version of an agent and make it the current one (R-CR-01, R-CR-13); a revoked agent lives again.
 
@@ -51,14 +51,14 @@ def register(
             version=entry.version,
             owner=owner or by.id,
         )
-        head = ledger.Head(tenant_id=tenant_id, id=agent.id, kind="agent")
+        head = ledger.SubjectHead(tenant_id=tenant_id, id=agent.id, kind="agent")
     else:
         owned = {"owner": owner} if owner else {}
         Agent.objects.filter(tenant_id=tenant_id, id=agent.id).update(version=entry.version, revoked_at=None, **owned)
-        head = ledger.lock(tenant_id=tenant_id, subject_id=agent.id, kind="agent")
+        head = ledger.lock_subject(tenant_id=tenant_id, subject_id=agent.id, kind="agent")
     ledger.append(
         head,
-        ledger.Happening(
+        ledger.NewEvent(
             kind="agent_registered",
             to="REGISTERED",
             detail=_told(entry) | {"owner": str(owner or agent.owner or by.id)},
@@ -70,7 +70,7 @@ def register(
     return version
 
 
-def _told(entry: registry.Entry) -> dict[str, Any]:
+def _told(entry: registry.RegistryEntry) -> dict[str, Any]:
     return {
         "agent_id": entry.agent_id,
         "version": entry.version,
@@ -83,7 +83,7 @@ def _told(entry: registry.Entry) -> dict[str, Any]:
     }
 
 
-def _sealed(tenant_id: UUID, entry: registry.Entry, *, at: datetime) -> AgentVersion:
+def _sealed(tenant_id: UUID, entry: registry.RegistryEntry, *, at: datetime) -> AgentVersion:
     return AgentVersion.objects.create(
         tenant_id=tenant_id,
         id=ledger.new_id(at),
@@ -99,18 +99,18 @@ def _sealed(tenant_id: UUID, entry: registry.Entry, *, at: datetime) -> AgentVer
     )
 
 
-def _capabilities(entry: registry.Entry) -> tuple[object, ...]:
+def _capabilities(entry: registry.RegistryEntry) -> tuple[object, ...]:
     return entry.tools, dict(entry.versions), entry.output_tags, entry.model_tier
 
 
-def revoke(*, tenant_id: UUID, agent_id: str, reason: str, by: ledger.Actor, at: datetime) -> None:
+def revoke_agent(*, tenant_id: UUID, agent_id: str, reason: str, by: ledger.Actor, at: datetime) -> None:
     """End an agent: the next handshake and the next call of every open session are refused (R-CR-07, R-CR-14)."""
     agent = agents_queries.agent(tenant_id, agent_id)
     if agent is None:
         raise UnknownAgent
     ledger.append(
-        ledger.lock(tenant_id=tenant_id, subject_id=agent.id, kind="agent"),
-        ledger.Happening(kind="agent_revoked", to="REVOKED", detail={"agent_id": agent_id, "reason": reason}),
+        ledger.lock_subject(tenant_id=tenant_id, subject_id=agent.id, kind="agent"),
+        ledger.NewEvent(kind="agent_revoked", to="REVOKED", detail={"agent_id": agent_id, "reason": reason}),
         actor=by,
         at=at,
     )

@@ -15,9 +15,9 @@ def is_sealed(version: AgentVersion) -> bool:
     return registry.is_sealed(entry_of(version), seal=version.fingerprint, key=registry_key())
 
 
-def entry_of(version: AgentVersion) -> registry.Entry:
+def entry_of(version: AgentVersion) -> registry.RegistryEntry:
     """The registry entry in a row."""
-    return registry.Entry(
+    return registry.RegistryEntry(
         tenant=str(version.tenant_id),
         agent_id=version.agent_id,
         version=version.version,

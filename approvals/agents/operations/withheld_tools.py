@@ -8,7 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from approvals.agents.rules import withheld_tools
-from approvals.agents.rules.withheld_tools import Withheld
+from approvals.agents.rules.withheld_tools import WithheldTool
 from approvals.gate.operations.calls import NoSuchSession
 from approvals.models import Session
 from approvals.sessions import queries as sessions_queries
@@ -19,30 +19,30 @@ _KIND = "surface_withheld"
 
 
 @dataclass(frozen=True, slots=True)
-class Surface:
+class WithheldReport:
     """The newest report of a session: what is held back, and since when."""
 
     at: datetime
-    withheld: tuple[Withheld, ...]
+    withheld: tuple[WithheldTool, ...]
 
 
-def report(
-    *, tenant_id: UUID, session_id: UUID, key_actor: UUID, withheld: Iterable[Withheld], at: datetime
-) -> Surface | None:
+def record_report(
+    *, tenant_id: UUID, session_id: UUID, key_actor: UUID, withheld: Iterable[WithheldTool], at: datetime
+) -> WithheldReport | None:
     """Write down what is held back now, unless the record says just that; None while nothing ever was."""
-    session = sessions_queries.session_locked(tenant_id, session_id)
+    session = sessions_queries.lock_session(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
         raise NoSuchSession
-    said, before = withheld_tools.told(withheld), newest(session)
+    said, before = withheld_tools.normalise_report(withheld), newest_report(session)
     if (before.withheld if before else ()) == said:
         return before
-    head = ledger.lock(tenant_id=tenant_id, subject_id=session_id, kind="session")
-    happening = ledger.Happening(kind=_KIND, detail={"withheld": [one.document() for one in said]})
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=session_id, kind="session")
+    happening = ledger.NewEvent(kind=_KIND, detail={"withheld": [one.document() for one in said]})
     ledger.append(head, happening, actor=ledger.Actor("agent", session.actor_id), at=at)
-    return newest(session)
+    return newest_report(session)
 
 
-def newest(session: Session) -> Surface | None:
+def newest_report(session: Session) -> WithheldReport | None:
     """The newest report of a session; None where no gateway made one."""
-    kept = events.newest_of_kind(session.tenant_id, session.id, _KIND)
-    return Surface(kept[0], withheld_tools.read(kept[1].get("withheld") or ())) if kept else None
+    kept = events.newest_event_of_kind(session.tenant_id, session.id, _KIND)
+    return WithheldReport(kept[0], withheld_tools.read_report(kept[1].get("withheld") or ())) if kept else None

@@ -39,7 +39,7 @@ class Flag(StrEnum):
 
 
 @dataclass(frozen=True)
-class Limits:
+class FlagThresholds:
     """From when on a tenant wants an agent looked at: percent, calls, different names, hours."""
 
     acceptance_floor_pct: int = 80
@@ -54,7 +54,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Tally:
+class CallTally:
     """How many calls there were, and how many of each kind; `failed` are accepted ones whose tool then failed."""
 
     made: int = 0
@@ -64,8 +64,8 @@ class Tally:
     undisclosed: int = 0
     failed: int = 0
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+    def __add__(self, other: CallTally) -> CallTally:
+        return CallTally(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -108,13 +108,13 @@ def share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def limits(watch: Mapping[str, Any]) -> Limits:
+def flag_thresholds(watch: Mapping[str, Any]) -> FlagThresholds:
     """The limits in an autonomy policy; what it leaves out is as built in."""
-    return Limits(**{each.name: int(watch.get(each.name, each.default)) for each in fields(Limits)})
+    return FlagThresholds(**{each.name: int(watch.get(each.name, each.default)) for each in fields(FlagThresholds)})
 
 
-def flags(
-    tally: Tally, *, names: int, standing: Mapping[str, Any], version: str, limits: Limits
+def current_flags(
+    tally: CallTally, *, names: int, standing: Mapping[str, Any], version: str, limits: FlagThresholds
 ) -> dict[Flag, dict[str, Any]]:
     """The flags that an agent has now, each with its numbers (rules 4 and 5).
 
@@ -136,12 +136,12 @@ def flags(
     return {flag: facts[flag] | {"version": version} for flag, is_raised in raised.items() if is_raised}
 
 
-def _low(tally: Tally, limits: Limits) -> bool:
+def _low(tally: CallTally, limits: FlagThresholds) -> bool:
     # Whole numbers: 80 of 100 is not below a floor of 80 %.
     return tally.accepted * 100 < limits.acceptance_floor_pct * tally.made
 
 
-def band(disclosed: int) -> tuple[int, int | None]:
+def disclosure_band(disclosed: int) -> tuple[int, int | None]:
     """The band that a number of disclosed tools falls in: from, up to (None is no end)."""
     return next((low, high) for low, high in BANDS if high is None or disclosed <= high)
 
@@ -149,6 +149,6 @@ def band(disclosed: int) -> tuple[int, int | None]:
 BANDS: tuple[tuple[int, int | None], ...] = ((0, 5), (6, 10), (11, 20), (21, 30), (31, None))
 
 
-def total(tallies: Iterable[Tally]) -> Tally:
+def sum_tallies(tallies: Iterable[CallTally]) -> CallTally:
     """All of them together."""
-    return sum(tallies, Tally())
+    return sum(tallies, CallTally())

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from approvals.agents.rules import relevance
-from approvals.agents.rules.relevance import Tool
-from ledger.catalogue.rules.lint import Finding
+from approvals.agents.rules.relevance import ToolText
+from ledger.catalogue.rules.lint import LintFinding
 from ledger.record.rules.canonical import canonical
 from ledger.record.rules.refusals import Refused
 
@@ -65,7 +65,7 @@ class CapabilityNotRegistered(Refused):
 
 
 @dataclass(frozen=True)
-class Entry:
+class RegistryEntry:
     """One registration of an agent: who vouched for which tools and tags, and when."""
 
     tenant: str
@@ -100,7 +100,7 @@ class Disclosure:
         )
 
 
-def fingerprint(entry: Entry, *, key: bytes) -> str:
+def fingerprint(entry: RegistryEntry, *, key: bytes) -> str:
     """The seal of an entry (rule 1), hex."""
     if len(key) < 32:
         raise ValueError("a registry key has at least 32 bytes")
@@ -119,14 +119,14 @@ def fingerprint(entry: Entry, *, key: bytes) -> str:
     return hmac.new(key, _DOMAIN + canonical(sealed), hashlib.sha256).hexdigest()
 
 
-def is_sealed(entry: Entry, *, seal: str, key: bytes) -> bool:
+def is_sealed(entry: RegistryEntry, *, seal: str, key: bytes) -> bool:
     """Whether the entry is the one that was sealed."""
     return hmac.compare_digest(fingerprint(entry, key=key).encode(), seal.encode("utf-8", "replace"))
 
 
-def admit(
-    entry: Entry | None, *, seal: str, revoked: bool, key: bytes, at: datetime, max_age_s: int | None = None
-) -> Entry:
+def verify_entry(
+    entry: RegistryEntry | None, *, seal: str, revoked: bool, key: bytes, at: datetime, max_age_s: int | None = None
+) -> RegistryEntry:
     """The entry, if a handshake may rest on it (rules 1 to 3)."""
     if entry is None or revoked:
         raise AgentNotRegistered
@@ -138,9 +138,9 @@ def admit(
 
 
 def negotiate(
-    entry: Entry,
+    entry: RegistryEntry,
     *,
-    contracts: Mapping[str, Tool],
+    contracts: Mapping[str, ToolText],
     tools: Collection[str] | None = None,
     output_tags: Collection[str] = (),
     intent: str = "",
@@ -151,17 +151,17 @@ def negotiate(
     _covered(tools or (), available, "tools")
     _covered(output_tags, entry.output_tags, "output_tags")
     chosen = available if tools is None else [name for name in available if name in set(tools)]
-    kept = chosen if len(chosen) <= cap else relevance.nearest(intent, contracts, among=chosen, most=cap)
+    kept = chosen if len(chosen) <= cap else relevance.nearest_tools(intent, contracts, among=chosen, most=cap)
     tags = entry.output_tags if not output_tags else tuple(tag for tag in entry.output_tags if tag in set(output_tags))
     withheld = tuple(name for name in chosen if name not in set(kept))
     return Disclosure(tuple(kept), tags, withheld)
 
 
-def findings(tools: Collection[str], *, contracts: Collection[str], cap: int = DISCLOSURE_CAP) -> list[Finding]:
+def findings(tools: Collection[str], *, contracts: Collection[str], cap: int = DISCLOSURE_CAP) -> list[LintFinding]:
     """What is weak about a registration (rule 7)."""
     names, known = list(dict.fromkeys(tools)), set(contracts)
     found = [
-        Finding(
+        LintFinding(
             "NO_CONTRACT",
             f"/tools/{place}",
             f"No contract is registered for `{name}`, so no session is shown it.",
@@ -172,7 +172,7 @@ def findings(tools: Collection[str], *, contracts: Collection[str], cap: int = D
     ]
     if len(names) > cap:
         found.append(
-            Finding(
+            LintFinding(
                 "TOO_MANY_TOOLS",
                 "/tools",
                 f"{len(names)} tools are registered, and a session is shown {cap}.",
@@ -196,9 +196,9 @@ def _alike(names: list[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _like(names: list[str], pair: tuple[str, str]) -> Finding:
+def _like(names: list[str], pair: tuple[str, str]) -> LintFinding:
     first, second = pair
-    return Finding(
+    return LintFinding(
         "LIKE_NAMES",
         f"/tools/{names.index(second)}",
         f"`{first}` and `{second}` are easily taken for each other.",

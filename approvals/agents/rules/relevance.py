@@ -33,14 +33,14 @@ _NAME, _ARGUMENT, _DESCRIPTION = 3, 2, 1
 
 
 @dataclass(frozen=True)
-class Tool:
+class ToolText:
     """A tool as far as an intent can be compared with it."""
 
     description: str
     arguments: tuple[str, ...] = ()
 
 
-def nearest(intent: str, tools: Mapping[str, Tool], *, among: Sequence[str], most: int) -> list[str]:
+def nearest_tools(intent: str, tools: Mapping[str, ToolText], *, among: Sequence[str], most: int) -> list[str]:
     """At most so many of the names in `among`, those nearest to the intent, in the order that they have there."""
     weights = {name: _weights(name, tools[name]) for name in among}
     spread = Counter(word for each in weights.values() for word in each)
@@ -57,7 +57,7 @@ def stems(text: str) -> list[str]:
     return [_stem(word) for word in words if word not in _EMPTY]
 
 
-def _weights(name: str, tool: Tool) -> Mapping[str, int]:
+def _weights(name: str, tool: ToolText) -> Mapping[str, int]:
     found: dict[str, int] = {}
     told = _NOT_FOR.sub(" ", tool.description)
     for text, weight in ((told, _DESCRIPTION), (" ".join(tool.arguments), _ARGUMENT), (name, _NAME)):

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from approvals.gate.rules.malformed import shown
+from approvals.gate.rules.malformed import safe_name
 
 MOST = 200
 """How many withheld tools one report names."""
 _MOST_WHY = 200
 
 
-class Fate(StrEnum):
+class WithheldReason(StrEnum):
     """Why a tool is held back."""
 
     CHANGED = "changed"
@@ -28,10 +28,10 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, order=True)
-class Withheld:
+class WithheldTool:
     """One tool that is held back; `why` says what differs."""
 
-    fate: Fate
+    fate: WithheldReason
     tool: str
     why: str = ""
 
@@ -40,18 +40,18 @@ class Withheld:
         return {"tool": self.tool, "fate": self.fate.value, "why": self.why}
 
 
-def told(found: Iterable[Withheld]) -> tuple[Withheld, ...]:
+def normalise_report(found: Iterable[WithheldTool]) -> tuple[WithheldTool, ...]:
     """A report in the form in which it is kept (rules 2, 3)."""
-    plain = sorted(Withheld(one.fate, shown(one.tool), _plain(one.why)) for one in found)
-    kept: dict[str, Withheld] = {}
+    plain = sorted(WithheldTool(one.fate, safe_name(one.tool), _plain(one.why)) for one in found)
+    kept: dict[str, WithheldTool] = {}
     for one in plain:
         kept.setdefault(one.tool, one)
     return tuple(kept.values())[:MOST]
 
 
-def read(kept: Iterable[Mapping[str, Any]]) -> tuple[Withheld, ...]:
+def read_report(kept: Iterable[Mapping[str, Any]]) -> tuple[WithheldTool, ...]:
     """A report as it was kept."""
-    return tuple(Withheld(Fate(one["fate"]), str(one["tool"]), str(one["why"])) for one in kept)
+    return tuple(WithheldTool(WithheldReason(one["fate"]), str(one["tool"]), str(one["why"])) for one in kept)
 
 
 def _plain(why: str) -> str:

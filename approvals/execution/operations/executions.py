@@ -25,20 +25,27 @@ from django.db import IntegrityError
 
 from approvals.execution import queries as execution_queries
 from approvals.execution.operations import grant_keys
-from approvals.execution.operations.executors import owned
-from approvals.execution.operations.leases import horizon, lease_of
-from approvals.execution.operations.release_check import Basis, epoch, gather, payload_of, released, terms_of
-from approvals.execution.queries import is_untellable
+from approvals.execution.operations.executors import owned_executor
+from approvals.execution.operations.leases import effect_horizon, lease_duration
+from approvals.execution.operations.release_check import (
+    ReleaseContext,
+    current_epoch,
+    grant_terms,
+    load_context,
+    state_refusal,
+    stored_payload,
+)
+from approvals.execution.queries import is_unverifiable
 from approvals.execution.rules import grants
 from approvals.execution.rules.grants import GrantInvalid
 from approvals.models import Approval, Attempt
-from approvals.requests.operations.preflight import moved_on
-from approvals.requests.operations.requests import LIVE, approval_block, request_again, void, void_grants
+from approvals.requests.operations.preflight import drift_refusal
+from approvals.requests.operations.requests import LIVE, approval_block, request_again, void_approval, void_grants
 from approvals.requests.queries import approvals
-from approvals.voting.operations.decision import VotesFallen, still_stands
+from approvals.voting.operations.decision import VotesFallen, revalidation_refusal
 from approvals.voting.rules import binding
 from ledger.actions.queries import actions
-from ledger.db import ask
+from ledger.db import execute
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import Ground
@@ -76,7 +83,7 @@ class SystemUnverifiable(Refused):
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedExecution:
     """What an executor needs to carry out exactly what was approved."""
 
     attempt: int
@@ -104,14 +111,14 @@ class StartRequest:
 class _Redeemed:
     """A grant that holds against everything that holds now, not spent yet."""
 
-    grant: grants.Grant
-    basis: Basis
+    grant: grants.GrantClaims
+    basis: ReleaseContext
     payload: bytes
 
 
-def start(
+def start_execution(
     *, tenant_id: UUID, request: StartRequest, unverifiable: Collection[str] = (), by: ledger.Actor, at: datetime
-) -> Started | Refused:
+) -> StartedExecution | Refused:
     """Spend a grant and start an attempt, in one transaction, before any effect (R-EX-01, R-AP-24).
 
     A refusal is raised and leaves nothing behind but the fact that it was refused, which the edge puts on record after
@@ -121,33 +128,37 @@ def start(
     try:
         return _started(tenant_id, request, unverifiable, by=by, at=at)
     except Refused as refusal:
-        refusal.afterwards = partial(note_refused, tenant_id=tenant_id, request=request, refusal=refusal, by=by, at=at)
+        refusal.afterwards = partial(
+            record_refused_start, tenant_id=tenant_id, request=request, refusal=refusal, by=by, at=at
+        )
         raise
 
 
-def note_refused(*, tenant_id: UUID, request: StartRequest, refusal: Refused, by: ledger.Actor, at: datetime) -> None:
+def record_refused_start(
+    *, tenant_id: UUID, request: StartRequest, refusal: Refused, by: ledger.Actor, at: datetime
+) -> None:
     """Put a start that was refused on the action's record."""
     said = {"code": refusal.code, "reason": refusal.detail, "executor_id": request.executor_id}
     said |= {"grant": grants.token_hash(request.token), "key": request.thumbprint}
-    _note(tenant_id, request.action_id, ledger.Happening(kind="start_refused", detail=said), by=by, at=at)
+    _note(tenant_id, request.action_id, ledger.NewEvent(kind="start_refused", detail=said), by=by, at=at)
 
 
-def _note(tenant_id: UUID, action_id: UUID, happening: ledger.Happening, *, by: ledger.Actor, at: datetime) -> None:
+def _note(tenant_id: UUID, action_id: UUID, happening: ledger.NewEvent, *, by: ledger.Actor, at: datetime) -> None:
     """Put on an action's record what was asked of it and refused, where it has a record."""
     if actions.action(tenant_id, action_id) is None:
         return
-    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     if head.entry is not None:
         ledger.append(head, happening, actor=by, at=at)
 
 
 def _started(
     tenant_id: UUID, request: StartRequest, unverifiable: Collection[str], *, by: ledger.Actor, at: datetime
-) -> Started | Refused:
-    head = ledger.enter(tenant_id=tenant_id, subject_id=request.action_id, kind="action")
-    basis = gather(tenant_id, request.action_id, at=at)
+) -> StartedExecution | Refused:
+    head = ledger.lock_behind_tenant(tenant_id=tenant_id, subject_id=request.action_id, kind="action")
+    basis = load_context(tenant_id, request.action_id, at=at)
     assert basis is not None
-    executor = owned(tenant_id, request.executor_id, by)
+    executor = owned_executor(tenant_id, request.executor_id, by)
     grant = _verified(tenant_id, request, basis.record.now)
     if executor.thumbprint != request.thumbprint:
         raise grants.GrantWrongExecutor
@@ -155,9 +166,9 @@ def _started(
     if head.state != "VALIDATED" or head.entry is None:
         raise NotStartable
     attempt = head.entry["execution"]["attempt_count"] + 1
-    payload = payload_of(basis)
+    payload = stored_payload(basis)
     try:
-        grants.check(grant, terms_of(basis, executor, payload, attempt=attempt, epoch=epoch()))
+        grants.check_terms(grant, grant_terms(basis, executor, payload, attempt=attempt, epoch=current_epoch()))
     except binding.PolicyChanged as changed:
         # The policy changed since: grant and approval are set aside and people are asked again (RT-20, R-AP-09).
         void_grants(tenant_id=tenant_id, action_id=head.id, at=at)
@@ -173,13 +184,13 @@ def _started(
     return _begin(head, _Redeemed(grant, basis, payload), request, by=by, at=at)
 
 
-def _ended(head: ledger.Head, basis: Basis, *, at: datetime) -> Refused | None:
+def _ended(head: ledger.SubjectHead, basis: ReleaseContext, *, at: datetime) -> Refused | None:
     """What ended the approval since it was given: its target moved on, or votes that it rests on fell (B18)."""
-    drifted = moved_on(basis.approval, at=at)
+    drifted = drift_refusal(basis.approval, at=at)
     if drifted is not None or basis.approval is None:
         return drifted
     in_force = basis.record.policies["approval"].digest
-    refusal = still_stands(basis.approval, at=at, action=basis.action, in_force=in_force)
+    refusal = revalidation_refusal(basis.approval, at=at, action=basis.action, in_force=in_force)
     if isinstance(refusal, VotesFallen):
         request_again(head=head, action=basis.action, why=refusal.detail, at=at)
     elif refusal is not None:
@@ -187,9 +198,11 @@ def _ended(head: ledger.Head, basis: Basis, *, at: datetime) -> Refused | None:
     return refusal
 
 
-def _verified(tenant_id: UUID, request: StartRequest, now: datetime) -> grants.Grant:
+def _verified(tenant_id: UUID, request: StartRequest, now: datetime) -> grants.GrantClaims:
     # We read the key of the executor that presents the grant, not of the one that claimed it.
-    grant = grants.verify(request.token, keys=grant_keys.accepted(), issuer=settings.COUNTERFOIL_PUBLIC_URL, at=now)
+    grant = grants.verify_token(
+        request.token, keys=grant_keys.accepted_keys(), issuer=settings.COUNTERFOIL_PUBLIC_URL, at=now
+    )
     if grant.terms.action_id != str(request.action_id) or grant.terms.tenant != str(tenant_id):
         raise GrantInvalid
     if grant.terms.executor != request.executor_id:
@@ -197,7 +210,7 @@ def _verified(tenant_id: UUID, request: StartRequest, now: datetime) -> grants.G
     return grant
 
 
-def _check_unspent(tenant_id: UUID, grant: grants.Grant, request: StartRequest, now: datetime) -> None:
+def _check_unspent(tenant_id: UUID, grant: grants.GrantClaims, request: StartRequest, now: datetime) -> None:
     """Why the grant cannot be spent, where that is so; the lock of its action keeps the answer true until we do."""
     row = execution_queries.grant(tenant_id, UUID(grant.jti))
     if row is None or row.action_id != request.action_id or row.token_hash != grants.token_hash(request.token):
@@ -219,14 +232,14 @@ RETURNING jti
 """
 
 
-def _spend(tenant_id: UUID, grant: grants.Grant, request: StartRequest) -> None:
+def _spend(tenant_id: UUID, grant: grants.GrantClaims, request: StartRequest) -> None:
     """The one conditional write (R-AP-07). Its own clock decides: minutes may have passed since we looked (B14)."""
     token_hash = grants.token_hash(request.token)
-    if not ask(_SPEND, tenant_id, UUID(grant.jti), request.action_id, request.executor_id, token_hash):
+    if not execute(_SPEND, tenant_id, UUID(grant.jti), request.action_id, request.executor_id, token_hash):
         raise grants.GrantExpired
 
 
-def _check_release(basis: Basis, unverifiable: Collection[str], *, at: datetime) -> None:
+def _check_release(basis: ReleaseContext, unverifiable: Collection[str], *, at: datetime) -> None:
     """Everything that was true at the claim must still be true in this transaction (R-AP-24)."""
     if basis.approval is not None:
         _check_approval(basis.action, basis.approval, at=at)
@@ -236,12 +249,12 @@ def _check_release(basis: Basis, unverifiable: Collection[str], *, at: datetime)
         raise RunTakenBack
     if basis.record.repeated:
         raise DuplicateBlocked
-    if is_untellable(basis.action, unverifiable):
+    if is_unverifiable(basis.action, unverifiable):
         raise SystemUnverifiable
 
 
 def _check_approval(action: Any, approval: Approval, *, at: datetime) -> None:
-    refusal = released(approval, at=at)
+    refusal = state_refusal(approval, at=at)
     if refusal is not None:
         raise refusal
     if approval.payload_hash != action.payload_hash:
@@ -250,7 +263,9 @@ def _check_approval(action: Any, approval: Approval, *, at: datetime) -> None:
         raise binding.ContractChanged
 
 
-def _begin(head: ledger.Head, redeemed: _Redeemed, request: StartRequest, *, by: ledger.Actor, at: datetime) -> Started:
+def _begin(
+    head: ledger.SubjectHead, redeemed: _Redeemed, request: StartRequest, *, by: ledger.Actor, at: datetime
+) -> StartedExecution:
     grant, basis = redeemed.grant, redeemed.basis
     action, approval = basis.action, basis.approval
     _spend(action.tenant_id, grant, request)
@@ -271,20 +286,22 @@ def _begin(head: ledger.Head, redeemed: _Redeemed, request: StartRequest, *, by:
         block = approval_block(approval)
         # Who approved stands there already.
         changes["approval"] = {name: said for name, said in block.items() if name != "approver_id"}
-    drafts.append(ledger.draft(head, _happening(attempt, basis, request, changes), actor=by, at=at))
+    drafts.append(ledger.draft_event(head, _happening(attempt, basis, request, changes), actor=by, at=at))
     try:
-        ledger.write(*drafts)
+        ledger.write_events(*drafts)
     except IntegrityError as error:
         if "action_one_open_mutation" in str(error):
             raise DuplicateBlocked from None
         raise
-    return Started(
+    return StartedExecution(
         attempt.number, redeemed.payload, action.payload_hash, key, attempt.lease_expires_at, action.trace_id
     )
 
 
-def _happening(attempt: Attempt, basis: Basis, request: StartRequest, changes: dict[str, Any]) -> ledger.Happening:
-    return ledger.Happening(
+def _happening(
+    attempt: Attempt, basis: ReleaseContext, request: StartRequest, changes: dict[str, Any]
+) -> ledger.NewEvent:
+    return ledger.NewEvent(
         kind="execution_started",
         to="EXECUTING",
         grounds=frozenset({Ground.RELEASED}),
@@ -296,7 +313,7 @@ def _happening(attempt: Attempt, basis: Basis, request: StartRequest, changes: d
             "wrapper_version": request.wrapper_version,
             "timeout_s": request.timeout_s,
         },
-        view={"horizon_at": instant(horizon(attempt, basis.contract))},
+        view={"horizon_at": instant(effect_horizon(attempt, basis.contract))},
     )
 
 
@@ -311,10 +328,10 @@ ON CONFLICT (subject_id, what) DO UPDATE SET due_at = excluded.due_at
 """
 
 
-def _attempt(basis: Basis, grant: grants.Grant, request: StartRequest, *, at: datetime) -> Attempt:
+def _attempt(basis: ReleaseContext, grant: grants.GrantClaims, request: StartRequest, *, at: datetime) -> Attempt:
     """The redemption of the grant: a row that there can be one of, with its lease."""
     tenant_id, ends_at = basis.action.tenant_id, at + timedelta(seconds=request.timeout_s)
-    lease = lease_of(tenant_id, basis.record.policies["verification"].digest)
+    lease = lease_duration(tenant_id, basis.record.policies["verification"].digest)
     made = Attempt(
         tenant_id=tenant_id,
         action_id=basis.action.id,
@@ -327,7 +344,7 @@ def _attempt(basis: Basis, grant: grants.Grant, request: StartRequest, *, at: da
         lease_expires_at=min(at + lease, ends_at),
         ends_at=ends_at,
     )
-    ask(
+    execute(
         _ATTEMPT,
         *(tenant_id, made.action_id, made.number, made.jti, made.executor_id, made.wrapper_version),
         *(at, made.timeout_s, made.lease_expires_at, ends_at),
@@ -342,25 +359,31 @@ WHERE tenant_id = $1 AND id = $2 AND state = 'APPROVED' AND release_by > clock_t
 """
 
 
-def _consumed(approval: Approval, action_id: UUID, *, at: datetime) -> ledger.Draft:
+def _consumed(approval: Approval, action_id: UUID, *, at: datetime) -> ledger.EventDraft:
     """The approval is used up by this start and by no other; the event of it is the caller's to write."""
-    head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.id, kind="approval")
-    if not ask(_CONSUME, approval.tenant_id, approval.id):
+    head = ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.id, kind="approval")
+    if not execute(_CONSUME, approval.tenant_id, approval.id):
         raise binding.ApprovalExpired
-    happening = ledger.Happening(kind="approval_consumed", to="CONSUMED", detail={"action_id": str(action_id)})
-    return ledger.draft(head, happening, actor=ledger.SYSTEM, at=at)
+    happening = ledger.NewEvent(kind="approval_consumed", to="CONSUMED", detail={"action_id": str(action_id)})
+    return ledger.draft_event(head, happening, actor=ledger.SYSTEM, at=at)
 
 
 def _fail_closed(
-    head: ledger.Head, basis: Basis, grant: grants.Grant, request: StartRequest, *, by: ledger.Actor, at: datetime
+    head: ledger.SubjectHead,
+    basis: ReleaseContext,
+    grant: grants.GrantClaims,
+    request: StartRequest,
+    *,
+    by: ledger.Actor,
+    at: datetime,
 ) -> Refused:
     """Another payload than the approved one: nothing runs, grant and approval end, a person must look (RT-21)."""
     _spend(head.tenant_id, grant, request)
     if basis.approval is not None:
-        void(approval=basis.approval, reason="Another payload was presented at the start.", at=at)
+        void_approval(approval=basis.approval, reason="Another payload was presented at the start.", at=at)
     ledger.append(
         head,
-        ledger.Happening(
+        ledger.NewEvent(
             kind="payload_mismatch",
             to="REVIEW_REQUIRED",
             changes={
@@ -383,23 +406,23 @@ def _fail_closed(
     return binding.PayloadHashMismatch()
 
 
-def cancel(*, tenant_id: UUID, action_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
+def cancel_action(*, tenant_id: UUID, action_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
     """End an action that has not started; its approval and any live grant end with it. A refusal is put on record."""
-    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     if head.state != "VALIDATED":
         refusal = NotStartable("Only an action that has not started can be cancelled.")
-        said = ledger.Happening(kind="cancel_refused", detail={"code": refusal.code, "reason": reason})
+        said = ledger.NewEvent(kind="cancel_refused", detail={"code": refusal.code, "reason": reason})
         refusal.afterwards = partial(_note, tenant_id, action_id, said, by=by, at=at)
         raise refusal
     action = actions.action(tenant_id, action_id)
     assert action is not None
     approval = approvals.approval(tenant_id, action.approval_id) if action.approval_id else None
     if approval is not None and approval.state in LIVE:
-        void(approval=approval, reason="The action was cancelled.", at=at)
+        void_approval(approval=approval, reason="The action was cancelled.", at=at)
     void_grants(tenant_id=tenant_id, action_id=action_id, at=at)
     ledger.append(
         head,
-        ledger.Happening(
+        ledger.NewEvent(
             kind="cancelled",
             to="FAILED",
             changes={"verification": {"status": "NOT_REQUIRED"}},

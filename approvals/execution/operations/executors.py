@@ -51,13 +51,13 @@ def register_executor(
             registered_at=at,
             **values,
         )
-        head = ledger.Head(tenant_id=tenant_id, id=known.id, kind="executor")
+        head = ledger.SubjectHead(tenant_id=tenant_id, id=known.id, kind="executor")
     else:
         Executor.objects.filter(tenant_id=tenant_id, id=known.id).update(**values)
-        head = ledger.lock(tenant_id=tenant_id, subject_id=known.id, kind="executor")
+        head = ledger.lock_subject(tenant_id=tenant_id, subject_id=known.id, kind="executor")
     ledger.append(
         head,
-        ledger.Happening(
+        ledger.NewEvent(
             kind="executor_registered",
             to="REGISTERED",
             detail={"executor_id": executor_id, "tools": tools, "thumbprint": thumbprint},
@@ -69,7 +69,7 @@ def register_executor(
     return known
 
 
-def owned(tenant_id: UUID, executor_id: str, by: ledger.Actor) -> Executor:
+def owned_executor(tenant_id: UUID, executor_id: str, by: ledger.Actor) -> Executor:
     """The executor, if it belongs to this API key."""
     executor = execution_queries.executor(tenant_id, executor_id)
     if executor is None or not execution_queries.may_use(executor, by.id):

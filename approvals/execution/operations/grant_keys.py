@@ -61,7 +61,7 @@ class UnknownKey(Refused):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listed:
+class DirectoryKey:
     """One key of the directory."""
 
     key: GrantKey
@@ -79,7 +79,7 @@ class Listed:
         return self.retired_at is None and begun and (self.key.until is None or at < self.key.until)
 
 
-def directory() -> tuple[Listed, ...]:
+def key_directory() -> tuple[DirectoryKey, ...]:
     """Every key there ever was, the oldest first. Read again as soon as the file changes."""
     folder: Path = settings.COUNTERFOIL_SECRETS_DIR
     try:
@@ -89,25 +89,25 @@ def directory() -> tuple[Listed, ...]:
     return _read(folder, seen.st_mtime_ns, seen.st_ino)
 
 
-def accepted() -> list[GrantKey]:
+def accepted_keys() -> list[GrantKey]:
     """The keys whose grants count, and which the JWKS publishes: all but those that are retired."""
-    return [each.key for each in directory() if each.retired_at is None]
+    return [each.key for each in key_directory() if each.retired_at is None]
 
 
-def signing(at: datetime) -> Ed25519PrivateKey:
+def signing_key(at: datetime) -> Ed25519PrivateKey:
     """The private half of the key that signs at this moment."""
-    able = [each for each in directory() if each.signs(at)]
+    able = [each for each in key_directory() if each.signs(at)]
     if not able:
         raise LastKey("No grant key may sign at this moment.")
     return _private(able[-1].file, able[-1].kid)
 
 
-def introduce(*, lead: timedelta, reason: str, at: datetime) -> str:
+def introduce_key(*, lead: timedelta, reason: str, at: datetime) -> str:
     """Make a new key that signs from `lead` on, and the newest one before it until then; says it on record.
 
     If we die in between, the key is there and unsaid, and `announce` says it.
     """
-    listed = directory()
+    listed = key_directory()
     if any(each.key.since > at and each.retired_at is None for each in listed):
         raise KeyWaiting
     key = _fresh(at)
@@ -119,8 +119,8 @@ def introduce(*, lead: timedelta, reason: str, at: datetime) -> str:
         replace(each, key=replace(each.key, until=fresh.since)) if each.signs(at) and each.key.until is None else each
         for each in listed
     ]
-    _keep([*before, Listed(key=fresh, file=file)])
-    announce(reason=reason, at=at)
+    _keep([*before, DirectoryKey(key=fresh, file=file)])
+    announce_keys(reason=reason, at=at)
     return fresh.kid
 
 
@@ -132,62 +132,62 @@ def _fresh(at: datetime) -> Ed25519PrivateKey:
             return key
 
 
-def retire(*, kid: str, reason: str, at: datetime) -> None:
+def retire_key(*, kid: str, reason: str, at: datetime) -> None:
     """End a key at once: what it signed is refused from now on, and the JWKS does not name it any more."""
-    listed = directory()
+    listed = key_directory()
     if kid not in {each.kid for each in listed}:
         raise UnknownKey
     if not any(each.signs(at) for each in listed if each.kid != kid):
         raise LastKey
     ended = [replace(each, retired_at=at) if each.kid == kid and each.retired_at is None else each for each in listed]
     _keep(ended)
-    announce(reason=reason, at=at)
+    announce_keys(reason=reason, at=at)
 
 
-def announce(*, reason: str, at: datetime) -> None:
+def announce_keys(*, reason: str, at: datetime) -> None:
     """Say of every key what the record of a tenant has not said yet: that it was introduced, that it is retired."""
-    listed = directory()
+    listed = key_directory()
     for tenant in events.tenants():
         with tenancy(tenant.id):
-            head = ledger.lock(tenant_id=tenant.id, subject_id=tenant.id, kind="tenant")
-            said = events.digests_said(tenant.id, tenant.id, "grant_key")
+            head = ledger.lock_subject(tenant_id=tenant.id, subject_id=tenant.id, kind="tenant")
+            said = events.recorded_digests(tenant.id, tenant.id, "grant_key")
             for kind, each in _facts(listed):
                 if (kind, digest(each.kid.encode())) not in said:
                     head = ledger.append(head, _happening(kind, each, reason), actor=ledger.SYSTEM, at=at)
 
 
-def _facts(listed: tuple[Listed, ...]) -> list[tuple[str, Listed]]:
+def _facts(listed: tuple[DirectoryKey, ...]) -> list[tuple[str, DirectoryKey]]:
     # The first key came with the installation and was introduced to nobody.
     introduced = [("grant_key_introduced", each) for each in listed[1:]]
     return introduced + [("grant_key_retired", each) for each in listed if each.retired_at is not None]
 
 
-def _happening(kind: str, listed: Listed, reason: str) -> ledger.Happening:
+def _happening(kind: str, listed: DirectoryKey, reason: str) -> ledger.NewEvent:
     detail: dict[str, Any] = {"kid": listed.kid, "x": _x(listed.key), "since": instant(listed.key.since)}
     if listed.retired_at is not None:
         detail["retired_at"] = instant(listed.retired_at)
     said = detail | {"reason": reason}
-    return ledger.Happening(kind=kind, detail=said, digests={"grant_key": digest(listed.kid.encode())})
+    return ledger.NewEvent(kind=kind, detail=said, digests={"grant_key": digest(listed.kid.encode())})
 
 
 @lru_cache(maxsize=4)
-def _read(folder: Path, changed: int, inode: int) -> tuple[Listed, ...]:
+def _read(folder: Path, changed: int, inode: int) -> tuple[DirectoryKey, ...]:
     if not changed:
         file = folder / "grant_key.pem"
-        return (Listed(key=GrantKey(_load(file).public_key(), since=FIRST_SINCE), file=file),)
+        return (DirectoryKey(key=GrantKey(_load(file).public_key(), since=FIRST_SINCE), file=file),)
     return tuple(_listed(folder, each) for each in json.loads((folder / "grant_keys.json").read_bytes()))
 
 
-def _listed(folder: Path, said: Mapping[str, Any]) -> Listed:
+def _listed(folder: Path, said: Mapping[str, Any]) -> DirectoryKey:
     public = Ed25519PublicKey.from_public_bytes(jws.decode(said["x"]))
-    return Listed(
+    return DirectoryKey(
         key=GrantKey(public, since=_instant(said["since"]), until=_instant(said["until"]) if said["until"] else None),
         file=folder / said["file"],
         retired_at=_instant(said["retired_at"]) if said["retired_at"] else None,
     )
 
 
-def _keep(listed: list[Listed]) -> None:
+def _keep(listed: list[DirectoryKey]) -> None:
     folder: Path = settings.COUNTERFOIL_SECRETS_DIR
     document = [
         {

@@ -10,7 +10,7 @@ from functools import lru_cache
 from uuid import UUID
 
 from approvals.execution import queries as execution_queries
-from approvals.execution.operations.executors import UnknownExecutor, owned
+from approvals.execution.operations.executors import UnknownExecutor, owned_executor
 from approvals.models import Attempt, Due
 from approvals.sessions.queries import disclosed_contract
 from ledger.actions.queries import actions
@@ -29,31 +29,31 @@ class LeaseOver(Refused):
 
 
 @lru_cache(maxsize=1024)
-def lease_of(tenant_id: UUID, policy: str) -> timedelta:
+def lease_duration(tenant_id: UUID, policy: str) -> timedelta:
     """How long an executor may hold an attempt silently, as the verification policy of this digest has it."""
     row = catalogue_queries.policy_by_digest(tenant_id, "verification", policy)
     assert row is not None
     return timedelta(seconds=parse(bytes(row.document)).get("lease_s", 60))
 
 
-def horizon(attempt: Attempt, contract: Contract) -> datetime:
+def effect_horizon(attempt: Attempt, contract: Contract) -> datetime:
     """When a silent attempt can no longer take effect: lease end + timeout + settling time ("Late effects")."""
     settle = contract.verification.settle_s if contract.verification else 0
     return attempt.lease_expires_at + timedelta(seconds=attempt.timeout_s + settle)
 
 
-def heartbeat(
+def extend_lease(
     *, tenant_id: UUID, action_id: UUID, number: int, executor_id: str, by: ledger.Actor, at: datetime
 ) -> datetime:
     """Extend the lease, never beyond the attempt's own timeout; a lease that is over stays over."""
-    owned(tenant_id, executor_id, by)
-    ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    owned_executor(tenant_id, executor_id, by)
+    ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     attempt = execution_queries.attempt(tenant_id, action_id, number)
     if attempt is None or attempt.executor_id != executor_id:
         raise UnknownExecutor("There is no such attempt here.")
     if attempt.ended_at is not None or attempt.lease_expires_at <= at:
         raise LeaseOver
-    lease = lease_of(tenant_id, catalogue_queries.active_policies(tenant_id)["verification"].digest)
+    lease = lease_duration(tenant_id, catalogue_queries.active_policies(tenant_id)["verification"].digest)
     until = min(at + lease, attempt.ends_at)
     Attempt.objects.filter(tenant_id=tenant_id, action_id=action_id, number=number).update(lease_expires_at=until)
     Due.objects.filter(subject_id=action_id, what="lease").update(due_at=until)
@@ -70,7 +70,7 @@ def finish_attempt(*, tenant_id: UUID, action_id: UUID, number: int, at: datetim
 
 def end_lease(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
     """The lease ran out in silence: the outcome is unknown, which is neither failure nor success (R-EX-07, R-EX-11)."""
-    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     attempts = execution_queries.attempts_of(tenant_id, action_id)
     if head.state != "EXECUTING" or not attempts:
         Due.objects.filter(subject_id=action_id, what="lease").delete()
@@ -84,12 +84,12 @@ def end_lease(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
     contract = disclosed_contract(tenant_id, action.contract_digest)
     ledger.append(
         head,
-        ledger.Happening(
+        ledger.NewEvent(
             kind="lease_ended",
             to="UNKNOWN",
             changes={"execution": {"status": "UNKNOWN"}, "reconciliation": {"status": "UNKNOWN"}},
             detail={"attempt": attempt.number, "lease_expires_at": instant(attempt.lease_expires_at)},
-            view={"horizon_at": instant(horizon(attempt, contract))},
+            view={"horizon_at": instant(effect_horizon(attempt, contract))},
         ),
         actor=ledger.SYSTEM,
         at=at,

@@ -13,19 +13,26 @@ from django.conf import settings
 
 from approvals.execution import queries as execution_queries
 from approvals.execution.operations import grant_keys
-from approvals.execution.operations.executors import owned
-from approvals.execution.operations.release_check import Basis, epoch, gather, payload_of, released, terms_of
-from approvals.execution.queries import is_untellable
+from approvals.execution.operations.executors import owned_executor
+from approvals.execution.operations.release_check import (
+    ReleaseContext,
+    current_epoch,
+    grant_terms,
+    load_context,
+    state_refusal,
+    stored_payload,
+)
+from approvals.execution.queries import is_unverifiable
 from approvals.execution.rules import grants
 from approvals.models import Executor, Grant
-from approvals.policy.operations.policy_evaluation import demand_again
+from approvals.policy.operations.policy_evaluation import reevaluate_policy
 from approvals.policy.rules import allowed_hours
 from approvals.requests.operations import clocks
-from approvals.requests.operations.preflight import moved_on
+from approvals.requests.operations.preflight import drift_refusal
 from approvals.requests.operations.requests import request_again, reserve_key
 from approvals.requests.queries import approvals
 from approvals.requests.rules import readings
-from approvals.voting.operations.decision import VotesFallen, still_stands
+from approvals.voting.operations.decision import VotesFallen, revalidation_refusal
 from approvals.voting.rules import quorum
 from ledger.actions.queries import actions
 from ledger.actions.queries import readings as readings_read
@@ -40,7 +47,7 @@ PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ClaimedAction:
     """A claimed order with its grant."""
 
     action_id: UUID
@@ -52,7 +59,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class ReadyAction:
     """An order that an executor may not have yet, and what it waits for (empty: it is ready)."""
 
     action_id: UUID
@@ -61,7 +68,7 @@ class Waiting:
     waiting_for: tuple[str, ...]
 
 
-def orders(
+def ready_actions(
     *,
     tenant_id: UUID,
     tools: Iterable[str],
@@ -69,26 +76,26 @@ def orders(
     limit: int = PAGE,
     unverifiable: Collection[str] = (),
     at: datetime,
-) -> list[Waiting]:
+) -> list[ReadyAction]:
     """The validated actions of these tools, oldest first, each ready or with what it waits for.
 
     `unverifiable` names the systems to which nothing irreversible is released now.
     """
     found = actions.ids_to_start(tenant_id, sorted(tools), approved=None, after=after, limit=limit)
-    taken, is_late = execution_queries.reserved(tenant_id, found), _lateness(tenant_id)
-    held = [basis for basis in (gather(tenant_id, action_id, at=at) for action_id in found) if basis is not None]
+    taken, is_late = execution_queries.reserved_actions(tenant_id, found), _lateness(tenant_id)
+    held = [basis for basis in (load_context(tenant_id, action_id, at=at) for action_id in found) if basis is not None]
     return [_waiting(basis, taken, unverifiable, is_late, at=at) for basis in held]
 
 
 def _waiting(
-    basis: Basis, taken: set[UUID], unverifiable: Collection[str], is_late: Callable[[], bool], *, at: datetime
-) -> Waiting:
+    basis: ReleaseContext, taken: set[UUID], unverifiable: Collection[str], is_late: Callable[[], bool], *, at: datetime
+) -> ReadyAction:
     action = basis.action
     waits = [*_waits_for(basis, unverifiable, is_late, at=at), *(["claim"] if action.id in taken else [])]
     if not waits:
         entry = events.entry(action.tenant_id, action.id, action.seq) or {}
         waits = ["reading"] if _wants_reading(basis, entry, at=at) else []
-    return Waiting(action.id, action.tool, action.tool_version, tuple(waits))
+    return ReadyAction(action.id, action.tool, action.tool_version, tuple(waits))
 
 
 def _startable(tenant_id: UUID, tools: list[str], *, only: Collection[UUID] | None) -> Iterator[UUID]:
@@ -97,7 +104,7 @@ def _startable(tenant_id: UUID, tools: list[str], *, only: Collection[UUID] | No
     after, more = None, True
     while more:
         page = actions.ids_to_start(tenant_id, tools, approved=approved, only=only, after=after, limit=PAGE)
-        taken = execution_queries.reserved(tenant_id, page)
+        taken = execution_queries.reserved_actions(tenant_id, page)
         yield from (action_id for action_id in page if action_id not in taken)
         after, more = (page[-1] if page else None), len(page) == PAGE
 
@@ -108,7 +115,7 @@ def _lateness(tenant_id: UUID) -> Callable[[], bool]:
 
 
 def _waits_for(
-    basis: Basis, unverifiable: Collection[str], is_late: Callable[[], bool], *, at: datetime
+    basis: ReleaseContext, unverifiable: Collection[str], is_late: Callable[[], bool], *, at: datetime
 ) -> Iterator[str]:
     """Everything that keeps an order back, but other claims and readings."""
     action, held, approval = basis.action, basis.record, basis.approval
@@ -117,20 +124,20 @@ def _waits_for(
     elif basis.waits_for_seal and held.decided is None:
         # Nothing runs on a vote that could still be unmade.
         yield "seal"
-    elif not allowed_hours.are_open(quorum.read(approval.terms).hours if approval is not None else (), at=at):
+    elif not allowed_hours.are_open(quorum.read_terms(approval.terms).hours if approval is not None else (), at=at):
         yield "hours"
     stops = {
         "freeze": held.frozen,
         "unwinding": held.unwinding,
         "open_repeat": held.repeated,
         "back_off": action.blocks_until is not None and action.blocks_until > at,
-        "verification": is_untellable(action, unverifiable),
+        "verification": is_unverifiable(action, unverifiable),
         "log": action.reversibility == Reversibility.IRREVERSIBLE and is_late(),
     }
     yield from (word for word, holds in stops.items() if holds)
 
 
-def _wants_reading(basis: Basis, entry: Any, *, at: datetime) -> bool:
+def _wants_reading(basis: ReleaseContext, entry: Any, *, at: datetime) -> bool:
     if not readings.wants_baseline(basis.contract, entry["intended_outcome"]["expected_predicates"]):
         return False
     known = readings_read.readings(basis.action.tenant_id, basis.action.id)
@@ -139,16 +146,16 @@ def _wants_reading(basis: Basis, entry: Any, *, at: datetime) -> bool:
     return not readings.is_fresh(taken[-1] if taken else None, since=decided_at, at=at)
 
 
-def _want_reading(head: ledger.Head, *, by: ledger.Actor, at: datetime) -> None:
+def _want_reading(head: ledger.SubjectHead, *, by: ledger.Actor, at: datetime) -> None:
     """Ask for the state before; the order goes on from the event that brings it."""
     asked = readings_read.readings(head.tenant_id, head.id)
     if asked and asked[-1][0] == "reading_wanted":
         return
     reserve_key(head, at=at)
-    ledger.append(head, ledger.Happening(kind="reading_wanted", detail={"for": "baseline"}), actor=by, at=at)
+    ledger.append(head, ledger.NewEvent(kind="reading_wanted", detail={"for": "baseline"}), actor=by, at=at)
 
 
-def claim(
+def claim_actions(
     *,
     tenant_id: UUID,
     executor_id: str,
@@ -158,18 +165,18 @@ def claim(
     unverifiable: Collection[str] = (),
     by: ledger.Actor,
     at: datetime,
-) -> list[Order]:
+) -> list[ClaimedAction]:
     """Reserve up to `limit` ready orders for an executor, each under a grant of its own (D8); of `only` these actions,
     where they are given.
     """
-    executor = owned(tenant_id, executor_id, by)
+    executor = owned_executor(tenant_id, executor_id, by)
     wanted = set(executor.tools) & set(tools if tools is not None else executor.tools)
     is_late = _lateness(tenant_id)
-    claimed: list[Order] = []
+    claimed: list[ClaimedAction] = []
     for action_id in _startable(tenant_id, sorted(wanted), only=only):
         if len(claimed) == limit:
             break
-        basis = gather(tenant_id, action_id, at=at)
+        basis = load_context(tenant_id, action_id, at=at)
         if basis is None or any(_waits_for(basis, unverifiable, is_late, at=at)):
             continue
         minted = _claimed(executor, basis, by=by, at=at)
@@ -178,36 +185,38 @@ def claim(
     return claimed
 
 
-def _claimed(executor: Executor, basis: Basis, *, by: ledger.Actor, at: datetime) -> Order | None:
+def _claimed(executor: Executor, basis: ReleaseContext, *, by: ledger.Actor, at: datetime) -> ClaimedAction | None:
     """The order under its lock: minted, asked about again, or not ours."""
     action = basis.action
-    head = ledger.lock(tenant_id=executor.tenant_id, subject_id=action.id, kind="action")
+    head = ledger.lock_subject(tenant_id=executor.tenant_id, subject_id=action.id, kind="action")
     # A grant is an event of its action: if nothing happened to the action since we gathered, nobody else was faster.
     if head.state != "VALIDATED" or head.seq != action.seq or head.entry is None:
         return None
     # Somebody may have been between the page of free actions and the gathering: a claim reserves.
-    if execution_queries.reserved(executor.tenant_id, [action.id]):
+    if execution_queries.reserved_actions(executor.tenant_id, [action.id]):
         return None
     if basis.approval is not None:
-        locked = ledger.lock(tenant_id=executor.tenant_id, subject_id=basis.approval.id, kind="approval")
-        clocks.settle_if_late(locked, basis.approval, at=at)
-        if locked.state != "APPROVED" or released(basis.approval, at=at) is not None:
+        locked = ledger.lock_subject(tenant_id=executor.tenant_id, subject_id=basis.approval.id, kind="approval")
+        clocks.settle_clock_if_late(locked, basis.approval, at=at)
+        if locked.state != "APPROVED" or state_refusal(basis.approval, at=at) is not None:
             return None
     if _wants_reading(basis, head.entry, at=at):
         _want_reading(head, by=by, at=at)
         return None
-    refusal = still_stands(basis.approval, at=at, action=action) if basis.approval is not None else None
+    refusal = revalidation_refusal(basis.approval, at=at, action=action) if basis.approval is not None else None
     if _is_outdated(basis, head.entry, at=at):
         request_again(head=head, action=action, at=at)
         return None
     if isinstance(refusal, VotesFallen):
         request_again(head=head, action=action, why=refusal.detail, at=at)
-    if refusal is not None or moved_on(basis.approval, at=at) is not None:
+    if refusal is not None or drift_refusal(basis.approval, at=at) is not None:
         return None
     return _mint(executor, head, basis, by=by, at=at)
 
 
-def _mint(executor: Executor, head: ledger.Head, basis: Basis, *, by: ledger.Actor, at: datetime) -> Order | None:
+def _mint(
+    executor: Executor, head: ledger.SubjectHead, basis: ReleaseContext, *, by: ledger.Actor, at: datetime
+) -> ClaimedAction | None:
     action, entry = basis.action, head.entry
     assert entry is not None
     # The clock of the database, by which the grant will be judged; ours may be wrong.
@@ -217,16 +226,20 @@ def _mint(executor: Executor, head: ledger.Head, basis: Basis, *, by: ledger.Act
     if expires <= begun:
         return None
     basis = _with_key(basis)
-    grant = grants.Grant(
+    grant = grants.GrantClaims(
         issuer=settings.COUNTERFOIL_PUBLIC_URL,
         jti=str(ledger.new_id(at)),
         issued_at=begun,
         expires_at=expires,
-        terms=terms_of(
-            basis, executor, payload_of(basis), attempt=entry["execution"]["attempt_count"] + 1, epoch=epoch()
+        terms=grant_terms(
+            basis,
+            executor,
+            stored_payload(basis),
+            attempt=entry["execution"]["attempt_count"] + 1,
+            epoch=current_epoch(),
         ),
     )
-    token = grants.mint(grant, key=grant_keys.signing(basis.record.now))
+    token = grants.mint_token(grant, key=grant_keys.signing_key(basis.record.now))
     insert(
         Grant(
             tenant_id=executor.tenant_id,
@@ -240,11 +253,11 @@ def _mint(executor: Executor, head: ledger.Head, basis: Basis, *, by: ledger.Act
         )
     )
     ledger.append(head, _minted(grant, grants.token_hash(token)), actor=by, at=at)
-    return Order(action.id, action.tool, action.tool_version, token, expires, action.approval_id)
+    return ClaimedAction(action.id, action.tool, action.tool_version, token, expires, action.approval_id)
 
 
-def _minted(grant: grants.Grant, token_hash: str) -> ledger.Happening:
-    return ledger.Happening(
+def _minted(grant: grants.GrantClaims, token_hash: str) -> ledger.NewEvent:
+    return ledger.NewEvent(
         kind="grant_minted",
         detail={
             "jti": grant.jti,
@@ -257,7 +270,7 @@ def _minted(grant: grants.Grant, token_hash: str) -> ledger.Happening:
     )
 
 
-def _with_key(basis: Basis) -> Basis:
+def _with_key(basis: ReleaseContext) -> ReleaseContext:
     """The same, with the idempotency key that the mutation will be sent with: the grant names it by its hash."""
     action = basis.action
     if not action.mutating or basis.record.key_hash is not None:
@@ -266,7 +279,7 @@ def _with_key(basis: Basis) -> Basis:
     return replace(basis, record=basis.record._replace(key_hash=kept.key_hash))
 
 
-def _is_outdated(basis: Basis, entry: Any, *, at: datetime) -> bool:
+def _is_outdated(basis: ReleaseContext, entry: Any, *, at: datetime) -> bool:
     """Whether people must be asked again: the policy is another than the one that was asked (RT-20, R-AP-09), or the
     votes stand in a log from before a restore, after which nobody knows whether they were used (B16).
     """
@@ -276,9 +289,9 @@ def _is_outdated(basis: Basis, entry: Any, *, at: datetime) -> bool:
     return basis.approval.policy_digest != basis.rules.digest or (decided is not None and not decided.current)
 
 
-def _is_asked_now(basis: Basis, entry: Any, *, at: datetime) -> bool:
+def _is_asked_now(basis: ReleaseContext, entry: Any, *, at: datetime) -> bool:
     """Whether a policy that came after the call wants people to be asked, or the call refused, that went unasked."""
     if entry["policy_context"]["approval_policy_version"] == basis.rules.version:
         return False
-    demand, _ = demand_again(basis.action, rules=basis.rules, at=at)
+    demand, _ = reevaluate_policy(basis.action, rules=basis.rules, at=at)
     return demand.outcome != "auto"

@@ -19,7 +19,7 @@ from approvals.policy.rules.policy import ApprovalPolicy
 from approvals.requests.queries import approvals, deadlines
 from approvals.sessions import queries as sessions_queries
 from approvals.voting.rules import binding
-from ledger.actions.queries.release import Place, Release, release
+from ledger.actions.queries.release import DecisionPosition, ReleaseFacts, release_facts
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.effects import Reversibility
 from ledger.log.signer_state import read_epoch
@@ -32,10 +32,10 @@ REVISION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
+class ReleaseContext:
     """What holds now: the record's side, and the approval with the votes that carry it."""
 
-    record: Release
+    record: ReleaseFacts
     approval: Approval | None
     agent_version: str
     votes: tuple[str, ...]
@@ -64,36 +64,38 @@ class Basis:
         return irreversible or self.approval.terms.get("wait_for_seal", True) is not False
 
 
-def gather(tenant_id: UUID, action_id: UUID, *, at: datetime) -> Basis | None:
+def load_context(tenant_id: UUID, action_id: UUID, *, at: datetime) -> ReleaseContext | None:
     """What a release of this action rests on, in three statements; None where there is no such action."""
-    found = release(tenant_id, action_id, at=at)
+    found = release_facts(tenant_id, action_id, at=at)
     if found is None:
         return None
     approval_id = found.action.approval_id
     approval = approvals.approval(tenant_id, approval_id) if approval_id is not None else None
-    agent_version, votes = sessions_queries.bearing(tenant_id, found.action.session_id, approval_id)
-    return Basis(found, approval, agent_version, votes)
+    agent_version, votes = sessions_queries.agent_version_and_votes(tenant_id, found.action.session_id, approval_id)
+    return ReleaseContext(found, approval, agent_version, votes)
 
 
-def epoch() -> int:
+def current_epoch() -> int:
     """The epoch of this installation; `EpochUnknown` where nobody told it."""
     return read_epoch(settings.COUNTERFOIL_EPOCH)
 
 
-def payload_of(basis: Basis) -> bytes:
+def stored_payload(basis: ReleaseContext) -> bytes:
     """The stored payload, which is the one that executes (D9); one that was altered at rest is refused."""
-    data = evidence.opened(basis.action.tenant_id, basis.action.payload_pointer) or b""
+    data = evidence.open_evidence(basis.action.tenant_id, basis.action.payload_pointer) or b""
     if digest(data) != basis.action.payload_hash:
         raise binding.PayloadChanged
     return data
 
 
-def terms_of(basis: Basis, executor: Executor, payload: bytes, *, attempt: int, epoch: int) -> grants.Terms:
+def grant_terms(
+    basis: ReleaseContext, executor: Executor, payload: bytes, *, attempt: int, epoch: int
+) -> grants.GrantTerms:
     """What a grant for this attempt is bound to, as it holds now."""
     action, held = basis.action, basis.record
     if held.contract_digest is None or held.contract_digest != action.contract_digest:
         raise binding.ContractChanged
-    return grants.Terms(
+    return grants.GrantTerms(
         tenant=str(action.tenant_id),
         environment=settings.COUNTERFOIL_ENVIRONMENT,
         epoch=epoch,
@@ -109,7 +111,7 @@ def terms_of(basis: Basis, executor: Executor, payload: bytes, *, attempt: int, 
         precondition=basis.approval.baseline_digest if basis.approval is not None else "",
         side_effect_class=action.side_effect_class,
         reversibility=action.reversibility,
-        limits=grants.limits(parse(payload), basis.contract.arguments_schema.get("properties", {})),
+        limits=grants.amount_limits(parse(payload), basis.contract.arguments_schema.get("properties", {})),
         agent=action.agent,
         agent_version=basis.agent_version,
         run_id=action.run_id,
@@ -121,11 +123,11 @@ def terms_of(basis: Basis, executor: Executor, payload: bytes, *, attempt: int, 
     )
 
 
-def _approved(basis: Basis) -> grants.Approved | None:
+def _approved(basis: ReleaseContext) -> grants.ApprovalReference | None:
     approval = basis.approval
     if approval is None:
         return None
-    return grants.Approved(
+    return grants.ApprovalReference(
         approval_id=str(approval.id),
         rule=approval.policy_row,
         terms_digest=digest(canonical(approval.terms)),
@@ -134,11 +136,11 @@ def _approved(basis: Basis) -> grants.Approved | None:
     )
 
 
-def _logged(place: Place | None) -> grants.Logged | None:
-    return grants.Logged(origin=place.origin, index=place.index, size=place.size) if place is not None else None
+def _logged(place: DecisionPosition | None) -> grants.LogReference | None:
+    return grants.LogReference(origin=place.origin, index=place.index, size=place.size) if place is not None else None
 
 
-def released(approval: Approval, *, at: datetime) -> Refused | None:
+def state_refusal(approval: Approval, *, at: datetime) -> Refused | None:
     """Why an approval authorises nothing now, or None where it does."""
     if approval.state == "EXPIRED" or (approval.release_by is not None and approval.release_by <= at):
         return binding.ApprovalExpired()

@@ -65,7 +65,7 @@ class BadKey(Refused):
 
 
 @dataclass(frozen=True)
-class Proof:
+class DpopProof:
     """A proof that holds: its id, to be used once until `forget_at`, and whose key made it."""
 
     jti: str
@@ -96,16 +96,16 @@ def grant_hash(grant: str) -> str:
     return jws.encode(hashlib.sha256(grant.encode("utf-8")).digest())
 
 
-def verify(proof: str, *, method: str, url: str, grant: str, at: datetime) -> Proof:
+def verify_proof(proof: str, *, method: str, url: str, grant: str, at: datetime) -> DpopProof:
     """The proof for a request of `method` to `url` that carries `grant`; `ProofInvalid` with the reason otherwise."""
     try:
-        token = jws.take_apart(proof, typ=TYP, fields=_HEADER)
+        token = jws.parse_token(proof, typ=TYP, fields=_HEADER)
         jwk = token.header["jwk"]
-        jws.verify(token, public_key(jwk if isinstance(jwk, dict) else {}))
+        jws.verify_token(token, public_key(jwk if isinstance(jwk, dict) else {}))
         issued_at = _check_claims(token.claims, method=method, url=url, grant=grant, at=at)
     except (jws.NotAToken, BadKey) as problem:
         raise ProofInvalid(f"The proof of possession was refused: {problem}.") from None
-    return Proof(token.claims["jti"], issued_at, issued_at + WINDOW + AHEAD, thumbprint(jwk))
+    return DpopProof(token.claims["jti"], issued_at, issued_at + WINDOW + AHEAD, thumbprint(jwk))
 
 
 def _check_claims(claims: Mapping[str, Any], *, method: str, url: str, grant: str, at: datetime) -> datetime:

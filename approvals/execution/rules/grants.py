@@ -66,7 +66,7 @@ class GrantWrongExecutor(Refused):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Logged:
+class LogReference:
     """Where the event that decided an approval stands, and a signed size of the log that covers it."""
 
     origin: str
@@ -75,18 +75,18 @@ class Logged:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Approved:
+class ApprovalReference:
     """The approval that a grant rests on; `logged` is None only where the policy does not wait for the seal."""
 
     approval_id: str
     rule: str
     terms_digest: str
     votes: tuple[str, ...]
-    logged: Logged | None
+    logged: LogReference | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class GrantTerms:
     """What a grant is for; the same value describes what holds now, so that the two can be compared."""
 
     tenant: str
@@ -109,21 +109,21 @@ class Terms:
     agent_version: str
     run_id: str
     policy_digests: Mapping[str, str]
-    approval: Approved | None
+    approval: ApprovalReference | None
     idempotency: str
     executor: str
     thumbprint: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grant:
+class GrantClaims:
     """A grant: its terms, its id, who issued it and for how long. Times are whole seconds."""
 
     issuer: str
     jti: str
     issued_at: datetime
     expires_at: datetime
-    terms: Terms
+    terms: GrantTerms
 
 
 @dataclass(frozen=True)
@@ -140,31 +140,31 @@ class GrantKey:
         return dpop.thumbprint(dpop.public_jwk(self.public))
 
 
-def limits(payload: Mapping[str, Any], properties: Iterable[str]) -> dict[str, str]:
+def amount_limits(payload: Mapping[str, Any], properties: Iterable[str]) -> dict[str, str]:
     """Amount and currency, where the contract has them and the payload names them, as text."""
     known = {name: payload.get(name) for name in ("amount", "currency") if name in properties}
     return {name: str(value) for name, value in known.items() if type(value) in (str, int)}
 
 
-def mint(grant: Grant, *, key: Ed25519PrivateKey) -> str:
+def mint_token(grant: GrantClaims, *, key: Ed25519PrivateKey) -> str:
     """The token of a grant, signed."""
     if not timedelta(0) < grant.expires_at - grant.issued_at <= MAX_LIFE:
         raise ValueError("a grant lives for up to 300 seconds")
     kid = dpop.thumbprint(dpop.public_jwk(key.public_key()))
-    token = jws.write(header={"alg": jws.ALG, "kid": kid, "typ": TYP}, claims=_claims(grant), sign=key.sign)
+    token = jws.write_token(header={"alg": jws.ALG, "kid": kid, "typ": TYP}, claims=_claims(grant), sign=key.sign)
     if len(token) > MAX_GRANT:
         raise ValueError("the grant is too long")
     return token
 
 
-def verify(token: str, *, keys: Iterable[GrantKey], issuer: str, at: datetime) -> Grant:
+def verify_token(token: str, *, keys: Iterable[GrantKey], issuer: str, at: datetime) -> GrantClaims:
     """The grant in a token that one of `keys` signed for this installation and that still lives at `at`."""
     try:
-        parts = jws.take_apart(token, typ=TYP, fields=_HEADER, most=MAX_GRANT)
+        parts = jws.parse_token(token, typ=TYP, fields=_HEADER, most=MAX_GRANT)
         key = next((one for one in keys if one.kid == parts.header["kid"]), None)
         if key is None:
             raise jws.NotAToken("its key is unknown")
-        jws.verify(parts, key.public)
+        jws.verify_token(parts, key.public)
         grant = _grant(parts.claims)
     except jws.NotAToken as problem:
         raise GrantInvalid(f"The grant was refused: {problem}.") from None
@@ -174,7 +174,7 @@ def verify(token: str, *, keys: Iterable[GrantKey], issuer: str, at: datetime) -
     return grant
 
 
-def check(grant: Grant, now: Terms) -> None:
+def check_terms(grant: GrantClaims, now: GrantTerms) -> None:
     """Nothing if the grant is for exactly what holds now; else the refusal that names the difference.
 
     The signed size of the log may have grown since; everything else is the same or refused.
@@ -188,7 +188,7 @@ def check(grant: Grant, now: Terms) -> None:
         raise ContractChanged
     if dict(meant.policy_digests) != dict(now.policy_digests):
         raise PolicyChanged
-    names = [each.name for each in fields(Terms) if each.name != "approval"]
+    names = [each.name for each in fields(GrantTerms) if each.name != "approval"]
     other = [name for name in names if getattr(meant, name) != getattr(now, name)]
     if not _same_approval(meant.approval, now.approval):
         other.append("approval")
@@ -196,7 +196,7 @@ def check(grant: Grant, now: Terms) -> None:
         raise GrantInvalid(f"The grant was made for another {other[0].replace('_', ' ')}.")
 
 
-def _same_approval(meant: Approved | None, now: Approved | None) -> bool:
+def _same_approval(meant: ApprovalReference | None, now: ApprovalReference | None) -> bool:
     if meant is None or now is None:
         return meant is now
     if replace(meant, logged=None) != replace(now, logged=None):
@@ -207,7 +207,7 @@ def _same_approval(meant: Approved | None, now: Approved | None) -> bool:
     return now.logged is not None and meant.logged.size <= now.logged.size and _place(meant) == _place(now)
 
 
-def _place(approval: Approved) -> tuple[str, int] | None:
+def _place(approval: ApprovalReference) -> tuple[str, int] | None:
     return (approval.logged.origin, approval.logged.index) if approval.logged is not None else None
 
 
@@ -229,7 +229,7 @@ def _published(key: GrantKey) -> dict[str, Any]:
     return jwk
 
 
-def _check_times(grant: Grant, key: GrantKey, at: datetime) -> None:
+def _check_times(grant: GrantClaims, key: GrantKey, at: datetime) -> None:
     # Whole seconds in the token: a key that began signing within this very second is still the right key.
     began = key.since.replace(microsecond=0)
     if grant.issued_at < began or (key.until is not None and grant.issued_at > key.until):
@@ -259,7 +259,7 @@ _SHAPE: dict[str, Any] = {
 }
 
 
-def _claims(grant: Grant) -> dict[str, Any]:
+def _claims(grant: GrantClaims) -> dict[str, Any]:
     terms, approval = grant.terms, grant.terms.approval
     begins = int(grant.issued_at.timestamp())
     return {
@@ -289,7 +289,7 @@ def _claims(grant: Grant) -> dict[str, Any]:
     }
 
 
-def _approval_claim(approval: Approved) -> dict[str, Any]:
+def _approval_claim(approval: ApprovalReference) -> dict[str, Any]:
     return {
         "id": approval.approval_id,
         "rule": approval.rule,
@@ -299,12 +299,12 @@ def _approval_claim(approval: Approved) -> dict[str, Any]:
     }
 
 
-def _grant(claims: Mapping[str, Any]) -> Grant:
+def _grant(claims: Mapping[str, Any]) -> GrantClaims:
     if not _fits(claims, _SHAPE):
         raise jws.NotAToken("its claims are not those of a grant")
     if claims["uses"] != USES or claims["nbf"] != claims["iat"]:
         raise jws.NotAToken("it claims what no grant has")
-    return Grant(
+    return GrantClaims(
         issuer=claims["iss"],
         jti=claims["jti"],
         issued_at=_instant(claims["iat"]),
@@ -313,8 +313,8 @@ def _grant(claims: Mapping[str, Any]) -> Grant:
     )
 
 
-def _terms(claims: Mapping[str, Any]) -> Terms:
-    return Terms(
+def _terms(claims: Mapping[str, Any]) -> GrantTerms:
+    return GrantTerms(
         tenant=claims["tenant"],
         environment=claims["environment"],
         epoch=claims["epoch"],
@@ -342,15 +342,15 @@ def _terms(claims: Mapping[str, Any]) -> Terms:
     )
 
 
-def _approved(claim: Mapping[str, Any] | None) -> Approved | None:
+def _approved(claim: Mapping[str, Any] | None) -> ApprovalReference | None:
     if claim is None:
         return None
-    return Approved(
+    return ApprovalReference(
         approval_id=claim["id"],
         rule=claim["rule"],
         terms_digest=claim["terms"],
         votes=tuple(claim["votes"]),
-        logged=None if claim["log"] is None else Logged(**claim["log"]),
+        logged=None if claim["log"] is None else LogReference(**claim["log"]),
     )
 
 

@@ -57,13 +57,13 @@ def decode(text: str) -> bytes:
     return data
 
 
-def write(*, header: Mapping[str, Any], claims: Mapping[str, Any], sign: Callable[[bytes], bytes]) -> str:
+def write_token(*, header: Mapping[str, Any], claims: Mapping[str, Any], sign: Callable[[bytes], bytes]) -> str:
     """A token over these claims; `sign` is the private key's."""
     signed = f"{encode(canonical(dict(header)))}.{encode(canonical(dict(claims)))}"
     return f"{signed}.{encode(sign(signed.encode('ascii')))}"
 
 
-def take_apart(text: str, *, typ: str, fields: frozenset[str], most: int = MAX_TOKEN) -> Token:
+def parse_token(text: str, *, typ: str, fields: frozenset[str], most: int = MAX_TOKEN) -> Token:
     """The token in `text`, whose header has exactly `fields`, our algorithm, and the type `typ`."""
     if len(text) > most:
         raise NotAToken("it is too long")
@@ -78,7 +78,7 @@ def take_apart(text: str, *, typ: str, fields: frozenset[str], most: int = MAX_T
     return Token(header, claims, f"{parts[0]}.{parts[1]}".encode("ascii"), decode(parts[2]))
 
 
-def verify(token: Token, key: Ed25519PublicKey) -> None:
+def verify_token(token: Token, key: Ed25519PublicKey) -> None:
     """Nothing if `key` signed the token, else `NotAToken`."""
     try:
         key.verify(token.signature, token.signed)

@@ -12,7 +12,12 @@ from approvals.gate.rules import agent_evidence
 from approvals.gate.rules.gate import GateVerdict
 from approvals.gate.rules.proposals import Proposal
 from approvals.models import Approval, Session
-from approvals.requests.operations.requests import approval_block, prepares, request_approval, want_reading
+from approvals.requests.operations.requests import (
+    approval_block,
+    draft_reading_request,
+    needs_preflight_reading,
+    request_approval,
+)
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.policies import policy_context
 from ledger.record import operations as ledger
@@ -36,7 +41,7 @@ def trace_of(action: Any) -> Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallAnswer:
     """One call's answer as api.md has it, without the user status, which the reader's moment decides.
 
     `entry` is the new action's, as it was just written; an answer that is given again has none.
@@ -49,7 +54,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class RecoveryOrigin:
     """What a recovery action comes from: the event that ordered it, its parent, and who is behind the order."""
 
     ordered_by: UUID
@@ -71,11 +76,11 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class CallOrigin:
     """How a call came: its trace, the order behind it where it is a recovery action, and what it stands in for."""
 
     trace: Trace
-    origin: Origin | None = None
+    origin: RecoveryOrigin | None = None
     revision: Revision | None = None
 
     @property
@@ -84,19 +89,19 @@ class Came:
         return self.revision.editor if self.revision else None
 
 
-def noted(call: Proposal, verdict: GateVerdict, at: datetime) -> Answer:
-    return Answer(document(call, verdict, at=at), None, None)
+def reject_call(call: Proposal, verdict: GateVerdict, at: datetime) -> CallAnswer:
+    return CallAnswer(answer_document(call, verdict, at=at), None, None)
 
 
-def acted(
+def create_action(
     session: Session,
     call: Proposal,
     verdict: GateVerdict,
     *,
-    came: Came,
+    came: CallOrigin,
     at: datetime,
     policies: Mapping[str, Any] | None = None,
-) -> Answer:
+) -> CallAnswer:
     """PROPOSED, and then VALIDATED (with an approval, where one is needed) or FAILED.
 
     `policies` are those that the call was judged by, where it was judged by them.
@@ -108,9 +113,9 @@ def acted(
     payload = _payload(session, action_id, verdict, came, at=at)
     evidence = _evidence(session, action_id, call, at=at)
     digests = {"contract": verdict.contract.digest} | {kind: each.digest for kind, each in policies.items()}
-    proposed = ledger.draft(
-        ledger.Head(tenant_id=session.tenant_id, id=action_id, kind="action"),
-        ledger.Happening(
+    proposed = ledger.draft_event(
+        ledger.SubjectHead(tenant_id=session.tenant_id, id=action_id, kind="action"),
+        ledger.NewEvent(
             kind="proposed",
             to="PROPOSED",
             entry=_first_entry(session, action_id, verdict, policies, came.trace, at),
@@ -129,14 +134,16 @@ def acted(
         approval, following = _validated(whose, proposed.head, verdict, policies, digests, at=at)
     else:
         approval, following = None, [_failed(proposed.head, verdict, at=at)]
-    ledger.write(proposed, *following)
+    ledger.write_events(proposed, *following)
     end = following[-1].head
-    told = document(call, verdict, at=at, action_id=action_id, state=end.state, approval=approval)
-    return Answer(told, action_id, end.state, end.entry)
+    told = answer_document(call, verdict, at=at, action_id=action_id, state=end.state, approval=approval)
+    return CallAnswer(told, action_id, end.state, end.entry)
 
 
-def _payload(session: Session, action_id: UUID, verdict: GateVerdict, came: Came, *, at: datetime) -> ledger.Sealed:
-    return ledger.seal(
+def _payload(
+    session: Session, action_id: UUID, verdict: GateVerdict, came: CallOrigin, *, at: datetime
+) -> ledger.SealedEvidence:
+    return ledger.store_evidence(
         tenant_id=session.tenant_id,
         subject_id=action_id,
         purpose="payload",
@@ -148,11 +155,11 @@ def _payload(session: Session, action_id: UUID, verdict: GateVerdict, came: Came
     )
 
 
-def _evidence(session: Session, action_id: UUID, call: Proposal, *, at: datetime) -> tuple[ledger.Sealed, ...]:
+def _evidence(session: Session, action_id: UUID, call: Proposal, *, at: datetime) -> tuple[ledger.SealedEvidence, ...]:
     """What the agent says that its call rests on, kept beside the payload (R-AP-04)."""
     if not call.evidence:
         return ()
-    sealed = ledger.seal(
+    sealed = ledger.store_evidence(
         tenant_id=session.tenant_id,
         subject_id=action_id,
         purpose=agent_evidence.PURPOSE,
@@ -164,10 +171,10 @@ def _evidence(session: Session, action_id: UUID, call: Proposal, *, at: datetime
     return (sealed,)
 
 
-def _failed(head: ledger.Head, verdict: GateVerdict, *, at: datetime) -> ledger.Draft:
-    return ledger.draft(
+def _failed(head: ledger.SubjectHead, verdict: GateVerdict, *, at: datetime) -> ledger.EventDraft:
+    return ledger.draft_event(
         head,
-        ledger.Happening(
+        ledger.NewEvent(
             kind="validation_failed",
             to="FAILED",
             changes={"verification": {"status": "NOT_REQUIRED"}},
@@ -185,19 +192,19 @@ def _failed(head: ledger.Head, verdict: GateVerdict, *, at: datetime) -> ledger.
 
 def _validated(
     whose: tuple[UUID, UUID | None],
-    head: ledger.Head,
+    head: ledger.SubjectHead,
     verdict: GateVerdict,
     policies: Mapping[str, Any],
     digests: Mapping[str, str],
     *,
     at: datetime,
-) -> tuple[Approval | None, list[ledger.Draft]]:
+) -> tuple[Approval | None, list[ledger.EventDraft]]:
     """The approval that is asked for, where one is needed, and the events of both; `whose` is requester and editor."""
     assert verdict.contract is not None
     assert verdict.demand is not None
     held = verdict.demand.outcome == "hold"
     approval, drafts = None, []
-    prepare = prepares(verdict.contract, verdict.predicates)
+    prepare = needs_preflight_reading(verdict.contract, verdict.predicates)
     if held:
         approval, requested = request_approval(
             tenant_id=head.tenant_id,
@@ -213,9 +220,9 @@ def _validated(
         )
         drafts.append(requested)
     block = {"approval": approval_block(approval)} if approval else {}
-    validated = ledger.draft(
+    validated = ledger.draft_event(
         head,
-        ledger.Happening(
+        ledger.NewEvent(
             kind="validated",
             to="VALIDATED",
             changes={"timestamps": {"validated_at": instant(at)}, **block},
@@ -226,7 +233,7 @@ def _validated(
         actor=ledger.SYSTEM,
         at=at,
     )
-    wish = [want_reading(validated.head, approval, verdict.contract, at=at)] if approval and prepare else []
+    wish = [draft_reading_request(validated.head, approval, verdict.contract, at=at)] if approval and prepare else []
     return approval, [*drafts, validated, *wish]
 
 
@@ -286,7 +293,7 @@ def _untouched(at: datetime) -> Entry:
     }
 
 
-def _first_detail(session: Session, call: Proposal, verdict: GateVerdict, came: Came) -> dict[str, Any]:
+def _first_detail(session: Session, call: Proposal, verdict: GateVerdict, came: CallOrigin) -> dict[str, Any]:
     """What the first event says of the call; what it depends on is kept, so that a chain can be followed later."""
     detail: dict[str, Any] = {
         "call_id": call.call_id,
@@ -311,7 +318,7 @@ def _first_detail(session: Session, call: Proposal, verdict: GateVerdict, came: 
 
 
 def _first_view(
-    session: Session, call: Proposal, verdict: GateVerdict, payload: ledger.Sealed, came: Came
+    session: Session, call: Proposal, verdict: GateVerdict, payload: ledger.SealedEvidence, came: CallOrigin
 ) -> dict[str, Any]:
     contract = verdict.contract
     assert contract is not None
@@ -342,7 +349,7 @@ def _first_view(
     }
 
 
-def _lineage(session: Session, origin: Origin | None) -> dict[str, Any]:
+def _lineage(session: Session, origin: RecoveryOrigin | None) -> dict[str, Any]:
     if origin is None:
         return {"relation": "", "unwinds": session.unwinds}
     return {
@@ -353,7 +360,7 @@ def _lineage(session: Session, origin: Origin | None) -> dict[str, Any]:
     }
 
 
-def document(
+def answer_document(
     call: Proposal,
     verdict: GateVerdict,
     *,

@@ -9,9 +9,9 @@ from uuid import UUID
 from approvals.agents import queries as agents_queries
 from approvals.agents.operations.registry_entry import is_sealed
 from approvals.gate.rules import gate, stale_reads
-from approvals.gate.rules.gate import GateVerdict, Standing, Surroundings
+from approvals.gate.rules.gate import CallerContext, GateVerdict, TargetContext
 from approvals.gate.rules.proposals import Proposal
-from approvals.gate.rules.stale_reads import Change
+from approvals.gate.rules.stale_reads import ResourceChange
 from approvals.models import Session
 from approvals.sessions import queries as sessions_queries
 from approvals.sessions.queries import disclosed_contract
@@ -22,13 +22,13 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.verification.queries.storage import is_uuid
 
 
-def standing(session: Session, call: Proposal, *, at: datetime) -> Standing:
+def caller_context(session: Session, call: Proposal, *, at: datetime) -> CallerContext:
     """What the server knows about the agent and its session now."""
     tenant_id = session.tenant_id
     agent = agents_queries.agent(tenant_id, session.agent_id)
     version = agents_queries.agent_version(tenant_id, session.agent_id, session.agent_version)
     disclosed = {tool["name"]: disclosed_contract(tenant_id, tool["digest"]) for tool in session.contract["tools"]}
-    return Standing(
+    return CallerContext(
         registered=agent is not None and agent.revoked_at is None and version is not None,
         sealed=version is not None and is_sealed(version),
         open=session.closed_at is None,
@@ -42,7 +42,7 @@ def standing(session: Session, call: Proposal, *, at: datetime) -> Standing:
     )
 
 
-def surroundings(
+def target_context(
     session: Session,
     call: Proposal,
     verdict: GateVerdict,
@@ -50,7 +50,7 @@ def surroundings(
     at: datetime,
     remedy: bool,
     edited: bool = False,
-) -> Surroundings:
+) -> TargetContext:
     """What surrounds the target of a call now.
 
     Recovery actions are let past the steps of their run, for they put them right; so is an edit, which stands where
@@ -61,11 +61,11 @@ def surroundings(
     freezes = freezes_queries.freezes_on(
         tenant_id, agent=session.agent_id, tool=contract.name, target=verdict.target_resource
     )
-    twin = actions.open_repeat(tenant_id, verdict.operation_hash, at=at)
+    twin = actions.open_duplicate(tenant_id, verdict.operation_hash, at=at)
     unwinding, after_pivot = (False, False) if remedy else _run(tenant_id, session.run_id)
     counted = contract.mutating and not remedy and not edited
     unobserved, failed = _steps(session, verdict.target_resource) if counted else ((), ())
-    return Surroundings(
+    return TargetContext(
         dependencies=_dependencies(session, call),
         freezes=tuple((freeze.scope, freeze.value) for freeze in freezes),
         open_twin=str(twin.id) if twin else None,
@@ -86,7 +86,7 @@ def _run(tenant_id: UUID, run_id: str) -> tuple[bool, bool]:
 
 def _steps(session: Session, target: str) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
     """The steps of the run on this target that nobody has observed, and its failed ones that nobody acknowledged."""
-    unobserved, failed = steps.in_the_way(session.tenant_id, session.run_id, target[:512])
+    unobserved, failed = steps.blocking_steps(session.tenant_id, session.run_id, target[:512])
     return tuple((str(each), state) for each, state in unobserved), tuple(str(each) for each in failed)
 
 
@@ -95,7 +95,7 @@ def _dependencies(session: Session, call: Proposal) -> dict[str, gate.Dependency
     if not ids:
         return {}
     found = actions.actions_by_id(session.tenant_id, ids)
-    noticed = steps.acknowledged(session.tenant_id, ids)
+    noticed = steps.acknowledged_failures(session.tenant_id, ids)
     return {
         str(action.id): gate.Dependency(
             action.state,
@@ -120,38 +120,38 @@ def _superseded(session: Session, call: Proposal) -> str | None:
 # What a call is based on
 
 
-def _changes(session: Session, call: Proposal) -> dict[str, tuple[Change, ...]]:
+def _changes(session: Session, call: Proposal) -> dict[str, tuple[ResourceChange, ...]]:
     """What the record knows of each resource that a call is based on, as far as it may overtake the read."""
     if not call.based_on:
         return {}
     since = min(each.read_at for each in call.based_on)
-    found: dict[str, list[Change]] = {each.resource: [] for each in call.based_on}
+    found: dict[str, list[ResourceChange]] = {each.resource: [] for each in call.based_on}
     targets = [each for each in found if not each.startswith(stale_reads.ACTION)]
-    for action in steps.changes(session.tenant_id, targets, since=since):
+    for action in steps.possible_changes(session.tenant_id, targets, since=since):
         found[action.target].append(_change(session, action))
     for each in call.based_on:
         if each.resource.startswith(stale_reads.ACTION):
             found[each.resource].append(_step(session, each.resource.removeprefix(stale_reads.ACTION)))
         elif each.version is not None:
-            seen = steps.found_at(session.tenant_id, each.resource, since=each.read_at)
-            found[each.resource] += [Change(version=one.version, seen_at=one.seen_at) for one in seen]
+            seen = steps.observed_versions(session.tenant_id, each.resource, since=each.read_at)
+            found[each.resource] += [ResourceChange(version=one.version, seen_at=one.seen_at) for one in seen]
     return {resource: tuple(each) for resource, each in found.items()}
 
 
-def _change(session: Session, action: Any) -> Change:
+def _change(session: Session, action: Any) -> ResourceChange:
     """An action that may have changed its target: until its effect can no longer come, or it was contradicted.
 
     What others are at is nothing that an agent is told.
     """
     who = str(action.id) if action.run_id == session.run_id else "another action"
     if action.contradicted:
-        return Change(what=f"a later reading contradicts what {who} did", until=action.changed_at)
-    return Change(what=f"{who} was at work on it", until=action.horizon_at)
+        return ResourceChange(what=f"a later reading contradicts what {who} did", until=action.changed_at)
+    return ResourceChange(what=f"{who} was at work on it", until=action.horizon_at)
 
 
-def _step(session: Session, name: str) -> Change:
+def _step(session: Session, name: str) -> ResourceChange:
     """A step of the agent's own task: in which state it is, and since when."""
     action = actions.action(session.tenant_id, UUID(name)) if is_uuid(name) else None
     if action is None or action.run_id != session.run_id:
-        return Change(what="it is no action of this run")
-    return Change(state=action.state, until=action.changed_at)
+        return ResourceChange(what="it is no action of this run")
+    return ResourceChange(state=action.state, until=action.changed_at)

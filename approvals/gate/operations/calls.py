@@ -16,16 +16,24 @@ from uuid import UUID
 
 from approvals.agents.operations import agent_flags
 from approvals.gate import queries as gate_queries
-from approvals.gate.operations.actions import Answer, Came, Origin, Revision, Trace, acted, noted
-from approvals.gate.operations.call_context import standing, surroundings
+from approvals.gate.operations.actions import (
+    CallAnswer,
+    CallOrigin,
+    RecoveryOrigin,
+    Revision,
+    Trace,
+    create_action,
+    reject_call,
+)
+from approvals.gate.operations.call_context import caller_context, target_context
 from approvals.gate.rules import gate
 from approvals.gate.rules.gate import GateVerdict
 from approvals.gate.rules.malformed import Malformed
-from approvals.gate.rules.preconditions import decided
+from approvals.gate.rules.preconditions import acknowledged_steps
 from approvals.gate.rules.proposals import MAX_CALL_ID, Proposal, read_call
 from approvals.models import Call, Session
 from approvals.policy.operations import call_budgets
-from approvals.policy.operations.policy_evaluation import demand_of, facts_of, in_force
+from approvals.policy.operations.policy_evaluation import evaluate_policy, gather_facts, rules_of
 from approvals.policy.rules import autonomy
 from approvals.policy.rules.autonomy import AutonomyPolicy
 from approvals.requests.queries import approvals
@@ -35,14 +43,23 @@ from approvals.sessions.rules.nudge import Nudge
 from ledger.actions.queries import steps
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
-from ledger.db import apart, ask, insert
+from ledger.db import execute, insert, savepoint
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.canonical import canonical, digest
 from ledger.record.rules.refusals import Refused
 from ledger.verification.queries import storage
 
-__all__ = ["Answer", "CallIdReused", "Came", "NoSuchSession", "Origin", "Revision", "Trace", "propose"]
+__all__ = [
+    "CallAnswer",
+    "CallIdReused",
+    "CallOrigin",
+    "NoSuchSession",
+    "RecoveryOrigin",
+    "Revision",
+    "Trace",
+    "propose_calls",
+]
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +88,7 @@ class _Judged:
     policies: Mapping[str, Any] | None = None
 
 
-def propose(
+def propose_calls(
     *,
     tenant_id: UUID,
     session_id: UUID,
@@ -80,36 +97,36 @@ def propose(
     trace: Trace,
     compile_predicate: Compiler,
     at: datetime,
-    origin: Origin | None = None,
-) -> tuple[list[Answer], Nudge]:
+    origin: RecoveryOrigin | None = None,
+) -> tuple[list[CallAnswer], Nudge]:
     """Judge and record a batch of calls, in order; the nudge says whether to go on or to wait (R-MC-06, R-MC-09)."""
-    session = sessions_queries.session_locked(tenant_id, session_id)
+    session = sessions_queries.lock_session(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
         raise NoSuchSession
-    came = Came(trace, origin)
+    came = CallOrigin(trace, origin)
     if origin is None:
-        session_limits.inherit(session)
+        session_limits.inherit_limit(session)
     answers = [_answer(session, raw, came=came, compile_predicate=compile_predicate, at=at) for raw in raw_calls]
     refused = [str(answer.document["result"]["error"]["code"]) for answer in answers if not answer.document["accepted"]]
     if "ITERATION_LIMIT" in refused:
-        session_limits.force(session, at=at)
-    return answers, nudges.nudge_of(session, refused=refused)
+        session_limits.record_limit_reached(session, at=at)
+    return answers, nudges.session_nudge(session, refused=refused)
 
 
-def _answer(session: Session, raw: Any, *, came: Came, compile_predicate: Compiler, at: datetime) -> Answer:
+def _answer(session: Session, raw: Any, *, came: CallOrigin, compile_predicate: Compiler, at: datetime) -> CallAnswer:
     call = _storable(read_call(raw))
     request_hash = _request_hash(raw)
     before = _known(session, call)
     if before is not None:
         return _replayed(before, request_hash)
     try:
-        with apart():
+        with savepoint():
             judged = _judge(session, call, compile_predicate=compile_predicate, at=at, remedy=came.origin is not None)
             answer = _record(session, call, judged, request_hash, came=came, at=at)
     except Exception:
         # What cannot be checked does not pass, whatever it was that broke (R-TG-09).
         log.exception("the gate could not judge a call")
-        with apart():
+        with savepoint():
             answer = _record(session, call, _Judged(gate.gate_fault(call)), request_hash, came=came, at=at)
     return answer
 
@@ -135,26 +152,28 @@ def _request_hash(raw: Any) -> str:
         return digest(repr(raw).encode("utf-8", "replace"))
 
 
-def _replayed(before: Call, request_hash: str) -> Answer:
+def _replayed(before: Call, request_hash: str) -> CallAnswer:
     if before.request_hash != request_hash:
         refusal = CallIdReused()
         error = {"code": refusal.code, "message": refusal.detail}
         document = before.result | {"accepted": False, "action_id": None, "state": None, "approval": None}
         document["result"] = before.result["result"] | {"status": "failed", "error": error}
-        return Answer(document, None, None)
+        return CallAnswer(document, None, None)
     state = events.subject_state(before.tenant_id, before.action_id) if before.action_id else None
-    return Answer(before.result | {"state": state}, before.action_id, state)
+    return CallAnswer(before.result | {"state": state}, before.action_id, state)
 
 
 def _judge(session: Session, call: Proposal, *, compile_predicate: Compiler, at: datetime, remedy: bool) -> _Judged:
-    verdict = gate.judge(call, standing(session, call, at=at), compile_predicate=compile_predicate, at=at)
+    verdict = gate.check_call(call, caller_context(session, call, at=at), compile_predicate=compile_predicate, at=at)
     if not verdict.accepted:
         return _Judged(verdict)
-    verdict = gate.clear(verdict, call, surroundings(session, call, verdict, at=at, remedy=remedy), at=at)
+    verdict = gate.check_preconditions(
+        verdict, call, target_context(session, call, verdict, at=at, remedy=remedy), at=at
+    )
     if not verdict.accepted:
         return _Judged(verdict)
     policies = catalogue_queries.active_policies(session.tenant_id)
-    boundary = autonomy.stored(bytes(policies["autonomy"].document))
+    boundary = autonomy.load_stored(bytes(policies["autonomy"].document))
     verdict = _inside(session, verdict, boundary, at=at) if not remedy else verdict
     verdict = _wanted(session, verdict, policies["approval"], at=at, remedy=remedy)
     # Last of all: what is refused has cost nothing.
@@ -166,17 +185,17 @@ def _inside(session: Session, verdict: GateVerdict, boundary: AutonomyPolicy, *,
     if not boundary.outside:
         return verdict
     assert verdict.contract is not None
-    known = facts_of(session, payload=verdict.payload, target=verdict.target_resource, at=at)
-    refusal = autonomy.beyond(boundary, verdict.contract, known)
-    return gate.refused(verdict, refusal) if refusal is not None else verdict
+    known = gather_facts(session, payload=verdict.payload, target=verdict.target_resource, at=at)
+    refusal = autonomy.check_boundary(boundary, verdict.contract, known)
+    return gate.refuse(verdict, refusal) if refusal is not None else verdict
 
 
 def _wanted(session: Session, verdict: GateVerdict, version: Any, *, at: datetime, remedy: bool) -> GateVerdict:
     """What the approval policy wants of the call, and whether its agent has not too many waiting already."""
     if not verdict.accepted or verdict.contract is None:
         return verdict
-    rules = in_force(version)
-    wanted = demand_of(
+    rules = rules_of(version)
+    wanted = evaluate_policy(
         session,
         contract=verdict.contract,
         rules=rules,
@@ -184,36 +203,38 @@ def _wanted(session: Session, verdict: GateVerdict, version: Any, *, at: datetim
         target=verdict.target_resource,
         at=at,
     )
-    verdict = gate.under(verdict, wanted)
+    verdict = gate.apply_policy(verdict, wanted)
     most = rules.limits.waiting_per_agent
     if remedy or not most or not verdict.accepted or wanted.outcome != "hold":
         return verdict
-    return gate.paced(verdict, waiting=approvals.waiting_of(session.tenant_id, session.agent_id, most=most), most=most)
+    return gate.apply_flood_limit(
+        verdict, waiting=approvals.count_waiting(session.tenant_id, session.agent_id, most=most), most=most
+    )
 
 
 def _afforded(session: Session, verdict: GateVerdict, boundary: AutonomyPolicy, *, at: datetime) -> GateVerdict:
     if not boundary.budgets or not verdict.accepted or verdict.contract is None:
         return verdict
-    known = facts_of(session, payload=verdict.payload, target=verdict.target_resource, at=at)
+    known = gather_facts(session, payload=verdict.payload, target=verdict.target_resource, at=at)
     found = autonomy.charges(boundary, verdict.contract, known, session=str(session.id))
     if isinstance(found, Malformed):
-        return gate.refused(verdict, found)
-    short = call_budgets.spend(
+        return gate.refuse(verdict, found)
+    short = call_budgets.charge_budgets(
         tenant_id=session.tenant_id, agent_id=session.agent_id, charges=found, kept=not verdict.dry_run
     )
-    return gate.refused(verdict, autonomy.exceeded(short)) if short is not None else verdict
+    return gate.refuse(verdict, autonomy.refuse_charge(short)) if short is not None else verdict
 
 
 def _record(
-    session: Session, call: Proposal, judged: _Judged, request_hash: str, *, came: Came, at: datetime
-) -> Answer:
+    session: Session, call: Proposal, judged: _Judged, request_hash: str, *, came: CallOrigin, at: datetime
+) -> CallAnswer:
     verdict = judged.verdict
     if call.supersedes and verdict.accepted:
         came = replace(came, revision=Revision(UUID(call.supersedes)))
     if _makes_action(verdict):
-        answer = acted(session, call, verdict, came=came, at=at, policies=judged.policies)
+        answer = create_action(session, call, verdict, came=came, at=at, policies=judged.policies)
     else:
-        answer = noted(call, verdict, at)
+        answer = reject_call(call, verdict, at)
     insert(
         Call(
             tenant_id=session.tenant_id,
@@ -241,20 +262,20 @@ def _record(
     if verdict.accepted and answer.action_id is not None:
         _acknowledge(session, call, answer.action_id, at=at)
     if not verdict.accepted:
-        agent_flags.told(session, call, verdict, at=at)
+        agent_flags.flag_refused_call(session, call, verdict, at=at)
     return answer
 
 
 def _acknowledge(session: Session, call: Proposal, action_id: UUID, *, at: datetime) -> None:
     """Write the decision to go on past a failed step down with that step (R-PL-14)."""
-    named = [UUID(one) for one in decided(call) if storage.is_uuid(one)]
+    named = [UUID(one) for one in acknowledged_steps(call) if storage.is_uuid(one)]
     if not named:
         return
-    for step in steps.to_acknowledge(session.tenant_id, session.run_id, named):
-        happening = ledger.Happening(
+    for step in steps.unacknowledged_failures(session.tenant_id, session.run_id, named):
+        happening = ledger.NewEvent(
             kind="failure_acknowledged", detail={"by": str(action_id), "session_id": str(session.id)}
         )
-        head = ledger.lock(tenant_id=session.tenant_id, subject_id=step, kind="action")
+        head = ledger.lock_subject(tenant_id=session.tenant_id, subject_id=step, kind="action")
         ledger.append(head, happening, actor=ledger.Actor("agent", session.actor_id), at=at)
 
 
@@ -266,7 +287,7 @@ def _count(session: Session, verdict: GateVerdict) -> None:
         "undisclosed_attempts": not verdict.accepted and verdict.code == "UNDISCLOSED_TOOL",
         "drifts": not verdict.accepted and verdict.code == "ASK_DRIFT",
     }
-    ask(
+    execute(
         "UPDATE approvals_session SET calls_accepted = calls_accepted + $3, calls_refused = calls_refused + $4,"
         " undisclosed_attempts = undisclosed_attempts + $5, drifts = drifts + $6 WHERE tenant_id = $1 AND id = $2",
         *(session.tenant_id, session.id, *map(int, counted.values())),

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from approvals.agents import queries as agents_read
 from approvals.agents.operations import agents
-from approvals.agents.rules.registry import Entry
+from approvals.agents.rules.registry import RegistryEntry
 from approvals.execution.operations import executions
 from approvals.gate.operations import actions, calls
 from approvals.sessions import queries as sessions_read
@@ -37,18 +37,18 @@ _BLOCK = {
 }
 
 
-class NotYet(Exception):
+class OrderNotReady(Exception):
     """The recovery action cannot be proposed now; nothing of the try is kept."""
 
 
-def propose(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -> UUID | None:
+def propose_order(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -> UUID | None:
     """Propose what an event ordered; the new action's id, or None where it exists or was refused.
 
     `NotYet` leaves the order as it is; the caller's transaction is rolled back by it.
     """
-    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
-    ledger_orders.order_proposed(event_id=event_id, at=at)
-    detail = runs.ordered(tenant_id, action_id).get(event_id)
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    ledger_orders.mark_order_proposed(event_id=event_id, at=at)
+    detail = runs.order_details(tenant_id, action_id).get(event_id)
     if detail is None or detail["refused"] or actions_queries.child_of(tenant_id, event_id) is not None:
         return None
     parent = actions_queries.action(tenant_id, action_id)
@@ -59,7 +59,7 @@ def propose(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -
         _refused(head, event_id, answer["result"]["error"], at=at)
         return None
     block = {"recovery": {_BLOCK[Relation(detail["relation"])]: answer["action_id"]}}
-    happening = ledger.Happening(
+    happening = ledger.NewEvent(
         kind="recovery_proposed",
         changes=block,
         detail={"order": str(event_id), "action_id": answer["action_id"], "tool": step["tool"]},
@@ -75,7 +75,7 @@ def _proposed(parent: Any, event_id: UUID, detail: dict[str, Any], step: dict[st
         return _error("AGENT_NOT_REGISTERED", "The recovery agent is revoked, or the tool is not registered.")
     goal = sessions_read.session(tenant_id, parent.session_id)
     assert goal is not None
-    wish = sessions.Wish(
+    wish = sessions.SessionRequest(
         agent_id=RECOVERY_AGENT, goal=goal.goal, ttl_seconds=TTL_S, tools=(step["tool"],), run_id=parent.run_id
     )
     session = sessions.open_session(tenant_id=tenant_id, wish=wish, key_actor=ledger.SYSTEM.id, at=at)
@@ -85,7 +85,7 @@ def _proposed(parent: Any, event_id: UUID, detail: dict[str, Any], step: dict[st
         "arguments": step["arguments"],
         "pin_hash": session.pin_hash,
     }
-    answers, _ = calls.propose(
+    answers, _ = calls.propose_calls(
         tenant_id=tenant_id,
         session_id=session.id,
         key_actor=ledger.SYSTEM.id,
@@ -93,7 +93,7 @@ def _proposed(parent: Any, event_id: UUID, detail: dict[str, Any], step: dict[st
         trace=actions.trace_of(parent),
         compile_predicate=lambda _contract, _text: None,
         at=at,
-        origin=calls.Origin(
+        origin=calls.RecoveryOrigin(
             ordered_by=event_id,
             parent_id=parent.id,
             relation=detail["relation"],
@@ -102,7 +102,7 @@ def _proposed(parent: Any, event_id: UUID, detail: dict[str, Any], step: dict[st
     )
     document = answers[0].document
     if not document["accepted"] and document["result"]["error"]["code"] in _PASSES:
-        raise NotYet(document["result"]["error"]["message"])
+        raise OrderNotReady(document["result"]["error"]["message"])
     sessions.close_session(tenant_id=tenant_id, session_id=session.id, key_actor=ledger.SYSTEM.id, at=at)
     return document
 
@@ -125,7 +125,7 @@ def _may_call(tenant_id: UUID, tool: str, *, at: datetime) -> bool:
     known = frozenset(version.tools) if version else frozenset()
     if tool in known:
         return True
-    entry = Entry(
+    entry = RegistryEntry(
         tenant=str(tenant_id),
         agent_id=RECOVERY_AGENT,
         version=_next_version(tenant_id, agent.version if agent else "0"),
@@ -135,7 +135,7 @@ def _may_call(tenant_id: UUID, tool: str, *, at: datetime) -> bool:
         model_tier="",
         registered_at=at,
     )
-    agents.register(tenant_id=tenant_id, entry=entry, by=ledger.SYSTEM, at=at)
+    agents.register_agent(tenant_id=tenant_id, entry=entry, by=ledger.SYSTEM, at=at)
     return True
 
 
@@ -148,19 +148,19 @@ def _next_version(tenant_id: UUID, current: str) -> str:
             return str(number)
 
 
-def _refused(head: ledger.Head, event_id: UUID, error: dict[str, Any], *, at: datetime) -> None:
-    happening = ledger.Happening(
+def _refused(head: ledger.SubjectHead, event_id: UUID, error: dict[str, Any], *, at: datetime) -> None:
+    happening = ledger.NewEvent(
         kind="order_refused", detail={"order": str(event_id), "code": error["code"], "reason": error["message"]}
     )
     ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
 
 
-def stop_run(*, tenant_id: UUID, action_id: UUID, run_id: str, at: datetime) -> bool:
+def cancel_step(*, tenant_id: UUID, action_id: UUID, run_id: str, at: datetime) -> bool:
     """Cancel a step that has not started of a run that is taken back; whether there was something to cancel."""
     action = actions_queries.action(tenant_id, action_id)
     if action is None or action.state != "VALIDATED" or action.relation or not runs.is_unwinding(tenant_id, run_id):
         return False
-    executions.cancel(
+    executions.cancel_action(
         tenant_id=tenant_id, action_id=action_id, reason="The run is being taken back.", by=ledger.SYSTEM, at=at
     )
     return True

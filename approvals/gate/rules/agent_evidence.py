@@ -24,7 +24,7 @@ SHAPE = (
 
 
 @dataclass(frozen=True)
-class Item:
+class EvidenceItem:
     """One thing that an agent refers to; what it left out is empty."""
 
     statement: str = ""
@@ -36,23 +36,23 @@ class Item:
         return {name: value for name in LONGEST if (value := getattr(self, name))}
 
 
-def read_evidence(raw: Any) -> tuple[Item, ...] | None:
+def read_evidence(raw: Any) -> tuple[EvidenceItem, ...] | None:
     """The items in `evidence` as it was sent, or None where it has another shape (`SHAPE`)."""
     if raw is None:
         return ()
     if not isinstance(raw, list) or len(raw) > MAX_ITEMS or not all(_is_item(each) for each in raw):
         return None
-    return tuple(Item(**each) for each in raw)
+    return tuple(EvidenceItem(**each) for each in raw)
 
 
-def write_evidence(items: tuple[Item, ...]) -> bytes:
+def write_evidence(items: tuple[EvidenceItem, ...]) -> bytes:
     """The items as they are kept."""
     return canonical([each.document() for each in items])
 
 
-def kept_evidence(data: bytes) -> tuple[Item, ...]:
+def parse_evidence(data: bytes) -> tuple[EvidenceItem, ...]:
     """The items that were kept: the inverse of `write_evidence`."""
-    return tuple(Item(**each) for each in parse(data))
+    return tuple(EvidenceItem(**each) for each in parse(data))
 
 
 def _is_item(raw: Any) -> bool:

@@ -21,15 +21,17 @@ _TRUTHS = {"true": True, "false": False}
 Conversion = Mapping[str, str]
 
 
-def lossless(arguments: dict[str, Any], contract: Contract) -> tuple[dict[str, Any], tuple[Conversion, ...]] | None:
+def coerce_arguments(
+    arguments: dict[str, Any], contract: Contract
+) -> tuple[dict[str, Any], tuple[Conversion, ...]] | None:
     """The arguments as the contract wants them and what was converted, or None where that is not to be had."""
     if not contract.coerces or contract.mutating:
         return None
     declared = contract.arguments_schema.get("properties", {})
-    wrapped = malformed.unwrapped(arguments, declared)
+    wrapped = malformed.unwrap_arguments(arguments, declared)
     said: list[Conversion] = []
     if wrapped is not None:
-        said.append({"path": f"/{malformed.shown(wrapped[0])}", "from": "wrapped", "to": "parameters"})
+        said.append({"path": f"/{malformed.safe_name(wrapped[0])}", "from": "wrapped", "to": "parameters"})
     plain = dict(wrapped[1] if wrapped else arguments)
     for name in sorted(plain.keys() & declared.keys()):
         wanted = declared[name].get("type") if isinstance(declared[name], Mapping) else None

@@ -43,16 +43,25 @@ from typing import Any
 
 from approvals.gate.rules import coercion, layers, malformed, preconditions, rate_limits, stale_reads
 from approvals.gate.rules.layers import Layer
-from approvals.gate.rules.malformed import Malformed, shown
-from approvals.gate.rules.preconditions import Dependency, Surroundings
+from approvals.gate.rules.malformed import Malformed, safe_name
+from approvals.gate.rules.preconditions import Dependency, TargetContext
 from approvals.gate.rules.proposals import Proposal, read_call
-from approvals.policy.rules.policy import Demand
+from approvals.policy.rules.policy import PolicyDecision
 from approvals.sessions.rules import pins
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.targets import BadTarget
 from ledger.record.rules.canonical import NotCanonical, canonical, digest
 
-__all__ = ["Dependency", "GateVerdict", "Proposal", "Standing", "Surroundings", "clear", "judge", "read_call"]
+__all__ = [
+    "CallerContext",
+    "Dependency",
+    "GateVerdict",
+    "Proposal",
+    "TargetContext",
+    "check_call",
+    "check_preconditions",
+    "read_call",
+]
 
 ACCEPTED = "ACCEPTED"
 MAX_PREDICATES = 20
@@ -69,7 +78,7 @@ _MEASURES = {
 
 
 @dataclass(frozen=True)
-class Standing:
+class CallerContext:
     """What the server knows about the agent and its session, read again for every call (R-CR-14)."""
 
     registered: bool
@@ -101,7 +110,7 @@ class GateVerdict:
     target_resource: str = ""
     predicates: tuple[str, ...] = ()
     dry_run: bool = False
-    demand: Demand | None = None
+    demand: PolicyDecision | None = None
     layer: str = ""
     coerced: tuple[Mapping[str, str], ...] = ()
 
@@ -117,9 +126,9 @@ class GateVerdict:
         return digest(canonical(["operation", tool, self.target_resource, self.payload_hash]))
 
 
-def judge(
+def check_call(
     call: Proposal,
-    standing: Standing,
+    standing: CallerContext,
     *,
     compile_predicate: Callable[[Contract, str], str | None],
     at: datetime,
@@ -139,20 +148,24 @@ def judge(
     return _arguments(call, contract, compile_predicate)
 
 
-def clear(verdict: GateVerdict, call: Proposal, around: Surroundings, *, at: datetime | None = None) -> GateVerdict:
+def check_preconditions(
+    verdict: GateVerdict, call: Proposal, around: TargetContext, *, at: datetime | None = None
+) -> GateVerdict:
     """Rules 7 to 10, for a verdict of `judge` that accepts; any other comes back as it is.
 
     Without a time nothing is asked of the reads that the call is based on.
     """
     if not verdict.accepted or verdict.contract is None:
         return verdict
-    refusal = preconditions.in_the_way(call, verdict.contract, around)
+    refusal = preconditions.first_obstacle(call, verdict.contract, around)
     if refusal is None and at is not None:
-        refusal = stale_reads.stale(call.based_on, verdict.contract, verdict.target_resource, around.changes, at=at)
-    return verdict if refusal is None else refused(verdict, refusal)
+        refusal = stale_reads.find_stale_read(
+            call.based_on, verdict.contract, verdict.target_resource, around.changes, at=at
+        )
+    return verdict if refusal is None else refuse(verdict, refusal)
 
 
-def refused(verdict: GateVerdict, refusal: Malformed) -> GateVerdict:
+def refuse(verdict: GateVerdict, refusal: Malformed) -> GateVerdict:
     """A verdict that accepted, refused after all: the call was right, so it is no action that failed."""
     layer = refusal.layer or layers.layer_of(refusal.code)
     return replace(
@@ -167,23 +180,23 @@ def refused(verdict: GateVerdict, refusal: Malformed) -> GateVerdict:
     )
 
 
-def paced(verdict: GateVerdict, *, waiting: int, most: int) -> GateVerdict:
+def apply_flood_limit(verdict: GateVerdict, *, waiting: int, most: int) -> GateVerdict:
     """The verdict for an agent that has so many approvals waiting: one more than its policy allows is refused (B38)."""
     if not rate_limits.is_flood(waiting, most=most):
         return verdict
     message = f"{waiting} of this agent's calls wait for people, and no more than {most} may."
     hint = "Wait until people have decided some of them; nothing was queued."
-    return refused(verdict, Malformed("BUDGET_EXCEEDED", message, hint))
+    return refuse(verdict, Malformed("BUDGET_EXCEEDED", message, hint))
 
 
-def under(verdict: GateVerdict, demand: Demand) -> GateVerdict:
+def apply_policy(verdict: GateVerdict, demand: PolicyDecision) -> GateVerdict:
     """Rule 13, for a verdict that accepts: what the approval policy wants of the call."""
     if demand.outcome != "refuse":
         return replace(verdict, demand=demand)
     hint = "Do not repeat the call: the tenant's policy refuses it, and no approval changes that."
     errors = tuple({"path": "", "code": "POLICY", "detail": reason} for reason in demand.reasons)
     refusal = Malformed("OUTSIDE_AUTONOMY", demand.refusal, hint, None, errors)
-    return replace(refused(verdict, refusal), on_record=True, demand=demand)
+    return replace(refuse(verdict, refusal), on_record=True, demand=demand)
 
 
 def gate_fault(call: Proposal) -> GateVerdict:
@@ -195,7 +208,7 @@ def gate_fault(call: Proposal) -> GateVerdict:
 # Rules 1 to 4
 
 
-def _identity(standing: Standing) -> Malformed | None:
+def _identity(standing: CallerContext) -> Malformed | None:
     if not standing.registered:
         return Malformed("AGENT_NOT_REGISTERED", "The agent is not registered, or was revoked.")
     if not standing.sealed:
@@ -209,7 +222,7 @@ def _identity(standing: Standing) -> Malformed | None:
     return None
 
 
-def _iterations(standing: Standing) -> Malformed | None:
+def _iterations(standing: CallerContext) -> Malformed | None:
     reached = standing.iteration_limit is not None and standing.calls_made >= standing.iteration_limit
     if reached or standing.forced_out:
         return Malformed(
@@ -220,13 +233,13 @@ def _iterations(standing: Standing) -> Malformed | None:
     return None
 
 
-def _pin(call: Proposal, standing: Standing, at: datetime) -> Malformed | None:
+def _pin(call: Proposal, standing: CallerContext, at: datetime) -> Malformed | None:
     if at >= standing.pin.expires_at:
         return Malformed(pins.PinExpired.code, "The session's pin has expired.", "Ask the caller for a new session.")
     if call.goal is None and call.pin_hash is None:
         return None
     try:
-        matched = pins.compare(standing.pin, goal=call.goal, sent_hash=call.pin_hash, at=at).match
+        matched = pins.compare_goal(standing.pin, goal=call.goal, sent_hash=call.pin_hash, at=at).match
     except NotCanonical:
         matched = False
     if matched:
@@ -235,11 +248,11 @@ def _pin(call: Proposal, standing: Standing, at: datetime) -> Malformed | None:
     return Malformed(pins.AskDrift.code, message, "Quote the goal word for word, or send the pin's hash.")
 
 
-def _tool(call: Proposal, standing: Standing) -> Malformed | None:
+def _tool(call: Proposal, standing: CallerContext) -> Malformed | None:
     if call.fault:
         return Malformed(malformed.UNPARSEABLE, call.fault, "See the API's description of a call.")
     known = standing.registered_tools
-    name, named = shown(call.tool), call.tool in standing.disclosed
+    name, named = safe_name(call.tool), call.tool in standing.disclosed
     if named and known is not None and call.tool not in known:
         return Malformed("CAPABILITY_NOT_REGISTERED", f"`{name}` is not registered for this agent.")
     if named:
@@ -247,7 +260,7 @@ def _tool(call: Proposal, standing: Standing) -> Malformed | None:
     successor = next((new for new, each in standing.disclosed.items() if call.tool in each.formerly), None)
     if successor is None and call.tool in standing.catalogue:
         return Malformed("UNDISCLOSED_TOOL", f"`{name}` is not among the tools of this session.")
-    near = successor or malformed.nearest(call.tool, standing.disclosed)
+    near = successor or malformed.nearest_name(call.tool, standing.disclosed)
     hint = f"Did you mean `{near}`?" if near else "Call only tools of the session's contract."
     if successor is not None:
         hint = f"It is called `{successor}` now, and may take other parameters: read its schema."
@@ -263,8 +276,8 @@ def _arguments(
     payload = malformed.read_arguments(call.arguments)
     if isinstance(payload, Malformed):
         return _refused(payload, call, contract)
-    mistake = malformed.find(payload, schema=contract.arguments_schema, validator=contract.arguments_validator)
-    coerced = coercion.lossless(payload, contract) if mistake is not None else None
+    mistake = malformed.find_mistake(payload, schema=contract.arguments_schema, validator=contract.arguments_validator)
+    coerced = coercion.coerce_arguments(payload, contract) if mistake is not None else None
     if mistake is not None and coerced is None:
         return _refused(mistake, call, contract, payload)
     payload, conversions = coerced or (payload, ())
@@ -297,7 +310,7 @@ def _claims(call: Proposal, target: str) -> Malformed | None:
         ("/intended_outcome/target_resource", call.outcome_target),
     ):
         if claimed is not None and claimed != target:
-            hint = f"The arguments name the target `{shown(target)}`."
+            hint = f"The arguments name the target `{safe_name(target)}`."
             return _wrong_value(path, "The claimed target is not the one that the arguments name.", hint)
     return None
 

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from approvals.requests.rules.rendering import visible
-from ledger.catalogue.rules.money import money, places, value_of
+from approvals.requests.rules.rendering import mark_hidden
+from ledger.catalogue.rules.money import decimal_places, format_money, to_decimal
 from ledger.record.rules.canonical import canonical
 
 _READ = 20_000
@@ -45,7 +45,7 @@ _COMPARED = re.compile(r"\s*s[iroa]\.(\w+(?:\.\w+)*)\s*==\s*(\"[^\"\\]*\"|'[^'\\
 
 
 @dataclass(frozen=True)
-class Words:
+class AgentStatement:
     """Something that the agent said: where (goal, restated goal, expectation) and the text."""
 
     where: str
@@ -67,7 +67,7 @@ class Contradiction:
         return f"The agent said {self.said}, the payload says {self.sent}."
 
 
-def contradictions(payload: Any, words: Iterable[Words]) -> tuple[Contradiction, ...]:
+def find_contradictions(payload: Any, words: Iterable[AgentStatement]) -> tuple[Contradiction, ...]:
     """Every contradiction between what the agent said and what it sends, each once."""
     fields = tuple(_walk(payload, ""))
     found: list[Contradiction] = []
@@ -99,9 +99,9 @@ def _sent_money(fields: Iterable[tuple[str, Any, Any]]) -> dict[str, list[tuple[
     sent: dict[str, list[tuple[Decimal, str]]] = {}
     for path, value, around in fields:
         currency = around.get("currency") if isinstance(around, Mapping) else None
-        number = value_of(value, currency)
+        number = to_decimal(value, currency)
         if number is not None and path.rpartition(".")[2].lower().endswith("amount"):
-            sent.setdefault(str(currency).upper(), []).append((number, money(value, currency)))
+            sent.setdefault(str(currency).upper(), []).append((number, format_money(value, currency)))
     return sent
 
 
@@ -138,7 +138,7 @@ def _readings(text: str, currency: str) -> Iterator[Decimal]:
     repeated = last >= 0 and bare.count(bare[last]) > 1
     if last >= 0 and not repeated:
         yield Decimal(digits).scaleb(-after)
-    if last < 0 or repeated or (after == 3 and places(currency) != 3):
+    if last < 0 or repeated or (after == 3 and decimal_places(currency) != 3):
         yield Decimal(digits)
 
 
@@ -184,7 +184,7 @@ def _counted(name: str) -> bool:
     return any(letter.isdigit() for letter in name)
 
 
-def _expected(fields: Iterable[tuple[str, Any, Any]], said: Words) -> Iterator[Contradiction]:
+def _expected(fields: Iterable[tuple[str, Any, Any]], said: AgentStatement) -> Iterator[Contradiction]:
     """Rule 4: one field compared with one value."""
     found = _COMPARED.fullmatch(said.text[:_READ])
     sent = {path: value for path, value, _ in fields}
@@ -216,5 +216,5 @@ def _said(code: str, where: str, said: str, sent: str) -> Contradiction:
 
 def _short(text: str) -> str:
     """Safe to show; what is cut says so."""
-    shown, _ = visible(text)
+    shown, _ = mark_hidden(text)
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}… ({len(shown)} characters)"

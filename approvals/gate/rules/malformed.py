@@ -53,13 +53,13 @@ class Malformed:
     layer: str = ""
 
 
-def shown(name: str) -> str:
+def safe_name(name: str) -> str:
     """A name out of a call, cut and stripped of everything that could pose as more than a name."""
     plain = "".join(one if one.isascii() and one.isprintable() and one not in "`\"'<>" else "?" for one in name)
     return plain if len(plain) <= 64 else plain[:61] + "..."
 
 
-def nearest(name: str, candidates: Iterable[str]) -> str | None:
+def nearest_name(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate that `name` was probably meant to be, or None when nothing is near."""
     pool = sorted(candidates)
     folded = {_folded(one): one for one in reversed(pool)}
@@ -94,16 +94,18 @@ def _not_canonical(refusal: NotCanonical) -> Malformed:
     return Malformed(UNPARSEABLE, refusal.detail, "Send decimals and large numbers as strings.", None, (error,))
 
 
-def find(arguments: dict[str, Any], *, schema: Mapping[str, Any], validator: Draft202012Validator) -> Malformed | None:
+def find_mistake(
+    arguments: dict[str, Any], *, schema: Mapping[str, Any], validator: Draft202012Validator
+) -> Malformed | None:
     """The worst kind of mistake in arguments that were read, or None when they fit the schema (R-TC-04)."""
     if validator.is_valid(arguments):
         return None
     declared = schema.get("properties", {})
-    found = unwrapped(arguments, declared)
+    found = unwrap_arguments(arguments, declared)
     if found is not None:
         wrapper, _ = found
-        detail = f"The parameters are wrapped in `{shown(wrapper)}`."
-        error = {"path": f"/{shown(wrapper)}", "code": COERCED, "detail": detail, "expected": sorted(declared)}
+        detail = f"The parameters are wrapped in `{safe_name(wrapper)}`."
+        error = {"path": f"/{safe_name(wrapper)}", "code": COERCED, "detail": detail, "expected": sorted(declared)}
         return Malformed(COERCED, detail, "Send the parameters themselves, without a wrapping object.", None, (error,))
     # Bounded before anything is compared: a call of a hundred thousand mistakes costs no more than one of a few.
     problems = islice(validator.iter_errors(arguments), _MAX_PROBLEMS)
@@ -121,7 +123,7 @@ def _folded(name: str) -> str:
     return name.lower().replace("-", "_").replace(".", "_")
 
 
-def unwrapped(arguments: dict[str, Any], declared: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+def unwrap_arguments(arguments: dict[str, Any], declared: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """What holds all the parameters and should not be there, by its name, and the parameters.
 
     Nothing beside it is a parameter, so that nothing is lost; what stands there are the few words of a whole call that
@@ -162,14 +164,14 @@ def _name_errors(
     declared = schema.get("properties", {})
     if problem.kind.name == "required":
         name = facts["property"]
-        yield _error(f"{path}/{shown(name)}", DRIFTED, f"The parameter `{shown(name)}` is missing.")
+        yield _error(f"{path}/{safe_name(name)}", DRIFTED, f"The parameter `{safe_name(name)}` is missing.")
         return
     sent = problem.instance if isinstance(problem.instance, dict) else {}
     for name in facts.get("unexpected", sorted(sent)[:1])[:_MAX_ERRORS]:
         meant = _meant(name, arguments, schema) if top else None
-        error = _error(f"{path}/{shown(name)}", DRIFTED, f"`{shown(name)}` is not a parameter here.")
+        error = _error(f"{path}/{safe_name(name)}", DRIFTED, f"`{safe_name(name)}` is not a parameter here.")
         if meant is not None:
-            error |= {"suggestion": meant, "hint": f"Use `{meant}` instead of `{shown(name)}`."}
+            error |= {"suggestion": meant, "hint": f"Use `{meant}` instead of `{safe_name(name)}`."}
         elif top:
             error["hint"] = "The parameters are: " + ", ".join(f"`{one}`" for one in sorted(declared)) + "."
         yield error
@@ -178,7 +180,7 @@ def _name_errors(
 def _meant(name: str, arguments: dict[str, Any], schema: Mapping[str, Any]) -> str | None:
     """The real name of an unknown parameter: the near one, else the only one that is still wanted."""
     declared = schema.get("properties", {})
-    near = nearest(name, [one for one in declared if one not in arguments])
+    near = nearest_name(name, [one for one in declared if one not in arguments])
     wanted = [one for one in schema.get("required", []) if one not in arguments]
     unknown = len(arguments.keys() - declared.keys())
     if near is None and len(wanted) == unknown == 1:
@@ -225,7 +227,9 @@ def _value_error(problem: ValidationError) -> dict[str, Any]:
 def _near(sent: Any, values: list[Any]) -> dict[str, Any]:
     """The allowed value that was probably meant. It is the contract's own word, nothing that was sent."""
     near = (
-        nearest(sent, [one for one in values[:_MAX_ALLOWED] if isinstance(one, str)]) if isinstance(sent, str) else None
+        nearest_name(sent, [one for one in values[:_MAX_ALLOWED] if isinstance(one, str)])
+        if isinstance(sent, str)
+        else None
     )
     return {"suggestion": near} if near is not None else {}
 
@@ -241,7 +245,7 @@ def _error(path: str, code: str, detail: str) -> dict[str, Any]:
 
 
 def _path(problem: ValidationError) -> str:
-    return "".join(f"/{shown(str(part))}" for part in problem.instance_path)
+    return "".join(f"/{safe_name(str(part))}" for part in problem.instance_path)
 
 
 def _name(path: str) -> str:

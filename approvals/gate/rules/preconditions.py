@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from approvals.gate.rules.malformed import Malformed, shown
+from approvals.gate.rules.malformed import Malformed, safe_name
 from approvals.gate.rules.proposals import Proposal
-from approvals.gate.rules.stale_reads import Change
+from approvals.gate.rules.stale_reads import ResourceChange
 from ledger.catalogue.rules.contract import Contract
 
 UNRESOLVED = "UNRESOLVED_DEPENDENCY"
@@ -41,7 +41,7 @@ class Dependency:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class TargetContext:
     """What surrounds the target of a call: dependencies by id, freezes that match as (scope, value), an open twin, and
     the state of the action that it stands in for.
 
@@ -57,15 +57,15 @@ class Surroundings:
     after_pivot: bool = False
     unobserved: tuple[tuple[str, str], ...] = ()
     failed: tuple[str, ...] = ()
-    changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
+    changes: Mapping[str, tuple[ResourceChange, ...]] = field(default_factory=dict)
 
 
-def decided(call: Proposal) -> frozenset[str]:
+def acknowledged_steps(call: Proposal) -> frozenset[str]:
     """The steps whose failure the call takes notice of."""
     return call.acknowledges | ({call.supersedes} if call.supersedes else set())
 
 
-def in_the_way(call: Proposal, contract: Contract, around: Surroundings) -> Malformed | None:
+def first_obstacle(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
     """The first thing around that stands in the way of a call, if there is one."""
     return (
         _unwinding(around)
@@ -79,21 +79,21 @@ def in_the_way(call: Proposal, contract: Contract, around: Surroundings) -> Malf
     )
 
 
-def _unwinding(around: Surroundings) -> Malformed | None:
+def _unwinding(around: TargetContext) -> Malformed | None:
     if not around.unwinding:
         return None
     message = "This run is being taken back; nothing new starts in it."
     return Malformed(UNRESOLVED, message, "Report the run's summary, and open a new session.")
 
 
-def _after_pivot(contract: Contract, around: Surroundings) -> Malformed | None:
+def _after_pivot(contract: Contract, around: TargetContext) -> Malformed | None:
     if not around.after_pivot or not contract.mutating or contract.recovery.idempotent:
         return None
     message = "After its pivot a run can only be finished, and this tool cannot be sent again unchanged."
     return Malformed("OUTSIDE_AUTONOMY", message, "Use a tool whose contract says that it is idempotent, or a new run.")
 
 
-def _dependencies(call: Proposal, around: Surroundings) -> Malformed | None:
+def _dependencies(call: Proposal, around: TargetContext) -> Malformed | None:
     open_ones = [one for one in call.depends_on if not _resolved(one, call, around.dependencies.get(one))]
     if not open_ones:
         return None
@@ -107,7 +107,7 @@ def _resolved(action_id: str, call: Proposal, dependency: Dependency | None) -> 
         return False
     if dependency.state == "RECONCILED_SUCCESS" and not dependency.reversed:
         return True
-    noticed = dependency.acknowledged or action_id in decided(call)
+    noticed = dependency.acknowledged or action_id in acknowledged_steps(call)
     return (dependency.state in SETTLED_OTHERWISE or dependency.reversed) and noticed
 
 
@@ -119,30 +119,32 @@ def _standing_of(dependency: Dependency | None) -> str:
     return f"{dependency.state}, reversed" if dependency.reversed else dependency.state
 
 
-def _superseding(call: Proposal, around: Surroundings) -> Malformed | None:
+def _superseding(call: Proposal, around: TargetContext) -> Malformed | None:
     if call.supersedes is None or around.superseded == "FAILED":
         return None
     message = "The action that this call would stand in for is not one of yours that has ended."
     return Malformed(UNRESOLVED, message, "Name in `supersedes` an action that was refused or has failed.")
 
 
-def _frozen(contract: Contract, around: Surroundings) -> Malformed | None:
+def _frozen(contract: Contract, around: TargetContext) -> Malformed | None:
     # A frozen target may still be read; every other freeze stops reads as well.
     stops = [scope for scope, _ in around.freezes if contract.mutating or scope != "target"]
     if not stops:
         return None
-    message = f"Stopped by an operator or a finding (scope: {shown(stops[0])})."
+    message = f"Stopped by an operator or a finding (scope: {safe_name(stops[0])})."
     return Malformed("TARGET_FROZEN", message, "Wait until a person lifts the freeze.")
 
 
-def _twin(contract: Contract, around: Surroundings) -> Malformed | None:
+def _twin(contract: Contract, around: TargetContext) -> Malformed | None:
     if not contract.mutating or around.open_twin is None:
         return None
     message = "The same operation is already open."
-    return Malformed("DUPLICATE_BLOCKED", message, f"Wait for the action {shown(around.open_twin)}; do not repeat it.")
+    return Malformed(
+        "DUPLICATE_BLOCKED", message, f"Wait for the action {safe_name(around.open_twin)}; do not repeat it."
+    )
 
 
-def _unobserved(contract: Contract, around: Surroundings) -> Malformed | None:
+def _unobserved(contract: Contract, around: TargetContext) -> Malformed | None:
     if not contract.mutating or not around.unobserved:
         return None
     errors = tuple(_error("", one, state) for one, state in around.unobserved)
@@ -150,8 +152,8 @@ def _unobserved(contract: Contract, around: Surroundings) -> Malformed | None:
     return Malformed(UNRESOLVED, message, "Wait until it is settled, or withdraw it first.", None, errors)
 
 
-def _failed(call: Proposal, contract: Contract, around: Surroundings) -> Malformed | None:
-    unnoticed = [one for one in around.failed if one not in decided(call)]
+def _failed(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+    unnoticed = [one for one in around.failed if one not in acknowledged_steps(call)]
     if not contract.mutating or not unnoticed:
         return None
     errors = tuple(_error("/acknowledges", one, "it failed, and nobody has acknowledged that") for one in unnoticed)
@@ -160,4 +162,9 @@ def _failed(call: Proposal, contract: Contract, around: Surroundings) -> Malform
 
 
 def _error(path: str, action_id: str, detail: str) -> dict[str, str]:
-    return {"path": path, "code": UNRESOLVED, "detail": f"{shown(action_id)}: {detail}", "action_id": shown(action_id)}
+    return {
+        "path": path,
+        "code": UNRESOLVED,
+        "detail": f"{safe_name(action_id)}: {detail}",
+        "action_id": safe_name(action_id),
+    }

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from approvals.gate.rules import agent_evidence, stale_reads
-from approvals.gate.rules.agent_evidence import Item
-from approvals.gate.rules.stale_reads import Read
+from approvals.gate.rules.agent_evidence import EvidenceItem
+from approvals.gate.rules.stale_reads import NamedRead
 
 MAX_CALL_ID = 128
 MAX_NAMED = 100
@@ -33,8 +33,8 @@ class Proposal:
     acknowledges: frozenset[str] = frozenset()
     dry_run: bool = False
     supersedes: str | None = None
-    based_on: tuple[Read, ...] = ()
-    evidence: tuple[Item, ...] = ()
+    based_on: tuple[NamedRead, ...] = ()
+    evidence: tuple[EvidenceItem, ...] = ()
     fault: str = ""
 
 
@@ -49,7 +49,7 @@ def read_call(raw: Any) -> Proposal:
         arguments=raw.get("arguments"),
     )
     outcome = raw.get("intended_outcome")
-    reads, evidence = stale_reads.read(raw.get("based_on")), agent_evidence.read_evidence(raw.get("evidence"))
+    reads, evidence = stale_reads.parse_reads(raw.get("based_on")), agent_evidence.read_evidence(raw.get("evidence"))
     fault = _shape_fault(raw, {} if outcome is None else outcome)
     if fault or reads is None or evidence is None:
         return replace(known, fault=fault or (stale_reads.SHAPE if reads is None else agent_evidence.SHAPE))

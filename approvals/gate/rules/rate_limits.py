@@ -29,7 +29,7 @@ def is_flood(open_now: int, *, most: int) -> bool:
     return 0 < most <= open_now
 
 
-def check_pace(votes: Sequence[datetime], *, most: int, at: datetime) -> None:
+def check_voting_rate(votes: Sequence[datetime], *, most: int, at: datetime) -> None:
     """Refuse another vote where as many as allowed were given in the last minute (rule 2); a limit of 0 is none."""
     if 0 < most <= sum(at - MINUTE < given <= at for given in votes):
         raise TooManyVotes

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from approvals.gate.rules.malformed import Malformed, shown
+from approvals.gate.rules.malformed import Malformed, safe_name
 from ledger.catalogue.rules.contract import Contract
 
 CODE = "STALE_STATE_READ"
@@ -35,7 +35,7 @@ ACTION = "action/"
 
 
 @dataclass(frozen=True)
-class Read:
+class NamedRead:
     """One read that a call rests on."""
 
     resource: str
@@ -44,7 +44,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Change:
+class ResourceChange:
     """What the record knows of a resource: until when something may have changed it (None: still at work), who did.
 
     `version` is what a reading found there, `seen_at` when; `state` is the state of a resource that is an action.
@@ -57,7 +57,7 @@ class Change:
     state: str = ""
 
 
-def read(raw: Any) -> tuple[Read, ...] | None:
+def parse_reads(raw: Any) -> tuple[NamedRead, ...] | None:
     """The reads in `based_on` as it was sent, or None where it has another shape."""
     if raw is None:
         return ()
@@ -67,7 +67,7 @@ def read(raw: Any) -> tuple[Read, ...] | None:
     return None if None in found else tuple(each for each in found if each is not None)
 
 
-def _read(raw: Any) -> Read | None:
+def _read(raw: Any) -> NamedRead | None:
     if not isinstance(raw, Mapping):
         return None
     resource, version, moment = raw.get("resource"), raw.get("version"), _moment(raw.get("read_at"))
@@ -76,7 +76,7 @@ def _read(raw: Any) -> Read | None:
         return None
     if not isinstance(named, str | None) or len(named or "") > MAX_TEXT:
         return None
-    return Read(resource, moment, named)
+    return NamedRead(resource, moment, named)
 
 
 def _moment(raw: Any) -> datetime | None:
@@ -87,8 +87,13 @@ def _moment(raw: Any) -> datetime | None:
     return moment if moment is not None and moment.utcoffset() is not None else None
 
 
-def stale(
-    reads: tuple[Read, ...], contract: Contract, target: str, changes: Mapping[str, tuple[Change, ...]], *, at: datetime
+def find_stale_read(
+    reads: tuple[NamedRead, ...],
+    contract: Contract,
+    target: str,
+    changes: Mapping[str, tuple[ResourceChange, ...]],
+    *,
+    at: datetime,
 ) -> Malformed | None:
     """Why these reads do not carry the call, or None where they do; `changes` is what is known, by resource."""
     errors = [
@@ -97,15 +102,15 @@ def stale(
         if (detail := _fault(each, contract, changes.get(each.resource, ()), at=at))
     ]
     if contract.based_on.required and all(each.resource != target for each in reads):
-        detail = f"This tool wants to know which read of `{shown(target)}` the call is based on."
+        detail = f"This tool wants to know which read of `{safe_name(target)}` the call is based on."
         errors.append({"path": "/based_on", "code": CODE, "detail": detail})
     if not errors:
         return None
     return Malformed(CODE, errors[0]["detail"], "Read it again, and decide anew on what you find.", None, tuple(errors))
 
 
-def _fault(one: Read, contract: Contract, changes: tuple[Change, ...], *, at: datetime) -> str:
-    name, limit = shown(one.resource), contract.based_on.max_age_s
+def _fault(one: NamedRead, contract: Contract, changes: tuple[ResourceChange, ...], *, at: datetime) -> str:
+    name, limit = safe_name(one.resource), contract.based_on.max_age_s
     if one.read_at > at + SKEW:
         return f"`{name}` cannot have been read at a time that has not come."
     if limit is not None and at - one.read_at > timedelta(seconds=limit):
@@ -113,7 +118,7 @@ def _fault(one: Read, contract: Contract, changes: tuple[Change, ...], *, at: da
     return next((told for each in changes if (told := _overtaken(one, name, each))), "")
 
 
-def _overtaken(one: Read, name: str, change: Change) -> str:
+def _overtaken(one: NamedRead, name: str, change: ResourceChange) -> str:
     if change.state:
         moved = change.until is not None and one.read_at < change.until
         named = one.version is not None and one.version != change.state

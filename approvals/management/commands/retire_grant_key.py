@@ -26,7 +26,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, kid: str, reason: str, **options: Any) -> None:
         try:
-            grant_keys.retire(kid=kid, reason=reason, at=timezone.now())
+            grant_keys.retire_key(kid=kid, reason=reason, at=timezone.now())
         except Refused as refusal:
             raise CommandError(refusal.detail) from None
         self.stdout.write(f"{kid} is good for nothing any more.")

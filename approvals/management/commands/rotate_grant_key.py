@@ -33,8 +33,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, lead: int, reason: str = "", **options: Any) -> None:
         try:
-            kid = grant_keys.introduce(lead=timedelta(seconds=max(lead, 0)), reason=reason, at=timezone.now())
+            kid = grant_keys.introduce_key(lead=timedelta(seconds=max(lead, 0)), reason=reason, at=timezone.now())
         except Refused as refusal:
-            grant_keys.announce(reason=reason, at=timezone.now())
+            grant_keys.announce_keys(reason=reason, at=timezone.now())
             raise CommandError(refusal.detail) from None
         self.stdout.write(f"{kid} signs in {lead} seconds.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from approvals.policy.rules.autonomy import Charge
-from ledger.db import apart, ask
+from ledger.db import execute, savepoint
 
 _TAKE = (
     "INSERT INTO approvals_spending AS s (tenant_id, holder, budget, unit, window_from, used)"
@@ -23,16 +23,18 @@ class _NotEnough(Exception):
         self.charge = charge
 
 
-def spend(*, tenant_id: UUID, agent_id: str, charges: tuple[Charge, ...], kept: bool) -> Charge | None:
+def charge_budgets(*, tenant_id: UUID, agent_id: str, charges: tuple[Charge, ...], kept: bool) -> Charge | None:
     """Take these charges, or name the first that a budget has not enough left for, and take none.
 
     Unless `kept`, they are given back at once: a dry run asks and spends nothing.
     """
     if not charges:
         return None
-    ask("SELECT id FROM approvals_agent WHERE tenant_id = $1 AND agent_id = $2 FOR NO KEY UPDATE", tenant_id, agent_id)
+    execute(
+        "SELECT id FROM approvals_agent WHERE tenant_id = $1 AND agent_id = $2 FOR NO KEY UPDATE", tenant_id, agent_id
+    )
     try:
-        with apart():
+        with savepoint():
             for charge in charges:
                 _take(tenant_id, charge)
             if not kept:
@@ -53,5 +55,5 @@ def _take(tenant_id: UUID, charge: Charge) -> None:
     if charge.amount > charge.most:
         raise _NotEnough(charge)
     place = (tenant_id, charge.holder, charge.budget, charge.unit, charge.window_from)
-    if not ask(_TAKE, *place, charge.amount, charge.most):
+    if not execute(_TAKE, *place, charge.amount, charge.most):
         raise _NotEnough(charge)

@@ -8,7 +8,7 @@ from typing import Any
 from approvals.agents import queries as agents_queries
 from approvals.models import Session
 from approvals.policy.rules import policy
-from approvals.policy.rules.policy import ApprovalPolicy, Demand
+from approvals.policy.rules.policy import ApprovalPolicy, PolicyDecision
 from approvals.policy.rules.policy_facts import Facts
 from approvals.sessions import queries as sessions_queries
 from approvals.sessions.queries import disclosed_contract
@@ -17,16 +17,16 @@ from ledger.record.queries import evidence
 from ledger.record.rules.canonical import parse
 
 
-def demand_of(
+def evaluate_policy(
     session: Session, *, contract: Contract, rules: ApprovalPolicy, payload: bytes, target: str, at: datetime
-) -> Demand:
+) -> PolicyDecision:
     """What a policy wants of a call of this session."""
     if rules.rules:
-        return policy.demand(contract, rules, facts_of(session, payload=payload, target=target, at=at))
-    return policy.demand(contract, rules, Facts(at=at, target=target, session=_counted(session)))
+        return policy.decide_call(contract, rules, gather_facts(session, payload=payload, target=target, at=at))
+    return policy.decide_call(contract, rules, Facts(at=at, target=target, session=_counted(session)))
 
 
-def facts_of(session: Session, *, payload: bytes, target: str, at: datetime) -> Facts:
+def gather_facts(session: Session, *, payload: bytes, target: str, at: datetime) -> Facts:
     """All that the conditions of a policy may speak about."""
     args = parse(payload)
     return Facts(
@@ -38,19 +38,19 @@ def facts_of(session: Session, *, payload: bytes, target: str, at: datetime) -> 
     )
 
 
-def demand_again(action: Any, *, rules: ApprovalPolicy, at: datetime) -> tuple[Demand, bytes]:
+def reevaluate_policy(action: Any, *, rules: ApprovalPolicy, at: datetime) -> tuple[PolicyDecision, bytes]:
     """The same for an action that is on record already; with it its payload."""
     session = sessions_queries.session(action.tenant_id, action.session_id)
     assert session is not None
-    payload = evidence.opened(action.tenant_id, action.payload_pointer) or b"null"
+    payload = evidence.open_evidence(action.tenant_id, action.payload_pointer) or b"null"
     contract = disclosed_contract(action.tenant_id, action.contract_digest)
-    wanted = demand_of(session, contract=contract, rules=rules, payload=payload, target=action.target, at=at)
+    wanted = evaluate_policy(session, contract=contract, rules=rules, payload=payload, target=action.target, at=at)
     return wanted, payload
 
 
-def in_force(version: Any) -> ApprovalPolicy:
+def rules_of(version: Any) -> ApprovalPolicy:
     """The rules of a stored version."""
-    return policy.stored(bytes(version.document))
+    return policy.load_stored(bytes(version.document))
 
 
 def _agent(session: Session) -> dict[str, str]:

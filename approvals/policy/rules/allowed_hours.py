@@ -24,7 +24,7 @@ _LOOK_AHEAD = 15
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hours:
+class AllowedHours:
     """Days and times of day in one zone; `begin` and `end` are written as "09:30"."""
 
     days: tuple[str, ...]
@@ -37,10 +37,10 @@ class Hours:
         return {"days": list(self.days), "from": self.begin, "to": self.end, "zone": self.zone}
 
 
-def read(document: Mapping[str, Any]) -> Hours:
+def read(document: Mapping[str, Any]) -> AllowedHours:
     """The hours in a document; left-out days are all seven, a left-out zone is UTC. `ValueError` where it is none."""
     days = tuple(day for day in DAYS if day in document.get("days", DAYS))
-    found = Hours(days=days, begin=document["from"], end=document["to"], zone=document.get("zone", "UTC"))
+    found = AllowedHours(days=days, begin=document["from"], end=document["to"], zone=document.get("zone", "UTC"))
     if _clock(found.begin) == _clock(found.end):
         raise ValueError("The hours begin and end at the same time.")
     if not days:
@@ -49,12 +49,12 @@ def read(document: Mapping[str, Any]) -> Hours:
     return found
 
 
-def are_open(hours: Iterable[Hours], *, at: datetime) -> bool:
+def are_open(hours: Iterable[AllowedHours], *, at: datetime) -> bool:
     """Whether something may be released now: every one of the hours holds (rule 3)."""
     return all(_is_open(each, at) for each in hours)
 
 
-def opening(hours: Iterable[Hours], *, at: datetime) -> datetime | None:
+def next_opening(hours: Iterable[AllowedHours], *, at: datetime) -> datetime | None:
     """The first moment from `at` on at which something may be released; None when none comes within two weeks."""
     wanted = tuple(hours)
     if are_open(wanted, at=at):
@@ -63,7 +63,7 @@ def opening(hours: Iterable[Hours], *, at: datetime) -> datetime | None:
     return next((begin for begin in begins if are_open(wanted, at=begin)), None)
 
 
-def _is_open(hours: Hours, at: datetime) -> bool:
+def _is_open(hours: AllowedHours, at: datetime) -> bool:
     here = at.astimezone(_zone(hours.zone))
     begin, end, now = _clock(hours.begin), _clock(hours.end), here.time()
     if begin < end:
@@ -71,7 +71,7 @@ def _is_open(hours: Hours, at: datetime) -> bool:
     return (now >= begin and _is_on(hours, here.date())) or (now < end and _is_on(hours, here.date() - timedelta(1)))
 
 
-def _begins(hours: Hours, at: datetime) -> list[datetime]:
+def _begins(hours: AllowedHours, at: datetime) -> list[datetime]:
     """When the hours begin in the next days, in UTC; a time that the clock skips there begins after the gap."""
     zone = _zone(hours.zone)
     today = at.astimezone(zone).date()
@@ -80,7 +80,7 @@ def _begins(hours: Hours, at: datetime) -> list[datetime]:
     return [moment.astimezone(UTC) for moment in moments]
 
 
-def _is_on(hours: Hours, day: date) -> bool:
+def _is_on(hours: AllowedHours, day: date) -> bool:
     return DAYS[day.weekday()] in hours.days
 
 

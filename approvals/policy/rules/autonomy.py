@@ -29,7 +29,7 @@ from functools import lru_cache
 from typing import Any
 
 from approvals.agents.rules import acceptance
-from approvals.agents.rules.acceptance import Limits
+from approvals.agents.rules.acceptance import FlagThresholds
 from approvals.gate.rules.malformed import Malformed
 from approvals.policy.rules import autonomy_document, policy_facts
 from approvals.policy.rules.policy_facts import Facts
@@ -64,7 +64,7 @@ class Scope:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outside:
+class Exclusion:
     """One entry of what lies outside the boundary."""
 
     name: str
@@ -74,7 +74,7 @@ class Outside:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Money:
+class MoneyBudget:
     """Where an amount stands in the arguments, in which currency, and how much of each there is."""
 
     amount: str
@@ -93,7 +93,7 @@ class Budget:
     scope: Scope
     calls: int | None
     readings: int | None
-    money: Money | None
+    money: MoneyBudget | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +101,9 @@ class AutonomyPolicy:
     """A version of the autonomy policy."""
 
     version: str
-    outside: tuple[Outside, ...]
+    outside: tuple[Exclusion, ...]
     budgets: tuple[Budget, ...]
-    watch: Limits
+    watch: FlagThresholds
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -127,17 +127,17 @@ def parse(document: Mapping[str, Any]) -> AutonomyPolicy:
         version=plain.get("version", ""),
         outside=tuple(_outside(each) for each in plain.get("outside", ())),
         budgets=tuple(_budget(each) for each in plain.get("budgets", ())),
-        watch=acceptance.limits(plain.get("watch", {})),
+        watch=acceptance.flag_thresholds(plain.get("watch", {})),
     )
 
 
 @lru_cache(maxsize=256)
-def stored(data: bytes) -> AutonomyPolicy:
+def load_stored(data: bytes) -> AutonomyPolicy:
     """The policy in the bytes of a released version. They never change, so a process reads each once."""
     return parse(read(data))
 
 
-def beyond(policy: AutonomyPolicy, contract: Contract, known: Facts) -> Malformed | None:
+def check_boundary(policy: AutonomyPolicy, contract: Contract, known: Facts) -> Malformed | None:
     """Why a call lies outside the boundary (rule 1), or None where it lies inside."""
     covering = [each for each in policy.outside if each.scope.covers(contract, known.agent.get("id", ""))]
     if not covering:
@@ -166,7 +166,7 @@ def charges(
         since = _window(budget.within, known.at)
         amounts = _amounts(budget, contract, known.args)
         if isinstance(amounts, str):
-            return no_budget(budget.name, amounts)
+            return refuse_budget(budget.name, amounts)
         found += [
             Charge(holder=holder, budget=budget.name, unit=unit, window_from=since, amount=taken, most=most)
             for unit, taken, most in amounts
@@ -174,12 +174,12 @@ def charges(
     return tuple(sorted(found))
 
 
-def exceeded(charge: Charge) -> Malformed:
+def refuse_charge(charge: Charge) -> Malformed:
     """The refusal of a call for which a budget has not enough left."""
-    return no_budget(charge.budget, f"there are {charge.most} {_unit(charge.unit)}, and this call would need more")
+    return refuse_budget(charge.budget, f"there are {charge.most} {_unit(charge.unit)}, and this call would need more")
 
 
-def no_budget(name: str, detail: str) -> Malformed:
+def refuse_budget(name: str, detail: str) -> Malformed:
     """The refusal by one budget."""
     error = {"path": "", "code": EXCEEDED, "detail": f"{name}: {detail}"}
     message = f"The budget `{name}` does not cover this call: {detail}."
@@ -187,7 +187,7 @@ def no_budget(name: str, detail: str) -> Malformed:
     return Malformed(EXCEEDED, message, hint, None, (error,))
 
 
-def cost(contract: Contract) -> int:
+def reading_cost(contract: Contract) -> int:
     """The readings that verifying one call takes at least (rule 3)."""
     if contract.verification is None:
         return 0
@@ -201,7 +201,7 @@ def _amounts(budget: Budget, contract: Contract, args: Mapping[str, Any]) -> lis
     if budget.calls is not None:
         found.append(("calls", 1, budget.calls))
     if budget.readings is not None:
-        found.append(("readings", cost(contract), budget.readings))
+        found.append(("readings", reading_cost(contract), budget.readings))
     if budget.money is None:
         return found
     worth = _worth(budget.money, args)
@@ -211,14 +211,14 @@ def _amounts(budget: Budget, contract: Contract, args: Mapping[str, Any]) -> lis
     return [*found, (currency, minor, budget.money.most[currency])]
 
 
-def _worth(money: Money, args: Mapping[str, Any]) -> tuple[str, int] | str:
+def _worth(money: MoneyBudget, args: Mapping[str, Any]) -> tuple[str, int] | str:
     currencies = {money.fixed} if money.fixed else {str(each) for each in _at(args, money.currency)}
     if len(currencies) != 1:
         return f"it cannot be told in which currency `{money.currency}` is"
     code = currencies.pop().upper()
     if code not in money.most:
         return "there is none for this currency"
-    parts = [policy_facts.amount({"amount": each, "currency": code}) for each in _at(args, money.amount)]
+    parts = [policy_facts.money_amount({"amount": each, "currency": code}) for each in _at(args, money.amount)]
     if not parts or any("minor" not in each or each["minor"] < 0 for each in parts):
         return f"`{money.amount}` is no amount of money"
     return code, sum(each["minor"] for each in parts)
@@ -256,9 +256,9 @@ def _scope(said: Mapping[str, Any]) -> Scope:
     return Scope(agents=agents, tools=tools, classes=classes)
 
 
-def _outside(said: Mapping[str, Any]) -> Outside:
-    when = policy_facts.compile(said["when"]) if "when" in said else None
-    return Outside(name=said["name"], scope=_scope(said), when=when, reason=said.get("reason", ""))
+def _outside(said: Mapping[str, Any]) -> Exclusion:
+    when = policy_facts.compile_condition(said["when"]) if "when" in said else None
+    return Exclusion(name=said["name"], scope=_scope(said), when=when, reason=said.get("reason", ""))
 
 
 def _budget(said: Mapping[str, Any]) -> Budget:
@@ -272,7 +272,7 @@ def _budget(said: Mapping[str, Any]) -> Budget:
         readings=said.get("readings"),
         money=None
         if money is None
-        else Money(
+        else MoneyBudget(
             amount=money["amount"], currency=money.get("currency", ""), fixed=money.get("in", ""), most=money["most"]
         ),
     )

@@ -92,7 +92,7 @@ SCHEMA: dict[str, Any] = _object(
 
 def faults(document: Mapping[str, Any]) -> list[dict[str, str]]:
     """Everything that is wrong with a document; an empty list where nothing is."""
-    shape = [_schema_fault(problem) for problem in rules_schemas.compiled(SCHEMA).iter_errors(dict(document))]
+    shape = [_schema_fault(problem) for problem in rules_schemas.compile_schema(SCHEMA).iter_errors(dict(document))]
     return shape or list(_meaning(document))
 
 
@@ -112,7 +112,7 @@ def _outside(path: str, entry: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         yield _fault(path, "INCOMPLETE", "An entry says what lies outside: agents, tools, classes or a condition.")
     if "when" in entry:
         try:
-            policy_facts.compile(entry["when"])
+            policy_facts.compile_condition(entry["when"])
         except BadExpression as problem:
             yield _fault(f"{path}/when", problem.code, problem.detail)
 

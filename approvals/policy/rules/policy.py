@@ -39,11 +39,10 @@ from typing import Any
 
 from approvals.policy.rules import allowed_hours as hours
 from approvals.policy.rules import policy_document
-from approvals.policy.rules.allowed_hours import Hours
-from approvals.policy.rules.policy_facts import Facts, bindings
-from approvals.policy.rules.policy_facts import compile as compile_condition
+from approvals.policy.rules.allowed_hours import AllowedHours
+from approvals.policy.rules.policy_facts import Facts, bindings, compile_condition
 from approvals.voting.rules import break_glass as break_glass_rules
-from approvals.voting.rules.quorum import INDEPENDENCE, ONE_REVIEWER, Risk, Terms, Threshold, stronger
+from approvals.voting.rules.quorum import INDEPENDENCE, ONE_REVIEWER, ApprovalTerms, Risk, Threshold, stronger_level
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.effects import UPPER_CLASSES, Reversibility, SideEffectClass
 from ledger.catalogue.rules.expressions import Expression, Truth, evaluate, view
@@ -64,13 +63,13 @@ class BadPolicy(Refused):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Demands:
+class Requirements:
     """What a policy, or one of its rules, asks for beside the outcome; None is silence."""
 
     thresholds: tuple[Threshold, ...] = ()
     independence: frozenset[str] = frozenset()
     step_up: str | None = None
-    hours: tuple[Hours, ...] = ()
+    hours: tuple[AllowedHours, ...] = ()
     decide_within_s: int | None = None
     release_within_s: int | None = None
     wait_for_seal: bool = False
@@ -78,18 +77,18 @@ class Demands:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class PolicyRule:
     """One rule: when it matches (always, without a condition), what it leads to and what it asks for."""
 
     name: str
     when: Expression | None
     outcome: str
     reason: str
-    demands: Demands
+    demands: Requirements
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class BatchLimits:
     """How many may be voted on at once, and of which classes."""
 
     most: int = 1
@@ -97,7 +96,7 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class RateLimits:
     """Against floods (B38): waiting requests of one agent, votes of one person in a minute; 0 is no limit."""
 
     waiting_per_agent: int = 0
@@ -116,17 +115,17 @@ class ApprovalPolicy:
     require: tuple[Mapping[str, str], ...]
     document: bytes
     digest: str
-    demands: Demands
-    rules: tuple[Rule, ...]
+    demands: Requirements
+    rules: tuple[PolicyRule, ...]
     on_change: str
     step_up_by_risk: Mapping[str, str]
     escalate_after_s: int | None
     escalate_to: str
     remind_before_s: int | None
     question_pause_s: int
-    batch: Batch
-    limits: Limits
-    break_glass: break_glass_rules.Rule
+    batch: BatchLimits
+    limits: RateLimits
+    break_glass: break_glass_rules.BreakGlassRule
     reviewer_quality: str
     reasons_to_agents: bool
     min_dwell_s: int
@@ -146,7 +145,7 @@ class ApprovalPolicy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Demand:
+class PolicyDecision:
     """What the policy wants of one call: "auto", "hold" or "refuse", every reason why, and the terms if it is held.
 
     `refusal` is the sentence for the agent when the call is refused.
@@ -154,7 +153,7 @@ class Demand:
 
     outcome: str
     reasons: tuple[str, ...]
-    terms: Terms
+    terms: ApprovalTerms
     risk: Risk
     refusal: str = ""
 
@@ -183,8 +182,8 @@ def parse(document: Mapping[str, Any]) -> ApprovalPolicy:
         remind_before_s=plain.get("remind_before_s"),
         question_pause_s=plain.get("question_pause_s", 4 * 3600),
         batch=_batch(plain.get("batch", {})),
-        limits=Limits(**plain.get("limits", {})),
-        break_glass=break_glass_rules.read(plain),
+        limits=RateLimits(**plain.get("limits", {})),
+        break_glass=break_glass_rules.read_rule(plain),
         reviewer_quality=plain.get("privacy", {}).get("reviewer_quality", "team"),
         reasons_to_agents=plain.get("privacy", {}).get("reasons_to_agents", True),
         min_dwell_s=plain.get("min_dwell_s", 0),
@@ -192,12 +191,12 @@ def parse(document: Mapping[str, Any]) -> ApprovalPolicy:
 
 
 @lru_cache(maxsize=256)
-def stored(data: bytes) -> ApprovalPolicy:
+def load_stored(data: bytes) -> ApprovalPolicy:
     """The policy in the bytes of a released version. They never change, so a process reads each once."""
     return parse(read(data))
 
 
-def demand(contract: Contract, policy: ApprovalPolicy, facts: Facts) -> Demand:
+def decide_call(contract: Contract, policy: ApprovalPolicy, facts: Facts) -> PolicyDecision:
     """What the policy wants of this call (rules 1 to 10)."""
     answers = _answers(contract, policy, facts)
     holding = _holding(answers)
@@ -209,13 +208,15 @@ def demand(contract: Contract, policy: ApprovalPolicy, facts: Facts) -> Demand:
     refusing = next((rule for rule, truth in answers if truth is Truth.TRUE and rule.outcome == "refuse"), None)
     if refusing is not None:
         said = refusing.reason or "The policy does not let this call run, whoever would approve it."
-        return Demand(outcome="refuse", reasons=(f"RULE {refusing.name}",), terms=terms, risk=risk, refusal=said)
-    return Demand(outcome="hold" if reasons else "auto", reasons=reasons, terms=terms, risk=risk)
+        return PolicyDecision(
+            outcome="refuse", reasons=(f"RULE {refusing.name}",), terms=terms, risk=risk, refusal=said
+        )
+    return PolicyDecision(outcome="hold" if reasons else "auto", reasons=reasons, terms=terms, risk=risk)
 
 
-def at_risk(policy: ApprovalPolicy, terms: Terms, risk: Risk) -> Terms:
+def raise_terms(policy: ApprovalPolicy, terms: ApprovalTerms, risk: Risk) -> ApprovalTerms:
     """The terms once it is known how much is at stake: the step-up is raised, never lowered."""
-    level = stronger(terms.step_up, policy.step_up_by_risk.get(risk, "C"))
+    level = stronger_level(terms.step_up, policy.step_up_by_risk.get(risk, "C"))
     return replace(terms, step_up=level, batchable=terms.batchable and risk is Risk.LOW and level != "A")
 
 
@@ -244,7 +245,7 @@ def _names(rule: Mapping[str, str], contract: Contract) -> bool:
     return all(facts[name] == value for name, value in rule.items())
 
 
-def _answers(contract: Contract, policy: ApprovalPolicy, facts: Facts) -> list[tuple[Rule, Truth]]:
+def _answers(contract: Contract, policy: ApprovalPolicy, facts: Facts) -> list[tuple[PolicyRule, Truth]]:
     """The rules that match or cannot be told, in their order."""
     if not policy.rules:
         return []
@@ -253,9 +254,9 @@ def _answers(contract: Contract, policy: ApprovalPolicy, facts: Facts) -> list[t
     return [(rule, truth) for rule, truth in answers if truth is not Truth.FALSE]
 
 
-def _holding(answers: list[tuple[Rule, Truth]]) -> list[tuple[Rule, Truth]]:
+def _holding(answers: list[tuple[PolicyRule, Truth]]) -> list[tuple[PolicyRule, Truth]]:
     """The rules because of which people are asked (rules 8 to 10)."""
-    found: list[tuple[Rule, Truth]] = []
+    found: list[tuple[PolicyRule, Truth]] = []
     exempt = False
     for rule, truth in answers:
         if truth is Truth.UNDECIDABLE:
@@ -278,11 +279,11 @@ def _risk(contract: Contract, facts: Facts) -> Risk:
     return Risk.LOW if small and not _is_irreversible(contract) else Risk.NORMAL
 
 
-def _terms(contract: Contract, policy: ApprovalPolicy, asking: list[Demands], risk: Risk) -> Terms:
+def _terms(contract: Contract, policy: ApprovalPolicy, asking: list[Requirements], risk: Risk) -> ApprovalTerms:
     """Everything that the policy and its rules ask for, added up (rule 8)."""
     wanted = reduce(_added, asking, policy.demands)
     batchable = contract.side_effect_class in policy.batch.side_effect_classes and policy.batch.most > 1
-    terms = Terms(
+    terms = ApprovalTerms(
         thresholds=wanted.thresholds or ONE_REVIEWER,
         independence=wanted.independence,
         step_up=wanted.step_up or policy.step_up,
@@ -293,19 +294,19 @@ def _terms(contract: Contract, policy: ApprovalPolicy, asking: list[Demands], ri
         on_change=policy.on_change,
         batchable=batchable and not _is_irreversible(contract),
     )
-    return at_risk(policy, terms, risk)
+    return raise_terms(policy, terms, risk)
 
 
-def _given(name: str, asking: list[Demands]) -> list[int]:
+def _given(name: str, asking: list[Requirements]) -> list[int]:
     return [seconds for each in asking if (seconds := getattr(each, name)) is not None]
 
 
-def _added(one: Demands, other: Demands) -> Demands:
+def _added(one: Requirements, other: Requirements) -> Requirements:
     levels = [each for each in (one.step_up, other.step_up) if each]
-    return Demands(
+    return Requirements(
         thresholds=_merged((*one.thresholds, *other.thresholds)),
         independence=one.independence | other.independence,
-        step_up=reduce(stronger, levels) if levels else None,
+        step_up=reduce(stronger_level, levels) if levels else None,
         hours=tuple(dict.fromkeys((*one.hours, *other.hours))),
         wait_for_seal=one.wait_for_seal or other.wait_for_seal,
     )
@@ -322,8 +323,8 @@ def _merged(thresholds: Iterable[Threshold]) -> tuple[Threshold, ...]:
     return tuple(merged.values())
 
 
-def _rule(said: Mapping[str, Any]) -> Rule:
-    return Rule(
+def _rule(said: Mapping[str, Any]) -> PolicyRule:
+    return PolicyRule(
         name=said["name"],
         when=compile_condition(said["when"]) if "when" in said else None,
         outcome=said["outcome"],
@@ -332,8 +333,8 @@ def _rule(said: Mapping[str, Any]) -> Rule:
     )
 
 
-def _demands(said: Mapping[str, Any]) -> Demands:
-    return Demands(
+def _demands(said: Mapping[str, Any]) -> Requirements:
+    return Requirements(
         thresholds=tuple(Threshold(**each) for each in said.get("thresholds", ())),
         independence=frozenset(said.get("independence", ())),
         step_up=said.get("step_up"),
@@ -345,5 +346,5 @@ def _demands(said: Mapping[str, Any]) -> Demands:
     )
 
 
-def _batch(said: Mapping[str, Any]) -> Batch:
-    return Batch(most=said.get("most", 1), side_effect_classes=frozenset(said.get("side_effect_classes", ())))
+def _batch(said: Mapping[str, Any]) -> BatchLimits:
+    return BatchLimits(most=said.get("most", 1), side_effect_classes=frozenset(said.get("side_effect_classes", ())))

@@ -124,7 +124,7 @@ SCHEMA: dict[str, Any] = _object(
 
 def faults(document: Mapping[str, Any]) -> list[dict[str, str]]:
     """Everything that is wrong with a document, each by its path; an empty list where nothing is."""
-    shape = [_schema_fault(problem) for problem in rules_schemas.compiled(SCHEMA).iter_errors(dict(document))]
+    shape = [_schema_fault(problem) for problem in rules_schemas.compile_schema(SCHEMA).iter_errors(dict(document))]
     return shape or list(_meaning(document))
 
 
@@ -148,7 +148,7 @@ def _meaning(document: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 def _rule(path: str, rule: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     if "when" in rule:
         try:
-            policy_facts.compile(rule["when"])
+            policy_facts.compile_condition(rule["when"])
         except BadExpression as problem:
             yield _fault(f"{path}/when", problem.code, problem.detail)
     if rule["outcome"] != "hold":

@@ -29,7 +29,7 @@ from typing import Any
 from approvals.policy.rules.allowed_hours import DAYS
 from ledger.catalogue.rules import expressions
 from ledger.catalogue.rules.contract import Contract
-from ledger.catalogue.rules.money import is_currency, places
+from ledger.catalogue.rules.money import decimal_places, is_currency
 
 _DECIMAL = re.compile(r"(-?)(\d{1,15})(?:\.(\d{1,6}))?", re.ASCII)
 
@@ -84,7 +84,7 @@ class Facts:
         return bool(self.session.get("undisclosed_attempts") or self.session.get("drifts"))
 
 
-def compile(text: str) -> expressions.Expression:
+def compile_condition(text: str) -> expressions.Expression:
     """The condition in `text`, or `BadExpression` where it is none over these variables."""
     return expressions.compile(text, VARIABLES)
 
@@ -96,7 +96,7 @@ def bindings(contract: Contract, facts: Facts) -> dict[str, Mapping[str, Any]]:
     return {
         "contract": _contract(contract),
         "args": facts.args,
-        "amount": amount(facts.args),
+        "amount": money_amount(facts.args),
         "target": {"resource": facts.target, "kind": kind, "name": name},
         "agent": facts.agent,
         "session": facts.session,
@@ -109,7 +109,7 @@ def bindings(contract: Contract, facts: Facts) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def amount(args: Mapping[str, Any]) -> dict[str, Any]:
+def money_amount(args: Mapping[str, Any]) -> dict[str, Any]:
     """The amount of money that the arguments name, in the smallest unit; empty when they name none."""
     worth, currency = args.get("amount"), args.get("currency")
     if not is_currency(currency):
@@ -121,9 +121,9 @@ def amount(args: Mapping[str, Any]) -> dict[str, Any]:
     if found is None:
         return {}
     part = (found[3] or "").rstrip("0")
-    if len(part) > places(code):
+    if len(part) > decimal_places(code):
         return {}
-    minor = int(found[2] + part.ljust(places(code), "0"))
+    minor = int(found[2] + part.ljust(decimal_places(code), "0"))
     return {"minor": -minor if found[1] else minor, "currency": code}
 
 

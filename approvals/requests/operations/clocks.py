@@ -23,10 +23,12 @@ AGAIN = timedelta(seconds=30)
 _COLUMNS = {"PREPARING": "decide_by", "REQUESTED": "decide_by", "APPROVED": "release_by"}
 
 
-def due(approval: Approval, wanted: reminders.Pace, *, at: datetime) -> list[Due]:
+def due_rows(approval: Approval, wanted: reminders.Schedule, *, at: datetime) -> list[Due]:
     """The looks at an approval that is just being asked for: at its end, and where its people are to be reminded."""
-    clock = rules.read(began=approval.requested_at, allowed=approval.decide_by - approval.requested_at, at=at)
-    looks = {str(step): deadlines.look_at(step, wanted.plan, clock, at=at, again=AGAIN) for step in deadlines.Step}
+    clock = rules.compute_clock(began=approval.requested_at, allowed=approval.decide_by - approval.requested_at, at=at)
+    looks = {
+        str(step): deadlines.next_check(step, wanted.plan, clock, at=at, again=AGAIN) for step in deadlines.DeadlineStep
+    }
     looks["approval"] = approval.decide_by
     return [
         Due(tenant_id=approval.tenant_id, subject_id=approval.id, what=what, due_at=look)
@@ -35,12 +37,14 @@ def due(approval: Approval, wanted: reminders.Pace, *, at: datetime) -> list[Due
     ]
 
 
-def settle(head: ledger.Head, approval: Approval, *, at: datetime) -> tuple[ledger.Head, Clock | None]:
+def settle_clock(
+    head: ledger.SubjectHead, approval: Approval, *, at: datetime
+) -> tuple[ledger.SubjectHead, Clock | None]:
     """Bring a locked approval's deadline up to date; the clock it follows from, or None where nothing runs any more."""
     column = _COLUMNS.get(head.state)
     if column is None:
         return head, None
-    clock = deadlines_queries.clock(approval, at=at)
+    clock = deadlines_queries.clock_of(approval, at=at)
     held = (getattr(approval, column), approval.paused_at)
     if held == (clock.latest, clock.stopped_at):
         return head, clock
@@ -55,7 +59,7 @@ def settle(head: ledger.Head, approval: Approval, *, at: datetime) -> tuple[ledg
     return head, clock
 
 
-def settle_if_late(head: ledger.Head, approval: Approval, *, at: datetime) -> ledger.Head:
+def settle_clock_if_late(head: ledger.SubjectHead, approval: Approval, *, at: datetime) -> ledger.SubjectHead:
     """Settle a clock only where it matters: the deadline that is written down was over, or the clock stood still.
 
     A freeze moves a deadline away and never nearer, and an answer settles the clock itself.
@@ -63,25 +67,27 @@ def settle_if_late(head: ledger.Head, approval: Approval, *, at: datetime) -> le
     ends_at = approval.release_by if head.state == "APPROVED" else approval.decide_by
     if approval.paused_at is None and (ends_at is None or ends_at > at):
         return head
-    return settle(head, approval, at=at)[0]
+    return settle_clock(head, approval, at=at)[0]
 
 
-def _turned(head: ledger.Head, approval: Approval, column: str, clock: Clock, *, at: datetime) -> ledger.Head:
+def _turned(
+    head: ledger.SubjectHead, approval: Approval, column: str, clock: Clock, *, at: datetime
+) -> ledger.SubjectHead:
     detail = {column: instant(clock.latest), "left_s": int(clock.left.total_seconds())}
     if clock.stopped_at is not None:
         detail |= {"since": instant(clock.stopped_at), "because": str(clock.why)}
     kind = "clock_resumed" if clock.stopped_at is None else "clock_stopped"
-    return ledger.append(head, ledger.Happening(kind=kind, detail=detail), actor=ledger.SYSTEM, at=at)
+    return ledger.append(head, ledger.NewEvent(kind=kind, detail=detail), actor=ledger.SYSTEM, at=at)
 
 
-def look(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
+def refresh_clock(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
     """Settle one approval's clock; whether it stands still now (the tick)."""
     approval = approvals.approval(tenant_id, approval_id)
     if approval is None:
         return False
-    ledger.lock(tenant_id=tenant_id, subject_id=approval.action_id, kind="action")
-    head = ledger.lock(tenant_id=tenant_id, subject_id=approval_id, kind="approval")
+    ledger.lock_subject(tenant_id=tenant_id, subject_id=approval.action_id, kind="action")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=approval_id, kind="approval")
     approval = approvals.approval(tenant_id, approval_id)
     assert approval is not None
-    _, clock = settle(head, approval, at=at)
+    _, clock = settle_clock(head, approval, at=at)
     return clock is not None and clock.stopped_at is not None

@@ -21,14 +21,14 @@ from approvals.gate import queries as gate_queries
 from approvals.gate.operations import actions, call_context
 from approvals.gate.rules import gate
 from approvals.models import Approval, Session
-from approvals.policy.operations.policy_evaluation import demand_of, in_force
-from approvals.policy.rules.policy import Demand
+from approvals.policy.operations.policy_evaluation import evaluate_policy, rules_of
+from approvals.policy.rules.policy import PolicyDecision
 from approvals.requests.operations import clocks
-from approvals.requests.operations.requests import fail_unrun, locked, void
+from approvals.requests.operations.requests import fail_unexecuted_action, lock_approval, void_approval
 from approvals.requests.queries import approvals
 from approvals.requests.rules import expectations, revisions
-from approvals.requests.rules.expectations import Dropped, Request, Reviewed
-from approvals.requests.rules.revisions import Change
+from approvals.requests.rules.expectations import DroppedExpectation, RequestContent, ReviewedExpectations
+from approvals.requests.rules.revisions import FieldChange
 from approvals.sessions import queries as sessions_queries
 from approvals.voting.queries import approvers
 from approvals.voting.rules import binding
@@ -76,15 +76,15 @@ class Edit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Edited:
+class EditResult:
     """What became of an edit; before it is made, `action_id` is None.
 
     `dropped` and `kept` are the predicates that the agent had added: those that named an edited field, and the rest.
     """
 
     supersedes: UUID
-    changes: tuple[Change, ...]
-    dropped: tuple[Dropped, ...]
+    changes: tuple[FieldChange, ...]
+    dropped: tuple[DroppedExpectation, ...]
     kept: tuple[str, ...]
     payload: bytes
     payload_hash: str
@@ -103,15 +103,17 @@ class _Before:
     call: gate.Proposal
 
 
-def preview(*, tenant_id: UUID, approval_id: UUID, edit: Edit, compile_predicate: Compiler, at: datetime) -> Edited:
+def preview_edit(
+    *, tenant_id: UUID, approval_id: UUID, edit: Edit, compile_predicate: Compiler, at: datetime
+) -> EditResult:
     """What an edit would change, after the whole gate; nothing is written."""
     before = _before(tenant_id, approval_id, edit, at=at)
     return _edited(before, *_judged(before, edit, compile_predicate=compile_predicate, at=at))
 
 
-def edit(
+def apply_edit(
     *, tenant_id: UUID, approval_id: UUID, edit: Edit, editor: UUID, compile_predicate: Compiler, at: datetime
-) -> Edited:
+) -> EditResult:
     """Put an edited action in the place of the one that people were asked about."""
     try:
         before = _before(tenant_id, approval_id, edit, at=at)
@@ -127,8 +129,8 @@ def edit(
     made = _edited(before, verdict, reviewed)
     note = {"reason": edit.reason, "expectations_dropped": [each.document() for each in made.dropped]}
     revision = actions.Revision(before.action.id, editor, note)
-    came = actions.Came(actions.trace_of(before.action), revision=revision)
-    answer = actions.acted(before.session, before.call, verdict, came=came, at=at)
+    came = actions.CallOrigin(actions.trace_of(before.action), revision=revision)
+    answer = actions.create_action(before.session, before.call, verdict, came=came, at=at)
     assert answer.action_id is not None
     _end(before.approval, made, edit.reason, by=answer.action_id, editor=editor, at=at)
     asked = answer.document["approval"]["approval_id"]
@@ -136,10 +138,10 @@ def edit(
 
 
 def _before(tenant_id: UUID, approval_id: UUID, edit: Edit, *, at: datetime) -> _Before:
-    head = locked(tenant_id, approval_id)
+    head = lock_approval(tenant_id, approval_id)
     approval = approvals.approval(tenant_id, approval_id)
     assert approval is not None
-    head = clocks.settle_if_late(head, approval, at=at)
+    head = clocks.settle_clock_if_late(head, approval, at=at)
     if head.state != "REQUESTED":
         raise binding.AlreadyDecided
     if at >= approval.decide_by:
@@ -153,7 +155,7 @@ def _before(tenant_id: UUID, approval_id: UUID, edit: Edit, *, at: datetime) -> 
         raise NotEditable
     session = sessions_queries.session(tenant_id, action.session_id)
     assert session is not None
-    payload = parse(evidence.opened(tenant_id, action.payload_pointer) or b"{}")
+    payload = parse(evidence.open_evidence(tenant_id, action.payload_pointer) or b"{}")
     return _Before(
         approval=approval, action=action, session=session, payload=payload, call=_call(action, session, edit.arguments)
     )
@@ -173,26 +175,26 @@ def _call(action: Any, session: Session, arguments: Any) -> gate.Proposal:
         outcome_predicates=tuple(text for text in wanted if text not in own),
         depends_on=tuple(first.get("depends_on", ())),
         acknowledges=frozenset(first.get("acknowledges", ())),
-        evidence=gate_queries.evidence_brought(action),
+        evidence=gate_queries.evidence_of(action),
     )
 
 
 def _judged(
     before: _Before, edit: Edit, *, compile_predicate: Compiler, at: datetime
-) -> tuple[gate.GateVerdict, Reviewed]:
+) -> tuple[gate.GateVerdict, ReviewedExpectations]:
     """The gate's answer, without the expectations that the edit drops; and what became of each of them.
 
     The goal is the one that was pinned; that its session is over is no fault of the reviewer.
     """
-    known = call_context.standing(before.session, before.call, at=at)
+    known = call_context.caller_context(before.session, before.call, at=at)
     lasting = replace(known.pin, expires_at=at + timedelta(seconds=1))
     known = replace(known, open=True, iteration_limit=None, pin=lasting)
-    verdict = gate.judge(before.call, known, compile_predicate=compile_predicate, at=at)
+    verdict = gate.check_call(before.call, known, compile_predicate=compile_predicate, at=at)
     if verdict.accepted:
-        around = call_context.surroundings(before.session, before.call, verdict, at=at, remedy=False, edited=True)
-        verdict = gate.clear(verdict, before.call, around)
+        around = call_context.target_context(before.session, before.call, verdict, at=at, remedy=False, edited=True)
+        verdict = gate.check_preconditions(verdict, before.call, around)
     if verdict.accepted:
-        verdict = gate.under(verdict, _demand(before, verdict, at=at))
+        verdict = gate.apply_policy(verdict, _demand(before, verdict, at=at))
     if not verdict.accepted:
         errors = [dict(each) for each in verdict.errors]
         told = errors or [{"path": "/payload", "code": verdict.code, "detail": verdict.message}]
@@ -205,13 +207,13 @@ def _judged(
     return replace(verdict, predicates=tuple(standing)), reviewed
 
 
-def _reviewed(before: _Before, verdict: gate.GateVerdict) -> Reviewed:
+def _reviewed(before: _Before, verdict: gate.GateVerdict) -> ReviewedExpectations:
     """What becomes of the agent's expectations; one that the edited payload contradicts refuses the edit."""
     assert verdict.contract is not None
     reviewed = expectations.review_expectations(
         before.call.outcome_predicates,
-        before=Request(before.payload, before.action.target),
-        after=Request(parse(verdict.payload), verdict.target_resource[:512]),
+        before=RequestContent(before.payload, before.action.target),
+        after=RequestContent(parse(verdict.payload), verdict.target_resource[:512]),
         predicates=verdict.contract.predicates,
     )
     if reviewed.contradicted:
@@ -228,13 +230,13 @@ def _reviewed(before: _Before, verdict: gate.GateVerdict) -> Reviewed:
     return reviewed
 
 
-def _demand(before: _Before, verdict: gate.GateVerdict, *, at: datetime) -> Demand:
+def _demand(before: _Before, verdict: gate.GateVerdict, *, at: datetime) -> PolicyDecision:
     """What the policy in force wants of the new payload. What a person has edited stays with people all the same."""
     assert verdict.contract is not None
-    wanted = demand_of(
+    wanted = evaluate_policy(
         before.session,
         contract=verdict.contract,
-        rules=in_force(catalogue_queries.active_policies(before.session.tenant_id)["approval"]),
+        rules=rules_of(catalogue_queries.active_policies(before.session.tenant_id)["approval"]),
         payload=verdict.payload,
         target=verdict.target_resource,
         at=at,
@@ -244,10 +246,10 @@ def _demand(before: _Before, verdict: gate.GateVerdict, *, at: datetime) -> Dema
     return replace(wanted, outcome="hold", reasons=(*wanted.reasons, "EDITED"))
 
 
-def _edited(before: _Before, verdict: gate.GateVerdict, reviewed: Reviewed) -> Edited:
-    return Edited(
+def _edited(before: _Before, verdict: gate.GateVerdict, reviewed: ReviewedExpectations) -> EditResult:
+    return EditResult(
         supersedes=before.action.id,
-        changes=revisions.changes(before.payload, parse(verdict.payload)),
+        changes=revisions.field_changes(before.payload, parse(verdict.payload)),
         dropped=reviewed.dropped,
         kept=reviewed.kept,
         payload=verdict.payload,
@@ -261,8 +263,8 @@ def _check_editor(tenant_id: UUID, editor: UUID) -> None:
         raise binding.NotEligible
 
 
-def _end(approval: Approval, made: Edited, reason: str, *, by: UUID, editor: UUID, at: datetime) -> None:
-    void(approval=approval, reason="It was edited; another action stands in its place.", at=at)
+def _end(approval: Approval, made: EditResult, reason: str, *, by: UUID, editor: UUID, at: datetime) -> None:
+    void_approval(approval=approval, reason="It was edited; another action stands in its place.", at=at)
     more = {
         "superseded_by": str(by),
         "by": BY,
@@ -270,9 +272,9 @@ def _end(approval: Approval, made: Edited, reason: str, *, by: UUID, editor: UUI
         "expectations_dropped": [each.document() for each in made.dropped],
     }
     person = ledger.Actor("person", editor)
-    fail_unrun(approval, code=SUPERSEDED, reason=reason, actor=person, more=more, at=at)
+    fail_unexecuted_action(approval, code=SUPERSEDED, reason=reason, actor=person, more=more, at=at)
 
 
 def _note_refused(*, tenant_id: UUID, approval_id: UUID, editor: UUID, code: str, at: datetime) -> None:
-    happening = ledger.Happening(kind="edit_refused", detail={"code": code})
-    ledger.append(locked(tenant_id, approval_id), happening, actor=ledger.Actor("person", editor), at=at)
+    happening = ledger.NewEvent(kind="edit_refused", detail={"code": code})
+    ledger.append(lock_approval(tenant_id, approval_id), happening, actor=ledger.Actor("person", editor), at=at)

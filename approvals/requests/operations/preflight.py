@@ -15,19 +15,19 @@ from typing import Any
 from uuid import UUID
 
 from approvals.models import Approval, Due
-from approvals.policy.operations.policy_evaluation import demand_again, in_force
+from approvals.policy.operations.policy_evaluation import reevaluate_policy, rules_of
 from approvals.requests.operations import target_drift
 from approvals.requests.operations.requests import (
-    Found,
+    PreflightResult,
     approval_block,
-    ask_prepared,
-    fail_unrun,
-    locked,
+    fail_unexecuted_action,
+    lock_approval,
+    request_after_preflight,
     request_approval,
-    void,
+    void_approval,
     void_grants,
 )
-from approvals.requests.operations.target_drift import Taken
+from approvals.requests.operations.target_drift import TakenReading
 from approvals.requests.queries import approvals
 from approvals.requests.rules import drift, preflight
 from approvals.sessions.queries import disclosed_contract
@@ -43,9 +43,9 @@ REFUSED = "PREFLIGHT_REFUSED"
 _NAMED = ("approval", "verification", "recovery")
 
 
-def go_on(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
+def resume(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
     """Ask people, or refuse, once the reading is there or its time is over; whether the approval moved on."""
-    head = locked(tenant_id, approval_id)
+    head = lock_approval(tenant_id, approval_id)
     approval = approvals.approval(tenant_id, approval_id)
     assert approval is not None
     if head.state != "PREPARING":
@@ -53,18 +53,18 @@ def go_on(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
         return False
     contract = disclosed_contract(tenant_id, approval.contract_digest)
     waits = readings.is_reading_wanted(tenant_id, approval.action_id)
-    taken = None if waits else target_drift.newest(tenant_id, approval.action_id)
+    taken = None if waits else target_drift.newest_reading(tenant_id, approval.action_id)
     if taken is None and at < approval.requested_at + timedelta(seconds=contract.preparation.within_s):
         return False
-    found = find(approval, contract, taken)
+    found = run_preflight(approval, contract, taken)
     if found.preflight.refusals:
-        refuse(approval, found.preflight, at=at)
+        refuse_action(approval, found.preflight, at=at)
         return True
-    ask_prepared(head, approval, found, at=at)
+    request_after_preflight(head, approval, found, at=at)
     return True
 
 
-def find(approval: Approval, contract: Contract, taken: Taken | None) -> Found:
+def run_preflight(approval: Approval, contract: Contract, taken: TakenReading | None) -> PreflightResult:
     """What is known of the target: the baseline, and the preflight over it. Only a strong reading tells anything."""
     known = taken is not None and taken.state.strong
     action = actions.action(approval.tenant_id, approval.action_id)
@@ -72,13 +72,15 @@ def find(approval: Approval, contract: Contract, taken: Taken | None) -> Found:
     assert action.payload_pointer is not None
     bindings = {
         "pre": taken.shown if taken is not None and known else {},
-        "sr": parse(evidence.opened(approval.tenant_id, action.payload_pointer) or b"{}"),
+        "sr": parse(evidence.open_evidence(approval.tenant_id, action.payload_pointer) or b"{}"),
         "scope": _scope(action),
     }
-    judged = preflight.judge(contract.preparation, bindings, known=known, foreign=taken is not None and taken.foreign)
+    judged = preflight.judge_conditions(
+        contract.preparation, bindings, known=known, foreign=taken is not None and taken.foreign
+    )
     if taken is None or not known:
-        return Found(preflight=judged)
-    return Found(judged, pointer=taken.pointer, digest=taken.state.digest(contract.preparation.volatile))
+        return PreflightResult(preflight=judged)
+    return PreflightResult(judged, pointer=taken.pointer, digest=taken.state.digest(contract.preparation.volatile))
 
 
 def _scope(action: Any) -> dict[str, Any]:
@@ -92,63 +94,65 @@ def _scope(action: Any) -> dict[str, Any]:
     }
 
 
-def refuse(approval: Approval, judged: preflight.Preflight, *, at: datetime) -> None:
+def refuse_action(approval: Approval, judged: preflight.Preflight, *, at: datetime) -> None:
     """End a doomed action: nobody was asked, and the agent is told which condition failed and what was read."""
-    void(approval=approval, reason="The preflight showed that the action could not succeed.", at=at)
+    void_approval(approval=approval, reason="The preflight showed that the action could not succeed.", at=at)
     more = {"conditions": [each.document() for each in judged.refusals]}
-    fail_unrun(approval, code=REFUSED, reason=judged.message, actor=ledger.SYSTEM, more=more, at=at)
+    fail_unexecuted_action(approval, code=REFUSED, reason=judged.message, actor=ledger.SYSTEM, more=more, at=at)
 
 
 def check_drift(approval: Approval, *, at: datetime) -> None:
     """Refuse an approving vote on a target that is materially another by now; people are asked again (B31)."""
-    changed = target_drift.since_asked(approval)
+    changed = target_drift.drift_since_request(approval)
     if changed is None or not changed.material:
         return
 
     def asking_again() -> None:
-        ask_again(tenant_id=approval.tenant_id, approval_id=approval.id, at=at)
+        request_again_on_drift(tenant_id=approval.tenant_id, approval_id=approval.id, at=at)
 
     refusal = _drifted(changed)
     refusal.afterwards = asking_again
     raise refusal
 
 
-def moved_on(approval: Approval | None, *, at: datetime) -> drift.PreconditionDrift | None:
+def drift_refusal(approval: Approval | None, *, at: datetime) -> drift.PreconditionDrift | None:
     """The refusal of a release whose target is another by now; what was granted is set aside with it."""
     if approval is None or approval.baseline_pointer is None:
         return None
-    return ask_again(tenant_id=approval.tenant_id, approval_id=approval.id, at=at)
+    return request_again_on_drift(tenant_id=approval.tenant_id, approval_id=approval.id, at=at)
 
 
-def ask_again(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> drift.PreconditionDrift | None:
+def request_again_on_drift(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> drift.PreconditionDrift | None:
     """Set an approval aside whose target has changed, and ask about the target as it is now; the refusal, if it has.
 
     The one way by which drift ends an approval: the vote, the claim and the start all come here. If the preflight shows
     by now that the action is doomed, nobody is asked again.
     """
-    state = locked(tenant_id, approval_id).state
+    state = lock_approval(tenant_id, approval_id).state
     approval = approvals.approval(tenant_id, approval_id)
     assert approval is not None
-    changed = target_drift.since_asked(approval) if state in ("REQUESTED", "APPROVED") else None
+    changed = target_drift.drift_since_request(approval) if state in ("REQUESTED", "APPROVED") else None
     if changed is None or not changed.material:
         return None
     contract = disclosed_contract(tenant_id, approval.contract_digest)
-    found = find(approval, contract, target_drift.newest(tenant_id, approval.action_id))
+    found = run_preflight(approval, contract, target_drift.newest_reading(tenant_id, approval.action_id))
     if found.preflight.refusals:
-        refuse(approval, found.preflight, at=at)
+        refuse_action(approval, found.preflight, at=at)
     else:
-        void(approval=approval, reason="The target changed since people were asked.", at=at)
+        void_approval(approval=approval, reason="The target changed since people were asked.", at=at)
         _replace(approval, contract, found, changed, at=at)
     return _drifted(changed)
 
 
-def _replace(approval: Approval, contract: Contract, found: Found, changed: drift.Drift, *, at: datetime) -> None:
+def _replace(
+    approval: Approval, contract: Contract, found: PreflightResult, changed: drift.Drift, *, at: datetime
+) -> None:
     tenant_id, action_id = approval.tenant_id, approval.action_id
-    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     action = actions.action(tenant_id, action_id)
     assert action is not None
     policies = catalogue_queries.active_policies(tenant_id)
-    demand, payload = demand_again(action, rules=in_force(policies["approval"]), at=at)
+    demand, payload = reevaluate_policy(action, rules=rules_of(policies["approval"]), at=at)
     fresh, requested = request_approval(
         tenant_id=tenant_id,
         action_id=action_id,
@@ -162,7 +166,7 @@ def _replace(approval: Approval, contract: Contract, found: Found, changed: drif
         found=found,
     )
     void_grants(tenant_id=tenant_id, action_id=action_id, at=at)
-    happening = ledger.Happening(
+    happening = ledger.NewEvent(
         kind="approval_asked_again",
         changes={
             "policy_context": policy_context(policies[kind] for kind in _NAMED),
@@ -177,7 +181,7 @@ def _replace(approval: Approval, contract: Contract, found: Found, changed: drif
         digests={kind: policies[kind].digest for kind in _NAMED},
         view={"approval_id": str(fresh.id)},
     )
-    ledger.write(requested, ledger.draft(head, happening, actor=ledger.SYSTEM, at=at))
+    ledger.write_events(requested, ledger.draft_event(head, happening, actor=ledger.SYSTEM, at=at))
 
 
 def _drifted(changed: drift.Drift) -> drift.PreconditionDrift:

@@ -18,7 +18,7 @@ from datetime import datetime
 from uuid import UUID
 
 from approvals.models import Approval, Due
-from approvals.requests.operations.requests import LIVE, locked, request_again
+from approvals.requests.operations.requests import LIVE, lock_approval, request_again
 from approvals.requests.queries import approvals
 from approvals.voting.operations import decision, eligibility
 from approvals.voting.operations.approvers import LOOK
@@ -27,7 +27,7 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.record import operations as ledger
 
 
-def look(*, tenant_id: UUID, subject_id: UUID, at: datetime) -> None:
+def recheck(*, tenant_id: UUID, subject_id: UUID, at: datetime) -> None:
     """What is due: one approval is looked at, or all of a tenant are put in line."""
     Due.objects.filter(subject_id=subject_id, what=LOOK).delete()
     approval = approvals.approval(tenant_id, subject_id)
@@ -43,11 +43,11 @@ def look(*, tenant_id: UUID, subject_id: UUID, at: datetime) -> None:
             update_fields=["due_at"],
             batch_size=1000,
         )
-    elif approval.state in LIVE and not follow_policy(approval, at=at):
-        follow_people(approval, at=at)
+    elif approval.state in LIVE and not recheck_policy(approval, at=at):
+        recheck_votes(approval, at=at)
 
 
-def follow_policy(approval: Approval, *, at: datetime) -> bool:
+def recheck_policy(approval: Approval, *, at: datetime) -> bool:
     """Bring an open approval under the policy in force; whether it was under another one (rule 1)."""
     if approval.policy_digest == catalogue_queries.active_policies(approval.tenant_id)["approval"].digest:
         return False
@@ -56,27 +56,27 @@ def follow_policy(approval: Approval, *, at: datetime) -> bool:
 
 
 def _ask_again(approval: Approval, why: str, *, at: datetime) -> None:
-    head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
+    head = ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
     action = actions.action(approval.tenant_id, approval.action_id)
     # Meanwhile the action may have started, or been asked about again.
     if head.state == "VALIDATED" and action is not None and action.approval_id == approval.id:
         request_again(head=head, action=action, why=why, at=at)
 
 
-def follow_people(approval: Approval, *, at: datetime) -> None:
+def recheck_votes(approval: Approval, *, at: datetime) -> None:
     """Count an open approval again with the people of now (rules 2 and 3)."""
-    head = locked(approval.tenant_id, approval.id)
+    head = lock_approval(approval.tenant_id, approval.id)
     if head.state == "REQUESTED":
         note_stranded(head, approval, at=at)
     elif head.state == "APPROVED":
-        refusal = decision.still_stands(approval, at=at)
+        refusal = decision.revalidation_refusal(approval, at=at)
         if isinstance(refusal, decision.VotesFallen):
             _ask_again(approval, refusal.detail, at=at)
 
 
-def note_stranded(head: ledger.Head, approval: Approval, *, at: datetime) -> None:
+def note_stranded(head: ledger.SubjectHead, approval: Approval, *, at: datetime) -> None:
     """Say that nobody can decide an approval, or that somebody can again; once for each turn (rule 3)."""
-    seen = eligibility.of(approval, at=at)
+    seen = eligibility.voting_status(approval, at=at)
     if seen.stranded == (approval.stranded_at is not None):
         return
     kind = "no_eligible_approver" if seen.stranded else "eligible_approver_found"
@@ -86,6 +86,6 @@ def note_stranded(head: ledger.Head, approval: Approval, *, at: datetime) -> Non
         "away": sum(place.away for place in seen.may_vote),
         "barred": len(seen.barred),
     }
-    ledger.append(head, ledger.Happening(kind=kind, detail=detail), actor=ledger.SYSTEM, at=at)
+    ledger.append(head, ledger.NewEvent(kind=kind, detail=detail), actor=ledger.SYSTEM, at=at)
     approval.stranded_at = at if seen.stranded else None
     Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(stranded_at=approval.stranded_at)

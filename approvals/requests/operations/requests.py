@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from approvals.execution.queries import is_untellable
+from approvals.execution.queries import is_unverifiable
 from approvals.models import Approval, Due, Grant
-from approvals.policy.operations.policy_evaluation import demand_again, in_force
+from approvals.policy.operations.policy_evaluation import reevaluate_policy, rules_of
 from approvals.policy.rules import policy
-from approvals.policy.rules.policy import Demand
+from approvals.policy.rules.policy import PolicyDecision
 from approvals.requests.operations import clocks
 from approvals.requests.queries import approvals, deadlines
 from approvals.requests.rules import readings, reminders, rendering
@@ -48,7 +48,7 @@ class NoSuchApproval(Refused):
 
 
 @dataclass(frozen=True)
-class Found:
+class PreflightResult:
     """What was found out about a target before people are asked; `pointer` names the reading that is the baseline."""
 
     preflight: Preflight
@@ -64,12 +64,12 @@ def request_approval(
     contract: Contract,
     version: Any,
     payload: bytes,
-    demand: Demand,
+    demand: PolicyDecision,
     at: datetime,
     prepare: bool = False,
-    found: Found | None = None,
+    found: PreflightResult | None = None,
     editor: UUID | None = None,
-) -> tuple[Approval, ledger.Draft]:
+) -> tuple[Approval, ledger.EventDraft]:
     """Ask people about an action that was just validated; what they will be shown is fixed here.
 
     Where its target is to be read first (`prepare`), nobody is asked yet. The event is the caller's to write, with its
@@ -95,47 +95,54 @@ def request_approval(
         requested_at=at,
         decide_by=ready_by + timedelta(seconds=demand.terms.decide_within_s),
     )
-    _learn(approval, found, in_force(version))
+    _learn(approval, found, rules_of(version))
     due = [Due(tenant_id=tenant_id, subject_id=approval.id, what="prepare", due_at=ready_by)]
-    insert(approval, *(due if prepare else _looks(approval, in_force(version), at=at)))
+    insert(approval, *(due if prepare else _looks(approval, rules_of(version), at=at)))
     return approval, _requested(approval, found, at=at)
 
 
 def _looks(approval: Approval, rules: policy.ApprovalPolicy, *, at: datetime) -> list[Due]:
     """When people who are asked now are looked after."""
-    return [first_look(approval, at=at), *clocks.due(approval, reminders.of(rules, approval.terms), at=at)]
+    return [
+        first_recheck(approval, at=at),
+        *clocks.due_rows(approval, reminders.make_schedule(rules, approval.terms), at=at),
+    ]
 
 
-def ask_prepared(head: ledger.Head, approval: Approval, found: Found, *, at: datetime) -> None:
+def request_after_preflight(
+    head: ledger.SubjectHead, approval: Approval, found: PreflightResult, *, at: datetime
+) -> None:
     """Ask people about an action whose target was read, or did not answer in time."""
     approval.state = "REQUESTED"
     version = catalogue_queries.policy_version(approval.tenant_id, "approval", approval.policy_version)
-    learnt = _learn(approval, found, in_force(version))
-    ledger.write(_requested(approval, found, head=head, at=at))
+    learnt = _learn(approval, found, rules_of(version))
+    ledger.write_events(_requested(approval, found, head=head, at=at))
     Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="REQUESTED", **learnt)
     Due.objects.filter(subject_id=approval.id).delete()
-    insert(first_look(approval, at=at), *clocks.due(approval, deadlines.pace_of(approval), at=at))
+    insert(first_recheck(approval, at=at), *clocks.due_rows(approval, deadlines.schedule_of(approval), at=at))
 
 
-def first_look(approval: Approval, *, at: datetime) -> Due:
+def first_recheck(approval: Approval, *, at: datetime) -> Due:
     """When it is looked at first whether there is anybody who could decide."""
     return Due(tenant_id=approval.tenant_id, subject_id=approval.id, what=LOOK, due_at=at + FIRST_LOOK)
 
 
-def prepares(contract: Contract, predicates: Iterable[str]) -> bool:
+def needs_preflight_reading(contract: Contract, predicates: Iterable[str]) -> bool:
     """Whether the target is read before people are asked; nothing else waits."""
     return contract.verifiable and readings.wants_baseline(contract, predicates)
 
 
-def want_reading(head: ledger.Head, approval: Approval, contract: Contract, *, at: datetime) -> ledger.Draft:
+def draft_reading_request(
+    head: ledger.SubjectHead, approval: Approval, contract: Contract, *, at: datetime
+) -> ledger.EventDraft:
     """The event of the action that asks for the reading which an approval waits for."""
     reserve_key(head, at=at)
     what = "preflight" if contract.preparation.preflight else "baseline"
     detail = {"for": what, "approval_id": str(approval.id)}
-    return ledger.draft(head, ledger.Happening(kind="reading_wanted", detail=detail), actor=ledger.SYSTEM, at=at)
+    return ledger.draft_event(head, ledger.NewEvent(kind="reading_wanted", detail=detail), actor=ledger.SYSTEM, at=at)
 
 
-def reserve_key(head: ledger.Head, *, at: datetime) -> None:
+def reserve_key(head: ledger.SubjectHead, *, at: datetime) -> None:
     """Make the idempotency key before a reading: what is looked up before must be looked up the same way after."""
     assert head.entry is not None
     if "idempotency" in head.entry and actions.idempotency(head.tenant_id, head.id) is None:
@@ -143,7 +150,7 @@ def reserve_key(head: ledger.Head, *, at: datetime) -> None:
         ledger.reserve_idempotency(tenant_id=head.tenant_id, action_id=head.id, request_hash=request_hash)
 
 
-def _learn(approval: Approval, found: Found | None, rules: policy.ApprovalPolicy) -> dict[str, Any]:
+def _learn(approval: Approval, found: PreflightResult | None, rules: policy.ApprovalPolicy) -> dict[str, Any]:
     """Put what was found out on the approval: a risk that is higher than it seemed raises the step-up as well."""
     if found is None:
         return {}
@@ -153,7 +160,7 @@ def _learn(approval: Approval, found: Found | None, rules: policy.ApprovalPolicy
         "preflight_digest": found.preflight.digest,
     }
     if found.preflight.raises:
-        terms = policy.at_risk(rules, quorum.read(approval.terms), Risk.HIGH)
+        terms = policy.raise_terms(rules, quorum.read_terms(approval.terms), Risk.HIGH)
         learnt |= {"risk": Risk.HIGH, "terms": terms.document(), "step_up": terms.step_up}
     for name, value in learnt.items():
         setattr(approval, name, value)
@@ -161,8 +168,8 @@ def _learn(approval: Approval, found: Found | None, rules: policy.ApprovalPolicy
 
 
 def _requested(
-    approval: Approval, found: Found | None, *, at: datetime, head: ledger.Head | None = None
-) -> ledger.Draft:
+    approval: Approval, found: PreflightResult | None, *, at: datetime, head: ledger.SubjectHead | None = None
+) -> ledger.EventDraft:
     detail: dict[str, Any] = {
         "action_id": str(approval.action_id),
         "payload_hash": approval.payload_hash,
@@ -185,9 +192,9 @@ def _requested(
             "touches": found.preflight.touches,
             "raises": list(found.preflight.raises),
         }
-    return ledger.draft(
-        head or ledger.Head(tenant_id=approval.tenant_id, id=approval.id, kind="approval"),
-        ledger.Happening(
+    return ledger.draft_event(
+        head or ledger.SubjectHead(tenant_id=approval.tenant_id, id=approval.id, kind="approval"),
+        ledger.NewEvent(
             kind="approval_preparing" if approval.state == "PREPARING" else "approval_requested",
             to=approval.state,
             detail=detail,
@@ -212,17 +219,17 @@ def approval_block(
     }
 
 
-def locked(tenant_id: UUID, approval_id: UUID) -> ledger.Head:
+def lock_approval(tenant_id: UUID, approval_id: UUID) -> ledger.SubjectHead:
     """An approval under its lock, and its action before it."""
     # The action comes first: every operation that touches both locks them in this order.
     approval = approvals.approval(tenant_id, approval_id)
     if approval is None:
         raise NoSuchApproval
-    ledger.lock(tenant_id=tenant_id, subject_id=approval.action_id, kind="action")
-    return ledger.lock(tenant_id=tenant_id, subject_id=approval_id, kind="approval")
+    ledger.lock_subject(tenant_id=tenant_id, subject_id=approval.action_id, kind="action")
+    return ledger.lock_subject(tenant_id=tenant_id, subject_id=approval_id, kind="approval")
 
 
-def fail_unrun(
+def fail_unexecuted_action(
     approval: Approval,
     *,
     code: str,
@@ -236,19 +243,19 @@ def fail_unrun(
 
     `more` is what else its agent is told.
     """
-    head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
+    head = ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
     told = {"approval_id": str(approval.id), **(more or {})}
     _end_unrun(head, code=code, reason=reason, actor=actor, decision=decision, more=told, at=at)
 
 
-def end_unrun(head: ledger.Head, action: Any, *, code: str, reason: str, at: datetime) -> None:
+def end_unexecuted_action(head: ledger.SubjectHead, action: Any, *, code: str, reason: str, at: datetime) -> None:
     """The same for a locked action of which the policy says that it must not run, with or without an approval."""
     told = {"approval_id": str(action.approval_id)} if action.approval_id else {}
     _end_unrun(head, code=code, reason=reason, actor=ledger.SYSTEM, decision="", more=told, at=at)
 
 
 def _end_unrun(
-    head: ledger.Head,
+    head: ledger.SubjectHead,
     *,
     code: str,
     reason: str,
@@ -262,7 +269,7 @@ def _end_unrun(
     void_grants(tenant_id=head.tenant_id, action_id=head.id, at=at)
     ledger.append(
         head,
-        ledger.Happening(
+        ledger.NewEvent(
             kind={"REJECTED": "rejected", "APPROVAL_EXPIRED": "approval_expired"}.get(code, code.lower()),
             to="FAILED",
             changes={
@@ -284,18 +291,18 @@ def void_grants(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
     ).update(voided_at=at)
 
 
-def expire(*, tenant_id: UUID, approval_id: UUID, unverifiable: Collection[str] = (), at: datetime) -> None:
+def expire_approval(*, tenant_id: UUID, approval_id: UUID, unverifiable: Collection[str] = (), at: datetime) -> None:
     """End an approval whose time is up, and its action with it; one that was extended is looked at again later.
 
     What was approved and waited for a system that could not be verified fails cleanly: nothing was executed (RT-18).
     """
-    head = locked(tenant_id, approval_id)
+    head = lock_approval(tenant_id, approval_id)
     approval = approvals.approval(tenant_id, approval_id)
     assert approval is not None
     if head.state not in ("REQUESTED", "APPROVED"):
         Due.objects.filter(subject_id=approval_id, what="approval").delete()
         return
-    head, clock = clocks.settle(head, approval, at=at)
+    head, clock = clocks.settle_clock(head, approval, at=at)
     if clock is not None and clock.stopped_at is not None:
         Due.objects.filter(subject_id=approval_id, what="approval").update(due_at=at + clocks.AGAIN)
         return
@@ -303,26 +310,28 @@ def expire(*, tenant_id: UUID, approval_id: UUID, unverifiable: Collection[str] 
     if ends_at > at:
         Due.objects.filter(subject_id=approval_id, what="approval").update(due_at=ends_at)
         return
-    ledger.append(head, ledger.Happening(kind="approval_expired", to="EXPIRED"), actor=ledger.SYSTEM, at=at)
+    ledger.append(head, ledger.NewEvent(kind="approval_expired", to="EXPIRED"), actor=ledger.SYSTEM, at=at)
     Approval.objects.filter(tenant_id=tenant_id, id=approval_id).update(state="EXPIRED")
     Due.objects.filter(subject_id=approval_id, what="approval").delete()
     action = actions.action(tenant_id, approval.action_id)
-    if head.state == "APPROVED" and action is not None and is_untellable(action, unverifiable):
+    if head.state == "APPROVED" and action is not None and is_unverifiable(action, unverifiable):
         what = "It was approved, but the system that would have to tell its outcome did not answer in time."
-        fail_unrun(approval, code="PROVIDER_OUTAGE", reason=what, decision=DEFERRED, actor=ledger.SYSTEM, at=at)
+        fail_unexecuted_action(
+            approval, code="PROVIDER_OUTAGE", reason=what, decision=DEFERRED, actor=ledger.SYSTEM, at=at
+        )
         return
     what = "Nobody decided in time." if head.state == "REQUESTED" else "It was approved, but not started in time."
-    fail_unrun(approval, code="APPROVAL_EXPIRED", reason=what, actor=ledger.SYSTEM, at=at)
+    fail_unexecuted_action(approval, code="APPROVAL_EXPIRED", reason=what, actor=ledger.SYSTEM, at=at)
 
 
-def void(*, approval: Approval, reason: str, at: datetime) -> None:
+def void_approval(*, approval: Approval, reason: str, at: datetime) -> None:
     """Set an approval aside; it authorises nothing any more."""
-    head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.id, kind="approval")
+    head = ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.id, kind="approval")
     if head.state not in LIVE:
         return
     ledger.append(
         head,
-        ledger.Happening(kind="approval_voided", to="VOIDED", detail={"reason": reason}),
+        ledger.NewEvent(kind="approval_voided", to="VOIDED", detail={"reason": reason}),
         actor=ledger.SYSTEM,
         at=at,
     )
@@ -330,12 +339,12 @@ def void(*, approval: Approval, reason: str, at: datetime) -> None:
     Due.objects.filter(subject_id=approval.id, what__in=["approval", "prepare"]).delete()
 
 
-def renew(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
+def renew_approval(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
     """Ask again about an action that may be tried once more: its approval was spent by the attempt before (D8).
 
     If we crash before the commit, the approval is still the spent one, and the next tick asks.
     """
-    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     action = actions.action(tenant_id, action_id)
     approval = approvals.approval(tenant_id, action.approval_id) if action and action.approval_id else None
     if approval is None or head.state != "VALIDATED" or approval.state != "CONSUMED":
@@ -346,7 +355,7 @@ def renew(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
 
 def request_again(
     *,
-    head: ledger.Head,
+    head: ledger.SubjectHead,
     action: Any,
     at: datetime,
     row: str = "RT-20",
@@ -361,12 +370,12 @@ def request_again(
     before = approvals.approval(action.tenant_id, action.approval_id) if action.approval_id else None
     live = before is not None and before.state != "CONSUMED"
     if before is not None and live:
-        void(approval=before, reason=why, at=at)
-    demand, payload = demand_again(action, rules=in_force(policies["approval"]), at=at)
+        void_approval(approval=before, reason=why, at=at)
+    demand, payload = reevaluate_policy(action, rules=rules_of(policies["approval"]), at=at)
     if demand.outcome == "refuse":
-        end_unrun(head, action, code="OUTSIDE_AUTONOMY", reason=demand.refusal, at=at)
-    elif before is not None and live and quorum.read(before.terms).on_change == "void":
-        end_unrun(head, action, code="APPROVAL_VOIDED", reason=f"{why} Propose the action again.", at=at)
+        end_unexecuted_action(head, action, code="OUTSIDE_AUTONOMY", reason=demand.refusal, at=at)
+    elif before is not None and live and quorum.read_terms(before.terms).on_change == "void":
+        end_unexecuted_action(head, action, code="APPROVAL_VOIDED", reason=f"{why} Propose the action again.", at=at)
     elif before is None and demand.outcome == "auto":
         _revalidated(head, None, policies, row=row, said=said, at=at)
     else:
@@ -374,10 +383,10 @@ def request_again(
 
 
 def _ask_afresh(
-    head: ledger.Head,
+    head: ledger.SubjectHead,
     action: Any,
     before: Approval | None,
-    demand: Demand,
+    demand: PolicyDecision,
     payload: bytes,
     policies: Mapping[str, Any],
     *,
@@ -387,7 +396,7 @@ def _ask_afresh(
 ) -> None:
     contract = disclosed_contract(action.tenant_id, action.contract_digest)
     assert head.entry is not None
-    prepare = prepares(contract, head.entry["intended_outcome"]["expected_predicates"])
+    prepare = needs_preflight_reading(contract, head.entry["intended_outcome"]["expected_predicates"])
     fresh, requested = request_approval(
         tenant_id=action.tenant_id,
         action_id=action.id,
@@ -400,19 +409,19 @@ def _ask_afresh(
         at=at,
         prepare=prepare,
     )
-    ledger.write(requested)
+    ledger.write_events(requested)
     asked = _revalidated(head, fresh, policies, row=row, said=said, at=at)
     if prepare:
-        ledger.write(want_reading(asked, fresh, contract, at=at))
+        ledger.write_events(draft_reading_request(asked, fresh, contract, at=at))
 
 
 def _revalidated(
-    head: ledger.Head, fresh: Approval | None, policies: Mapping[str, Any], *, row: str, said: str, at: datetime
-) -> ledger.Head:
+    head: ledger.SubjectHead, fresh: Approval | None, policies: Mapping[str, Any], *, row: str, said: str, at: datetime
+) -> ledger.SubjectHead:
     asked_again = {kind: each for kind, each in policies.items() if kind != "autonomy"}
     return ledger.append(
         head,
-        ledger.Happening(
+        ledger.NewEvent(
             kind="approval_revalidated",
             changes={
                 "policy_context": policy_context(asked_again.values()),
@@ -432,4 +441,4 @@ def _requester(action: Any) -> UUID:
     """Who is behind an action: its agent, or whoever ordered it where it is a recovery action."""
     if action.ordered_by is None:
         return UUID(str(action.agent_actor))
-    return UUID(runs.ordered(action.tenant_id, action.parent_id)[action.ordered_by]["requester"])
+    return UUID(runs.order_details(action.tenant_id, action.parent_id)[action.ordered_by]["requester"])

@@ -29,39 +29,39 @@ SEEN_FOR = timedelta(seconds=20)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
+class TakenReading:
     """A reading of an action's target: its place in the record, the state that it shows, and `pre` as it is seen."""
 
     pointer: UUID
     at: datetime
-    state: drift.State
+    state: drift.TargetState
     shown: Mapping[str, Any]
     foreign: bool
 
 
-def newest(tenant_id: UUID, action_id: UUID) -> Taken | None:
+def newest_reading(tenant_id: UUID, action_id: UUID) -> TakenReading | None:
     """The newest reading of an action's target; None where none was taken, or it was erased."""
     taken = readings_read.readings(tenant_id, action_id)
     found = [(at, detail) for kind, at, detail in taken if kind == "reading_taken"]
     return _opened(tenant_id, UUID(found[-1][1]["pointer"]), found[-1][0]) if found else None
 
 
-def baseline_of(approval: Approval) -> Taken | None:
+def baseline_of(approval: Approval) -> TakenReading | None:
     """The reading that an approval was asked on."""
     if approval.baseline_pointer is None:
         return None
     return _opened(approval.tenant_id, approval.baseline_pointer, approval.requested_at)
 
 
-def _opened(tenant_id: UUID, pointer: UUID, at: datetime) -> Taken | None:
+def _opened(tenant_id: UUID, pointer: UUID, at: datetime) -> TakenReading | None:
     try:
-        data = evidence.opened(tenant_id, pointer)
+        data = evidence.open_evidence(tenant_id, pointer)
     except CannotOpen:
         return None
     if data is None:
         return None
     document = orjson.loads(data)
-    return Taken(
+    return TakenReading(
         pointer=pointer,
         at=at,
         state=drift.state_of(document),
@@ -70,14 +70,14 @@ def _opened(tenant_id: UUID, pointer: UUID, at: datetime) -> Taken | None:
     )
 
 
-def since_asked(approval: Approval) -> drift.Drift | None:
+def drift_since_request(approval: Approval) -> drift.Drift | None:
     """What changed since people were asked, by the newest reading; None where there is nothing to compare.
 
     Only a strong reading tells anything: a replica that lags behind has not moved.
     """
     if approval.baseline_pointer is None:
         return None
-    now = newest(approval.tenant_id, approval.action_id)
+    now = newest_reading(approval.tenant_id, approval.action_id)
     if now is None or now.pointer == approval.baseline_pointer or not now.state.strong:
         return None
     then = baseline_of(approval)
@@ -86,22 +86,22 @@ def since_asked(approval: Approval) -> drift.Drift | None:
     return drift.compare(then.state, now.state, volatile=_contract(approval).preparation.volatile)
 
 
-def look_again(*, approval: Approval, by: ledger.Actor, at: datetime) -> bool:
+def request_reading(*, approval: Approval, by: ledger.Actor, at: datetime) -> bool:
     """Ask for a reading, because somebody looks at the approval; whether one was asked for."""
-    if approval.state != "REQUESTED" or not wants_reading(approval):
+    if approval.state != "REQUESTED" or not needs_reading(approval):
         return False
     asked = readings_read.readings(approval.tenant_id, approval.action_id)
     if asked and (asked[-1][0] == "reading_wanted" or at - asked[-1][1] < SEEN_FOR):
         return False
-    head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
+    head = ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
     if head.state != "VALIDATED":
         return False
     detail = {"for": "drift", "approval_id": str(approval.id)}
-    ledger.append(head, ledger.Happening(kind="reading_wanted", detail=detail), actor=by, at=at)
+    ledger.append(head, ledger.NewEvent(kind="reading_wanted", detail=detail), actor=by, at=at)
     return True
 
 
-def wants_reading(approval: Approval) -> bool:
+def needs_reading(approval: Approval) -> bool:
     """Whether the state of the target matters to an approval at all."""
     if approval.baseline_pointer is not None:
         return True

@@ -28,17 +28,17 @@ from approvals.models import (
 from approvals.voting.queries.approvers import IN_FORCE
 from approvals.voting.rules import quorum
 from ledger.actions.queries import actions, freezes
-from ledger.db import ask, first, select_together
+from ledger.db import execute, fetch_one, select_pipeline
 
 
 def approval(tenant_id: UUID, approval_id: UUID) -> Approval | None:
-    return first(Approval, "tenant_id = $1 AND id = $2", tenant_id, approval_id)
+    return fetch_one(Approval, "tenant_id = $1 AND id = $2", tenant_id, approval_id)
 
 
 def attention(tenant_id: UUID, approval_id: UUID, actor_id: UUID) -> Attention | None:
     """What one person had before them of an approval, if it was served to them."""
     here = "tenant_id = $1 AND approval_id = $2 AND actor_id = $3"
-    return first(Attention, here, tenant_id, approval_id, actor_id)
+    return fetch_one(Attention, here, tenant_id, approval_id, actor_id)
 
 
 def attentions(tenant_id: UUID, approval_ids: Collection[UUID]) -> dict[tuple[UUID, UUID], Attention]:
@@ -144,26 +144,26 @@ def approvals_named(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, Approv
     return {each.id: each for each in Approval.objects.filter(tenant_id=tenant_id, id__in=ids).order_by("id")}
 
 
-def waiting_of(tenant_id: UUID, agent_id: str, *, most: int) -> int:
+def count_waiting(tenant_id: UUID, agent_id: str, *, most: int) -> int:
     """How many approvals of an agent's calls wait for people, counted up to `most`."""
     live = Approval.objects.filter(tenant_id=tenant_id, state__in=["PREPARING", "REQUESTED"])
     return live.filter(action_id__in=actions.waiting_actions(tenant_id, agent=agent_id))[:most].count()
 
 
-def spent_approvals(tenant_id: UUID) -> list[UUID]:
+def actions_with_spent_approval(tenant_id: UUID) -> list[UUID]:
     """The actions that may be tried again and whose approval the attempt before has spent."""
-    asked = actions.to_be_tried_again(tenant_id)
+    asked = actions.retryable_actions(tenant_id)
     spent = Approval.objects.filter(tenant_id=tenant_id, state="CONSUMED", id__in=list(asked))
     return [asked[approval_id] for approval_id in spent.values_list("id", flat=True)]
 
 
 def approved_actions(tenant_id: UUID) -> list[UUID]:
     """The actions whose approval is granted and not yet consumed."""
-    rows = ask("SELECT action_id FROM approvals_approval WHERE tenant_id = $1 AND state = 'APPROVED'", tenant_id)
+    rows = execute("SELECT action_id FROM approvals_approval WHERE tenant_id = $1 AND state = 'APPROVED'", tenant_id)
     return [action_id for (action_id,) in rows]
 
 
-def load(tenant_id: UUID, *, at: datetime) -> dict[UUID, int]:
+def workload(tenant_id: UUID, *, at: datetime) -> dict[UUID, int]:
     """How many open approvals each person looks after: those assigned to them, and those that they have claimed."""
     live = Approval.objects.filter(tenant_id=tenant_id, state__in=["PREPARING", "REQUESTED"])
     held = live.filter(Q(assigned_to__isnull=False) | Q(claimed_until__gt=at))
@@ -174,24 +174,24 @@ def load(tenant_id: UUID, *, at: datetime) -> dict[UUID, int]:
     return dict(found)
 
 
-def covered(tenant_id: UUID, *, since: datetime, limit: int = 500) -> list[UUID]:
+def approvals_with_moved_clock(tenant_id: UUID, *, since: datetime, limit: int = 500) -> list[UUID]:
     """The open approvals whose clock a freeze may have turned lately, and those that stand still."""
     live = Approval.objects.filter(tenant_id=tenant_id, state__in=["REQUESTED", "APPROVED"])
     standing = list(live.filter(paused_at__isnull=False).order_by("id").values_list("id", flat=True)[:limit])
     found = dict.fromkeys(standing)
-    for freeze in freezes.freezes_lately(tenant_id, since=since):
-        under = freezes.waiting_under(freeze, limit=limit)
+    for freeze in freezes.recent_freezes(tenant_id, since=since):
+        under = freezes.frozen_actions(freeze, limit=limit)
         waiting = live.filter(action_id__in=under)
         wrong = waiting.filter(paused_at__isnull=True) if freeze.lifted_at is None else waiting
         found |= dict.fromkeys(wrong.values_list("id", flat=True))
     return list(found)[:limit]
 
 
-def behind(
+def eligibility_rows(
     tenant_id: UUID, agent_id: str | None, at: datetime
 ) -> tuple[list[Approver], list[Delegation], list[Absence], Agent | None]:
     """Who is or was in the roster, what is lent, who is away, and an agent, as one message brings them."""
-    roster, lent, away, agents = select_together(
+    roster, lent, away, agents = select_pipeline(
         (Approver, "tenant_id = $1 ORDER BY since, actor_id", tenant_id),
         (Delegation, IN_FORCE + " ORDER BY starts_at, id", tenant_id, at),
         (Absence, IN_FORCE, tenant_id, at),
@@ -205,7 +205,7 @@ def agents_by_name(tenant_id: UUID, names: Collection[str]) -> dict[str, Agent]:
     return {each.agent_id: each for each in Agent.objects.filter(tenant_id=tenant_id, agent_id__in=list(names))}
 
 
-def stranded(tenant_id: UUID, *, limit: int = 50) -> list[Approval]:
+def stranded_approvals(tenant_id: UUID, *, limit: int = 50) -> list[Approval]:
     """The open approvals that nobody can decide, the longest first."""
     found = Approval.objects.filter(tenant_id=tenant_id, state="REQUESTED", stranded_at__isnull=False)
     return list(found.order_by("stranded_at", "id")[:limit])
@@ -223,7 +223,7 @@ def waiting_times(tenant_id: UUID, *, most: int = 1000) -> list[tuple[datetime, 
     return list(asked.values_list("requested_at", "decide_by"))
 
 
-def decided(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50) -> list[Approval]:
+def decided_approvals(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50) -> list[Approval]:
     """Approvals that no longer wait, newest first, starting below the id `before`."""
     found = Approval.objects.filter(tenant_id=tenant_id).exclude(state__in=["REQUESTED", "APPROVED"])
     return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])

@@ -11,7 +11,7 @@ from approvals.models import (
 )
 from approvals.policy.rules import policy
 from approvals.requests.rules import clocks, reminders
-from approvals.voting.queries.votes import lines_of
+from approvals.voting.queries.votes import thread_lines
 from ledger.actions.queries import actions, freezes
 from ledger.catalogue import queries as catalogue_queries
 from ledger.record.queries import events
@@ -27,25 +27,25 @@ def _policy(tenant_id: UUID, version: str) -> policy.ApprovalPolicy:
     """A released version never changes, so a process reads each once."""
     row = catalogue_queries.policy_version(tenant_id, "approval", version)
     assert row is not None
-    return policy.stored(bytes(row.document))
+    return policy.load_stored(bytes(row.document))
 
 
-def pace_of(approval: Approval) -> reminders.Pace:
+def schedule_of(approval: Approval) -> reminders.Schedule:
     """How the work on an approval is to go."""
-    return reminders.of(policy_of(approval), approval.terms)
+    return reminders.make_schedule(policy_of(approval), approval.terms)
 
 
-def clock(approval: Approval, *, at: datetime) -> clocks.Clock:
+def clock_of(approval: Approval, *, at: datetime) -> clocks.Clock:
     """The clock of an open approval: until it is decided, or then until it must have started."""
     deciding = approval.state != "APPROVED"
     began = approval.requested_at if deciding else approval.decided_at or approval.requested_at
     stops = _stops(approval, since=began, deciding=deciding)
     ends_at = approval.decide_by if deciding else approval.release_by or approval.decide_by
     if not stops and approval.paused_at is None:
-        return clocks.read(began=began, allowed=ends_at - began, at=at)
-    wanted = pace_of(approval)
+        return clocks.compute_clock(began=began, allowed=ends_at - began, at=at)
+    wanted = schedule_of(approval)
     allowed = _allowed(approval) if deciding else wanted.release_within
-    return clocks.read(began=began, allowed=allowed, stops=stops, patience=wanted.patience, at=at)
+    return clocks.compute_clock(began=began, allowed=allowed, stops=stops, patience=wanted.patience, at=at)
 
 
 def _allowed(approval: Approval) -> timedelta:
@@ -59,7 +59,7 @@ def _stops(approval: Approval, *, since: datetime, deciding: bool) -> list[clock
     action = actions.action(approval.tenant_id, approval.action_id)
     assert action is not None
     stops = [
-        clocks.Stop(clocks.Why.FREEZE, freeze.placed_at, freeze.lifted_at)
+        clocks.Stop(clocks.StopReason.FREEZE, freeze.placed_at, freeze.lifted_at)
         for freeze in freezes.freezes_since(
             approval.tenant_id, agent=action.agent, tool=action.tool, target=action.target, since=since
         )
@@ -68,10 +68,12 @@ def _stops(approval: Approval, *, since: datetime, deciding: bool) -> list[clock
 
 
 def _questions(approval: Approval) -> list[clocks.Stop]:
-    lines = lines_of(approval.tenant_id, approval.id)
+    lines = thread_lines(approval.tenant_id, approval.id)
     answered = {line.answers: line.at for line in lines if line.kind == "answer"}
     return [
-        clocks.Stop(clocks.Why.QUESTION, line.at, answered.get(line.id)) for line in lines if line.kind == "question"
+        clocks.Stop(clocks.StopReason.QUESTION, line.at, answered.get(line.id))
+        for line in lines
+        if line.kind == "question"
     ]
 
 
@@ -84,14 +86,14 @@ def author_of_policy(tenant_id: UUID, version: str) -> UUID | None:
 @lru_cache(maxsize=1024)
 def _author(tenant_id: UUID, policy_id: UUID) -> UUID | None:
     """Who wrote a version, which nobody can any more: a process reads each once."""
-    return events.created_by(tenant_id, policy_id)
+    return events.creator_of(tenant_id, policy_id)
 
 
 @lru_cache(maxsize=1024)
 def approval_policy(tenant_id: UUID, digest: str) -> policy.ApprovalPolicy:
     """A version of the approval policy by its digest, which its document has for good."""
     row = catalogue_queries.policy_by_digest(tenant_id, "approval", digest)
-    rules = policy.stored(bytes(row.document)) if row is not None else None
+    rules = policy.load_stored(bytes(row.document)) if row is not None else None
     if rules is None or rules.digest != digest:
         raise LookupError(f"no approval policy {digest}")
     return rules

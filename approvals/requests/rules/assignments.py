@@ -31,7 +31,7 @@ class NotClaimed(Refused):
     code = "NOT_CLAIMED"
 
 
-class NotEligible(Refused):
+class AssigneeNotEligible(Refused):
     """Only somebody who may decide this can be given it."""
 
     code = "NOT_ELIGIBLE"
@@ -46,16 +46,16 @@ class Claim:
     until: datetime
 
 
-def standing(by: UUID | None, until: datetime | None, *, at: datetime) -> Claim | None:
+def active_claim(by: UUID | None, until: datetime | None, *, at: datetime) -> Claim | None:
     """The claim that holds now, or None (rule 1)."""
     return Claim(by, until) if by is not None and until is not None and until > at else None
 
 
-def of_another(claim: Claim | None, *, me: UUID) -> Claim | None:
+def claim_of_another(claim: Claim | None, *, me: UUID) -> Claim | None:
     """The claim that somebody should be warned of before they vote (rule 2)."""
     return claim if claim is not None and claim.by != me else None
 
 
-def suggested(eligible: Sequence[UUID], load: Mapping[UUID, int]) -> UUID | None:
+def least_loaded(eligible: Sequence[UUID], load: Mapping[UUID, int]) -> UUID | None:
     """Who should get it (rule 3)."""
     return min(eligible, key=lambda one: load.get(one, 0), default=None)

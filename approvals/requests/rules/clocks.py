@@ -21,7 +21,7 @@ from itertools import pairwise
 _NONE = timedelta(0)
 
 
-class Why(StrEnum):
+class StopReason(StrEnum):
     """What stops a clock."""
 
     FREEZE = "freeze"
@@ -32,7 +32,7 @@ class Why(StrEnum):
 class Stop:
     """Something that stops the clock, from its begin to its end; None is not over yet."""
 
-    why: Why
+    why: StopReason
     begin: datetime
     end: datetime | None
 
@@ -49,7 +49,7 @@ class Clock:
     left: timedelta
     ends_at: datetime
     stopped_at: datetime | None = None
-    why: Why | None = None
+    why: StopReason | None = None
     goes_on_at: datetime | None = None
 
     @property
@@ -71,15 +71,15 @@ class _Run:
     patience: timedelta
     ran: timedelta = _NONE
     stopped_at: datetime | None = None
-    why: Why | None = None
+    why: StopReason | None = None
     over_at: datetime | None = None
 
-    def through(self, begin: datetime, end: datetime, why: Why | None) -> None:
+    def through(self, begin: datetime, end: datetime, why: StopReason | None) -> None:
         """One piece of time, all through which the same holds."""
         held = _NONE
-        if why is Why.FREEZE:
+        if why is StopReason.FREEZE:
             held = end - begin
-        elif why is Why.QUESTION:
+        elif why is StopReason.QUESTION:
             held = min(end - begin, self.patience)
             self.patience -= held
         if why is not None and held > _NONE:
@@ -96,7 +96,7 @@ class _Run:
             self.over_at = begin + going
 
 
-def read(
+def compute_clock(
     *, began: datetime, allowed: timedelta, stops: Iterable[Stop] = (), patience: timedelta = _NONE, at: datetime
 ) -> Clock:
     """The clock that began with `allowed` on it, at the moment `at` (rules 1 to 3).
@@ -109,19 +109,19 @@ def read(
         if run.over_at is not None:
             return Clock(run.ran, _NONE, run.over_at)
     still = _stopping(known, at)
-    if still is None or (still is Why.QUESTION and run.patience <= _NONE):
+    if still is None or (still is StopReason.QUESTION and run.patience <= _NONE):
         return Clock(run.ran, run.left, max(began, at) + run.left)
     stopped_at = run.stopped_at or at
-    goes_on_at = at + run.patience if still is Why.QUESTION else None
+    goes_on_at = at + run.patience if still is StopReason.QUESTION else None
     return Clock(run.ran, run.left, stopped_at + run.left, stopped_at, still, goes_on_at)
 
 
-def _stopping(stops: list[Stop], moment: datetime) -> Why | None:
+def _stopping(stops: list[Stop], moment: datetime) -> StopReason | None:
     """What stops the clock from this moment on: a freeze before a question, for it uses up no patience."""
     found = {stop.why for stop in stops if stop.begin <= moment and (stop.end is None or stop.end > moment)}
-    if Why.FREEZE in found:
-        return Why.FREEZE
-    return Why.QUESTION if Why.QUESTION in found else None
+    if StopReason.FREEZE in found:
+        return StopReason.FREEZE
+    return StopReason.QUESTION if StopReason.QUESTION in found else None
 
 
 def _pieces(began: datetime, stops: list[Stop], at: datetime) -> list[tuple[datetime, datetime]]:

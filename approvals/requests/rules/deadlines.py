@@ -16,7 +16,7 @@ from enum import StrEnum
 from approvals.requests.rules.clocks import Clock
 
 
-class Step(StrEnum):
+class DeadlineStep(StrEnum):
     """One step on the way to the deadline; each is taken once."""
 
     REMIND = "remind"
@@ -25,35 +25,37 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReminderPlan:
     """What the policy wants; None leaves a step out."""
 
     remind_before: timedelta | None = None
     escalate_after: timedelta | None = None
 
-    def runs(self, step: Step, allowed: timedelta) -> timedelta | None:
+    def runs(self, step: DeadlineStep, allowed: timedelta) -> timedelta | None:
         """How long the clock must have run for a step; None where it never comes before the end."""
-        if step is Step.REMIND:
+        if step is DeadlineStep.REMIND:
             wanted = None if self.remind_before is None else max(allowed - self.remind_before, timedelta(0))
         else:
-            times = 1 if step is Step.ESCALATE else 2
+            times = 1 if step is DeadlineStep.ESCALATE else 2
             wanted = None if self.escalate_after is None else self.escalate_after * times
         return wanted if wanted is not None and wanted < allowed else None
 
 
-def plan(*, remind_before_s: int | None, escalate_after_s: int | None) -> Plan:
+def make_plan(*, remind_before_s: int | None, escalate_after_s: int | None) -> ReminderPlan:
     """The plan in a policy's own numbers."""
     before = None if not remind_before_s else timedelta(seconds=remind_before_s)
-    return Plan(before, None if not escalate_after_s else timedelta(seconds=escalate_after_s))
+    return ReminderPlan(before, None if not escalate_after_s else timedelta(seconds=escalate_after_s))
 
 
-def is_due(step: Step, plan: Plan, clock: Clock) -> bool:
+def is_due(step: DeadlineStep, plan: ReminderPlan, clock: Clock) -> bool:
     """Whether a step is to be taken now (rules 1 and 2)."""
     wanted = plan.runs(step, clock.ran + clock.left)
     return wanted is not None and clock.stopped_at is None and not clock.is_over and clock.ran >= wanted
 
 
-def look_at(step: Step, plan: Plan, clock: Clock, *, at: datetime, again: timedelta) -> datetime | None:
+def next_check(
+    step: DeadlineStep, plan: ReminderPlan, clock: Clock, *, at: datetime, again: timedelta
+) -> datetime | None:
     """When to look whether a step is due; None where it never will be. A clock that stands is looked at `again`."""
     wanted = plan.runs(step, clock.ran + clock.left)
     if wanted is None or clock.is_over:

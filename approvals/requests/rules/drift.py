@@ -35,7 +35,7 @@ class PreconditionDrift(Refused):
 
 
 @dataclass(frozen=True)
-class State:
+class TargetState:
     """A target's state as one reading had it: its leaves, and the effects that could not be told."""
 
     leaves: Mapping[Path, Any]
@@ -77,7 +77,7 @@ class Drift:
         return tuple(each for each in self.differences if each.material)
 
 
-def state_of(reading: Mapping[str, Any]) -> State:
+def state_of(reading: Mapping[str, Any]) -> TargetState:
     """The state in a reading as it was stored (rule 1)."""
     effects = {each["name"]: each for each in reading.get("effects", ())}
     told = {name: _effect(each) for name, each in effects.items() if each.get("present") is not None}
@@ -85,7 +85,7 @@ def state_of(reading: Mapping[str, Any]) -> State:
     if reading.get("target") is not None:
         parts["target"] = reading["target"]
     indicators = reading.get("indicators", ())
-    return State(
+    return TargetState(
         leaves=dict(_leaves(parts, ())),
         untold=frozenset(effects) - frozenset(told),
         source=str(reading.get("source", "")),
@@ -94,7 +94,7 @@ def state_of(reading: Mapping[str, Any]) -> State:
     )
 
 
-def compare(then: State, now: State, *, volatile: tuple[str, ...] = ()) -> Drift:
+def compare(then: TargetState, now: TargetState, *, volatile: tuple[str, ...] = ()) -> Drift:
     """What changed from one state to the other (rules 2 to 4)."""
     untold = then.untold | now.untold
     differences = [
@@ -160,7 +160,7 @@ def _is_untold(path: Path, untold: frozenset[str]) -> bool:
     return len(path) > 1 and path[0] == "effects" and path[1] in untold
 
 
-def _shown(state: State, path: Path) -> str | None:
+def _shown(state: TargetState, path: Path) -> str | None:
     if path not in state.leaves:
         return None
     value = state.leaves[path]

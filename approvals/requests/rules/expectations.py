@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from approvals.requests.rules.revisions import changes
+from approvals.requests.rules.revisions import field_changes
 from ledger.catalogue.rules import expressions
 from ledger.catalogue.rules.expressions import Truth
 
@@ -32,7 +32,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Request:
+class RequestContent:
     """What is asked for: the payload, and the target that its arguments name."""
 
     payload: Any
@@ -40,7 +40,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Dropped:
+class DroppedExpectation:
     """An expectation that the edit took away, and the edited fields that it names."""
 
     text: str
@@ -59,19 +59,21 @@ class Dropped:
 
 
 @dataclass(frozen=True)
-class Reviewed:
+class ReviewedExpectations:
     """What became of each expectation."""
 
-    dropped: tuple[Dropped, ...] = ()
+    dropped: tuple[DroppedExpectation, ...] = ()
     contradicted: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
 
 
 def review_expectations(
-    expectations: Iterable[str], *, before: Request, after: Request, predicates: Iterable[str]
-) -> Reviewed:
+    expectations: Iterable[str], *, before: RequestContent, after: RequestContent, predicates: Iterable[str]
+) -> ReviewedExpectations:
     """What becomes of an agent's expectations when `before` is edited to `after` under the contract's predicates."""
-    edited = {_shown(path): path for path in (_steps(each.path) for each in changes(before.payload, after.payload))}
+    edited = {
+        _shown(path): path for path in (_steps(each.path) for each in field_changes(before.payload, after.payload))
+    }
     clauses = [clause for text in predicates for clause in expressions.clauses_of(text)]
     known = _known(clauses, after)
     dropped, contradicted, kept = [], [], []
@@ -79,12 +81,12 @@ def review_expectations(
         fields = {field for clause in expressions.clauses_of(text) for field in clause.fields}
         named = _named(fields, edited, clauses, moved=before.target != after.target)
         if named:
-            dropped.append(Dropped(text, named))
+            dropped.append(DroppedExpectation(text, named))
         elif _is_false(text, fields, known, after):
             contradicted.append(text)
         else:
             kept.append(text)
-    return Reviewed(tuple(dropped), tuple(contradicted), tuple(kept))
+    return ReviewedExpectations(tuple(dropped), tuple(contradicted), tuple(kept))
 
 
 def _steps(path: str) -> Path:
@@ -147,7 +149,7 @@ def _is_of_target(field: Path) -> bool:
 # Rule 2
 
 
-def _known(clauses: Iterable[expressions.Clause], after: Request) -> dict[Path, Any]:
+def _known(clauses: Iterable[expressions.Clause], after: RequestContent) -> dict[Path, Any]:
     """The fields of the system whose value the contract takes from the request, with that value."""
     found: dict[Path, Any] = {}
     for clause in clauses:
@@ -166,7 +168,7 @@ def _value(payload: Any, path: Path) -> tuple[Any, bool]:
     return payload, True
 
 
-def _is_false(text: str, fields: Iterable[Path], known: Mapping[Path, Any], after: Request) -> bool:
+def _is_false(text: str, fields: Iterable[Path], known: Mapping[Path, Any], after: RequestContent) -> bool:
     """Whether an expectation is false whatever the world will answer."""
     if any(field[0] != "sr" and field not in known and field != ("si", TARGET) for field in fields):
         return False

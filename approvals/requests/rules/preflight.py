@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from approvals.requests.rules.rendering import visible
+from approvals.requests.rules.rendering import mark_hidden
 from ledger.catalogue.rules import expressions
 from ledger.catalogue.rules.expressions import BadExpression, NoValue, Truth
-from ledger.catalogue.rules.preflight_reads import NAMES, Condition, Preparation
+from ledger.catalogue.rules.preflight_reads import NAMES, Condition, PreflightSpec
 from ledger.record.rules.canonical import canonical, digest
 
 MAX_SHOWN = 60
@@ -31,7 +31,7 @@ Bindings = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedCondition:
     """One condition with its answer; `read` holds what it names of the state before, in words."""
 
     holds: str
@@ -49,12 +49,12 @@ class Judged:
 class Preflight:
     """What is known before people are asked: each condition, how many things are touched, and what raises the risk."""
 
-    judged: tuple[Judged, ...]
+    judged: tuple[JudgedCondition, ...]
     touches: int | None
     raises: tuple[str, ...]
 
     @property
-    def refusals(self) -> tuple[Judged, ...]:
+    def refusals(self) -> tuple[JudgedCondition, ...]:
         """The conditions that show that the action is doomed."""
         return tuple(each for each in self.judged if each.truth is Truth.FALSE)
 
@@ -72,7 +72,7 @@ class Preflight:
         return digest(canonical([each.document() for each in self.judged] + [self.touches, list(self.raises)]))
 
 
-def judge(wishes: Preparation, bindings: Bindings, *, known: bool, foreign: bool = False) -> Preflight:
+def judge_conditions(wishes: PreflightSpec, bindings: Bindings, *, known: bool, foreign: bool = False) -> Preflight:
     """Every condition over the state before (rule 1); `known` says whether it could be read, `foreign` whether what was
     read belongs to another tenant.
     """
@@ -82,15 +82,15 @@ def judge(wishes: Preparation, bindings: Bindings, *, known: bool, foreign: bool
     return Preflight(judged, touches, tuple(_raises(wishes, judged, touches, known=known)))
 
 
-def _judged(condition: Condition, given: Bindings, *, foreign: bool) -> Judged:
+def _judged(condition: Condition, given: Bindings, *, foreign: bool) -> JudgedCondition:
     try:
         compiled = expressions.compile(condition.holds, dict.fromkeys(NAMES))
     except BadExpression as problem:
-        return Judged(condition.holds, condition.otherwise, Truth.UNDECIDABLE, problem.detail, ())
+        return JudgedCondition(condition.holds, condition.otherwise, Truth.UNDECIDABLE, problem.detail, ())
     answer = expressions.evaluate(compiled, given)
     hidden = foreign or answer.truth is Truth.UNDECIDABLE
     read = () if hidden else tuple(_read(condition.holds, given))
-    return Judged(condition.holds, condition.otherwise, answer.truth, answer.reason, read)
+    return JudgedCondition(condition.holds, condition.otherwise, answer.truth, answer.reason, read)
 
 
 def _read(text: str, given: Bindings) -> Iterator[tuple[str, str]]:
@@ -99,30 +99,32 @@ def _read(text: str, given: Bindings) -> Iterator[tuple[str, str]]:
         for part in path:
             value = value.get(part) if isinstance(value, Mapping) else None
         if path and not isinstance(value, Mapping | list):
-            yield ".".join(("pre", *path)), shown(value)
+            yield ".".join(("pre", *path)), render_value(value)
 
 
-def shown(value: Any) -> str:
+def render_value(value: Any) -> str:
     """A value that was read, as it may be shown anywhere: marked like a payload's, and clipped."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
         return "true" if value else "false"
-    text, _ = visible(value if isinstance(value, str) else str(value))
+    text, _ = mark_hidden(value if isinstance(value, str) else str(value))
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text)} characters)"
 
 
-def _touches(wishes: Preparation, given: Bindings) -> int | None:
+def _touches(wishes: PreflightSpec, given: Bindings) -> int | None:
     if not wishes.blast_radius:
         return None
     try:
-        found = expressions.value(wishes.blast_radius, given)
+        found = expressions.evaluate_value(wishes.blast_radius, given)
     except (NoValue, BadExpression):
         return None
     return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
 
 
-def _raises(wishes: Preparation, judged: tuple[Judged, ...], touches: int | None, *, known: bool) -> Iterator[str]:
+def _raises(
+    wishes: PreflightSpec, judged: tuple[JudgedCondition, ...], touches: int | None, *, known: bool
+) -> Iterator[str]:
     if not known:
         yield BASELINE_UNKNOWN
     if any(each.truth is Truth.UNDECIDABLE for each in judged):

@@ -11,27 +11,27 @@ from datetime import timedelta
 from typing import Any
 
 from approvals.policy.rules.policy import ApprovalPolicy
-from approvals.requests.rules.deadlines import Plan, plan
+from approvals.requests.rules.deadlines import ReminderPlan, make_plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class Schedule:
     """The pace of one approval."""
 
     release_within: timedelta
     patience: timedelta
-    plan: Plan
+    plan: ReminderPlan
     escalate_to: str
     batch_most: int
     batchable: bool
 
 
-def of(policy: ApprovalPolicy, terms: Mapping[str, Any]) -> Pace:
+def make_schedule(policy: ApprovalPolicy, terms: Mapping[str, Any]) -> Schedule:
     """The pace under a policy and the terms of one approval."""
-    return Pace(
+    return Schedule(
         release_within=timedelta(seconds=terms.get("release_within_s", policy.release_within_s)),
         patience=timedelta(seconds=policy.question_pause_s),
-        plan=plan(remind_before_s=policy.remind_before_s, escalate_after_s=policy.escalate_after_s),
+        plan=make_plan(remind_before_s=policy.remind_before_s, escalate_after_s=policy.escalate_after_s),
         escalate_to=policy.escalate_to,
         batch_most=policy.batch.most,
         batchable=bool(terms.get("batchable")),

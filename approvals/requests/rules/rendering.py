@@ -66,7 +66,7 @@ def rendering_digest(fields: Sequence[Field]) -> str:
     return digest(canonical([RENDERER, shown]))
 
 
-def visible(text: str) -> tuple[str, tuple[str, ...]]:
+def mark_hidden(text: str) -> tuple[str, tuple[str, ...]]:
     """The text with everything unseen or misleading marked, and the warnings (rule 2)."""
     if text.isascii() and text.isprintable() and text == text.strip():
         return text, ()
@@ -96,15 +96,15 @@ def _fields(value: Any, path: str, name: str) -> Iterator[Field]:
 
 def _field(value: Any, path: str, name: str) -> Field:
     kind, text = _kind_and_text(value)
-    full, warnings = visible(text)
-    shown_path, path_warnings = visible(path)
+    full, warnings = mark_hidden(text)
+    shown_path, path_warnings = mark_hidden(path)
     display = full
     if len(full) > FOLD_OVER:
         warnings = (*warnings, "LONG")
         summary = f"{len(text)} characters, SHA-256 {digest(text.encode('utf-8', 'surrogatepass'))}"
         display = f"{full[:FOLD_TO]} ⟦folded: {summary}⟧"
     every = tuple(sorted({*warnings, *path_warnings}))
-    return Field(shown_path, visible(_label(name))[0], kind, display, every, full)
+    return Field(shown_path, mark_hidden(_label(name))[0], kind, display, every, full)
 
 
 def _kind_and_text(value: Any) -> tuple[str, str]:

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from approvals.requests.rules.rendering import Field, render_payload
-from ledger.catalogue.rules.money import money
+from ledger.catalogue.rules.money import format_money
 
 _NAMED = 3
 _LONGEST = 60
 
 
 @dataclass(frozen=True)
-class Change:
+class FieldChange:
     """One field that differs: as it was and as it is now."""
 
     path: str
@@ -33,12 +33,12 @@ class Change:
         return {"path": self.path, "label": self.label, "old": self.old, "new": self.new}
 
 
-def changes(before: Any, after: Any) -> tuple[Change, ...]:
+def field_changes(before: Any, after: Any) -> tuple[FieldChange, ...]:
     """Every field that differs between two payloads, in the order of the new one and then what went."""
     old, new = _by_path(render_payload(before)), _by_path(render_payload(after))
     paths = [*new, *(path for path in old if path not in new)]
     return tuple(
-        Change(path, (new.get(path) or old[path]).label, _said(old.get(path)), _said(new.get(path)))
+        FieldChange(path, (new.get(path) or old[path]).label, _said(old.get(path)), _said(new.get(path)))
         for path in paths
         if _key(old.get(path)) != _key(new.get(path))
     )
@@ -46,7 +46,7 @@ def changes(before: Any, after: Any) -> tuple[Change, ...]:
 
 def summarise_changes(before: Any, after: Any) -> str:
     """What changed, in one line (rule 4): "amount 20.50 EUR → 18.00 EUR; reason late → damaged"."""
-    found = changes(before, after)
+    found = field_changes(before, after)
     told = [
         f"{_dotted(each.path)} {_brief(each.old, before, each)} → {_brief(each.new, after, each)}"
         for each in found[:_NAMED]
@@ -59,13 +59,13 @@ def _dotted(path: str) -> str:
     return path[1:].replace("/", ".") or "payload"
 
 
-def _brief(said: str | None, payload: Any, change: Change) -> str:
+def _brief(said: str | None, payload: Any, change: FieldChange) -> str:
     if said is None:
         return "(none)"
     *above, name = change.path.split("/")[1:] or [""]
     for step in above:
         payload = _part(payload, step)
-    amount = money(_part(payload, name), _part(payload, "currency")) if name.endswith("amount") else ""
+    amount = format_money(_part(payload, name), _part(payload, "currency")) if name.endswith("amount") else ""
     text = amount or said
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 

@@ -58,7 +58,7 @@ class TooManyQuestions(Refused):
     code = "TOO_MANY_QUESTIONS"
 
 
-class Line(Protocol):
+class ThreadLine(Protocol):
     """A line of a thread, as it is stored."""
 
     id: UUID
@@ -66,10 +66,10 @@ class Line(Protocol):
     answers: UUID | None
 
 
-L = TypeVar("L", bound=Line)
+L = TypeVar("L", bound=ThreadLine)
 
 
-def checked(text: str, *, longest: int = LONGEST) -> str:
+def check_text(text: str, *, longest: int = LONGEST) -> str:
     """The text as it will be stored, or a refusal."""
     plain = text.strip()
     if not plain:
@@ -79,7 +79,7 @@ def checked(text: str, *, longest: int = LONGEST) -> str:
     return plain
 
 
-def handles(members: Iterable[tuple[UUID, str, str]]) -> dict[str, UUID]:
+def mention_handles(members: Iterable[tuple[UUID, str, str]]) -> dict[str, UUID]:
     """By which names each member (their id, account and full name) can be mentioned (rule 2)."""
     known: dict[str, set[UUID]] = defaultdict(set)
     for actor, account, name in members:
@@ -89,7 +89,7 @@ def handles(members: Iterable[tuple[UUID, str, str]]) -> dict[str, UUID]:
     return {form: next(iter(actors)) for form, actors in known.items() if len(actors) == 1}
 
 
-def mentioned(text: str, known: Mapping[str, UUID]) -> list[UUID]:
+def find_mentions(text: str, known: Mapping[str, UUID]) -> list[UUID]:
     """Whom a text mentions, each once and in the order of the text."""
     found = (known.get(name.rstrip(".-+").casefold()) for name in _MENTION.findall(text))
     return list(dict.fromkeys(actor for actor in found if actor is not None))[:MOST_MENTIONS]

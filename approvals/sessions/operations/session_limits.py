@@ -10,21 +10,21 @@ from datetime import datetime
 
 from approvals.models import Session
 from approvals.sessions import queries as sessions_queries
-from ledger.db import ask
+from ledger.db import execute
 from ledger.record import operations as ledger
 
 REACHED = "iteration_limit_reached"
 
 
-def inherit(session: Session) -> None:
+def inherit_limit(session: Session) -> None:
     """Let a session know, as read, that its run was forced to end in another one."""
     if session.forced_at is None:
-        session.forced_at = sessions_queries.forced_at(session.tenant_id, session.run_id, session.key_actor)
+        session.forced_at = sessions_queries.limit_reached_at(session.tenant_id, session.run_id, session.key_actor)
 
 
-def force(session: Session, *, at: datetime) -> None:
+def record_limit_reached(session: Session, *, at: datetime) -> None:
     """Put on record, once, that the session has come to the end of its run."""
-    first = ask(
+    first = execute(
         "UPDATE approvals_session SET forced_at = $3 WHERE tenant_id = $1 AND id = $2 AND forced_at IS NULL"
         " RETURNING id",
         *(session.tenant_id, session.id, at),
@@ -33,8 +33,8 @@ def force(session: Session, *, at: datetime) -> None:
     if not first:
         return
     ledger.append(
-        ledger.lock(tenant_id=session.tenant_id, subject_id=session.id, kind="session"),
-        ledger.Happening(
+        ledger.lock_subject(tenant_id=session.tenant_id, subject_id=session.id, kind="session"),
+        ledger.NewEvent(
             kind=REACHED,
             detail={"limit": session.iteration_limit, "calls": session.calls_accepted + session.calls_refused},
         ),

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class SessionRequest:
     """What a caller asks of a session. What it says of its own capabilities is not read (R-CR-03).
 
     `unwinds`: when a step of the run fails, the steps before it are to be reversed.
@@ -65,7 +65,7 @@ class AgentReserved(Refused):
     status = 403
 
 
-def open_session(*, tenant_id: UUID, wish: Wish, key_actor: UUID, at: datetime) -> Session:
+def open_session(*, tenant_id: UUID, wish: SessionRequest, key_actor: UUID, at: datetime) -> Session:
     """Negotiate a contract from the registry and pin the goal (R-CR-03, R-CR-09, R-PA-01); the registry decides."""
     if wish.agent_id == RECOVERY_AGENT and key_actor != ledger.SYSTEM.id:
         raise AgentReserved
@@ -80,7 +80,7 @@ def open_session(*, tenant_id: UUID, wish: Wish, key_actor: UUID, at: datetime) 
         intent=wish.intent or wish.goal,
     )
     session_id = ledger.new_id(at)
-    pin = pins.pin(session_id=str(session_id), goal=wish.goal, ttl_seconds=wish.ttl_seconds, at=at)
+    pin = pins.new_pin(session_id=str(session_id), goal=wish.goal, ttl_seconds=wish.ttl_seconds, at=at)
     session = Session.objects.create(
         tenant_id=tenant_id,
         id=session_id,
@@ -104,12 +104,14 @@ def open_session(*, tenant_id: UUID, wish: Wish, key_actor: UUID, at: datetime) 
     return session
 
 
-def _admitted(tenant_id: UUID, wish: Wish, *, at: datetime) -> tuple[Agent, AgentVersion, registry.Entry]:
+def _admitted(
+    tenant_id: UUID, wish: SessionRequest, *, at: datetime
+) -> tuple[Agent, AgentVersion, registry.RegistryEntry]:
     """The agent as the registry has it, if a handshake may rest on that; one that cannot be read refuses (R-CR-16)."""
     try:
         agent = agents_queries.agent(tenant_id, wish.agent_id)
         version = agents_queries.agent_version(tenant_id, wish.agent_id, agent.version) if agent else None
-        entry = registry.admit(
+        entry = registry.verify_entry(
             entry_of(version) if version else None,
             seal=version.fingerprint if version else "",
             revoked=agent is None or agent.revoked_at is not None,
@@ -131,18 +133,18 @@ def _admitted(tenant_id: UUID, wish: Wish, *, at: datetime) -> tuple[Agent, Agen
 
 def _note_altered(tenant_id: UUID, agent: Agent, *, at: datetime) -> None:
     """Put on record that an agent's registration is not the one that was sealed (R-CR-05)."""
-    head = ledger.lock(tenant_id=tenant_id, subject_id=agent.id, kind="agent")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=agent.id, kind="agent")
     said = {
         "security": True,
         "code": registry.RegistryFingerprintMismatch.code,
         "agent_id": agent.agent_id,
         "version": agent.version,
     }
-    ledger.append(head, ledger.Happening(kind="registration_altered", detail=said), actor=ledger.SYSTEM, at=at)
+    ledger.append(head, ledger.NewEvent(kind="registration_altered", detail=said), actor=ledger.SYSTEM, at=at)
 
 
 def _open_on_record(session: Session, *, at: datetime) -> None:
-    goal = ledger.seal(
+    goal = ledger.store_evidence(
         tenant_id=session.tenant_id,
         subject_id=session.id,
         purpose="goal",
@@ -153,8 +155,8 @@ def _open_on_record(session: Session, *, at: datetime) -> None:
     )
     tools = session.contract["sub_tools_disclosed"]
     ledger.append(
-        ledger.Head(tenant_id=session.tenant_id, id=session.id, kind="session"),
-        ledger.Happening(
+        ledger.SubjectHead(tenant_id=session.tenant_id, id=session.id, kind="session"),
+        ledger.NewEvent(
             kind="session_opened",
             to="OPEN",
             detail={
@@ -187,22 +189,22 @@ def check_goal(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, goal: str,
     if session is None or session.key_actor != key_actor:
         raise NoSuchSession
     pin = pins.Pin(str(session.id), session.goal, session.pin_hash, session.pinned_at, session.pin_expires_at)
-    compared = pins.compare(pin, goal=goal, at=at)
+    compared = pins.compare_goal(pin, goal=goal, at=at)
     if compared.reason == pins.AskDrift.code:
-        agent_flags.drifted(session, goal=goal, sent_hash=None, at=at)
+        agent_flags.record_goal_drift(session, goal=goal, sent_hash=None, at=at)
     return compared
 
 
 def close_session(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, at: datetime) -> None:
     """Close a session; its actions go on, but it takes no more calls."""
-    session = sessions_queries.session_locked(tenant_id, session_id)
+    session = sessions_queries.lock_session(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
         raise NoSuchSession
     if session.closed_at is not None:
         return
     ledger.append(
-        ledger.lock(tenant_id=tenant_id, subject_id=session_id, kind="session"),
-        ledger.Happening(kind="session_closed", to="CLOSED"),
+        ledger.lock_subject(tenant_id=tenant_id, subject_id=session_id, kind="session"),
+        ledger.NewEvent(kind="session_closed", to="CLOSED"),
         actor=ledger.Actor("agent", session.actor_id),
         at=at,
     )
@@ -221,13 +223,13 @@ def _contract(disclosure: registry.Disclosure, newest: dict[str, Any], version: 
     }
 
 
-def _tool(row: Any) -> relevance.Tool:
+def _tool(row: Any) -> relevance.ToolText:
     """What a tool says it is for."""
     contract = disclosed_contract(row.tenant_id, row.digest)
-    return relevance.Tool(contract.description, tuple(contract.arguments_schema.get("properties", {})))
+    return relevance.ToolText(contract.description, tuple(contract.arguments_schema.get("properties", {})))
 
 
-def described(session: Session) -> dict[str, Any]:
+def describe_contract(session: Session) -> dict[str, Any]:
     """The session contract as an agent reads it: each disclosed tool with description and argument schema."""
     contract: dict[str, Any] = {"withheld": {"count": 0, "why": ""}} | session.contract
     contract["tools"] = [

@@ -23,7 +23,7 @@ from ledger.catalogue.rules.contract import Contract
 SETTLED = frozenset({"RECONCILED_SUCCESS", "FAILED", "COMPENSATED", "ROLLED_BACK", "ABANDONED"})
 
 
-class Move(StrEnum):
+class NextMove(StrEnum):
     """What the agent is to do, as a code."""
 
     STOP = "STOP"
@@ -40,13 +40,13 @@ class Nudge:
     """What to do next; `next_tools` only where a contract names them."""
 
     text: str
-    move: Move
+    move: NextMove
     next_tools: tuple[str, ...] = ()
 
     @property
     def wait(self) -> bool:
         """Whether nothing may be pushed on."""
-        return self.move is Move.WAIT
+        return self.move is NextMove.WAIT
 
     @property
     def next_tool(self) -> str | None:
@@ -76,25 +76,25 @@ _WAITS: tuple[tuple[frozenset[str], str], ...] = (
 _NOT_YET = f"Wait. An action is not carried out yet: {_DO_NOT}. Ask for its state."
 _OVER = "Stop. The run has reached its limit: call no more tools, and give the user the session's summary as it is."
 _ENDED = "Stop. This session takes no more calls; ask for a new one."
-_REFUSED: tuple[tuple[frozenset[str], Move, str], ...] = (
+_REFUSED: tuple[tuple[frozenset[str], NextMove, str], ...] = (
     (
         frozenset({"TARGET_FROZEN"}),
-        Move.WAIT,
+        NextMove.WAIT,
         "Wait. A person has frozen what this touches: do not repeat the call, and do not go round it.",
     ),
     (
         frozenset({"BUDGET_EXCEEDED"}),
-        Move.WAIT,
+        NextMove.WAIT,
         "Wait. A budget is used up: do not repeat the call. Report what is done, and let a person decide.",
     ),
     (
         frozenset({"DUPLICATE_BLOCKED", "UNRESOLVED_DEPENDENCY"}),
-        Move.WAIT,
+        NextMove.WAIT,
         "Wait. The call depends on an action that is not settled: do not repeat it before that is. Ask for its state.",
     ),
     (
         frozenset({"OUTSIDE_AUTONOMY"}),
-        Move.ASK,
+        NextMove.ASK,
         "Do not repeat what policy refuses. Ask the user, or go on with another step of the goal.",
     ),
 )
@@ -116,18 +116,18 @@ def next_steps(producer: Contract, wanted: str | None, disclosed: Collection[str
     return tuple(name for name in producer.next_tools if name in disclosed)
 
 
-def nudge(
+def choose_nudge(
     states: Iterable[str | None], *, refused: Iterable[str] = (), steps: tuple[str, ...] = (), forced: bool = False
 ) -> Nudge:
     """The nudge where the session's actions are in these states (None for a refused call, which left none)."""
     codes = frozenset(refused)
     if forced or "ITERATION_LIMIT" in codes:
-        return Nudge(_OVER, Move.STOP)
+        return Nudge(_OVER, NextMove.STOP)
     if codes & _SESSION_ENDS:
-        return Nudge(_ENDED, Move.NEW_SESSION)
+        return Nudge(_ENDED, NextMove.NEW_SESSION)
     held = {state for state in states if state is not None and state not in SETTLED}
     if held:
-        return Nudge(next((text for those, text in _WAITS if those & held), _NOT_YET), Move.WAIT)
+        return Nudge(next((text for those, text in _WAITS if those & held), _NOT_YET), NextMove.WAIT)
     return _after_refusals(codes) or _onward(steps)
 
 
@@ -136,12 +136,12 @@ def _after_refusals(codes: frozenset[str]) -> Nudge | None:
     for those, move, text in _REFUSED:
         if those & codes:
             return Nudge(text, move)
-    return Nudge(_CORRECT, Move.CORRECT) if codes else None
+    return Nudge(_CORRECT, NextMove.CORRECT) if codes else None
 
 
 def _onward(steps: tuple[str, ...]) -> Nudge:
     """Rules 5 and 6."""
     if not steps:
-        return Nudge(_GO_ON, Move.GO_ON)
+        return Nudge(_GO_ON, NextMove.GO_ON)
     named = " or ".join(f"`{name}`" for name in steps)
-    return Nudge(f"Call {named} next.", Move.CALL, steps)
+    return Nudge(f"Call {named} next.", NextMove.CALL, steps)

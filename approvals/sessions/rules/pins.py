@@ -74,7 +74,7 @@ def pin_hash(*, session_id: str, goal: str) -> str:
     return digest(canonical({"goal": normalise(goal), "session_id": session_id}))
 
 
-def pin(*, session_id: str, goal: str, ttl_seconds: int, at: datetime) -> Pin:
+def new_pin(*, session_id: str, goal: str, ttl_seconds: int, at: datetime) -> Pin:
     """A new pin; `BadGoal` when there is nothing to pin or the life is out of bounds."""
     if not normalise(goal) or len(goal) > MAX_GOAL or not 1 <= ttl_seconds <= MAX_TTL_SECONDS:
         raise BadGoal
@@ -82,7 +82,7 @@ def pin(*, session_id: str, goal: str, ttl_seconds: int, at: datetime) -> Pin:
     return Pin(session_id, goal, hashed, at, at + timedelta(seconds=ttl_seconds))
 
 
-def compare(pinned: Pin, *, goal: str | None = None, sent_hash: str | None = None, at: datetime) -> Comparison:
+def compare_goal(pinned: Pin, *, goal: str | None = None, sent_hash: str | None = None, at: datetime) -> Comparison:
     """Whether what was restated (the goal, the pin's hash, or both) is the pinned goal, and the pin still lives."""
     restated = pin_hash(session_id=pinned.session_id, goal=goal) if goal is not None else sent_hash or ""
     if at >= pinned.expires_at:
@@ -94,9 +94,9 @@ def compare(pinned: Pin, *, goal: str | None = None, sent_hash: str | None = Non
     return Comparison(False, AskDrift.code, restated)
 
 
-def require(pinned: Pin, *, goal: str | None = None, sent_hash: str | None = None, at: datetime) -> None:
+def require_match(pinned: Pin, *, goal: str | None = None, sent_hash: str | None = None, at: datetime) -> None:
     """Refuse whatever `compare` does not call a match."""
-    reason = compare(pinned, goal=goal, sent_hash=sent_hash, at=at).reason
+    reason = compare_goal(pinned, goal=goal, sent_hash=sent_hash, at=at).reason
     if reason == PinExpired.code:
         raise PinExpired
     if reason:

@@ -62,7 +62,7 @@ def enrol(
     by: ledger.Actor,
     person_id: UUID,
     name: str,
-    registered: passkeys.Registered,
+    registered: passkeys.RegisteredKey,
     registration: bytes,
     at: datetime,
 ) -> ApproverKey:
@@ -93,9 +93,9 @@ def enrol(
             )
     except IntegrityError:
         raise KeyTaken from None
-    head = ledger.Head(tenant_id=tenant_id, id=key_id, kind="approver_key")
+    head = ledger.SubjectHead(tenant_id=tenant_id, id=key_id, kind="approver_key")
     evidence = _kept(row, registration, at=at)
-    happening = ledger.Happening(kind="key_enrolled", to="PENDING", detail=_enrolled(row), evidence=(evidence,))
+    happening = ledger.NewEvent(kind="key_enrolled", to="PENDING", detail=_enrolled(row), evidence=(evidence,))
     ledger.append(head, happening, actor=by, at=at)
     return row
 
@@ -142,15 +142,17 @@ def remove(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, person_id: UUID, 
     _step(row, "REMOVED", "key_removed", by, {"person": str(person_id)}, at=at)
 
 
-def found_copied(*, tenant_id: UUID, key_id: UUID, approval_id: UUID, stored: int, said: int, at: datetime) -> None:
+def suspend_copied_key(
+    *, tenant_id: UUID, key_id: UUID, approval_id: UUID, stored: int, said: int, at: datetime
+) -> None:
     """A key whose counter went back may be a copy: put that on record and stop the key (B28)."""
     row = ApproverKey.objects.select_for_update().filter(tenant_id=tenant_id, id=key_id).first()
     if row is None:
         return
     detail = {"approval_id": str(approval_id), "stored": stored, "said": said}
     ledger.append(
-        ledger.lock(tenant_id=tenant_id, subject_id=key_id, kind="approver_key"),
-        ledger.Happening(kind="key_counter_regressed", detail=detail),
+        ledger.lock_subject(tenant_id=tenant_id, subject_id=key_id, kind="approver_key"),
+        ledger.NewEvent(kind="key_counter_regressed", detail=detail),
         actor=ledger.SYSTEM,
         at=at,
     )
@@ -180,8 +182,8 @@ def _check_another(row: ApproverKey, by: ledger.Actor, person_id: UUID, *not_by:
 
 def _note_refused(*, row: ApproverKey, by: ledger.Actor, code: str, at: datetime) -> None:
     ledger.append(
-        ledger.lock(tenant_id=row.tenant_id, subject_id=row.id, kind="approver_key"),
-        ledger.Happening(kind="key_step_refused", detail={"code": code}),
+        ledger.lock_subject(tenant_id=row.tenant_id, subject_id=row.id, kind="approver_key"),
+        ledger.NewEvent(kind="key_step_refused", detail={"code": code}),
         actor=by,
         at=at,
     )
@@ -196,8 +198,8 @@ def _suspended_by(row: ApproverKey) -> UUID | None:
 
 def _step(row: ApproverKey, state: str, kind: str, by: ledger.Actor, detail: dict[str, Any], *, at: datetime) -> None:
     ledger.append(
-        ledger.lock(tenant_id=row.tenant_id, subject_id=row.id, kind="approver_key"),
-        ledger.Happening(kind=kind, to=state, detail={**detail, "holder": str(row.actor_id)}),
+        ledger.lock_subject(tenant_id=row.tenant_id, subject_id=row.id, kind="approver_key"),
+        ledger.NewEvent(kind=kind, to=state, detail={**detail, "holder": str(row.actor_id)}),
         actor=by,
         at=at,
     )
@@ -217,8 +219,8 @@ def _ask_again(row: ApproverKey, *, at: datetime) -> list[str]:
     ).order_by("action_id")
     again = []
     for approval in found:
-        head = ledger.lock(tenant_id=row.tenant_id, subject_id=approval.action_id, kind="action")
-        ledger.lock(tenant_id=row.tenant_id, subject_id=approval.id, kind="approval")
+        head = ledger.lock_subject(tenant_id=row.tenant_id, subject_id=approval.action_id, kind="action")
+        ledger.lock_subject(tenant_id=row.tenant_id, subject_id=approval.id, kind="approval")
         now, action = approvals.approval(row.tenant_id, approval.id), actions.action(row.tenant_id, approval.action_id)
         if now is None or action is None or now.state not in ("REQUESTED", "APPROVED") or head.state != "VALIDATED":
             continue
@@ -240,8 +242,8 @@ def _enrolled(row: ApproverKey) -> dict[str, Any]:
     }
 
 
-def _kept(row: ApproverKey, registration: bytes, *, at: datetime) -> ledger.Sealed:
-    return ledger.seal(
+def _kept(row: ApproverKey, registration: bytes, *, at: datetime) -> ledger.SealedEvidence:
+    return ledger.store_evidence(
         tenant_id=row.tenant_id,
         subject_id=row.id,
         purpose="registration",

@@ -11,7 +11,9 @@ from approvals.models import Approver, ApproverKey, Due
 LOOK = "people"
 
 
-def enter(*, tenant_id: UUID, actor_id: UUID, person_id: UUID, groups: Collection[str] = (), at: datetime) -> None:
+def add_approver(
+    *, tenant_id: UUID, actor_id: UUID, person_id: UUID, groups: Collection[str] = (), at: datetime
+) -> None:
     """Let somebody decide, for these groups; every approver is one of the group "reviewers" without being named."""
     Approver.objects.update_or_create(
         tenant_id=tenant_id,
@@ -19,16 +21,16 @@ def enter(*, tenant_id: UUID, actor_id: UUID, person_id: UUID, groups: Collectio
         defaults={"person_id": person_id, "groups": sorted(groups), "active": True, "ended_at": None},
         create_defaults={"person_id": person_id, "groups": sorted(groups), "since": at},
     )
-    look_soon(tenant_id=tenant_id, at=at)
+    schedule_recheck(tenant_id=tenant_id, at=at)
 
 
-def leave(*, tenant_id: UUID, actor_id: UUID, at: datetime) -> None:
+def remove_approver(*, tenant_id: UUID, actor_id: UUID, at: datetime) -> None:
     """Somebody decides no longer; what they decided stays theirs."""
     Approver.objects.filter(tenant_id=tenant_id, actor_id=actor_id, active=True).update(active=False, ended_at=at)
-    look_soon(tenant_id=tenant_id, at=at)
+    schedule_recheck(tenant_id=tenant_id, at=at)
 
 
-def identify(*, tenant_id: UUID, actor_id: UUID, person_id: UUID, at: datetime) -> None:
+def link_person(*, tenant_id: UUID, actor_id: UUID, person_id: UUID, at: datetime) -> None:
     """Somebody stands behind an account or an API key, or another than was known.
 
     What is counted from now on is counted by that. It lets nobody decide who did not before.
@@ -40,9 +42,9 @@ def identify(*, tenant_id: UUID, actor_id: UUID, person_id: UUID, at: datetime) 
         create_defaults={"person_id": person_id, "active": False, "since": at, "ended_at": at},
     )
     ApproverKey.objects.filter(tenant_id=tenant_id, actor_id=actor_id).update(person_id=person_id)
-    look_soon(tenant_id=tenant_id, at=at)
+    schedule_recheck(tenant_id=tenant_id, at=at)
 
 
-def look_soon(*, tenant_id: UUID, at: datetime) -> None:
+def schedule_recheck(*, tenant_id: UUID, at: datetime) -> None:
     """Have every open approval looked at again (`rechecking`): its people or its policy change in this transaction."""
     Due.objects.update_or_create(subject_id=tenant_id, what=LOOK, defaults={"tenant_id": tenant_id, "due_at": at})

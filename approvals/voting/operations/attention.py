@@ -27,7 +27,7 @@ class DwellRequired(Refused):
     code = "DWELL_REQUIRED"
 
 
-def served(*, approval: Approval, actor_id: UUID, payload_bytes: int, at: datetime) -> None:
+def record_display(*, approval: Approval, actor_id: UUID, payload_bytes: int, at: datetime) -> None:
     """The payload was shown to somebody; the first time counts. Nothing is kept where nothing is asked for."""
     if approval.state != "REQUESTED" or not _wanted(approval):
         return
@@ -45,7 +45,7 @@ def served(*, approval: Approval, actor_id: UUID, payload_bytes: int, at: dateti
     )
 
 
-def reported(
+def record_page_report(
     *, tenant_id: UUID, approval_id: UUID, actor_id: UUID, visible_s: float, opened: Sequence[str] | None, at: datetime
 ) -> bool:
     """What a page says of itself: never more time than there was, and only about a page that was served."""
@@ -76,7 +76,7 @@ def check_dwell(approval: Approval, actor_id: UUID, *, at: datetime) -> None:
         )
 
 
-def forget(*, tenant_id: UUID, before: datetime) -> None:
+def delete_expired(*, tenant_id: UUID, before: datetime) -> None:
     """Drop what is older than it is kept."""
     Attention.objects.filter(tenant_id=tenant_id, served_at__lt=before).delete()
 
@@ -89,4 +89,4 @@ def _wanted(approval: Approval) -> bool:
 def _policy(approval: Approval) -> policy.ApprovalPolicy:
     version = catalogue_queries.policy_version(approval.tenant_id, "approval", approval.policy_version)
     assert version is not None
-    return policy.stored(bytes(version.document))
+    return policy.load_stored(bytes(version.document))

@@ -28,15 +28,15 @@ VOTED, DECIDED, REFUSED = "VOTED", "DECIDED", "REFUSED"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DisplayedItem:
     """One item as the voter's page held it; without its digests it was not displayed (B39)."""
 
     approval_id: UUID
-    seen: binding.Seen
+    seen: binding.DisplayedDigests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ItemResult:
     """What became of one item: voted on, decided by others meanwhile, or refused and why."""
 
     approval_id: UUID
@@ -46,33 +46,33 @@ class Outcome:
     detail: str = ""
 
 
-def vote(
+def vote_batch(
     *,
     tenant_id: UUID,
-    shown: Sequence[Shown],
-    verdict: binding.Verdict,
+    shown: Sequence[DisplayedItem],
+    verdict: binding.VoteChoice,
     voter: binding.Voter,
     reason: str,
     at: datetime,
-) -> list[Outcome]:
+) -> list[ItemResult]:
     """Vote on everything that was displayed, item by item and in that order; decided ones are skipped and say so."""
     if voter.evidence_class == "A":
         raise batches.NotForBatches("A passkey signs one statement at a time; vote on the item's own page.")
-    if verdict not in (binding.Verdict.APPROVE, binding.Verdict.REJECT):
+    if verdict not in (binding.VoteChoice.APPROVE, binding.VoteChoice.REJECT):
         raise batches.NotForBatches("Changes are asked for one by one, on the item's own page.")
     found = _found(tenant_id, shown)
     # What was decided meanwhile no longer matters to the batch; what is left must be one.
     waiting = [one for one in found.values() if one.state == "REQUESTED"]
     actions = actions_queries.actions_by_id(tenant_id, [one.action_id for one in waiting])
     if waiting:
-        batches.checked([item_of(one, actions[one.action_id]) for one in waiting])
+        batches.check_batch([batch_item(one, actions[one.action_id]) for one in waiting])
     return [_voted(found[each.approval_id], each, verdict, voter, reason, at=at) for each in shown]
 
 
-def item_of(approval: Approval, action: Any) -> batches.Item:
+def batch_item(approval: Approval, action: Any) -> batches.BatchItem:
     """What the rules of batches need to know of an approval and its action."""
-    pace = deadlines.pace_of(approval)
-    return batches.Item(
+    pace = deadlines.schedule_of(approval)
+    return batches.BatchItem(
         id=approval.id,
         tool=action.tool,
         contract_digest=approval.contract_digest,
@@ -86,7 +86,7 @@ def item_of(approval: Approval, action: Any) -> batches.Item:
     )
 
 
-def _found(tenant_id: UUID, shown: Sequence[Shown]) -> dict[UUID, Approval]:
+def _found(tenant_id: UUID, shown: Sequence[DisplayedItem]) -> dict[UUID, Approval]:
     if not shown:
         raise batches.NothingChosen
     if len(shown) > batches.MOST:
@@ -99,14 +99,20 @@ def _found(tenant_id: UUID, shown: Sequence[Shown]) -> dict[UUID, Approval]:
 
 
 def _voted(
-    approval: Approval, shown: Shown, verdict: binding.Verdict, voter: binding.Voter, reason: str, *, at: datetime
-) -> Outcome:
-    outcome = partial(Outcome, approval_id=approval.id)
+    approval: Approval,
+    shown: DisplayedItem,
+    verdict: binding.VoteChoice,
+    voter: binding.Voter,
+    reason: str,
+    *,
+    at: datetime,
+) -> ItemResult:
+    outcome = partial(ItemResult, approval_id=approval.id)
     if approval.state != "REQUESTED":
         return outcome(result=DECIDED, detail="It was decided already.")
     try:
         with transaction.atomic():
-            row: Vote = votes.vote(
+            row: Vote = votes.cast_vote(
                 tenant_id=approval.tenant_id,
                 approval_id=approval.id,
                 verdict=verdict,

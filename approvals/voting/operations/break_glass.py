@@ -33,41 +33,41 @@ class NoSuchEmergency(Refused):
     status = 404
 
 
-def rule_of(tenant_id: UUID) -> break_glass.Rule:
+def active_rule(tenant_id: UUID) -> break_glass.BreakGlassRule:
     """What the approval policy in force says of break-glass."""
     return _policy(tenant_id).break_glass
 
 
 def _policy(tenant_id: UUID) -> policy.ApprovalPolicy:
-    return policy.stored(bytes(catalogue_queries.active_policies(tenant_id)["approval"].document))
+    return policy.load_stored(bytes(catalogue_queries.active_policies(tenant_id)["approval"].document))
 
 
-def check(approval: Approval, voter: binding.Voter, *, at: datetime) -> None:
+def check_allowed(approval: Approval, voter: binding.Voter, *, at: datetime) -> None:
     """Nothing if this person may break the glass here, signing as they do; else the refusal."""
     actor = UUID(voter.actor)
-    rule, place = rule_of(approval.tenant_id), approvers.approver(approval.tenant_id, actor)
+    rule, place = active_rule(approval.tenant_id), approvers.approver(approval.tenant_id, actor)
     break_glass.check_use(rule, roles=voter.roles, groups=place.groups if place is not None and place.active else ())
     if not is_as_strong(voter.evidence_class, rule.step_up):
         raise binding.StepUpRequired
-    eligibility.keep_away(approval, actor, at=at)
+    eligibility.refuse_stakeholder(approval, actor, at=at)
 
 
-def use(
-    head: ledger.Head,
+def use_break_glass(
+    head: ledger.SubjectHead,
     approval: Approval,
     row: Vote,
     *,
-    evidence: tuple[ledger.Sealed, ...],
+    evidence: tuple[ledger.SealedEvidence, ...],
     detail: Mapping[str, Any],
     at: datetime,
 ) -> None:
     """Grant the approval by one operator's signature, for minutes, and open the review of it."""
     rules, actor = _policy(approval.tenant_id), ledger.Actor("person", row.voter)
     used = _used(approval, row, rules.break_glass, at=at)
-    approval.release_by = break_glass.release_by(policy_says=rules.release_by(decided_at=at), used_at=at)
+    approval.release_by = break_glass.release_deadline(policy_says=rules.release_by(decided_at=at), used_at=at)
     ledger.append(
         head,
-        ledger.Happening(
+        ledger.NewEvent(
             kind="break_glass_used",
             to="APPROVED",
             detail={
@@ -88,8 +88,8 @@ def use(
     Due.objects.filter(subject_id=approval.id, what="approval").update(due_at=approval.release_by)
     _open_review(used, rules.break_glass, actor, at=at)
     ledger.append(
-        ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action"),
-        ledger.Happening(
+        ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action"),
+        ledger.NewEvent(
             kind="approval_granted",
             changes={"approval": approval_block(approval, approver=row.voter)},
             detail={"approval_id": str(approval.id), "emergency_id": str(used.id)},
@@ -99,7 +99,7 @@ def use(
     )
 
 
-def _used(approval: Approval, row: Vote, rule: break_glass.Rule, *, at: datetime) -> Emergency:
+def _used(approval: Approval, row: Vote, rule: break_glass.BreakGlassRule, *, at: datetime) -> Emergency:
     used = Emergency(
         tenant_id=approval.tenant_id,
         id=ledger.new_id(at),
@@ -114,10 +114,10 @@ def _used(approval: Approval, row: Vote, rule: break_glass.Rule, *, at: datetime
     return used
 
 
-def _open_review(used: Emergency, rule: break_glass.Rule, actor: ledger.Actor, *, at: datetime) -> None:
+def _open_review(used: Emergency, rule: break_glass.BreakGlassRule, actor: ledger.Actor, *, at: datetime) -> None:
     ledger.append(
-        ledger.Head(tenant_id=used.tenant_id, id=used.id, kind="emergency"),
-        ledger.Happening(
+        ledger.SubjectHead(tenant_id=used.tenant_id, id=used.id, kind="emergency"),
+        ledger.NewEvent(
             kind="break_glass_used",
             to="USED",
             detail={
@@ -133,11 +133,11 @@ def _open_review(used: Emergency, rule: break_glass.Rule, actor: ledger.Actor, *
     )
 
 
-def review(
+def review_use(
     *, tenant_id: UUID, emergency_id: UUID, finding: break_glass.Finding, reason: str, by: ledger.Actor, at: datetime
 ) -> str:
     """Put on record what one other person found; the state after."""
-    head = ledger.lock(tenant_id=tenant_id, subject_id=emergency_id, kind="emergency")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=emergency_id, kind="emergency")
     used = approvers.emergency(tenant_id, emergency_id)
     if used is None:
         raise NoSuchEmergency
@@ -153,7 +153,7 @@ def review(
     done = break_glass.is_reviewed([*before, person], wanted=wanted)
     ledger.append(
         head,
-        ledger.Happening(
+        ledger.NewEvent(
             kind="break_glass_reviewed",
             to="REVIEWED" if done else None,
             detail={"finding": finding, "reason": reason, "person": person},
@@ -177,12 +177,12 @@ def _wanted(used: Emergency) -> int:
     return int(opened["reviewers"])
 
 
-def overdue(*, tenant_id: UUID, emergency_id: UUID, at: datetime) -> Emergency | None:
+def note_overdue_review(*, tenant_id: UUID, emergency_id: UUID, at: datetime) -> Emergency | None:
     """Note once that a review did not come in time; the caller raises the alarm. The review can still be given."""
-    head = ledger.lock(tenant_id=tenant_id, subject_id=emergency_id, kind="emergency")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=emergency_id, kind="emergency")
     used = approvers.emergency(tenant_id, emergency_id)
     Due.objects.filter(subject_id=emergency_id, what="review").delete()
     if used is None or used.reviewed_at is not None:
         return None
-    ledger.append(head, ledger.Happening(kind="break_glass_review_overdue"), actor=ledger.SYSTEM, at=at)
+    ledger.append(head, ledger.NewEvent(kind="break_glass_review_overdue"), actor=ledger.SYSTEM, at=at)
     return used

@@ -33,7 +33,7 @@ class NoApproverKey(Refused):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class PasskeyChallenge:
     """A challenge, and what the browser needs to have it answered."""
 
     row: Challenge
@@ -47,38 +47,40 @@ class Asked:
     def options(self) -> dict[str, Any]:
         """The argument of `navigator.credentials.get()`, in WebAuthn's JSON."""
         return {
-            "challenge": passkeys.base64url(passkeys.challenge(bytes(self.row.statement))),
-            "rpId": signatures.party().id,
+            "challenge": passkeys.base64url(passkeys.challenge_bytes(bytes(self.row.statement))),
+            "rpId": signatures.relying_party().id,
             "allowCredentials": [{"type": "public-key", "id": self.credential_id}],
             "userVerification": "required",
             "timeout": int(LIFE.total_seconds() * 1000),
         }
 
 
-def ask(
+def create_vote_challenge(
     *,
     tenant_id: UUID,
     approval_id: UUID,
-    verdict: binding.Verdict,
+    verdict: binding.VoteChoice,
     voter: binding.Voter,
-    seen: binding.Seen,
+    seen: binding.DisplayedDigests,
     reason: str,
     session_hash: str,
     credential_id: str = "",
     at: datetime,
-) -> Asked:
+) -> PasskeyChallenge:
     """Write the statement of a vote that would count now, for one key to sign; refused as the vote would be."""
     approval = approvals.approval(tenant_id, approval_id)
     if approval is None:
         raise NoSuchApproval
-    covers = votes.coverage(approval)
-    voter, bar = votes.known(approval, replace(voter, evidence_class="A"), at=at)
+    covers = votes.vote_coverage(approval)
+    voter, bar = votes.identify_voter(approval, replace(voter, evidence_class="A"), at=at)
     try:
-        votes.check(approval.state, approval, covers, verdict, voter, seen, reason, bar=bar, at=at)
-        key = key_of(tenant_id, UUID(voter.actor), credential_id)
+        votes.check_vote(approval.state, approval, covers, verdict, voter, seen, reason, bar=bar, at=at)
+        key = active_approver_key(tenant_id, UUID(voter.actor), credential_id)
     except Refused as refusal:
-        note = partial(votes.note_refused, tenant_id=tenant_id, approval_id=approval_id, voter=UUID(voter.actor), at=at)
-        refusal.afterwards = partial(votes.afterwards, refusal, note, refusal.afterwards)
+        note = partial(
+            votes.record_refused_vote, tenant_id=tenant_id, approval_id=approval_id, voter=UUID(voter.actor), at=at
+        )
+        refusal.afterwards = partial(votes.record_refusal, refusal, note, refusal.afterwards)
         raise
     voter = replace(voter, credential_id=key.credential_id)
     return _written(covers, verdict, voter, reason, session_hash, at=at)
@@ -86,16 +88,16 @@ def ask(
 
 def _written(
     covers: binding.Coverage,
-    verdict: binding.Verdict,
+    verdict: binding.VoteChoice,
     voter: binding.Voter,
     reason: str,
     session_hash: str,
     *,
     at: datetime,
-) -> Asked:
+) -> PasskeyChallenge:
     salt = secrets.token_bytes(32)
     statement = votes.write_statement(covers, verdict, voter, reason, salt=salt, life=LIFE, at=at)
-    return write(
+    return create_challenge(
         tenant_id=UUID(covers.tenant),
         about_id=UUID(covers.approval_id),
         actor_id=UUID(voter.actor),
@@ -109,7 +111,7 @@ def _written(
     )
 
 
-def write(
+def create_challenge(
     *,
     tenant_id: UUID,
     about_id: UUID,
@@ -121,7 +123,7 @@ def write(
     salt: bytes,
     credential_id: str,
     at: datetime,
-) -> Asked:
+) -> PasskeyChallenge:
     """Keep a statement for one passkey to sign: of a vote on an approval, or of the settlement of a case."""
     row = Challenge(
         tenant_id=tenant_id,
@@ -137,7 +139,7 @@ def write(
         created_at=at,
         expires_at=at + LIFE,
     )
-    return Asked(row=_kept(row), credential_id=credential_id)
+    return PasskeyChallenge(row=_kept(row), credential_id=credential_id)
 
 
 def _kept(row: Challenge) -> Challenge:
@@ -148,7 +150,7 @@ def _kept(row: Challenge) -> Challenge:
     return row
 
 
-def key_of(tenant_id: UUID, actor_id: UUID, credential_id: str) -> ApproverKey:
+def active_approver_key(tenant_id: UUID, actor_id: UUID, credential_id: str) -> ApproverKey:
     """The key that is to sign: the one that is named, else the newest."""
     active = approvers.approver_keys(tenant_id, actor_id=actor_id, states=["ACTIVE"])
     wanted = [key for key in active if credential_id in ("", key.credential_id)]

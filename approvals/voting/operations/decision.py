@@ -14,13 +14,13 @@ from uuid import UUID
 
 from approvals.models import Approval, Due, Vote
 from approvals.policy.rules import allowed_hours
-from approvals.requests.operations.requests import approval_block, fail_unrun
+from approvals.requests.operations.requests import approval_block, fail_unexecuted_action
 from approvals.voting.operations import break_glass, eligibility
-from approvals.voting.operations.eligibility import Ground, Standing
+from approvals.voting.operations.eligibility import EligibilityContext, VotingStatus
 from approvals.voting.rules import binding, quorum
-from approvals.voting.rules.quorum import Tally, Terms
+from approvals.voting.rules.quorum import ApprovalTerms, VoteTally
 from ledger.catalogue import queries as catalogue_queries
-from ledger.db import ask
+from ledger.db import execute
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
@@ -41,26 +41,26 @@ class OutsideHours(Refused):
     code = "OUTSIDE_HOURS"
 
 
-def decide(
-    head: ledger.Head,
+def apply_vote(
+    head: ledger.SubjectHead,
     approval: Approval,
     row: Vote,
     *,
-    evidence: tuple[ledger.Sealed, ...],
+    evidence: tuple[ledger.SealedEvidence, ...],
     detail: Mapping[str, Any],
-    on: Ground | None = None,
+    on: EligibilityContext | None = None,
     at: datetime,
 ) -> None:
     """Put a vote on record, with its statement and what proves it, and do what it leads to."""
-    if row.verdict == binding.Verdict.BREAK_GLASS:
-        break_glass.use(head, approval, row, evidence=evidence, detail=detail, at=at)
+    if row.verdict == binding.VoteChoice.BREAK_GLASS:
+        break_glass.use_break_glass(head, approval, row, evidence=evidence, detail=detail, at=at)
         return
-    seen = eligibility.of(approval, on=on, at=at)
+    seen = eligibility.voting_status(approval, on=on, at=at)
     tally = seen.tally
     actor = ledger.Actor("person", row.voter)
-    voted = ledger.draft(
+    voted = ledger.draft_event(
         head,
-        ledger.Happening(
+        ledger.NewEvent(
             kind=_kind(tally),
             to=_STATES.get(tally.state),
             detail=_told(row, seen, at=at) | dict(detail),
@@ -71,9 +71,9 @@ def decide(
     )
     if tally.state == "approved":
         # Both events in one message.
-        ledger.write(voted, _granted(approval, row, seen, actor, at=at))
+        ledger.write_events(voted, _granted(approval, row, seen, actor, at=at))
         return
-    ledger.write(voted)
+    ledger.write_events(voted)
     head = voted.head
     if tally.state == "rejected":
         _refuse(approval, row, tally, actor, at=at)
@@ -81,7 +81,7 @@ def decide(
         _note_met(head, row, seen, at=at)
 
 
-def still_stands(
+def revalidation_refusal(
     approval: Approval, *, at: datetime, action: Any = None, in_force: str | None = None
 ) -> Refused | None:
     """Why an approval that was granted authorises nothing now, or None where it still does (B17, B18).
@@ -92,24 +92,24 @@ def still_stands(
     """
     if (in_force or catalogue_queries.active_policies(approval.tenant_id)["approval"].digest) != approval.policy_digest:
         return binding.PolicyChanged()
-    terms = quorum.read(approval.terms)
-    on = None if approval.emergency else eligibility.ground(approval, at=at, action=action)
-    if on is not None and eligibility.of(approval, at=at, on=on).tally.state != "approved":
+    terms = quorum.read_terms(approval.terms)
+    on = None if approval.emergency else eligibility.load_context(approval, at=at, action=action)
+    if on is not None and eligibility.voting_status(approval, at=at, on=on).tally.state != "approved":
         return VotesFallen()
     return None if allowed_hours.are_open(terms.hours, at=at) else OutsideHours()
 
 
-def release_by(terms: Terms, *, decided_at: datetime) -> datetime:
+def release_deadline(terms: ApprovalTerms, *, decided_at: datetime) -> datetime:
     """When an approval stops authorising anything (R-AP-08): its time runs from when it may first be released."""
-    first = allowed_hours.opening(terms.hours, at=decided_at) or decided_at
+    first = allowed_hours.next_opening(terms.hours, at=decided_at) or decided_at
     return first + timedelta(seconds=terms.release_within_s)
 
 
-def _kind(tally: Tally) -> str:
+def _kind(tally: VoteTally) -> str:
     return {"approved": "approved", "rejected": _KINDS.get(tally.code, "rejected")}.get(tally.state, "vote_cast")
 
 
-def _told(row: Vote, seen: Standing, *, at: datetime) -> dict[str, Any]:
+def _told(row: Vote, seen: VotingStatus, *, at: datetime) -> dict[str, Any]:
     tally = seen.tally
     told: dict[str, Any] = {"verdict": row.verdict, "groups": list(row.groups)}
     if row.delegated_by is not None:
@@ -118,17 +118,19 @@ def _told(row: Vote, seen: Standing, *, at: datetime) -> dict[str, Any]:
         return told | {"missing": tally.missing}
     told["deciding"] = [each.voter for each in tally.deciding]
     if tally.state == "approved":
-        told["release_by"] = instant(release_by(seen.terms, decided_at=at))
+        told["release_by"] = instant(release_deadline(seen.terms, decided_at=at))
     return told
 
 
-def _granted(approval: Approval, row: Vote, seen: Standing, actor: ledger.Actor, *, at: datetime) -> ledger.Draft:
-    approval.release_by = release_by(seen.terms, decided_at=at)
+def _granted(
+    approval: Approval, row: Vote, seen: VotingStatus, actor: ledger.Actor, *, at: datetime
+) -> ledger.EventDraft:
+    approval.release_by = release_deadline(seen.terms, decided_at=at)
     _close(approval, "APPROVED", at=at)
     deciding = [UUID(each.voter) for each in seen.tally.deciding]
-    return ledger.draft(
-        ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action"),
-        ledger.Happening(
+    return ledger.draft_event(
+        ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action"),
+        ledger.NewEvent(
             kind="approval_granted",
             changes={"approval": approval_block(approval, approvers=deciding)},
             detail={
@@ -143,10 +145,10 @@ def _granted(approval: Approval, row: Vote, seen: Standing, actor: ledger.Actor,
     )
 
 
-def _refuse(approval: Approval, row: Vote, tally: Tally, actor: ledger.Actor, *, at: datetime) -> None:
+def _refuse(approval: Approval, row: Vote, tally: VoteTally, actor: ledger.Actor, *, at: datetime) -> None:
     _close(approval, "REJECTED", at=at)
     Due.objects.filter(subject_id=approval.id, what="approval").delete()
-    fail_unrun(approval, code=tally.code, reason=row.reason, actor=actor, at=at)
+    fail_unexecuted_action(approval, code=tally.code, reason=row.reason, actor=actor, at=at)
 
 
 _CLOSE = """
@@ -158,14 +160,14 @@ WHERE tenant_id = $1 AND id = $2
 
 def _close(approval: Approval, state: str, *, at: datetime) -> None:
     """What is decided is looked at again when its release is over."""
-    ask(_CLOSE, approval.tenant_id, approval.id, state, at, approval.release_by)
+    execute(_CLOSE, approval.tenant_id, approval.id, state, at, approval.release_by)
 
 
-def _note_met(head: ledger.Head, row: Vote, seen: Standing, *, at: datetime) -> None:
+def _note_met(head: ledger.SubjectHead, row: Vote, seen: VotingStatus, *, at: datetime) -> None:
     """Say of each threshold that this vote was the last one it wanted."""
-    before = quorum.tally(seen.terms, [eligibility.ballot_of(vote) for vote in seen.votes if vote.id != row.id])
+    before = quorum.tally_votes(seen.terms, [eligibility.ballot_of(vote) for vote in seen.votes if vote.id != row.id])
     owed = before.missing
     met = [group for group in owed if group not in seen.tally.missing]
     if met:
-        happening = ledger.Happening(kind="threshold_met", detail={"groups": met, "missing": seen.tally.missing})
+        happening = ledger.NewEvent(kind="threshold_met", detail={"groups": met, "missing": seen.tally.missing})
         ledger.append(head, happening, actor=ledger.SYSTEM, at=at)

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from approvals.models import Absence, Delegation
-from approvals.voting.operations.approvers import look_soon
+from approvals.voting.operations.approvers import schedule_recheck
 from approvals.voting.queries import approvers
 from approvals.voting.rules import delegation
 from ledger.record import operations as ledger
@@ -43,7 +43,7 @@ class ProofNeeded(Refused):
     status = 403
 
 
-def delegate(
+def add_delegation(
     *,
     tenant_id: UUID,
     from_actor: UUID,
@@ -64,8 +64,8 @@ def delegate(
     power for themselves, through whichever account.
     """
     giver, receiver = _holder(tenant_id, from_actor), _holder(tenant_id, to_actor)
-    delegation.check_span(starts_at, ends_at, at=at)
-    delegation.check_loan(giver, receiver, groups)
+    delegation.check_period(starts_at, ends_at, at=at)
+    delegation.check_delegation(giver, receiver, groups)
     if by.id != from_actor and receiver is not None and receiver.person == str(by_person):
         raise NotYours("Nobody delegates another's power to themselves.")
     if not is_proven:
@@ -82,8 +82,8 @@ def delegate(
         reason=reason,
         created_by=by.id,
     )
-    _say(tenant_id, row.id, "delegation", ledger.Happening(kind="delegated", to="ACTIVE", detail=_told(row)), by, at=at)
-    look_soon(tenant_id=tenant_id, at=at)
+    _say(tenant_id, row.id, "delegation", ledger.NewEvent(kind="delegated", to="ACTIVE", detail=_told(row)), by, at=at)
+    schedule_recheck(tenant_id=tenant_id, at=at)
     return row
 
 
@@ -106,40 +106,40 @@ def end_delegation(*, tenant_id: UUID, delegation_id: UUID, by: ledger.Actor, at
         raise NoSuchDelegation
     if row.ended_at is not None or row.ends_at <= at:
         raise EndedAlready
-    head = ledger.lock(tenant_id=tenant_id, subject_id=row.id, kind="delegation")
-    ledger.append(head, ledger.Happening(kind="delegation_ended", to="ENDED"), actor=by, at=at)
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=row.id, kind="delegation")
+    ledger.append(head, ledger.NewEvent(kind="delegation_ended", to="ENDED"), actor=by, at=at)
     Delegation.objects.filter(tenant_id=tenant_id, id=row.id).update(ended_at=at)
-    look_soon(tenant_id=tenant_id, at=at)
+    schedule_recheck(tenant_id=tenant_id, at=at)
 
 
-def go_away(
+def add_absence(
     *, tenant_id: UUID, actor_id: UUID, starts_at: datetime, ends_at: datetime, by: ledger.Actor, at: datetime
 ) -> Absence:
     """Say when somebody is away: they are not counted on, and nobody is told that they are waited for."""
-    delegation.check_span(starts_at, ends_at, at=at)
+    delegation.check_period(starts_at, ends_at, at=at)
     row = Absence.objects.create(
         tenant_id=tenant_id, id=ledger.new_id(at), actor_id=actor_id, starts_at=starts_at, ends_at=ends_at
     )
     detail = {"actor": str(actor_id), "starts_at": instant(starts_at), "ends_at": instant(ends_at)}
-    _say(tenant_id, row.id, "absence", ledger.Happening(kind="absence_began", to="ACTIVE", detail=detail), by, at=at)
-    look_soon(tenant_id=tenant_id, at=at)
+    _say(tenant_id, row.id, "absence", ledger.NewEvent(kind="absence_began", to="ACTIVE", detail=detail), by, at=at)
+    schedule_recheck(tenant_id=tenant_id, at=at)
     return row
 
 
-def come_back(*, tenant_id: UUID, absence_id: UUID, by: ledger.Actor, at: datetime) -> None:
+def end_absence(*, tenant_id: UUID, absence_id: UUID, by: ledger.Actor, at: datetime) -> None:
     """End an absence before its time is up."""
     row = Absence.objects.select_for_update().filter(tenant_id=tenant_id, id=absence_id).first()
     if row is None:
         raise NoSuchDelegation
     if row.ended_at is not None or row.ends_at <= at:
         raise EndedAlready
-    head = ledger.lock(tenant_id=tenant_id, subject_id=row.id, kind="absence")
-    ledger.append(head, ledger.Happening(kind="absence_ended", to="ENDED"), actor=by, at=at)
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=row.id, kind="absence")
+    ledger.append(head, ledger.NewEvent(kind="absence_ended", to="ENDED"), actor=by, at=at)
     Absence.objects.filter(tenant_id=tenant_id, id=row.id).update(ended_at=at)
-    look_soon(tenant_id=tenant_id, at=at)
+    schedule_recheck(tenant_id=tenant_id, at=at)
 
 
-def end_all(*, tenant_id: UUID, actor_id: UUID, by: ledger.Actor, at: datetime) -> None:
+def end_all_delegations(*, tenant_id: UUID, actor_id: UUID, by: ledger.Actor, at: datetime) -> None:
     """Everything that somebody has lent or was lent ends with their place."""
     for row in approvers.delegations_of(tenant_id, actor_id, at):
         end_delegation(tenant_id=tenant_id, delegation_id=row.id, by=by, at=at)
@@ -155,6 +155,6 @@ def _holder(tenant_id: UUID, actor_id: UUID) -> delegation.Holder | None:
 
 
 def _say(
-    tenant_id: UUID, subject_id: UUID, kind: str, happening: ledger.Happening, by: ledger.Actor, *, at: datetime
+    tenant_id: UUID, subject_id: UUID, kind: str, happening: ledger.NewEvent, by: ledger.Actor, *, at: datetime
 ) -> None:
-    ledger.append(ledger.Head(tenant_id=tenant_id, id=subject_id, kind=kind), happening, actor=by, at=at)
+    ledger.append(ledger.SubjectHead(tenant_id=tenant_id, id=subject_id, kind=kind), happening, actor=by, at=at)

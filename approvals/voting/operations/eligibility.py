@@ -19,7 +19,7 @@ from approvals.sessions import queries as sessions_queries
 from approvals.voting.queries import approvers
 from approvals.voting.queries import votes as votes_queries
 from approvals.voting.rules import binding, quorum
-from approvals.voting.rules.quorum import EVERYBODY, Ballot, Tally, Terms
+from approvals.voting.rules.quorum import EVERYBODY, ApprovalTerms, Ballot, VoteTally
 from ledger.actions.queries import actions as actions_queries
 from ledger.record.rules.refusals import Refused
 
@@ -53,7 +53,7 @@ class AlreadyVoted(Refused):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class EligibleVoter:
     """What somebody may decide: the human behind an account, and the groups that their vote counts for.
 
     `lender` is the account whose power the vote uses, when it is not the account's own.
@@ -66,7 +66,7 @@ class Place:
     power: str = ""
     away: bool = False
 
-    def ballot(self, terms: Terms) -> Ballot:
+    def ballot(self, terms: ApprovalTerms) -> Ballot:
         """The vote for the request that this person could give."""
         return Ballot(
             voter=str(self.actor),
@@ -79,7 +79,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class People:
+class Roster:
     """The roster at one moment: every account that was ever in it, what is lent, and who is away."""
 
     roster: Mapping[UUID, Approver]
@@ -98,12 +98,12 @@ class People:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ground:
+class EligibilityContext:
     """What a standing is worked out from: the people, and who is behind the action; read together. `cast` are the votes
     where many approvals were read at once; None has them read when they are counted.
     """
 
-    people: People
+    people: Roster
     action: Any
     session: Session | None
     agent: Agent | None
@@ -112,17 +112,17 @@ class Ground:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class VotingStatus:
     """How an approval stands: what it asks for, what the votes come to, and who may still vote.
 
     `fallen` are votes that were given and do not count any more; `barred` says of accounts as what they may not vote.
     """
 
-    terms: Terms
-    tally: Tally
+    terms: ApprovalTerms
+    tally: VoteTally
     votes: tuple[Vote, ...]
     fallen: tuple[Vote, ...]
-    may_vote: tuple[Place, ...]
+    may_vote: tuple[EligibleVoter, ...]
     barred: Mapping[UUID, str]
 
     @property
@@ -132,17 +132,17 @@ class Standing:
             return False
         cast = [ballot_of(vote) for vote in self.votes]
         present = [place.ballot(self.terms) for place in self.may_vote if not place.away]
-        return quorum.reaches(self.terms, cast, present).state == "open"
+        return quorum.best_case_tally(self.terms, cast, present).state == "open"
 
 
-def ground(approval: Approval, *, at: datetime, action: Any = None) -> Ground:
+def load_context(approval: Approval, *, at: datetime, action: Any = None) -> EligibilityContext:
     """What the standing of an approval rests on now; `action` where it was just read."""
     tenant_id = approval.tenant_id
     action = action or actions_queries.action(tenant_id, approval.action_id)
     session = sessions_queries.session(tenant_id, action.session_id) if action else None
-    roster, lent, away, agent = approvals_queries.behind(tenant_id, session.agent_id if session else None, at)
-    return Ground(
-        people=People(
+    roster, lent, away, agent = approvals_queries.eligibility_rows(tenant_id, session.agent_id if session else None, at)
+    return EligibilityContext(
+        people=Roster(
             roster={row.actor_id: row for row in roster},
             lent=tuple(lent),
             away=frozenset(row.actor_id for row in away),
@@ -154,13 +154,13 @@ def ground(approval: Approval, *, at: datetime, action: Any = None) -> Ground:
     )
 
 
-def grounds(tenant_id: UUID, approvals: Sequence[Approval], *, at: datetime) -> dict[UUID, Ground]:
+def load_contexts(tenant_id: UUID, approvals: Sequence[Approval], *, at: datetime) -> dict[UUID, EligibilityContext]:
     """The same of many approvals, in as many reads as of one."""
     actions = actions_queries.actions_by_id(tenant_id, [each.action_id for each in approvals])
     opened = sessions_queries.sessions_by_id(tenant_id, {each.session_id for each in actions.values()})
     votes = votes_queries.votes_by_approval(tenant_id, [each.id for each in approvals])
-    roster, lent, away, _ = approvals_queries.behind(tenant_id, None, at)
-    known = People(
+    roster, lent, away, _ = approvals_queries.eligibility_rows(tenant_id, None, at)
+    known = Roster(
         roster={row.actor_id: row for row in roster},
         lent=tuple(lent),
         away=frozenset(row.actor_id for row in away),
@@ -168,11 +168,11 @@ def grounds(tenant_id: UUID, approvals: Sequence[Approval], *, at: datetime) -> 
     agents = approvals_queries.agents_by_name(tenant_id, {each.agent_id for each in opened.values()})
     versions = {each.policy_version for each in approvals}
     authors = {version: deadlines.author_of_policy(tenant_id, version) for version in versions}
-    found: dict[UUID, Ground] = {}
+    found: dict[UUID, EligibilityContext] = {}
     for each in approvals:
         action = actions.get(each.action_id)
         session = opened.get(action.session_id) if action else None
-        found[each.id] = Ground(
+        found[each.id] = EligibilityContext(
             people=known,
             action=action,
             session=session,
@@ -183,18 +183,18 @@ def grounds(tenant_id: UUID, approvals: Sequence[Approval], *, at: datetime) -> 
     return found
 
 
-def of(approval: Approval, *, at: datetime, on: Ground | None = None) -> Standing:
+def voting_status(approval: Approval, *, at: datetime, on: EligibilityContext | None = None) -> VotingStatus:
     """How an approval stands now."""
-    on = on or ground(approval, at=at)
-    known, terms = on.people, quorum.read(approval.terms)
-    barred = quorum.barred(terms, stakes(approval, on))
+    on = on or load_context(approval, at=at)
+    known, terms = on.people, quorum.read_terms(approval.terms)
+    barred = quorum.barred_people(terms, stakeholders(approval, on))
     cast = _votes(approval, on)
     stopped = _stopped_keys(approval.tenant_id, cast)
     live = [vote for vote in cast if _counts(vote, known, barred, stopped)]
-    tally = quorum.tally(terms, [_now(vote, known) for vote in live])
+    tally = quorum.tally_votes(terms, [_now(vote, known) for vote in live])
     places = _places(terms, tally, on)
     heard = {vote.voter for vote in cast} | {actor for actor in known.roster if _has_voted(actor, cast, known)}
-    return Standing(
+    return VotingStatus(
         terms=terms,
         tally=tally,
         votes=tuple(live),
@@ -208,14 +208,16 @@ def of(approval: Approval, *, at: datetime, on: Ground | None = None) -> Standin
     )
 
 
-def admit(approval: Approval, actor_id: UUID, *, at: datetime, on: Ground | None = None) -> Place:
+def eligible_voter(
+    approval: Approval, actor_id: UUID, *, at: datetime, on: EligibilityContext | None = None
+) -> EligibleVoter:
     """What somebody's vote counts for now, or why they may not vote (B18 to B20)."""
-    on = on or ground(approval, at=at)
+    on = on or load_context(approval, at=at)
     known = on.people
     own = known.roster.get(actor_id)
     if own is None or not own.active:
         raise binding.NotEligible
-    standing = of(approval, at=at, on=on)
+    standing = voting_status(approval, at=at, on=on)
     if actor_id in standing.barred:
         role = standing.barred[actor_id]
         raise binding.SelfApproval if role == "requester" else NotIndependent(ROLES[role])
@@ -227,22 +229,24 @@ def admit(approval: Approval, actor_id: UUID, *, at: datetime, on: Ground | None
     return place
 
 
-def keep_away(approval: Approval, actor_id: UUID, *, at: datetime) -> None:
+def refuse_stakeholder(approval: Approval, actor_id: UUID, *, at: datetime) -> None:
     """Refuse somebody who has a stake in the request, whether or not they are in the roster."""
-    on = ground(approval, at=at)
-    role = quorum.barred(quorum.read(approval.terms), stakes(approval, on)).get(on.people.person(actor_id))
+    on = load_context(approval, at=at)
+    role = quorum.barred_people(quorum.read_terms(approval.terms), stakeholders(approval, on)).get(
+        on.people.person(actor_id)
+    )
     if role is not None:
         raise binding.SelfApproval if role == "requester" else NotIndependent(ROLES[role])
 
 
-def _votes(approval: Approval, on: Ground) -> list[Vote]:
+def _votes(approval: Approval, on: EligibilityContext) -> list[Vote]:
     """The votes that are counted: an operator who breaks the glass decides without them (C-21)."""
     cast = votes_queries.votes_of(approval.tenant_id, approval.id) if on.cast is None else on.cast
-    return [vote for vote in cast if vote.verdict != binding.Verdict.BREAK_GLASS]
+    return [vote for vote in cast if vote.verdict != binding.VoteChoice.BREAK_GLASS]
 
 
-def stakes(approval: Approval, on: Ground) -> dict[str, frozenset[str]]:
-    """The people behind each role in the matter, for `quorum.barred`."""
+def stakeholders(approval: Approval, on: EligibilityContext) -> dict[str, frozenset[str]]:
+    """The people behind each role in the matter, for `quorum.barred_people`."""
     known, session = on.people, on.session
     behind = (known.person(session.key_actor), session.on_behalf_of) if session else ()
     found: dict[str, tuple[UUID | str | None, ...]] = {
@@ -270,7 +274,7 @@ def ballot_of(vote: Vote) -> Ballot:
     )
 
 
-def _now(vote: Vote, known: People) -> Ballot:
+def _now(vote: Vote, known: Roster) -> Ballot:
     """A vote with what it counts for today: groups that were lost since are not in it any more."""
     cast = ballot_of(vote)
     power = vote.delegated_by or vote.voter
@@ -284,7 +288,7 @@ def _now(vote: Vote, known: People) -> Ballot:
     )
 
 
-def _counts(vote: Vote, known: People, barred: Mapping[str, str], stopped: frozenset[str]) -> bool:
+def _counts(vote: Vote, known: Roster, barred: Mapping[str, str], stopped: frozenset[str]) -> bool:
     """Whether a vote that was given still stands."""
     if not known.groups(vote.voter) or known.person(vote.voter) in barred or vote.credential_id in stopped:
         return False
@@ -293,7 +297,7 @@ def _counts(vote: Vote, known: People, barred: Mapping[str, str], stopped: froze
     return (
         bool(known.groups(vote.delegated_by))
         and known.person(vote.delegated_by) not in barred
-        and not votes_queries.was_taken_back(vote)
+        and not votes_queries.is_delegation_revoked(vote)
     )
 
 
@@ -306,7 +310,7 @@ def _stopped_keys(tenant_id: UUID, cast: list[Vote]) -> frozenset[str]:
     return frozenset(used - active)
 
 
-def _has_voted(actor: UUID, cast: list[Vote], known: People) -> bool:
+def _has_voted(actor: UUID, cast: list[Vote], known: Roster) -> bool:
     """Whether the human behind an account has voted, with this account or another one."""
     return any(known.person(vote.voter) == known.person(actor) for vote in cast)
 
@@ -315,7 +319,7 @@ def _is_barred(row: Approver, barred: Mapping[str, str]) -> bool:
     return row.active and str(row.person_id) in barred
 
 
-def _places(terms: Terms, tally: Tally, on: Ground) -> list[Place]:
+def _places(terms: ApprovalTerms, tally: VoteTally, on: EligibilityContext) -> list[EligibleVoter]:
     """Everybody whose vote one of the groups that are asked would count."""
     tool, known = on.action.tool if on.action else "", on.people
     wanted = frozenset(tally.missing) or terms.groups
@@ -323,7 +327,9 @@ def _places(terms: Terms, tally: Tally, on: Ground) -> list[Place]:
     return [place for place in found if place is not None]
 
 
-def _place(row: Approver, wanted: frozenset[str], terms: Terms, tool: str, known: People) -> Place | None:
+def _place(
+    row: Approver, wanted: frozenset[str], terms: ApprovalTerms, tool: str, known: Roster
+) -> EligibleVoter | None:
     """An account's own power, or a lent one where that fills a place which the own one could not."""
     own = known.groups(row.actor_id)
     away = row.actor_id in known.away
@@ -333,7 +339,7 @@ def _place(row: Approver, wanted: frozenset[str], terms: Terms, tool: str, known
         groups = known.groups(each.from_actor)
         lent = groups & frozenset(each.groups) if each.groups else groups
         if lent & wanted - own:
-            return Place(
+            return EligibleVoter(
                 actor=row.actor_id,
                 person=str(row.person_id),
                 groups=lent,
@@ -343,4 +349,4 @@ def _place(row: Approver, wanted: frozenset[str], terms: Terms, tool: str, known
             )
     if not own & terms.groups:
         return None
-    return Place(actor=row.actor_id, person=str(row.person_id), groups=own, away=away)
+    return EligibleVoter(actor=row.actor_id, person=str(row.person_id), groups=own, away=away)

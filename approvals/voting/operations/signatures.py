@@ -36,7 +36,7 @@ class KeyNotActive(Refused):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Signed:
+class ChallengeAnswer:
     """A passkey's answer to a challenge as the browser's own JSON, from the session that it came in."""
 
     challenge_id: UUID
@@ -45,7 +45,7 @@ class Signed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opened:
+class ConsumedChallenge:
     """A challenge that was used up in this transaction, with its answer and the locked key."""
 
     challenge: Challenge
@@ -54,7 +54,7 @@ class Opened:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proof:
+class VerifiedSignature:
     """A signature that holds: the statement that it is over, and the key that made it."""
 
     statement: bytes
@@ -74,22 +74,24 @@ class Proof:
         return canonical({"version": 1, "assertion": self.assertion.document(), "key": key})
 
 
-def party() -> passkeys.RelyingParty:
+def relying_party() -> passkeys.RelyingParty:
     """This installation, as passkeys know it."""
     return passkeys.RelyingParty(id=settings.COUNTERFOIL_RP_ID, origins=frozenset(settings.COUNTERFOIL_ORIGINS))
 
 
-def sealed_head(tenant_id: UUID) -> dict[str, Any]:
+def signed_log_head(tenant_id: UUID) -> dict[str, Any]:
     """The newest signed checkpoint of the tenant's log: its origin, size and root; of size 0 before the first."""
-    newest = log.newest(tenant_id)
+    newest = log.current_log(tenant_id)
     if newest is None or newest.note is None:
-        origin = newest.origin if newest else ledger.origin_of(tenant_id)
+        origin = newest.origin if newest else ledger.tenant_origin(tenant_id)
         return {"log_origin": origin, "log_size": 0, "log_root": sha256().hexdigest()}
     origin, size, root = bytes(newest.note).decode().split("\n")[:3]
     return {"log_origin": origin, "log_size": int(size), "log_root": b64decode(root).hex()}
 
 
-def open_answer(tenant_id: UUID, approval_id: UUID, voter: str, signed: Signed, *, at: datetime) -> Opened:
+def consume_challenge(
+    tenant_id: UUID, approval_id: UUID, voter: str, signed: ChallengeAnswer, *, at: datetime
+) -> ConsumedChallenge:
     """Use the challenge up, for this voter in this session and nobody else, and lock the key that answers (B12).
 
     One conditional write: of two answers at once, one finds nothing left. It stays used up if the vote is refused.
@@ -116,18 +118,18 @@ def open_answer(tenant_id: UUID, approval_id: UUID, voter: str, signed: Signed, 
         refusal = KeyNotActive()
         refusal.afterwards = partial(_spend, challenge, at=at)
         raise refusal
-    return Opened(challenge=challenge, key=key, assertion=assertion)
+    return ConsumedChallenge(challenge=challenge, key=key, assertion=assertion)
 
 
-def prove(
-    opened: Opened,
+def verify_vote_signature(
+    opened: ConsumedChallenge,
     *,
     covers: binding.Coverage,
-    verdict: binding.Verdict,
+    verdict: binding.VoteChoice,
     voter: binding.Voter,
     reason: str,
     at: datetime,
-) -> Proof:
+) -> VerifiedSignature:
     """The proof, if the key signed the statement of this very vote about exactly what holds now (B1, B13, B28)."""
 
     def check(statement: bytes) -> None:
@@ -135,10 +137,10 @@ def prove(
         binding.check_covered(said_covers, covers)
         _check_said(said, opened.challenge, opened.key, verdict, voter, reason, at=at)
 
-    return prove_signature(opened, check, at=at)
+    return verify_signature(opened, check, at=at)
 
 
-def prove_signature(opened: Opened, check: Callable[[bytes], None], *, at: datetime) -> Proof:
+def verify_signature(opened: ConsumedChallenge, check: Callable[[bytes], None], *, at: datetime) -> VerifiedSignature:
     """The proof, if the key signed the challenge's statement and `check` takes what it says; `check` raises `Refused`
     where it does not.
     """
@@ -146,22 +148,22 @@ def prove_signature(opened: Opened, check: Callable[[bytes], None], *, at: datet
     statement = bytes(challenge.statement)
     try:
         check(statement)
-        proven = passkeys.verify(
+        proven = passkeys.verify_assertion(
             opened.assertion,
-            key=passkeys.Key(
+            key=passkeys.EnrolledKey(
                 credential_id=key.credential_id,
                 public_key=bytes(key.public_key),
                 sign_count=key.sign_count,
                 backup_eligible=key.backup_eligible,
             ),
-            party=party(),
+            party=relying_party(),
             statement=statement,
         )
     except Refused as refusal:
         refusal.afterwards = partial(_refused, refusal, opened, at=at)
         raise
     ApproverKey.objects.filter(tenant_id=key.tenant_id, id=key.id).update(sign_count=proven.sign_count)
-    return Proof(
+    return VerifiedSignature(
         statement=statement,
         salt=bytes(challenge.salt),
         key_id=key.id,
@@ -172,10 +174,10 @@ def prove_signature(opened: Opened, check: Callable[[bytes], None], *, at: datet
 
 
 def _check_said(
-    said: binding.Vote,
+    said: binding.VoteStatement,
     challenge: Challenge,
     key: ApproverKey,
-    verdict: binding.Verdict,
+    verdict: binding.VoteChoice,
     voter: binding.Voter,
     reason: str,
     *,
@@ -187,14 +189,14 @@ def _check_said(
     meant = (said.verdict, said.voter, said.person, said.groups, said.delegated_by, said.evidence_class)
     if meant != (verdict, voter.actor, voter.person, voter.groups, voter.delegated_by, voter.evidence_class):
         raise binding.StatementChanged
-    if (challenge.reason, said.credential_id, said.rp_id) != (reason, key.credential_id, party().id):
+    if (challenge.reason, said.credential_id, said.rp_id) != (reason, key.credential_id, relying_party().id):
         raise binding.StatementChanged
 
 
-def _refused(refusal: Refused, opened: Opened, *, at: datetime) -> None:
+def _refused(refusal: Refused, opened: ConsumedChallenge, *, at: datetime) -> None:
     _spend(opened.challenge, at=at)
     if isinstance(refusal, passkeys.CounterRegressed):
-        approver_keys.found_copied(
+        approver_keys.suspend_copied_key(
             tenant_id=opened.key.tenant_id,
             key_id=opened.key.id,
             approval_id=opened.challenge.approval_id,

@@ -20,18 +20,18 @@ from approvals.gate.rules import agent_evidence
 from approvals.models import Approval, Vote
 from approvals.requests.operations import assignment, clocks
 from approvals.requests.operations.preflight import check_drift
-from approvals.requests.operations.requests import NoSuchApproval, locked
+from approvals.requests.operations.requests import NoSuchApproval, lock_approval
 from approvals.requests.queries import approvals
 from approvals.requests.rules import rendering
 from approvals.sessions import queries as sessions_queries
 from approvals.voting.operations import attention, break_glass, eligibility, signatures
-from approvals.voting.operations.decision import decide
-from approvals.voting.operations.eligibility import Ground
+from approvals.voting.operations.decision import apply_vote
+from approvals.voting.operations.eligibility import EligibilityContext
 from approvals.voting.rules import binding
 from ledger.actions.queries import actions
 from ledger.actions.queries import freezes as freezes_queries
 from ledger.catalogue import queries as catalogue_queries
-from ledger.db import apart, insert
+from ledger.db import insert, savepoint
 from ledger.record import operations as ledger
 from ledger.record.queries import evidence
 from ledger.record.rules.canonical import canonical, digest, parse
@@ -48,14 +48,14 @@ class _Made:
 
     statement: bytes
     salt: bytes
-    proof: signatures.Proof | None = None
+    proof: signatures.VerifiedSignature | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-def coverage(approval: Approval, *, on: Ground | None = None) -> binding.Coverage:
+def vote_coverage(approval: Approval, *, on: EligibilityContext | None = None) -> binding.Coverage:
     """Everything that a vote on this approval covers, from the stored bytes (never from the page)."""
     action, session = _matter(approval, on)
-    payload = evidence.opened(approval.tenant_id, action.payload_pointer) or b""
+    payload = evidence.open_evidence(approval.tenant_id, action.payload_pointer) or b""
     arguments = parse(payload)
     return binding.Coverage(
         installation=settings.COUNTERFOIL_PUBLIC_URL,
@@ -65,7 +65,7 @@ def coverage(approval: Approval, *, on: Ground | None = None) -> binding.Coverag
         action_id=str(action.id),
         revision=1,
         payload_hash=action.payload_hash,
-        payload_commitment=evidence.committed(approval.tenant_id, action.payload_pointer),
+        payload_commitment=evidence.commitment_of(approval.tenant_id, action.payload_pointer),
         payload_length=len(payload),
         evidence_commitment=_evidence_commitment(action),
         tool=action.tool,
@@ -96,7 +96,7 @@ def coverage(approval: Approval, *, on: Ground | None = None) -> binding.Coverag
     )
 
 
-def _matter(approval: Approval, on: Ground | None) -> tuple[Any, Any]:
+def _matter(approval: Approval, on: EligibilityContext | None) -> tuple[Any, Any]:
     """The action and its session, as they were just read or as they are."""
     action = on.action if on else actions.action(approval.tenant_id, approval.action_id)
     assert action is not None
@@ -106,7 +106,7 @@ def _matter(approval: Approval, on: Ground | None) -> tuple[Any, Any]:
 
 
 def _evidence_commitment(action: Any) -> str:
-    piece = evidence.first_piece(action.tenant_id, action.id, agent_evidence.PURPOSE)
+    piece = evidence.first_evidence(action.tenant_id, action.id, agent_evidence.PURPOSE)
     return piece[1] if piece else ""
 
 
@@ -116,100 +116,102 @@ def _limit(arguments: Any, name: str) -> str:
     return str(said) if isinstance(said, str | int) and not isinstance(said, bool) else ""
 
 
-def known(
-    approval: Approval, voter: binding.Voter, *, on: Ground | None = None, at: datetime
+def identify_voter(
+    approval: Approval, voter: binding.Voter, *, on: EligibilityContext | None = None, at: datetime
 ) -> tuple[binding.Voter, Refused | None]:
     """The voter as the roster knows them: the human behind the account, what the vote counts for, and by whose power.
 
     With it, why the vote of this person would not count, for `check` to say when its turn comes.
     """
     try:
-        place = eligibility.admit(approval, UUID(voter.actor), on=on, at=at)
+        place = eligibility.eligible_voter(approval, UUID(voter.actor), on=on, at=at)
     except Refused as refusal:
         return replace(voter, person=voter.actor), refusal
     lender = str(place.lender) if place.lender else ""
     return replace(voter, person=place.person, groups=tuple(sorted(place.groups)), delegated_by=lender), None
 
 
-def vote(
+def cast_vote(
     *,
     tenant_id: UUID,
     approval_id: UUID,
-    verdict: binding.Verdict,
+    verdict: binding.VoteChoice,
     voter: binding.Voter,
-    seen: binding.Seen,
+    seen: binding.DisplayedDigests,
     reason: str,
     at: datetime,
-    signed: signatures.Signed | None = None,
+    signed: signatures.ChallengeAnswer | None = None,
 ) -> Vote:
     """Take one person's vote, with the statement they stand for, and decide the approval by it (R-AP-17).
 
     A vote that a passkey signed answers a challenge, which is used up here whether or not the vote counts. A refused
     vote leaves nothing but the fact that it was refused, which the edge puts on record after the rollback.
     """
-    note = partial(note_refused, tenant_id=tenant_id, approval_id=approval_id, voter=UUID(voter.actor), at=at)
+    note = partial(record_refused_vote, tenant_id=tenant_id, approval_id=approval_id, voter=UUID(voter.actor), at=at)
     try:
         # Challenge and key before action and approval: whoever stops a key takes them in the same order.
-        opened = signatures.open_answer(tenant_id, approval_id, voter.actor, signed, at=at) if signed else None
-        head = locked(tenant_id, approval_id)
+        opened = signatures.consume_challenge(tenant_id, approval_id, voter.actor, signed, at=at) if signed else None
+        head = lock_approval(tenant_id, approval_id)
         approval = approvals.approval(tenant_id, approval_id)
         assert approval is not None
-        head = clocks.settle_if_late(head, approval, at=at)
-        assignment.check_pace(approval, UUID(voter.actor), at=at)
-        on = eligibility.ground(approval, at=at)
-        covers = coverage(approval, on=on)
-        voter, bar = known(approval, replace(voter, evidence_class="A") if opened else voter, on=on, at=at)
-        check(head.state, approval, covers, verdict, voter, seen, reason, bar=bar, on=on, at=at)
+        head = clocks.settle_clock_if_late(head, approval, at=at)
+        assignment.check_voting_rate(approval, UUID(voter.actor), at=at)
+        on = eligibility.load_context(approval, at=at)
+        covers = vote_coverage(approval, on=on)
+        voter, bar = identify_voter(approval, replace(voter, evidence_class="A") if opened else voter, on=on, at=at)
+        check_vote(head.state, approval, covers, verdict, voter, seen, reason, bar=bar, on=on, at=at)
         if opened is None:
             made = _fresh(covers, verdict, voter, reason, at=at)
         else:
-            proof = signatures.prove(opened, covers=covers, verdict=verdict, voter=voter, reason=reason, at=at)
+            proof = signatures.verify_vote_signature(
+                opened, covers=covers, verdict=verdict, voter=voter, reason=reason, at=at
+            )
             voter = replace(voter, credential_id=proof.credential_id)
             made = _Made(statement=proof.statement, salt=proof.salt, proof=proof, extra={"key_id": str(proof.key_id)})
     except NoSuchApproval:
         raise
     except Refused as refusal:
-        refusal.afterwards = partial(afterwards, refusal, note, refusal.afterwards)
+        refusal.afterwards = partial(record_refusal, refusal, note, refusal.afterwards)
         raise
     row = _stored(approval, made, verdict, voter, reason, at=at)
-    decide(head, approval, row, evidence=_kept(approval, made, at=at), detail=_told(row, made), on=on, at=at)
+    apply_vote(head, approval, row, evidence=_kept(approval, made, at=at), detail=_told(row, made), on=on, at=at)
     return row
 
 
-def afterwards(refusal: Refused, note: Any, more: Any) -> None:
+def record_refusal(refusal: Refused, note: Any, more: Any) -> None:
     """What goes on record of a refused vote: that it was refused, and what the refusal itself leads to."""
     note(refusal=refusal)
     if more is not None:
         more()
 
 
-def note_refused(*, tenant_id: UUID, approval_id: UUID, voter: UUID, refusal: Refused, at: datetime) -> None:
+def record_refused_vote(*, tenant_id: UUID, approval_id: UUID, voter: UUID, refusal: Refused, at: datetime) -> None:
     """Put a vote that did not count on the approval's record."""
     ledger.append(
-        locked(tenant_id, approval_id),
-        ledger.Happening(kind="vote_refused", detail={"code": refusal.code}),
+        lock_approval(tenant_id, approval_id),
+        ledger.NewEvent(kind="vote_refused", detail={"code": refusal.code}),
         actor=ledger.Actor("person", voter),
         at=at,
     )
 
 
-def check(
+def check_vote(
     state: str,
     approval: Approval,
     covers: binding.Coverage,
-    verdict: binding.Verdict,
+    verdict: binding.VoteChoice,
     voter: binding.Voter,
-    seen: binding.Seen,
+    seen: binding.DisplayedDigests,
     reason: str,
     *,
     bar: Refused | None,
-    on: Ground | None = None,
+    on: EligibilityContext | None = None,
     at: datetime,
 ) -> None:
     """Nothing if this vote would count now, else the refusal; asked before a passkey is, and again with its answer."""
     action, session = _matter(approval, on)
-    if verdict is binding.Verdict.BREAK_GLASS:
-        break_glass.check(approval, voter, at=at)
+    if verdict is binding.VoteChoice.BREAK_GLASS:
+        break_glass.check_allowed(approval, voter, at=at)
     freezes = freezes_queries.freezes_on(approval.tenant_id, agent=action.agent, tool=action.tool, target=action.target)
     binding.check_vote(
         covers,
@@ -223,14 +225,14 @@ def check(
         reason=reason,
         at=at,
     )
-    if bar is not None and verdict is not binding.Verdict.BREAK_GLASS:
+    if bar is not None and verdict is not binding.VoteChoice.BREAK_GLASS:
         raise bar
     if catalogue_queries.active_policies(approval.tenant_id)["approval"].digest != approval.policy_digest:
         raise binding.PolicyChanged
     # What was asked for must still be what is stored: a payload altered at rest is nobody's to approve.
     if (covers.payload_hash, covers.rendering_digest) != (approval.payload_hash, approval.rendering_digest):
         raise binding.PayloadChanged
-    if verdict is binding.Verdict.APPROVE:
+    if verdict is binding.VoteChoice.APPROVE:
         attention.check_dwell(approval, UUID(voter.actor), at=at)
     if verdict in binding.AUTHORISING:
         check_drift(approval, at=at)
@@ -238,7 +240,7 @@ def check(
 
 def write_statement(
     covers: binding.Coverage,
-    verdict: binding.Verdict,
+    verdict: binding.VoteChoice,
     voter: binding.Voter,
     reason: str,
     *,
@@ -249,12 +251,12 @@ def write_statement(
     """The statement of a vote, with the log's newest sealed head as the voter can see it now."""
     return binding.statement(
         covers,
-        binding.Vote(
+        binding.VoteStatement(
             statement_id=str(ledger.new_id(at)),
             nonce=secrets.token_hex(32),
             voter=voter.actor,
             person=voter.person,
-            role=binding.OPERATOR if verdict is binding.Verdict.BREAK_GLASS else binding.REVIEWER,
+            role=binding.OPERATOR if verdict is binding.VoteChoice.BREAK_GLASS else binding.REVIEWER,
             groups=voter.groups,
             delegated_by=voter.delegated_by,
             verdict=verdict,
@@ -265,20 +267,20 @@ def write_statement(
             issued_at=at,
             not_before=at,
             expires_at=at + life,
-            **signatures.sealed_head(UUID(covers.tenant)),
+            **signatures.signed_log_head(UUID(covers.tenant)),
         ),
     )
 
 
 def _fresh(
-    covers: binding.Coverage, verdict: binding.Verdict, voter: binding.Voter, reason: str, *, at: datetime
+    covers: binding.Coverage, verdict: binding.VoteChoice, voter: binding.Voter, reason: str, *, at: datetime
 ) -> _Made:
     salt = secrets.token_bytes(32)
     return _Made(statement=write_statement(covers, verdict, voter, reason, salt=salt, at=at), salt=salt)
 
 
 def _stored(
-    approval: Approval, made: _Made, verdict: binding.Verdict, voter: binding.Voter, reason: str, *, at: datetime
+    approval: Approval, made: _Made, verdict: binding.VoteChoice, voter: binding.Voter, reason: str, *, at: datetime
 ) -> Vote:
     row = Vote(
         tenant_id=approval.tenant_id,
@@ -298,7 +300,7 @@ def _stored(
         assertion=made.proof.assertion.kept() if made.proof else None,
     )
     try:
-        with apart():
+        with savepoint():
             insert(row)
     except IntegrityError:
         raise binding.AlreadyDecided from None
@@ -318,13 +320,13 @@ def _told(row: Vote, made: _Made) -> dict[str, Any]:
     }
 
 
-def _kept(approval: Approval, made: _Made, *, at: datetime) -> tuple[ledger.Sealed, ...]:
+def _kept(approval: Approval, made: _Made, *, at: datetime) -> tuple[ledger.SealedEvidence, ...]:
     """The statement as evidence, and with it the raw assertion and the public key that it was made with."""
     kept = {"statement": made.statement}
     if made.proof is not None:
         kept["assertion"] = made.proof.document()
     return tuple(
-        ledger.seal(
+        ledger.store_evidence(
             tenant_id=approval.tenant_id,
             subject_id=approval.id,
             purpose=purpose,

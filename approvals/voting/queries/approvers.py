@@ -18,17 +18,17 @@ from approvals.models import (
     Delegation,
     Emergency,
 )
-from ledger.db import ask, first, select
+from ledger.db import execute, fetch_one, select
 
 
-def groups_asked(tenant_id: UUID) -> list[str]:
+def approver_groups(tenant_id: UUID) -> list[str]:
     """The groups that approvers are in, each once."""
     return sorted({group for place in approvers(tenant_id) for group in place.groups})
 
 
 def approver(tenant_id: UUID, actor_id: UUID) -> Approver | None:
     """Somebody's place in the roster, whether or not it is still theirs."""
-    return first(Approver, "tenant_id = $1 AND actor_id = $2", tenant_id, actor_id)
+    return fetch_one(Approver, "tenant_id = $1 AND actor_id = $2", tenant_id, actor_id)
 
 
 def approvers(tenant_id: UUID) -> list[Approver]:
@@ -63,12 +63,14 @@ IN_FORCE: LiteralString = "tenant_id = $1 AND ended_at IS NULL AND starts_at <= 
 
 def is_absent(tenant_id: UUID, actor_id: UUID, at: datetime) -> bool:
     """Whether somebody is away now."""
-    return actor_id in absent(tenant_id, at)
+    return actor_id in absent_approvers(tenant_id, at)
 
 
-def absent(tenant_id: UUID, at: datetime) -> set[UUID]:
+def absent_approvers(tenant_id: UUID, at: datetime) -> set[UUID]:
     """Everybody who is away now."""
-    return {actor_id for (actor_id,) in ask("SELECT actor_id FROM approvals_absence WHERE " + IN_FORCE, tenant_id, at)}
+    return {
+        actor_id for (actor_id,) in execute("SELECT actor_id FROM approvals_absence WHERE " + IN_FORCE, tenant_id, at)
+    }
 
 
 def absences(tenant_id: UUID, at: datetime) -> list[Absence]:
@@ -89,12 +91,12 @@ def approver_keys(tenant_id: UUID, *, actor_id: UUID | None = None, states: Coll
     return list((found.filter(state__in=states) if states else found).order_by("id"))
 
 
-def key(tenant_id: UUID, key_id: UUID) -> ApproverKey | None:
+def approver_key_by_id(tenant_id: UUID, key_id: UUID) -> ApproverKey | None:
     """One passkey of an approver, in whatever state."""
     return ApproverKey.objects.filter(tenant_id=tenant_id, id=key_id).first()
 
 
-def approver_key(tenant_id: UUID, credential_id: str) -> ApproverKey | None:
+def approver_key_by_credential(tenant_id: UUID, credential_id: str) -> ApproverKey | None:
     """The passkey of this credential, in whatever state."""
     return ApproverKey.objects.filter(tenant_id=tenant_id, credential_id=credential_id).first()
 
@@ -106,12 +108,12 @@ def person_of(tenant_id: UUID, actor_id: UUID) -> UUID:
 
 
 def emergency(tenant_id: UUID, emergency_id: UUID) -> Emergency | None:
-    return first(Emergency, "tenant_id = $1 AND id = $2", tenant_id, emergency_id)
+    return fetch_one(Emergency, "tenant_id = $1 AND id = $2", tenant_id, emergency_id)
 
 
 def emergency_of(tenant_id: UUID, approval_id: UUID) -> Emergency | None:
     """The use of break-glass that granted an approval."""
-    return first(Emergency, "tenant_id = $1 AND approval_id = $2", tenant_id, approval_id)
+    return fetch_one(Emergency, "tenant_id = $1 AND approval_id = $2", tenant_id, approval_id)
 
 
 def emergencies(

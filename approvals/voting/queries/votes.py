@@ -21,8 +21,8 @@ from approvals.models import (
 )
 from approvals.requests.rules import threads
 from approvals.voting.rules import binding
-from ledger.db import first, select
-from ledger.log.queries.proven_events import Voucher, vouchers
+from ledger.db import fetch_one, select
+from ledger.log.queries.proven_events import ProvenEvent, proven_events
 from ledger.record.rules.ids import lower_bound
 
 
@@ -44,16 +44,16 @@ def votes_of(tenant_id: UUID, approval_id: UUID) -> list[Vote]:
     return select(Vote, "tenant_id = $1 AND approval_id = $2 ORDER BY id", tenant_id, approval_id)
 
 
-def lines_of(tenant_id: UUID, approval_id: UUID) -> list[Comment]:
+def thread_lines(tenant_id: UUID, approval_id: UUID) -> list[Comment]:
     """The thread of an approval, oldest first."""
     return list(Comment.objects.filter(tenant_id=tenant_id, approval_id=approval_id).order_by("id"))
 
 
-def line(tenant_id: UUID, line_id: UUID) -> Comment | None:
-    return first(Comment, "tenant_id = $1 AND id = $2", tenant_id, line_id)
+def thread_line(tenant_id: UUID, line_id: UUID) -> Comment | None:
+    return fetch_one(Comment, "tenant_id = $1 AND id = $2", tenant_id, line_id)
 
 
-def questions_to(tenant_id: UUID, action_ids: Collection[UUID]) -> dict[UUID, list[Comment]]:
+def open_questions(tenant_id: UUID, action_ids: Collection[UUID]) -> dict[UUID, list[Comment]]:
     """The questions that the agent has not answered, by the action that they are about, oldest first."""
     asked = Approval.objects.filter(tenant_id=tenant_id, action_id__in=action_ids, state__in=["PREPARING", "REQUESTED"])
     about = dict(asked.values_list("id", "action_id"))
@@ -64,13 +64,13 @@ def questions_to(tenant_id: UUID, action_ids: Collection[UUID]) -> dict[UUID, li
     return {action_id: lines for action_id, lines in waiting.items() if lines}
 
 
-def votes_since(tenant_id: UUID, voter: UUID, *, since: datetime, limit: int) -> list[datetime]:
+def vote_times(tenant_id: UUID, voter: UUID, *, since: datetime, limit: int) -> list[datetime]:
     """When somebody voted lately."""
     found = Vote.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since), voter=voter)
     return list(found.order_by("-id").values_list("at", flat=True)[:limit])
 
 
-def was_taken_back(vote: Vote) -> bool:
+def is_delegation_revoked(vote: Vote) -> bool:
     """Whether the power that a vote used was taken back since, before its time was over."""
     if vote.delegated_by is None:
         return False
@@ -84,7 +84,7 @@ def was_taken_back(vote: Vote) -> bool:
     return used.exists() and not used.filter(Q(ended_at__isnull=True) | Q(ended_at__gte=F("ends_at"))).exists()
 
 
-def proof_of_votes(tenant_id: UUID, approval_id: UUID) -> dict[str, Any] | None:
+def votes_proof(tenant_id: UUID, approval_id: UUID) -> dict[str, Any] | None:
     """What shows an outsider that people voted so, from the signed log: each statement with its event and its path.
 
     None where the newest signed checkpoint does not cover a vote that authorises.
@@ -94,7 +94,7 @@ def proof_of_votes(tenant_id: UUID, approval_id: UUID) -> dict[str, Any] | None:
         for row in votes_of(tenant_id, approval_id)
         if row.verdict in binding.AUTHORISING
     }
-    checkpoint, found = vouchers(tenant_id, approval_id, "statement_hash")
+    checkpoint, found = proven_events(tenant_id, approval_id, "statement_hash")
     told = [(statements.pop(orjson.loads(each.detail)["statement_hash"], None), each) for each in found]
     if statements or not checkpoint:
         return None
@@ -102,7 +102,7 @@ def proof_of_votes(tenant_id: UUID, approval_id: UUID) -> dict[str, Any] | None:
     return {"checkpoint": checkpoint.decode(), "votes": votes}
 
 
-def _vote_told(statement: bytes, voucher: Voucher) -> dict[str, Any]:
+def _vote_told(statement: bytes, voucher: ProvenEvent) -> dict[str, Any]:
     return {
         "statement": statement.decode(),
         "index": voucher.index,

@@ -50,7 +50,7 @@ class NothingChosen(Refused):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class BatchItem:
     """What the rules need to know of one approval."""
 
     id: UUID
@@ -70,7 +70,7 @@ class Item:
         return (self.tool, self.contract_digest, self.policy_digest)
 
 
-def why_not(item: Item) -> str:
+def exclusion_reason(item: BatchItem) -> str:
     """Why an item cannot be in a batch, in a sentence; empty where it can (rule 1)."""
     reasons = (
         (item.side_effect_class in _NEVER_CLASSES, "It is a critical mutation."),
@@ -82,14 +82,14 @@ def why_not(item: Item) -> str:
     return next((said for holds, said in reasons if holds), "")
 
 
-def checked(items: Sequence[Item]) -> None:
+def check_batch(items: Sequence[BatchItem]) -> None:
     """Refuse what is no batch (rules 1 to 3)."""
     if not items:
         raise NothingChosen
     if len({item.kind for item in items}) > 1:
         raise NotOfOneKind
     for item in items:
-        if said := why_not(item):
+        if said := exclusion_reason(item):
             raise NotForBatches(f"{said} It must be decided on its own page.")
     most = min(MOST, min(item.most for item in items))
     if len(items) > most:

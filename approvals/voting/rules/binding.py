@@ -51,7 +51,7 @@ _LISTS = frozenset({"groups"})
 _INSTANTS = ("issued_at", "not_before", "expires_at")
 
 
-class Verdict(StrEnum):
+class VoteChoice(StrEnum):
     """What a voter can say."""
 
     APPROVE = "approve"
@@ -61,17 +61,17 @@ class Verdict(StrEnum):
 
 
 MEANING = {
-    Verdict.APPROVE: "I have seen this request as rendered and I authorise one execution of exactly this payload.",
-    Verdict.REJECT: "I have seen this request as rendered and I refuse it.",
-    Verdict.REQUEST_CHANGES: "I have seen this request as rendered and I want another one in its place.",
-    Verdict.BREAK_GLASS: (
+    VoteChoice.APPROVE: "I have seen this request as rendered and I authorise one execution of exactly this payload.",
+    VoteChoice.REJECT: "I have seen this request as rendered and I refuse it.",
+    VoteChoice.REQUEST_CHANGES: "I have seen this request as rendered and I want another one in its place.",
+    VoteChoice.BREAK_GLASS: (
         "I have seen this request as rendered and, in an emergency, I alone authorise one execution of exactly this"
         " payload. Others will review that."
     ),
 }
 
-AUTHORISING = frozenset({Verdict.APPROVE, Verdict.BREAK_GLASS})
-DENYING = frozenset({Verdict.REJECT, Verdict.REQUEST_CHANGES})
+AUTHORISING = frozenset({VoteChoice.APPROVE, VoteChoice.BREAK_GLASS})
+DENYING = frozenset({VoteChoice.REJECT, VoteChoice.REQUEST_CHANGES})
 
 
 class PayloadChanged(Refused):
@@ -232,7 +232,7 @@ class LogHead:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Vote(LogHead):
+class VoteStatement(LogHead):
     """One person's answer: who gives it, in what capacity, how they proved who they are, and until when it may be used.
 
     `voter` is the account's pseudonym and `person` the human behind it; `delegated_by` is whose power it uses, or "".
@@ -245,7 +245,7 @@ class Vote(LogHead):
     role: str
     groups: tuple[str, ...]
     delegated_by: str
-    verdict: Verdict
+    verdict: VoteChoice
     reason_commitment: str
     evidence_class: str
     credential_id: str
@@ -272,7 +272,7 @@ class Voter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class DisplayedDigests:
     """What the voter's page held, sent back with the vote; `covers` is the digest of everything covered, if it was."""
 
     payload_hash: str
@@ -281,7 +281,7 @@ class Seen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Current:
+class CurrentState:
     """What holds now of the things that an approval covers, and whether a freeze stops them."""
 
     payload_hash: str
@@ -290,7 +290,7 @@ class Current:
     frozen: bool
 
 
-def statement(coverage: Coverage, vote: Vote, *, version: int = STATEMENT_VERSION) -> bytes:
+def statement(coverage: Coverage, vote: VoteStatement, *, version: int = STATEMENT_VERSION) -> bytes:
     """The canonical text that the voter signs."""
     covers = asdict(coverage)
     if version == _BEFORE_EVIDENCE:
@@ -313,7 +313,7 @@ def statement(coverage: Coverage, vote: Vote, *, version: int = STATEMENT_VERSIO
     )
 
 
-def read_statement(data: bytes) -> tuple[Coverage, Vote]:
+def read_statement(data: bytes) -> tuple[Coverage, VoteStatement]:
     """What a statement of this version or the one before says; bytes that `statement` does not write are refused."""
     try:
         document = parse(data)
@@ -362,7 +362,7 @@ _CHANGES: dict[str, type[Refused]] = {
 }
 
 
-def refuse_voter(*, state: str, decide_by: datetime, roles: frozenset[str], at: datetime) -> Refused | None:
+def voter_refusal(*, state: str, decide_by: datetime, roles: frozenset[str], at: datetime) -> Refused | None:
     """Why nobody with these roles may vote on a request in this state, if they may not; who they are comes after."""
     if state != "REQUESTED":
         return AlreadyDecided("This approval is no longer open.")
@@ -374,12 +374,12 @@ def refuse_voter(*, state: str, decide_by: datetime, roles: frozenset[str], at: 
 def check_vote(
     coverage: Coverage,
     *,
-    verdict: Verdict,
+    verdict: VoteChoice,
     voter: Voter,
     requesters: frozenset[str],
     undecided: bool,
     decide_by: datetime,
-    seen: Seen,
+    seen: DisplayedDigests,
     frozen: bool,
     reason: str,
     at: datetime,
@@ -395,12 +395,12 @@ def check_vote(
         raise TargetFrozen
     if not _is_strong_enough(voter.evidence_class, coverage.step_up, verdict):
         raise StepUpRequired
-    if verdict is not Verdict.APPROVE and not reason.strip():
+    if verdict is not VoteChoice.APPROVE and not reason.strip():
         raise ReasonRequired
 
 
 def check_release(
-    coverage: Coverage, *, granted: bool, release_by: datetime | None, now: Current, at: datetime
+    coverage: Coverage, *, granted: bool, release_by: datetime | None, now: CurrentState, at: datetime
 ) -> None:
     """Nothing if the approval authorises an execution at `at`; else the refusal. Repeated at claim and at start."""
     if not granted or release_by is None:
@@ -415,7 +415,7 @@ def check_release(
     )
 
 
-def check_unapproved_release(*, payload_hash: str, contract_digest: str, policy_digest: str, now: Current) -> None:
+def check_unapproved_release(*, payload_hash: str, contract_digest: str, policy_digest: str, now: CurrentState) -> None:
     """The same for an action that needs no approval: still what was validated, and nothing frozen."""
     if now.payload_hash != payload_hash:
         raise PayloadChanged
@@ -427,15 +427,15 @@ def check_unapproved_release(*, payload_hash: str, contract_digest: str, policy_
         raise TargetFrozen
 
 
-def _check_person(voter: Voter, requesters: frozenset[str], verdict: Verdict) -> None:
+def _check_person(voter: Voter, requesters: frozenset[str], verdict: VoteChoice) -> None:
     # Who may break the glass is the policy's word (`emergency.check_use`).
-    if verdict is not Verdict.BREAK_GLASS and REVIEWER not in voter.roles:
+    if verdict is not VoteChoice.BREAK_GLASS and REVIEWER not in voter.roles:
         raise NotEligible
     if voter.actor in requesters:
         raise SelfApproval
 
 
-def _check_seen(seen: Seen, coverage: Coverage) -> None:
+def _check_seen(seen: DisplayedDigests, coverage: Coverage) -> None:
     if seen.payload_hash != coverage.payload_hash:
         raise PayloadChanged
     if seen.rendering_digest != coverage.rendering_digest:
@@ -444,7 +444,7 @@ def _check_seen(seen: Seen, coverage: Coverage) -> None:
         raise StatementChanged
 
 
-def _is_strong_enough(evidence_class: str, wanted: str, verdict: Verdict) -> bool:
+def _is_strong_enough(evidence_class: str, wanted: str, verdict: VoteChoice) -> bool:
     """Whether the proof is enough for this verdict: what stops a request needs none but the session (rule 5)."""
     if verdict in DENYING:
         return evidence_class == SESSION_ALONE or is_as_strong(evidence_class, "C")
@@ -455,11 +455,11 @@ def _coverage(said: dict[str, Any]) -> Coverage:
     return Coverage(**_typed(said))
 
 
-def _vote(said: dict[str, Any]) -> Vote:
+def _vote(said: dict[str, Any]) -> VoteStatement:
     typed = _typed(said)
     del typed["meaning"]
     instants = {name: datetime.fromisoformat(typed[name]) for name in _INSTANTS}
-    return Vote(**typed | instants | {"verdict": Verdict(typed["verdict"])})
+    return VoteStatement(**typed | instants | {"verdict": VoteChoice(typed["verdict"])})
 
 
 def _typed(said: dict[str, Any]) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class AlreadyReviewed(Refused):
 
 
 @dataclass(frozen=True)
-class Rule:
+class BreakGlassRule:
     """The policy's word on break-glass. `reviewers` others look at it within `review_within_s` seconds."""
 
     enabled: bool = False
@@ -74,10 +74,10 @@ class Rule:
         return used_at + timedelta(seconds=self.review_within_s)
 
 
-def read(policy: Mapping[str, Any]) -> Rule:
+def read_rule(policy: Mapping[str, Any]) -> BreakGlassRule:
     """The rule in an approval policy's document; what is not said there is as above."""
     said = policy.get("break_glass") or {}
-    return Rule(
+    return BreakGlassRule(
         enabled=said.get("enabled") is True,
         groups=frozenset(said.get("groups", ())),
         review_within_s=said.get("review_within_s", _DAY_S),
@@ -86,7 +86,7 @@ def read(policy: Mapping[str, Any]) -> Rule:
     )
 
 
-def check_use(rule: Rule, *, roles: Collection[str], groups: Collection[str]) -> None:
+def check_use(rule: BreakGlassRule, *, roles: Collection[str], groups: Collection[str]) -> None:
     """Nothing if a person with these roles and groups may break the glass (rules 1 and 2), else the refusal."""
     if not rule.enabled:
         raise BreakGlassOff
@@ -94,7 +94,7 @@ def check_use(rule: Rule, *, roles: Collection[str], groups: Collection[str]) ->
         raise NotAnOperator
 
 
-def release_by(*, policy_says: datetime, used_at: datetime) -> datetime:
+def release_deadline(*, policy_says: datetime, used_at: datetime) -> datetime:
     """When what was granted must have started (rule 4)."""
     return min(policy_says, used_at + RELEASE_WITHIN)
 

@@ -37,7 +37,7 @@ class Holder:
     active: bool
 
 
-def check_span(starts_at: datetime, ends_at: datetime, *, at: datetime) -> None:
+def check_period(starts_at: datetime, ends_at: datetime, *, at: datetime) -> None:
     """Rule 1; an absence is bounded by it as well."""
     if ends_at <= starts_at or ends_at <= at:
         raise LoanRefused("It must end after it begins, and after now.")
@@ -45,7 +45,7 @@ def check_span(starts_at: datetime, ends_at: datetime, *, at: datetime) -> None:
         raise LoanRefused("It lasts thirty days at most. Begin another when this one ends.")
 
 
-def check_loan(giver: Holder | None, receiver: Holder | None, groups: Collection[str]) -> None:
+def check_delegation(giver: Holder | None, receiver: Holder | None, groups: Collection[str]) -> None:
     """Rules 2 and 3."""
     if giver is None or not giver.active:
         raise LoanRefused("Only somebody who decides here can delegate.")

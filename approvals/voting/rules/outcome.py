@@ -80,7 +80,7 @@ _OURS: Final = frozenset({"code", "reason", "approval_id"})
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DecisionOutcome:
     """The decision as an agent is told it. `more` is what else it must know: conditions, or what was changed."""
 
     decision: Decision
@@ -95,9 +95,9 @@ class Verdict:
         return self.decision is Decision.WAITING
 
 
-def verdict(
+def decision_outcome(
     state: str, *, ended: Mapping[str, Any] | None = None, superseded: bool = False, reasons: bool = True
-) -> Verdict:
+) -> DecisionOutcome:
     """The verdict of an approval in a state; `ended` is the detail of the event that ended its action unrun.
 
     `reasons` is whether the policy lets an agent read the reviewers' words (rule 3).
@@ -112,4 +112,4 @@ def verdict(
     if decision in _REVIEWERS and not reasons:
         said = ""
     step, advice = NEXT[decision]
-    return Verdict(decision, said, step, advice, {name: end[name] for name in sorted(end.keys() - _OURS)})
+    return DecisionOutcome(decision, said, step, advice, {name: end[name] for name in sorted(end.keys() - _OURS)})

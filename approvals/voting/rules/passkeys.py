@@ -65,7 +65,7 @@ class RelyingParty:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Key:
+class EnrolledKey:
     """An enrolled key: its COSE public key, and what it said of itself when it was enrolled or last used."""
 
     credential_id: str
@@ -98,7 +98,7 @@ class Assertion:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proven:
+class VerifiedAssertion:
     """What an assertion that counts said beside its signature."""
 
     sign_count: int
@@ -106,7 +106,7 @@ class Proven:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Registered:
+class RegisteredKey:
     """What a registration brought: the key that its holder puts forward."""
 
     credential_id: str
@@ -116,7 +116,7 @@ class Registered:
     backup_eligible: bool
 
 
-def challenge(statement: bytes) -> bytes:
+def challenge_bytes(statement: bytes) -> bytes:
     """What the passkey is asked to sign: the hash of one statement, and of nothing else."""
     return hashlib.sha256(CHALLENGE_DOMAIN + statement).digest()
 
@@ -143,11 +143,13 @@ def read_assertion(document: Any) -> Assertion:
     return Assertion(credential_id=credential_id, client_data=parts[0], authenticator_data=parts[1], signature=parts[2])
 
 
-def verify(assertion: Assertion, *, key: Key, party: RelyingParty, statement: bytes) -> Proven:
+def verify_assertion(
+    assertion: Assertion, *, key: EnrolledKey, party: RelyingParty, statement: bytes
+) -> VerifiedAssertion:
     """What the assertion proves, if `key` signed exactly this statement for this relying party (rules 1 to 4)."""
     if assertion.credential_id != key.credential_id:
         raise AssertionInvalid("Another passkey answered than the one that was asked.")
-    _check_client_data(assertion.client_data, party, challenge(statement))
+    _check_client_data(assertion.client_data, party, challenge_bytes(statement))
     data = _authenticator_data(assertion.authenticator_data)
     _check_authenticator_data(data, key, party)
     public = read_key(key.public_key)
@@ -159,10 +161,10 @@ def verify(assertion: Assertion, *, key: Key, party: RelyingParty, statement: by
         raise AssertionInvalid("The passkey's signature does not hold.") from None
     if (data.counter or key.sign_count) and data.counter <= key.sign_count:
         raise CounterRegressed
-    return Proven(sign_count=data.counter, backed_up=data.is_backed_up())
+    return VerifiedAssertion(sign_count=data.counter, backed_up=data.is_backed_up())
 
 
-def read_registration(document: Any, *, party: RelyingParty, wanted: bytes) -> Registered:
+def read_registration(document: Any, *, party: RelyingParty, wanted: bytes) -> RegisteredKey:
     """The key in a browser's answer to `navigator.credentials.create()` for the challenge `wanted`.
 
     User verification is demanded here too. What the maker of the authenticator attests is kept, and not believed.
@@ -180,7 +182,7 @@ def read_registration(document: Any, *, party: RelyingParty, wanted: bytes) -> R
         raise AssertionInvalid("The passkey's registration names no key.")
     public_key = cbor.encode(credential.public_key)
     read_key(public_key)
-    return Registered(
+    return RegisteredKey(
         credential_id=base64url(credential.credential_id),
         public_key=public_key,
         aaguid=bytes(credential.aaguid),
@@ -270,7 +272,7 @@ def _authenticator_data(data: bytes) -> AuthenticatorData:
         raise AssertionInvalid("The passkey's authenticator data cannot be read.") from None
 
 
-def _check_authenticator_data(data: AuthenticatorData, key: Key, party: RelyingParty) -> None:
+def _check_authenticator_data(data: AuthenticatorData, key: EnrolledKey, party: RelyingParty) -> None:
     """Rule 2."""
     _check_flags(data, party)
     if data.is_attested():

@@ -42,7 +42,7 @@ WRONG_IN: Final = frozenset(
 
 
 @dataclass(frozen=True)
-class Vote:
+class VoteFacts:
     """One vote with what surrounded it. `served_s` is None where the page was never served to this person."""
 
     voter: str
@@ -106,7 +106,9 @@ class Report:
     withheld: int
 
 
-def reports(votes: Iterable[Vote], *, privacy: str, may_name: bool, me: str, by: Sequence[str]) -> tuple[Report, ...]:
+def quality_reports(
+    votes: Iterable[VoteFacts], *, privacy: str, may_name: bool, me: str, by: Sequence[str]
+) -> tuple[Report, ...]:
     """The figures by each dimension, as far as the tenant lets this reader see them (rule 1)."""
     if privacy == "off":
         return ()
@@ -114,14 +116,14 @@ def reports(votes: Iterable[Vote], *, privacy: str, may_name: bool, me: str, by:
     return tuple(_report(known, dimension, privacy=privacy, may_name=may_name, me=me) for dimension in by)
 
 
-def _report(votes: list[Vote], by: str, *, privacy: str, may_name: bool, me: str) -> Report:
-    of: Callable[[Vote], str] = {
+def _report(votes: list[VoteFacts], by: str, *, privacy: str, may_name: bool, me: str) -> Report:
+    of: Callable[[VoteFacts], str] = {
         "rule": lambda vote: vote.rule,
         "agent": lambda vote: vote.agent,
         "tool": lambda vote: vote.tool,
         "reviewer": lambda vote: vote.voter,
     }[by]
-    groups: dict[str, list[Vote]] = {}
+    groups: dict[str, list[VoteFacts]] = {}
     for vote in votes:
         groups.setdefault(of(vote), []).append(vote)
     shown = {
@@ -133,7 +135,7 @@ def _report(votes: list[Vote], by: str, *, privacy: str, may_name: bool, me: str
     return Report(by, tuple(rows), len(groups) - len(shown))
 
 
-def _may_see(by: str, name: str, members: list[Vote], *, privacy: str, may_name: bool, me: str) -> bool:
+def _may_see(by: str, name: str, members: list[VoteFacts], *, privacy: str, may_name: bool, me: str) -> bool:
     if by == "reviewer":
         return privacy == "person" and (may_name or name == me)
     if privacy == "person" and may_name:
@@ -141,7 +143,7 @@ def _may_see(by: str, name: str, members: list[Vote], *, privacy: str, may_name:
     return len(members) >= LEAST_VOTES and len({vote.voter for vote in members}) >= LEAST_PEOPLE
 
 
-def _figures(name: str, votes: list[Vote]) -> Figures:
+def _figures(name: str, votes: list[VoteFacts]) -> Figures:
     served = [vote.served_s for vote in votes if vote.served_s is not None]
     visible = [vote.visible_s for vote in votes if vote.visible_s is not None]
     reported = [vote for vote in votes if vote.opened is not None]

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from approvals.policy.rules.allowed_hours import Hours
+from approvals.policy.rules.allowed_hours import AllowedHours
 from approvals.policy.rules.allowed_hours import read as read_hours
 from ledger.record.rules.proof_classes import is_as_strong
 
@@ -61,7 +61,7 @@ ONE_REVIEWER = (Threshold(group=EVERYBODY),)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class ApprovalTerms:
     """What a request asks of people, fixed when it is asked for. `rules` names the rules of the policy that asked."""
 
     thresholds: tuple[Threshold, ...] = ONE_REVIEWER
@@ -69,7 +69,7 @@ class Terms:
     step_up: str = "C"
     decide_within_s: int = 4 * 3600
     release_within_s: int = 15 * 60
-    hours: tuple[Hours, ...] = ()
+    hours: tuple[AllowedHours, ...] = ()
     wait_for_seal: bool = True
     on_change: str = "revalidate"
     batchable: bool = False
@@ -119,7 +119,7 @@ class Ballot:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Count:
+class ThresholdCount:
     """How a threshold stands: votes for that it uses, votes against in its group."""
 
     threshold: Threshold
@@ -133,7 +133,7 @@ class Count:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tally:
+class VoteTally:
     """What the votes come to: "open", "approved" or "rejected"; `deciding` are the votes that make it so.
 
     `code` says of a rejected request whether somebody refused it (REJECTED) or another one is wanted in its place
@@ -141,7 +141,7 @@ class Tally:
     """
 
     state: str
-    counts: tuple[Count, ...]
+    counts: tuple[ThresholdCount, ...]
     deciding: tuple[Ballot, ...] = ()
     code: str = ""
 
@@ -155,11 +155,11 @@ class Tally:
         return owed
 
 
-def read(document: Mapping[str, Any]) -> Terms:
+def read_terms(document: Mapping[str, Any]) -> ApprovalTerms:
     """Terms as they were kept; a request from before there were any asked one reviewer, not the requester."""
     if not document:
-        return Terms()
-    return Terms(
+        return ApprovalTerms()
+    return ApprovalTerms(
         thresholds=tuple(Threshold(**each) for each in document["thresholds"]),
         independence=frozenset(document["independence"]),
         step_up=document["step_up"],
@@ -173,7 +173,7 @@ def read(document: Mapping[str, Any]) -> Terms:
     )
 
 
-def tally(terms: Terms, ballots: Iterable[Ballot]) -> Tally:
+def tally_votes(terms: ApprovalTerms, ballots: Iterable[Ballot]) -> VoteTally:
     """What these votes come to under these terms (rules 1 to 6 and 8); the caller brings those that still stand."""
     cast = list(ballots)
     against = _one_each([ballot for ballot in cast if ballot.verdict != APPROVE])
@@ -182,22 +182,22 @@ def tally(terms: Terms, ballots: Iterable[Ballot]) -> Tally:
     agreeing = _one_each([each for each in strong if each.verdict == APPROVE and each.person not in denied])
     placed = _placed(terms.thresholds, agreeing)
     counts = tuple(
-        Count(threshold=each, votes=len(placed[number]), against=sum(_belongs(vote, each) for vote in against))
+        ThresholdCount(threshold=each, votes=len(placed[number]), against=sum(_belongs(vote, each) for vote in against))
         for number, each in enumerate(terms.thresholds)
     )
     ended = [count.threshold for count in counts if count.against >= max(1, count.threshold.deny)]
     if ended:
         decisive = tuple(vote for vote in against if any(_belongs(vote, each) for each in ended))
         code = "REJECTED" if any(vote.verdict == REJECT for vote in decisive) else "CHANGES_REQUESTED"
-        return Tally(state="rejected", counts=counts, deciding=decisive, code=code)
+        return VoteTally(state="rejected", counts=counts, deciding=decisive, code=code)
     if counts and all(not count.missing for count in counts):
         used = {number for places in placed for number in places}
         deciding = tuple(vote for number, vote in enumerate(agreeing) if number in used)
-        return Tally(state="approved", counts=counts, deciding=deciding)
-    return Tally(state="open", counts=counts)
+        return VoteTally(state="approved", counts=counts, deciding=deciding)
+    return VoteTally(state="open", counts=counts)
 
 
-def barred(terms: Terms, stakes: Mapping[str, Iterable[str]]) -> dict[str, str]:
+def barred_people(terms: ApprovalTerms, stakes: Mapping[str, Iterable[str]]) -> dict[str, str]:
     """The people who may not decide, and as what (rule 7); `stakes` names the people behind each role.
 
     Whatever the terms say, nobody decides on their own request (R-AP-12).
@@ -210,15 +210,15 @@ def barred(terms: Terms, stakes: Mapping[str, Iterable[str]]) -> dict[str, str]:
     return found
 
 
-def reaches(terms: Terms, ballots: Sequence[Ballot], eligible: Iterable[Ballot]) -> Tally:
+def best_case_tally(terms: ApprovalTerms, ballots: Sequence[Ballot], eligible: Iterable[Ballot]) -> VoteTally:
     """What it would come to if everybody who may still vote agreed: still "open" means that nobody can ever decide.
 
     `eligible` are the votes that people could give, with the strongest proof that they have.
     """
-    return tally(terms, [*ballots, *eligible])
+    return tally_votes(terms, [*ballots, *eligible])
 
 
-def stronger(one: str, other: str) -> str:
+def stronger_level(one: str, other: str) -> str:
     """The stronger of two levels of proof: levels are raised, never lowered."""
     return min(one, other)
 

@@ -18,10 +18,10 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.tools import StructuredTool
 from langgraph.types import interrupt
 
-from counterfoil.adapters.offer import call_of, carried, held, looked, offered
-from counterfoil.agent import AsyncSession, Call, Session, SessionAsking
+from counterfoil.adapters.offer import interrupt_value, parse_call, poll_action, propose_call, session_tools
+from counterfoil.agent import AsyncSession, Call, Session, SessionRequests
 from counterfoil.answers import Outcome, Tool
-from counterfoil.telling import CHECK, told_as_text
+from counterfoil.telling import CHECK, outcome_text
 from counterfoil.transport.request import Plan
 
 State = Mapping[str, Any]
@@ -40,7 +40,7 @@ def tools(
     session: Session | AsyncSession, *, wait_s: float = 30.0, interrupts: bool = False
 ) -> list[GatedStructuredTool]:
     """The tools of a session; those of an `AsyncSession` are for graphs that are awaited."""
-    return [_tool(session, one, wait_s, interrupts) for one in offered(session)]
+    return [_tool(session, one, wait_s, interrupts) for one in session_tools(session)]
 
 
 def call_tools(session: Session | AsyncSession, *, wait_s: float = 30.0, interrupts: bool = False) -> Node:
@@ -80,39 +80,43 @@ def _tool(session: Session | AsyncSession, tool: Tool, wait_s: float, interrupts
     if isinstance(session, Session):
 
         def call(arguments: Any, call_id: str | None) -> str:
-            return session.carry_out(_answered(session, call_of(tool.name, arguments, call_id), wait_s, interrupts))
+            return session.carry_out(_answered(session, parse_call(tool.name, arguments, call_id), wait_s, interrupts))
 
         return GatedStructuredTool(func=call, **described)
 
     async def acall(arguments: Any, call_id: str | None) -> str:
-        return await session.carry_out(_answered(session, call_of(tool.name, arguments, call_id), wait_s, interrupts))
+        return await session.carry_out(
+            _answered(session, parse_call(tool.name, arguments, call_id), wait_s, interrupts)
+        )
 
     return GatedStructuredTool(coroutine=acall, **described)
 
 
-def _answered(session: SessionAsking, call: Call, wait_s: float, interrupts: bool) -> Plan[str]:
-    outcome = yield from carried(session, call, for_s=wait_s, for_people=not interrupts)
+def _answered(session: SessionRequests, call: Call, wait_s: float, interrupts: bool) -> Plan[str]:
+    outcome = yield from propose_call(session, call, for_s=wait_s, for_people=not interrupts)
     while interrupts and outcome.held and outcome.action_id:
-        interrupt([held(outcome, call)])
-        outcome = yield from looked(session, outcome.action_id, for_s=wait_s, for_people=False)
-    return told_as_text(outcome, can_ask=True)
+        interrupt([interrupt_value(outcome, call)])
+        outcome = yield from poll_action(session, outcome.action_id, for_s=wait_s, for_people=False)
+    return outcome_text(outcome, can_ask=True)
 
 
-def _turn(session: SessionAsking, state: State, wait_s: float, interrupts: bool) -> Plan[Update]:
+def _turn(session: SessionRequests, state: State, wait_s: float, interrupts: bool) -> Plan[Update]:
     asked = _calls(state["messages"])
     outcomes: dict[str, Outcome] = {}
     for call in asked:
         if call.tool == CHECK.name:
-            outcomes[call.call_id] = yield from carried(session, call, for_s=wait_s, for_people=not interrupts)
+            outcomes[call.call_id] = yield from propose_call(session, call, for_s=wait_s, for_people=not interrupts)
     batch = [call for call in asked if call.tool != CHECK.name]
     if batch:
-        proposing = SessionAsking.attempts.build(session, batch, for_s=wait_s, for_people=not interrupts)
+        proposing = SessionRequests.attempts.build(session, batch, for_s=wait_s, for_people=not interrupts)
         found = yield from proposing
         outcomes |= {call.call_id: outcome for call, outcome in zip(batch, found, strict=True)}
-    while interrupts and (waiting := [held(outcomes[one.call_id], one) for one in asked if outcomes[one.call_id].held]):
+    while interrupts and (
+        waiting := [interrupt_value(outcomes[one.call_id], one) for one in asked if outcomes[one.call_id].held]
+    ):
         interrupt(waiting)
         for each in waiting:
-            again = looked(session, each["action_id"], for_s=wait_s, for_people=False)
+            again = poll_action(session, each["action_id"], for_s=wait_s, for_people=False)
             outcomes[each["call_id"]] = yield from again
     answers = [_message(call, outcomes[call.call_id]) for call in asked]
     return {"messages": answers}
@@ -123,21 +127,21 @@ def _calls(messages: Sequence[AnyMessage]) -> list[Call]:
     if not isinstance(last, AIMessage):
         return []
     wanted = [*last.tool_calls, *last.invalid_tool_calls]
-    return [call_of(one["name"] or "", one["args"], one["id"]) for one in wanted]
+    return [parse_call(one["name"] or "", one["args"], one["id"]) for one in wanted]
 
 
 def _message(call: Call, outcome: Outcome) -> ToolMessage:
     return ToolMessage(
-        content=told_as_text(outcome, can_ask=True),
+        content=outcome_text(outcome, can_ask=True),
         name=call.tool,
         tool_call_id=call.call_id,
         status="error" if outcome.refused else "success",
     )
 
 
-def _guarded(session: SessionAsking, state: State) -> Plan[Update]:
+def _guarded(session: SessionRequests, state: State) -> Plan[Update]:
     last = state["messages"][-1]
     if not isinstance(last, AIMessage) or last.tool_calls or not last.text:
         return {"messages": []}
-    sendable = yield from SessionAsking.guarded.build(session, last.text)
+    sendable = yield from SessionRequests.guarded.build(session, last.text)
     return {"messages": [] if sendable == last.text else [AIMessage(sendable, id=last.id)]}

@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from counterfoil.agent import Call, SessionAsking
+from counterfoil.agent import Call, SessionRequests
 from counterfoil.answers import CallResult, Outcome, Tool
-from counterfoil.canonical import read
+from counterfoil.canonical import parse_json
 from counterfoil.problems import BodyRefused, NotFound
 from counterfoil.telling import CHECK
 from counterfoil.transport.request import Plan
@@ -26,38 +26,38 @@ _NO_SUCH = "There is no such action of yours."
 _NAME_IT = "Give the `action_id` that the call's answer named."
 
 
-def offered(session: SessionAsking) -> tuple[Tool, ...]:
+def session_tools(session: SessionRequests) -> tuple[Tool, ...]:
     """The tools that a model gets."""
     return (*session.contract.tools, CHECK)
 
 
-def call_of(name: str, arguments: Any, call_id: str | None) -> Call:
+def parse_call(name: str, arguments: Any, call_id: str | None) -> Call:
     """A model's call as it is proposed; text that is a JSON object counts as that object."""
     parsed = _parsed(arguments)
     return Call(name, parsed, call_id=call_id) if call_id else Call(name, parsed)
 
 
-def carried(session: SessionAsking, call: Call, *, for_s: float, for_people: bool = True) -> Plan[Outcome]:
+def propose_call(session: SessionRequests, call: Call, *, for_s: float, for_people: bool = True) -> Plan[Outcome]:
     """Propose a model's call, or look again at what it asks about."""
     if call.tool != CHECK.name:
-        plan: Plan[Outcome] = SessionAsking.attempt.build(session, call, for_s=for_s, for_people=for_people)
+        plan: Plan[Outcome] = SessionRequests.attempt.build(session, call, for_s=for_s, for_people=for_people)
         return (yield from plan)
     action_id = call.arguments.get("action_id") if not isinstance(call.arguments, str) else None
     if not isinstance(action_id, str) or not _ID.fullmatch(action_id):
         return _refused(call, "UNPARSEABLE_ARGUMENTS", _NAME_IT)
     try:
-        return (yield from looked(session, action_id, for_s=for_s, for_people=for_people))
+        return (yield from poll_action(session, action_id, for_s=for_s, for_people=for_people))
     except (NotFound, BodyRefused):
         return _refused(call, "NOT_FOUND", _NO_SUCH)
 
 
-def looked(session: SessionAsking, action_id: str, *, for_s: float, for_people: bool = True) -> Plan[Outcome]:
+def poll_action(session: SessionRequests, action_id: str, *, for_s: float, for_people: bool = True) -> Plan[Outcome]:
     """Look again at one action."""
-    plan: Plan[Outcome] = SessionAsking.wait.build(session, action_id, for_s=for_s, for_people=for_people)
+    plan: Plan[Outcome] = SessionRequests.wait.build(session, action_id, for_s=for_s, for_people=for_people)
     return (yield from plan)
 
 
-def held(outcome: Outcome, call: Call) -> dict[str, Any]:
+def interrupt_value(outcome: Outcome, call: Call) -> dict[str, Any]:
     """What an interrupt says about a call that waits for people."""
     approval_id = outcome.approval.approval_id if outcome.approval else None
     return {"call_id": call.call_id, "tool": call.tool, "action_id": outcome.action_id, "approval_id": approval_id}
@@ -67,7 +67,7 @@ def _parsed(arguments: Any) -> Any:
     if not isinstance(arguments, str):
         return dict(arguments or {})
     try:
-        value = read(arguments or "{}")
+        value = parse_json(arguments or "{}")
     except ValueError:
         return arguments
     return value if isinstance(value, dict) else arguments

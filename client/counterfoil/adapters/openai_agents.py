@@ -22,15 +22,15 @@ from agents import (
 )
 from agents.tool_context import ToolContext
 
-from counterfoil.adapters.offer import call_of, carried, offered
+from counterfoil.adapters.offer import parse_call, propose_call, session_tools
 from counterfoil.agent import AsyncSession
 from counterfoil.answers import Tool as ContractTool
-from counterfoil.telling import CHECK, told_as_text
+from counterfoil.telling import CHECK, outcome_text
 
 
 def tools(session: AsyncSession, *, wait_s: float = 30.0, interrupts: bool = False) -> list[Tool]:
     """The tools of a session; each call waits `wait_s` at most for its outcome."""
-    return [_tool(session, one, wait_s, interrupts and one is not CHECK) for one in offered(session)]
+    return [_tool(session, one, wait_s, interrupts and one is not CHECK) for one in session_tools(session)]
 
 
 def run_config(session: AsyncSession, **options: Any) -> RunConfig:
@@ -41,8 +41,8 @@ def run_config(session: AsyncSession, **options: Any) -> RunConfig:
     async def formatter(asked: ToolErrorFormatterArgs[Any]) -> str | None:
         if asked.kind != "tool_not_found":
             return None
-        call = call_of(asked.tool_name, {}, asked.call_id)
-        return told_as_text(await session.carry_out(carried(session, call, for_s=0.0)))
+        call = parse_call(asked.tool_name, {}, asked.call_id)
+        return outcome_text(await session.carry_out(propose_call(session, call, for_s=0.0)))
 
     return RunConfig(tool_not_found_behavior="return_error_to_model", tool_error_formatter=formatter, **options)
 
@@ -63,12 +63,12 @@ def output_guardrail(session: AsyncSession) -> OutputGuardrail[Any]:
 
 def _tool(session: AsyncSession, tool: ContractTool, wait_s: float, interrupts: bool) -> FunctionTool:
     async def invoke(context: ToolContext[Any], text: str) -> str:
-        call = call_of(tool.name, text, context.tool_call_id)
-        return told_as_text(await session.carry_out(carried(session, call, for_s=wait_s)), can_ask=True)
+        call = parse_call(tool.name, text, context.tool_call_id)
+        return outcome_text(await session.carry_out(propose_call(session, call, for_s=wait_s)), can_ask=True)
 
     async def waits_for_people(context: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
-        call = call_of(tool.name, arguments, call_id)
-        outcome = await session.carry_out(carried(session, call, for_s=wait_s, for_people=False))
+        call = parse_call(tool.name, arguments, call_id)
+        outcome = await session.carry_out(propose_call(session, call, for_s=wait_s, for_people=False))
         return outcome.held
 
     return FunctionTool(

@@ -17,10 +17,10 @@ from typing import Any, Literal, TypeVar
 from pydantic_ai import CallDeferred, DeferredToolRequests, DeferredToolResults, RunContext, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 
-from counterfoil.adapters.offer import call_of, carried, held, looked, offered
+from counterfoil.adapters.offer import interrupt_value, parse_call, poll_action, propose_call, session_tools
 from counterfoil.agent import AsyncSession
-from counterfoil.canonical import read
-from counterfoil.telling import told
+from counterfoil.canonical import parse_json
+from counterfoil.telling import outcome_document
 
 OutputT = TypeVar("OutputT")
 _TEXT = "the text of the arguments, which is no JSON object"
@@ -51,21 +51,21 @@ class GatedToolset(AbstractToolset[Any]):
                 max_retries=0,
                 args_validator=_AsWritten(),
             )
-            for one in offered(self._session)
+            for one in session_tools(self._session)
         }
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> dict[str, Any]:
-        call = call_of(name, tool_args.get(_TEXT, tool_args), ctx.tool_call_id)
-        plan = carried(self._session, call, for_s=self._wait_s, for_people=not self._defers)
+        call = parse_call(name, tool_args.get(_TEXT, tool_args), ctx.tool_call_id)
+        plan = propose_call(self._session, call, for_s=self._wait_s, for_people=not self._defers)
         outcome = await self._session.carry_out(plan)
         if self._defers and outcome.held:
-            raise CallDeferred(metadata=held(outcome, call))
-        return told(outcome, can_ask=True)
+            raise CallDeferred(metadata=interrupt_value(outcome, call))
+        return outcome_document(outcome, can_ask=True)
 
 
-async def results(
+async def deferred_results(
     session: AsyncSession, requests: DeferredToolRequests, *, wait_s: float = 30.0
 ) -> DeferredToolResults:
     """What became of the deferred calls, after `wait_s` at most for each. One that people have still not
@@ -75,8 +75,8 @@ async def results(
     for part in requests.calls:
         action_id = requests.metadata.get(part.tool_call_id, {}).get("action_id")
         if action_id is not None:
-            outcome = await session.carry_out(looked(session, action_id, for_s=wait_s))
-            found.calls[part.tool_call_id] = told(outcome, can_ask=True)
+            outcome = await session.carry_out(poll_action(session, action_id, for_s=wait_s))
+            found.calls[part.tool_call_id] = outcome_document(outcome, can_ask=True)
     return found
 
 
@@ -105,7 +105,7 @@ class _AsWritten:
     ) -> dict[str, Any]:
         text = input if isinstance(input, str) else bytes(input).decode("utf-8", "replace")
         try:
-            value = read(text)
+            value = parse_json(text)
         except ValueError:
             value = None
         return value if isinstance(value, dict) else {_TEXT: text}

@@ -28,8 +28,8 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from counterfoil.canonical import NotCanonical, canonical, read
-from counterfoil.proof import decode, encode
+from counterfoil.canonical import NotCanonical, encode_canonical, parse_json
+from counterfoil.proof import decode_base64url, encode_base64url
 
 ALGORITHM = "Ed25519"
 TYPE = "counterfoil-grant+jwt"
@@ -61,7 +61,7 @@ class KeysUnknown(GrantRefused):
 
 
 @dataclass(frozen=True)
-class Key:
+class IssuerKey:
     """One of the issuer's keys, with the seconds of POSIX between which it signs."""
 
     public: Ed25519PublicKey
@@ -70,7 +70,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Holder:
+class GrantHolder:
     """Who presents grants here: their issuer, this executor's id and key, and what it is for."""
 
     issuer: str
@@ -95,11 +95,11 @@ class KeySet:
         self._again_s = again_s
         self._clock = clock
         self._lock = Lock()
-        self._keys: dict[str, Key] = {}
+        self._keys: dict[str, IssuerKey] = {}
         self._read_at: float | None = None
         self._tried_at: float | None = None
 
-    def key(self, kid: str) -> Key:
+    def key(self, kid: str) -> IssuerKey:
         """The key of this name."""
         with self._lock:
             now = self._clock()
@@ -126,7 +126,7 @@ class KeySet:
 
 
 @dataclass
-class Memory:
+class UsedGrants:
     """The grants that were used here, each for as long as it lives."""
 
     _until: dict[str, float] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class Memory:
         self._until[claims["jti"]] = claims["exp"] + SKEW_S
 
 
-def verify(token: str, *, keys: KeySet, holder: Holder, at: float) -> dict[str, Any]:
+def verify_grant(token: str, *, keys: KeySet, holder: GrantHolder, at: float) -> dict[str, Any]:
     """The claims of a grant that holds for this executor at this time, in seconds of POSIX."""
     header, claims, signed, signature = _take_apart(token)
     if set(header) != {"alg", "typ", "kid"} or header["alg"] != ALGORITHM or header["typ"] != TYPE:
@@ -160,7 +160,7 @@ def verify(token: str, *, keys: KeySet, holder: Holder, at: float) -> dict[str, 
 def check_payload(claims: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
     """Nothing if a grant is for exactly this payload."""
     try:
-        data = canonical(dict(payload))
+        data = encode_canonical(dict(payload))
     except NotCanonical as fault:
         raise GrantRefused("PAYLOAD_HASH_MISMATCH", str(fault)) from fault
     said = {"hash": hashlib.sha256(data).hexdigest(), "length": len(data)}
@@ -178,8 +178,8 @@ def _take_apart(token: str) -> tuple[dict[str, Any], dict[str, Any], bytes, byte
 
 def _object(part: str) -> dict[str, Any]:
     try:
-        value = read(_bytes(part))
-        canonical(value)
+        value = parse_json(_bytes(part))
+        encode_canonical(value)
     except ValueError as fault:
         raise GrantRefused("GRANT_INVALID", "A part of the token is not strict JSON.") from fault
     if not isinstance(value, dict):
@@ -190,8 +190,8 @@ def _object(part: str) -> dict[str, Any]:
 def _bytes(part: str) -> bytes:
     if not _PART.fullmatch(part) or len(part) % 4 == 1:
         raise GrantRefused("GRANT_INVALID", "A part of the token is not base64url.")
-    data = decode(part)
-    if encode(data) != part:
+    data = decode_base64url(part)
+    if encode_base64url(data) != part:
         raise GrantRefused("GRANT_INVALID", "A part of the token has stray bits.")
     return data
 
@@ -215,7 +215,7 @@ def _check_form(claims: Mapping[str, Any]) -> None:
         raise GrantRefused("GRANT_INVALID", "The claims are not those of a grant.")
 
 
-def _check_times(claims: Mapping[str, Any], key: Key, at: float) -> None:
+def _check_times(claims: Mapping[str, Any], key: IssuerKey, at: float) -> None:
     begins, ends = claims["iat"], claims["exp"]
     if begins < key.begins or (key.ends is not None and begins > key.ends):
         raise GrantRefused("GRANT_INVALID", "The grant was signed outside the life of its key.")
@@ -225,7 +225,7 @@ def _check_times(claims: Mapping[str, Any], key: Key, at: float) -> None:
         raise GrantRefused("GRANT_EXPIRED", "The grant has expired.")
 
 
-def _check_holder(claims: Mapping[str, Any], holder: Holder) -> None:
+def _check_holder(claims: Mapping[str, Any], holder: GrantHolder) -> None:
     if claims["iss"] != holder.issuer:
         raise GrantRefused("GRANT_INVALID", "The grant was issued by another installation.")
     if claims["environment"] != holder.environment:
@@ -234,7 +234,7 @@ def _check_holder(claims: Mapping[str, Any], holder: Holder) -> None:
         raise GrantRefused("GRANT_WRONG_EXECUTOR", "The grant was made for another executor.")
 
 
-def _keys(document: Mapping[str, Any]) -> dict[str, Key]:
+def _keys(document: Mapping[str, Any]) -> dict[str, IssuerKey]:
     return {jwk["kid"]: _key(jwk) for jwk in document["keys"] if _is_ours(jwk)}
 
 
@@ -245,9 +245,9 @@ def _is_ours(jwk: Mapping[str, Any]) -> bool:
 
 def _thumbprint(jwk: Mapping[str, Any]) -> str:
     required = {name: jwk[name] for name in ("crv", "kty", "x")}
-    return encode(hashlib.sha256(canonical(required)).digest())
+    return encode_base64url(hashlib.sha256(encode_canonical(required)).digest())
 
 
-def _key(jwk: Mapping[str, Any]) -> Key:
+def _key(jwk: Mapping[str, Any]) -> IssuerKey:
     public = Ed25519PublicKey.from_public_bytes(base64.urlsafe_b64decode(jwk["x"] + "="))
-    return Key(public, int(jwk.get("nbf", 0)), jwk.get("exp"))
+    return IssuerKey(public, int(jwk.get("nbf", 0)), jwk.get("exp"))

@@ -26,7 +26,7 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from counterfoil.canonical import read
+from counterfoil.canonical import parse_json
 from counterfoil.execution.grants import GrantRefused
 
 LONGEST_PATH = 63
@@ -46,7 +46,7 @@ class LogPolicy:
 
 
 @dataclass(frozen=True)
-class Head:
+class SignedHead:
     """The head of a log that one of our keys has signed."""
 
     origin: str
@@ -54,7 +54,7 @@ class Head:
     root: bytes
 
 
-def check(claims: Mapping[str, Any], proof: Mapping[str, Any] | None, *, policy: LogPolicy) -> None:
+def check_votes(claims: Mapping[str, Any], proof: Mapping[str, Any] | None, *, policy: LogPolicy) -> None:
     """Nothing if the votes behind a grant are in the log, else `GrantRefused`."""
     approval = claims["approval"]
     if approval is None:
@@ -86,14 +86,14 @@ def _votes(claims: Mapping[str, Any], proof: Mapping[str, Any], policy: LogPolic
     return found
 
 
-def _event(vote: Mapping[str, Any], head: Head) -> dict[str, Any]:
+def _event(vote: Mapping[str, Any], head: SignedHead) -> dict[str, Any]:
     """The envelope of a vote's event, if it stands in the log and commits to what came with it."""
     envelope = vote["envelope"].encode()
     leaf = hashlib.sha256(b"\x00" + envelope).digest()
     path = [bytes.fromhex(each) for each in vote["path"]]
-    if climbed(leaf, vote["index"], head.size, path) != head.root:
+    if inclusion_root(leaf, vote["index"], head.size, path) != head.root:
         raise GrantRefused("NOT_LOGGED", "An event is not in the log.")
-    event: dict[str, Any] = read(envelope)
+    event: dict[str, Any] = parse_json(envelope)
     salt, detail = bytes.fromhex(vote["salt"]), vote["detail"].encode()
     sealed = b"counterfoil/commitment/1\x00detail\x00" + salt + len(detail).to_bytes(8, "big") + detail
     said = [each["digest"] for each in event["commitments"] if each["purpose"] == "detail"]
@@ -106,9 +106,9 @@ def _statement(vote: Mapping[str, Any], claims: Mapping[str, Any]) -> str:
     """The hash of a vote's statement, if it approves what the grant is for."""
     statement = vote["statement"].encode()
     name = hashlib.sha256(statement).hexdigest()
-    if read(vote["detail"])["statement_hash"] != name:
+    if parse_json(vote["detail"])["statement_hash"] != name:
         raise GrantRefused("NOT_LOGGED", "A statement is not the one on record.")
-    said = read(statement)
+    said = parse_json(statement)
     covers, meant = said["covers"], claims["payload"]
     if said["vote"]["verdict"] not in _AUTHORISING:
         raise GrantRefused("NOT_LOGGED", "A vote does not approve.")
@@ -119,7 +119,7 @@ def _statement(vote: Mapping[str, Any], claims: Mapping[str, Any]) -> str:
     return name
 
 
-def open_checkpoint(note: str, vkeys: Collection[str]) -> Head:
+def open_checkpoint(note: str, vkeys: Collection[str]) -> SignedHead:
     """The head in a signed note, if one of these keys has signed it under the log's own name."""
     text, separator, lines = note.rpartition("\n\n")
     origin, size, root = (text.split("\n") if separator else ["", "", ""])[:3]
@@ -130,7 +130,7 @@ def open_checkpoint(note: str, vkeys: Collection[str]) -> Head:
             continue
         for blob in _signatures(lines, name, key_id):
             Ed25519PublicKey.from_public_bytes(raw[1:]).verify(blob, f"{text}\n".encode())
-            return Head(origin, int(size), base64.b64decode(root, validate=True))
+            return SignedHead(origin, int(size), base64.b64decode(root, validate=True))
     raise GrantRefused("NOT_LOGGED", "The checkpoint is not signed by a key of the log that we trust.")
 
 
@@ -148,7 +148,7 @@ def _signatures(lines: str, name: str, key_id: str) -> list[bytes]:
     return found
 
 
-def climbed(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:
+def inclusion_root(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:
     """The root that a leaf and its path lead to (RFC 9162 section 2.1.3.2); None where it has none."""
     if type(index) is not int or not 0 <= index < size or len(path) > LONGEST_PATH:
         return None

@@ -29,7 +29,7 @@ from typing import (
     is_typeddict,
 )
 
-from counterfoil.canonical import NotCanonical, canonical, read
+from counterfoil.canonical import NotCanonical, encode_canonical, parse_json
 
 _PLAIN: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
@@ -44,14 +44,14 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 
 
 @dataclass(frozen=True)
-class Described:
+class FunctionDescription:
     """A function as a contract describes it."""
 
     description: str
     arguments_schema: Mapping[str, Any]
 
 
-def described(function: Callable[..., Any], *, without: Sequence[str] = ()) -> Described:
+def describe_function(function: Callable[..., Any], *, without: Sequence[str] = ()) -> FunctionDescription:
     """What a function takes and does; `without` names parameters that are no arguments of the tool."""
     text, told = _docstring(function)
     hints = get_type_hints(function, include_extras=True)
@@ -64,7 +64,7 @@ def described(function: Callable[..., Any], *, without: Sequence[str] = ()) -> D
         if parameter.default is parameter.empty:
             required.append(name)
     schema = {"type": "object", "required": required, "additionalProperties": False, "properties": properties}
-    return Described(text, schema)
+    return FunctionDescription(text, schema)
 
 
 def _parameter(
@@ -80,7 +80,7 @@ def _parameter(
         schema["description"] = text
     if parameter.default is not parameter.empty:
         try:
-            schema["default"] = read(canonical(parameter.default))
+            schema["default"] = parse_json(encode_canonical(parameter.default))
         except NotCanonical as fault:
             raise TypeError(f"{where} has a default that is no JSON: {fault}") from fault
     return schema

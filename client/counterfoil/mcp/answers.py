@@ -54,7 +54,7 @@ def status_tool() -> Tool:
     )
 
 
-def refused(result: CallResult, *, prefix: str) -> CallToolResult:
+def refusal_result(result: CallResult, *, prefix: str) -> CallToolResult:
     """The gate said no; its texts speak of contracts, whose names begin with the server's."""
     word = {
         "status": "refused",
@@ -69,24 +69,24 @@ def refused(result: CallResult, *, prefix: str) -> CallToolResult:
     return _answer("\n".join(line for line in lines if line), word, is_error=True)
 
 
-def withheld(code: str, message: str) -> CallToolResult:
+def withheld_result(code: str, message: str) -> CallToolResult:
     """The gateway itself did not let a call through; nothing was sent."""
     return _answer(f"Refused ({code}): {message}", {"status": "refused", "code": code, "message": message}, True)
 
 
-def waiting(action_id: str, approval: Mapping[str, Any]) -> CallToolResult:
+def pending_result(action_id: str, approval: Mapping[str, Any]) -> CallToolResult:
     """Held for people: the handle to ask again with."""
     word = {"status": "waiting", "action_id": action_id, "approval": dict(approval), "ask_with": STATUS_TOOL}
     return _answer(_WAITING.format(action_id), word, is_error=False)
 
 
-def running(action_id: str) -> CallToolResult:
+def running_result(action_id: str) -> CallToolResult:
     """Started or about to start, and not ended within the caller's time."""
     word = {"status": "running", "action_id": action_id, "ask_with": STATUS_TOOL}
     return _answer(_RUNNING.format(STATUS_TOOL, action_id), word, is_error=False)
 
 
-def settled(
+def final_result(
     status: Status, report: Report, said: CallToolResult | None, *, error: Failure | None = None, most: int
 ) -> CallToolResult:
     """What the server said, if it said anything, and what may be told about it."""
@@ -138,7 +138,7 @@ def _answered(line: str, word: dict[str, Any], said: CallToolResult, most: int) 
     )
 
 
-def text_of(result: CallToolResult, *, most: int = 300) -> str:
+def result_text(result: CallToolResult, *, most: int = 300) -> str:
     """The beginning of what a result says."""
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
     return " ".join(" ".join(texts).split())[:most]

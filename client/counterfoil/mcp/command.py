@@ -28,10 +28,10 @@ from mcp.shared.exceptions import MCPError
 
 from counterfoil.connection import Connection
 from counterfoil.mcp import drafts, serving
-from counterfoil.mcp.desk import Desk
-from counterfoil.mcp.settings import BadSettings, Settings, load, require_session
-from counterfoil.mcp.surface import Fate, pin, survey
-from counterfoil.mcp.upstream import connected
+from counterfoil.mcp.desk import ConsoleClient
+from counterfoil.mcp.settings import BadSettings, Settings, load_settings, require_session
+from counterfoil.mcp.surface import ToolDecision, compare_tools, tool_digest
+from counterfoil.mcp.upstream import connect_upstream
 from counterfoil.problems import NotNow, Problem, Unreachable
 
 log = logging.getLogger("counterfoil.mcp")
@@ -50,7 +50,7 @@ def main(words: Sequence[str] | None = None) -> None:
     for chatty in ("httpx", "httpx2", "mcp"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
-        settings = load(options.config, command=tuple(command))
+        settings = load_settings(options.config, command=tuple(command))
         sys.exit(_run(options, settings))
     except BadSettings as fault:
         raise SystemExit(f"counterfoil-mcp: {fault}") from fault
@@ -98,7 +98,7 @@ def _run(options: argparse.Namespace, settings: Settings) -> int:
 
 def _listed(settings: Settings) -> list[types.Tool]:
     async def ask() -> list[types.Tool]:
-        async with connected(settings.server, notified=_ignore) as upstream:
+        async with connect_upstream(settings.server, notified=_ignore) as upstream:
             return await upstream.tools()
 
     return anyio.run(ask)
@@ -111,17 +111,17 @@ async def _ignore(_: types.ServerNotification) -> None:
 def _draft(settings: Settings, folder: Path, *, reads: Sequence[str], update: bool) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     for tool in _listed(settings):
-        made = drafts.draft(tool, server=settings.server.name, reads=tool.name in reads)
+        made = drafts.draft_contract(tool, server=settings.server.name, reads=tool.name in reads)
         path = folder / f"{settings.server.name}.{tool.name.replace('/', '_')}.json"
         if not path.exists():
             _write(path, made.document)
             _say(f"{path}: {'; '.join(made.notes)}")
             continue
         known = json.loads(path.read_text())
-        if known.get("wrapper_version") == pin(tool):
+        if known.get("wrapper_version") == tool_digest(tool):
             _say(f"{path}: is there, and the tool has not changed")
         elif update:
-            after = drafts.renewed(known, tool)
+            after = drafts.update_contract(known, tool)
             _write(path, after)
             _say(f"{path}: the tool has changed; now version {after['version']}. Read it before you register it.")
         else:
@@ -159,10 +159,10 @@ def _post(connection: Connection, path: str, body: dict[str, Any], name: str) ->
 
 
 def _check(settings: Settings) -> int:
-    desk = Desk(settings)
+    desk = ConsoleClient(settings)
     desk.open()
     try:
-        surface = survey(_listed(settings), desk.known, prefix=settings.prefix)
+        surface = compare_tools(_listed(settings), desk.known, prefix=settings.prefix)
     finally:
         desk.close()
     for one in surface.seen.values():
@@ -172,7 +172,7 @@ def _check(settings: Settings) -> int:
     for name in gone:
         if name.removeprefix(settings.prefix) not in surface.seen:
             _say(f"{name.removeprefix(settings.prefix)}: registered, and the server does not have it")
-    return 1 if any(one.fate is Fate.CHANGED for one in surface.seen.values()) else 0
+    return 1 if any(one.fate is ToolDecision.CHANGED for one in surface.seen.values()) else 0
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:

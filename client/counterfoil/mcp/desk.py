@@ -16,7 +16,7 @@ from counterfoil.agent import Agent, Call, Session
 from counterfoil.answers import CallResult, Report, Status
 from counterfoil.executor import Executor, Order
 from counterfoil.mcp.settings import Settings
-from counterfoil.mcp.surface import Registered, Seen, registered
+from counterfoil.mcp.surface import OfferedTool, RegisteredTool, registered_tools
 from counterfoil.problems import Problem, Unreachable
 from counterfoil.work import Result, Work
 
@@ -29,7 +29,7 @@ _MOST_WITHHELD = 200
 _MOST_NAME = 256
 
 
-class Desk:
+class ConsoleClient:
     """The gateway's place at the console; `forward` sends a stored payload to the server."""
 
     def __init__(self, settings: Settings, *, forward: Callable[[Work], Result] | None = None) -> None:
@@ -43,13 +43,13 @@ class Desk:
         self._session: Session | None = None
         self._executor: Executor | None = None
         self._withheld: tuple[str, list[dict[str, str]]] | None = None
-        self.known: dict[str, Registered] = {}
+        self.known: dict[str, RegisteredTool] = {}
 
     def open(self) -> None:
         """Pin the goal and learn which tools are registered."""
         wish = self._settings.session
         self._session = self._agent.open_session(goal=wish.goal, ttl_seconds=wish.ttl_s, run_id=wish.run_id or None)
-        self.known = registered(self._session.contract)
+        self.known = registered_tools(self._session.contract)
 
     def enlist(self) -> None:
         """Register as the executor of this server's tools."""
@@ -104,7 +104,7 @@ class Desk:
             assert self._session is not None
             return self._session
 
-    def withhold(self, tools: Sequence[Seen]) -> None:
+    def withhold(self, tools: Sequence[OfferedTool]) -> None:
         """Put on the session's record what is held back, once for each change; a console that refuses stops nothing."""
         session = self._session
         assert session is not None

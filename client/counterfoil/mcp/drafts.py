@@ -20,7 +20,7 @@ from typing import Any
 
 from mcp_types import Tool, ToolAnnotations
 
-from counterfoil.mcp.surface import pin
+from counterfoil.mcp.surface import tool_digest
 
 MOST_TEXT = 4_000
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -44,14 +44,14 @@ _TARGETS = ("path", "file_path", "id", "uri", "url", "name", "key", "branch_name
 
 
 @dataclass(frozen=True)
-class Draft:
+class ContractDraft:
     """A contract document for one tool, and what a person should look at."""
 
     document: dict[str, Any]
     notes: tuple[str, ...]
 
 
-def draft(tool: Tool, *, server: str, reads: bool = False) -> Draft:
+def draft_contract(tool: Tool, *, server: str, reads: bool = False) -> ContractDraft:
     """The draft for a tool; `reads` is the user's word that it changes nothing."""
     notes: list[str] = []
     name = f"{server}.{tool.name}"
@@ -62,17 +62,17 @@ def draft(tool: Tool, *, server: str, reads: bool = False) -> Draft:
         "name": name,
         "version": "1.0.0",
         "schema_version": "1",
-        "wrapper_version": pin(tool),
+        "wrapper_version": tool_digest(tool),
         "description": _description(tool, notes),
         "arguments_schema": schema,
         **_effects(tool.annotations or ToolAnnotations(), reads=reads, notes=notes),
         "target_resource": _target(schema, server=server, tool=tool.name, notes=notes),
         "operation_kind": tool.name,
     }
-    return Draft(document, tuple(notes))
+    return ContractDraft(document, tuple(notes))
 
 
-def renewed(document: Mapping[str, Any], tool: Tool) -> dict[str, Any]:
+def update_contract(document: Mapping[str, Any], tool: Tool) -> dict[str, Any]:
     """The next version of a contract for a tool that its server has changed: schema, text and pin are the new ones,
     what a person decided stays.
     """
@@ -80,7 +80,7 @@ def renewed(document: Mapping[str, Any], tool: Tool) -> dict[str, Any]:
     return {
         **document,
         "version": _next(str(document["version"])),
-        "wrapper_version": pin(tool),
+        "wrapper_version": tool_digest(tool),
         "description": _description(tool, notes),
         "arguments_schema": _schema(tool.input_schema, notes),
     }

@@ -19,8 +19,8 @@ from mcp_types import CallToolResult
 
 from counterfoil.answers import Report, Status
 from counterfoil.mcp import answers
-from counterfoil.mcp.desk import Desk
-from counterfoil.mcp.settings import Gateway
+from counterfoil.mcp.desk import ConsoleClient
+from counterfoil.mcp.settings import GatewaySettings
 from counterfoil.problems import NotFound, Problem, Unreachable
 from counterfoil.work import Failure
 
@@ -33,7 +33,7 @@ _LOOK_S = 0.25
 
 
 @dataclass
-class Errand:
+class PendingCall:
     """One accepted call; `answer` is there when `done` is."""
 
     action_id: str
@@ -55,33 +55,33 @@ class Errand:
     def handle(self) -> CallToolResult:
         """What its caller is told before it is done."""
         if self.held and not self.started:
-            return answers.waiting(self.action_id, self.approval)
-        return answers.running(self.action_id)
+            return answers.pending_result(self.action_id, self.approval)
+        return answers.running_result(self.action_id)
 
 
-class Errands:
+class PendingCalls:
     """Those of this gateway, the newest kept for who asks again."""
 
-    def __init__(self, desk: Desk, gateway: Gateway) -> None:
+    def __init__(self, desk: ConsoleClient, gateway: GatewaySettings) -> None:
         self._desk = desk
         self._gateway = gateway
         self.tasks: TaskGroup | None = None
         self._threads = CapacityLimiter(AT_ONCE)
-        self._known: dict[str, Errand] = {}
+        self._known: dict[str, PendingCall] = {}
 
-    def begin(self, action_id: str, approval: dict[str, object] | None = None) -> Errand:
+    def begin(self, action_id: str, approval: dict[str, object] | None = None) -> PendingCall:
         """The errand of an action; it begins with the first who asks."""
         known = self._known.get(action_id)
         if known is not None:
             return known
         held = bool((approval or {}).get("required"))
-        errand = self._known[action_id] = Errand(action_id, held=held, approval=approval or {})
+        errand = self._known[action_id] = PendingCall(action_id, held=held, approval=approval or {})
         self._forget()
         assert self.tasks is not None
         self.tasks.start_soon(self._carry_out, errand)
         return errand
 
-    def of(self, action_id: str) -> Errand | None:
+    def of(self, action_id: str) -> PendingCall | None:
         return self._known.get(action_id)
 
     async def ended(self) -> None:
@@ -89,7 +89,7 @@ class Errands:
         while any(each.started and not each.done.is_set() for each in self._known.values()):
             await anyio.sleep(_LOOK_S)
 
-    async def cancel(self, errand: Errand) -> None:
+    async def cancel(self, errand: PendingCall) -> None:
         """Its caller no longer wants it."""
         if errand.started:
             if errand.effect is not None:
@@ -100,7 +100,7 @@ class Errands:
         except (Problem, Unreachable) as fault:
             log.info("action %s could not be taken back: %s", errand.action_id, fault)
 
-    async def _carry_out(self, errand: Errand) -> None:
+    async def _carry_out(self, errand: PendingCall) -> None:
         pause = 0.5
         wait_s = 0
         while not errand.done.is_set():
@@ -111,14 +111,14 @@ class Errands:
                     errand.done.set()
                 wait_s, pause = _CLAIM_S, 0.5
             except NotFound as fault:
-                errand.answer = answers.withheld(fault.code, "There is no such action of this agent.")
+                errand.answer = answers.withheld_result(fault.code, "There is no such action of this agent.")
                 errand.done.set()
             except (Problem, Unreachable) as fault:
                 log.warning("action %s waits %.1f s for the console: %s", errand.action_id, pause, fault)
                 await anyio.sleep(pause)
                 pause = min(pause * 2, 15.0)
 
-    async def _tried(self, errand: Errand, *, wait_s: int) -> bool:
+    async def _tried(self, errand: PendingCall, *, wait_s: int) -> bool:
         """Claim and execute it, if it is ready within this time; whether it was started."""
         claim = partial(self._desk.claim, errand.action_id, wait_s=wait_s)
         # A claim that nobody waits for any more lapses; an execution is never left alone.
@@ -127,10 +127,10 @@ class Errands:
             return False
         return await to_thread.run_sync(self._desk.execute, order, limiter=self._threads)
 
-    async def _ask(self, errand: Errand) -> Status:
+    async def _ask(self, errand: PendingCall) -> Status:
         return await to_thread.run_sync(self._desk.state, errand.action_id, limiter=self._threads)
 
-    async def _settled(self, errand: Errand) -> CallToolResult:
+    async def _settled(self, errand: PendingCall) -> CallToolResult:
         """The answer, once there is a verdict or the time for one is over."""
         report = await self._report(errand.action_id)
         with anyio.move_on_after(self._gateway.settle_s):
@@ -139,12 +139,12 @@ class Errands:
                 report = await self._report(errand.action_id)
         return await self.told(errand, report)
 
-    async def told(self, errand: Errand, report: Report | None = None) -> CallToolResult:
+    async def told(self, errand: PendingCall, report: Report | None = None) -> CallToolResult:
         """The answer of an errand with what may be told now."""
         report = report or await self._report(errand.action_id)
         status = await self._ask(errand)
         most = self._gateway.most_result_bytes
-        return answers.settled(status, report, errand.said, error=errand.error, most=most)
+        return answers.final_result(status, report, errand.said, error=errand.error, most=most)
 
     async def _report(self, action_id: str) -> Report:
         return await to_thread.run_sync(self._desk.report, action_id, limiter=self._threads)

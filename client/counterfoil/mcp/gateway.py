@@ -28,10 +28,10 @@ from counterfoil.agent import Call
 from counterfoil.answers import CallResult
 from counterfoil.mcp import answers
 from counterfoil.mcp.answers import STATUS_TOOL
-from counterfoil.mcp.desk import Desk
-from counterfoil.mcp.errands import Errand, Errands
+from counterfoil.mcp.desk import ConsoleClient
+from counterfoil.mcp.errands import PendingCall, PendingCalls
 from counterfoil.mcp.settings import Settings
-from counterfoil.mcp.surface import Fate, Surface, survey
+from counterfoil.mcp.surface import ToolDecision, ToolSurface, compare_tools
 from counterfoil.mcp.upstream import Upstream
 from counterfoil.problems import Problem, Unreachable
 from counterfoil.work import Failure, NothingSent, Result, Work
@@ -46,15 +46,15 @@ _UNREADABLE = Failure("UNREADABLE_ANSWER", "What the server answered is no tool 
 Context = ServerRequestContext[Any, Any]
 
 
-class Gated:
+class GatedTools:
     """Lists and calls tools by the rules; `ready` before anything else."""
 
     def __init__(self, settings: Settings, upstream: Upstream) -> None:
         self._settings = settings
         self._upstream = upstream
-        self._desk = Desk(settings, forward=self._handle)
-        self._errands = Errands(self._desk, settings.gateway)
-        self._surface = Surface({})
+        self._desk = ConsoleClient(settings, forward=self._handle)
+        self._errands = PendingCalls(self._desk, settings.gateway)
+        self._surface = ToolSurface({})
         self._surveyed: Mapping[str, Any] = {}
         self._listed_at = self._doubted_at = 0.0
         self._told: set[tuple[str, str]] = set()
@@ -82,7 +82,7 @@ class Gated:
         """Survey the server's tools again, and say what is held back."""
         asked_at = time.monotonic()
         found, known = await self._upstream.tools(), self._desk.known
-        self._surface = survey(found, known, prefix=self._settings.prefix)
+        self._surface = compare_tools(found, known, prefix=self._settings.prefix)
         self._surveyed, self._listed_at = known, asked_at
         for one in self._surface.changed:
             if (one.tool.name, one.why) not in self._told:
@@ -99,16 +99,18 @@ class Gated:
         if params.name == STATUS_TOOL:
             return await self._status(ctx, arguments)
         seen = self._surface.seen.get(params.name)
-        if seen is not None and seen.fate is Fate.CHANGED:
+        if seen is not None and seen.fate is ToolDecision.CHANGED:
             message = f"This tool is withheld: {seen.why}. It must be registered again before it can be called."
-            return answers.withheld("TOOL_CHANGED", message)
+            return answers.withheld_result("TOOL_CHANGED", message)
         try:
             result = await to_thread.run_sync(partial(self._propose, params.name, arguments, params.meta))
         except (Problem, Unreachable) as fault:
             log.warning("a call of %s could not be checked: %s", params.name, fault)
-            return answers.withheld("GATE_UNREACHABLE", "The call could not be checked, so it was not let through.")
+            return answers.withheld_result(
+                "GATE_UNREACHABLE", "The call could not be checked, so it was not let through."
+            )
         if not result.accepted or result.action_id is None:
-            return answers.refused(result, prefix=self._settings.prefix)
+            return answers.refusal_result(result, prefix=self._settings.prefix)
         errand = self._errands.begin(result.action_id, dict(result.approval))
         return await self._wait(ctx, errand)
 
@@ -126,7 +128,7 @@ class Gated:
     async def _status(self, ctx: Context, arguments: dict[str, Any]) -> types.CallToolResult:
         action_id = arguments.get("action_id")
         if not isinstance(action_id, str) or set(arguments) != {"action_id"}:
-            return answers.withheld("ARGUMENT_HALLUCINATION", "Send exactly one argument: action_id.")
+            return answers.withheld_result("ARGUMENT_HALLUCINATION", "Send exactly one argument: action_id.")
         known = self._errands.of(action_id)
         try:
             if known is not None and known.done.is_set():
@@ -136,15 +138,17 @@ class Gated:
                 known = await self._taken_up(action_id)
         except (Problem, Unreachable) as fault:
             log.info("action %s could not be asked about: %s", action_id, fault)
-            return answers.withheld("NOT_FOUND", "There is no such action of this agent, or the console is away.")
+            return answers.withheld_result(
+                "NOT_FOUND", "There is no such action of this agent, or the console is away."
+            )
         return await self._wait(ctx, known)
 
-    async def _taken_up(self, action_id: str) -> Errand:
+    async def _taken_up(self, action_id: str) -> PendingCall:
         """The errand of an action that an earlier run of this gateway proposed."""
         shown = await to_thread.run_sync(self._desk.state, action_id)
         return self._errands.begin(action_id, {"required": shown.state == "VALIDATED"})
 
-    async def _wait(self, ctx: Context, errand: Errand) -> types.CallToolResult:
+    async def _wait(self, ctx: Context, errand: PendingCall) -> types.CallToolResult:
         """Its answer, or a handle when the caller's time is over; its caller hears that it goes on."""
         errand.listener = ctx.session.report_progress
         try:
@@ -180,7 +184,7 @@ class Gated:
         errand.error = _UNREADABLE if unread else result.error
         return result
 
-    async def _sent(self, name: str, work: Work, errand: Errand) -> Result:
+    async def _sent(self, name: str, work: Work, errand: PendingCall) -> Result:
         limit_s = self._settings.gateway.timeout_s
         with anyio.CancelScope() as scope, work.effect(name):
             errand.effect, errand.started = scope, True
@@ -200,14 +204,14 @@ class Gated:
                 # A tool that cannot be looked at is not called.
                 raise NothingSent("SERVER_GONE", f"The server's tools could not be listed: {fault}"[:300]) from fault
         seen = self._surface.seen.get(name)
-        if seen is None or seen.fate is not Fate.OFFERED or seen.contract is None:
+        if seen is None or seen.fate is not ToolDecision.OFFERED or seen.contract is None:
             why = seen.why if seen is not None and seen.why else "the server does not offer it any more"
             raise NothingSent("TOOL_CHANGED", f"{name} was not called: {why}.")
         if seen.contract.version != work.version:
             raise NothingSent("CONTRACT_CHANGED", f"The order is for version {work.version} of its contract.")
 
 
-async def _reassure(ctx: Context, errand: Errand) -> None:
+async def _reassure(ctx: Context, errand: PendingCall) -> None:
     """Progress for who waits; a client that asked for none gets none."""
     times = 0
     while not errand.done.is_set():

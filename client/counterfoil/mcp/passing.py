@@ -43,7 +43,7 @@ _EVENTS: dict[str, ServerEvent] = {
 }
 
 
-class Tools(Protocol):
+class ToolHandler(Protocol):
     """Who answers for tools: the gate, or its shadow."""
 
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult: ...
@@ -51,7 +51,7 @@ class Tools(Protocol):
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult: ...
 
 
-class Face(Server[Any]):
+class GatewayServer(Server[Any]):
     """The server that clients see; it says so when its lists change."""
 
     def create_initialization_options(
@@ -66,7 +66,7 @@ class Face(Server[Any]):
         )
 
 
-class Clients:
+class ConnectedClients:
     """Those who are connected, to be told what the server tells."""
 
     def __init__(self) -> None:
@@ -89,9 +89,11 @@ class Clients:
             await session.send_notification(notification)
 
 
-def face(name: str, version: str, tools: Tools, upstream: Upstream, clients: Clients) -> Face:
+def gateway_server(
+    name: str, version: str, tools: ToolHandler, upstream: Upstream, clients: ConnectedClients
+) -> GatewayServer:
     """The MCP server that stands in the place of `upstream`."""
-    server = Face(
+    server = GatewayServer(
         name,
         version=version,
         instructions=_INSTRUCTIONS,
@@ -105,7 +107,7 @@ def face(name: str, version: str, tools: Tools, upstream: Upstream, clients: Cli
 
 
 def _noting(
-    clients: Clients, handler: Callable[[Context, Any], Awaitable[Any]]
+    clients: ConnectedClients, handler: Callable[[Context, Any], Awaitable[Any]]
 ) -> Callable[[Context, Any], Awaitable[Any]]:
     async def noted(ctx: Context, params: Any) -> Any:
         clients.note(ctx)

@@ -18,11 +18,11 @@ from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
-from counterfoil.mcp.gateway import Gated
-from counterfoil.mcp.passing import Clients, Face, face
+from counterfoil.mcp.gateway import GatedTools
+from counterfoil.mcp.passing import ConnectedClients, GatewayServer, gateway_server
 from counterfoil.mcp.settings import Settings
-from counterfoil.mcp.shadow import Shadow
-from counterfoil.mcp.upstream import Upstream, connected
+from counterfoil.mcp.shadow import ShadowTools
+from counterfoil.mcp.upstream import Upstream, connect_upstream
 
 log = logging.getLogger("counterfoil.mcp")
 
@@ -34,12 +34,12 @@ class ServerLost(Exception):
     """The connection to the server was lost; the gateway ends, so that whoever started it starts it again."""
 
 
-class Changes:
+class ServerNotifications:
     """What the server tells of itself: a changed tool list is looked at, everything else goes on to the clients."""
 
-    def __init__(self, clients: Clients) -> None:
+    def __init__(self, clients: ConnectedClients) -> None:
         self._clients = clients
-        self._tools: Gated | Shadow | None = None
+        self._tools: GatedTools | ShadowTools | None = None
         self._send, self._receive = anyio.create_memory_object_stream[None](1)
 
     async def hear(self, notification: types.ServerNotification) -> None:
@@ -52,7 +52,7 @@ class Changes:
         elif not isinstance(notification, types.ProgressNotification | types.CancelledNotification):
             await self._clients.tell(notification)
 
-    async def follow(self, tools: Gated | Shadow) -> None:
+    async def follow(self, tools: GatedTools | ShadowTools) -> None:
         """Look again whenever the list has changed, and then tell the clients."""
         self._tools = tools
         with self._send, self._receive:
@@ -65,12 +65,12 @@ class Changes:
 
 
 @asynccontextmanager
-async def standing(settings: Settings) -> AsyncIterator[tuple[Face, Upstream]]:
+async def open_gateway(settings: Settings) -> AsyncIterator[tuple[GatewayServer, Upstream]]:
     """A gateway that is ready for clients, and the server behind it."""
-    clients = Clients()
-    changes = Changes(clients)
-    kind = Gated if settings.gateway.mode == "enforce" else Shadow
-    async with connected(settings.server, notified=changes.hear) as upstream:
+    clients = ConnectedClients()
+    changes = ServerNotifications(clients)
+    kind = GatedTools if settings.gateway.mode == "enforce" else ShadowTools
+    async with connect_upstream(settings.server, notified=changes.hear) as upstream:
         tools = kind(settings, upstream)
         try:
             async with anyio.create_task_group() as tasks:
@@ -84,29 +84,29 @@ async def standing(settings: Settings) -> AsyncIterator[tuple[Face, Upstream]]:
 
 
 async def _begun(
-    tools: Gated | Shadow,
+    tools: GatedTools | ShadowTools,
     tasks: TaskGroup,
     settings: Settings,
     upstream: Upstream,
-    clients: Clients,
-    changes: Changes,
-) -> Face:
+    clients: ConnectedClients,
+    changes: ServerNotifications,
+) -> GatewayServer:
     await tools.ready(tasks)
     tasks.start_soon(changes.follow, tools)
     tasks.start_soon(upstream.watch)
     name = upstream.info.name if upstream.info is not None else settings.server.name
-    return face(name, version("counterfoil-client"), tools, upstream, clients)
+    return gateway_server(name, version("counterfoil-client"), tools, upstream, clients)
 
 
 async def serve(settings: Settings) -> None:
     """Serve until the client leaves; `ServerLost` if the server went first."""
-    async with standing(settings) as (server, upstream):
+    async with open_gateway(settings) as (server, upstream):
         await _until_lost(server, settings, upstream)
     if upstream.lost.is_set():
         raise ServerLost
 
 
-async def _until_lost(server: Face, settings: Settings, upstream: Upstream) -> None:
+async def _until_lost(server: GatewayServer, settings: Settings, upstream: Upstream) -> None:
     async with anyio.create_task_group() as serving:
 
         async def end() -> None:
@@ -128,7 +128,7 @@ Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
 
 
-async def _http(server: Face, settings: Settings) -> None:
+async def _http(server: GatewayServer, settings: Settings) -> None:
     host, _, port = settings.gateway.listen.rpartition(":")
     local = host in ("127.0.0.1", "localhost", "[::1]")
     # Beyond this machine the token is what admits, and the name that a proxy sends is not known here.

@@ -28,7 +28,7 @@ class BadSettings(Exception):
 
 
 @dataclass(frozen=True)
-class Console:
+class ConsoleSettings:
     """The console and the gateway's place in it; keys come from the environment or from files of mode 0600."""
 
     url: str = "http://localhost:8080"
@@ -42,7 +42,7 @@ class Console:
 
 
 @dataclass(frozen=True)
-class Session:
+class SessionSettings:
     """The goal that is pinned when the gateway starts. `renew` opens another session with the same goal when the pin
     has run out; without it, calls are refused from then on.
     """
@@ -54,7 +54,7 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Server:
+class ServerSettings:
     """The MCP server behind the gateway: a command (stdio) or an address (streamable HTTP).
 
     Its name is the first part of its contracts' names: `notes.write_file`.
@@ -69,7 +69,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Gateway:
+class GatewaySettings:
     """How the gateway behaves.
 
     hold_s: how long a call waits for people before its caller gets a handle; below the client's own time limit.
@@ -94,10 +94,10 @@ class Gateway:
 class Settings:
     """Everything together."""
 
-    console: Console
-    session: Session
-    server: Server
-    gateway: Gateway
+    console: ConsoleSettings
+    session: SessionSettings
+    server: ServerSettings
+    gateway: GatewaySettings
 
     @property
     def prefix(self) -> str:
@@ -114,7 +114,9 @@ class Settings:
         return Path(self.gateway.state).expanduser() / f"{self.executor_id}.jwk"
 
 
-def load(path: Path | None, *, command: tuple[str, ...] = (), environment: Mapping[str, str] = os.environ) -> Settings:
+def load_settings(
+    path: Path | None, *, command: tuple[str, ...] = (), environment: Mapping[str, str] = os.environ
+) -> Settings:
     """The settings of a file and the environment; `command` is another server command than the file's."""
     document = _document(path)
     for name, (part, variable) in _ENVIRONMENT.items():
@@ -123,10 +125,10 @@ def load(path: Path | None, *, command: tuple[str, ...] = (), environment: Mappi
     if command:
         document.setdefault("server", {})["command"] = list(command)
     settings = Settings(
-        console=_part(Console, document.pop("console", {}), "console"),
-        session=_part(Session, document.pop("session", {}), "session"),
-        server=_part(Server, document.pop("server", {}), "server"),
-        gateway=_part(Gateway, document.pop("gateway", {}), "gateway"),
+        console=_part(ConsoleSettings, document.pop("console", {}), "console"),
+        session=_part(SessionSettings, document.pop("session", {}), "session"),
+        server=_part(ServerSettings, document.pop("server", {}), "server"),
+        gateway=_part(GatewaySettings, document.pop("gateway", {}), "gateway"),
     )
     if document:
         raise BadSettings(f"Unknown part of the settings: {', '.join(sorted(document))}.")
@@ -161,7 +163,7 @@ def _document(path: Path | None) -> dict[str, Any]:
         raise BadSettings(f"{path} is not TOML: {fault}.") from fault
 
 
-_Part = TypeVar("_Part", Console, Session, Server, Gateway)
+_Part = TypeVar("_Part", ConsoleSettings, SessionSettings, ServerSettings, GatewaySettings)
 
 
 def _part(kind: type[_Part], given: Any, where: str) -> _Part:
@@ -193,7 +195,7 @@ def _check_type(value: Any, example: Any, where: str) -> None:
         raise BadSettings(f"{where} has the wrong type.")
 
 
-def _with_keys(console: Console, environment: Mapping[str, str]) -> Console:
+def _with_keys(console: ConsoleSettings, environment: Mapping[str, str]) -> ConsoleSettings:
     for name, variable in _SECRETS.items():
         file = getattr(console, f"{name}_file")
         if environment.get(variable):
@@ -203,7 +205,7 @@ def _with_keys(console: Console, environment: Mapping[str, str]) -> Console:
     return console
 
 
-def _with_token(gateway: Gateway, environment: Mapping[str, str]) -> Gateway:
+def _with_token(gateway: GatewaySettings, environment: Mapping[str, str]) -> GatewaySettings:
     token = environment.get("COUNTERFOIL_MCP_TOKEN", "").strip()
     return replace(gateway, token=token) if token else gateway
 

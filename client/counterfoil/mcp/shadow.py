@@ -26,9 +26,9 @@ from mcp.server.context import ServerRequestContext
 
 from counterfoil.agent import Call
 from counterfoil.answers import CallResult
-from counterfoil.mcp.desk import Desk
+from counterfoil.mcp.desk import ConsoleClient
 from counterfoil.mcp.settings import Settings
-from counterfoil.mcp.surface import Fate, Surface, survey
+from counterfoil.mcp.surface import ToolDecision, ToolSurface, compare_tools
 from counterfoil.mcp.upstream import Upstream
 from counterfoil.problems import Problem, Unreachable
 
@@ -38,15 +38,15 @@ Context = ServerRequestContext[Any, Any]
 _LEFT_S = 5.0
 
 
-class Shadow:
+class ShadowTools:
     """Answers for tools as the server does, and reports."""
 
     def __init__(self, settings: Settings, upstream: Upstream) -> None:
         self._settings = settings
         self._upstream = upstream
         self._tasks: TaskGroup | None = None
-        self._desk = Desk(settings)
-        self._surface = Surface({})
+        self._desk = ConsoleClient(settings)
+        self._surface = ToolSurface({})
         self._open = False
         self._asked = 0
         self._would: Counter[str] = Counter()
@@ -77,9 +77,9 @@ class Shadow:
 
     async def look(self) -> None:
         """Survey the server's tools; what would be held back is reported, not held back."""
-        self._surface = survey(await self._upstream.tools(), self._desk.known, prefix=self._settings.prefix)
+        self._surface = compare_tools(await self._upstream.tools(), self._desk.known, prefix=self._settings.prefix)
         for one in self._surface.seen.values():
-            if one.fate is not Fate.OFFERED:
+            if one.fate is not ToolDecision.OFFERED:
                 self._write({"tool": one.tool.name, "would": _word(one.fate), "listed": True, "message": one.why})
 
     async def list_tools(self, _: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -112,7 +112,7 @@ class Shadow:
 
     async def _verdict(self, params: types.CallToolRequestParams) -> dict[str, Any]:
         seen = self._surface.seen.get(params.name)
-        if seen is not None and seen.fate is Fate.CHANGED:
+        if seen is not None and seen.fate is ToolDecision.CHANGED:
             return {"would": _word(seen.fate), "code": "TOOL_CHANGED", "message": seen.why}
         if not self._open:
             return {"would": "unknown", "code": "GATE_UNREACHABLE"}
@@ -139,8 +139,8 @@ class Shadow:
             file.write(text + "\n")
 
 
-def _word(fate: Fate) -> str:
-    return {Fate.CHANGED: "withhold", Fate.UNREGISTERED: "hide"}.get(fate, "pass")
+def _word(fate: ToolDecision) -> str:
+    return {ToolDecision.CHANGED: "withhold", ToolDecision.UNREGISTERED: "hide"}.get(fate, "pass")
 
 
 def _said(result: CallResult) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from counterfoil.answers import Contract
 SCHEME = "mcp1"
 
 
-class Fate(StrEnum):
+class ToolDecision(StrEnum):
     """What becomes of one of the server's tools."""
 
     OFFERED = "offered"
@@ -37,7 +37,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True)
-class Registered:
+class RegisteredTool:
     """A tool of the session, as its contract has it."""
 
     name: str
@@ -48,12 +48,12 @@ class Registered:
 
 
 @dataclass(frozen=True)
-class Seen:
+class OfferedTool:
     """One of the server's tools and what becomes of it; `why` says what differs."""
 
     tool: Tool
-    fate: Fate
-    contract: Registered | None = None
+    fate: ToolDecision
+    contract: RegisteredTool | None = None
     why: str = ""
 
     @property
@@ -70,29 +70,29 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Surface:
+class ToolSurface:
     """All that a server lists, by name."""
 
-    seen: Mapping[str, Seen]
+    seen: Mapping[str, OfferedTool]
 
     @property
-    def offered(self) -> list[Seen]:
-        return [one for one in self.seen.values() if one.fate is Fate.OFFERED]
+    def offered(self) -> list[OfferedTool]:
+        return [one for one in self.seen.values() if one.fate is ToolDecision.OFFERED]
 
     @property
-    def changed(self) -> list[Seen]:
-        return [one for one in self.seen.values() if one.fate is Fate.CHANGED]
+    def changed(self) -> list[OfferedTool]:
+        return [one for one in self.seen.values() if one.fate is ToolDecision.CHANGED]
 
     @property
-    def withheld(self) -> list[Seen]:
+    def withheld(self) -> list[OfferedTool]:
         """What is not offered, what has changed first."""
-        return [*self.changed, *(one for one in self.seen.values() if one.fate is Fate.UNREGISTERED)]
+        return [*self.changed, *(one for one in self.seen.values() if one.fate is ToolDecision.UNREGISTERED)]
 
 
-def registered(contract: Contract) -> dict[str, Registered]:
+def registered_tools(contract: Contract) -> dict[str, RegisteredTool]:
     """The tools in a session's contract, by the contract's name."""
     return {
-        tool.name: Registered(
+        tool.name: RegisteredTool(
             name=tool.name,
             version=tool.version,
             pin=tool.wrapper_version,
@@ -103,31 +103,33 @@ def registered(contract: Contract) -> dict[str, Registered]:
     }
 
 
-def survey(tools: Iterable[Tool], known: Mapping[str, Registered], *, prefix: str) -> Surface:
+def compare_tools(tools: Iterable[Tool], known: Mapping[str, RegisteredTool], *, prefix: str) -> ToolSurface:
     """The fate of each tool that a server lists (rules 1 to 3)."""
     listed = list(tools)
     times = Counter(tool.name for tool in listed)
     found = {tool.name: _fate(tool, known.get(prefix + tool.name)) for tool in listed}
     for name in (name for name, count in times.items() if count > 1):
-        found[name] = Seen(found[name].tool, Fate.CHANGED, found[name].contract, "the server lists it more than once")
-    return Surface(found)
+        found[name] = OfferedTool(
+            found[name].tool, ToolDecision.CHANGED, found[name].contract, "the server lists it more than once"
+        )
+    return ToolSurface(found)
 
 
-def pin(tool: Tool) -> str:
+def tool_digest(tool: Tool) -> str:
     """The pin of a tool as a server lists it (rule 1)."""
     return f"{SCHEME}.{_digest(_taken(tool))}.{_digest(_read(tool))}"
 
 
-def _fate(tool: Tool, contract: Registered | None) -> Seen:
+def _fate(tool: Tool, contract: RegisteredTool | None) -> OfferedTool:
     if contract is None:
-        return Seen(tool, Fate.UNREGISTERED)
+        return OfferedTool(tool, ToolDecision.UNREGISTERED)
     why = _difference(tool, contract)
-    return Seen(tool, Fate.CHANGED if why else Fate.OFFERED, contract, why)
+    return OfferedTool(tool, ToolDecision.CHANGED if why else ToolDecision.OFFERED, contract, why)
 
 
-def _difference(tool: Tool, contract: Registered) -> str:
+def _difference(tool: Tool, contract: RegisteredTool) -> str:
     if contract.pin.startswith(f"{SCHEME}."):
-        now, then = pin(tool).split("."), contract.pin.split(".")
+        now, then = tool_digest(tool).split("."), contract.pin.split(".")
         parts = [word for word, new, old in zip(("schema", "texts"), now[1:], then[1:], strict=False) if new != old]
         verb = "differs" if parts == ["schema"] else "differ"
         return f"{' and '.join(parts)} {verb} from what was registered" if parts or len(then) != 3 else ""

@@ -27,8 +27,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
-from counterfoil.mcp.answers import text_of
-from counterfoil.mcp.settings import Server
+from counterfoil.mcp.answers import result_text
+from counterfoil.mcp.settings import ServerSettings
 from counterfoil.work import Failure, NothingSent, Result
 
 log = logging.getLogger("counterfoil.mcp")
@@ -130,7 +130,7 @@ class Upstream:
 
 
 @asynccontextmanager
-async def connected(server: Server, *, notified: OnNotification) -> AsyncIterator[Upstream]:
+async def connect_upstream(server: ServerSettings, *, notified: OnNotification) -> AsyncIterator[Upstream]:
     """Start or reach the server; `notified` hears what it says of itself."""
 
     async def hear(message: IncomingMessage) -> None:
@@ -146,7 +146,7 @@ async def connected(server: Server, *, notified: OnNotification) -> AsyncIterato
         yield Upstream(client)
 
 
-async def _transport(server: Server, stack: AsyncExitStack) -> Any:
+async def _transport(server: ServerSettings, stack: AsyncExitStack) -> Any:
     if server.command:
         program, *arguments = server.command
         cwd = str(Path(server.cwd).expanduser()) if server.cwd else None
@@ -160,10 +160,10 @@ def _observed(said: types.CallToolResult) -> Result:
     raw = said.model_dump(mode="json", by_alias=True, exclude_none=True)
     text = said.model_dump_json(by_alias=True, exclude_none=True)
     if len(text) > _RAW_BYTES:
-        raw = {"bytes": len(text), "sha256": hashlib.sha256(text.encode()).hexdigest(), "begins": text_of(said)}
+        raw = {"bytes": len(text), "sha256": hashlib.sha256(text.encode()).hexdigest(), "begins": result_text(said)}
     if said.is_error:
-        return Result("failed", error=Failure("TOOL_ERROR", text_of(said, most=500), "after_send"), raw=raw)
-    return Result("success", evidence=text_of(said) or None, raw=raw)
+        return Result("failed", error=Failure("TOOL_ERROR", result_text(said, most=500), "after_send"), raw=raw)
+    return Result("success", evidence=result_text(said) or None, raw=raw)
 
 
 def _refusal(fault: MCPError) -> Result:

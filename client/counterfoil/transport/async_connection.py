@@ -81,10 +81,10 @@ class AsyncConnection:
         return None
 
     async def _send(self, request: Request[Any]) -> Any:
-        sent = wire.parts(request, timeout_s=self._timeout_s)
-        headers = wire.head(self.authorization, sent.pop("headers"))
+        sent = wire.httpx_arguments(request, timeout_s=self._timeout_s)
+        headers = wire.request_headers(self.authorization, sent.pop("headers"))
         try:
             response = await self.http.request(request.method, self.address(request.path), headers=headers, **sent)
         except httpx.TransportError as fault:
-            raise wire.unreachable(request.method, request.path, fault) from fault
-        return wire.answer(request.method, request.path, response)
+            raise wire.unreachable_error(request.method, request.path, fault) from fault
+        return wire.parse_response(request.method, request.path, response)

@@ -31,7 +31,7 @@ class Event:
     event_id: str
 
 
-class Feed:
+class EventParser:
     """Reads one stream over all its connections."""
 
     def __init__(self, last_event_id: str = "") -> None:

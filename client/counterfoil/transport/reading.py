@@ -11,14 +11,14 @@ from counterfoil.answers import Json
 T = TypeVar("T")
 
 
-def opened(answer: Json) -> answers.Opened:
+def read_session(answer: Json) -> answers.OpenedSession:
     """The answer to a handshake."""
     contract, pin = answer.get("contract") or {}, answer.get("pin") or {}
-    return answers.Opened(
+    return answers.OpenedSession(
         session_id=answer["session_id"],
         run_id=answer.get("workflow_run_id") or answer["session_id"],
         contract=answers.Contract(
-            tools=_each(tool, contract.get("tools")),
+            tools=_each(read_tool, contract.get("tools")),
             sub_tools_disclosed=tuple(contract.get("sub_tools_disclosed") or ()),
             registry_version=contract.get("registry_version") or "",
             registry_fingerprint=contract.get("registry_fingerprint") or "",
@@ -27,7 +27,7 @@ def opened(answer: Json) -> answers.Opened:
     )
 
 
-def tool(item: Json) -> answers.Tool:
+def read_tool(item: Json) -> answers.Tool:
     """One disclosed tool."""
     return answers.Tool(
         name=item["name"],
@@ -38,7 +38,7 @@ def tool(item: Json) -> answers.Tool:
     )
 
 
-def session_state(answer: Json) -> answers.SessionState:
+def read_session_state(answer: Json) -> answers.SessionState:
     """A session with its counts."""
     return answers.SessionState(
         session_id=answer["session_id"],
@@ -46,33 +46,33 @@ def session_state(answer: Json) -> answers.SessionState:
         calls_refused=answer.get("calls_refused") or 0,
         acceptance_rate=answer.get("acceptance_rate"),
         closed=bool(answer.get("closed")),
-        questions=_each(question, answer.get("questions")),
+        questions=_each(read_question, answer.get("questions")),
         raw=answer,
     )
 
 
-def question(item: Json) -> answers.Question:
+def read_question(item: Json) -> answers.Question:
     """One question to the agent."""
     return answers.Question(item["question_id"], item["action_id"], item["text"], item.get("at") or "")
 
 
-def ask_check(answer: Json) -> answers.AskCheck:
+def read_ask_check(answer: Json) -> answers.AskCheck:
     """Whether a restated goal matches."""
     return answers.AskCheck(bool(answer["match"]), answer.get("reason"))
 
 
-def call_results(answer: Json) -> answers.CallResults:
+def read_call_results(answer: Json) -> answers.CallResults:
     """The answers to a batch."""
     told = answer.get("summary")
     return answers.CallResults(
-        results=_each(call_result, answer["results"]),
+        results=_each(read_call_result, answer["results"]),
         nudge=answer.get("nudge") or "",
         next=_next(answer.get("next")),
-        summary=summary(told) if told else None,
+        summary=read_summary(told) if told else None,
     )
 
 
-def call_result(item: Json) -> answers.CallResult:
+def read_call_result(item: Json) -> answers.CallResult:
     """The answer to one call of a batch."""
     error = (item.get("result") or {}).get("error") or {}
     return answers.CallResult(
@@ -91,12 +91,12 @@ def call_result(item: Json) -> answers.CallResult:
     )
 
 
-def first_result(answer: Json) -> answers.CallResult:
+def read_first_result(answer: Json) -> answers.CallResult:
     """The answer to a batch of one."""
-    return call_results(answer).results[0]
+    return read_call_results(answer).results[0]
 
 
-def status(answer: Json) -> answers.Status:
+def read_status(answer: Json) -> answers.Status:
     """Where an action stands."""
     approval = answer.get("approval")
     return answers.Status(
@@ -105,15 +105,15 @@ def status(answer: Json) -> answers.Status:
         tool=answer.get("tool") or "",
         target=answer.get("target") or "",
         contradicted=bool(answer.get("contradicted")),
-        approval=verdict(approval) if approval else None,
-        questions=_each(question, answer.get("questions")),
+        approval=read_verdict(approval) if approval else None,
+        questions=_each(read_question, answer.get("questions")),
         supersedes=answer.get("supersedes"),
         user_status=answer.get("user_status") or {},
         raw=answer,
     )
 
 
-def verdict(item: Json) -> answers.Verdict:
+def read_verdict(item: Json) -> answers.Verdict:
     """What became of the request to people."""
     return answers.Verdict(
         approval_id=item["approval_id"],
@@ -128,22 +128,22 @@ def verdict(item: Json) -> answers.Verdict:
     )
 
 
-def report(answer: Json) -> answers.Report:
+def read_report(answer: Json) -> answers.Report:
     """What may be told."""
     return answers.Report(answer["code"], answer["text"], bool(answer["completed"]), answer.get("trust_level"))
 
 
-def cancelled(answer: Json) -> answers.Cancelled:
+def read_cancelled(answer: Json) -> answers.CancelledAction:
     """An action that was withdrawn."""
-    return answers.Cancelled(answer["action_id"], answer["state"])
+    return answers.CancelledAction(answer["action_id"], answer["state"])
 
 
-def answered(answer: Json) -> answers.Answered:
+def read_answered(answer: Json) -> answers.RecordedAnswer:
     """An answer on record."""
-    return answers.Answered(answer["question_id"], answer["line_id"])
+    return answers.RecordedAnswer(answer["question_id"], answer["line_id"])
 
 
-def context(answer: Json) -> answers.Context:
+def read_context(answer: Json) -> answers.Context:
     """What a model may rely on."""
     return answers.Context(
         text=answer["text"],
@@ -154,14 +154,14 @@ def context(answer: Json) -> answers.Context:
     )
 
 
-def summary(answer: Json) -> answers.Summary:
+def read_summary(answer: Json) -> answers.Summary:
     """A session in a few lines."""
     return answers.Summary(tuple(answer["lines"]), answer["text"])
 
 
-def guarded(answer: Json) -> answers.Guarded:
+def read_guard_result(answer: Json) -> answers.GuardResult:
     """What the guard says of a message."""
-    return answers.Guarded(
+    return answers.GuardResult(
         verdict=answer["verdict"],
         violations=_each(_violation, answer.get("violations")),
         corrected=answer.get("corrected"),

@@ -55,7 +55,7 @@ Plan = Generator[Request[Any] | Pause, Any, T]
 """Requests and pauses, each request answered with what it reads, and one result."""
 
 
-class Blocking(Protocol):
+class BlockingSender(Protocol):
     """Something whose requests are answered in place."""
 
     def send(self, request: Request[T]) -> T: ...
@@ -63,7 +63,7 @@ class Blocking(Protocol):
     def carry_out(self, plan: Plan[T]) -> T: ...
 
 
-class Awaiting(Protocol):
+class AsyncSender(Protocol):
     """Something whose requests are awaited."""
 
     async def send(self, request: Request[T]) -> T: ...
@@ -71,7 +71,7 @@ class Awaiting(Protocol):
     async def carry_out(self, plan: Plan[T]) -> T: ...
 
 
-class asked(Generic[S, P, T]):
+class request_method(Generic[S, P, T]):
     """A method that sends the request, or carries out the plan, which the decorated function describes."""
 
     @overload
@@ -85,13 +85,13 @@ class asked(Generic[S, P, T]):
         self.__doc__ = build.__doc__
 
     @overload
-    def __get__(self, at: None, kind: type) -> asked[S, P, T]: ...
+    def __get__(self, at: None, kind: type) -> request_method[S, P, T]: ...
 
     @overload
-    def __get__(self, at: Blocking, kind: type) -> Callable[P, T]: ...
+    def __get__(self, at: BlockingSender, kind: type) -> Callable[P, T]: ...
 
     @overload
-    def __get__(self, at: Awaiting, kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, at: AsyncSender, kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
 
     def __get__(self, at: Any, kind: type) -> Any:
         if at is None:

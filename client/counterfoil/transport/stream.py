@@ -26,19 +26,19 @@ from typing import Any
 import httpx
 
 from counterfoil.connection import Connection
-from counterfoil.problems import Problem, Unreachable, problem
+from counterfoil.problems import Problem, Unreachable, problem_from_response
 from counterfoil.transport import wire
 from counterfoil.transport.async_connection import AsyncConnection
 from counterfoil.transport.backoff import Backoff
-from counterfoil.transport.events import Event, Feed
+from counterfoil.transport.events import Event, EventParser
 
 
-class Course:
+class Reconnection:
     """How a stream goes on after a break, the same for both kinds."""
 
     def __init__(self, path: str, *, last_event_id: str, give_up_after_s: float, silence_s: float) -> None:
         self.path = path
-        self.feed = Feed(last_event_id)
+        self.feed = EventParser(last_event_id)
         self.timeout = httpx.Timeout(15.0, read=silence_s)
         self._backoff = Backoff(give_up_after_s=give_up_after_s)
         self.heard()
@@ -63,7 +63,7 @@ class Course:
 
     def broken(self, fault: Exception | None) -> Unreachable:
         """What a connection that ended without a word is."""
-        return wire.unreachable("GET", self.path, fault or EOFError("the stream ended"))
+        return wire.unreachable_error("GET", self.path, fault or EOFError("the stream ended"))
 
 
 class Stream:
@@ -79,7 +79,9 @@ class Stream:
         silence_s: float = 35.0,
     ) -> None:
         self._connection = connection
-        self._course = Course(path, last_event_id=last_event_id, give_up_after_s=give_up_after_s, silence_s=silence_s)
+        self._course = Reconnection(
+            path, last_event_id=last_event_id, give_up_after_s=give_up_after_s, silence_s=silence_s
+        )
         self._closed = threading.Event()
         self._response: httpx.Response | None = None
         self._events = self._follow()
@@ -127,13 +129,13 @@ class Stream:
             self._closed.wait(self._course.pause(fault or self._course.broken(None)))
 
     def _connected(self) -> Generator[Event | None, None, None]:
-        headers = wire.head(self._connection.authorization, self._course.headers)
+        headers = wire.request_headers(self._connection.authorization, self._course.headers)
         url = self._connection.address(self._course.path)
         with self._connection.http.stream("GET", url, headers=headers, timeout=self._course.timeout) as response:
             self._response = response
             if not response.is_success:
                 response.read()
-                raise problem(response)
+                raise problem_from_response(response)
             self._course.feed.connected()
             yield None
             for chunk in response.iter_bytes():
@@ -154,7 +156,9 @@ class AsyncStream:
         silence_s: float = 35.0,
     ) -> None:
         self._connection = connection
-        self._course = Course(path, last_event_id=last_event_id, give_up_after_s=give_up_after_s, silence_s=silence_s)
+        self._course = Reconnection(
+            path, last_event_id=last_event_id, give_up_after_s=give_up_after_s, silence_s=silence_s
+        )
         self._events = self._follow()
 
     @property
@@ -198,12 +202,12 @@ class AsyncStream:
             await asyncio.sleep(self._course.pause(fault or self._course.broken(None)))
 
     async def _connected(self) -> AsyncGenerator[Event | None, None]:
-        headers = wire.head(self._connection.authorization, self._course.headers)
+        headers = wire.request_headers(self._connection.authorization, self._course.headers)
         url = self._connection.address(self._course.path)
         async with self._connection.http.stream("GET", url, headers=headers, timeout=self._course.timeout) as response:
             if not response.is_success:
                 await response.aread()
-                raise problem(response)
+                raise problem_from_response(response)
             self._course.feed.connected()
             yield None
             async for chunk in response.aiter_bytes():

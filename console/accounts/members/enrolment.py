@@ -27,18 +27,20 @@ CHALLENGE_BYTES, HANDLE_BYTES = 32, 32
 ALGORITHMS = (-8, -7)
 
 
-class NoCeremony(Refused):
+class NoPendingEnrolment(Refused):
     """This enrolment was not begun here, took longer than two minutes, or was ended before; begin again."""
 
     code = "NO_CEREMONY"
     status = 409
 
 
-def party() -> passkeys.RelyingParty:
+def relying_party() -> passkeys.RelyingParty:
     return passkeys.RelyingParty(id=settings.COUNTERFOIL_RP_ID, origins=frozenset(settings.COUNTERFOIL_ORIGINS))
 
 
-def begin(session: Any, *, tenant_id: UUID, actor_id: UUID, name: str, known: Iterable[Any], at: datetime) -> Any:
+def begin_enrolment(
+    session: Any, *, tenant_id: UUID, actor_id: UUID, name: str, known: Iterable[Any], at: datetime
+) -> Any:
     """What `navigator.credentials.create()` is asked with; `known` are the person's keys, so that none comes twice."""
     challenge = secrets.token_bytes(CHALLENGE_BYTES)
     session[CEREMONY] = {
@@ -69,14 +71,16 @@ def begin(session: Any, *, tenant_id: UUID, actor_id: UUID, name: str, known: It
     }
 
 
-def finish(
+def finish_enrolment(
     session: Any, *, tenant_id: UUID, actor_id: UUID, credential: Any, at: datetime
-) -> tuple[passkeys.Registered, bytes]:
+) -> tuple[passkeys.RegisteredKey, bytes]:
     """The key in the browser's answer, and the answer as it is kept. The challenge is spent, whatever comes of it."""
     begun = session.pop(CEREMONY, None)
     if begun is None or (begun["tenant"], begun["actor"]) != (str(tenant_id), str(actor_id)):
-        raise NoCeremony
+        raise NoPendingEnrolment
     if not 0 <= at.timestamp() - begun["at"] <= LIFE.total_seconds():
-        raise NoCeremony
-    registered = passkeys.read_registration(credential, party=party(), wanted=passkeys.unbase64url(begun["challenge"]))
+        raise NoPendingEnrolment
+    registered = passkeys.read_registration(
+        credential, party=relying_party(), wanted=passkeys.unbase64url(begun["challenge"])
+    )
     return registered, canonical(credential)

@@ -9,7 +9,7 @@ from typing import Any
 from django import forms
 
 from console.accounts.members.rules import ROLES
-from console.web.forms import Day
+from console.web.forms import DayField
 
 TOO_LONG = 200
 _ROLE_WORDS = {
@@ -20,12 +20,12 @@ _ROLE_WORDS = {
 }
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Groups or tools, separated by spaces or commas."""
     return text.replace(",", " ").split()
 
 
-class Proof(forms.Form):
+class IdentityProofForm(forms.Form):
     """Who it is that gives somebody power over approvals; empty where they have shown it in the last minutes."""
 
     password = forms.CharField(
@@ -52,7 +52,7 @@ class Proof(forms.Form):
         self.add_error("otp" if code else "password", wrong or said)
 
 
-class SecondWord(Proof):
+class ConfirmProposalForm(IdentityProofForm):
     """The second person's word on what waits, and why."""
 
     reason = forms.CharField(
@@ -61,7 +61,7 @@ class SecondWord(Proof):
     to = forms.ChoiceField(choices=[("confirm", "confirm"), ("decline", "decline")])
 
 
-class Place(Proof):
+class RolesForm(IdentityProofForm):
     """Roles, and the groups that somebody's votes count for."""
 
     roles = forms.MultipleChoiceField(
@@ -70,10 +70,10 @@ class Place(Proof):
     groups = forms.CharField(required=False, max_length=TOO_LONG, label="Groups, such as finance")
 
     def clean_groups(self) -> list[str]:
-        return words_of(self.cleaned_data["groups"])
+        return split_words(self.cleaned_data["groups"])
 
 
-class Invitation(Place):
+class InvitationForm(RolesForm):
     """Somebody new."""
 
     email = forms.EmailField(label="Email", error_messages={"required": "Enter their email."})
@@ -81,7 +81,7 @@ class Invitation(Place):
     field_order = ("email", "name", "roles", "groups", "password", "otp")
 
 
-class NewPassword(forms.Form):
+class NewPasswordForm(forms.Form):
     """The password that somebody comes in with."""
 
     password = forms.CharField(
@@ -100,11 +100,11 @@ class NewPassword(forms.Form):
         return given
 
 
-class Span(forms.Form):
+class DateRangeForm(forms.Form):
     """From one day to another, both included, in UTC."""
 
-    starts = Day(label="From")
-    ends = Day(label="Until the end of")
+    starts = DayField(label="From")
+    ends = DayField(label="Until the end of")
 
     def span(self, at: datetime) -> dict[str, datetime]:
         """From now where it begins today."""
@@ -113,7 +113,7 @@ class Span(forms.Form):
         return {"starts_at": max(begin, at) if begin.date() == at.astimezone(UTC).date() else begin, "ends_at": end}
 
 
-class Loan(Span, Proof):
+class DelegationForm(DateRangeForm, IdentityProofForm):
     """Whom somebody's power is lent to, and for what."""
 
     to = forms.ChoiceField(label="To", error_messages={"required": "Say to whom."})
@@ -129,10 +129,10 @@ class Loan(Span, Proof):
         self.fields["groups"].initial = own
 
     def clean_tools(self) -> list[str]:
-        return words_of(self.cleaned_data["tools"])
+        return split_words(self.cleaned_data["tools"])
 
 
-class Enrolment(forms.Form):
+class EnrolmentForm(forms.Form):
     """A new passkey, as the browser hands it over."""
 
     name = forms.CharField(required=False, max_length=100, label="Name of this key")
@@ -145,7 +145,7 @@ class Enrolment(forms.Form):
             raise forms.ValidationError("The browser sent no passkey.") from None
 
 
-class NewKey(forms.Form):
+class NewKeyForm(forms.Form):
     """A machine's key."""
 
     kind = forms.ChoiceField(
@@ -163,4 +163,4 @@ class NewKey(forms.Form):
 
     def scopes(self) -> list[str]:
         what = {"exec": "tool", "agent": "agent"}.get(self.cleaned_data["kind"], "")
-        return [f"{what}:{each}" for each in words_of(self.cleaned_data["only_for"])] if what else []
+        return [f"{what}:{each}" for each in split_words(self.cleaned_data["only_for"])] if what else []

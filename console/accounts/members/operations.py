@@ -20,7 +20,7 @@ from approvals.voting.operations import approvers as approvers_operations
 from approvals.voting.queries import approvers
 from approvals.voting.rules import passkeys
 from console.accounts.members import queries as members_queries
-from console.accounts.members.rules import NOTHING, ROLES, Change, change_of, is_own_gain
+from console.accounts.members.rules import NOTHING, ROLES, MemberRoles, current_roles, is_self_promotion
 from console.models import Membership, User
 from ledger.db import tenancy
 from ledger.record import operations as ledger
@@ -40,7 +40,7 @@ class NoSuchMember(Refused):
     status = 404
 
 
-class MemberAlready(Refused):
+class AlreadyMember(Refused):
     """This person has a place here, or was invited already."""
 
     code = "MEMBER_ALREADY"
@@ -86,7 +86,7 @@ class NothingProposed(Refused):
     code = "NOTHING_PROPOSED"
 
 
-class OnePersonAlready(Refused):
+class AlreadyLinked(Refused):
     """These accounts are known to be one person's already."""
 
     code = "ONE_PERSON_ALREADY"
@@ -94,17 +94,17 @@ class OnePersonAlready(Refused):
 
 def person_of(tenant_id: UUID, actor_id: UUID) -> UUID:
     """The human behind an account, for whoever must be another one."""
-    row = members_queries.member_of(tenant_id, actor_id)
+    row = members_queries.member_by_pseudonym(tenant_id, actor_id)
     if row is None:
         raise NoSuchMember
     return row.person_id
 
 
-def place(
+def add_membership(
     *,
     tenant_id: UUID,
     user: User,
-    change: Change,
+    change: MemberRoles,
     by: ledger.Actor,
     joined: bool,
     at: datetime,
@@ -113,7 +113,7 @@ def place(
     with tenancy(tenant_id):
         row = Membership.objects.select_for_update().filter(tenant_id=tenant_id, user=user).first()
         if row is not None and row.removed_at is None:
-            raise MemberAlready
+            raise AlreadyMember
         if row is None:
             row = Membership(id=ledger.new_id(at), tenant_id=tenant_id, user=user, actor_id=uuid4())
             row.person_id = row.actor_id
@@ -130,7 +130,7 @@ def place(
     return row
 
 
-def invite(
+def invite_member(
     *,
     tenant_id: UUID,
     email: str,
@@ -145,40 +145,42 @@ def invite(
 
     `is_proven`: whoever asks has just shown who they are. Without it nobody gives power over approvals.
     """
-    change = Change.of(roles, groups)
+    change = MemberRoles.of(roles, groups)
     _check_proof(is_proven, change, NOTHING)
     user = User.objects.filter(username__iexact=email).first()
     if user is None:
         first, _, last = name.partition(" ")
         user = User.objects.create_user(username=email.lower(), password=None, first_name=first, last_name=last)
-    row = place(tenant_id=tenant_id, user=user, change=change, by=by, joined=False, at=at)
+    row = add_membership(tenant_id=tenant_id, user=user, change=change, by=by, joined=False, at=at)
     return row, _invitation(row, at=at)
 
 
-def invite_again(*, tenant_id: UUID, member_id: UUID, by: ledger.Actor, at: datetime, is_proven: bool = False) -> str:
+def renew_invitation(
+    *, tenant_id: UUID, member_id: UUID, by: ledger.Actor, at: datetime, is_proven: bool = False
+) -> str:
     """Another invitation for somebody who has not come yet; the one before is worth nothing any more.
 
     Whoever holds an invitation comes in with its power, so making one takes the proof that giving the power takes.
     """
     row = _locked(tenant_id, member_id)
-    _check_proof(is_proven, change_of(row), NOTHING)
+    _check_proof(is_proven, current_roles(row), NOTHING)
     if row.joined_at is not None:
-        raise MemberAlready("This person has come in already. A lost password is set anew by the installation's owner.")
+        raise AlreadyMember("This person has come in already. A lost password is set anew by the installation's owner.")
     _say(row, "member_invited_again", {}, by, at=at)
     return _invitation(row, at=at)
 
 
-def accept(*, token: str, password: str, at: datetime) -> Membership:
+def accept_invitation(*, token: str, password: str, at: datetime) -> Membership:
     """Come in with an invitation: a password of one's own, and a place from now on."""
-    found = members_queries.invitation(token, at=at)
-    if found is None or not members_queries.is_new(found.user):
+    found = members_queries.invited_member(token, at=at)
+    if found is None or not members_queries.is_unused_account(found.user):
         raise InvitationSpent
     found.user.set_password(password)
     found.user.save(update_fields=["password"])
-    return join(tenant_id=found.tenant_id, member_id=found.id, user=found.user, at=at)
+    return join_tenant(tenant_id=found.tenant_id, member_id=found.id, user=found.user, at=at)
 
 
-def join(*, tenant_id: UUID, member_id: UUID, user: User, at: datetime) -> Membership:
+def join_tenant(*, tenant_id: UUID, member_id: UUID, user: User, at: datetime) -> Membership:
     """Take a place that one was invited to."""
     with tenancy(tenant_id):
         row = _locked(tenant_id, member_id)
@@ -207,9 +209,9 @@ def change_member(
 ) -> bool:
     """Give somebody other roles and groups; false where a second administrator must confirm it first."""
     row = _locked(tenant_id, member_id)
-    now, wanted = change_of(row), Change.of(roles, groups)
+    now, wanted = current_roles(row), MemberRoles.of(roles, groups)
     _check_proof(is_proven, wanted, now)
-    if is_own_gain(now, wanted, person=row.person_id, by_person=by_person):
+    if is_self_promotion(now, wanted, person=row.person_id, by_person=by_person):
         _propose(row, {"what": "roles", **wanted.document()}, "roles_proposed", by, by_person, at=at)
         return False
     _change(row, wanted, by, at=at)
@@ -243,7 +245,7 @@ def confirm_proposal(
     if not answer:
         _say(row, "proposal_refused", {"what": asked["what"]}, by, at=at)
     elif asked["what"] == "roles":
-        _change(row, Change.of(asked["roles"], asked["groups"]), by, at=at)
+        _change(row, MemberRoles.of(asked["roles"], asked["groups"]), by, at=at)
     else:
         _separate(row, by, at=at)
 
@@ -258,7 +260,7 @@ def remove_member(*, tenant_id: UUID, member_id: UUID, reason: str, by: ledger.A
     _dismiss(row, by, "The person was removed.", at=at)
 
 
-def set_open(*, user: User, is_open: bool, at: datetime) -> None:
+def set_account_open(*, user: User, is_open: bool, at: datetime) -> None:
     """Close an account everywhere, or open it again; a closed one is no approver anywhere from this moment (B18)."""
     User.objects.filter(id=user.id).update(is_active=is_open)
     for row in Membership.objects.filter(user=user, removed_at__isnull=True).order_by("tenant_id"):
@@ -271,11 +273,11 @@ def set_open(*, user: User, is_open: bool, at: datetime) -> None:
                 _dismiss(here, ledger.SYSTEM, "The account was closed.", at=at)
 
 
-def link(*, tenant_id: UUID, member_ids: Iterable[UUID], by: ledger.Actor, at: datetime) -> UUID:
+def link_accounts(*, tenant_id: UUID, member_ids: Iterable[UUID], by: ledger.Actor, at: datetime) -> UUID:
     """Say that accounts are one human's: they count once in every quorum, and none decides on another's request."""
     rows = [_locked(tenant_id, member_id) for member_id in sorted(set(member_ids))]
     if len(rows) < 2 or len({row.person_id for row in rows}) == 1:
-        raise OnePersonAlready
+        raise AlreadyLinked
     return _link(rows, by, "by_hand", at=at)
 
 
@@ -296,7 +298,7 @@ def note_verified_email(*, user: User, email: str, at: datetime) -> None:
 
 def link_by_email(*, user: User, at: datetime) -> None:
     """Link this account, in every tenant, with those that have a verified address in common with it."""
-    for rows in members_queries.with_the_same_email(user):
+    for rows in members_queries.accounts_sharing_email(user):
         with tenancy(rows[0].tenant_id):
             fresh = [_locked(row.tenant_id, row.id) for row in rows]
             if len({row.person_id for row in fresh}) > 1:
@@ -311,7 +313,7 @@ def enrol_key(
     tenant_id: UUID,
     by: ledger.Actor,
     name: str,
-    registered: passkeys.Registered,
+    registered: passkeys.RegisteredKey,
     registration: bytes,
     at: datetime,
 ) -> Any:
@@ -333,9 +335,9 @@ def enrol_key(
 def confirm_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, by_person: UUID, at: datetime) -> None:
     """Another person's word that a key is its holder's; not of who made the holder an approver: who could invent a
     person must not also vouch for their key (B23)."""
-    key = approvers.key(tenant_id, key_id)
-    holder = members_queries.member_of(tenant_id, key.actor_id) if key else None
-    giver = members_queries.member_of(tenant_id, holder.given_by) if holder and holder.given_by else None
+    key = approvers.approver_key_by_id(tenant_id, key_id)
+    holder = members_queries.member_by_pseudonym(tenant_id, key.actor_id) if key else None
+    giver = members_queries.member_by_pseudonym(tenant_id, holder.given_by) if holder and holder.given_by else None
     if holder is not None and giver is not None and giver.person_id == by_person:
         refusal = SecondAdministratorNeeded("Who made this person an approver cannot confirm their key as well.")
         note = {"code": refusal.code, "what": "key", "key_id": str(key_id)}
@@ -355,20 +357,20 @@ def _locked(tenant_id: UUID, member_id: UUID) -> Membership:
     return row
 
 
-def _write(row: Membership, change: Change) -> None:
+def _write(row: Membership, change: MemberRoles) -> None:
     for role in ROLES:
         setattr(row, f"is_{role}", role in change.roles)
     row.groups = sorted(change.groups)
 
 
-def _check_proof(is_proven: bool, wanted: Change, now: Change) -> None:
+def _check_proof(is_proven: bool, wanted: MemberRoles, now: MemberRoles) -> None:
     if wanted.empowers(now) and not is_proven:
         raise ProofNeeded
 
 
-def _change(row: Membership, wanted: Change, by: ledger.Actor, *, at: datetime) -> None:
+def _change(row: Membership, wanted: MemberRoles, by: ledger.Actor, *, at: datetime) -> None:
     _keep_an_administrator(row, still="administrator" in wanted.roles)
-    now = change_of(row)
+    now = current_roles(row)
     if wanted.gains(now) and by.kind == "person":
         row.given_by = by.id
     _write(row, wanted)
@@ -391,16 +393,16 @@ def _propose(
 def _enrol(row: Membership, *, at: datetime) -> None:
     if _may_approve(row):
         tenant_id, actor_id = row.tenant_id, row.actor_id
-        approvers_operations.enter(
+        approvers_operations.add_approver(
             tenant_id=tenant_id, actor_id=actor_id, person_id=row.person_id, groups=row.groups, at=at
         )
 
 
 def _dismiss(row: Membership, by: ledger.Actor, reason: str, *, at: datetime) -> None:
     """Out of the roster, with everything that rests on the place."""
-    approvers_operations.leave(tenant_id=row.tenant_id, actor_id=row.actor_id, at=at)
-    delegations.end_all(tenant_id=row.tenant_id, actor_id=row.actor_id, by=by, at=at)
-    acting = members_queries.member_of(row.tenant_id, by.id)
+    approvers_operations.remove_approver(tenant_id=row.tenant_id, actor_id=row.actor_id, at=at)
+    delegations.end_all_delegations(tenant_id=row.tenant_id, actor_id=row.actor_id, by=by, at=at)
+    acting = members_queries.member_by_pseudonym(row.tenant_id, by.id)
     for key in approvers.approver_keys(row.tenant_id, actor_id=row.actor_id, states=("ACTIVE", "PENDING")):
         known: dict[str, Any] = {"tenant_id": row.tenant_id, "key_id": key.id, "by": by, "reason": reason, "at": at}
         if key.state == "PENDING":
@@ -418,7 +420,7 @@ def _link(rows: list[Membership], by: ledger.Actor, how: str, *, at: datetime) -
         row.person_id = person
         row.save(update_fields=["person_id"])
         _say(row, "accounts_linked", told, by, at=at)
-        approvers_operations.identify(tenant_id=row.tenant_id, actor_id=row.actor_id, person_id=row.person_id, at=at)
+        approvers_operations.link_person(tenant_id=row.tenant_id, actor_id=row.actor_id, person_id=row.person_id, at=at)
     return person
 
 
@@ -427,11 +429,11 @@ def _separate(row: Membership, by: ledger.Actor, *, at: datetime) -> None:
     row.person_id = row.actor_id
     row.save(update_fields=["person_id"])
     _say(row, "accounts_separated", told, by, at=at)
-    approvers_operations.identify(tenant_id=row.tenant_id, actor_id=row.actor_id, person_id=row.person_id, at=at)
+    approvers_operations.link_person(tenant_id=row.tenant_id, actor_id=row.actor_id, person_id=row.person_id, at=at)
 
 
 def _keep_an_administrator(row: Membership, *, still: bool) -> None:
-    if row.is_administrator and not still and not members_queries.other_administrators(row):
+    if row.is_administrator and not still and not members_queries.has_other_administrator(row):
         raise LastAdministrator
 
 
@@ -459,11 +461,11 @@ def _say(
     }
     is_known = events.subject_state(row.tenant_id, row.id) is not None
     head = (
-        ledger.lock(tenant_id=row.tenant_id, subject_id=row.id, kind="member")
+        ledger.lock_subject(tenant_id=row.tenant_id, subject_id=row.id, kind="member")
         if is_known
-        else ledger.Head(tenant_id=row.tenant_id, id=row.id, kind="member")
+        else ledger.SubjectHead(tenant_id=row.tenant_id, id=row.id, kind="member")
     )
-    ledger.append(head, ledger.Happening(kind=kind, to=to, detail={**stands, **detail}), actor=by, at=at)
+    ledger.append(head, ledger.NewEvent(kind=kind, to=to, detail={**stands, **detail}), actor=by, at=at)
 
 
 def _may_approve(row: Membership) -> bool:

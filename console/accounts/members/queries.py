@@ -13,7 +13,7 @@ from console.models import Membership, User
 from ledger.record.rules.canonical import digest
 
 
-def member(tenant_id: UUID, member_id: UUID) -> Membership | None:
+def member_by_id(tenant_id: UUID, member_id: UUID) -> Membership | None:
     """One member, invited or joined, unless removed."""
     here = Membership.objects.select_related("user")
     return here.filter(tenant_id=tenant_id, id=member_id, removed_at__isnull=True).first()
@@ -25,31 +25,31 @@ def members(tenant_id: UUID) -> list[Membership]:
     return list(here.order_by("user__username"))
 
 
-def named(tenant_id: UUID, username: str) -> Membership | None:
+def member_by_username(tenant_id: UUID, username: str) -> Membership | None:
     """The member who signs in under this name."""
     here = Membership.objects.select_related("user").filter(tenant_id=tenant_id, removed_at__isnull=True)
     return here.filter(user__username__iexact=username).first()
 
 
-def member_of(tenant_id: UUID, actor_id: UUID) -> Membership | None:
+def member_by_pseudonym(tenant_id: UUID, actor_id: UUID) -> Membership | None:
     """The member whom the record knows by this pseudonym, removed or not."""
     return Membership.objects.select_related("user").filter(tenant_id=tenant_id, actor_id=actor_id).first()
 
 
 def is_same_person(tenant_id: UUID, one: UUID | None, other: UUID) -> bool:
     """Whether two pseudonyms are one human's, through whichever accounts; a machine is nobody's."""
-    first, second = (member_of(tenant_id, each) if each else None for each in (one, other))
+    first, second = (member_by_pseudonym(tenant_id, each) if each else None for each in (one, other))
     return one == other or (first is not None and second is not None and first.person_id == second.person_id)
 
 
-def accounts_of(row: Membership | None) -> list[Membership]:
+def linked_accounts(row: Membership | None) -> list[Membership]:
     """Every account of the human behind one."""
     if row is None:
         return []
     return list(Membership.objects.filter(tenant_id=row.tenant_id, person_id=row.person_id, removed_at__isnull=True))
 
 
-def invitation(token: str, *, at: datetime) -> Membership | None:
+def invited_member(token: str, *, at: datetime) -> Membership | None:
     """The place that an invitation leads to, while it counts."""
     found = Membership.objects.select_related("user").filter(
         invite_hash=digest(token.encode()), invite_until__gt=at, joined_at__isnull=True, removed_at__isnull=True
@@ -57,7 +57,7 @@ def invitation(token: str, *, at: datetime) -> Membership | None:
     return found.first()
 
 
-def is_new(user: User) -> bool:
+def is_unused_account(user: User) -> bool:
     """Whether the account has never been anybody's: only then may an invitation set its password."""
     known = user.has_usable_password() or user.last_login is not None
     return not known and not (
@@ -66,12 +66,12 @@ def is_new(user: User) -> bool:
     )
 
 
-def invited(user: User) -> list[Membership]:
+def pending_invitations(user: User) -> list[Membership]:
     """The places that somebody was invited to and has not taken."""
     return list(Membership.objects.filter(user=user, joined_at__isnull=True, removed_at__isnull=True).order_by("id"))
 
 
-def other_administrators(row: Membership) -> bool:
+def has_other_administrator(row: Membership) -> bool:
     """Whether somebody else can administer the tenant."""
     here = Membership.objects.filter(
         tenant_id=row.tenant_id,
@@ -83,7 +83,7 @@ def other_administrators(row: Membership) -> bool:
     return here.exclude(id=row.id).exists()
 
 
-def with_the_same_email(user: User) -> list[list[Membership]]:
+def accounts_sharing_email(user: User) -> list[list[Membership]]:
     """In each tenant, the account with those that have a verified address in common with it."""
     own = EmailAddress.objects.filter(user=user, verified=True).values_list("email", flat=True)
     alike = EmailAddress.objects.filter(email__in=list(own), verified=True).values_list("user_id", flat=True)

@@ -30,14 +30,14 @@ class UnknownRole(Refused):
 
 
 @dataclass(frozen=True)
-class Change:
+class MemberRoles:
     """What somebody is here: roles, and the groups that their votes count for."""
 
     roles: frozenset[str]
     groups: frozenset[str]
 
     @classmethod
-    def of(cls, roles: Collection[str], groups: Collection[str]) -> Change:
+    def of(cls, roles: Collection[str], groups: Collection[str]) -> MemberRoles:
         """Checked; only reviewers have groups that mean anything, yet others may keep theirs."""
         if unknown := sorted(set(roles) - set(ROLES)):
             raise UnknownRole(f"There is no role {unknown[0]}.")
@@ -48,17 +48,17 @@ class Change:
     def document(self) -> dict[str, Any]:
         return {"roles": sorted(self.roles), "groups": sorted(self.groups)}
 
-    def gains(self, before: Change) -> bool:
+    def gains(self, before: MemberRoles) -> bool:
         """Whether this gives power over approvals that was not there before."""
         newly = "reviewer" in self.roles and "reviewer" not in before.roles
         return newly or ("reviewer" in self.roles and bool(self.groups - before.groups))
 
-    def empowers(self, before: Change) -> bool:
+    def empowers(self, before: MemberRoles) -> bool:
         """Whether this gives power over approvals, or the power to give it; whoever does that proves who they are."""
         return self.gains(before) or "administrator" in self.roles - before.roles
 
 
-NOTHING = Change(frozenset(), frozenset())
+NOTHING = MemberRoles(frozenset(), frozenset())
 """What somebody is who has no place yet."""
 
 
@@ -68,11 +68,11 @@ def _is_group(name: str) -> bool:
     return fits and name != EVERYBODY and name[0].isalnum()
 
 
-def change_of(row: Any) -> Change:
+def current_roles(row: Any) -> MemberRoles:
     """What a member is now."""
-    return Change(frozenset(role for role in ROLES if getattr(row, f"is_{role}")), frozenset(row.groups))
+    return MemberRoles(frozenset(role for role in ROLES if getattr(row, f"is_{role}")), frozenset(row.groups))
 
 
-def is_own_gain(now: Change, wanted: Change, *, person: UUID, by_person: UUID) -> bool:
+def is_self_promotion(now: MemberRoles, wanted: MemberRoles, *, person: UUID, by_person: UUID) -> bool:
     """Whether somebody would give power over approvals to themselves, through whichever account (B19)."""
     return person == by_person and wanted.gains(now)

@@ -21,7 +21,7 @@ BACKEND = "django.contrib.auth.backends.ModelBackend"
 PLACE = "counterfoil second factor"
 
 
-class Account(DefaultAccountAdapter):
+class AccountAdapter(DefaultAccountAdapter):
     """Accounts are made by administrators, never by signing up."""
 
     error_messages: ClassVar[dict[str, Any]] = DefaultAccountAdapter.error_messages | {
@@ -47,7 +47,7 @@ class Account(DefaultAccountAdapter):
             super().add_message(request, level, *args, **kwargs)
 
 
-class SecondFactors(DefaultMFAAdapter):
+class MfaAdapter(DefaultMFAAdapter):
     """Authenticator apps, recovery codes and passkeys; their secrets are useless in a stolen database."""
 
     error_messages: ClassVar[dict[str, Any]] = DefaultMFAAdapter.error_messages | {

@@ -14,7 +14,7 @@ from fido2.utils import websafe_decode
 from fido2.webauthn import CollectedClientData
 
 
-def require_our_page(credential: Any) -> None:
+def require_own_origin(credential: Any) -> None:
     """Refuse what was signed on another page, or in a frame of one."""
     try:
         said = CollectedClientData(websafe_decode(credential["response"]["clientDataJSON"]))

@@ -16,7 +16,7 @@ from django import forms
 from console.accounts.sign_in import ceremony
 
 
-class SignIn(LoginForm):
+class SignInForm(LoginForm):
     """Email and password. The field keeps the name that password managers have stored it under."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -28,11 +28,11 @@ class SignIn(LoginForm):
         return "username" if field_name == "login" else field_name
 
 
-class AddPasskey(AddWebAuthnForm):
+class AddPasskeyForm(AddWebAuthnForm):
     """A new passkey for signing in; made on this console's own page, and nowhere else."""
 
     def clean(self) -> dict[str, Any]:
-        ceremony.require_our_page(self.cleaned_data.get("credential"))
+        ceremony.require_own_origin(self.cleaned_data.get("credential"))
         # Every passkey is one that signs in alone, so the server asks for user verification whatever the page says.
         self.cleaned_data["passwordless"] = True
         return super().clean()
@@ -40,17 +40,17 @@ class AddPasskey(AddWebAuthnForm):
 
 class _FromOurPage:
     def clean_credential(self) -> Any:
-        ceremony.require_our_page(self.cleaned_data["credential"])  # type: ignore[attr-defined]
+        ceremony.require_own_origin(self.cleaned_data["credential"])  # type: ignore[attr-defined]
         return super().clean_credential()  # type: ignore[misc]
 
 
-class SecondStepByPasskey(_FromOurPage, AuthenticateWebAuthnForm):
+class PasskeySecondStepForm(_FromOurPage, AuthenticateWebAuthnForm):
     """A passkey after the password."""
 
 
-class SignInByPasskey(_FromOurPage, LoginWebAuthnForm):
+class PasskeySignInForm(_FromOurPage, LoginWebAuthnForm):
     """A passkey instead of a password."""
 
 
-class AgainByPasskey(_FromOurPage, ReauthenticateWebAuthnForm):
+class PasskeyReauthenticationForm(_FromOurPage, ReauthenticateWebAuthnForm):
     """A passkey, to show that the person at the screen is still the same."""

@@ -20,26 +20,30 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 
-def is_fresh(request: HttpRequest) -> bool:
+def is_recently_authenticated(request: HttpRequest) -> bool:
     """They gave a password, a code or a passkey, or came from their provider, within the last minutes."""
     records = get_authentication_records(request, request.user)
     return bool(records) and time.time() - records[-1]["at"] < settings.ACCOUNT_REAUTHENTICATION_TIMEOUT
 
 
-def ask_again(request: HttpRequest) -> HttpResponse:
+def redirect_to_reauthentication(request: HttpRequest) -> HttpResponse:
     """To the page where they show it, and back."""
     query = urlencode({"next": request.get_full_path()})
     known = bool(get_reauthentication_flows(request.user))
     return redirect(f"{reverse('account_reauthenticate' if known else 'again-outside')}?{query}")
 
 
-def shown(view: Callable[..., Any]) -> Callable[..., Any]:
+def require_recent_authentication(view: Callable[..., Any]) -> Callable[..., Any]:
     """A page of allauth's own that only somebody fresh may see, whatever they sign in with."""
 
     @wraps(view)
     def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        if request.user.is_authenticated and not get_reauthentication_flows(request.user) and not is_fresh(request):
-            return ask_again(request)
+        if (
+            request.user.is_authenticated
+            and not get_reauthentication_flows(request.user)
+            and not is_recently_authenticated(request)
+        ):
+            return redirect_to_reauthentication(request)
         return view(request, *args, **kwargs)
 
     return checked

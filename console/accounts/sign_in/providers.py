@@ -21,33 +21,35 @@ WORD = re.compile(r"[a-z][a-z0-9-]{0,30}")
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 
 
-class Misdescribed(Exception):
+class BadProviderSettings(Exception):
     """What the environment says of a provider cannot be used; the text says why."""
 
 
-def providers(environment: Mapping[str, str], secrets: Path) -> list[dict[str, Any]]:
+def load_providers(environment: Mapping[str, str], secrets: Path) -> list[dict[str, Any]]:
     """Every provider, in the form that allauth's settings want; none where nothing is set."""
     words = environment.get("COUNTERFOIL_OIDC", "").replace(",", " ").split()
     if len(words) != len(set(words)):
-        raise Misdescribed("COUNTERFOIL_OIDC names a provider twice.")
+        raise BadProviderSettings("COUNTERFOIL_OIDC names a provider twice.")
     return [_provider(word, environment, secrets) for word in words]
 
 
 def _provider(word: str, environment: Mapping[str, str], secrets: Path) -> dict[str, Any]:
     if not WORD.fullmatch(word):
-        raise Misdescribed(f"COUNTERFOIL_OIDC: {word!r} is no name of a provider: use lower-case letters and digits.")
+        raise BadProviderSettings(
+            f"COUNTERFOIL_OIDC: {word!r} is no name of a provider: use lower-case letters and digits."
+        )
     prefix = f"COUNTERFOIL_OIDC_{word.upper().replace('-', '_')}_"
 
     def told(name: str) -> str:
         value = environment.get(prefix + name, "").strip()
         if not value:
-            raise Misdescribed(f"COUNTERFOIL_OIDC names {word}, and {prefix}{name} is not set.")
+            raise BadProviderSettings(f"COUNTERFOIL_OIDC names {word}, and {prefix}{name} is not set.")
         return value
 
     issuer = told("ISSUER")
     parts = urlsplit(issuer)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1")):
-        raise Misdescribed(f"{prefix}ISSUER must be an https address.")
+        raise BadProviderSettings(f"{prefix}ISSUER must be an https address.")
     file = secrets / f"oidc_{word}"
     return {
         "provider_id": word,

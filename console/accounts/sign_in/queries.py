@@ -10,7 +10,7 @@ from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
 
 
-def factors(user: Any) -> list[Authenticator]:
+def second_factors(user: Any) -> list[Authenticator]:
     """Authenticator app, recovery codes and passkeys, oldest first."""
     return list(Authenticator.objects.filter(user=user).order_by("created_at"))
 
@@ -26,7 +26,7 @@ def sessions(user: Any) -> list[UserSession]:
     return listed
 
 
-def connected(user: Any) -> list[SocialAccount]:
+def connected_providers(user: Any) -> list[SocialAccount]:
     """The providers that have vouched for the person."""
     return list(SocialAccount.objects.filter(user=user).order_by("provider"))
 

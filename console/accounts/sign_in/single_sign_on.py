@@ -66,7 +66,7 @@ class Provider(OpenIDConnectProvider):
         return {"id_token": {name: value for name, value in data["id_token"].items() if name in kept}}
 
 
-class Conversation(OpenIDConnectOAuth2Adapter):
+class OpenIDConnectAdapter(OpenIDConnectOAuth2Adapter):
     """What is said between this console and the provider."""
 
     def get_provider(self) -> Provider:
@@ -110,7 +110,7 @@ class Conversation(OpenIDConnectOAuth2Adapter):
         self.request.session[NONCES] = [each for each in kept if each != said]
 
 
-class SingleSignOn(DefaultSocialAccountAdapter):
+class SingleSignOnAdapter(DefaultSocialAccountAdapter):
     """Who may come in by single sign-on: people who have a place or were invited, by an e-mail that is verified."""
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
@@ -126,7 +126,11 @@ class SingleSignOn(DefaultSocialAccountAdapter):
         if domains and email.rpartition("@")[2] not in domains:
             self._refuse(request, "Your provider may not vouch for this email.")
         user = sociallogin.user if sociallogin.is_existing else accounts_queries.person_with_email(email)
-        if user is None or not user.is_active or not (accounts_queries.memberships(user) or places.invited(user)):
+        if (
+            user is None
+            or not user.is_active
+            or not (accounts_queries.memberships(user) or places.pending_invitations(user))
+        ):
             self._refuse(request, "You have no place here. Ask an administrator to invite you.")
         if not sociallogin.is_existing:
             sociallogin.connect(request, user)
@@ -143,25 +147,25 @@ class SingleSignOn(DefaultSocialAccountAdapter):
         """Nothing is mailed about a sign-in; it is seen on the account's page."""
 
 
-def to_provider(request: HttpRequest, provider_id: str) -> HttpResponse:
+def redirect_to_provider(request: HttpRequest, provider_id: str) -> HttpResponse:
     """A page that leads on: a form may not post to another host, so it is no redirect."""
-    answer: HttpResponse = OAuth2LoginView.adapter_view(Conversation(request, provider_id))(request)
+    answer: HttpResponse = OAuth2LoginView.adapter_view(OpenIDConnectAdapter(request, provider_id))(request)
     if answer.status_code != 302:
         return answer
     return render(request, "sign_in/onward.html", {"onward": answer["Location"], "name": _name(provider_id)})
 
 
-def from_provider(request: HttpRequest, provider_id: str) -> HttpResponse:
+def provider_callback(request: HttpRequest, provider_id: str) -> HttpResponse:
     """The provider's answer."""
-    answer: HttpResponse = OAuth2CallbackView.adapter_view(Conversation(request, provider_id))(request)
+    answer: HttpResponse = OAuth2CallbackView.adapter_view(OpenIDConnectAdapter(request, provider_id))(request)
     return answer
 
 
-def known() -> list[dict[str, Any]]:
+def configured_providers() -> list[dict[str, Any]]:
     """The providers of the settings."""
     listed: list[dict[str, Any]] = settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"]
     return listed
 
 
 def _name(provider_id: str) -> str:
-    return next((str(each["name"]) for each in known() if each["provider_id"] == provider_id), "")
+    return next((str(each["name"]) for each in configured_providers() if each["provider_id"] == provider_id), "")

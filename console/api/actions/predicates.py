@@ -19,7 +19,7 @@ OBSERVED: Final[dict[str, Any]] = {
         "evidence": {},
     }
 }
-"""What expressions see of a tool's answer (`observe.bindings`)."""
+"""What expressions see of a tool's answer (`observe.observation_bindings`)."""
 
 SCOPE: Final[dict[str, Any]] = {
     "properties": dict.fromkeys(
@@ -29,7 +29,7 @@ SCOPE: Final[dict[str, Any]] = {
 """What expressions see of the scope that an action is authorised for."""
 
 
-def variables(arguments_schema: Mapping[str, Any], verification: Mapping[str, Any] | None) -> dict[str, Any]:
+def typed_variables(arguments_schema: Mapping[str, Any], verification: Mapping[str, Any] | None) -> dict[str, Any]:
     """The variables of a predicate with the schemas that are known, so that a misspelt field is refused (D13).
 
     Only what was intended (`si`) has no fixed fields.
@@ -44,7 +44,7 @@ def variables(arguments_schema: Mapping[str, Any], verification: Mapping[str, An
     return typed
 
 
-def fault(text: str, typed: Mapping[str, Any]) -> str | None:
+def predicate_fault(text: str, typed: Mapping[str, Any]) -> str | None:
     """Why a predicate does not compile over these variables, or None."""
     try:
         expressions.compile(text, typed)
@@ -53,7 +53,7 @@ def fault(text: str, typed: Mapping[str, Any]) -> str | None:
     return None
 
 
-def added_fault(contract: Contract, text: str) -> str | None:
+def agent_predicate_fault(contract: Contract, text: str) -> str | None:
     """Why a predicate that an agent adds to a contract does not compile, or None."""
     verification = contract.verification.document if contract.verification else None
-    return fault(text, variables(contract.arguments_schema, verification))
+    return predicate_fault(text, typed_variables(contract.arguments_schema, verification))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from console.api.auth import Caller
-from console.pages.actions.action_record import arguments, payload_of
+from console.pages.actions.action_record import parse_arguments, payload_of
 from ledger.actions.queries import actions
-from ledger.record.rules.encryption import CannotOpen, Erased
+from ledger.record.rules.encryption import CannotOpen, EvidenceErased
 from ledger.record.rules.envelope import instant
 from reviews import queries as after
 
 
-def recorded(action: Any, caller: Caller) -> dict[str, Any]:
+def recorded_call(action: Any, caller: Caller) -> dict[str, Any]:
     """The call and what was answered, in one shape whatever came (R-OB-01). The key is known by its hash (R-EX-16).
 
     A tool's own words on what went wrong are raw output, which is for compliance (C-32).
@@ -39,14 +39,14 @@ def recorded(action: Any, caller: Caller) -> dict[str, Any]:
 def _arguments(action: Any) -> dict[str, Any] | None:
     try:
         payload = payload_of(action)
-    except Erased:
+    except EvidenceErased:
         return None
-    return arguments(payload) if payload is not None else None
+    return parse_arguments(payload) if payload is not None else None
 
 
 def _result(answer: Any) -> dict[str, Any]:
     try:
-        found = after.observed(answer).get("result") if answer is not None else {}
-    except (CannotOpen, Erased):
+        found = after.observation_document(answer).get("result") if answer is not None else {}
+    except (CannotOpen, EvidenceErased):
         return {}
     return found if isinstance(found, dict) else {"unreadable": True}

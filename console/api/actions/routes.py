@@ -19,12 +19,12 @@ from approvals.sessions import queries as sessions_queries
 from console.api import answers, envelope, paging
 from console.api.auth import admits, caller_of
 from console.api.schemas import ActionsWanted, ActionWanted, CancelBody
-from console.api.transaction import NotFound, answer, in_tenancy, once
-from console.pages.sessions.session_context import parts_of
+from console.api.transaction import NotFound, in_tenancy, json_response, run_once
+from console.pages.sessions.session_context import part_rows
 from ledger.actions.queries import actions
 from ledger.log.queries import log
 from ledger.record.queries import events
-from ledger.record.rules.encryption import Erased
+from ledger.record.rules.encryption import EvidenceErased
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import NEEDS, TRANSITIONS, State
 from ledger.record.rules.refusals import Refused
@@ -53,8 +53,10 @@ def list_actions(request: HttpRequest, wanted: Query[ActionsWanted]) -> HttpResp
     filters = wanted.model_dump(exclude={"limit", "cursor"})
     if caller.kind == "agent":
         filters["sessions"] = sessions_queries.sessions_of_key(caller.tenant_id, caller.actor.id)
-    found = actions.actions(caller.tenant_id, before=paging.place(wanted.cursor), limit=wanted.limit + 1, **filters)
-    return paging.listed(found, wanted.limit, envelope.row)
+    found = actions.actions(
+        caller.tenant_id, before=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1, **filters
+    )
+    return paging.page_response(found, wanted.limit, envelope.action_row)
 
 
 @router.get(
@@ -69,7 +71,7 @@ def state_machine(request: HttpRequest) -> HttpResponse:
         {"from": str(start), "to": str(target), "grounds": sorted(NEEDS.get((start, target), ()))}
         for start, target in sorted(TRANSITIONS)
     ]
-    return answer({"states": [str(state) for state in State], "transitions": edges})
+    return json_response({"states": [str(state) for state in State], "transitions": edges})
 
 
 @router.get(
@@ -83,7 +85,7 @@ def get_action(request: HttpRequest, action_id: UUID, wanted: Query[ActionWanted
     with _may_wait(wanted.wait_s) as patient:
         until = time.monotonic() + (wanted.wait_s if patient else 0)
         while True:
-            found = once(request, partial(_looked, request, action_id, last=time.monotonic() >= until))
+            found = run_once(request, partial(_looked, request, action_id, last=time.monotonic() >= until))
             if found is not None:
                 return found
             time.sleep(POLL_S)
@@ -92,7 +94,7 @@ def get_action(request: HttpRequest, action_id: UUID, wanted: Query[ActionWanted
 def _looked(request: HttpRequest, action_id: UUID, *, last: bool) -> HttpResponse | None:
     shown = envelope.envelope(seen(request, action_id), caller_of(request))
     waits = shown["approval"] is not None and shown["approval"]["waiting"]
-    return answer(shown) if last or not waits else None
+    return json_response(shown) if last or not waits else None
 
 
 @contextmanager
@@ -117,12 +119,13 @@ def get_history(request: HttpRequest, action_id: UUID) -> HttpResponse:
         told = [
             {"seq": event.seq, "state": event.state, "event": event.kind, "at": event.at} for event, _, _ in history
         ]
-        return answer({"items": told, "next": None})
-    places = log.places(caller.tenant_id, action_id)
+        return json_response({"items": told, "next": None})
+    places = log.event_positions(caller.tenant_id, action_id)
     items = [
-        envelope.event_of(event, entry, places.get(event.seq)) | {"detail": detail} for event, entry, detail in history
+        envelope.event_document(event, entry, places.get(event.seq)) | {"detail": detail}
+        for event, entry, detail in history
     ]
-    return answer({"items": items, "next": None})
+    return json_response({"items": items, "next": None})
 
 
 @router.get("/actions/{action_id}/report", summary="The only text that may be told to a user", response=answers.Report)
@@ -132,15 +135,15 @@ def get_report(request: HttpRequest, action_id: UUID) -> HttpResponse:
     caller = caller_of(request)
     action = seen(request, action_id)
     entry, at = events.entry(caller.tenant_id, action.id, action.seq) or {}, timezone.now()
-    told = reports.tell(action=action, entry=entry, to=caller.actor.id, at=at)
+    told = reports.issue_report(action=action, entry=entry, to=caller.actor.id, at=at)
     event = events.event(caller.tenant_id, action.id, action.seq)
-    return answer(
+    return json_response(
         {
             "code": str(told.code),
             "text": told.text,
             "completed": told.completed,
             "trust_level": told.trust_level,
-            "parts": parts_of(told),
+            "parts": part_rows(told),
             "as_of": instant(at),
             "entry_id": str(event.id),
         }
@@ -155,10 +158,10 @@ def get_report(request: HttpRequest, action_id: UUID) -> HttpResponse:
 def cancel(request: HttpRequest, action_id: UUID, body: CancelBody) -> HttpResponse:
     caller = caller_of(request)
     action = seen(request, action_id)
-    executions.cancel(
+    executions.cancel_action(
         tenant_id=caller.tenant_id, action_id=action.id, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return answer({"action_id": str(action_id), "state": "FAILED"})
+    return json_response({"action_id": str(action_id), "state": "FAILED"})
 
 
 @router.post(
@@ -173,7 +176,7 @@ def verify(request: HttpRequest, action_id: UUID) -> HttpResponse:
         raise NothingToVerify
     at = timezone.now()
     schedules.schedule(tenant_id=caller.tenant_id, action_id=action.id, due_at=at, priority=5, at=at)
-    return answer({"action_id": str(action_id), "state": action.state}, 202)
+    return json_response({"action_id": str(action_id), "state": action.state}, 202)
 
 
 def seen(request: HttpRequest, action_id: UUID, *, or_erased: bool = False) -> Any:
@@ -189,7 +192,7 @@ def seen(request: HttpRequest, action_id: UUID, *, or_erased: bool = False) -> A
         session = sessions_queries.session(caller.tenant_id, action.session_id)
         if session is None or session.key_actor != caller.actor.id:
             raise NotFound
-    gone = None if or_erased else retention_queries.erased(caller.tenant_id, action_id)
+    gone = None if or_erased else retention_queries.erased_subject(caller.tenant_id, action_id)
     if gone is not None:
-        raise Erased(f"This was erased under request {gone.erasure_id}; its events stay at /history.")
+        raise EvidenceErased(f"This was erased under request {gone.erasure_id}; its events stay at /history.")
     return action

@@ -11,7 +11,7 @@ from ninja import Router
 from console.api import answers
 from console.api.actions.routes import seen
 from console.api.auth import admits
-from console.api.transaction import answer, in_tenancy
+from console.api.transaction import in_tenancy, json_response
 from ledger.record.rules.encryption import CannotOpen
 from reviews import queries as after
 
@@ -28,12 +28,12 @@ router = Router(tags=["Actions"])
 def list_runs(request: HttpRequest, action_id: UUID) -> HttpResponse:
     action = seen(request, action_id)
     runs = after.runs_of(action.tenant_id, action.id)
-    return answer({"items": [_run(each) for each in reversed(runs)], "next": None})
+    return json_response({"items": [_run(each) for each in reversed(runs)], "next": None})
 
 
 def _run(run: Any) -> dict[str, Any]:
     try:
-        found = after.findings(run)
+        found = after.run_findings(run)
     except CannotOpen:
         found = {}
     verdict = found.get("verdict", {})

@@ -13,14 +13,14 @@ from pydantic import Field
 from approvals.agents import queries as agents_read
 from approvals.agents.operations import agents
 from approvals.agents.rules import registry
-from approvals.agents.rules.acceptance import Tally
+from approvals.agents.rules.acceptance import CallTally
 from approvals.gate import queries as calls_read
 from console.api import paging
 from console.api.answers import Answer, Finding, Page
 from console.api.auth import admits, caller_of
 from console.api.members import member_named
 from console.api.schemas import AgentBody, Paged, ReasonBody
-from console.api.transaction import NotFound, answer, in_tenancy
+from console.api.transaction import NotFound, in_tenancy, json_response
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.versions import check_range
@@ -99,7 +99,7 @@ def register_agent(request: HttpRequest, body: AgentBody) -> HttpResponse:
     caller, at = caller_of(request), timezone.now()
     for wanted in body.versions.values():
         check_range(wanted)
-    entry = registry.Entry(
+    entry = registry.RegistryEntry(
         tenant=str(caller.tenant_id),
         agent_id=body.agent_id,
         version=body.version,
@@ -111,10 +111,10 @@ def register_agent(request: HttpRequest, body: AgentBody) -> HttpResponse:
         registered_at=at,
     )
     owner = member_named(caller.tenant_id, body.owner) if body.owner else None
-    version = agents.register(tenant_id=caller.tenant_id, entry=entry, owner=owner, by=caller.actor, at=at)
+    version = agents.register_agent(tenant_id=caller.tenant_id, entry=entry, owner=owner, by=caller.actor, at=at)
     found = registry.findings(version.tools, contracts=catalogue_queries.tool_names(caller.tenant_id))
     lint = [{"code": each.code, "path": each.path, "detail": each.told} for each in found]
-    return answer(_version(version) | {"lint": lint}, 201)
+    return json_response(_version(version) | {"lint": lint}, 201)
 
 
 @router.get("/agents", summary="The registered agents", response=Page[AgentSummary])
@@ -122,10 +122,12 @@ def register_agent(request: HttpRequest, body: AgentBody) -> HttpResponse:
 @in_tenancy
 def list_agents(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     tenant_id, at = caller_of(request).tenant_id, timezone.now()
-    found = agents_read.agents(tenant_id, after=paging.place(wanted.cursor), limit=wanted.limit + 1)
+    found = agents_read.agents(tenant_id, after=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1)
     names = [each.agent_id for each in found]
-    tallies = calls_read.tallies(tenant_id, "agent_id", since=at - PERIOD, until=at, agent_id__in=names)
-    return paging.listed(found, wanted.limit, lambda agent: _agent(agent, tallies.get((agent.agent_id,), Tally())))
+    tallies = calls_read.call_tallies(tenant_id, "agent_id", since=at - PERIOD, until=at, agent_id__in=names)
+    return paging.page_response(
+        found, wanted.limit, lambda agent: _agent(agent, tallies.get((agent.agent_id,), CallTally()))
+    )
 
 
 @router.get("/agents/{agent_id}", summary="One agent with its versions and its record at the gate", response=Agent)
@@ -137,15 +139,15 @@ def get_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
     if agent is None:
         raise NotFound
     since = at - PERIOD
-    days = calls_read.tallies(tenant_id, since=since, until=at, step=STEP, agent_id=agent_id)
+    days = calls_read.call_tallies(tenant_id, since=since, until=at, step=STEP, agent_id=agent_id)
     versions = agents_read.agent_versions(tenant_id, agent_id)
     tools = {tool for each in versions for tool in each.tools}
-    undisclosed = calls_read.attempted_undisclosed(tenant_id, agent_id=agent_id, since=since)
-    return answer(
-        _agent(agent, sum(days.values(), Tally()))
+    undisclosed = calls_read.undisclosed_attempts(tenant_id, agent_id=agent_id, since=since)
+    return json_response(
+        _agent(agent, sum(days.values(), CallTally()))
         | {
             "versions": [_version(each) for each in versions],
-            "demonstrated_tools": sorted(actions.demonstrated(tenant_id, agent_id, tools)),
+            "demonstrated_tools": sorted(actions.demonstrated_tools(tenant_id, agent_id, tools)),
             "over_time": [_shares(start, tally) for (start,), tally in sorted(days.items())],
             "attempted_undisclosed": [
                 {"tool": call.tool, "session_id": str(call.session_id), "at": call.at} for call in undisclosed
@@ -161,11 +163,13 @@ def get_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
 @in_tenancy
 def revoke_agent(request: HttpRequest, agent_id: str, body: ReasonBody) -> HttpResponse:
     caller = caller_of(request)
-    agents.revoke(tenant_id=caller.tenant_id, agent_id=agent_id, reason=body.reason, by=caller.actor, at=timezone.now())
-    return answer({"agent_id": agent_id, "revoked": True})
+    agents.revoke_agent(
+        tenant_id=caller.tenant_id, agent_id=agent_id, reason=body.reason, by=caller.actor, at=timezone.now()
+    )
+    return json_response({"agent_id": agent_id, "revoked": True})
 
 
-def _agent(agent: Any, tally: Tally) -> dict[str, Any]:
+def _agent(agent: Any, tally: CallTally) -> dict[str, Any]:
     return {
         "agent_id": agent.agent_id,
         "version": agent.version,
@@ -185,7 +189,7 @@ def flags_of(agent: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _shares(start: datetime, tally: Tally) -> dict[str, Any]:
+def _shares(start: datetime, tally: CallTally) -> dict[str, Any]:
     return {
         "day": start,
         "calls": tally.made,

@@ -19,8 +19,8 @@ from console.api.approvals import assignment_answers
 from console.api.approvals.assignment_schemas import AnswerBody, AssigneeBody, LineBody
 from console.api.auth import admits, caller_of
 from console.api.schemas import Paged
-from console.api.transaction import NotFound, answer, in_tenancy
-from console.pages.approvals.queue import eligible, nobody_left
+from console.api.transaction import NotFound, in_tenancy, json_response
+from console.pages.approvals.queue import eligible_assignees, refuse_no_assignee
 from ledger.record.rules.envelope import instant
 
 router = Router(tags=["People's work"])
@@ -37,8 +37,10 @@ TALKERS = ("reviewer", "operator", "compliance")
 @in_tenancy
 def claim(request: HttpRequest, approval_id: UUID) -> HttpResponse:
     caller = caller_of(request)
-    held = assignment.claim(tenant_id=caller.tenant_id, approval_id=approval_id, by=caller.actor, at=timezone.now())
-    return answer({"approval_id": approval_id, "claimed_by": held.by, "claimed_until": instant(held.until)})
+    held = assignment.claim_approval(
+        tenant_id=caller.tenant_id, approval_id=approval_id, by=caller.actor, at=timezone.now()
+    )
+    return json_response({"approval_id": approval_id, "claimed_by": held.by, "claimed_until": instant(held.until)})
 
 
 @router.post(
@@ -50,8 +52,8 @@ def claim(request: HttpRequest, approval_id: UUID) -> HttpResponse:
 @in_tenancy
 def release(request: HttpRequest, approval_id: UUID) -> HttpResponse:
     caller = caller_of(request)
-    assignment.release(tenant_id=caller.tenant_id, approval_id=approval_id, by=caller.actor, at=timezone.now())
-    return answer({"approval_id": approval_id, "claimed_by": None, "claimed_until": None})
+    assignment.release_claim(tenant_id=caller.tenant_id, approval_id=approval_id, by=caller.actor, at=timezone.now())
+    return json_response({"approval_id": approval_id, "claimed_by": None, "claimed_until": None})
 
 
 @router.post(
@@ -64,10 +66,12 @@ def assign(request: HttpRequest, approval_id: UUID, body: AssigneeBody) -> HttpR
     approval = approvals.approval(caller.tenant_id, approval_id)
     if approval is None:
         raise NotFound
-    among = eligible(approval, at=at)
-    to = body.to or assignment.suggestion(caller.tenant_id, among, at=at) or nobody_left()
-    assignment.assign(tenant_id=caller.tenant_id, approval_id=approval_id, to=to, among=among, by=caller.actor, at=at)
-    return answer({"approval_id": approval_id, "assigned_to": to})
+    among = eligible_assignees(approval, at=at)
+    to = body.to or assignment.suggest_assignee(caller.tenant_id, among, at=at) or refuse_no_assignee()
+    assignment.assign_approval(
+        tenant_id=caller.tenant_id, approval_id=approval_id, to=to, among=among, by=caller.actor, at=at
+    )
+    return json_response({"approval_id": approval_id, "assigned_to": to})
 
 
 @router.get(
@@ -81,7 +85,7 @@ def thread(request: HttpRequest, approval_id: UUID, wanted: Query[Paged]) -> Htt
     caller = caller_of(request)
     if approvals.approval(caller.tenant_id, approval_id) is None:
         raise NotFound
-    return paging.cut(votes.lines_of(caller.tenant_id, approval_id), wanted, _line)
+    return paging.whole_list_response(votes.thread_lines(caller.tenant_id, approval_id), wanted, _line)
 
 
 @router.post(
@@ -92,7 +96,7 @@ def thread(request: HttpRequest, approval_id: UUID, wanted: Query[Paged]) -> Htt
 @admits(*TALKERS)
 @in_tenancy
 def comment(request: HttpRequest, approval_id: UUID, body: LineBody) -> HttpResponse:
-    return answer({"line_id": _say(request, approval_id, body, threads.comment).id}, 201)
+    return json_response({"line_id": _say(request, approval_id, body, threads.add_comment).id}, 201)
 
 
 @router.post(
@@ -103,7 +107,7 @@ def comment(request: HttpRequest, approval_id: UUID, body: LineBody) -> HttpResp
 @admits(*WORKERS)
 @in_tenancy
 def ask(request: HttpRequest, approval_id: UUID, body: LineBody) -> HttpResponse:
-    return answer({"line_id": _say(request, approval_id, body, threads.ask).id}, 201)
+    return json_response({"line_id": _say(request, approval_id, body, threads.ask_question).id}, 201)
 
 
 @router.post(
@@ -115,7 +119,7 @@ def ask(request: HttpRequest, approval_id: UUID, body: LineBody) -> HttpResponse
 @in_tenancy
 def answer_question(request: HttpRequest, action_id: UUID, body: AnswerBody) -> HttpResponse:
     caller = caller_of(request)
-    row = threads.answer(
+    row = threads.answer_question(
         tenant_id=caller.tenant_id,
         action_id=seen(request, action_id).id,
         question_id=body.question_id,
@@ -123,7 +127,7 @@ def answer_question(request: HttpRequest, action_id: UUID, body: AnswerBody) -> 
         by=caller.actor,
         at=timezone.now(),
     )
-    return answer({"question_id": body.question_id, "line_id": row.id}, 201)
+    return json_response({"question_id": body.question_id, "line_id": row.id}, 201)
 
 
 def _say(request: HttpRequest, approval_id: UUID, body: LineBody, say: Any) -> Any:
@@ -132,7 +136,7 @@ def _say(request: HttpRequest, approval_id: UUID, body: LineBody, say: Any) -> A
         tenant_id=caller.tenant_id,
         approval_id=approval_id,
         text=body.text,
-        known=directory.handles(caller.tenant_id),
+        known=directory.mention_names(caller.tenant_id),
         by=caller.actor,
         at=timezone.now(),
     )

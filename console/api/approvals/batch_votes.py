@@ -12,7 +12,7 @@ from console.accounts.step_up import proof_class
 from console.api.approvals import assignment_answers
 from console.api.approvals.assignment_schemas import ShownItem, VotesBody
 from console.api.auth import admits, caller_of
-from console.api.transaction import answer, once
+from console.api.transaction import json_response, run_once
 
 router = Router(tags=["People's work"])
 
@@ -26,15 +26,15 @@ router = Router(tags=["People's work"])
 def vote_on_several(request: HttpRequest, body: VotesBody) -> HttpResponse | None:
     # Outside the votes' transaction: a wrong password counts towards the lock, whatever becomes of the votes.
     evidence_class = proof_class(request, caller_of(request).user, body.password, body.otp)
-    return once(request, lambda: _vote_on_several(request, body, evidence_class))
+    return run_once(request, lambda: _vote_on_several(request, body, evidence_class))
 
 
 def _vote_on_several(request: HttpRequest, body: VotesBody, evidence_class: str) -> HttpResponse:
     caller = caller_of(request)
-    outcomes = batch_votes.vote(
+    outcomes = batch_votes.vote_batch(
         tenant_id=caller.tenant_id,
         shown=[_shown(each) for each in body.items],
-        verdict=binding.Verdict(body.verdict),
+        verdict=binding.VoteChoice(body.verdict),
         voter=binding.Voter(actor=str(caller.actor.id), roles=caller.roles, evidence_class=evidence_class),
         reason=body.reason,
         at=timezone.now(),
@@ -50,9 +50,11 @@ def _vote_on_several(request: HttpRequest, body: VotesBody, evidence_class: str)
         for each in outcomes
     ]
     counts = {name: sum(each.result == name.upper() for each in outcomes) for name in ("voted", "decided", "refused")}
-    return answer({"items": items} | counts)
+    return json_response({"items": items} | counts)
 
 
-def _shown(item: ShownItem) -> batch_votes.Shown:
-    seen = binding.Seen(payload_hash=item.payload_hash, rendering_digest=item.rendering_digest, covers=item.covers)
-    return batch_votes.Shown(item.approval_id, seen)
+def _shown(item: ShownItem) -> batch_votes.DisplayedItem:
+    seen = binding.DisplayedDigests(
+        payload_hash=item.payload_hash, rendering_digest=item.rendering_digest, covers=item.covers
+    )
+    return batch_votes.DisplayedItem(item.approval_id, seen)

@@ -15,7 +15,7 @@ from console.api.actions import predicates
 from console.api.answers import Answer, DroppedExpectation
 from console.api.auth import admits, caller_of
 from console.api.schemas import Body
-from console.api.transaction import after_commit, answer, in_tenancy
+from console.api.transaction import after_commit, in_tenancy, json_response
 from console.tasks import read_before
 
 router = Router(tags=["People's work"])
@@ -58,14 +58,14 @@ class Edited(Answer):
 @in_tenancy
 def preview(request: HttpRequest, approval_id: UUID, body: PreviewBody) -> HttpResponse:
     wanted = edits.Edit(arguments=body.payload, reason="", payload_hash=body.payload_hash)
-    seen = edits.preview(
+    seen = edits.preview_edit(
         tenant_id=caller_of(request).tenant_id,
         approval_id=approval_id,
         edit=wanted,
-        compile_predicate=predicates.added_fault,
+        compile_predicate=predicates.agent_predicate_fault,
         at=timezone.now(),
     )
-    return answer(_edited(seen))
+    return json_response(_edited(seen))
 
 
 @router.post(
@@ -78,19 +78,19 @@ def preview(request: HttpRequest, approval_id: UUID, body: PreviewBody) -> HttpR
 def edit(request: HttpRequest, approval_id: UUID, body: EditBody) -> HttpResponse:
     caller = caller_of(request)
     wanted = edits.Edit(arguments=body.payload, reason=body.reason, payload_hash=body.payload_hash)
-    made = edits.edit(
+    made = edits.apply_edit(
         tenant_id=caller.tenant_id,
         approval_id=approval_id,
         edit=wanted,
         editor=caller.actor.id,
-        compile_predicate=predicates.added_fault,
+        compile_predicate=predicates.agent_predicate_fault,
         at=timezone.now(),
     )
     after_commit(read_before)
-    return answer(_edited(made), 201)
+    return json_response(_edited(made), 201)
 
 
-def _edited(made: edits.Edited) -> dict[str, Any]:
+def _edited(made: edits.EditResult) -> dict[str, Any]:
     return {
         "supersedes": str(made.supersedes),
         "action_id": str(made.action_id) if made.action_id else None,

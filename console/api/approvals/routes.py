@@ -21,7 +21,7 @@ from console.api import answers, paging
 from console.api.approvals import votes as votes_approvals
 from console.api.attachments import read_evidence
 from console.api.auth import NotAllowed, admits, caller_of
-from console.api.openapi import body_of
+from console.api.openapi import request_body
 from console.api.schemas import (
     ApprovalsWanted,
     CasesWanted,
@@ -34,10 +34,10 @@ from console.api.schemas import (
     SettlementChallengeBody,
     SignatureBody,
 )
-from console.api.transaction import NotFound, after_commit, answer, in_tenancy, once
+from console.api.transaction import NotFound, after_commit, in_tenancy, json_response, run_once
 from console.pages.actions import target_drift
 from console.pages.approvals import eligibility as eligibility_approvals
-from console.pages.approvals.contradictions import contradicted, shown
+from console.pages.approvals.contradictions import agent_contradictions, contradiction_rows
 from console.pages.approvals.edit_form import edit_of
 from console.pages.cases import containment, settlement_signing
 from console.tasks import read_before
@@ -61,14 +61,14 @@ router = Router(tags=["People's work"])
 @in_tenancy
 def list_approvals(request: HttpRequest, wanted: Query[ApprovalsWanted]) -> HttpResponse:
     caller = caller_of(request)
-    after, limit, at = paging.place(wanted.cursor), wanted.limit + 1, timezone.now()
+    after, limit, at = paging.decode_cursor(wanted.cursor), wanted.limit + 1, timezone.now()
     if wanted.state == "REQUESTED":
         found = approvals.queue(
             caller.tenant_id, sort=wanted.order, after=after, limit=limit, at=at, **wanted.filters()
         )
     else:
         found = approvals.approvals(caller.tenant_id, states=(wanted.state,), after=after, limit=limit)
-    return paging.listed(found, wanted.limit, _approval)
+    return paging.page_response(found, wanted.limit, _approval)
 
 
 @router.get(
@@ -84,40 +84,42 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
     approval = approvals.approval(caller.tenant_id, approval_id)
     if approval is None:
         raise NotFound
-    if target_drift.look_again(approval, roles=caller.roles, by=caller.actor, at=timezone.now()):
+    if target_drift.request_reading(approval, roles=caller.roles, by=caller.actor, at=timezone.now()):
         after_commit(read_before)
-    covers = votes.coverage(approval)
+    covers = votes.vote_coverage(approval)
     action = actions.action(caller.tenant_id, approval.action_id)
     assert action is not None
     assert action.payload_pointer is not None
-    payload = parse(evidence.opened(caller.tenant_id, action.payload_pointer) or b"null")
+    payload = parse(evidence.open_evidence(caller.tenant_id, action.payload_pointer) or b"null")
     fields = [
         {"path": each.path, "label": each.label, "kind": each.kind, "display": each.display, "warnings": each.warnings}
         for each in render_payload(payload)
     ]
     size, me = covers.payload_length, caller.actor.id
-    attention.served(approval=approval, actor_id=me, payload_bytes=size, at=timezone.now())
+    attention.record_display(approval=approval, actor_id=me, payload_bytes=size, at=timezone.now())
     stored = voting_read.votes_of(caller.tenant_id, approval_id)
-    cast = [votes_approvals.cast(vote) for vote in stored]
-    said = contradicted(action, sessions_queries.session(caller.tenant_id, action.session_id), _entry(action), payload)
-    seen = eligibility.of(approval, at=timezone.now())
-    why_not = eligibility_approvals.why_not(approval, me, caller.roles, at=timezone.now())
-    return answer(
+    cast = [votes_approvals.vote_document(vote) for vote in stored]
+    said = agent_contradictions(
+        action, sessions_queries.session(caller.tenant_id, action.session_id), _entry(action), payload
+    )
+    seen = eligibility.voting_status(approval, at=timezone.now())
+    why_not = eligibility_approvals.ineligibility_reason(approval, me, caller.roles, at=timezone.now())
+    return json_response(
         _approval(approval)
         | {
             "covers": covers.__dict__,
             "payload": payload,
             "fields": fields,
             "votes": cast,
-            "votes_differ": vote_check.difference(caller.tenant_id, approval_id, stored),
+            "votes_differ": vote_check.find_vote_mismatch(caller.tenant_id, approval_id, stored),
             "may_vote": not why_not,
             "why_not": why_not,
         }
         | {"edit": edit_of(action, names_of(caller.tenant_id)) if action.supersedes else None}
-        | {"agent_evidence": [each.document() for each in gate_queries.evidence_brought(action)]}
-        | {"contradictions": shown(said), "covers_digest": coverage_digest(covers)}
-        | {"keys": votes_approvals.keys(caller), "quorum": eligibility_approvals.document(seen)}
-        | {"baseline": target_drift.baseline(approval), "drift": target_drift.drift(approval)}
+        | {"agent_evidence": [each.document() for each in gate_queries.evidence_of(action)]}
+        | {"contradictions": contradiction_rows(said), "covers_digest": coverage_digest(covers)}
+        | {"keys": votes_approvals.signing_keys(caller), "quorum": eligibility_approvals.eligibility_document(seen)}
+        | {"baseline": target_drift.baseline_document(approval), "drift": target_drift.drift_document(approval)}
     )
 
 
@@ -127,9 +129,9 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
 def list_cases(request: HttpRequest, wanted: Query[CasesWanted]) -> HttpResponse:
     caller = caller_of(request)
     found = after.cases(
-        caller.tenant_id, resolved=wanted.resolved, after=paging.place(wanted.cursor), limit=wanted.limit + 1
+        caller.tenant_id, resolved=wanted.resolved, after=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
     )
-    return paging.listed(found, wanted.limit, _case)
+    return paging.page_response(found, wanted.limit, _case)
 
 
 @router.get("/reviews/{case_id}", summary="One case with what may be decided", response=answers.Case)
@@ -145,11 +147,11 @@ def get_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
         {"author": str(each.author), "text": each.text, "at": instant(each.at)}
         for each in after.comments_of(caller.tenant_id, case_id)
     ]
-    return answer(
+    return json_response(
         _case(case)
-        | settlement_signing.document(case, caller, at=timezone.now())
-        | {"keys": votes_approvals.keys(caller) if caller.kind == "person" else []}
-        | {"findings": after.findings(run) if run else None, "comments": comments}
+        | settlement_signing.settlement_document(case, caller, at=timezone.now())
+        | {"keys": votes_approvals.signing_keys(caller) if caller.kind == "person" else []}
+        | {"findings": after.run_findings(run) if run else None, "comments": comments}
     )
 
 
@@ -159,7 +161,7 @@ def get_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
 def claim_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
     caller = caller_of(request)
     casework.claim(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
-    return answer({"case_id": str(case_id), "claimed_by": str(caller.actor.id)})
+    return json_response({"case_id": str(case_id), "claimed_by": str(caller.actor.id)})
 
 
 @router.post("/reviews/{case_id}/release", summary="Give a case back", response=answers.CaseOwner)
@@ -168,7 +170,7 @@ def claim_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
 def release_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
     caller = caller_of(request)
     casework.release(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
-    return answer({"case_id": str(case_id), "claimed_by": None})
+    return json_response({"case_id": str(case_id), "claimed_by": None})
 
 
 @router.post("/reviews/{case_id}/comments", summary="Add to a case's thread", response={201: answers.CommentTaken})
@@ -179,7 +181,7 @@ def comment(request: HttpRequest, case_id: UUID, body: CommentBody) -> HttpRespo
     row = casework.comment(
         tenant_id=caller.tenant_id, case_id=case_id, text=body.text, by=caller.actor, at=timezone.now()
     )
-    return answer({"comment_id": str(row.id)}, 201)
+    return json_response({"comment_id": str(row.id)}, 201)
 
 
 @router.post(
@@ -193,14 +195,19 @@ def challenge(request: HttpRequest, case_id: UUID, body: SettlementChallengeBody
     caller = caller_of(request)
     if body.resolution is not None and "operator" not in caller.roles:
         raise NotAllowed
-    said = settlement_signing.Said(
+    said = settlement_signing.SettlementDraft(
         covers=body.covers,
         resolution=Resolution(body.resolution) if body.resolution is not None else None,
         reason=body.reason,
         evidence=body.evidence,
         credential_id=body.credential_id,
     )
-    return answer(votes_approvals.told(settlement_signing.ask(request, caller, case_id, said, at=timezone.now())), 201)
+    return json_response(
+        votes_approvals.challenge_document(
+            settlement_signing.create_challenge(request, caller, case_id, said, at=timezone.now())
+        ),
+        201,
+    )
 
 
 @router.post(
@@ -221,13 +228,13 @@ def resolve(request: HttpRequest, case_id: UUID, body: ResolveBody) -> HttpRespo
             reason=body.reason,
             evidence=body.evidence,
             by=caller.actor,
-            proof=settlement_signing.proof_of(request, caller, case_id, given, at=at),
+            proof=settlement_signing.verified_proof(request, caller, case_id, given, at=at),
             at=at,
         )
         after_commit(verify_due)
-        return answer({"case_id": str(case_id), "state": state})
+        return json_response({"case_id": str(case_id), "state": state})
 
-    return once(request, write)
+    return run_once(request, write)
 
 
 @router.post(
@@ -246,17 +253,17 @@ def confirm(request: HttpRequest, case_id: UUID, body: ConfirmBody) -> HttpRespo
             case_id=case_id,
             accept=body.accept,
             by=caller.actor,
-            proof=settlement_signing.proof_of(request, caller, case_id, given, at=at) if body.accept else None,
+            proof=settlement_signing.verified_proof(request, caller, case_id, given, at=at) if body.accept else None,
             at=at,
         )
-        return answer({"case_id": str(case_id), "state": state})
+        return json_response({"case_id": str(case_id), "state": state})
 
-    return once(request, write)
+    return run_once(request, write)
 
 
-def _given(request: HttpRequest, body: SignatureBody) -> settlement_signing.Given:
+def _given(request: HttpRequest, body: SignatureBody) -> settlement_signing.GivenProof:
     # Outside the settlement's transaction: a wrong password counts towards the lock, whatever becomes of it.
-    given = settlement_signing.given(request, body.model_dump(), caller_of(request).user)
+    given = settlement_signing.verify_identity(request, body.model_dump(), caller_of(request).user)
     if not given.evidence_class:
         raise ProofNeeded("The password or the code is wrong. Nothing was recorded.")
     return given
@@ -265,7 +272,7 @@ def _given(request: HttpRequest, body: SignatureBody) -> settlement_signing.Give
 @router.post(
     "/evidence",
     summary="Store a piece of evidence about an action",
-    openapi_extra=body_of("EvidenceText", file="EvidenceFile"),
+    openapi_extra=request_body("EvidenceText", file="EvidenceFile"),
     response={201: answers.Pointer},
 )
 @admits("operator", "reviewer", "compliance")
@@ -275,7 +282,7 @@ def add_evidence(request: HttpRequest) -> HttpResponse:
     action_id, data, media_type = read_evidence(request)
     if actions.action(caller.tenant_id, action_id) is None:
         raise NotFound
-    pointer = cases.attach(
+    pointer = cases.attach_evidence(
         tenant_id=caller.tenant_id,
         action_id=action_id,
         data=data,
@@ -283,7 +290,7 @@ def add_evidence(request: HttpRequest) -> HttpResponse:
         by=caller.actor,
         at=timezone.now(),
     )
-    return answer({"pointer": str(pointer)}, 201)
+    return json_response({"pointer": str(pointer)}, 201)
 
 
 @router.post(
@@ -295,10 +302,10 @@ def add_evidence(request: HttpRequest) -> HttpResponse:
 @in_tenancy
 def freeze(request: HttpRequest, body: FreezeBody) -> HttpResponse:
     caller = caller_of(request)
-    is_unknown = containment.check_name(
+    is_unknown = containment.check_freeze_target(
         caller.tenant_id, scope=body.scope, value=body.value, unknown_ok=body.unknown_ok
     )
-    row = registration.freeze(
+    row = registration.place_freeze(
         tenant_id=caller.tenant_id,
         scope=body.scope,
         value=body.value,
@@ -307,7 +314,7 @@ def freeze(request: HttpRequest, body: FreezeBody) -> HttpResponse:
         at=timezone.now(),
         is_unknown=is_unknown,
     )
-    return answer({"freeze_id": str(row.id), "scope": row.scope, "value": row.value}, 201)
+    return json_response({"freeze_id": str(row.id), "scope": row.scope, "value": row.value}, 201)
 
 
 @router.get("/freezes", summary="The freezes in force", response=answers.Page[answers.Freeze])
@@ -315,7 +322,7 @@ def freeze(request: HttpRequest, body: FreezeBody) -> HttpResponse:
 @in_tenancy
 def list_freezes(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     rows = freezes.freezes_in_force(caller_of(request).tenant_id)
-    return paging.cut(rows, wanted, _freeze)
+    return paging.whole_list_response(rows, wanted, _freeze)
 
 
 @router.post(
@@ -329,7 +336,7 @@ def lift(request: HttpRequest, freeze_id: UUID, body: ReasonBody) -> HttpRespons
         tenant_id=caller.tenant_id, freeze_id=freeze_id, reason=body.reason, actor=caller.actor, at=timezone.now()
     )
     row = freezes.freezes_by_id(caller.tenant_id, [freeze_id])[freeze_id]
-    return answer({"freeze_id": str(freeze_id), "lifted": True, "still_open": _open_work(row)})
+    return json_response({"freeze_id": str(freeze_id), "lifted": True, "still_open": _open_work(row)})
 
 
 def _freeze(row: Any) -> dict[str, Any]:

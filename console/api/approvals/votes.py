@@ -17,7 +17,7 @@ from console.accounts.step_up import proof_class, session_hash
 from console.api import answers
 from console.api.auth import Caller, admits, caller_of
 from console.api.schemas import ChallengeBody, VoteBody
-from console.api.transaction import answer, in_tenancy, once
+from console.api.transaction import in_tenancy, json_response, run_once
 from ledger.record.rules.envelope import instant
 
 router = Router(tags=["People's work"])
@@ -32,10 +32,10 @@ router = Router(tags=["People's work"])
 @in_tenancy
 def challenge(request: HttpRequest, approval_id: UUID, body: ChallengeBody) -> HttpResponse:
     caller = caller_of(request)
-    asked = challenges.ask(
+    asked = challenges.create_vote_challenge(
         tenant_id=caller.tenant_id,
         approval_id=approval_id,
-        verdict=binding.Verdict(body.verdict),
+        verdict=binding.VoteChoice(body.verdict),
         voter=_voter(caller, "A"),
         seen=_seen(body),
         reason=body.reason,
@@ -43,7 +43,7 @@ def challenge(request: HttpRequest, approval_id: UUID, body: ChallengeBody) -> H
         credential_id=body.credential_id,
         at=timezone.now(),
     )
-    return answer(told(asked), 201)
+    return json_response(challenge_document(asked), 201)
 
 
 @router.post(
@@ -58,35 +58,35 @@ def vote(request: HttpRequest, approval_id: UUID, body: VoteBody) -> HttpRespons
     user, proof = caller_of(request).user, "A"
     if body.assertion is None:
         proof = proof_class(request, user, body.password, body.otp)
-    return once(request, lambda: _vote(request, approval_id, body, proof))
+    return run_once(request, lambda: _vote(request, approval_id, body, proof))
 
 
 def _vote(request: HttpRequest, approval_id: UUID, body: VoteBody, proof: str) -> HttpResponse:
     caller = caller_of(request)
     signed = None
     if body.assertion is not None:
-        signed = signatures.Signed(
+        signed = signatures.ChallengeAnswer(
             challenge_id=body.challenge_id or UUID(int=0),
             session_hash=session_hash(request),
             assertion=body.assertion,
         )
-    row = votes.vote(
+    row = votes.cast_vote(
         tenant_id=caller.tenant_id,
         approval_id=approval_id,
-        verdict=binding.Verdict(body.verdict),
+        verdict=binding.VoteChoice(body.verdict),
         voter=_voter(caller, proof),
         seen=_seen(body),
         reason=body.reason,
         signed=signed,
         at=timezone.now(),
     )
-    return answer({"vote_id": str(row.id), **{name: cast(row)[name] for name in _TAKEN}}, 201)
+    return json_response({"vote_id": str(row.id), **{name: vote_document(row)[name] for name in _TAKEN}}, 201)
 
 
 _TAKEN = ("verdict", "class", "statement_hash", "confirmation_code")
 
 
-def told(asked: challenges.Asked) -> dict[str, Any]:
+def challenge_document(asked: challenges.PasskeyChallenge) -> dict[str, Any]:
     """A challenge, for the script that has it answered."""
     return {
         "challenge_id": str(asked.row.id),
@@ -98,7 +98,7 @@ def told(asked: challenges.Asked) -> dict[str, Any]:
     }
 
 
-def cast(vote: Any) -> dict[str, Any]:
+def vote_document(vote: Any) -> dict[str, Any]:
     """A vote as it was given; what was erased is empty."""
     statement = bytes(vote.statement)
     return {
@@ -114,7 +114,7 @@ def cast(vote: Any) -> dict[str, Any]:
     }
 
 
-def keys(caller: Caller) -> list[dict[str, str]]:
+def signing_keys(caller: Caller) -> list[dict[str, str]]:
     """The caller's own passkeys that may sign votes."""
     active = approvers.approver_keys(caller.tenant_id, actor_id=caller.actor.id, states=["ACTIVE"])
     return [{"credential_id": key.credential_id, "name": key.name} for key in active]
@@ -124,5 +124,7 @@ def _voter(caller: Caller, proof: str) -> binding.Voter:
     return binding.Voter(actor=str(caller.actor.id), roles=caller.roles, evidence_class=proof)
 
 
-def _seen(body: VoteBody | ChallengeBody) -> binding.Seen:
-    return binding.Seen(payload_hash=body.payload_hash, rendering_digest=body.rendering_digest, covers=body.covers)
+def _seen(body: VoteBody | ChallengeBody) -> binding.DisplayedDigests:
+    return binding.DisplayedDigests(
+        payload_hash=body.payload_hash, rendering_digest=body.rendering_digest, covers=body.covers
+    )

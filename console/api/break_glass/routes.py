@@ -15,7 +15,7 @@ from approvals.voting.rules import break_glass
 from console.api import answers, paging
 from console.api.auth import admits, caller_of
 from console.api.schemas import Body, Paged, Reason
-from console.api.transaction import answer, in_tenancy
+from console.api.transaction import in_tenancy, json_response
 from console.pages.break_glass import context as break_glass_context
 from ledger.record.rules.envelope import instant
 
@@ -71,11 +71,11 @@ class EmergencyState(answers.Answer):
 @admits("person", "oper", "audit")
 @in_tenancy
 def list_emergencies(request: HttpRequest, wanted: Query[EmergenciesWanted]) -> HttpResponse:
-    tenant_id, place = caller_of(request).tenant_id, paging.place(wanted.cursor)
+    tenant_id, place = caller_of(request).tenant_id, paging.decode_cursor(wanted.cursor)
     if wanted.reviewed:
         found = approvers.emergencies(tenant_id, reviewed=True, before=place, limit=wanted.limit + 1)
-        return paging.listed(found, wanted.limit, _shown)
-    return paging.cut(approvers.emergencies(tenant_id, limit=500), wanted, _shown)
+        return paging.page_response(found, wanted.limit, _shown)
+    return paging.whole_list_response(approvers.emergencies(tenant_id, limit=500), wanted, _shown)
 
 
 @router.post(
@@ -85,7 +85,7 @@ def list_emergencies(request: HttpRequest, wanted: Query[EmergenciesWanted]) -> 
 @in_tenancy
 def review(request: HttpRequest, emergency_id: UUID, body: EmergencyReviewBody) -> HttpResponse:
     caller = caller_of(request)
-    state = break_glass_context.review(
+    state = break_glass_context.record_review(
         tenant_id=caller.tenant_id,
         emergency_id=emergency_id,
         finding=body.finding,
@@ -93,7 +93,7 @@ def review(request: HttpRequest, emergency_id: UUID, body: EmergencyReviewBody) 
         by=caller.actor,
         at=timezone.now(),
     )
-    return answer({"emergency_id": str(emergency_id), "state": state}, 201)
+    return json_response({"emergency_id": str(emergency_id), "state": state}, 201)
 
 
 def _shown(row: Any) -> dict[str, Any]:

@@ -12,12 +12,12 @@ from ninja import Router
 from console.api import answers
 from console.api.auth import admits, caller_of
 from console.api.schemas import BatchBody
-from console.api.transaction import NotFound, after_commit, answer, in_tenancy
+from console.api.transaction import NotFound, after_commit, in_tenancy, json_response
 from console.tasks import work_batches
 from ledger.record.rules.envelope import instant
 from reviews import queries as after
 from reviews.cases.operations import batches
-from reviews.cases.rules.batches import Kind
+from reviews.cases.rules.batches import BatchKind
 
 router = Router(tags=["People's work"])
 
@@ -35,21 +35,21 @@ def start(request: HttpRequest, body: BatchBody) -> HttpResponse:
     }
     row = batches.start(
         tenant_id=caller.tenant_id,
-        kind=Kind(body.kind),
+        kind=BatchKind(body.kind),
         wanted=wanted,
         selected=body.cases,
         by=caller.actor,
         at=timezone.now(),
     )
     after_commit(work_batches)
-    return answer(_whole(row), 201)
+    return json_response(_whole(row), 201)
 
 
 @router.get("/batches/{batch_id}", summary="How far a batch is, case by case", response=answers.Batch)
 @admits("operator")
 @in_tenancy
 def get_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
-    return answer(_whole(_known(request, batch_id)))
+    return json_response(_whole(_known(request, batch_id)))
 
 
 @router.post("/batches/{batch_id}/pause", summary="Stop after the item under way", response=answers.Batch)
@@ -77,7 +77,7 @@ def cancel(request: HttpRequest, batch_id: UUID) -> HttpResponse:
 def _turned(request: HttpRequest, batch_id: UUID, way: Any) -> HttpResponse:
     caller = caller_of(request)
     way(tenant_id=caller.tenant_id, batch_id=batch_id, by=caller.actor, at=timezone.now())
-    return answer(_whole(_known(request, batch_id)))
+    return json_response(_whole(_known(request, batch_id)))
 
 
 def _known(request: HttpRequest, batch_id: UUID) -> Any:
@@ -88,7 +88,7 @@ def _known(request: HttpRequest, batch_id: UUID) -> Any:
 
 
 def _whole(row: Any) -> dict[str, Any]:
-    progress = after.progress(row.tenant_id, [row.id])[row.id]
+    progress = after.batch_progress(row.tenant_id, [row.id])[row.id]
     return {
         "batch_id": str(row.id),
         "kind": row.kind,

@@ -12,7 +12,7 @@ from console.accounts import queries as directory
 from console.api import answers
 from console.api.auth import admits, caller_of
 from console.api.schemas import AssignBody, ReasonBody, SnoozeBody
-from console.api.transaction import answer, in_tenancy
+from console.api.transaction import in_tenancy, json_response
 from ledger.record.rules.envelope import instant
 from reviews.cases.operations import cases, casework
 
@@ -32,7 +32,7 @@ def assign(request: HttpRequest, case_id: UUID, body: AssignBody) -> HttpRespons
         by=caller.actor,
         at=timezone.now(),
     )
-    return answer({"case_id": str(case_id), "claimed_by": str(body.to)})
+    return json_response({"case_id": str(case_id), "claimed_by": str(body.to)})
 
 
 @router.post(
@@ -52,7 +52,7 @@ def snooze(request: HttpRequest, case_id: UUID, body: SnoozeBody) -> HttpRespons
         by=caller.actor,
         at=timezone.now(),
     )
-    return answer({"case_id": str(case_id), "snoozed_until": instant(body.until)})
+    return json_response({"case_id": str(case_id), "snoozed_until": instant(body.until)})
 
 
 @router.post("/reviews/{case_id}/wake", summary="Put a snoozed case back into the queue", response=answers.CaseSleep)
@@ -61,7 +61,7 @@ def snooze(request: HttpRequest, case_id: UUID, body: SnoozeBody) -> HttpRespons
 def wake(request: HttpRequest, case_id: UUID) -> HttpResponse:
     caller = caller_of(request)
     casework.wake(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
-    return answer({"case_id": str(case_id), "snoozed_until": None})
+    return json_response({"case_id": str(case_id), "snoozed_until": None})
 
 
 @router.post("/reviews/{case_id}/reopen", summary="Doubt what was settled", response=answers.CaseState)
@@ -70,4 +70,4 @@ def wake(request: HttpRequest, case_id: UUID) -> HttpResponse:
 def reopen(request: HttpRequest, case_id: UUID, body: ReasonBody) -> HttpResponse:
     caller = caller_of(request)
     cases.reopen(tenant_id=caller.tenant_id, case_id=case_id, reason=body.reason, by=caller.actor, at=timezone.now())
-    return answer({"case_id": str(case_id), "state": "OPEN"})
+    return json_response({"case_id": str(case_id), "state": "OPEN"})

@@ -39,7 +39,7 @@ def read_result(body: bytes) -> tuple[dict[str, Any], bytes | None]:
     return document, (raw if isinstance(raw, str) else json.dumps(raw)).encode("utf-8", "replace")
 
 
-def evidence_in(body: bytes) -> Any:
+def raw_evidence(body: bytes) -> Any:
     """The evidence in a result as it was sent, with its numbers; None where there is none, or it cannot be read."""
     try:
         result = json.loads(body)["result"]

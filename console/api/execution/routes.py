@@ -20,9 +20,9 @@ from ninja import Query, Router
 
 from approvals.execution import queries as execution_queries
 from approvals.execution.operations import executions, executors, leases, ready_actions
-from approvals.execution.operations.executions import Started, StartRequest
+from approvals.execution.operations.executions import StartedExecution, StartRequest
 from approvals.execution.operations.executors import UnknownExecutor
-from approvals.execution.operations.ready_actions import Order, Waiting
+from approvals.execution.operations.ready_actions import ClaimedAction, ReadyAction
 from approvals.execution.rules import dpop
 from approvals.sessions import queries as sessions_queries
 from approvals.voting.queries import votes
@@ -30,10 +30,10 @@ from console.accounts import operations as accounts_operations
 from console.api import answers, paging, problems
 from console.api.actions.routes import seen
 from console.api.auth import Caller, admits, caller_of
-from console.api.execution.results import evidence_in, read_result
-from console.api.openapi import body_of
+from console.api.execution.results import raw_evidence, read_result
+from console.api.openapi import request_body
 from console.api.schemas import ClaimBody, ExecutorBody, HeartbeatBody, OrdersWanted, StartBody
-from console.api.transaction import after_commit, answer, in_tenancy, once
+from console.api.transaction import after_commit, in_tenancy, json_response, run_once
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.schemas import first_fault
 from ledger.db import tenancy
@@ -64,7 +64,7 @@ def register_executor(request: HttpRequest, body: ExecutorBody) -> HttpResponse:
         by=caller.actor,
         at=timezone.now(),
     )
-    return answer({"executor_id": row.executor_id, "thumbprint": row.thumbprint, "tools": row.tools}, 201)
+    return json_response({"executor_id": row.executor_id, "thumbprint": row.thumbprint, "tools": row.tools}, 201)
 
 
 @router.get(
@@ -78,15 +78,15 @@ def ready(request: HttpRequest, wanted: Query[OrdersWanted]) -> HttpResponse:
     caller = caller_of(request)
     tools = caller.keep_to("tool", wanted.names()) or []
     at = timezone.now()
-    found = ready_actions.orders(
+    found = ready_actions.ready_actions(
         tenant_id=caller.tenant_id,
         tools=tools,
-        after=paging.place(wanted.cursor),
+        after=paging.decode_cursor(wanted.cursor),
         limit=wanted.limit + 1,
-        unverifiable=after.unverifiable(caller.tenant_id, at=at).keys(),
+        unverifiable=after.release_stops(caller.tenant_id, at=at).keys(),
         at=at,
     )
-    return paging.listed(found, wanted.limit, _waiting, id_of=attrgetter("action_id"))
+    return paging.page_response(found, wanted.limit, _waiting, id_of=attrgetter("action_id"))
 
 
 @router.post(
@@ -99,7 +99,7 @@ def claim(request: HttpRequest, body: ClaimBody) -> HttpResponse:
         while True:
             # Each look is a transaction of its own, so waiting holds nothing.
             look = partial(_claimed, caller_of(request), body, last=time.monotonic() >= until)
-            found = once(request, look)
+            found = run_once(request, look)
             if found is not None:
                 return found
             time.sleep(POLL_S)
@@ -118,19 +118,19 @@ def _may_wait() -> Iterator[bool]:
 
 def _claimed(caller: Caller, body: ClaimBody, *, last: bool) -> HttpResponse | None:
     at = timezone.now()
-    claimed = ready_actions.claim(
+    claimed = ready_actions.claim_actions(
         tenant_id=caller.tenant_id,
         executor_id=body.executor_id,
         tools=caller.keep_to("tool", body.tools),
         limit=body.limit,
         only=body.actions,
-        unverifiable=after.unverifiable(caller.tenant_id, at=at).keys(),
+        unverifiable=after.release_stops(caller.tenant_id, at=at).keys(),
         by=caller.actor,
         at=at,
     )
     if not claimed and not last:
         return None
-    return answer({"orders": [_order(order) | _proof(caller, order, wanted=body.proof) for order in claimed]})
+    return json_response({"orders": [_order(order) | _proof(caller, order, wanted=body.proof) for order in claimed]})
 
 
 @router.post(
@@ -149,34 +149,34 @@ def start(request: HttpRequest, action_id: UUID, body: StartBody) -> HttpRespons
         timeout_s=body.timeout_s,
         payload_hash=body.payload_hash,
     )
-    note = partial(executions.note_refused, tenant_id=caller.tenant_id, request=wanted, by=caller.actor, at=at)
+    note = partial(executions.record_refused_start, tenant_id=caller.tenant_id, request=wanted, by=caller.actor, at=at)
     try:
-        proof = dpop.verify(
+        proof = dpop.verify_proof(
             request.headers.get("DPoP", ""), method="POST", url=_address(request), grant=body.grant, at=at
         )
-        spend = partial(accounts_operations.spend_proof, tenant_id=caller.tenant_id, jti=proof.jti, at=at)
+        spend = partial(accounts_operations.consume_proof, tenant_id=caller.tenant_id, jti=proof.jti, at=at)
         write = partial(_start, request, wanted, proof, at)
-        return once(request, write, bound_to=proof.thumbprint, each_time=spend)
+        return run_once(request, write, bound_to=proof.thumbprint, each_time=spend)
     except (dpop.ProofInvalid, accounts_operations.ProofReplayed) as refusal:
         with tenancy(caller.tenant_id):
             note(refusal=refusal)
         raise
 
 
-def _start(request: HttpRequest, wanted: StartRequest, proof: dpop.Proof, at: datetime) -> HttpResponse:
+def _start(request: HttpRequest, wanted: StartRequest, proof: dpop.DpopProof, at: datetime) -> HttpResponse:
     caller, action_id = caller_of(request), wanted.action_id
-    started = executions.start(
+    started = executions.start_execution(
         tenant_id=caller.tenant_id,
         request=replace(wanted, thumbprint=proof.thumbprint),
-        unverifiable=after.unverifiable(caller.tenant_id, at=at).keys(),
+        unverifiable=after.release_stops(caller.tenant_id, at=at).keys(),
         by=caller.actor,
         at=at,
     )
     if isinstance(started, Refused):
         # On record and committed: what was refused here must be looked at by people.
-        cases.open_for_held(tenant_id=caller.tenant_id, action_id=action_id, at=at)
-        return problems.refused(request, started)
-    return answer(_started(started, action_id), 201)
+        cases.open_held_case(tenant_id=caller.tenant_id, action_id=action_id, at=at)
+        return problems.refusal_response(request, started)
+    return json_response(_started(started, action_id), 201)
 
 
 @router.post("/actions/{action_id}/executions/{attempt}/heartbeat", summary="Extend the lease", response=answers.Lease)
@@ -184,7 +184,7 @@ def _start(request: HttpRequest, wanted: StartRequest, proof: dpop.Proof, at: da
 @in_tenancy
 def heartbeat(request: HttpRequest, action_id: UUID, attempt: int, body: HeartbeatBody) -> HttpResponse:
     caller = caller_of(request)
-    until = leases.heartbeat(
+    until = leases.extend_lease(
         tenant_id=caller.tenant_id,
         action_id=action_id,
         number=attempt,
@@ -192,13 +192,13 @@ def heartbeat(request: HttpRequest, action_id: UUID, attempt: int, body: Heartbe
         by=caller.actor,
         at=timezone.now(),
     )
-    return answer({"lease_expires_at": instant(until)})
+    return json_response({"lease_expires_at": instant(until)})
 
 
 @router.post(
     "/actions/{action_id}/executions/{attempt}/observations",
     summary="Report what the tool or the runtime answered; taken after the lease too",
-    openapi_extra=body_of("Observation"),
+    openapi_extra=request_body("Observation"),
     response={202: answers.Observed},
 )
 @admits("exec")
@@ -213,11 +213,11 @@ def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse
         raise UnknownExecutor("There is no such attempt here.")
     document, raw = read_result(request.body)
     contract = sessions_queries.disclosed_contract(caller.tenant_id, action.contract_digest)
-    state = observations.observe(
+    state = observations.record_answer(
         tenant_id=caller.tenant_id,
         action_id=action_id,
         contract=contract,
-        answer=observations.Answer(
+        answer=observations.AttemptAnswer(
             attempt=attempt,
             timeout_s=row.timeout_s,
             lease_ends_at=row.lease_expires_at,
@@ -234,16 +234,16 @@ def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse
         state = verification.check_answer(tenant_id=caller.tenant_id, action_id=action_id, by=by, at=at) or state
     leases.finish_attempt(tenant_id=caller.tenant_id, action_id=action_id, number=attempt, at=at)
     after_commit(verify_due)
-    return answer({"state": state}, 202)
+    return json_response({"state": state}, 202)
 
 
-def _answerer(executor: Any, contract: Contract, body: bytes) -> verification.Answerer:
+def _answerer(executor: Any, contract: Contract, body: bytes) -> verification.AnswerSource:
     """Who answered a read, and what the answer breaks of the contract's answer schema.
 
     It is held against the answer as it was sent: in the record, fractions are text.
     """
-    fault = first_fault(contract.result_schema, evidence_in(body)) if contract.result_schema else ""
-    return verification.Answerer(
+    fault = first_fault(contract.result_schema, raw_evidence(body)) if contract.result_schema else ""
+    return verification.AnswerSource(
         executor_id=executor.executor_id,
         tenant_id=executor.tenant_id,
         tools=tuple(executor.tools),
@@ -262,7 +262,7 @@ def _address(request: HttpRequest) -> str:
     return request.build_absolute_uri(request.path)
 
 
-def _waiting(order: Waiting) -> dict[str, Any]:
+def _waiting(order: ReadyAction) -> dict[str, Any]:
     return {
         "action_id": str(order.action_id),
         "tool": order.tool,
@@ -272,14 +272,14 @@ def _waiting(order: Waiting) -> dict[str, Any]:
     }
 
 
-def _proof(caller: Caller, order: Order, *, wanted: bool) -> dict[str, Any]:
+def _proof(caller: Caller, order: ClaimedAction, *, wanted: bool) -> dict[str, Any]:
     """That the votes stand in the signed log, for an executor that wants to see it."""
     if not wanted or order.approval_id is None:
         return {}
-    return {"proof": votes.proof_of_votes(caller.tenant_id, order.approval_id)}
+    return {"proof": votes.votes_proof(caller.tenant_id, order.approval_id)}
 
 
-def _order(order: Order) -> dict[str, Any]:
+def _order(order: ClaimedAction) -> dict[str, Any]:
     return {
         "action_id": str(order.action_id),
         "tool": order.tool,
@@ -289,7 +289,7 @@ def _order(order: Order) -> dict[str, Any]:
     }
 
 
-def _started(started: Started, action_id: UUID) -> dict[str, Any]:
+def _started(started: StartedExecution, action_id: UUID) -> dict[str, Any]:
     return {
         "action_id": str(action_id),
         "attempt": started.attempt,

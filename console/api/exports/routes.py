@@ -12,9 +12,9 @@ from ninja import Query, Router
 
 from console.api import answers, paging
 from console.api.auth import admits, caller_of
-from console.api.openapi import content_of
+from console.api.openapi import response_content
 from console.api.schemas import ExportBody, Paged
-from console.api.transaction import NotFound, after_commit, answer, in_tenancy
+from console.api.transaction import NotFound, after_commit, in_tenancy, json_response
 from console.tasks import work_exports
 from ledger.exports import queries as stored
 from ledger.exports.operations import exports
@@ -29,17 +29,19 @@ READERS = ("audit", "compliance")
 @in_tenancy
 def start(request: HttpRequest, body: ExportBody) -> HttpResponse:
     caller = caller_of(request)
-    row = exports.request(tenant_id=caller.tenant_id, wanted=body.wanted(), by=caller.actor, at=timezone.now())
+    row = exports.request_export(tenant_id=caller.tenant_id, wanted=body.wanted(), by=caller.actor, at=timezone.now())
     after_commit(work_exports)
-    return answer(shown(row), 202)
+    return json_response(shown(row), 202)
 
 
 @router.get("/exports", summary="The exports of the tenant, newest first", response=answers.Page[answers.Export])
 @admits(*READERS)
 @in_tenancy
 def list_exports(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
-    rows = stored.exports(caller_of(request).tenant_id, before=paging.place(wanted.cursor), limit=wanted.limit + 1)
-    return paging.listed(rows, wanted.limit, shown)
+    rows = stored.exports(
+        caller_of(request).tenant_id, before=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
+    )
+    return paging.page_response(rows, wanted.limit, shown)
 
 
 @router.get("/exports/{export_id}", summary="How far an export is", response=answers.Export)
@@ -49,20 +51,20 @@ def get_export(request: HttpRequest, export_id: UUID) -> HttpResponse:
     row = stored.export(caller_of(request).tenant_id, export_id)
     if row is None:
         raise NotFound
-    return answer(shown(row))
+    return json_response(shown(row))
 
 
 @router.get(
     "/exports/{export_id}/bundle",
     summary="The finished bundle, a zip file",
-    openapi_extra=content_of("application/zip"),
+    openapi_extra=response_content("application/zip"),
     response=str,
 )
 @admits(*READERS)
 @in_tenancy
 def get_bundle(request: HttpRequest, export_id: UUID) -> HttpResponseBase:
     caller = caller_of(request)
-    file = exports.fetch(tenant_id=caller.tenant_id, export_id=export_id, by=caller.actor, at=timezone.now())
+    file = exports.fetch_bundle(tenant_id=caller.tenant_id, export_id=export_id, by=caller.actor, at=timezone.now())
     return FileResponse(file.open("rb"), as_attachment=True, filename=file.name, content_type="application/zip")
 
 

@@ -14,9 +14,9 @@ from approvals.gate.operations.calls import NoSuchSession
 from approvals.sessions import queries as sessions_queries
 from console.api.auth import admits, caller_of
 from console.api.guard import schemas
-from console.api.paging import listed, place
-from console.api.transaction import answer, in_tenancy, once
-from console.pages.sessions.guard_input import speaker
+from console.api.paging import decode_cursor, page_response
+from console.api.transaction import in_tenancy, json_response, run_once
+from console.pages.sessions.guard_input import build_speaker
 from ledger.record.rules.envelope import instant
 from reviews import queries as after
 from reviews.operations import guarding
@@ -36,7 +36,7 @@ router = Router(tags=["Sessions"])
 def guard(request: HttpRequest, session_id: UUID, body: schemas.GuardBody) -> HttpResponse | None:
     # Asked before the transaction: an endpoint elsewhere must not hold a session's row.
     further = extracted(settings.COUNTERFOIL_GUARD_EXTRACTOR, body.message)
-    return once(request, lambda: _guarded(request, session_id, body, further))
+    return run_once(request, lambda: _guarded(request, session_id, body, further))
 
 
 def _guarded(
@@ -44,7 +44,7 @@ def _guarded(
 ) -> HttpResponse:
     session = _seen(request, session_id)
     verdict = guarding.guard(
-        speaker=speaker(session),
+        speaker=build_speaker(session),
         message=body.message,
         stated=tuple(Stated(each.tool, each.statement, each.action_id, each.target) for each in body.claims),
         extra=further,
@@ -62,7 +62,7 @@ def _guarded(
         }
         for each in verdict.violations
     ]
-    return answer({"verdict": verdict.verdict, "violations": violations, "corrected": verdict.corrected})
+    return json_response({"verdict": verdict.verdict, "violations": violations, "corrected": verdict.corrected})
 
 
 @router.get(
@@ -79,10 +79,10 @@ def guard_log(request: HttpRequest, session_id: UUID, wanted: Query[schemas.Verd
         session_id=session_id,
         code=wanted.code,
         tag=wanted.tag,
-        before=place(wanted.cursor),
+        before=decode_cursor(wanted.cursor),
         limit=wanted.limit + 1,
     )
-    return listed(rows, wanted.limit, _row)
+    return page_response(rows, wanted.limit, _row)
 
 
 def _row(verdict: Any) -> dict[str, Any]:

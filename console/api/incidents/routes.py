@@ -12,14 +12,14 @@ from ninja import Query, Router
 from console.api import answers, paging
 from console.api.auth import Caller, admits, caller_of
 from console.api.schemas import CloseBody, CommentBody, IncidentBody, IncidentsWanted, LinkBody, ReasonBody
-from console.api.transaction import NotFound, answer, in_tenancy
+from console.api.transaction import NotFound, in_tenancy, json_response
 from ledger.actions.queries import freezes as freezes_queries
 from ledger.record.queries import events
 from ledger.record.rules.envelope import instant
 from reviews import queries as after
 from reviews.cases.rules.runbooks import tag_of
 from reviews.incidents import operations as incidents_operations
-from reviews.incidents.rules.incidents import Kind, Severity, Stop
+from reviews.incidents.rules.incidents import FreezeDecision, IncidentKind, Severity
 
 router = Router(tags=["People's work"])
 
@@ -34,9 +34,13 @@ router = Router(tags=["People's work"])
 def list_incidents(request: HttpRequest, wanted: Query[IncidentsWanted]) -> HttpResponse:
     caller = caller_of(request)
     found = after.incidents(
-        caller.tenant_id, state=wanted.state, tag=wanted.tag, after=paging.place(wanted.cursor), limit=wanted.limit + 1
+        caller.tenant_id,
+        state=wanted.state,
+        tag=wanted.tag,
+        after=paging.decode_cursor(wanted.cursor),
+        limit=wanted.limit + 1,
     )
-    return paging.listed(found, wanted.limit, _row)
+    return paging.page_response(found, wanted.limit, _row)
 
 
 @router.get(
@@ -49,7 +53,7 @@ def get_incident(request: HttpRequest, incident_id: UUID) -> HttpResponse:
     row = after.incident(caller.tenant_id, incident_id)
     if row is None:
         raise NotFound
-    return answer(_whole(row))
+    return json_response(_whole(row))
 
 
 @router.post("/incidents", summary="Open an incident by hand", response={201: answers.IncidentRow})
@@ -58,10 +62,10 @@ def get_incident(request: HttpRequest, incident_id: UUID) -> HttpResponse:
 def open_incident(request: HttpRequest, body: IncidentBody) -> HttpResponse:
     caller = caller_of(request)
     at = timezone.now()
-    row = incidents_operations.open_about(
+    row = incidents_operations.open_for_cause(
         tenant_id=caller.tenant_id,
         title=body.title,
-        kind=Kind(body.kind),
+        kind=IncidentKind(body.kind),
         severity=Severity(body.severity),
         runbook=body.runbook,
         note=body.reason,
@@ -69,7 +73,7 @@ def open_incident(request: HttpRequest, body: IncidentBody) -> HttpResponse:
         at=at,
     )
     if body.actions or body.cases:
-        incidents_operations.link(
+        incidents_operations.link_subjects(
             tenant_id=caller.tenant_id,
             incident_id=row.id,
             actions=body.actions,
@@ -77,7 +81,7 @@ def open_incident(request: HttpRequest, body: IncidentBody) -> HttpResponse:
             by=caller.actor,
             at=at,
         )
-    return answer(_row(row), 201)
+    return json_response(_row(row), 201)
 
 
 @router.post("/incidents/{incident_id}/link", summary="Add actions and cases to it", response=answers.Incident)
@@ -85,7 +89,7 @@ def open_incident(request: HttpRequest, body: IncidentBody) -> HttpResponse:
 @in_tenancy
 def link(request: HttpRequest, incident_id: UUID, body: LinkBody) -> HttpResponse:
     caller = caller_of(request)
-    incidents_operations.link(
+    incidents_operations.link_subjects(
         tenant_id=caller.tenant_id,
         incident_id=incident_id,
         actions=body.actions,
@@ -93,7 +97,7 @@ def link(request: HttpRequest, incident_id: UUID, body: LinkBody) -> HttpRespons
         by=caller.actor,
         at=timezone.now(),
     )
-    return answer(_whole(_known(caller, incident_id)))
+    return json_response(_whole(_known(caller, incident_id)))
 
 
 @router.post(
@@ -106,7 +110,7 @@ def comment(request: HttpRequest, incident_id: UUID, body: CommentBody) -> HttpR
     row = incidents_operations.comment(
         tenant_id=caller.tenant_id, incident_id=incident_id, text=body.text, by=caller.actor, at=timezone.now()
     )
-    return answer({"comment_id": str(row.id)}, 201)
+    return json_response({"comment_id": str(row.id)}, 201)
 
 
 @router.post(
@@ -122,11 +126,11 @@ def close(request: HttpRequest, incident_id: UUID, body: CloseBody) -> HttpRespo
         tenant_id=caller.tenant_id,
         incident_id=incident_id,
         note=body.note,
-        freezes={each.freeze_id: Stop(each.decision) for each in body.freezes},
+        freezes={each.freeze_id: FreezeDecision(each.decision) for each in body.freezes},
         by=caller.actor,
         at=timezone.now(),
     )
-    return answer({"incident_id": str(incident_id), "state": "CLOSED"})
+    return json_response({"incident_id": str(incident_id), "state": "CLOSED"})
 
 
 @router.post("/incidents/{incident_id}/reopen", summary="Take it up again", response=answers.IncidentState)
@@ -137,7 +141,7 @@ def reopen(request: HttpRequest, incident_id: UUID, body: ReasonBody) -> HttpRes
     incidents_operations.reopen(
         tenant_id=caller.tenant_id, incident_id=incident_id, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return answer({"incident_id": str(incident_id), "state": "OPEN"})
+    return json_response({"incident_id": str(incident_id), "state": "OPEN"})
 
 
 def _known(caller: Caller, incident_id: UUID) -> Any:

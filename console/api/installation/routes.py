@@ -17,7 +17,7 @@ from ninja import Router
 from approvals.execution.operations import grant_keys
 from approvals.execution.rules import grants
 from console.api import answers
-from console.api.transaction import answer
+from console.api.transaction import json_response
 from ledger.log.queries import log
 from ledger.log.signer_state import EpochUnknown, read_epoch
 from ledger.verification.queries import fences
@@ -43,7 +43,7 @@ def jwks_page(request: HttpRequest) -> HttpResponse:
 
 @router.get("/healthz", auth=None, summary="The process is alive", response=answers.Alive)
 def healthz(request: HttpRequest) -> HttpResponse:
-    return answer({"status": "alive"})
+    return json_response({"status": "alive"})
 
 
 @router.get(
@@ -54,7 +54,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 )
 def readyz(request: HttpRequest) -> HttpResponse:
     found = readiness()
-    return answer(found, 200 if found["ready"] else 503)
+    return json_response(found, 200 if found["ready"] else 503)
 
 
 def readiness() -> dict[str, Any]:
@@ -65,7 +65,7 @@ def readiness() -> dict[str, Any]:
 
 @router.get("/jwks.json", auth=None, summary="The keys that grants are signed with", response=answers.Jwks)
 def jwks(request: HttpRequest) -> HttpResponse:
-    published = answer(grants.jwks(grant_keys.accepted()))
+    published = json_response(grants.jwks(grant_keys.accepted_keys()))
     published["Cache-Control"] = f"public, max-age={grant_keys.JWKS_MAX_AGE_S}"
     return published
 
@@ -81,9 +81,9 @@ def _epoch() -> list[dict[str, Any]]:
 def _database() -> list[dict[str, Any]]:
     try:
         pending = MigrationExecutor(connection).migration_plan(MigrationExecutor(connection).loader.graph.leaf_nodes())
-        late = after.overdue(at=timezone.now() - timedelta(minutes=1))
+        late = after.count_overdue_readings(at=timezone.now() - timedelta(minutes=1))
         waiting = log.backlog()
-        gaps = fences.missing() if not pending else []
+        gaps = fences.missing_fences() if not pending else []
     except DatabaseError:
         return [{"code": "DATABASE", "detail": "The database does not answer."}]
     found: list[dict[str, Any]] = []

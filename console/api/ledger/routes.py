@@ -16,10 +16,10 @@ from ninja import Query, Router
 
 from console.accounts import operations as accounts_operations
 from console.api import answers
-from console.api.auth import admits, caller_of, with_types_of
-from console.api.openapi import content_of
+from console.api.auth import admits, caller_of, copy_annotations
+from console.api.openapi import response_content
 from console.api.schemas import ConsistencyWanted, EventsWanted, InclusionWanted
-from console.api.transaction import answer, in_tenancy
+from console.api.transaction import in_tenancy, json_response
 from ledger.exports import queries as stored
 from ledger.log.queries import log as logs
 from ledger.log.rules import tiles
@@ -31,7 +31,7 @@ router = Router(tags=["Ledger"])
 READERS = ("audit", "compliance")
 
 
-class NotSigned(Refused):
+class CheckpointNotSigned(Refused):
     """No checkpoint of that size has been signed yet."""
 
     code = "NOT_SIGNED"
@@ -57,16 +57,16 @@ def _reads_log(view: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(view)
     def read(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         caller = caller_of(request)
-        head = logs.newest(caller.tenant_id)
+        head = logs.current_log(caller.tenant_id)
         if head is None or head.note is None:
-            raise NotSigned("No checkpoint of this log has been signed yet.")
+            raise CheckpointNotSigned("No checkpoint of this log has been signed yet.")
         request.log = head  # type: ignore[attr-defined]
-        accounts_operations.see(
+        accounts_operations.record_sighting(
             tenant_id=caller.tenant_id, by=caller.actor, kind="log", thing_id=head.id, about_id=None, at=timezone.now()
         )
         return view(request, *args, **kwargs)
 
-    return with_types_of(view, read)
+    return copy_annotations(view, read)
 
 
 def _log_of(request: HttpRequest) -> logs.LogHead:
@@ -75,21 +75,24 @@ def _log_of(request: HttpRequest) -> logs.LogHead:
 
 
 @router.get(
-    "/ledger/checkpoint", summary="The newest signed checkpoint", openapi_extra=content_of("text/plain"), response=str
+    "/ledger/checkpoint",
+    summary="The newest signed checkpoint",
+    openapi_extra=response_content("text/plain"),
+    response=str,
 )
 @admits(*READERS)
 @in_tenancy
 @_reads_log
 def checkpoint(request: HttpRequest) -> HttpResponse:
     head, tenant_id = _log_of(request), caller_of(request).tenant_id
-    note = stored.note(tenant_id, head, head.signed_size)
+    note = stored.cosigned_note(tenant_id, head, head.signed_size)
     return HttpResponse(note, content_type="text/plain; charset=utf-8")
 
 
 @router.get(
     "/ledger/tile/entries/{path:place}",
     summary="The envelopes of 256 entries, each behind its length (C2SP tlog-tiles)",
-    openapi_extra=content_of("application/octet-stream"),
+    openapi_extra=response_content("application/octet-stream"),
     response=str,
 )
 @admits(*READERS)
@@ -100,7 +103,9 @@ def entries(request: HttpRequest, place: str) -> HttpResponse:
     tile, width = tiles.parse_path(f"tile/0/{place}")
     _check_width(tile, width, head)
     start = tile.index * tiles.WIDTH
-    found = stored.kept(tenant_id, list(stored.told(tenant_id, head.number, start, start + width).values()))
+    found = stored.event_contents(
+        tenant_id, list(stored.leaf_events(tenant_id, head.number, start, start + width).values())
+    )
     data = [found[index].envelope for index in range(start, start + width) if index in found]
     _refuse_pruned(tenant_id, head, range(start, start + width))
     if len(data) < width or any(len(each) > 0xFFFF for each in data):
@@ -112,7 +117,7 @@ def entries(request: HttpRequest, place: str) -> HttpResponse:
 @router.get(
     "/ledger/tile/{int:level}/{path:place}",
     summary="A tile of the tree: up to 256 hashes (C2SP tlog-tiles)",
-    openapi_extra=content_of("application/octet-stream"),
+    openapi_extra=response_content("application/octet-stream"),
     response=str,
 )
 @admits(*READERS)
@@ -136,16 +141,16 @@ def inclusion(request: HttpRequest, wanted: Query[InclusionWanted]) -> HttpRespo
     head, tenant_id = _log_of(request), caller_of(request).tenant_id
     size = head.signed_size if wanted.size is None else wanted.size
     if size > head.signed_size:
-        raise NotSigned
+        raise CheckpointNotSigned
     if wanted.index >= size:
         raise NoSuchEntry
     found = logs.tiles(tenant_id, head.number, tiles.tiles_for_inclusion(wanted.index, size))
-    leaf = stored.leaves(tenant_id, head.number, wanted.index, wanted.index + 1).get(wanted.index)
+    leaf = stored.leaf_hashes(tenant_id, head.number, wanted.index, wanted.index + 1).get(wanted.index)
     if leaf is None:
         raise NoSuchEntry
     proof = tiles.prove_inclusion(wanted.index, size, found)
     said = {"origin": head.origin, "index": wanted.index, "size": size, "leaf_hash": leaf.hex()}
-    return answer(said | {"hashes": [each.hex() for each in proof]})
+    return json_response(said | {"hashes": [each.hex() for each in proof]})
 
 
 @router.get(
@@ -161,12 +166,14 @@ def consistency(request: HttpRequest, wanted: Query[ConsistencyWanted]) -> HttpR
     head, tenant_id = _log_of(request), caller_of(request).tenant_id
     size = head.signed_size if wanted.upto is None else wanted.upto
     if size > head.signed_size:
-        raise NotSigned
+        raise CheckpointNotSigned
     if wanted.since > size:
         raise NoSuchEntry(f"{wanted.since} is more than {size}.")
     found = logs.tiles(tenant_id, head.number, tiles.tiles_for_consistency(wanted.since, size))
     proof = tiles.prove_consistency(wanted.since, size, found)
-    return answer({"origin": head.origin, "from": wanted.since, "to": size, "hashes": [each.hex() for each in proof]})
+    return json_response(
+        {"origin": head.origin, "from": wanted.since, "to": size, "hashes": [each.hex() for each in proof]}
+    )
 
 
 @router.get("/ledger/events", summary="Canonical envelopes, by index or of one action", response=answers.LedgerEvents)
@@ -177,22 +184,24 @@ def events(request: HttpRequest, wanted: Query[EventsWanted]) -> HttpResponse:
     head, tenant_id = _log_of(request), caller_of(request).tenant_id
     end = min(head.signed_size if wanted.upto is None else wanted.upto, head.signed_size)
     if wanted.action is not None:
-        told = stored.told_of(tenant_id, head.number, wanted.action, wanted.since, end, limit=wanted.limit + 1)
+        told = stored.subject_leaf_events(
+            tenant_id, head.number, wanted.action, wanted.since, end, limit=wanted.limit + 1
+        )
     else:
-        told = stored.told(tenant_id, head.number, wanted.since, min(end, wanted.since + wanted.limit))
+        told = stored.leaf_events(tenant_id, head.number, wanted.since, min(end, wanted.since + wanted.limit))
         _refuse_pruned(tenant_id, head, range(wanted.since, min(end, wanted.since + wanted.limit)))
     shown = sorted(told.values(), key=lambda each: each.index)[: wanted.limit]
-    kept = stored.kept(tenant_id, shown)
+    kept = stored.event_contents(tenant_id, shown)
     items = [_event(each.index, kept[each.index].envelope) for each in shown]
     if wanted.action is not None:
         following = shown[-1].index + 1 if len(told) > wanted.limit else None
     else:
         following = wanted.since + wanted.limit if wanted.since + wanted.limit < end else None
-    return answer({"items": items, "next": following})
+    return json_response({"items": items, "next": following})
 
 
 def _refuse_pruned(tenant_id: UUID, head: logs.LogHead, indexes: range) -> None:
-    gone = retention_queries.pruned_among(tenant_id, head.number, indexes)
+    gone = retention_queries.pruned_leaves(tenant_id, head.number, indexes)
     if gone:
         index, policy = min(gone.items())
         raise Pruned(f"Entry {index} was pruned under policy {policy}; its hash and its proofs stay.")
@@ -206,7 +215,7 @@ def _event(index: int, envelope: bytes) -> dict[str, Any]:
     }
 
 
-def _check_width(tile: tiles.Tile, width: int, head: logs.LogHead) -> None:
+def _check_width(tile: tiles.TileAddress, width: int, head: logs.LogHead) -> None:
     if width > tiles.width(tile, head.signed_size):
         raise NoSuchEntry
 

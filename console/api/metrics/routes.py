@@ -16,10 +16,10 @@ from ninja import Router
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from approvals.agents.rules.acceptance import Tally
+from approvals.agents.rules.acceptance import CallTally
 from approvals.gate import queries as gate_queries
 from console.api.auth import admits, caller_of
-from console.api.openapi import content_of
+from console.api.openapi import response_content
 from console.api.transaction import in_tenancy
 from console.pages.calls import success_patterns
 from ledger.actions.queries import actions
@@ -48,7 +48,7 @@ _COUNTS: Final[dict[str, tuple[str, str]]] = {
 @router.get(
     "/metrics",
     summary="Figures of the last 24 hours, in Prometheus' text form",
-    openapi_extra=content_of("text/plain"),
+    openapi_extra=response_content("text/plain"),
     response=str,
 )
 @admits("oper", "audit")
@@ -62,7 +62,7 @@ def exposed(tenant_id: UUID, *, at: datetime) -> bytes:
     """Every figure of a tenant."""
     registry = CollectorRegistry()
     tenant = events.tenant_by_id(tenant_id).slug
-    _calls(registry, tenant, gate_queries.tally(tenant_id, since=at - WINDOW, until=at))
+    _calls(registry, tenant, gate_queries.call_tally(tenant_id, since=at - WINDOW, until=at))
     standing = Gauge(
         "counterfoil_actions", "Actions proposed, by how they stand now", ["tenant", "outcome"], registry=registry
     )
@@ -74,12 +74,12 @@ def exposed(tenant_id: UUID, *, at: datetime) -> bytes:
         ["tenant", "code", "name"],
         registry=registry,
     )
-    for code, times in success_patterns.met(tenant_id, since=at - WINDOW, until=at).items():
+    for code, times in success_patterns.patterns_in_period(tenant_id, since=at - WINDOW, until=at).items():
         gauge.labels(tenant, code, PATTERNS[code]).set(times)
     return generate_latest(registry)
 
 
-def _calls(registry: CollectorRegistry, tenant: str, tally: Tally) -> None:
+def _calls(registry: CollectorRegistry, tenant: str, tally: CallTally) -> None:
     for name, (figure, told) in (_COUNTS | _SHARES).items():
         value = getattr(tally, figure)
         gauge = Gauge(f"counterfoil_{name}", told, ["tenant"], registry=registry)

@@ -15,11 +15,11 @@ from console.api.auth import admits, caller_of
 from console.api.notices import answers as notices_answers
 from console.api.notices.answers import ChannelsBody, SeenBody, WishesBody
 from console.api.schemas import Paged
-from console.api.transaction import answer, in_tenancy
+from console.api.transaction import in_tenancy, json_response
 from console.notifications import inbox, sending
 from console.notifications import operations as notifications_operations
 from console.notifications import queries as notifications_queries
-from console.notifications.routing import Settings, Wish, wish_of
+from console.notifications.routing import MailPreferences, NotificationSettings, parse_mail_preferences
 from ledger.record.queries import events
 from ledger.record.rules.envelope import instant
 
@@ -33,10 +33,10 @@ def list_messages(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     caller = caller_of(request)
     tenant = events.tenant_by_id(caller.tenant_id)
     found = notifications_queries.messages(
-        tenant.id, caller.actor.id, before=paging.place(wanted.cursor), limit=wanted.limit + 1
+        tenant.id, caller.actor.id, before=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
     )
-    told = {each.row.id: each for each in inbox.items(tenant, found)}
-    return paging.listed(found, wanted.limit, lambda row: _message(told[row.id]))
+    told = {each.row.id: each for each in inbox.inbox_items(tenant, found)}
+    return paging.page_response(found, wanted.limit, lambda row: _message(told[row.id]))
 
 
 @router.post("/notices/read", summary="You have seen what you were told", response=notices_answers.Seen)
@@ -44,10 +44,10 @@ def list_messages(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
 @in_tenancy
 def read(request: HttpRequest, body: SeenBody) -> HttpResponse:
     caller = caller_of(request)
-    seen = notifications_operations.see(
+    seen = notifications_operations.mark_seen(
         tenant_id=caller.tenant_id, actor_id=caller.actor.id, upto=body.upto, at=timezone.now()
     )
-    return answer({"read": seen})
+    return json_response({"read": seen})
 
 
 @router.get("/notices/wishes", summary="How you want your mail", response=notices_answers.Wishes)
@@ -55,7 +55,7 @@ def read(request: HttpRequest, body: SeenBody) -> HttpResponse:
 @in_tenancy
 def get_wishes(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request)
-    return answer(_wish(notifications_queries.wish(caller.tenant_id, caller.actor.id)))
+    return json_response(_wish(notifications_queries.mail_preferences(caller.tenant_id, caller.actor.id)))
 
 
 @router.post("/notices/wishes", summary="Say how you want your mail", response=notices_answers.Wishes)
@@ -66,11 +66,11 @@ def set_wishes(request: HttpRequest, body: WishesBody) -> HttpResponse:
     chosen = body.model_dump()
     for end in ("quiet_from", "quiet_until"):
         chosen[end] = time.fromisoformat(chosen[end]) if chosen[end] else None
-    wish = wish_of(**chosen)
-    notifications_operations.set_wish(
+    wish = parse_mail_preferences(**chosen)
+    notifications_operations.set_mail_preferences(
         tenant_id=caller.tenant_id, actor_id=caller.actor.id, wish=wish, at=timezone.now()
     )
-    return answer(_wish(wish))
+    return json_response(_wish(wish))
 
 
 @router.get("/notices/channels", summary="What the tenant tells by which channel", response=notices_answers.Channels)
@@ -78,7 +78,7 @@ def set_wishes(request: HttpRequest, body: WishesBody) -> HttpResponse:
 @in_tenancy
 def get_channels(request: HttpRequest) -> HttpResponse:
     tenant = events.tenant_by_id(caller_of(request).tenant_id)
-    return answer(_channels(tenant, notifications_queries.settings(tenant.id)))
+    return json_response(_channels(tenant, notifications_queries.tenant_settings(tenant.id)))
 
 
 @router.post("/notices/channels", summary="Say what the tenant tells", response=notices_answers.Channels)
@@ -90,7 +90,7 @@ def set_channels(request: HttpRequest, body: ChannelsBody) -> HttpResponse:
     settings = notifications_operations.set_settings(
         tenant_id=caller.tenant_id, document=document, by=caller.actor, at=timezone.now()
     )
-    return answer(_channels(events.tenant_by_id(caller.tenant_id), settings))
+    return json_response(_channels(events.tenant_by_id(caller.tenant_id), settings))
 
 
 @router.get(
@@ -102,10 +102,10 @@ def set_channels(request: HttpRequest, body: ChannelsBody) -> HttpResponse:
 @in_tenancy
 def undelivered(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     caller = caller_of(request)
-    found = notifications_queries.undelivered(
-        caller.tenant_id, before=paging.place(wanted.cursor), limit=wanted.limit + 1
+    found = notifications_queries.undelivered_notices(
+        caller.tenant_id, before=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
     )
-    return paging.listed(found, wanted.limit, _undelivered)
+    return paging.page_response(found, wanted.limit, _undelivered)
 
 
 @router.post(
@@ -117,11 +117,11 @@ def undelivered(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
 @in_tenancy
 def again(request: HttpRequest, notice_id: UUID) -> HttpResponse:
     caller, at = caller_of(request), timezone.now()
-    row = notifications_operations.send_again(tenant_id=caller.tenant_id, notice_id=notice_id, by=caller.actor, at=at)
-    return answer({"notice_id": str(row.id), "due_at": instant(at)})
+    row = notifications_operations.retry_notice(tenant_id=caller.tenant_id, notice_id=notice_id, by=caller.actor, at=at)
+    return json_response({"notice_id": str(row.id), "due_at": instant(at)})
 
 
-def _message(item: inbox.Item) -> dict[str, Any]:
+def _message(item: inbox.InboxItem) -> dict[str, Any]:
     row, fact = item.row, item.fact
     return {
         "message_id": str(row.id),
@@ -139,7 +139,7 @@ def _message(item: inbox.Item) -> dict[str, Any]:
     }
 
 
-def _wish(wish: Wish) -> dict[str, Any]:
+def _wish(wish: MailPreferences) -> dict[str, Any]:
     quiet = wish.quiet
     return {
         "email": dict(wish.email),
@@ -151,8 +151,8 @@ def _wish(wish: Wish) -> dict[str, Any]:
     }
 
 
-def _channels(tenant: Any, settings: Settings) -> dict[str, Any]:
-    return settings.document() | {"ways_out": sending.ways_out(tenant)}
+def _channels(tenant: Any, settings: NotificationSettings) -> dict[str, Any]:
+    return settings.document() | {"ways_out": sending.available_channels(tenant)}
 
 
 def _undelivered(row: Any) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from console.accounts import queries as directory
 from console.accounts.members import enrolment
 from console.accounts.members import operations as people
 from console.accounts.members import queries as members_queries
-from console.accounts.members.rules import change_of
-from console.accounts.sign_in.freshness import is_fresh
+from console.accounts.members.rules import current_roles
+from console.accounts.sign_in.freshness import is_recently_authenticated
 from console.accounts.step_up import is_proven, proof_class
 from console.api import paging
 from console.api.answers import Page
@@ -37,7 +37,7 @@ from console.api.people.schemas import (
     StopBody,
 )
 from console.api.schemas import Paged
-from console.api.transaction import NotFound, answer, in_tenancy, once
+from console.api.transaction import NotFound, in_tenancy, json_response, run_once
 from ledger.record.rules.envelope import instant
 
 router = Router(tags=["People"])
@@ -63,21 +63,21 @@ def _with_person(request: HttpRequest) -> dict[str, Any]:
 @in_tenancy
 def list_members(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     tenant_id = caller_of(request).tenant_id
-    away = approvers.absent(tenant_id, timezone.now())
-    return paging.cut(members_queries.members(tenant_id), wanted, lambda row: _member(row, away))
+    away = approvers.absent_approvers(tenant_id, timezone.now())
+    return paging.whole_list_response(members_queries.members(tenant_id), wanted, lambda row: _member(row, away))
 
 
 @router.post("/members", summary="Invite somebody", response={201: answers.Invited})
 @admits("administrator")
 def invite(request: HttpRequest, body: InviteBody) -> HttpResponse | None:
     proven = is_proven(request, body.password, body.otp)
-    return once(request, lambda: _invite(request, body, proven))
+    return run_once(request, lambda: _invite(request, body, proven))
 
 
 def _invite(request: HttpRequest, body: InviteBody, proven: bool) -> HttpResponse:
     asked: dict[str, Any] = {"email": body.email, "name": body.name, "roles": body.roles, "groups": body.groups}
-    row, token = people.invite(**_doer(request), **asked, is_proven=proven)
-    return answer(_member(row, set()) | {"invitation": _address(token)}, 201)
+    row, token = people.invite_member(**_doer(request), **asked, is_proven=proven)
+    return json_response(_member(row, set()) | {"invitation": _address(token)}, 201)
 
 
 @router.post(
@@ -86,12 +86,12 @@ def _invite(request: HttpRequest, body: InviteBody, proven: bool) -> HttpRespons
 @admits("administrator")
 def invite_again(request: HttpRequest, member_id: UUID, body: ProofBody) -> HttpResponse | None:
     proven = is_proven(request, body.password, body.otp)
-    return once(request, lambda: _invite_again(request, member_id, proven))
+    return run_once(request, lambda: _invite_again(request, member_id, proven))
 
 
 def _invite_again(request: HttpRequest, member_id: UUID, proven: bool) -> HttpResponse:
-    token = people.invite_again(**_doer(request), member_id=member_id, is_proven=proven)
-    return answer({"member_id": str(member_id), "invitation": _address(token)})
+    token = people.renew_invitation(**_doer(request), member_id=member_id, is_proven=proven)
+    return json_response({"member_id": str(member_id), "invitation": _address(token)})
 
 
 @router.post(
@@ -102,7 +102,7 @@ def _invite_again(request: HttpRequest, member_id: UUID, proven: bool) -> HttpRe
 @admits("administrator")
 def change(request: HttpRequest, member_id: UUID, body: PlaceBody) -> HttpResponse | None:
     proven = is_proven(request, body.password, body.otp)
-    return once(request, lambda: _change(request, member_id, body, proven))
+    return run_once(request, lambda: _change(request, member_id, body, proven))
 
 
 def _change(request: HttpRequest, member_id: UUID, body: PlaceBody, proven: bool) -> HttpResponse:
@@ -117,7 +117,7 @@ def _change(request: HttpRequest, member_id: UUID, body: PlaceBody, proven: bool
 @admits("administrator")
 def answer_proposal(request: HttpRequest, member_id: UUID, body: AnswerProposalBody) -> HttpResponse | None:
     proven = is_proven(request, body.password, body.otp)
-    return once(request, lambda: _answer_proposal(request, member_id, body, proven))
+    return run_once(request, lambda: _answer_proposal(request, member_id, body, proven))
 
 
 def _answer_proposal(request: HttpRequest, member_id: UUID, body: AnswerProposalBody, proven: bool) -> HttpResponse:
@@ -129,7 +129,7 @@ def _answer_proposal(request: HttpRequest, member_id: UUID, body: AnswerProposal
 @admits("administrator")
 @in_tenancy
 def link(request: HttpRequest, member_id: UUID, body: LinkBody) -> HttpResponse:
-    people.link(**_doer(request), member_ids=[member_id, body.member_id])
+    people.link_accounts(**_doer(request), member_ids=[member_id, body.member_id])
     return _one(request, member_id)
 
 
@@ -150,7 +150,7 @@ def separate(request: HttpRequest, member_id: UUID) -> HttpResponse:
 @in_tenancy
 def remove(request: HttpRequest, member_id: UUID, body: StopBody) -> HttpResponse:
     people.remove_member(**_doer(request), member_id=member_id, reason=body.reason)
-    return answer({"member_id": str(member_id), "removed": True})
+    return json_response({"member_id": str(member_id), "removed": True})
 
 
 # Approvers' keys
@@ -162,7 +162,7 @@ def remove(request: HttpRequest, member_id: UUID, body: StopBody) -> HttpRespons
 @admits(*READERS)
 @in_tenancy
 def list_keys(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
-    return paging.cut(approvers.approver_keys(caller_of(request).tenant_id), wanted, _key)
+    return paging.whole_list_response(approvers.approver_keys(caller_of(request).tenant_id), wanted, _key)
 
 
 @router.post("/approver-keys/options", summary="Begin to enrol one's own passkey", response=answers.Ceremony)
@@ -170,7 +170,7 @@ def list_keys(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
 @in_tenancy
 def begin_enrolment(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request)
-    options = enrolment.begin(
+    options = enrolment.begin_enrolment(
         request.session,
         tenant_id=caller.tenant_id,
         actor_id=caller.actor.id,
@@ -178,7 +178,7 @@ def begin_enrolment(request: HttpRequest) -> HttpResponse:
         known=approvers.approver_keys(caller.tenant_id, actor_id=caller.actor.id),
         at=timezone.now(),
     )
-    return answer(options)
+    return json_response(options)
 
 
 @router.post(
@@ -189,19 +189,19 @@ def begin_enrolment(request: HttpRequest) -> HttpResponse:
 @admits("reviewer")
 def enrol(request: HttpRequest, body: EnrolBody) -> HttpResponse | None:
     # Outside the transaction: a wrong password counts towards the lock, whatever becomes of the rest.
-    shown = is_fresh(request) or proof_class(request, caller_of(request).user, body.password) == "C"
-    return once(request, lambda: _enrol(request, body, shown))
+    shown = is_recently_authenticated(request) or proof_class(request, caller_of(request).user, body.password) == "C"
+    return run_once(request, lambda: _enrol(request, body, shown))
 
 
 def _enrol(request: HttpRequest, body: EnrolBody, shown: bool) -> HttpResponse:
     if not shown:
         raise binding.StepUpRequired
     caller, at = caller_of(request), timezone.now()
-    registered, kept = enrolment.finish(
+    registered, kept = enrolment.finish_enrolment(
         request.session, tenant_id=caller.tenant_id, actor_id=caller.actor.id, credential=body.credential, at=at
     )
     row = people.enrol_key(**_doer(request), name=body.name, registered=registered, registration=kept)
-    return answer(_key(row), 201)
+    return json_response(_key(row), 201)
 
 
 @router.post(
@@ -265,20 +265,22 @@ def remove_key(request: HttpRequest, approver_key_id: UUID) -> HttpResponse:
 @admits("person")
 @in_tenancy
 def list_delegations(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
-    return paging.cut(approvers.delegations(caller_of(request).tenant_id, timezone.now()), wanted, _delegation)
+    return paging.whole_list_response(
+        approvers.delegations(caller_of(request).tenant_id, timezone.now()), wanted, _delegation
+    )
 
 
 @router.post("/delegations", summary="Let another approver decide for a while", response={201: answers.Delegation})
 @admits("reviewer", "administrator")
 def delegate(request: HttpRequest, body: DelegationBody) -> HttpResponse | None:
     proven = is_proven(request, body.password, body.otp)
-    return once(request, lambda: _delegate(request, body, proven))
+    return run_once(request, lambda: _delegate(request, body, proven))
 
 
 def _delegate(request: HttpRequest, body: DelegationBody, proven: bool) -> HttpResponse:
     if approvers.approver(caller_of(request).tenant_id, body.to) is None:
         raise NotFound
-    row = delegations.delegate(
+    row = delegations.add_delegation(
         **_with_person(request),
         from_actor=_whose(request, body.giver),
         to_actor=body.to,
@@ -289,7 +291,7 @@ def _delegate(request: HttpRequest, body: DelegationBody, proven: bool) -> HttpR
         reason=body.reason,
         is_proven=proven,
     )
-    return answer(_delegation(row), 201)
+    return json_response(_delegation(row), 201)
 
 
 @router.post("/delegations/{delegation_id}/end", summary="Take a delegation back", response=answers.Delegation)
@@ -303,24 +305,26 @@ def end_delegation(request: HttpRequest, delegation_id: UUID) -> HttpResponse:
     if caller.actor.id not in (row.from_actor, row.to_actor) and "administrator" not in caller.roles:
         raise NotAllowed
     delegations.end_delegation(**_doer(request), delegation_id=delegation_id)
-    return answer(_delegation(approvers.delegation(caller.tenant_id, delegation_id)))
+    return json_response(_delegation(approvers.delegation(caller.tenant_id, delegation_id)))
 
 
 @router.get("/absences", summary="Who is away, and who will be", response=Page[answers.Absence])
 @admits("person")
 @in_tenancy
 def list_absences(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
-    return paging.cut(approvers.absences(caller_of(request).tenant_id, timezone.now()), wanted, _absence)
+    return paging.whole_list_response(
+        approvers.absences(caller_of(request).tenant_id, timezone.now()), wanted, _absence
+    )
 
 
 @router.post("/absences", summary="Be away for a while", response={201: answers.Absence})
 @admits("person")
 @in_tenancy
 def go_away(request: HttpRequest, body: AbsenceBody) -> HttpResponse:
-    row = delegations.go_away(
+    row = delegations.add_absence(
         **_doer(request), actor_id=_whose(request, body.of), starts_at=body.starts_at, ends_at=body.ends_at
     )
-    return answer(_absence(row), 201)
+    return json_response(_absence(row), 201)
 
 
 @router.post("/absences/{absence_id}/end", summary="Be back", response=answers.Absence)
@@ -333,8 +337,8 @@ def come_back(request: HttpRequest, absence_id: UUID) -> HttpResponse:
         raise NotFound
     if caller.actor.id != row.actor_id and "administrator" not in caller.roles:
         raise NotAllowed
-    delegations.come_back(**_doer(request), absence_id=absence_id)
-    return answer(_absence(approvers.absence(caller.tenant_id, absence_id)))
+    delegations.end_absence(**_doer(request), absence_id=absence_id)
+    return json_response(_absence(approvers.absence(caller.tenant_id, absence_id)))
 
 
 # What is told
@@ -347,7 +351,7 @@ def _whose(request: HttpRequest, other: UUID | None) -> UUID:
         return caller.actor.id
     if "administrator" not in caller.roles:
         raise NotAllowed
-    if members_queries.member_of(caller.tenant_id, other) is None:
+    if members_queries.member_by_pseudonym(caller.tenant_id, other) is None:
         raise NotFound
     return other
 
@@ -359,14 +363,14 @@ def _by_person(request: HttpRequest) -> dict[str, Any]:
 
 def _one(request: HttpRequest, member_id: UUID) -> HttpResponse:
     tenant_id = caller_of(request).tenant_id
-    row = members_queries.member(tenant_id, member_id)
+    row = members_queries.member_by_id(tenant_id, member_id)
     if row is None:
         raise NotFound
-    return answer(_member(row, approvers.absent(tenant_id, timezone.now())))
+    return json_response(_member(row, approvers.absent_approvers(tenant_id, timezone.now())))
 
 
 def _one_key(request: HttpRequest, key_id: UUID) -> HttpResponse:
-    return answer(_key(approvers.key(caller_of(request).tenant_id, key_id)))
+    return json_response(_key(approvers.approver_key_by_id(caller_of(request).tenant_id, key_id)))
 
 
 def _address(token: str) -> str:
@@ -375,7 +379,7 @@ def _address(token: str) -> str:
 
 
 def _member(row: Any, away: set[UUID]) -> dict[str, Any]:
-    now = change_of(row)
+    now = current_roles(row)
     return {
         "member_id": str(row.id),
         "actor": str(row.actor_id),

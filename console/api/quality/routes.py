@@ -16,7 +16,7 @@ from approvals.voting.operations import attention
 from console.api.answers import Answer
 from console.api.auth import admits, caller_of
 from console.api.schemas import Body, Moment
-from console.api.transaction import NotFound, answer, in_tenancy
+from console.api.transaction import NotFound, in_tenancy, json_response
 from console.pages.quality.context import reviewer_quality
 from ledger.record.rules.envelope import instant
 
@@ -77,7 +77,7 @@ def get_quality(request: HttpRequest, wanted: Query[QualityWanted]) -> HttpRespo
     until = wanted.until or timezone.now()
     found = reviewer_quality(caller_of(request), since=wanted.since or until - PERIOD, until=until)
     spelt: dict[str, Any] = {"from": instant(found["from"]), "to": instant(found["to"])}
-    return answer(found | spelt)
+    return json_response(found | spelt)
 
 
 @router.post(
@@ -91,7 +91,7 @@ def report(request: HttpRequest, approval_id: UUID, body: AttentionBody) -> Http
     caller = caller_of(request)
     if approvals.approval(caller.tenant_id, approval_id) is None:
         raise NotFound
-    taken = attention.reported(
+    taken = attention.record_page_report(
         tenant_id=caller.tenant_id,
         approval_id=approval_id,
         actor_id=caller.actor.id,
@@ -99,4 +99,4 @@ def report(request: HttpRequest, approval_id: UUID, body: AttentionBody) -> Http
         opened=body.opened,
         at=timezone.now(),
     )
-    return answer({"taken": taken})
+    return json_response({"taken": taken})

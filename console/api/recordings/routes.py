@@ -16,12 +16,12 @@ from console.api.answers import Page
 from console.api.auth import admits, caller_of
 from console.api.recordings import answers
 from console.api.schemas import Moment, Paged
-from console.api.transaction import NotFound, answer, in_tenancy
+from console.api.transaction import NotFound, in_tenancy, json_response
 from console.transcripts.recordings import answers as recordings_answers
 from console.transcripts.recordings import queries as recordings_queries
 from console.transcripts.recordings import retention
-from console.transcripts.recordings.queries import Place, Sought, Wanted
-from ledger.record.rules.encryption import Erased
+from console.transcripts.recordings.queries import ConversationQuery, PagePosition, RecordingQuery
+from ledger.record.rules.encryption import EvidenceErased
 from ledger.retention import queries as retention_queries
 
 router = Router(tags=["Recordings"])
@@ -64,7 +64,7 @@ class TurnsWanted(Paged):
 @admits(*READERS)
 @in_tenancy
 def list_recordings(request: HttpRequest, wanted: Query[RecordingsWanted]) -> HttpResponse:
-    sought = Sought(
+    sought = RecordingQuery(
         since=wanted.since,
         until=wanted.until,
         file=wanted.file,
@@ -72,9 +72,9 @@ def list_recordings(request: HttpRequest, wanted: Query[RecordingsWanted]) -> Ht
         blocked=wanted.blocked,
         words=wanted.q,
     )
-    tenant_id, before = caller_of(request).tenant_id, paging.place(wanted.cursor)
+    tenant_id, before = caller_of(request).tenant_id, paging.decode_cursor(wanted.cursor)
     found = recordings_queries.recordings(tenant_id, sought, before=before, limit=wanted.limit + 1)
-    return paging.listed(found, wanted.limit, recordings_answers.recording)
+    return paging.page_response(found, wanted.limit, recordings_answers.recording_document)
 
 
 @router.get("/recordings/{recording_id}", summary="One recording with its figures", response=answers.Recording)
@@ -82,7 +82,7 @@ def list_recordings(request: HttpRequest, wanted: Query[RecordingsWanted]) -> Ht
 @in_tenancy
 def get_recording(request: HttpRequest, recording_id: UUID) -> HttpResponse:
     row = _seen(request, recording_id)
-    return answer(recordings_answers.whole(row, retention.keeping(row)))
+    return json_response(recordings_answers.recording_detail(row, retention.retention_status(row)))
 
 
 @router.get(
@@ -94,7 +94,7 @@ def get_recording(request: HttpRequest, recording_id: UUID) -> HttpResponse:
 @in_tenancy
 def list_conversations(request: HttpRequest, recording_id: UUID, wanted: Query[ConversationsWanted]) -> HttpResponse:
     row = _seen(request, recording_id)
-    asked = Wanted(
+    asked = ConversationQuery(
         kind=wanted.kind or "",
         code=wanted.code,
         findings=wanted.findings,
@@ -107,7 +107,9 @@ def list_conversations(request: HttpRequest, recording_id: UUID, wanted: Query[C
         row.tenant_id, row.id, asked, behind=_place(wanted.cursor), limit=wanted.limit
     )
     following = str(found.behind) if found.behind else None
-    return answer({"items": [recordings_answers.listed(each) for each in found.rows], "next": following})
+    return json_response(
+        {"items": [recordings_answers.conversation_row(each) for each in found.rows], "next": following}
+    )
 
 
 @router.get(
@@ -125,8 +127,10 @@ def get_conversation(request: HttpRequest, recording_id: UUID, number: int, want
     where = (row.tenant_id, row.id, number)
     read = recordings_queries.messages(*where, since=_number(wanted.cursor or "0"), limit=wanted.limit + 1)
     following = read[wanted.limit].number if len(read) > wanted.limit else None
-    counted = recordings_queries.categories(*where)
-    return answer(recordings_answers.conversation(row, one, counted, read[: wanted.limit], following=following))
+    counted = recordings_queries.count_categories(*where)
+    return json_response(
+        recordings_answers.conversation_detail(row, one, counted, read[: wanted.limit], following=following)
+    )
 
 
 def _seen(request: HttpRequest, recording_id: UUID) -> Any:
@@ -135,10 +139,10 @@ def _seen(request: HttpRequest, recording_id: UUID) -> Any:
     row = recordings_queries.recording(caller.tenant_id, recording_id)
     if row is None:
         raise NotFound
-    gone = retention_queries.erased(caller.tenant_id, recording_id)
+    gone = retention_queries.erased_subject(caller.tenant_id, recording_id)
     if gone is not None:
-        raise Erased(f"This was erased under request {gone.erasure_id}.")
-    accounts_operations.see(
+        raise EvidenceErased(f"This was erased under request {gone.erasure_id}.")
+    accounts_operations.record_sighting(
         tenant_id=caller.tenant_id,
         by=caller.actor,
         kind="recording",
@@ -149,11 +153,11 @@ def _seen(request: HttpRequest, recording_id: UUID) -> Any:
     return row
 
 
-def _place(cursor: str | None) -> Place | None:
+def _place(cursor: str | None) -> PagePosition | None:
     if not cursor:
         return None
     severity, _, number = cursor.partition(".")
-    return Place(_number(severity), _number(number))
+    return PagePosition(_number(severity), _number(number))
 
 
 def _number(cursor: str) -> int:

@@ -17,11 +17,11 @@ from console.accounts.members.queries import is_same_person
 from console.accounts.step_up import is_proven
 from console.api import answers, paging
 from console.api.auth import admits, caller_of
-from console.api.openapi import body_of
+from console.api.openapi import request_body
 from console.api.people.schemas import SecondWordBody
 from console.api.schemas import Paged, PolicyBody
-from console.api.transaction import NotFound, answer, in_tenancy, once
-from console.pages.contracts.contract_check import findings_now, registered_systems, validated
+from console.api.transaction import NotFound, in_tenancy, json_response, run_once
+from console.pages.contracts.contract_check import current_findings, registered_systems, validate_contract
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import registration, second_person
 from ledger.catalogue.rules import contract as contracts
@@ -36,7 +36,7 @@ OPERATORS = ("oper", "operator", "administrator")
 @router.post(
     "/contracts",
     summary="Register a contract document; a used version is immutable, a weaker one waits for a second person",
-    openapi_extra=body_of("ContractDocument"),
+    openapi_extra=request_body("ContractDocument"),
     response={201: answers.ContractVersion},
 )
 @admits(*OPERATORS)
@@ -44,11 +44,11 @@ OPERATORS = ("oper", "operator", "administrator")
 def register_contract(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request)
     # Read from the bytes: a contract may hold fractions (back-off), which no other body may.
-    contract = validated(contracts.read(request.body))
+    contract = validate_contract(contracts.read(request.body))
     row = registration.register_contract(
         tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=timezone.now()
     )
-    return answer(_contracts(caller.tenant_id, [row])(row), 201)
+    return json_response(_contracts(caller.tenant_id, [row])(row), 201)
 
 
 @router.get("/contracts", summary="Every version of every contract", response=answers.Page[answers.ContractVersion])
@@ -56,8 +56,10 @@ def register_contract(request: HttpRequest) -> HttpResponse:
 @in_tenancy
 def list_contracts(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     tenant_id = caller_of(request).tenant_id
-    found = catalogue_queries.contract_versions(tenant_id, after=paging.place(wanted.cursor), limit=wanted.limit + 1)
-    return paging.listed(found, wanted.limit, _contracts(tenant_id, found))
+    found = catalogue_queries.contract_versions(
+        tenant_id, after=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
+    )
+    return paging.page_response(found, wanted.limit, _contracts(tenant_id, found))
 
 
 @router.get(
@@ -70,7 +72,7 @@ def get_contract(request: HttpRequest, name: str, version: str) -> HttpResponse:
     if row is None:
         raise NotFound
     known = _contracts(row.tenant_id, [row])(row)
-    return answer(known | {"document": contracts.read(bytes(row.document))})
+    return json_response(known | {"document": contracts.read(bytes(row.document))})
 
 
 @router.post(
@@ -81,7 +83,7 @@ def get_contract(request: HttpRequest, name: str, version: str) -> HttpResponse:
 @admits("operator", "administrator")
 def answer_contract(request: HttpRequest, name: str, version: str, body: SecondWordBody) -> HttpResponse | None:
     proven = is_proven(request, body.password, body.otp)
-    return once(request, lambda: _answer_contract(request, name, version, body, proven))
+    return run_once(request, lambda: _answer_contract(request, name, version, body, proven))
 
 
 def _answer_contract(request: HttpRequest, name: str, version: str, body: SecondWordBody, proven: bool) -> HttpResponse:
@@ -89,7 +91,7 @@ def _answer_contract(request: HttpRequest, name: str, version: str, body: Second
     row = catalogue_queries.contract_version(caller.tenant_id, name, version)
     if row is None:
         raise NotFound
-    second_person.answer_contract(
+    second_person.decide_contract_change(
         tenant_id=caller.tenant_id,
         name=name,
         version=version,
@@ -100,7 +102,7 @@ def _answer_contract(request: HttpRequest, name: str, version: str, body: Second
         is_proven=proven,
         at=timezone.now(),
     )
-    return answer(_contracts(caller.tenant_id, [row])(row))
+    return json_response(_contracts(caller.tenant_id, [row])(row))
 
 
 @router.post(
@@ -113,9 +115,9 @@ def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpRespons
     if kind not in policies.POLICY_KINDS:
         raise NotFound
     document = body.document | {"version": body.version}
-    policies.check(kind, document)
+    policies.check_policy(kind, document)
     if kind == "recovery":
-        faults = recovery_table.faults(document)
+        faults = recovery_table.policy_faults(document)
         if faults:
             raise policies.BadPolicy(errors=faults)
     if kind == "approval":
@@ -131,8 +133,8 @@ def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpRespons
         at=timezone.now(),
     )
     if kind == "approval":
-        approvers.look_soon(tenant_id=caller.tenant_id, at=timezone.now())
-    return answer({"kind": kind, "version": row.version, "digest": row.digest}, 201)
+        approvers.schedule_recheck(tenant_id=caller.tenant_id, at=timezone.now())
+    return json_response({"kind": kind, "version": row.version, "digest": row.digest}, 201)
 
 
 @router.get("/policies", summary="The policies in force", response=dict[str, answers.PolicyInForce])
@@ -140,7 +142,7 @@ def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpRespons
 @in_tenancy
 def list_policies(request: HttpRequest) -> HttpResponse:
     active = catalogue_queries.active_policies(caller_of(request).tenant_id)
-    return answer({kind: _policy(row) for kind, row in active.items()})
+    return json_response({kind: _policy(row) for kind, row in active.items()})
 
 
 def _contracts(tenant_id: UUID, rows: Collection[Any]) -> Callable[[Any], dict[str, Any]]:
@@ -153,7 +155,7 @@ def _contracts(tenant_id: UUID, rows: Collection[Any]) -> Callable[[Any], dict[s
 
 
 def _contract(row: Any, systems: Collection[str], state: str) -> dict[str, Any]:
-    found = findings_now(sessions_queries.disclosed_contract(row.tenant_id, row.digest), systems)
+    found = current_findings(sessions_queries.disclosed_contract(row.tenant_id, row.digest), systems)
     return {
         "name": row.name,
         "version": row.version,

@@ -23,12 +23,12 @@ from console.api.schemas import (
     ReasonBody,
     RetentionBody,
 )
-from console.api.transaction import NotFound, answer, in_tenancy, once
+from console.api.transaction import NotFound, in_tenancy, json_response, run_once
 from console.pages.retention import erasure
 from ledger.retention import queries
 from ledger.retention.operations import erasure as operations
 from ledger.retention.operations import retention as clocks
-from ledger.retention.rules.retention import HoldScope, Policy
+from ledger.retention.rules.retention import HoldScope, RetentionPolicy
 
 router = Router(tags=["Erasure and retention"])
 READERS = ("compliance", "audit")
@@ -41,10 +41,10 @@ def list_erasures(request: HttpRequest, wanted: Query[ErasuresWanted]) -> HttpRe
     found = queries.erasures(
         caller_of(request).tenant_id,
         states=(wanted.state,) if wanted.state else (),
-        after=paging.place(wanted.cursor),
+        after=paging.decode_cursor(wanted.cursor),
         limit=wanted.limit + 1,
     )
-    return paging.listed(found, wanted.limit, _erasure)
+    return paging.page_response(found, wanted.limit, _erasure)
 
 
 @router.get("/erasures/{erasure_id}", summary="One request and what it names", response=answers.ErasureDetail)
@@ -56,9 +56,9 @@ def get_erasure(request: HttpRequest, erasure_id: UUID) -> HttpResponse:
     if row is None:
         raise NotFound
     named = queries.subjects_of(tenant_id, erasure_id)
-    gone = queries.erased_among(tenant_id, [subject for subject, _ in named])
+    gone = queries.erased_subjects(tenant_id, [subject for subject, _ in named])
     subjects = [{"id": str(subject), "kind": kind, "erased": subject in gone} for subject, kind in named]
-    return answer(_erasure(row) | {"named": subjects})
+    return json_response(_erasure(row) | {"named": subjects})
 
 
 @router.post(
@@ -70,11 +70,11 @@ def get_erasure(request: HttpRequest, erasure_id: UUID) -> HttpResponse:
 @in_tenancy
 def ask(request: HttpRequest, body: ErasureBody) -> HttpResponse:
     caller = caller_of(request)
-    scope = erasure.scope_of(caller.tenant_id, body.actions)
-    wish = operations.Wish(subjects=tuple(scope.subjects), legal_basis=body.legal_basis, reason=body.reason)
-    row = operations.request(tenant_id=caller.tenant_id, wish=wish, by=caller.actor, at=timezone.now())
+    scope = erasure.erasure_scope(caller.tenant_id, body.actions)
+    wish = operations.ErasureRequest(subjects=tuple(scope.subjects), legal_basis=body.legal_basis, reason=body.reason)
+    row = operations.request_erasure(tenant_id=caller.tenant_id, wish=wish, by=caller.actor, at=timezone.now())
     stays = [{"kind": kind, "id": str(each), "reason": why} for kind, each, why in scope.stays]
-    return answer(_erasure(row) | {"stays": stays}, 201)
+    return json_response(_erasure(row) | {"stays": stays}, 201)
 
 
 @router.post(
@@ -86,13 +86,15 @@ def ask(request: HttpRequest, body: ErasureBody) -> HttpResponse:
 def confirm(request: HttpRequest, erasure_id: UUID, body: PasswordBody) -> HttpResponse | None:
     # Outside the transaction: a wrong password counts towards the lock, whatever becomes of the rest.
     _step_up(request, body)
-    return once(request, lambda: _confirm(request, erasure_id))
+    return run_once(request, lambda: _confirm(request, erasure_id))
 
 
 def _confirm(request: HttpRequest, erasure_id: UUID) -> HttpResponse:
     caller = caller_of(request)
-    row = operations.confirm(tenant_id=caller.tenant_id, erasure_id=erasure_id, by=caller.actor, at=timezone.now())
-    return answer(_erasure(row))
+    row = operations.confirm_erasure(
+        tenant_id=caller.tenant_id, erasure_id=erasure_id, by=caller.actor, at=timezone.now()
+    )
+    return json_response(_erasure(row))
 
 
 @router.post("/erasures/{erasure_id}/refuse", summary="The second person says no", response=answers.Erasure)
@@ -100,10 +102,10 @@ def _confirm(request: HttpRequest, erasure_id: UUID) -> HttpResponse:
 @in_tenancy
 def refuse(request: HttpRequest, erasure_id: UUID, body: ReasonBody) -> HttpResponse:
     caller = caller_of(request)
-    row = operations.refuse(
+    row = operations.refuse_erasure(
         tenant_id=caller.tenant_id, erasure_id=erasure_id, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return answer(_erasure(row))
+    return json_response(_erasure(row))
 
 
 @router.post(
@@ -113,10 +115,10 @@ def refuse(request: HttpRequest, erasure_id: UUID, body: ReasonBody) -> HttpResp
 @in_tenancy
 def withdraw(request: HttpRequest, erasure_id: UUID, body: ReasonBody) -> HttpResponse:
     caller = caller_of(request)
-    row = operations.withdraw(
+    row = operations.withdraw_erasure(
         tenant_id=caller.tenant_id, erasure_id=erasure_id, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return answer(_erasure(row))
+    return json_response(_erasure(row))
 
 
 @router.get("/holds", summary="Legal holds in force, or lifted ones", response=answers.Page[answers.Hold])
@@ -124,9 +126,12 @@ def withdraw(request: HttpRequest, erasure_id: UUID, body: ReasonBody) -> HttpRe
 @in_tenancy
 def list_holds(request: HttpRequest, wanted: Query[HoldsWanted]) -> HttpResponse:
     found = queries.holds(
-        caller_of(request).tenant_id, lifted=wanted.lifted, after=paging.place(wanted.cursor), limit=wanted.limit + 1
+        caller_of(request).tenant_id,
+        lifted=wanted.lifted,
+        after=paging.decode_cursor(wanted.cursor),
+        limit=wanted.limit + 1,
     )
-    return paging.listed(found, wanted.limit, _hold)
+    return paging.page_response(found, wanted.limit, _hold)
 
 
 @router.post("/holds", summary="Keep an action, a target, an agent or everything", response={201: answers.Hold})
@@ -142,7 +147,7 @@ def place_hold(request: HttpRequest, body: HoldBody) -> HttpResponse:
         by=caller.actor,
         at=timezone.now(),
     )
-    return answer(_hold(row), 201)
+    return json_response(_hold(row), 201)
 
 
 @router.post("/holds/{hold_id}/lift", summary="Lift a legal hold", response=answers.HoldLifted)
@@ -153,7 +158,7 @@ def lift_hold(request: HttpRequest, hold_id: UUID, body: ReasonBody) -> HttpResp
     clocks.lift_hold(
         tenant_id=caller.tenant_id, hold_id=hold_id, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return answer({"hold_id": str(hold_id), "lifted": True})
+    return json_response({"hold_id": str(hold_id), "lifted": True})
 
 
 @router.get(
@@ -164,8 +169,10 @@ def lift_hold(request: HttpRequest, hold_id: UUID, body: ReasonBody) -> HttpResp
 @admits(*READERS)
 @in_tenancy
 def list_policies(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
-    found = queries.retentions(caller_of(request).tenant_id, after=paging.place(wanted.cursor), limit=wanted.limit + 1)
-    return paging.listed(found, wanted.limit, _policy)
+    found = queries.retentions(
+        caller_of(request).tenant_id, after=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
+    )
+    return paging.page_response(found, wanted.limit, _policy)
 
 
 @router.post("/retention", summary="Propose how long what is kept", response={201: answers.Retention})
@@ -174,9 +181,9 @@ def list_policies(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
 def propose_policy(request: HttpRequest, body: RetentionBody) -> HttpResponse:
     caller = caller_of(request)
     row = clocks.propose_policy(
-        tenant_id=caller.tenant_id, policy=Policy(**body.model_dump()), by=caller.actor, at=timezone.now()
+        tenant_id=caller.tenant_id, policy=RetentionPolicy(**body.model_dump()), by=caller.actor, at=timezone.now()
     )
-    return answer(_policy(row), 201)
+    return json_response(_policy(row), 201)
 
 
 @router.post(
@@ -187,7 +194,7 @@ def propose_policy(request: HttpRequest, body: RetentionBody) -> HttpResponse:
 @admits("compliance")
 def confirm_policy(request: HttpRequest, retention_id: UUID, body: PasswordBody) -> HttpResponse | None:
     _step_up(request, body)
-    return once(request, lambda: _confirm_policy(request, retention_id))
+    return run_once(request, lambda: _confirm_policy(request, retention_id))
 
 
 def _confirm_policy(request: HttpRequest, retention_id: UUID) -> HttpResponse:
@@ -195,7 +202,7 @@ def _confirm_policy(request: HttpRequest, retention_id: UUID) -> HttpResponse:
     row = clocks.confirm_policy(
         tenant_id=caller.tenant_id, retention_id=retention_id, by=caller.actor, at=timezone.now()
     )
-    return answer(_policy(row))
+    return json_response(_policy(row))
 
 
 @router.post("/retention/{retention_id}/withdraw", summary="Take a proposal back", response=answers.Retention)
@@ -206,7 +213,7 @@ def withdraw_policy(request: HttpRequest, retention_id: UUID, body: ReasonBody) 
     row = clocks.withdraw_policy(
         tenant_id=caller.tenant_id, retention_id=retention_id, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return answer(_policy(row))
+    return json_response(_policy(row))
 
 
 def _step_up(request: HttpRequest, body: PasswordBody) -> None:
@@ -245,7 +252,7 @@ def _hold(row: Any) -> dict[str, Any]:
 
 
 def _policy(row: Any) -> dict[str, Any]:
-    return queries.policy_of(row).document() | {
+    return queries.policy_from_row(row).document() | {
         "retention_id": str(row.id),
         "state": row.state,
         "proposed_by": str(row.proposed_by),

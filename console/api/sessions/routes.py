@@ -13,14 +13,14 @@ from ninja import Router
 
 from approvals.agents.operations import withheld_tools
 from approvals.agents.rules.acceptance import share
-from approvals.agents.rules.withheld_tools import Fate, Withheld
+from approvals.agents.rules.withheld_tools import WithheldReason, WithheldTool
 from approvals.gate import queries as calls_read
 from approvals.gate.operations import calls
 from approvals.gate.operations.actions import Trace
 from approvals.gate.operations.calls import NoSuchSession
 from approvals.sessions import queries as sessions_read
 from approvals.sessions.operations import sessions
-from approvals.sessions.rules.nudge import Move
+from approvals.sessions.rules.nudge import NextMove
 from console.api import answers
 from console.api.actions import predicates
 from console.api.auth import admits, caller_of
@@ -28,8 +28,8 @@ from console.api.envelope import status_of
 from console.api.members import member_named
 from console.api.schemas import CallsBody, GoalBody, SessionBody, SurfaceBody
 from console.api.sessions import session_report_answers
-from console.api.transaction import answer, in_tenancy
-from console.pages.approvals.queue import questions
+from console.api.transaction import in_tenancy, json_response
+from console.pages.approvals.queue import unanswered_questions
 from console.pages.sessions import session_context
 from ledger.actions.queries import actions
 from ledger.record.rules.envelope import instant
@@ -45,7 +45,7 @@ _TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{
 def open_session(request: HttpRequest, body: SessionBody) -> HttpResponse:
     caller = caller_of(request)
     caller.require("agent", [body.agent_id])
-    wish = sessions.Wish(
+    wish = sessions.SessionRequest(
         agent_id=body.agent_id,
         goal=body.goal,
         ttl_seconds=body.ttl_seconds,
@@ -59,7 +59,7 @@ def open_session(request: HttpRequest, body: SessionBody) -> HttpResponse:
         on_behalf_of=member_named(caller.tenant_id, body.on_behalf_of) if body.on_behalf_of else None,
     )
     session = sessions.open_session(tenant_id=caller.tenant_id, wish=wish, key_actor=caller.actor.id, at=timezone.now())
-    return answer(_session(session), 201)
+    return json_response(_session(session), 201)
 
 
 @router.get(
@@ -70,7 +70,9 @@ def open_session(request: HttpRequest, body: SessionBody) -> HttpResponse:
 def get_session(request: HttpRequest, session_id: UUID) -> HttpResponse:
     session = seen(request, session_id)
     made = session.calls_accepted + session.calls_refused
-    tally = calls_read.tally(session.tenant_id, since=session.pinned_at, until=timezone.now(), session_id=session.id)
+    tally = calls_read.call_tally(
+        session.tenant_id, since=session.pinned_at, until=timezone.now(), session_id=session.id
+    )
     counts = {
         "calls_accepted": session.calls_accepted,
         "calls_refused": session.calls_refused,
@@ -82,9 +84,9 @@ def get_session(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "attempted_tools": _attempted(session),
         "budgets": _budgets(session),
         "questions": _questions(session),
-        "surface": _surface(withheld_tools.newest(session)),
+        "surface": _surface(withheld_tools.newest_report(session)),
     }
-    return answer(_session(session) | counts)
+    return json_response(_session(session) | counts)
 
 
 @router.post(
@@ -101,7 +103,7 @@ def ask_check(request: HttpRequest, session_id: UUID, body: GoalBody) -> HttpRes
         goal=body.goal,
         at=timezone.now(),
     )
-    return answer({"match": compared.match, "reason": compared.reason or None})
+    return json_response({"match": compared.match, "reason": compared.reason or None})
 
 
 @router.post(
@@ -113,14 +115,14 @@ def ask_check(request: HttpRequest, session_id: UUID, body: GoalBody) -> HttpRes
 @in_tenancy
 def withhold(request: HttpRequest, session_id: UUID, body: SurfaceBody) -> HttpResponse:
     caller = caller_of(request)
-    found = withheld_tools.report(
+    found = withheld_tools.record_report(
         tenant_id=caller.tenant_id,
         session_id=session_id,
         key_actor=caller.actor.id,
-        withheld=[Withheld(Fate(each.fate), each.tool, each.why) for each in body.withheld],
+        withheld=[WithheldTool(WithheldReason(each.fate), each.tool, each.why) for each in body.withheld],
         at=timezone.now(),
     )
-    return answer(_surface(found))
+    return json_response(_surface(found))
 
 
 @router.post(
@@ -132,20 +134,22 @@ def withhold(request: HttpRequest, session_id: UUID, body: SurfaceBody) -> HttpR
 @in_tenancy
 def propose(request: HttpRequest, session_id: UUID, body: CallsBody) -> HttpResponse:
     caller = caller_of(request)
-    made, nudge = calls.propose(
+    made, nudge = calls.propose_calls(
         tenant_id=caller.tenant_id,
         session_id=session_id,
         key_actor=caller.actor.id,
         raw_calls=body.calls,
         trace=trace_of(request),
-        compile_predicate=predicates.added_fault,
+        compile_predicate=predicates.agent_predicate_fault,
         at=timezone.now(),
     )
     results = [each.document | {"user_status": status_of(each, caller.tenant_id)} for each in made]
     # A run that has come to its limit ends with its summary, behind the results (R-FB-01, R-FB-04).
-    forced = nudge.move is Move.STOP
-    summary = session_context.summary_of(sessions_read.session(caller.tenant_id, session_id)) if forced else None
-    return answer({"results": results, "nudge": nudge.text, "next": session_context.next_of(nudge), "summary": summary})
+    forced = nudge.move is NextMove.STOP
+    summary = session_context.summary_document(sessions_read.session(caller.tenant_id, session_id)) if forced else None
+    return json_response(
+        {"results": results, "nudge": nudge.text, "next": session_context.nudge_document(nudge), "summary": summary}
+    )
 
 
 @router.post("/sessions/{session_id}/close", summary="Close a session", response=answers.Closed)
@@ -156,7 +160,7 @@ def close(request: HttpRequest, session_id: UUID) -> HttpResponse:
     sessions.close_session(
         tenant_id=caller.tenant_id, session_id=session_id, key_actor=caller.actor.id, at=timezone.now()
     )
-    return answer({"session_id": str(session_id), "closed": True})
+    return json_response({"session_id": str(session_id), "closed": True})
 
 
 def trace_of(request: HttpRequest) -> Trace:
@@ -175,12 +179,12 @@ def seen(request: HttpRequest, session_id: UUID) -> Any:
 
 
 def _attempted(session: Any) -> list[dict[str, Any]]:
-    found = calls_read.attempted_undisclosed(session.tenant_id, session_id=session.id, limit=MOST_ATTEMPTS)
+    found = calls_read.undisclosed_attempts(session.tenant_id, session_id=session.id, limit=MOST_ATTEMPTS)
     return [{"tool": each.tool, "call_id": each.call_id, "at": instant(each.at)} for each in found]
 
 
 def _budgets(session: Any) -> list[dict[str, Any]]:
-    spent = sessions_read.spent(session.tenant_id, agent_id=session.agent_id, session_ids=[session.id])
+    spent = sessions_read.budget_spending(session.tenant_id, agent_id=session.agent_id, session_ids=[session.id])
     return [
         {
             "per": each.holder.partition(":")[0],
@@ -196,10 +200,10 @@ def _budgets(session: Any) -> list[dict[str, Any]]:
 def _questions(session: Any) -> list[dict[str, Any]]:
     """What people ask about the actions of a session that wait for them."""
     waiting = actions.actions(session.tenant_id, session=session.id, state="VALIDATED", before=None, limit=500)
-    return questions(session.tenant_id, [action.id for action in waiting])
+    return unanswered_questions(session.tenant_id, [action.id for action in waiting])
 
 
-def _surface(found: withheld_tools.Surface | None) -> dict[str, Any]:
+def _surface(found: withheld_tools.WithheldReport | None) -> dict[str, Any]:
     if found is None:
         return {"withheld": [], "at": None}
     return {"withheld": [each.document() for each in found.withheld], "at": instant(found.at)}
@@ -210,6 +214,6 @@ def _session(session: Any) -> dict[str, Any]:
         "session_id": str(session.id),
         "agent_id": session.agent_id,
         "workflow_run_id": session.run_id,
-        "contract": sessions.described(session),
+        "contract": sessions.describe_contract(session),
         "pin": {"hash": session.pin_hash, "expires_at": instant(session.pin_expires_at)},
     }

@@ -11,7 +11,7 @@ from ninja import Router
 from console.api.auth import admits, caller_of
 from console.api.sessions import session_report_answers
 from console.api.sessions.routes import seen
-from console.api.transaction import answer, in_tenancy
+from console.api.transaction import in_tenancy, json_response
 from console.pages.sessions import session_context
 
 router = Router(tags=["Sessions"])
@@ -28,12 +28,12 @@ READERS = ("agent", "oper", "audit", "person")
 def get_context(request: HttpRequest, session_id: UUID) -> HttpResponse:
     caller, at = caller_of(request), timezone.now()
     session = seen(request, session_id)
-    told = session_context.of_session(session)
-    document = session_context.context_of(session, told, at=at)
+    told = session_context.actions_of_session(session)
+    document = session_context.context_document(session, told, at=at)
     if caller.kind == "agent":
         found = [each["action_id"] for each in (*document["facts"], *document["unresolved"])]
-        session_context.remember(session, told, found, to=caller.actor.id, at=at)
-    return answer(document)
+        session_context.remember_reported(session, told, found, to=caller.actor.id, at=at)
+    return json_response(document)
 
 
 @router.get(
@@ -44,4 +44,4 @@ def get_context(request: HttpRequest, session_id: UUID) -> HttpResponse:
 @admits(*READERS)
 @in_tenancy
 def get_summary(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    return answer(session_context.summary_of(seen(request, session_id)))
+    return json_response(session_context.summary_document(seen(request, session_id)))

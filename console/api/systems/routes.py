@@ -15,7 +15,7 @@ from console.api import answers, paging, rate
 from console.api.auth import admits, caller_of
 from console.api.people.schemas import SecondWordBody
 from console.api.schemas import HookBody, HookSecretBody, Paged, ReasonBody, SystemBody
-from console.api.transaction import after_commit, answer, in_tenancy, once
+from console.api.transaction import after_commit, in_tenancy, json_response, run_once
 from console.pages.systems import context as systems_context
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import second_person
@@ -23,7 +23,7 @@ from ledger.record.rules.refusals import Refused
 from reviews import queries as after
 from reviews.checks import catalogue, changes
 from reviews.observations.operations import webhooks
-from reviews.observations.rules.webhooks import Signed, mapping_of
+from reviews.observations.rules.webhooks import SignedHeaders, parse_mapping
 from reviews.readback.operations import systems, work_queue
 from reviews.readback.rules.limits import limits_of
 from reviews.tasks import verify_due
@@ -35,7 +35,7 @@ _ANYTHING = {"description": "Whatever the provider sends; it is kept as it came.
 WEBHOOK = {"requestBody": {"required": True, "content": {"application/json": {"schema": _ANYTHING}}}}
 
 
-class TooLarge(Refused):
+class HookBodyTooLarge(Refused):
     """The body is larger than 1 MiB."""
 
     code = "TOO_LARGE"
@@ -54,8 +54,8 @@ def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
     catalogue.check_for(body.pattern)
     changes.check_settings(body.pattern, body.settings)
     limits = limits_of(body.settings)
-    mapping_of(body.settings)
-    row, waits = second_person.send_system(
+    parse_mapping(body.settings)
+    row, waits = second_person.submit_system(
         tenant_id=caller.tenant_id,
         name=body.name,
         pattern=body.pattern,
@@ -64,8 +64,8 @@ def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
         at=timezone.now(),
     )
     if not waits:
-        work_queue.configure(tenant_id=caller.tenant_id, system_id=row.id, limits=limits)
-    return answer(_registered(row), 201)
+        work_queue.set_lane_limits(tenant_id=caller.tenant_id, system_id=row.id, limits=limits)
+    return json_response(_registered(row), 201)
 
 
 @router.post(
@@ -76,7 +76,7 @@ def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
 @admits("operator", "administrator")
 def answer_system(request: HttpRequest, name: str, body: SecondWordBody) -> HttpResponse | None:
     proven = is_proven(request, body.password, body.otp)
-    return once(request, lambda: _answer_system(request, name, body, proven))
+    return run_once(request, lambda: _answer_system(request, name, body, proven))
 
 
 def _answer_system(request: HttpRequest, name: str, body: SecondWordBody, proven: bool) -> HttpResponse:
@@ -84,17 +84,17 @@ def _answer_system(request: HttpRequest, name: str, body: SecondWordBody, proven
     known = catalogue_queries.system(caller.tenant_id, name)
     if known is None:
         raise systems.NoSuchSystem
-    row = systems.answer_change(
+    row = systems.decide_change(
         tenant_id=caller.tenant_id,
         name=name,
         accept=body.confirm,
         reason=body.reason,
         by=caller.actor,
-        is_sender=is_same_person(caller.tenant_id, systems_context.sender(known), caller.actor.id),
+        is_sender=is_same_person(caller.tenant_id, systems_context.change_sender(known), caller.actor.id),
         is_proven=proven,
         at=timezone.now(),
     )
-    return answer(_registered(row))
+    return json_response(_registered(row))
 
 
 @router.get(
@@ -104,7 +104,7 @@ def _answer_system(request: HttpRequest, name: str, body: SecondWordBody, proven
 @in_tenancy
 def list_systems(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     tenant_id, at = caller_of(request).tenant_id, timezone.now()
-    return paging.cut(systems_context.every(tenant_id, at=at), wanted, _system)
+    return paging.whole_list_response(systems_context.all_systems(tenant_id, at=at), wanted, _system)
 
 
 @router.post(
@@ -119,7 +119,7 @@ def stop_releasing(request: HttpRequest, name: str, body: ReasonBody) -> HttpRes
     systems.stop_releasing(
         tenant_id=caller.tenant_id, name=name, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return answer({"name": name, "stopped": True})
+    return json_response({"name": name, "stopped": True})
 
 
 @router.post(
@@ -134,7 +134,7 @@ def resume_releasing(request: HttpRequest, name: str, body: ReasonBody) -> HttpR
     systems.resume_releasing(
         tenant_id=caller.tenant_id, name=name, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return answer({"name": name, "stopped": False})
+    return json_response({"name": name, "stopped": False})
 
 
 @router.post(
@@ -146,8 +146,10 @@ def resume_releasing(request: HttpRequest, name: str, body: ReasonBody) -> HttpR
 @in_tenancy
 def create_hook(request: HttpRequest, name: str, body: HookBody) -> HttpResponse:
     caller = caller_of(request)
-    row = webhooks.create(tenant_id=caller.tenant_id, name=name, secret=body.secret, by=caller.actor, at=timezone.now())
-    return answer(_hook(row, name, {}), 201)
+    row = webhooks.create_hook(
+        tenant_id=caller.tenant_id, name=name, secret=body.secret, by=caller.actor, at=timezone.now()
+    )
+    return json_response(_hook(row, name, {}), 201)
 
 
 @router.get("/systems/{name}/hooks", summary="A system's webhook addresses", response=answers.Page[answers.Hook])
@@ -160,7 +162,7 @@ def list_hooks(request: HttpRequest, name: str, wanted: Query[Paged]) -> HttpRes
         raise systems.NoSuchSystem
     rows = after.hooks_of(tenant_id, system.id)
     taken = after.last_deliveries(tenant_id, [row.id for row in rows])
-    return paging.cut(rows, wanted, lambda row: _hook(row, name, taken))
+    return paging.whole_list_response(rows, wanted, lambda row: _hook(row, name, taken))
 
 
 @router.post(
@@ -172,7 +174,7 @@ def list_hooks(request: HttpRequest, name: str, wanted: Query[Paged]) -> HttpRes
 @in_tenancy
 def rotate_hook(request: HttpRequest, name: str, hook_id: UUID, body: HookSecretBody) -> HttpResponse:
     caller = caller_of(request)
-    webhooks.rotate(
+    webhooks.rotate_secret(
         tenant_id=caller.tenant_id,
         name=name,
         hook_id=hook_id,
@@ -181,7 +183,7 @@ def rotate_hook(request: HttpRequest, name: str, hook_id: UUID, body: HookSecret
         by=caller.actor,
         at=timezone.now(),
     )
-    return answer(_hook(after.hook(hook_id), name, after.last_deliveries(caller.tenant_id, [hook_id])))
+    return json_response(_hook(after.live_hook(hook_id), name, after.last_deliveries(caller.tenant_id, [hook_id])))
 
 
 @router.post("/systems/{name}/hooks/{hook_id}/revoke", summary="Close a webhook address", response=answers.HookRevoked)
@@ -189,7 +191,7 @@ def rotate_hook(request: HttpRequest, name: str, hook_id: UUID, body: HookSecret
 @in_tenancy
 def revoke_hook(request: HttpRequest, name: str, hook_id: UUID, body: ReasonBody) -> HttpResponse:
     caller = caller_of(request)
-    webhooks.revoke(
+    webhooks.revoke_hook(
         tenant_id=caller.tenant_id,
         name=name,
         hook_id=hook_id,
@@ -197,7 +199,7 @@ def revoke_hook(request: HttpRequest, name: str, hook_id: UUID, body: ReasonBody
         by=caller.actor,
         at=timezone.now(),
     )
-    return answer({"hook_id": str(hook_id), "revoked": True})
+    return json_response({"hook_id": str(hook_id), "revoked": True})
 
 
 @router.post(
@@ -209,14 +211,14 @@ def revoke_hook(request: HttpRequest, name: str, hook_id: UUID, body: ReasonBody
 )
 def receive(request: HttpRequest, hook_id: UUID) -> HttpResponse:
     at = timezone.now()
-    rate.spend(hook_id, at=at)
+    rate.count_request(hook_id, at=at)
     body = request.body
     if len(body) > MOST_BYTES:
-        raise TooLarge
+        raise HookBodyTooLarge
     given = [request.headers.get(f"webhook-{part}", "") for part in ("id", "timestamp", "signature")]
-    webhooks.receive(hook_id=hook_id, signed=Signed(*given), body=body, at=at)
+    webhooks.receive_delivery(hook_id=hook_id, signed=SignedHeaders(*given), body=body, at=at)
     after_commit(verify_due)
-    return answer({"taken": True}, 202)
+    return json_response({"taken": True}, 202)
 
 
 def _registered(row: Any) -> dict[str, Any]:
@@ -225,7 +227,7 @@ def _registered(row: Any) -> dict[str, Any]:
     return {"name": row.name, "pattern": row.pattern, "settings": row.settings, "waits": waits}
 
 
-def _system(seen: systems_context.System) -> dict[str, Any]:
+def _system(seen: systems_context.SystemStatus) -> dict[str, Any]:
     health = seen.health
     shown = {
         "circuit": str(seen.standing),

@@ -12,12 +12,12 @@ from approvals.sessions import queries as sessions_queries
 from console.api import answers
 from console.api.auth import Caller, admits, caller_of
 from console.api.schemas import ReasonBody, SituationBody
-from console.api.transaction import NotFound, answer, in_tenancy
+from console.api.transaction import NotFound, in_tenancy, json_response
 from console.pages.runs import context as runs_context
 from ledger.actions import operations as ledger_orders
 from ledger.record.rules.outcomes import outcome_of
 from reviews.recovery.operations.recovery import policy_of
-from reviews.recovery.rules.recovery_table import TABLE, Situation
+from reviews.recovery.rules.recovery_table import TABLE, RecoverySituation
 
 router = Router(tags=["Runs and recovery"])
 
@@ -27,10 +27,10 @@ router = Router(tags=["Runs and recovery"])
 @in_tenancy
 def get_run(request: HttpRequest, run_id: str) -> HttpResponse:
     caller = caller_of(request)
-    found = runs_context.run(caller.tenant_id, run_id)
+    found = runs_context.load_run(caller.tenant_id, run_id)
     if found is None or not _is_theirs(caller, found):
         raise NotFound
-    return answer(_run(found))
+    return json_response(_run(found))
 
 
 @router.post("/runs/{run_id}/cancel", summary="Take a run back, the last step first", response=answers.Workflow)
@@ -38,12 +38,12 @@ def get_run(request: HttpRequest, run_id: str) -> HttpResponse:
 @in_tenancy
 def cancel_run(request: HttpRequest, run_id: str, body: ReasonBody) -> HttpResponse:
     caller = caller_of(request)
-    ledger_orders.unwind(
+    ledger_orders.unwind_run(
         tenant_id=caller.tenant_id, run_id=run_id, reason=body.reason, actor=caller.actor, at=timezone.now()
     )
-    found = runs_context.run(caller.tenant_id, run_id)
+    found = runs_context.load_run(caller.tenant_id, run_id)
     assert found is not None
-    return answer(_run(found))
+    return json_response(_run(found))
 
 
 @router.post(
@@ -57,8 +57,8 @@ def decide(request: HttpRequest, body: SituationBody) -> HttpResponse:
     caller = caller_of(request)
     policy = policy_of(caller.tenant_id)
     given = body.model_dump() | {"triggers": frozenset(body.triggers)}
-    row = policy.match(Situation(**given))
-    return answer(
+    row = policy.match(RecoverySituation(**given))
+    return json_response(
         {
             "row": row.id,
             "action": row.action,
@@ -76,10 +76,10 @@ def decide(request: HttpRequest, body: SituationBody) -> HttpResponse:
 @admits("oper", "audit", "person")
 def strategies(request: HttpRequest) -> HttpResponse:
     names = ("strategy_branches", "strategy_matrix", "saga_regions", "selection_rules")
-    return answer({name: TABLE[name] for name in names})
+    return json_response({name: TABLE[name] for name in names})
 
 
-def _is_theirs(caller: Caller, found: runs_context.Run) -> bool:
+def _is_theirs(caller: Caller, found: runs_context.RunView) -> bool:
     """An agent sees runs in which it has a session of its own."""
     if caller.kind != "agent":
         return True
@@ -87,7 +87,7 @@ def _is_theirs(caller: Caller, found: runs_context.Run) -> bool:
     return any(one.row.session_id in theirs for one in found.steps)
 
 
-def _run(found: runs_context.Run) -> dict[str, Any]:
+def _run(found: runs_context.RunView) -> dict[str, Any]:
     taken_back = found.unwinding
     return {
         "run_id": found.run_id,
@@ -99,7 +99,7 @@ def _run(found: runs_context.Run) -> dict[str, Any]:
     }
 
 
-def _step(one: runs_context.Shown) -> dict[str, Any]:
+def _step(one: runs_context.StepView) -> dict[str, Any]:
     return {
         "action_id": str(one.row.id),
         "tool": one.row.tool,

@@ -27,19 +27,19 @@ from django.db import Error
 from django.utils import timezone
 
 from console.transcripts import contracts, document, intake, page, printed
-from console.transcripts.acts import Trust
-from console.transcripts.audit import Audited, audited
-from console.transcripts.contracts import Catalogue
-from console.transcripts.document import Writer
-from console.transcripts.offers import Offers
-from console.transcripts.page import Gravest
-from console.transcripts.records import Conversation, Fault
-from console.transcripts.totals import Totals, severity
+from console.transcripts.acts import TrustRequirement
+from console.transcripts.audit import ConversationAudit, audit_conversation
+from console.transcripts.contracts import ContractCatalogue
+from console.transcripts.document import ReportWriter
+from console.transcripts.offers import OfferCache
+from console.transcripts.page import WorstConversations
+from console.transcripts.records import Transcript, TranscriptFault
+from console.transcripts.totals import AuditTotals, severity
 from ledger.record.rules.refusals import Refused
 
 if TYPE_CHECKING:
     # It needs an installation, which the command itself does not.
-    from console.transcripts.recordings.importing import Importer, Incoming
+    from console.transcripts.recordings.importing import IncomingFile, RecordingImporter
 
 MOST_FAULTS = 1_000
 WIDTH = 30
@@ -81,27 +81,27 @@ class Bar:
 class Work:
     """One run over all files."""
 
-    offers: Offers
-    trust: Trust
-    gravest: Gravest
-    writer: Writer | None = None
-    importer: Importer | None = None
+    offers: OfferCache
+    trust: TrustRequirement
+    gravest: WorstConversations
+    writer: ReportWriter | None = None
+    importer: RecordingImporter | None = None
     imported: list[str] = field(default_factory=list)
     unimported: list[str] = field(default_factory=list)
-    totals: Totals = field(default_factory=Totals)
-    faults: list[Fault] = field(default_factory=list)
+    totals: AuditTotals = field(default_factory=AuditTotals)
+    faults: list[TranscriptFault] = field(default_factory=list)
     refused: bool = False
 
-    def one(self, found: Audited) -> None:
+    def one(self, found: ConversationAudit) -> None:
         self.totals.add(found)
         weight = severity(found)
         self.refused = self.refused or weight > 0
         if self.writer is not None:
             self.writer.add(found)
         if self.gravest.would_take(weight):
-            self.gravest.add(document.conversation(found, self.trust))
+            self.gravest.add(document.conversation_document(found, self.trust))
 
-    def fault(self, found: Fault) -> None:
+    def fault(self, found: TranscriptFault) -> None:
         self.totals.faults += 1
         if len(self.faults) < MOST_FAULTS:
             self.faults.append(found)
@@ -116,7 +116,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--contracts", action="append", type=Path, default=[], metavar="FILE", help="contracts or a tool list"
         )
-        parser.add_argument("--trust", choices=[str(one) for one in Trust], default=str(Trust.ANSWERS))
+        parser.add_argument(
+            "--trust", choices=[str(one) for one in TrustRequirement], default=str(TrustRequirement.ANSWERS)
+        )
         parser.add_argument("--html", type=Path, metavar="OUT", help="one page that stands alone")
         parser.add_argument("--json", type=Path, metavar="OUT", help="everything that was found")
         parser.add_argument("--write-contracts", type=Path, metavar="OUT", help="the contracts used, to be edited")
@@ -135,16 +137,16 @@ class Command(BaseCommand):
         if missing:
             raise CommandError(f"There is no file {missing[0]}.", returncode=2)
         try:
-            given = contracts.load(options["contracts"]) if options["contracts"] else Catalogue()
+            given = contracts.load_catalogue(options["contracts"]) if options["contracts"] else ContractCatalogue()
         except Refused as refusal:
             raise CommandError(str(refusal.detail), returncode=2) from None
-        trust = Trust(options["trust"])
-        work = Work(Offers(given), trust, Gravest(max(page.MOST_CONVERSATIONS, options["show"])))
+        trust = TrustRequirement(options["trust"])
+        work = Work(OfferCache(given), trust, WorstConversations(max(page.MOST_CONVERSATIONS, options["show"])))
         work.importer = _importer(options, trust, given)
         with ExitStack() as stack:
             if options["json"] is not None:
                 names = [str(file) for file in files]
-                work.writer = stack.enter_context(Writer(options["json"].open("wb"), files=names, trust=trust))
+                work.writer = stack.enter_context(ReportWriter(options["json"].open("wb"), files=names, trust=trust))
             self._read(files, work)
             if work.writer is not None:
                 drafted, notes = given.drafted, given.notes
@@ -169,28 +171,30 @@ class Command(BaseCommand):
             bar.before += file.stat().st_size
         bar.clear()
 
-    def _audit(self, file: Path, work: Work, bar: Bar, incoming: Incoming | None) -> None:
-        for found in intake.conversations(
+    def _audit(self, file: Path, work: Work, bar: Bar, incoming: IncomingFile | None) -> None:
+        for found in intake.read_conversations(
             file, moved=lambda place: bar.moved(place, counted=work.totals.conversations)
         ):
-            fault = found if isinstance(found, Fault) else self._conversation(found, work, incoming)
+            fault = found if isinstance(found, TranscriptFault) else self._conversation(found, work, incoming)
             if fault is not None:
                 work.fault(fault)
                 if incoming is not None:
                     incoming.fault(fault)
 
-    def _conversation(self, found: Conversation, work: Work, incoming: Incoming | None) -> Fault | None:
+    def _conversation(self, found: Transcript, work: Work, incoming: IncomingFile | None) -> TranscriptFault | None:
         try:
-            done = audited(found, work.offers.of(found), trust=work.trust)
+            done = audit_conversation(found, work.offers.of(found), trust=work.trust)
             if incoming is not None:
                 incoming.add(done)
             work.one(done)
         except (RecursionError, ValueError, Refused) as problem:
-            return Fault(found.file, found.id, found.path, f"It could not be audited ({type(problem).__name__}).")
+            return TranscriptFault(
+                found.file, found.id, found.path, f"It could not be audited ({type(problem).__name__})."
+            )
         return None
 
-    def _import(self, work: Work, importer: Importer, incoming: Incoming) -> None:
-        name = printed.plain(str(incoming.file))
+    def _import(self, work: Work, importer: RecordingImporter, incoming: IncomingFile) -> None:
+        name = printed.printable_text(str(incoming.file))
         if incoming.there is not None:
             address = importer.address(incoming.there)
             work.imported.append(f"{name} was imported already, {incoming.there.at:%Y-%m-%d %H:%M} UTC: {address}")
@@ -204,27 +208,27 @@ class Command(BaseCommand):
             f"{name} is imported, {row.conversations} conversations of {row.messages} messages: {importer.address(row)}"
         )
 
-    def _write(self, work: Work, given: Catalogue, files: list[Path], options: dict[str, Any]) -> None:
+    def _write(self, work: Work, given: ContractCatalogue, files: list[Path], options: dict[str, Any]) -> None:
         if options["write_contracts"] is not None:
             options["write_contracts"].write_bytes(orjson.dumps(given.documents(), option=orjson.OPT_INDENT_2) + b"\n")
         if options["html"] is not None:
             gravest = work.gravest.listed()[: page.MOST_CONVERSATIONS]
             names = [str(file) for file in files]
-            text = page.render(work.totals, gravest, names=names, trust=work.trust, faults=work.faults)
+            text = page.render_page(work.totals, gravest, names=names, trust=work.trust, faults=work.faults)
             options["html"].write_text(text, encoding="utf-8", errors="replace")
 
-    def _say(self, work: Work, given: Catalogue, show: int) -> None:
-        for line in printed.totals(work.totals, work.trust):
+    def _say(self, work: Work, given: ContractCatalogue, show: int) -> None:
+        for line in printed.total_lines(work.totals, work.trust):
             self.stdout.write(line)
         for one in work.gravest.listed()[:show]:
             self.stdout.write("")
-            for line in printed.conversation(one):
+            for line in printed.conversation_lines(one):
                 self.stdout.write(line)
         if work.totals.with_findings > show:
             self.stdout.write(f"\n{work.totals.with_findings - show} more conversations with findings; see --json.")
         self.stdout.writelines(f"\n{line}\n" for line in work.imported)
-        notes = [printed.plain(note, 400) for note in given.notes[:20]]
-        for line in (*work.unimported, *notes, *printed.faults(work.faults)):
+        notes = [printed.printable_text(note, 400) for note in given.notes[:20]]
+        for line in (*work.unimported, *notes, *printed.fault_lines(work.faults)):
             self.stderr.write(line)
 
     def _end(self, work: Work, *, fail: bool) -> None:
@@ -238,7 +242,7 @@ class Command(BaseCommand):
             raise CommandError(f"{work.totals.faults} places could not be read.", returncode=1)
 
 
-def _importer(options: dict[str, Any], trust: Trust, given: Catalogue) -> Importer | None:
+def _importer(options: dict[str, Any], trust: TrustRequirement, given: ContractCatalogue) -> RecordingImporter | None:
     """The way into the console, where it is asked for."""
     if not options["importing"]:
         if options["tenant"] or options["username"]:
@@ -248,9 +252,9 @@ def _importer(options: dict[str, Any], trust: Trust, given: Catalogue) -> Import
         raise CommandError("--import needs --tenant: whose console is it for?", returncode=2)
     if not apps.ready:
         raise CommandError("--import was not seen in time; write it in full.", returncode=2)
-    from console.transcripts.recordings.importing import importer
+    from console.transcripts.recordings.importing import open_importer
 
     try:
-        return importer(options["tenant"], username=options["username"], trust=trust, given=given)
+        return open_importer(options["tenant"], username=options["username"], trust=trust, given=given)
     except (Refused, Error) as problem:
         raise CommandError(str(problem), returncode=2) from None

@@ -54,7 +54,7 @@ class Command(BaseCommand):
 def found(*, slug: str, name: str, at: datetime) -> dict[str, Any]:
     """Write everything, in the caller's transaction; the answer holds what to show once."""
     host = urlsplit(settings.COUNTERFOIL_PUBLIC_URL).hostname or "localhost"
-    tenant = registration.found_tenant(tenant_id=ledger.new_id(at), slug=slug, name=name, host=host, at=at)
+    tenant = registration.set_up_tenant(tenant_id=ledger.new_id(at), slug=slug, name=name, host=host, at=at)
     return {
         "tenant": {"id": str(tenant.id), "slug": tenant.slug, "name": tenant.name, "origin": tenant.origin},
         "people": [_add_person(tenant.id, slug, role, at=at) for role in accounts_operations.ROLES],

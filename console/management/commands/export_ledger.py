@@ -52,7 +52,9 @@ class Command(BaseCommand):
             export_id = options["resume"] or self._request(found.id, options)
             self._make(found.id, export_id, verbosity=options["verbosity"])
             with tenancy(found.id):
-                file = exports.fetch(tenant_id=found.id, export_id=export_id, by=ledger.SYSTEM, at=timezone.now())
+                file = exports.fetch_bundle(
+                    tenant_id=found.id, export_id=export_id, by=ledger.SYSTEM, at=timezone.now()
+                )
         except Refused as refusal:
             raise CommandError(str(refusal.detail)) from None
         shutil.copyfile(file, out)
@@ -72,14 +74,14 @@ class Command(BaseCommand):
             "log": options["log"],
         }
         with tenancy(tenant_id):
-            row = exports.request(tenant_id=tenant_id, wanted=wanted, by=ledger.SYSTEM, at=timezone.now())
+            row = exports.request_export(tenant_id=tenant_id, wanted=wanted, by=ledger.SYSTEM, at=timezone.now())
         if options["verbosity"]:
             self.stdout.write(f"Export {row.id} is on record.")
         return row.id
 
     def _make(self, tenant_id: UUID, export_id: UUID, *, verbosity: int) -> None:
         while True:
-            moved = public_keys.advance(tenant_id=tenant_id, export_id=export_id, clock=timezone.now)
+            moved = public_keys.advance_export(tenant_id=tenant_id, export_id=export_id, clock=timezone.now)
             with tenancy(tenant_id):
                 row = stored.export(tenant_id, export_id)
             if row is None:

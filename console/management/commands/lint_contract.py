@@ -21,7 +21,7 @@ from django.core.management.base import BaseCommand, CommandError
 from approvals.agents.rules import registry
 from console.pages.contracts import contract_check
 from ledger.catalogue.rules.contract import Contract, read
-from ledger.catalogue.rules.lint import Finding
+from ledger.catalogue.rules.lint import LintFinding
 from ledger.db import tenancy
 from ledger.record.queries import events
 from ledger.record.rules.refusals import Refused
@@ -89,7 +89,7 @@ def _document(file: str, text: str) -> dict[str, Any]:
 
 def _of(document: dict[str, Any], tenant_id: UUID | None) -> Iterator[Told]:
     try:
-        contract = contract_check.validated(document)
+        contract = contract_check.validate_contract(document)
     except Refused as refusal:
         faults = refusal.errors or [{"path": "", "code": refusal.code, "detail": refusal.detail}]
         yield from ({"level": "error"} | {key: str(each[key]) for key in ("code", "path", "detail")} for each in faults)
@@ -98,12 +98,12 @@ def _of(document: dict[str, Any], tenant_id: UUID | None) -> Iterator[Told]:
         yield {"level": "warning", "code": finding.code, "path": finding.path, "detail": finding.told}
 
 
-def _findings(contract: Contract, tenant_id: UUID | None) -> tuple[Finding, ...]:
+def _findings(contract: Contract, tenant_id: UUID | None) -> tuple[LintFinding, ...]:
     if tenant_id is None:
         return contract.findings
     with tenancy(tenant_id):
-        weaker = contract_check.find_weaker(tenant_id, contract)
-        return (*contract_check.findings_now(contract, contract_check.registered_systems(tenant_id)), *weaker)
+        weaker = contract_check.weakening_findings(tenant_id, contract)
+        return (*contract_check.current_findings(contract, contract_check.registered_systems(tenant_id)), *weaker)
 
 
 def _line(told: Told) -> str:

@@ -16,7 +16,7 @@ from django.utils import timezone
 from approvals.voting.queries import approvers
 from console.accounts.members import operations as people
 from console.accounts.members import queries as members
-from console.accounts.members.rules import ROLES, change_of
+from console.accounts.members.rules import ROLES, current_roles
 from console.models import Membership
 from ledger.db import tenancy
 from ledger.record import operations as ledger
@@ -39,7 +39,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, username: str, tenant: str, **options: Any) -> None:
         known = queries.tenant(tenant)
-        row = members.named(known.id, username) if known is not None else None
+        row = members.member_by_username(known.id, username) if known is not None else None
         if known is None or row is None:
             raise CommandError(f"There is nobody called {username} in a tenant {tenant}.")
         try:
@@ -51,7 +51,7 @@ class Command(BaseCommand):
     def _do(self, row: Membership, options: dict[str, Any]) -> None:
         at, done = timezone.now(), []
         if options["roles"] is not None or options["groups"] is not None:
-            now = change_of(row)
+            now = current_roles(row)
             people.change_member(
                 tenant_id=row.tenant_id,
                 member_id=row.id,
@@ -64,7 +64,7 @@ class Command(BaseCommand):
             )
             done.append("roles and groups changed")
         if options["close"] or options["open"]:
-            people.set_open(user=row.user, is_open=options["open"], at=at)
+            people.set_account_open(user=row.user, is_open=options["open"], at=at)
             done.append("account opened" if options["open"] else "account closed")
         if options["confirm_keys"]:
             waiting = approvers.approver_keys(row.tenant_id, actor_id=row.actor_id, states=("PENDING",))

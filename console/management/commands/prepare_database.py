@@ -17,7 +17,7 @@ from django.db.utils import OperationalError
 from psycopg import sql
 
 from console.local import key_database
-from console.local.rights import APP_RIGHTS, AUDITOR_RIGHTS, ERASER_RIGHTS, SEQUENCER_RIGHTS, TABLES, Rights
+from console.local.rights import APP_RIGHTS, AUDITOR_RIGHTS, ERASER_RIGHTS, SEQUENCER_RIGHTS, TABLES, RoleRights
 
 PARTITIONS_AHEAD_MONTHS = 3
 # How the migrations ended before there were two per app; a database that stopped earlier lacks columns of 0001_initial.
@@ -49,7 +49,7 @@ class Command(BaseCommand):
             check_age()
         except OperationalError as error:
             raise CommandError(f"The database cannot be reached: {str(error).strip()}") from None
-        key_database.prepare()
+        key_database.prepare_key_database()
         call_command("migrate", database="owner", interactive=False, verbosity=max(verbosity - 1, 0))
         with transaction.atomic(using="owner"):
             ensure_partitions()
@@ -100,7 +100,7 @@ def ensure_partitions() -> None:
         rows("SELECT ledger_ensure_partitions(%s)", [PARTITIONS_AHEAD_MONTHS])
 
 
-def grant(role: str, rights: Rights) -> None:
+def grant(role: str, rights: RoleRights) -> None:
     """Take everything back, then give what the lists say, in the caller's transaction."""
     tables: dict[str, bool] = dict(
         rows(

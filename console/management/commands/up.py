@@ -19,8 +19,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from console.local.installation import Installation, here, port_is_free
-from console.local.processes import Ended, ProcessFailed, Supervisor, stop_leftovers
+from console.local.installation import Installation, current_installation, port_is_free
+from console.local.processes import ProcessFailed, StopRequested, Supervisor, stop_leftovers
 from console.local.servers import ServerFailed
 from console.local.startup import Startup
 
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         parser.add_argument("--no-example", action="store_true", help="an empty console, ready for real agents")
 
     def handle(self, *args: Any, port: int = 8000, no_example: bool = False, **options: Any) -> None:
-        installation = here()
+        installation = current_installation()
         installation.make()
         try:
             with _alone(installation):
@@ -60,7 +60,7 @@ class Command(BaseCommand):
             startup.begin()
             self._say(startup.welcome())
             supervisor.watch()
-        except Ended:
+        except StopRequested:
             pass
         finally:
             self._say("Stopping.")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from console.api.auth import Caller
-from console.pages.actions.action_record import Account, axes, pretty, timeline
+from console.pages.actions.action_record import ActionRecord, action_timeline, format_json, outcome_axes
 from console.pages.actions.depth_checks import required_checks
-from console.pages.actions.related_actions import kin
+from console.pages.actions.related_actions import find_related
 from console.pages.actions.state_comparison import differences
-from console.pages.approvals.context import fields
-from console.pages.cases.decisions import policies_applied
+from console.pages.approvals.context import payload_fields
+from console.pages.cases.decisions import applied_policies
 from console.pages.cases.settlement import settlement_of_action, settlement_of_case
 from console.web import labels
 from ledger.record.queries import evidence as evidence_queries
@@ -22,7 +22,7 @@ from reviews.reporting.rules import report
 from reviews.verification.rules.verification import VERIFIABLE_IN
 
 
-def story(told: Account, *, caller: Caller) -> dict[str, Any]:
+def action_context(told: ActionRecord, *, caller: Caller) -> dict[str, Any]:
     """The action page's context."""
     action, event = told.action, told.history[-1][0]
     approval = told.approval.state if told.approval else None
@@ -34,19 +34,19 @@ def story(told: Account, *, caller: Caller) -> dict[str, Any]:
         "report": said.text,
         "parts": said.parts,
         "settled": _settled(told),
-        "axes": axes(told),
+        "axes": outcome_axes(told),
         "trust": trust_of(action, told.entry),
-        "policies": policies_applied(told),
+        "policies": applied_policies(told),
         "cases": _cases(told),
         "depth": required_checks(told),
-        "timeline": timeline(told),
-        "kin": kin(told),
-        "fields": fields(told),
+        "timeline": action_timeline(told),
+        "kin": find_related(told),
+        "fields": payload_fields(told),
         "differences": differences(told),
         "canonical": (told.payload or b"").decode(),
         "erased": told.payload is None,
         "evidence": _evidence(told, caller),
-        "entry": pretty(told.entry),
+        "entry": format_json(told.entry),
         "entry_hash": bytes(event.entry_hash).hex(),
         "prev_hash": bytes(event.prev).hex() if event.prev else "",
         "attempts": told.attempts,
@@ -63,18 +63,18 @@ def story(told: Account, *, caller: Caller) -> dict[str, Any]:
 def _headline(action: Any, entry: dict[str, Any], approval: str | None) -> str:
     """The one line that sums it up, unless the badge beside it says the same."""
     line = report.headline(State(action.state), entry, outcome=outcome_of(action), approval=approval)
-    return "" if line == labels.outcome(action) else line
+    return "" if line == labels.outcome_label(action) else line
 
 
 def _may_verify(action: Any, caller: Caller) -> bool:
     return "operator" in caller.roles and State(action.state) in VERIFIABLE_IN and not action.settled
 
 
-def _cases(told: Account) -> list[dict[str, Any]]:
+def _cases(told: ActionRecord) -> list[dict[str, Any]]:
     case = after.case_of(told.action.tenant_id, told.action.id)
     if case is None:
         return []
-    label = labels.discrepancy(case.discrepancy) if case.discrepancy else labels.reason(case.reason)
+    label = labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
     settlement = settlement_of_case(case, told.history)
     said = settlement.sentence(told.names) if settlement else ""
     return [
@@ -88,27 +88,27 @@ def _cases(told: Account) -> list[dict[str, Any]]:
     ]
 
 
-def _settled(told: Account) -> dict[str, Any] | None:
+def _settled(told: ActionRecord) -> dict[str, Any] | None:
     """How a person ended the action, and what had been found before that."""
     settlement = settlement_of_action(told.action, lambda: told.history)
     if settlement is None:
         return None
-    found = labels.discrepancy(told.action.discrepancy) if told.action.discrepancy else ""
+    found = labels.discrepancy_label(told.action.discrepancy) if told.action.discrepancy else ""
     return {"said": settlement.sentence(told.names), "at": settlement.at, "found": found}
 
 
-def _evidence(told: Account, caller: Caller) -> list[dict[str, Any]]:
+def _evidence(told: ActionRecord, caller: Caller) -> list[dict[str, Any]]:
     """What may be opened by this person: raw output is for compliance only."""
     return [
         {
             "row": each,
-            "kind": labels.EVIDENCE.get(each.purpose, labels.sentence(each.purpose)),
-            "href": told.page("evidence", each.id) if may_open(each, caller) else "",
+            "kind": labels.EVIDENCE.get(each.purpose, labels.sentence_case(each.purpose)),
+            "href": told.page("evidence", each.id) if may_open_evidence(each, caller) else "",
         }
         for each in reversed(evidence_queries.evidence_of(told.action.tenant_id, told.action.id))
     ]
 
 
-def may_open(evidence: Any, caller: Caller) -> bool:
+def may_open_evidence(evidence: Any, caller: Caller) -> bool:
     """Raw tool output can hold anything, so only compliance opens it."""
     return evidence.purpose != "raw_output" or "compliance" in caller.roles

@@ -16,7 +16,7 @@ from approvals.sessions import queries as sessions_queries
 from approvals.voting.queries import votes as votes_queries
 from console.accounts import queries as accounts_queries
 from console.web import labels
-from console.web.action_titles import title
+from console.web.action_titles import action_title
 from ledger.catalogue.rules.contract import Contract
 from ledger.record.operations import SYSTEM_ACTOR
 from ledger.record.queries import events, evidence
@@ -30,7 +30,7 @@ from reviews.reporting.rules import report
 
 
 @dataclass(frozen=True, kw_only=True)
-class Account:
+class ActionRecord:
     """One action with everything around it; `found` is the newest verification run that read something."""
 
     slug: str
@@ -49,24 +49,24 @@ class Account:
 
     @property
     def title(self) -> str:
-        return title(self.action.operation_kind, self.action.target, arguments(self.payload))
+        return action_title(self.action.operation_kind, self.action.target, parse_arguments(self.payload))
 
     def page(self, name: str, *args: Any) -> str:
         """The address of a page in this tenant."""
         return reverse(name, args=[self.slug, *args])
 
 
-def names(tenant_id: UUID) -> dict[UUID, str]:
+def actor_names(tenant_id: UUID) -> dict[UUID, str]:
     """What every pseudonym of the record is called: people, machines, agents and the console itself."""
     agents = {agent.id: agent.agent_id for agent in agents_read.agents(tenant_id)}
     return {**accounts_queries.names_of(tenant_id), **agents, SYSTEM_ACTOR: "Counterfoil"}
 
 
-def account(tenant: Any, action: Any) -> Account:
+def load_action_record(tenant: Any, action: Any) -> ActionRecord:
     """Load the account of an action."""
     runs = after.runs_of(tenant.id, action.id)
     approval = approvals.approval(tenant.id, action.approval_id) if action.approval_id else None
-    return Account(
+    return ActionRecord(
         slug=tenant.slug,
         action=action,
         entry=events.entry(tenant.id, action.id, action.seq) or {},
@@ -79,7 +79,7 @@ def account(tenant: Any, action: Any) -> Account:
         runs=runs,
         found=_found(runs),
         contract=sessions_queries.disclosed_contract(tenant.id, action.contract_digest),
-        names=names(tenant.id),
+        names=actor_names(tenant.id),
     )
 
 
@@ -88,12 +88,12 @@ def payload_of(action: Any) -> bytes | None:
     if action.payload_pointer is None:
         return None
     try:
-        return evidence.opened(action.tenant_id, action.payload_pointer)
+        return evidence.open_evidence(action.tenant_id, action.payload_pointer)
     except CannotOpen:
         return None
 
 
-def arguments(payload: bytes | None) -> dict[str, Any]:
+def parse_arguments(payload: bytes | None) -> dict[str, Any]:
     read = parse(payload) if payload is not None else {}
     return read if isinstance(read, dict) else {}
 
@@ -101,7 +101,7 @@ def arguments(payload: bytes | None) -> dict[str, Any]:
 def _found(runs: list[Any]) -> dict[str, Any]:
     for run in reversed(runs):
         try:
-            found = after.findings(run)
+            found = after.run_findings(run)
         except CannotOpen:
             continue
         if found.get("readings") or found.get("verdict", {}).get("checks"):
@@ -120,7 +120,7 @@ _QUESTIONS = {
 _PLAIN = {"true": "tick", "false": "cross", "unknown": "question"}
 
 
-def axes(told: Account) -> list[dict[str, Any]]:
+def outcome_axes(told: ActionRecord) -> list[dict[str, Any]]:
     """Decision, execution and effect, each with who, when and on what evidence."""
     shown = report.axes(
         State(told.action.state),
@@ -139,7 +139,7 @@ def _axis(name: str, axis: Any, **part: Any) -> dict[str, Any]:
     return {"name": name, "question": _QUESTIONS[name], "word": axis.text, "icon": icon, "family": coloured, **part}
 
 
-def _decided(told: Account) -> dict[str, Any]:
+def _decided(told: ActionRecord) -> dict[str, Any]:
     """Who decided: of a call that the gate blocked the gate, of one that was cancelled whoever cancelled it."""
     if outcome_of(told.action) in (Outcome.BLOCKED, Outcome.CANCELLED):
         ended = _reached_by(told)
@@ -153,7 +153,7 @@ def _decided(told: Account) -> dict[str, Any]:
     return {"actor": actor, "at": at, "proof": proof}
 
 
-def _executed(told: Account) -> dict[str, Any]:
+def _executed(told: ActionRecord) -> dict[str, Any]:
     if not told.attempts:
         return {"actor": "no executor", "at": None, "proof": []}
     attempt = told.attempts[-1]
@@ -166,16 +166,16 @@ def _executed(told: Account) -> dict[str, Any]:
     return {"actor": actor, "at": seen.at, "proof": proof}
 
 
-def _reached_by(told: Account) -> Any:
+def _reached_by(told: ActionRecord) -> Any:
     """The event by which the action came to stand as it does."""
     return next(event for event, _, _ in reversed(told.history) if event.kind == told.action.reached_by)
 
 
-def _name(told: Account, event: Any) -> str:
+def _name(told: ActionRecord, event: Any) -> str:
     return told.names.get(event.actor_id, str(event.actor_kind))
 
 
-def _read_back(told: Account) -> dict[str, Any]:
+def _read_back(told: ActionRecord) -> dict[str, Any]:
     """Who read what; of what a person's word settled, that person."""
     if outcome_of(told.action) in BY_WORD:
         event = _reached_by(told)
@@ -194,19 +194,19 @@ def _read_back(told: Account) -> dict[str, Any]:
 # Timeline
 
 
-def timeline(told: Account) -> list[dict[str, Any]]:
+def action_timeline(told: ActionRecord) -> list[dict[str, Any]]:
     """Every event of the action in order, as the ledger has it."""
     return [_event(told, event, detail or {}) for event, _, detail in told.history]
 
 
-def happenings(
+def event_rows(
     history: list[Any], names: dict[UUID, str], called: dict[str, str] | None = None
 ) -> list[dict[str, Any]]:
     """Events as lines of a timeline of their own; `called` names the subjects that they may point to."""
     return [
         {
             "kind": event.kind,
-            "word": labels.event(event.kind),
+            "word": labels.event_label(event.kind),
             "state": "",
             "family": "",
             "icon": _ICONS.get(event.kind, "dot"),
@@ -246,10 +246,10 @@ def _noted(detail: dict[str, Any], names: dict[UUID, str], called: dict[str, str
     return until + str(detail.get("reason") or "")
 
 
-def _event(told: Account, event: Any, detail: dict[str, Any]) -> dict[str, Any]:
+def _event(told: ActionRecord, event: Any, detail: dict[str, Any]) -> dict[str, Any]:
     moved = event.state != event.from_state
-    word = labels.event(event.kind)
-    state = labels.step("action", event.kind, event.state)
+    word = labels.event_label(event.kind)
+    state = labels.step_label("action", event.kind, event.state)
     family = str(report.FAMILIES[outcome_of_step(event.state, event.kind)]) if moved else ""
     return {
         "kind": event.kind,
@@ -272,12 +272,12 @@ def _said(detail: dict[str, Any]) -> str:
         return f"{labels.RESOLUTIONS[detail['resolution']][0]}: {detail.get('reason', '')}"
     if detail.get("tool") and detail.get("plan"):
         place = f", {detail['number'] + 1} of {detail['of']}" if detail["of"] > 1 else ""
-        return f"{detail['relation']} with {detail['tool']}{place}: {labels.reason(detail['because'])}"
+        return f"{detail['relation']} with {detail['tool']}{place}: {labels.case_reason_label(detail['because'])}"
     row = detail.get("recovery_row")
     said = str(detail.get("reason") or detail.get("executor_id") or detail.get("code") or "")
     return f"{said} ({row})" if row and said else said or (row or "")
 
 
-def pretty(document: Any) -> str:
+def format_json(document: Any) -> str:
     """A document as people read JSON; the canonical bytes stand beside it where they matter."""
     return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=str).decode()

@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from console.pages.actions.action_record import Account, arguments
+from console.pages.actions.action_record import ActionRecord, parse_arguments
 from ledger.record.rules.outcomes import Outcome, outcome_of
 from ledger.rules.fields import Source, compare_fields, notations
 from ledger.rules.value_comparison import PLAIN, Notation, same_value
@@ -36,7 +36,7 @@ ONCE: Final = "once"
 NEVER: Final = "not there"
 
 
-def layers(told: Account) -> dict[str, Any]:
+def comparison_table(told: ActionRecord) -> dict[str, Any]:
     """The table of the case page."""
     accounts = _accounts(told)
     judged = {field: holds for field, holds, _ in _expected(told.found)}
@@ -57,37 +57,42 @@ def layers(told: Account) -> dict[str, Any]:
     return {"columns": columns, "rows": rows, "summary": summary if told.found else "the system has not been read yet"}
 
 
-def differences(told: Account) -> list[dict[str, str]]:
+def differences(told: ActionRecord) -> list[dict[str, str]]:
     """Where the newest reading, or else the tool's answer, shows another value than was requested."""
     found = told.found.get("layers", {})
     compared = compare_fields(
         _requested(told), contract=told.contract, answer=found.get("so") or None, reading=found.get("sa") or None
     )
     return [
-        {"field": each.name, "asked": shown(each.asked), "shown": shown(each.shown), "by": _BY[each.source]}
+        {
+            "field": each.name,
+            "asked": format_value(each.asked),
+            "shown": format_value(each.shown),
+            "by": _BY[each.source],
+        }
         for each in compared
         if each.differs and each.source
     ]
 
 
-def predicates(told: Account) -> list[dict[str, Any]]:
+def predicate_rows(told: ActionRecord) -> list[dict[str, Any]]:
     """Each predicate of the newest verdict with both sides and its source; what fails comes first."""
     results = told.found.get("verdict", {}).get("predicates", [])
     order = ["FALSE", "UNDECIDABLE", "TRUE", "NOT_APPLICABLE"]
     return [
-        {**result, "expected": shown(result["expected"]), "actual": shown(result["actual"])}
+        {**result, "expected": format_value(result["expected"]), "actual": format_value(result["actual"])}
         for result in sorted(results, key=lambda one: order.index(one["holds"]))
     ]
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value in one line; text stays as it is."""
     if value is None:
         return "none"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _accounts(told: Account) -> dict[str, dict[str, Any]]:
+def _accounts(told: ActionRecord) -> dict[str, dict[str, Any]]:
     found = told.found.get("layers", {})
     effects = found.get("sa", {}).get("effects", {})
     authority = {**_times(effects), **_fields(found.get("sa", {}), effects)}
@@ -101,8 +106,8 @@ def _accounts(told: Account) -> dict[str, dict[str, Any]]:
     }
 
 
-def _requested(told: Account) -> dict[str, Any]:
-    asked = told.found.get("layers", {}).get("sr", arguments(told.payload))
+def _requested(told: ActionRecord) -> dict[str, Any]:
+    asked = told.found.get("layers", {}).get("sr", parse_arguments(told.payload))
     return asked if isinstance(asked, dict) else {}
 
 
@@ -164,7 +169,7 @@ def _row(field: str, accounts: dict[str, dict[str, Any]], holds: str, notation: 
             "word": word,
             "said": name in said,
             "silence": _SILENCE.get(name, "not said"),
-            "value": shown(said.get(name)),
+            "value": format_value(said.get(name)),
             "differs": name in differing,
             "authority": name == "authoritative",
         }

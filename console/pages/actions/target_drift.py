@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from approvals.requests.operations import target_drift
-from approvals.requests.rules.preflight import shown
+from approvals.requests.rules.preflight import render_value
 from console.web import labels
 from ledger.actions.queries import readings
 from ledger.record.queries import events
@@ -16,15 +16,15 @@ MOST = 40
 _HOLDS = {"TRUE": ("tick", "holds"), "FALSE": ("cross", "does not hold"), "UNDECIDABLE": ("question", "cannot be told")}
 
 
-def look_again(approval: Any, *, roles: frozenset[str], by: Any, at: Any) -> bool:
+def request_reading(approval: Any, *, roles: frozenset[str], by: Any, at: Any) -> bool:
     """Ask for a reading because a reviewer opens the approval; whether one was asked for."""
-    return "reviewer" in roles and target_drift.look_again(approval=approval, by=by, at=at)
+    return "reviewer" in roles and target_drift.request_reading(approval=approval, by=by, at=at)
 
 
-def baseline(approval: Any) -> dict[str, Any] | None:
+def baseline_document(approval: Any) -> dict[str, Any] | None:
     """The state that people were asked on, as the API tells it; None where the contract asks for none."""
     said = _said(approval)
-    if not said and approval.baseline_pointer is None and not target_drift.wants_reading(approval):
+    if not said and approval.baseline_pointer is None and not target_drift.needs_reading(approval):
         return None
     taken = target_drift.baseline_of(approval)
     return {
@@ -40,12 +40,12 @@ def baseline(approval: Any) -> dict[str, Any] | None:
     }
 
 
-def drift(approval: Any) -> dict[str, Any] | None:
+def drift_document(approval: Any) -> dict[str, Any] | None:
     """What the newest reading says against the baseline, as the API tells it; None where nothing was read since."""
-    found = target_drift.since_asked(approval)
+    found = target_drift.drift_since_request(approval)
     if found is None:
         return None
-    now = target_drift.newest(approval.tenant_id, approval.action_id)
+    now = target_drift.newest_reading(approval.tenant_id, approval.action_id)
     assert now is not None
     return {
         "compared_at": instant(now.state.observed_at),
@@ -55,13 +55,16 @@ def drift(approval: Any) -> dict[str, Any] | None:
     }
 
 
-def panel(told: Any, approval: Any) -> dict[str, Any] | None:
+def drift_panel(told: Any, approval: Any) -> dict[str, Any] | None:
     """The panel of the approval page."""
-    known = baseline(approval)
+    known = baseline_document(approval)
     if known is None:
         return None
-    taken, newest = target_drift.baseline_of(approval), target_drift.newest(approval.tenant_id, approval.action_id)
-    found = target_drift.since_asked(approval)
+    taken, newest = (
+        target_drift.baseline_of(approval),
+        target_drift.newest_reading(approval.tenant_id, approval.action_id),
+    )
+    found = target_drift.drift_since_request(approval)
     return {
         "known": known["known"],
         "preparing": approval.state == "PREPARING",
@@ -69,7 +72,7 @@ def panel(told: Any, approval: Any) -> dict[str, Any] | None:
         "read_at": taken.state.observed_at if taken else None,
         "looked_at": newest.state.observed_at if newest and newest.pointer != approval.baseline_pointer else None,
         "reading": readings.is_reading_wanted(approval.tenant_id, approval.action_id),
-        "fields": [{"field": ".".join(path), "value": shown(value)} for path, value in _leaves(taken)[:MOST]],
+        "fields": [{"field": ".".join(path), "value": render_value(value)} for path, value in _leaves(taken)[:MOST]],
         "left_out": max(0, len(_leaves(taken)) - MOST),
         "digest": known["digest"],
         "href": told.page("evidence", approval.baseline_pointer) if approval.baseline_pointer else "",
@@ -88,7 +91,7 @@ def _differences(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _side(value: str | None) -> str:
-    return "not there" if value is None else shown(value)
+    return "not there" if value is None else render_value(value)
 
 
 def _condition(each: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +113,7 @@ def _again(told: Any, approval: Any) -> dict[str, Any]:
     }
 
 
-def _leaves(taken: target_drift.Taken | None) -> list[tuple[tuple[str, ...], Any]]:
+def _leaves(taken: target_drift.TakenReading | None) -> list[tuple[tuple[str, ...], Any]]:
     return sorted(taken.state.leaves.items()) if taken else []
 
 

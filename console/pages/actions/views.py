@@ -18,16 +18,22 @@ from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_POST
 
 from console.accounts import operations as accounts_operations
-from console.pages.actions.action_context import story
-from console.pages.actions.action_record import account, arguments, names, payload_of, pretty
+from console.pages.actions.action_context import action_context
+from console.pages.actions.action_record import (
+    actor_names,
+    format_json,
+    load_action_record,
+    parse_arguments,
+    payload_of,
+)
 from console.pages.approvals.views.queue import spreadsheet_cell
 from console.pages.runs import context as runs_context
 from console.templatetags.console import marked, outcome_badge, stamp
 from console.web import erased_pages, labels
-from console.web.action_titles import title
+from console.web.action_titles import action_title
 from console.web.forms import ActionFilter
-from console.web.http import Request, in_tenant, looked
-from console.web.proofs import panel
+from console.web.http import TenantRequest, in_tenant, record_page_view
+from console.web.proofs import proof_panel
 from ledger.actions.queries import actions
 from ledger.record.queries import events as queries
 from reviews.readback.operations import schedules
@@ -41,7 +47,7 @@ _COLUMNS = (
 
 
 @in_tenant()
-def browse(request: Request) -> HttpResponse:
+def list_actions(request: TenantRequest) -> HttpResponse:
     filters = ActionFilter(request.GET)
     wanted = filters.wanted() if filters.is_valid() else {}
     named = _uuid(wanted.get("q", ""))
@@ -63,13 +69,13 @@ def browse(request: Request) -> HttpResponse:
 
 
 @in_tenant()
-def export(request: Request) -> HttpResponse:
+def export(request: TenantRequest) -> HttpResponse:
     """The newest actions that the filters leave, as a table; nothing of any payload. Who takes it is noted."""
     filters = ActionFilter(request.GET)
     if not filters.is_valid():
         return redirect(f"{reverse('actions', args=[request.tenant.slug])}?{request.GET.urlencode()}")
     found = actions.actions(request.tenant.id, limit=MOST_EXPORTED, **filters.wanted())
-    accounts_operations.see(
+    accounts_operations.record_sighting(
         tenant_id=request.tenant.id,
         by=request.caller.actor,
         kind="actions",
@@ -81,7 +87,15 @@ def export(request: Request) -> HttpResponse:
     written = csv.writer(text)
     written.writerow(_COLUMNS)
     for each in found:
-        about = (each.id, labels.outcome(each), each.state, each.tool, each.target, each.agent, each.side_effect_class)
+        about = (
+            each.id,
+            labels.outcome_label(each),
+            each.state,
+            each.tool,
+            each.target,
+            each.agent,
+            each.side_effect_class,
+        )
         times = (each.proposed_at.isoformat(), each.changed_at.isoformat())
         written.writerow([spreadsheet_cell(one) for one in (*about, each.discrepancy, *times)])
     answer = HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8")
@@ -90,25 +104,25 @@ def export(request: Request) -> HttpResponse:
 
 
 @in_tenant()
-def action(request: Request, action_id: UUID) -> HttpResponse:
+def action(request: TenantRequest, action_id: UUID) -> HttpResponse:
     found = _found(request, action_id)
-    looked(request, "action", found.id)
-    if gone := erased_pages.instead(request, "action", found.id):
+    record_page_view(request, "action", found.id)
+    if gone := erased_pages.erased_page(request, "action", found.id):
         return gone
-    told = account(request.tenant, found)
+    told = load_action_record(request.tenant, found)
     context = {
         "here": "actions",
         "actions_href": reverse("actions", args=[request.tenant.slug]),
-        "shown": story(told, caller=request.caller),
-        "proof": panel(request.tenant.slug, request.tenant.id, told.history[-1][0], now=True),
-        "strip": runs_context.strip(request.tenant.id, found.run_id),
-        "origin": runs_context.origin(request.tenant.id, found),
+        "shown": action_context(told, caller=request.caller),
+        "proof": proof_panel(request.tenant.slug, request.tenant.id, told.history[-1][0], now=True),
+        "strip": runs_context.run_strip(request.tenant.id, found.run_id),
+        "origin": runs_context.recovery_origin(request.tenant.id, found),
     }
     return render(request, "actions/_detail.html" if request.htmx else "actions/detail.html", context)
 
 
 @in_tenant()
-def entry(request: Request, action_id: UUID, seq: int) -> HttpResponse:
+def show_entry(request: TenantRequest, action_id: UUID, seq: int) -> HttpResponse:
     found = _found(request, action_id)
     history = queries.history(request.tenant.id, found.id)
     if not 1 <= seq <= len(history):
@@ -117,24 +131,24 @@ def entry(request: Request, action_id: UUID, seq: int) -> HttpResponse:
     context = {
         "here": "actions",
         "back": reverse("action", args=[request.tenant.slug, action_id]),
-        "title": title(found.operation_kind, found.target, arguments(payload_of(found))),
+        "title": action_title(found.operation_kind, found.target, parse_arguments(payload_of(found))),
         "event": event,
-        "word": labels.event(event.kind),
-        "actor": names(request.tenant.id).get(event.actor_id, event.actor_kind),
-        "proof": (proof := panel(request.tenant.slug, request.tenant.id, event)),
+        "word": labels.event_label(event.kind),
+        "actor": actor_names(request.tenant.id).get(event.actor_id, event.actor_kind),
+        "proof": (proof := proof_panel(request.tenant.slug, request.tenant.id, event)),
         "place": proof["place"] if proof else None,
         "entry_hash": bytes(event.entry_hash).hex(),
         "prev_hash": bytes(event.prev).hex() if event.prev else "",
         "envelope": bytes(event.envelope).decode(),
-        "entry": pretty(snapshot) if snapshot else "",
-        "detail": pretty(detail) if detail else "",
+        "entry": format_json(snapshot) if snapshot else "",
+        "detail": format_json(detail) if detail else "",
     }
     return render(request, "actions/_entry.html" if request.htmx else "actions/entry.html", context)
 
 
 @in_tenant("operator")
 @require_POST
-def verify(request: Request, action_id: UUID) -> HttpResponse:
+def verify(request: TenantRequest, action_id: UUID) -> HttpResponse:
     found = _found(request, action_id)
     schedules.schedule(
         tenant_id=request.tenant.id, action_id=found.id, due_at=request.as_of, priority=5, at=request.as_of
@@ -143,7 +157,7 @@ def verify(request: Request, action_id: UUID) -> HttpResponse:
     return redirect("action", request.tenant.slug, action_id)
 
 
-def _found(request: Request, action_id: UUID) -> Any:
+def _found(request: TenantRequest, action_id: UUID) -> Any:
     found = actions.action(request.tenant.id, action_id)
     if found is None:
         raise Http404
@@ -157,27 +171,27 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-def _page_after(request: Request, last: UUID | None) -> str:
+def _page_after(request: TenantRequest, last: UUID | None) -> str:
     kept = {name: value for name, value in request.GET.items() if value and name != "before"}
     return f"{request.path}?{urlencode({**kept, 'before': last} if last else kept)}"
 
 
-def _rows(request: Request, found: list[Any]) -> SafeString:
+def _rows(request: TenantRequest, found: list[Any]) -> SafeString:
     # The template engine costs more than the query here (performance.md), so rows are written in Python.
     base = reverse("actions", args=[request.tenant.slug])
     return mark_safe("".join(_row(base, each, request.as_of) for each in found))
 
 
 def _row(base: str, action: Any, as_of: datetime) -> str:
-    found = labels.finding(action)
+    found = labels.finding_label(action)
     return (
         f'<tr data-item data-part="{action.id}">'
         f'<td class="fit">{outcome_badge(action)}</td>'
         f'<td class="clip"><a class="open" href="{base}/{action.id}">'
-        f"{marked(title(action.operation_kind, action.target))}</a></td>"
+        f"{marked(action_title(action.operation_kind, action.target))}</a></td>"
         f'<td class="nowrap">{escape(action.agent)}</td>'
         f'<td class="nowrap mono roomy">{escape(action.tool)}</td>'
-        f'<td class="nowrap muted roomy">{labels.side_effect_class(action.side_effect_class)}</td>'
+        f'<td class="nowrap muted roomy">{labels.side_effect_class_label(action.side_effect_class)}</td>'
         f'<td class="nowrap">{found}</td>'
         f'<td class="num fit">{stamp(action.changed_at, as_of=as_of)}</td></tr>'
     )

@@ -14,16 +14,16 @@ from django.views.decorators.http import require_POST
 from approvals.agents import queries as agents_read
 from approvals.agents.operations import agents as operations
 from approvals.agents.operations.registry_entry import is_sealed
-from approvals.agents.rules.acceptance import Tally, total
+from approvals.agents.rules.acceptance import CallTally, sum_tallies
 from approvals.gate import queries as gate_queries
 from approvals.requests.queries import approvals
 from approvals.sessions import queries as sessions_queries
-from console.pages.actions.action_record import names
+from console.pages.actions.action_record import actor_names
 from console.pages.calls import context as calls_context
 from console.pages.calls.context import Period
 from console.web import charts, labels
-from console.web.forms import Lift
-from console.web.http import Request, in_tenant
+from console.web.forms import LiftFreezeForm
+from console.web.http import TenantRequest, in_tenant
 from ledger.actions.queries import actions, freezes
 from ledger.catalogue import queries as catalogue_queries
 from ledger.verification.queries import storage
@@ -33,7 +33,7 @@ RECENT = 20
 MAY_END = ("operator", "administrator")
 
 
-def agent_tabs(request: Request, current: str) -> list[dict[str, Any]]:
+def agent_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
     """The pages about agents and their calls."""
     places = (
         ("agents", "Agents"),
@@ -48,15 +48,15 @@ def agent_tabs(request: Request, current: str) -> list[dict[str, Any]]:
 
 
 @in_tenant()
-def browse(request: Request) -> HttpResponse:
+def list_agents(request: TenantRequest) -> HttpResponse:
     tenant = request.tenant.id
-    over = calls_context.period(request.GET.get("period", ""), at=request.as_of)
-    flagged = agents_read.flagged(tenant)
+    over = calls_context.period_ending_at(request.GET.get("period", ""), at=request.as_of)
+    flagged = agents_read.flagged_agents(tenant)
     found = agents_read.agents(tenant, after=_after(request), limit=PAGE + 1)
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "agents"),
-        "periods": calls_context.tabs(request.path, request.GET.dict(), over),
+        "periods": calls_context.period_tabs(request.path, request.GET.dict(), over),
         "period": over,
         "flagged": _rows(request, flagged, over),
         "agents": _rows(request, [each for each in found[:PAGE] if each not in flagged], over),
@@ -66,28 +66,28 @@ def browse(request: Request) -> HttpResponse:
 
 
 @in_tenant()
-def agent(request: Request, agent_id: str) -> HttpResponse:
+def agent(request: TenantRequest, agent_id: str) -> HttpResponse:
     found = _found(request, agent_id)
     tenant, slug = request.tenant.id, request.tenant.slug
-    over = calls_context.period(request.GET.get("period", ""), at=request.as_of)
+    over = calls_context.period_ending_at(request.GET.get("period", ""), at=request.as_of)
     about: dict[str, Any] = {"since": over.since, "until": over.until, "agent_id": agent_id}
-    made = gate_queries.tallies(tenant, step=over.step, **about)
+    made = gate_queries.call_tallies(tenant, step=over.step, **about)
     versions = agents_read.agent_versions(tenant, agent_id)
     context = {
         "here": "agents",
         "agent": found,
-        "owner": names(tenant).get(found.owner, "") if found.owner else "",
-        "flags": calls_context.flags(found),
-        "periods": calls_context.tabs(request.path, request.GET.dict(), over),
+        "owner": actor_names(tenant).get(found.owner, "") if found.owner else "",
+        "flags": calls_context.flag_rows(found),
+        "periods": calls_context.period_tabs(request.path, request.GET.dict(), over),
         "period": over,
-        "figures": calls_context.rates(
-            total(made.values()), lambda **wanted: calls_context.calls_href(slug, over, agent=agent_id, **wanted)
+        "figures": calls_context.rate_figures(
+            sum_tallies(made.values()), lambda **wanted: calls_context.calls_href(slug, over, agent=agent_id, **wanted)
         ),
-        "chart": calls_context.lines(made, over),
+        "chart": calls_context.rate_charts(made, over),
         "versions": [{"row": each, "sealed": is_sealed(each)} for each in versions],
         "tools": _tools(request, found, versions),
-        "refusals": _refusals(slug, over, agent_id, gate_queries.refusals(tenant, **about)),
-        "undisclosed": gate_queries.attempted_undisclosed(tenant, agent_id=agent_id, since=over.since, limit=RECENT)[
+        "refusals": _refusals(slug, over, agent_id, gate_queries.count_refusals(tenant, **about)),
+        "undisclosed": gate_queries.undisclosed_attempts(tenant, agent_id=agent_id, since=over.since, limit=RECENT)[
             ::-1
         ],
         "sessions": sessions_queries.sessions_of(tenant, agent_id, limit=RECENT),
@@ -99,9 +99,9 @@ def agent(request: Request, agent_id: str) -> HttpResponse:
 
 @in_tenant(*MAY_END)
 @require_POST
-def revoke(request: Request, agent_id: str) -> HttpResponse:
+def revoke(request: TenantRequest, agent_id: str) -> HttpResponse:
     """Asked once with a reason, then again with what it means (rule 7 of the screen)."""
-    found, form = _found(request, agent_id), Lift(request.POST)
+    found, form = _found(request, agent_id), LiftFreezeForm(request.POST)
     here = reverse("agent", args=[request.tenant.slug, agent_id])
     if found.revoked_at is not None:
         messages.error(request, "It was revoked already; nothing changed.")
@@ -117,10 +117,10 @@ def revoke(request: Request, agent_id: str) -> HttpResponse:
             "agent": found,
             "reason": reason,
             "sessions": sessions_queries.open_sessions(tenant, agent_id, at=request.as_of),
-            "waiting": approvals.waiting_of(tenant, agent_id, most=100),
+            "waiting": approvals.count_waiting(tenant, agent_id, most=100),
         }
         return render(request, "agents/revoke.html", context)
-    operations.revoke(
+    operations.revoke_agent(
         tenant_id=request.tenant.id, agent_id=agent_id, reason=reason, by=request.caller.actor, at=request.as_of
     )
     messages.success(
@@ -133,23 +133,23 @@ def _frozen(tenant: UUID, agent_id: str) -> list[Any]:
     return [each for each in freezes.freezes_in_force(tenant) if (each.scope, each.value) == ("agent", agent_id)]
 
 
-def _found(request: Request, agent_id: str) -> Any:
+def _found(request: TenantRequest, agent_id: str) -> Any:
     found = agents_read.agent(request.tenant.id, agent_id)
     if found is None:
         raise Http404
     return found
 
 
-def _after(request: Request) -> UUID | None:
+def _after(request: TenantRequest) -> UUID | None:
     asked = request.GET.get("after", "")
     return UUID(asked) if storage.is_uuid(asked) else None
 
 
-def _rows(request: Request, agents: list[Any], over: Period) -> list[dict[str, Any]]:
+def _rows(request: TenantRequest, agents: list[Any], over: Period) -> list[dict[str, Any]]:
     listed = [each.agent_id for each in agents]
     tenant, slug = request.tenant.id, request.tenant.slug
     made = (
-        gate_queries.tallies(
+        gate_queries.call_tallies(
             tenant, "agent_id", since=over.since, until=over.until, step=over.step, agent_id__in=listed
         )
         if listed
@@ -159,30 +159,30 @@ def _rows(request: Request, agents: list[Any], over: Period) -> list[dict[str, A
     return [_row(slug, each, over, made, each.agent_id in frozen) for each in agents]
 
 
-def _row(slug: str, agent: Any, over: Period, made: dict[tuple[Any, ...], Tally], frozen: bool) -> dict[str, Any]:
+def _row(slug: str, agent: Any, over: Period, made: dict[tuple[Any, ...], CallTally], frozen: bool) -> dict[str, Any]:
     own = {key: tally for key, tally in made.items() if key[0] == agent.agent_id}
-    tally = total(own.values())
+    tally = sum_tallies(own.values())
     return {
         "agent": agent,
         "href": reverse("agent", args=[slug, agent.agent_id]),
-        "flags": calls_context.flags(agent),
+        "flags": calls_context.flag_rows(agent),
         "frozen": frozen,
         "tally": tally,
-        "acceptance": charts.percent(tally.acceptance_rate),
-        "phantoms": charts.percent(tally.phantom_share),
+        "acceptance": charts.format_percent(tally.acceptance_rate),
+        "phantoms": charts.format_percent(tally.phantom_share),
         "unhealthy": tally.healthy is False,
         "calls_href": calls_context.calls_href(slug, over, agent=agent.agent_id),
         "refused_href": calls_context.calls_href(slug, over, agent=agent.agent_id, outcome="refused"),
         "phantoms_href": calls_context.calls_href(slug, over, agent=agent.agent_id, outcome="phantom"),
-        "chart": calls_context.lines(own, over),
+        "chart": calls_context.rate_charts(own, over),
     }
 
 
-def _tools(request: Request, agent: Any, versions: list[Any]) -> list[dict[str, Any]]:
+def _tools(request: TenantRequest, agent: Any, versions: list[Any]) -> list[dict[str, Any]]:
     """The tools of the version in force: has it shown that it can, and under which contract."""
     current = next((each for each in versions if each.version == agent.version), None)
     tools = list(current.tools) if current else []
-    shown = actions.demonstrated(agent.tenant_id, agent.agent_id, tools)
+    shown = actions.demonstrated_tools(agent.tenant_id, agent.agent_id, tools)
     newest = catalogue_queries.newest_contracts(agent.tenant_id, tools, versions=current.versions if current else {})
     return [
         {
@@ -201,7 +201,7 @@ def _refusals(slug: str, over: Period, agent_id: str, counted: dict[tuple[Any, .
     return [
         {
             "code": code,
-            "word": labels.sentence(code),
+            "word": labels.sentence_case(code),
             "count": count,
             "href": calls_context.calls_href(slug, over, agent=agent_id, code=code, outcome="refused"),
         }

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from approvals.gate import queries as gate_queries
-from approvals.gate.rules.agent_evidence import Item
+from approvals.gate.rules.agent_evidence import EvidenceItem
 from approvals.requests.rules import rendering
 from approvals.sessions import queries as sessions_queries
 from approvals.voting.operations import break_glass, eligibility, votes
@@ -17,29 +17,29 @@ from approvals.voting.rules.passkeys import confirmation_code
 from console.accounts.sign_in.queries import authenticator_app
 from console.api.auth import Caller
 from console.pages.actions import target_drift
-from console.pages.actions.action_record import Account, account, arguments, axes
-from console.pages.actions.related_actions import kin
+from console.pages.actions.action_record import ActionRecord, load_action_record, outcome_axes, parse_arguments
+from console.pages.actions.related_actions import find_related
 from console.pages.approvals import edit_form
 from console.pages.approvals import eligibility as eligibility_approvals
-from console.pages.approvals.contradictions import contradicted, shown
+from console.pages.approvals.contradictions import agent_contradictions, contradiction_rows
 from console.web import labels, vote_check
 from ledger.actions.queries import actions
-from ledger.catalogue.rules.money import money
+from ledger.catalogue.rules.money import format_money
 from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.refusals import Refused
 from reviews.reporting.operations.reports import report_on
 
 
-def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
+def approval_context(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
     """The approval page's context; `vote` is there only while this person may vote."""
     action = actions.action(tenant.id, approval.action_id)
     assert action is not None
-    told = account(tenant, action)
+    told = load_action_record(tenant, action)
     session = sessions_queries.session(tenant.id, action.session_id)
-    covers = votes.coverage(approval)
-    seen = eligibility.of(approval, at=at)
-    asked = eligibility_approvals.shown(seen, told.names)
-    why_not = eligibility_approvals.why_not(approval, caller.actor.id, caller.roles, at=at)
+    covers = votes.vote_coverage(approval)
+    seen = eligibility.voting_status(approval, at=at)
+    asked = eligibility_approvals.eligibility_panel(seen, told.names)
+    why_not = eligibility_approvals.ineligibility_reason(approval, caller.actor.id, caller.roles, at=at)
     glass = _glass(told, approval, caller, at=at)
     icon, word = labels.APPROVALS[approval.state]
     return {
@@ -50,24 +50,26 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
         "decision": None if approval.state == "REQUESTED" else {"icon": icon, "word": word},
         "covers": covers,
         "goal": _goal(session),
-        "contradicted": shown(contradicted(action, session, told.entry, arguments(told.payload))),
-        "fields": fields(told),
+        "contradicted": contradiction_rows(
+            agent_contradictions(action, session, told.entry, parse_arguments(told.payload))
+        ),
+        "fields": payload_fields(told),
         "payload_size": covers.payload_length,
         "canonical": (told.payload or b"").decode(),
         "claims": _claims(told),
         "verification": told.contract.verification,
-        "target": target_drift.panel(told, approval),
+        "target": target_drift.drift_panel(told, approval),
         "revision": edit_form.revision(told),
         "edit": told.page("approval-edit", approval.id) if edit_form.may_edit(approval, action, caller.roles) else "",
         "predicates": _predicates(told),
         "remedies": _remedies(told),
-        "kin": kin(told),
-        "votes_differ": vote_check.difference(action.tenant_id, approval.id, told.votes),
+        "kin": find_related(told),
+        "votes_differ": vote_check.find_vote_mismatch(action.tenant_id, approval.id, told.votes),
         "votes": [_vote(told, each) | {"fallen": each.id in asked["fallen"]} for each in told.votes],
         "asked": asked,
-        "because": labels.asked_because(approval.policy_row),
+        "because": labels.approval_reason_label(approval.policy_row),
         "policies": _policies(told),
-        "axes": axes(told),
+        "axes": outcome_axes(told),
         "report": report_on(action, told.entry).text,
         "why_not": why_not,
         "vote": None if why_not else _ballot(told, approval),
@@ -78,21 +80,21 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
     }
 
 
-def fields(told: Account) -> list[dict[str, Any]]:
+def payload_fields(told: ActionRecord) -> list[dict[str, Any]]:
     """The payload's fields exactly as a vote covers them, each with what the contract says it is for."""
-    payload = arguments(told.payload)
+    payload = parse_arguments(told.payload)
     described = told.contract.arguments_schema.get("properties", {})
     return [
         {
             "shown": field,
             "purpose": described.get(field.path.split("/")[1] if "/" in field.path else "", {}).get("description", ""),
-            "reading": money(payload.get("amount"), payload.get("currency")) if field.path == "/amount" else "",
+            "reading": format_money(payload.get("amount"), payload.get("currency")) if field.path == "/amount" else "",
         }
         for field in rendering.render_payload(payload)
     ]
 
 
-def _ballot(told: Account, approval: Any) -> dict[str, Any]:
+def _ballot(told: ActionRecord, approval: Any) -> dict[str, Any]:
     thing = told.action.operation_kind.replace("_", " ")
     return {
         "href": told.page("approval-vote", approval.id),
@@ -103,7 +105,9 @@ def _ballot(told: Account, approval: Any) -> dict[str, Any]:
     }
 
 
-def _signing(told: Account, approval: Any, covers: binding.Coverage, caller: Caller, *, needs: str) -> dict[str, Any]:
+def _signing(
+    told: ActionRecord, approval: Any, covers: binding.Coverage, caller: Caller, *, needs: str
+) -> dict[str, Any]:
     """How this person can sign, and what the page sends along so that no change goes unseen."""
     return {
         "needs": needs,
@@ -115,9 +119,9 @@ def _signing(told: Account, approval: Any, covers: binding.Coverage, caller: Cal
     }
 
 
-def _glass(told: Account, approval: Any, caller: Caller, *, at: datetime) -> dict[str, Any] | None:
+def _glass(told: ActionRecord, approval: Any, caller: Caller, *, at: datetime) -> dict[str, Any] | None:
     """Break-glass, where the policy allows it and this person could use it now; the rules are asked again then."""
-    rule = break_glass.rule_of(approval.tenant_id)
+    rule = break_glass.active_rule(approval.tenant_id)
     place = approvers.approver(approval.tenant_id, caller.actor.id)
     if approval.state != "REQUESTED" or at >= approval.decide_by or approval.requester == caller.actor.id:
         return None
@@ -138,7 +142,7 @@ def _goal(session: Any) -> dict[str, Any]:
     return {"text": session.goal, "hash": session.pin_hash, "pinned_at": session.pinned_at, "agent": session.agent_id}
 
 
-def _claims(told: Account) -> list[dict[str, str]]:
+def _claims(told: ActionRecord) -> list[dict[str, str]]:
     """What the agent adds of its own: it stands apart and decides nothing."""
     intended = told.entry["intended_outcome"]
     claims = [{"word": "It says it will", "text": f"act on {intended['target_resource']}"}]
@@ -152,26 +156,26 @@ def _claims(told: Account) -> list[dict[str, str]]:
 _EVIDENCE = {"statement": "It states", "link": "It refers to", "id": "It names"}
 
 
-def _evidence(told: Account) -> tuple[Item, ...]:
+def _evidence(told: ActionRecord) -> tuple[EvidenceItem, ...]:
     """What the agent says that its call rests on; what was erased is not shown."""
     try:
-        return gate_queries.evidence_brought(told.action)
+        return gate_queries.evidence_of(told.action)
     except CannotOpen:
         return ()
 
 
-def _added(told: Account) -> list[str]:
+def _added(told: ActionRecord) -> list[str]:
     return [
         text for text in told.entry["intended_outcome"]["expected_predicates"] if text not in told.contract.predicates
     ]
 
 
-def _predicates(told: Account) -> list[dict[str, Any]]:
+def _predicates(told: ActionRecord) -> list[dict[str, Any]]:
     own = [{"text": text, "by_agent": False} for text in told.contract.predicates]
     return own + [{"text": text, "by_agent": True} for text in _added(told)]
 
 
-def _remedies(told: Account) -> list[dict[str, str]]:
+def _remedies(told: ActionRecord) -> list[dict[str, str]]:
     recovery = told.contract.recovery
     named = (
         ("Roll back", recovery.rollback_tool),
@@ -182,7 +186,7 @@ def _remedies(told: Account) -> list[dict[str, str]]:
     return remedies or [{"word": "Recovery", "text": "The contract names no tool that could reverse or finish it."}]
 
 
-def _vote(told: Account, vote: Any) -> dict[str, Any]:
+def _vote(told: ActionRecord, vote: Any) -> dict[str, Any]:
     icon, word = labels.VERDICTS[vote.verdict]
     statement = bytes(vote.statement)
     return {
@@ -197,7 +201,7 @@ def _vote(told: Account, vote: Any) -> dict[str, Any]:
     }
 
 
-def _policies(told: Account) -> list[dict[str, str]]:
+def _policies(told: ActionRecord) -> list[dict[str, str]]:
     versions = told.entry["policy_context"]
     kinds = (("Approval", "approval_policy"), ("Verification", "verification_policy"), ("Recovery", "recovery_policy"))
     return [{"word": f"{word} policy", "version": versions[f"{kind}_version"]} for word, kind in kinds]

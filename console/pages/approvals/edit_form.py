@@ -8,9 +8,9 @@ from uuid import UUID
 
 from django import forms
 
-from approvals.requests.rules.preflight import shown
-from approvals.requests.rules.revisions import Change, changes, summarise_changes
-from console.pages.actions.action_record import Account, arguments, payload_of, pretty
+from approvals.requests.rules.preflight import render_value
+from approvals.requests.rules.revisions import FieldChange, field_changes, summarise_changes
+from console.pages.actions.action_record import ActionRecord, format_json, parse_arguments, payload_of
 from ledger.actions.queries import actions
 from ledger.record.queries import events
 
@@ -18,7 +18,7 @@ LONGEST_PAYLOAD = 1024 * 1024
 LONGEST_REASON = 2000
 
 
-class Edit(forms.Form):
+class EditForm(forms.Form):
     """All arguments of the call as JSON, why they should be others, and the hash of those that were shown."""
 
     payload = forms.CharField(
@@ -36,12 +36,12 @@ class Edit(forms.Form):
     )
 
 
-def blank(approval: Any, payload: Any) -> Edit:
+def initial_form(approval: Any, payload: Any) -> EditForm:
     """The form as the page first shows it: the payload that people were asked about."""
-    return Edit(initial={"payload": pretty(payload), "payload_hash": approval.payload_hash})
+    return EditForm(initial={"payload": format_json(payload), "payload_hash": approval.payload_hash})
 
 
-def differences(changes: Iterable[Change]) -> list[dict[str, str]]:
+def changed_fields(changes: Iterable[FieldChange]) -> list[dict[str, str]]:
     """Field by field, what was asked for and what would run instead."""
     return [
         {"label": each.label, "path": each.path, "old": _side(each.old), "new": _side(each.new)} for each in changes
@@ -53,16 +53,16 @@ def may_edit(approval: Any, action: Any, roles: frozenset[str]) -> bool:
     return approval.state == "REQUESTED" and action.ordered_by is None and "reviewer" in roles
 
 
-def revision(told: Account) -> dict[str, Any] | None:
+def revision(told: ActionRecord) -> dict[str, Any] | None:
     """The earlier revision that an action stands in for, and what differs from it."""
     earlier = actions.action(told.action.tenant_id, told.action.supersedes) if told.action.supersedes else None
     if earlier is None:
         return None
-    before, now = arguments(payload_of(earlier)), arguments(told.payload)
+    before, now = parse_arguments(payload_of(earlier)), parse_arguments(told.payload)
     return {
         "href": told.page("action", earlier.id),
         "edit": edit_of(told.action, told.names),
-        "rows": differences(changes(before, now)),
+        "rows": changed_fields(field_changes(before, now)),
     }
 
 
@@ -74,7 +74,7 @@ def edit_of(action: Any, names: Mapping[UUID, str]) -> dict[str, Any] | None:
         return None
     before, now = payload_of(earlier), payload_of(action)
     by = names.get(event.actor_id, "a reviewer")
-    changed = "" if before is None else summarise_changes(arguments(before), arguments(now))
+    changed = "" if before is None else summarise_changes(parse_arguments(before), parse_arguments(now))
     reason = str(note.get("reason", ""))
     said = f"Edited by {by}: {changed}." if changed else f"Edited by {by}."
     return {
@@ -104,4 +104,4 @@ def _proposed(action: Any) -> tuple[Any, dict[str, Any] | None]:
 
 
 def _side(value: str | None) -> str:
-    return "not there" if value is None else shown(value)
+    return "not there" if value is None else render_value(value)

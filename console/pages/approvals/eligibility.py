@@ -8,37 +8,39 @@ from typing import Any
 from uuid import UUID
 
 from approvals.voting.operations import eligibility
-from approvals.voting.operations.eligibility import ROLES, Ground, Standing
+from approvals.voting.operations.eligibility import ROLES, EligibilityContext, VotingStatus
 from approvals.voting.rules import binding
 from approvals.voting.rules.quorum import EVERYBODY
 from ledger.record.rules.refusals import Refused
 
 
-def why_not(approval: Any, actor_id: UUID, roles: frozenset[str], *, at: datetime, on: Ground | None = None) -> str:
+def ineligibility_reason(
+    approval: Any, actor_id: UUID, roles: frozenset[str], *, at: datetime, on: EligibilityContext | None = None
+) -> str:
     """Why this person's vote would not be taken now, as far as the person is concerned; "" where it would be.
 
     The inbox, the badge, Home, the approval's page, the API and the notices all go by this, and by nothing else; the
     vote itself asks the same rules again.
     """
-    bar = binding.refuse_voter(state=approval.state, decide_by=approval.decide_by, roles=roles, at=at)
+    bar = binding.voter_refusal(state=approval.state, decide_by=approval.decide_by, roles=roles, at=at)
     if bar is None:
         try:
-            eligibility.admit(approval, actor_id, at=at, on=on)
+            eligibility.eligible_voter(approval, actor_id, at=at, on=on)
         except Refused as found:
             bar = found
     return bar.detail if bar is not None else ""
 
 
-def why_not_each(
+def ineligibility_reasons(
     tenant_id: UUID, found: Sequence[Any], actor_id: UUID, roles: frozenset[str], *, at: datetime
 ) -> dict[UUID, str]:
     """The same of many approvals; what can be known without reading anything is not read."""
     asked = [each for each in found if each.state == "REQUESTED"] if binding.REVIEWER in roles else []
-    on = eligibility.grounds(tenant_id, asked, at=at) if asked else {}
-    return {each.id: why_not(each, actor_id, roles, at=at, on=on.get(each.id)) for each in found}
+    on = eligibility.load_contexts(tenant_id, asked, at=at) if asked else {}
+    return {each.id: ineligibility_reason(each, actor_id, roles, at=at, on=on.get(each.id)) for each in found}
 
 
-def document(seen: Standing) -> dict[str, Any]:
+def eligibility_document(seen: VotingStatus) -> dict[str, Any]:
     """For the API; people are named by their pseudonyms."""
     terms = seen.terms
     return {
@@ -66,7 +68,7 @@ def document(seen: Standing) -> dict[str, Any]:
     }
 
 
-def shown(seen: Standing, names: Mapping[UUID, str]) -> dict[str, Any]:
+def eligibility_panel(seen: VotingStatus, names: Mapping[UUID, str]) -> dict[str, Any]:
     """For the page; people are named."""
     return {
         "thresholds": [

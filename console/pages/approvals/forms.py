@@ -11,11 +11,11 @@ from django import forms
 from django.http import QueryDict
 
 from approvals.requests.rules import threads
-from approvals.voting.operations.batch_votes import Shown
+from approvals.voting.operations.batch_votes import DisplayedItem
 from approvals.voting.rules import batches, binding
 from approvals.voting.rules.quorum import EVERYBODY
 from console.web import labels
-from console.web.forms import Chooser
+from console.web.forms import PlainSelect
 from ledger.record.rules.refusals import Refused
 
 SORTS = (("deadline", "What ends first"), ("oldest", "Oldest first"), ("newest", "Newest first"))
@@ -24,7 +24,7 @@ _AN_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 
 
 def _chooser(named: Iterable[tuple[str, str]], nothing: str, label: str | None = None) -> forms.ChoiceField:
-    return forms.ChoiceField(required=False, widget=Chooser, label=label, choices=[("", nothing), *named])
+    return forms.ChoiceField(required=False, widget=PlainSelect, label=label, choices=[("", nothing), *named])
 
 
 class UnknownFilter(Refused):
@@ -86,7 +86,7 @@ def _person(gone: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(held, "Somebody who has left") for held, _ in gone if _AN_ID.fullmatch(held)]
 
 
-class NewView(forms.Form):
+class SaveViewForm(forms.Form):
     """A name for the filters of a list."""
 
     name = forms.CharField(max_length=60, error_messages={"required": "Give the view a name."})
@@ -94,7 +94,7 @@ class NewView(forms.Form):
     shared = forms.BooleanField(required=False)
 
 
-class Said(forms.Form):
+class CommentForm(forms.Form):
     """A line of an approval's thread, or a question to its agent."""
 
     text = forms.CharField(
@@ -104,7 +104,7 @@ class Said(forms.Form):
     )
 
 
-class Ballots(forms.Form):
+class BatchVoteForm(forms.Form):
     """One answer to many requests. Each item is there with the digests of what was shown of it (B39)."""
 
     verdict = forms.ChoiceField(choices=[("approve", "approve"), ("reject", "reject")])
@@ -127,19 +127,19 @@ class Ballots(forms.Form):
             self.add_error("password", "Enter your password or a code: it signs your votes.")
         return cleaned
 
-    def shown(self) -> list[Shown]:
+    def shown(self) -> list[DisplayedItem]:
         """The items, each with what the voter's page held of it; one without its digests is refused."""
         assert isinstance(self.data, QueryDict)
         return [self._item(text) for text in dict.fromkeys(self.data.getlist("item"))]
 
-    def _item(self, text: str) -> Shown:
+    def _item(self, text: str) -> DisplayedItem:
         held = {name: self.data.get(f"{name}-{text}", "") for name in ("payload_hash", "rendering_digest", "covers")}
         if not all(len(each) == 64 for each in held.values()) or not _AN_ID.fullmatch(text):
             raise batches.NotForBatches("An item was not displayed. Read it before you vote.")
-        return Shown(UUID(text), binding.Seen(**held))
+        return DisplayedItem(UUID(text), binding.DisplayedDigests(**held))
 
 
-def picked(data: QueryDict) -> list[UUID]:
+def selected_ids(data: QueryDict) -> list[UUID]:
     """The ticked items of a list; what is no id is left out."""
     found = []
     for text in dict.fromkeys(data.getlist("item")):

@@ -6,7 +6,7 @@ from typing import Any
 
 from approvals.policy.rules import policy
 from approvals.requests.queries import approvals
-from approvals.voting.rules.outcome import Decision, verdict
+from approvals.voting.rules.outcome import Decision, decision_outcome
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.record.queries import events
@@ -15,17 +15,17 @@ from ledger.record.rules.envelope import instant
 REPLACED = frozenset({Decision.VOIDED, Decision.CHANGES_REQUESTED, Decision.SUPERSEDED})
 
 
-def told(action: Any) -> dict[str, Any] | None:
+def verdict_for_agent(action: Any) -> dict[str, Any] | None:
     """What became of the request to people; nothing where nobody was asked."""
     approval = approvals.approval(action.tenant_id, action.approval_id) if action.approval_id else None
     if approval is None:
         return None
-    ended = events.ended_unrun(action.tenant_id, action.id) if action.state == "FAILED" else None
+    ended = events.end_before_execution(action.tenant_id, action.id) if action.state == "FAILED" else None
     reasons = _reasons(approval)
-    said = verdict(approval.state, ended=ended, reasons=reasons)
+    said = decision_outcome(approval.state, ended=ended, reasons=reasons)
     successor = _successor(action) if said.decision in REPLACED else None
     if successor is not None:
-        said = verdict(approval.state, ended=ended, superseded=True, reasons=reasons)
+        said = decision_outcome(approval.state, ended=ended, superseded=True, reasons=reasons)
     return {
         "approval_id": str(approval.id),
         "decision": str(said.decision),
@@ -42,9 +42,9 @@ def told(action: Any) -> dict[str, Any] | None:
 def _reasons(approval: Any) -> bool:
     """Whether the policy that asked lets the agent read the reviewers' words."""
     version = catalogue_queries.policy_version(approval.tenant_id, "approval", approval.policy_version)
-    return version is None or policy.stored(bytes(version.document)).reasons_to_agents
+    return version is None or policy.load_stored(bytes(version.document)).reasons_to_agents
 
 
 def _successor(action: Any) -> Any:
     """The action that stands in the place of this one."""
-    return next((each for each, _ in actions.relatives(action) if each.supersedes == action.id), None)
+    return next((each for each, _ in actions.related_actions(action) if each.supersedes == action.id), None)

@@ -18,18 +18,18 @@ from approvals.voting.operations import eligibility as standing
 from approvals.voting.queries import approvers
 from approvals.voting.queries import votes as votes_queries
 from approvals.voting.rules import batches, quorum
-from console.pages.actions.action_record import arguments, names, payload_of
+from console.pages.actions.action_record import actor_names, parse_arguments, payload_of
 from console.pages.approvals import eligibility
 from console.templatetags.console import span
 from console.web import labels, presence
-from console.web.action_titles import title
-from console.web.http import Request
+from console.web.action_titles import action_title
+from console.web.http import TenantRequest
 from ledger.actions.queries import actions as actions_queries
 from ledger.record.rules.envelope import instant
 
 
 @dataclass(frozen=True, kw_only=True)
-class Card:
+class QueueCard:
     """One approval of a list, in the words of the page."""
 
     id: UUID
@@ -50,15 +50,17 @@ class Card:
     may_claim: bool
 
 
-def cards(request: Request, found: Sequence[Any]) -> list[Card]:
+def queue_cards(request: TenantRequest, found: Sequence[Any]) -> list[QueueCard]:
     """The cards of a list of approvals, everything read once for all of them."""
     tenant = request.tenant.id
     actions = actions_queries.actions_by_id(tenant, [each.action_id for each in found])
     sessions = sessions_read.sessions_by_id(tenant, {each.session_id for each in actions.values()})
-    called = names(tenant)
-    told = missing(tenant, found)
-    seen = presence.looking(tenant, [each.id for each in found], at=request.as_of)
-    bars = eligibility.why_not_each(tenant, found, request.caller.actor.id, request.caller.roles, at=request.as_of)
+    called = actor_names(tenant)
+    told = missing_votes(tenant, found)
+    seen = presence.present_viewers(tenant, [each.id for each in found], at=request.as_of)
+    bars = eligibility.ineligibility_reasons(
+        tenant, found, request.caller.actor.id, request.caller.roles, at=request.as_of
+    )
     return [
         _card(
             request,
@@ -67,28 +69,28 @@ def cards(request: Request, found: Sequence[Any]) -> list[Card]:
             goal=sessions[actions[each.action_id].session_id].goal,
             missing=told[each.id],
             holder=_holder(each, called, me=request.caller.actor.id, at=request.as_of),
-            looking=looking_words(seen.get(each.id, ()), called, me=request.caller.actor.id),
+            looking=viewers_text(seen.get(each.id, ()), called, me=request.caller.actor.id),
             why_not=bars[each.id],
         )
         for each in found
     ]
 
 
-def _card(request: Request, approval: Any, action: Any, *, why_not: str, **said: str) -> Card:
+def _card(request: TenantRequest, approval: Any, action: Any, *, why_not: str, **said: str) -> QueueCard:
     icon, word = labels.APPROVALS[approval.state]
     waits = approval.state == "REQUESTED"
-    return Card(
+    return QueueCard(
         id=approval.id,
         row=approval,
         href=reverse("approval", args=[request.tenant.slug, approval.id]),
-        title=title(action.operation_kind, action.target, arguments(payload_of(action))),
+        title=action_title(action.operation_kind, action.target, parse_arguments(payload_of(action))),
         action=action,
         decision={"icon": icon, "word": word},
         waits=waits,
         risk=labels.RISKS.get(approval.risk, ""),
         standing=why_not or "You can decide.",
         stopped=_stopped(approval),
-        may_batch=waits and not why_not and not batches.why_not(batch_votes.item_of(approval, action)),
+        may_batch=waits and not why_not and not batches.exclusion_reason(batch_votes.batch_item(approval, action)),
         may_claim=waits and bool(request.caller.roles & {"reviewer", "operator"}),
         **said,
     )
@@ -102,7 +104,7 @@ def _stopped(approval: Any) -> str:
 
 def _holder(approval: Any, called: dict[UUID, str], *, me: UUID, at: datetime) -> str:
     """Who is at it: a claim before an assignment."""
-    claim = claim_on(approval, at=at)
+    claim = active_claim(approval, at=at)
     if claim is not None:
         return "claimed by you" if claim.by == me else f"claimed by {called.get(claim.by, 'somebody')}"
     if approval.assigned_to is not None:
@@ -110,12 +112,12 @@ def _holder(approval: Any, called: dict[UUID, str], *, me: UUID, at: datetime) -
     return ""
 
 
-def claim_on(approval: Any, *, at: datetime) -> assignments.Claim | None:
+def active_claim(approval: Any, *, at: datetime) -> assignments.Claim | None:
     """The claim that holds now."""
-    return assignments.standing(approval.claimed_by, approval.claimed_until, at=at)
+    return assignments.active_claim(approval.claimed_by, approval.claimed_until, at=at)
 
 
-def looking_words(actors: Sequence[UUID], called: dict[UUID, str], *, me: UUID) -> str:
+def viewers_text(actors: Sequence[UUID], called: dict[UUID, str], *, me: UUID) -> str:
     """'Mara and Paul are looking at this'; empty where nobody else is."""
     others = sorted(called.get(actor, "somebody") for actor in actors if actor != me)
     if not others:
@@ -125,7 +127,7 @@ def looking_words(actors: Sequence[UUID], called: dict[UUID, str], *, me: UUID) 
     return f"{', '.join(others[:-1])} and {others[-1]} are looking at this"
 
 
-def missing(tenant_id: UUID, found: Sequence[Any]) -> dict[UUID, str]:
+def missing_votes(tenant_id: UUID, found: Sequence[Any]) -> dict[UUID, str]:
     """Which votes each approval still wants, in words; empty for what is decided."""
     votes = votes_queries.votes_by_approval(tenant_id, [each.id for each in found])
     return {each.id: _missing(each, votes.get(each.id, [])) for each in found}
@@ -134,25 +136,25 @@ def missing(tenant_id: UUID, found: Sequence[Any]) -> dict[UUID, str]:
 def _missing(approval: Any, votes: Sequence[Any]) -> str:
     if approval.state != "REQUESTED":
         return ""
-    owed = quorum.tally(quorum.read(approval.terms), [standing.ballot_of(vote) for vote in votes]).missing
+    owed = quorum.tally_votes(quorum.read_terms(approval.terms), [standing.ballot_of(vote) for vote in votes]).missing
     return ", ".join(f"{count} of {group}" for group, count in owed.items())
 
 
 # One approval
 
 
-def work(request: Request, approval: Any) -> dict[str, Any]:
+def assignment_panel(request: TenantRequest, approval: Any) -> dict[str, Any]:
     """What the page of one approval shows of the work on it."""
     tenant, me, at = request.tenant, request.caller.actor.id, request.as_of
-    called = names(tenant.id)
-    lines = votes_queries.lines_of(tenant.id, approval.id)
+    called = actor_names(tenant.id)
+    lines = votes_queries.thread_lines(tenant.id, approval.id)
     is_open = approval.state in ("PREPARING", "REQUESTED")
     works = is_open and bool(request.caller.roles & {"reviewer", "operator"})
-    claim = claim_on(approval, at=at) if is_open else None
-    other = assignments.of_another(claim, me=me)
-    clock = deadlines.clock(approval, at=at) if approval.state in ("REQUESTED", "APPROVED") else None
-    among = eligible(approval, at=at) if works else []
-    load = approvals.load(tenant.id, at=at) if works else {}
+    claim = active_claim(approval, at=at) if is_open else None
+    other = assignments.claim_of_another(claim, me=me)
+    clock = deadlines.clock_of(approval, at=at) if approval.state in ("REQUESTED", "APPROVED") else None
+    among = eligible_assignees(approval, at=at) if works else []
+    load = approvals.workload(tenant.id, at=at) if works else {}
     return {
         "claim": claim,
         "claimed_by": called.get(claim.by, "somebody") if claim else "",
@@ -161,11 +163,11 @@ def work(request: Request, approval: Any) -> dict[str, Any]:
         "may_release": works and claim is not None and other is None,
         "assigned_to": called.get(approval.assigned_to, "") if approval.assigned_to else "",
         "people": [(actor, called.get(actor, "somebody"), load.get(actor, 0)) for actor in among],
-        "suggested": assignments.suggested(among, load),
+        "suggested": assignments.least_loaded(among, load),
         "clock": clock,
         "stopped": _why(clock),
         "left": span(clock.left) if clock else "",
-        "escalated_to": deadlines.pace_of(approval).escalate_to if approval.escalated_at else "",
+        "escalated_to": deadlines.schedule_of(approval).escalate_to if approval.escalated_at else "",
         "thread": _thread(lines, called),
         "may_comment": bool(request.caller.roles & {"reviewer", "operator", "compliance"}),
         "may_ask": works,
@@ -181,7 +183,7 @@ def work(request: Request, approval: Any) -> dict[str, Any]:
 def _why(clock: clocks.Clock | None) -> str:
     if clock is None or clock.stopped_at is None:
         return ""
-    if clock.why is clocks.Why.FREEZE:
+    if clock.why is clocks.StopReason.FREEZE:
         return "A freeze covers it: its deadline stands still until the freeze is lifted."
     return "The agent owes an answer: the deadline stands still until it comes, as long as the policy allows."
 
@@ -202,21 +204,21 @@ def _thread(lines: Sequence[Any], called: dict[UUID, str]) -> list[dict[str, Any
     ]
 
 
-def eligible(approval: Any, *, at: datetime) -> list[UUID]:
+def eligible_assignees(approval: Any, *, at: datetime) -> list[UUID]:
     """Whose vote may still decide an approval and who is not away, in the order in which they came to the roster."""
-    present = {place.actor for place in standing.of(approval, at=at).may_vote if not place.away}
+    present = {place.actor for place in standing.voting_status(approval, at=at).may_vote if not place.away}
     return [each.actor_id for each in approvers.approvers(approval.tenant_id) if each.actor_id in present]
 
 
-def nobody_left() -> NoReturn:
+def refuse_no_assignee() -> NoReturn:
     """There is nobody to suggest."""
-    raise assignments.NotEligible("Nobody here may decide this.")
+    raise assignments.AssigneeNotEligible("Nobody here may decide this.")
 
 
-def questions(tenant_id: UUID, action_ids: list[UUID]) -> list[dict[str, Any]]:
+def unanswered_questions(tenant_id: UUID, action_ids: list[UUID]) -> list[dict[str, Any]]:
     """What the agent was asked about these actions and has not answered."""
     return [
         {"question_id": str(line.id), "action_id": str(action_id), "text": line.text, "at": instant(line.at)}
-        for action_id, lines in votes_queries.questions_to(tenant_id, action_ids).items()
+        for action_id, lines in votes_queries.open_questions(tenant_id, action_ids).items()
         for line in lines
     ]

@@ -15,12 +15,12 @@ from django.utils.safestring import SafeString, mark_safe
 from approvals.requests.queries import approvals as approvals_queries
 from console.accounts import queries as directory
 from console.api.auth import NotAllowed
-from console.pages.actions.action_record import names, pretty
+from console.pages.actions.action_record import actor_names, format_json
 from console.templatetags.console import moment, plainly, standing
 from console.web import labels
 from console.web.forms import AuditFilter, SightingFilter
-from console.web.http import Request, in_tenant
-from console.web.proofs import panel
+from console.web.http import TenantRequest, in_tenant
+from console.web.proofs import proof_panel
 from ledger.actions.queries import actions, search
 from ledger.record.operations import SYSTEM_ACTOR
 from ledger.record.queries import events
@@ -52,15 +52,17 @@ PAGES = {
 
 
 @in_tenant(*MAY)
-def browse(request: Request) -> HttpResponse:
-    called = names(request.tenant.id)
-    filters = AuditFilter(request.GET, people=_people(request, called), kinds=sorted(labels.EVENTS, key=labels.event))
+def search_events(request: TenantRequest) -> HttpResponse:
+    called = actor_names(request.tenant.id)
+    filters = AuditFilter(
+        request.GET, people=_people(request, called), kinds=sorted(labels.EVENTS, key=labels.event_label)
+    )
     wanted = _wanted(request, filters)
-    found = search.events(request.tenant.id, wanted, before=_behind(request), limit=PAGE + 1) if wanted else []
-    last = search.place_after(wanted, found[PAGE - 1]) if wanted and len(found) > PAGE else ""
+    found = search.search_events(request.tenant.id, wanted, before=_behind(request), limit=PAGE + 1) if wanted else []
+    last = search.next_cursor(wanted, found[PAGE - 1]) if wanted and len(found) > PAGE else ""
     context = {
         "here": "audit",
-        "tabs": tabs(request, "audit"),
+        "tabs": audit_tabs(request, "audit"),
         "filters": filters,
         "rows": _events(request, found[:PAGE], called),
         "order": "by action, the newest first" if wanted and wanted.by_action else "newest first",
@@ -72,13 +74,13 @@ def browse(request: Request) -> HttpResponse:
 
 
 @in_tenant(*MAY)
-def sightings(request: Request) -> HttpResponse:
-    called = names(request.tenant.id)
+def sightings(request: TenantRequest) -> HttpResponse:
+    called = actor_names(request.tenant.id)
     filters = SightingFilter(request.GET, people=_people(request, called))
     found = _seen(request, filters)
     context = {
         "here": "audit",
-        "tabs": tabs(request, "sightings"),
+        "tabs": audit_tabs(request, "sightings"),
         "filters": filters,
         "rows": _sightings(request, found[:PAGE], called),
         "older": _address(request, str(found[PAGE - 1].id)) if len(found) > PAGE else "",
@@ -89,9 +91,9 @@ def sightings(request: Request) -> HttpResponse:
 
 
 @in_tenant()
-def event(request: Request, subject_id: UUID, seq: int) -> HttpResponse:
+def event(request: TenantRequest, subject_id: UUID, seq: int) -> HttpResponse:
     """One event, as hashed, wherever it belongs."""
-    found = events.one_event(request.tenant.id, subject_id, seq)
+    found = events.event_with_detail(request.tenant.id, subject_id, seq)
     if found is None:
         raise Http404
     row, snapshot, detail = found
@@ -100,22 +102,22 @@ def event(request: Request, subject_id: UUID, seq: int) -> HttpResponse:
     context = {
         "here": "audit" if request.caller.roles & frozenset(MAY) else "actions",
         "event": row,
-        "word": labels.event(row.kind),
-        "subject": labels.SUBJECTS.get(row.subject_kind, labels.sentence(row.subject_kind)),
+        "word": labels.event_label(row.kind),
+        "subject": labels.SUBJECTS.get(row.subject_kind, labels.sentence_case(row.subject_kind)),
         "subject_href": _page(request, row.subject_kind, row.subject_id),
-        "actor": names(request.tenant.id).get(row.actor_id, row.actor_kind),
-        "proof": (proof := panel(request.tenant.slug, request.tenant.id, row)),
+        "actor": actor_names(request.tenant.id).get(row.actor_id, row.actor_kind),
+        "proof": (proof := proof_panel(request.tenant.slug, request.tenant.id, row)),
         "place": proof["place"] if proof else None,
         "entry_hash": bytes(row.entry_hash).hex(),
         "prev_hash": bytes(row.prev).hex() if row.prev else "",
         "envelope": bytes(row.envelope).decode(),
-        "entry": pretty(snapshot) if snapshot else "",
-        "detail": pretty(detail) if detail else "",
+        "entry": format_json(snapshot) if snapshot else "",
+        "detail": format_json(detail) if detail else "",
     }
     return render(request, "audit/_event.html" if request.htmx else "audit/event.html", context)
 
 
-def tabs(request: Request, current: str) -> list[dict[str, Any]]:
+def audit_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
     """What the Audit pages lead to."""
     return [
         {"word": word, "href": reverse(name, args=[request.tenant.slug]), "current": name == current}
@@ -123,15 +125,15 @@ def tabs(request: Request, current: str) -> list[dict[str, Any]]:
     ]
 
 
-def _people(request: Request, called: dict[UUID, str]) -> list[tuple[str, str]]:
+def _people(request: TenantRequest, called: dict[UUID, str]) -> list[tuple[str, str]]:
     """Whoever can have done something, by name: people first, then keys, then the console itself."""
     people = {each.actor_id: called[each.actor_id] for each in directory.members(request.tenant.id)}
-    keys = {each.actor_id: f"{each.name} (key)" for each in directory.keys(request.tenant.id)}
+    keys = {each.actor_id: f"{each.name} (key)" for each in directory.api_keys(request.tenant.id)}
     named = [*sorted(people.items(), key=lambda one: one[1]), *sorted(keys.items(), key=lambda one: one[1])]
     return [(str(actor), name) for actor, name in (*named, (SYSTEM_ACTOR, "Counterfoil"))]
 
 
-def _wanted(request: Request, filters: AuditFilter) -> search.Wanted | None:
+def _wanted(request: TenantRequest, filters: AuditFilter) -> search.SearchQuery | None:
     """What the filters ask for; None where they ask for what cannot be."""
     if not filters.is_valid():
         return None
@@ -140,7 +142,7 @@ def _wanted(request: Request, filters: AuditFilter) -> search.Wanted | None:
     if chosen["action"] and subject is None:
         return None
     person = UUID(chosen["who"]) if chosen["who"] else None
-    return search.Wanted(
+    return search.SearchQuery(
         actor=person,
         actor_kind="person" if person and _is_person(request, person) else "",
         kind=chosen["kind"],
@@ -152,7 +154,7 @@ def _wanted(request: Request, filters: AuditFilter) -> search.Wanted | None:
     )
 
 
-def _is_person(request: Request, actor: UUID) -> bool:
+def _is_person(request: TenantRequest, actor: UUID) -> bool:
     return any(each.actor_id == actor for each in directory.members(request.tenant.id))
 
 
@@ -163,7 +165,7 @@ def _around(tenant_id: UUID, subject: UUID) -> tuple[UUID, ...]:
     return (subject, *approvals, *cases)
 
 
-def _behind(request: Request) -> str:
+def _behind(request: TenantRequest) -> str:
     """The place in the address: an id, with a number where events of one action are listed; nothing else is one."""
     asked = str(request.GET.get("before", ""))
     named, _, number = asked.partition(".")
@@ -171,12 +173,12 @@ def _behind(request: Request) -> str:
     return asked if known else ""
 
 
-def _address(request: Request, last: str) -> str:
+def _address(request: TenantRequest, last: str) -> str:
     kept = {name: value for name, value in request.GET.items() if value and name != "before"}
     return f"{request.path}?{urlencode({**kept, 'before': last} if last else kept)}"
 
 
-def _seen(request: Request, filters: SightingFilter) -> list[Any]:
+def _seen(request: TenantRequest, filters: SightingFilter) -> list[Any]:
     if not filters.is_valid():
         return []
     chosen, thing = filters.cleaned_data, filters.subject()
@@ -193,7 +195,7 @@ def _seen(request: Request, filters: SightingFilter) -> list[Any]:
     )
 
 
-def _page(request: Request, kind: str, subject: UUID) -> str:
+def _page(request: TenantRequest, kind: str, subject: UUID) -> str:
     """The page of a subject, where it has one."""
     try:
         return reverse(PAGES[kind], args=[request.tenant.slug, subject])
@@ -204,8 +206,8 @@ def _page(request: Request, kind: str, subject: UUID) -> str:
 # Rows are written in Python, as on the Actions page: the template engine costs more than the query.
 
 
-def _events(request: Request, found: list[search.Found], called: dict[UUID, str]) -> SafeString:
-    places = search.standings(request.tenant.id, [(each.subject_id, each.seq) for each in found])
+def _events(request: TenantRequest, found: list[search.FoundEvent], called: dict[UUID, str]) -> SafeString:
+    places = search.log_positions(request.tenant.id, [(each.subject_id, each.seq) for each in found])
     targets = actions.actions_by_id(request.tenant.id, [each.subject_id for each in found])
     shown = {"as_of": request.as_of}
     return mark_safe(
@@ -223,15 +225,18 @@ def _events(request: Request, found: list[search.Found], called: dict[UUID, str]
     )
 
 
-def _event(request: Request, event: search.Found, *, actor: str, place: Any, target: str, when: SafeString) -> str:
+def _event(
+    request: TenantRequest, event: search.FoundEvent, *, actor: str, place: Any, target: str, when: SafeString
+) -> str:
     href = reverse("event", args=[request.tenant.slug, event.subject_id, event.seq])
     page = _page(request, event.subject_kind, event.subject_id)
-    subject = labels.SUBJECTS.get(event.subject_kind, labels.sentence(event.subject_kind))
+    subject = labels.SUBJECTS.get(event.subject_kind, labels.sentence_case(event.subject_kind))
     name = f"{subject} {plainly(target)}" if target else f'{subject} <span class="id">{event.subject_id}</span>'
     about = f'<a class="over" href="{page}">{name}</a>' if page else name
     return (
         f'<tr data-item data-part="{event.id}">'
-        f'<td class="nowrap"><a class="open" href="{href}" data-inspect>{escape(labels.event(event.kind))}</a></td>'
+        f'<td class="nowrap"><a class="open" href="{href}" data-inspect>'
+        f"{escape(labels.event_label(event.kind))}</a></td>"
         f'<td class="clip">{about}</td>'
         f'<td class="nowrap">{plainly(actor)}</td>'
         f'<td class="nowrap muted roomy">{_moved(event)}</td>'
@@ -240,18 +245,18 @@ def _event(request: Request, event: search.Found, *, actor: str, place: Any, tar
     )
 
 
-def _moved(event: search.Found) -> str:
+def _moved(event: search.FoundEvent) -> str:
     if event.state == event.from_state:
         return ""
-    return escape(labels.step(event.subject_kind, event.kind, event.state))
+    return escape(labels.step_label(event.subject_kind, event.kind, event.state))
 
 
-def _sightings(request: Request, found: list[Any], called: dict[UUID, str]) -> SafeString:
+def _sightings(request: TenantRequest, found: list[Any], called: dict[UUID, str]) -> SafeString:
     shown = {"as_of": request.as_of}
     return mark_safe("".join(_sighting(request, each, called, moment(shown, each.at)) for each in found))
 
 
-def _sighting(request: Request, row: Any, called: dict[UUID, str], when: SafeString) -> str:
+def _sighting(request: TenantRequest, row: Any, called: dict[UUID, str], when: SafeString) -> str:
     href = _page(request, row.kind, row.thing_id)
     thing = f'{labels.SEEN.get(row.kind, row.kind)} <span class="id">{row.thing_id}</span>'
     opened = f'<a class="open" href="{href}">{thing}</a>' if href else thing

@@ -13,7 +13,7 @@ from ledger.actions.queries import actions
 from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.record import operations as ledger
 from reviews.incidents import operations as incidents_operations
-from reviews.incidents.rules.incidents import Kind, severity_of
+from reviews.incidents.rules.incidents import IncidentKind, severity_of
 
 _TITLES = {
     "overdue": "A use of break-glass was not reviewed in time",
@@ -21,11 +21,11 @@ _TITLES = {
 }
 
 
-def review(
+def record_review(
     *, tenant_id: UUID, emergency_id: UUID, finding: Finding, reason: str, by: ledger.Actor, at: datetime
 ) -> str:
     """One person's review; what was not justified becomes a security incident with it. The state after."""
-    state = break_glass.review(
+    state = break_glass.review_use(
         tenant_id=tenant_id, emergency_id=emergency_id, finding=finding, reason=reason, by=by, at=at
     )
     if finding is Finding.NOT_JUSTIFIED:
@@ -34,7 +34,7 @@ def review(
     return state
 
 
-def overdue(used: Any, at: datetime) -> None:
+def raise_overdue_alarm(used: Any, at: datetime) -> None:
     """Nobody looked in time: whoever keeps the systems safe is called (B24)."""
     _alarm(used, "overdue", by=ledger.SYSTEM, at=at)
 
@@ -42,11 +42,11 @@ def overdue(used: Any, at: datetime) -> None:
 def _alarm(used: Any, what: str, *, by: ledger.Actor, at: datetime) -> None:
     action = actions.action(used.tenant_id, used.action_id)
     assert action is not None
-    incidents_operations.open_about(
+    incidents_operations.open_for_cause(
         tenant_id=used.tenant_id,
         title=_TITLES[what],
-        kind=Kind.SECURITY,
-        severity=severity_of(Kind.SECURITY, SideEffectClass(action.side_effect_class)),
+        kind=IncidentKind.SECURITY,
+        severity=severity_of(IncidentKind.SECURITY, SideEffectClass(action.side_effect_class)),
         about=f"emergency:{used.id}",
         actions=[action.id],
         note=f"{_TITLES[what]}; the reason given for using it was: {used.reason}"[:4000],

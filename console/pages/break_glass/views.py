@@ -13,10 +13,10 @@ from django.views.decorators.http import require_POST
 
 from approvals.voting.queries import approvers
 from approvals.voting.rules import break_glass as rules
-from console.pages.actions.action_record import names
+from console.pages.actions.action_record import actor_names
 from console.pages.break_glass import context as break_glass_context
-from console.web.forms import EmergencyReview
-from console.web.http import Request, in_tenant
+from console.web.forms import BreakGlassReviewForm
+from console.web.http import TenantRequest, in_tenant
 from ledger.actions.queries import actions as actions_queries
 
 REVIEWERS = ("reviewer", "operator", "compliance", "administrator")
@@ -24,17 +24,17 @@ FOUND = {"justified": "justified", "not_justified": "not justified"}
 
 
 @in_tenant()
-def emergency_list(request: Request) -> HttpResponse:
-    return _page(request, EmergencyReview())
+def emergency_list(request: TenantRequest) -> HttpResponse:
+    return _page(request, BreakGlassReviewForm())
 
 
 @in_tenant(*REVIEWERS)
 @require_POST
-def emergency_review(request: Request, emergency_id: UUID) -> HttpResponse:
-    form = EmergencyReview(request.POST)
+def emergency_review(request: TenantRequest, emergency_id: UUID) -> HttpResponse:
+    form = BreakGlassReviewForm(request.POST)
     if not form.is_valid():
         return _page(request, form, about=emergency_id, status=422)
-    break_glass_context.review(
+    break_glass_context.record_review(
         tenant_id=request.tenant.id,
         emergency_id=emergency_id,
         finding=rules.Finding(form.cleaned_data["finding"]),
@@ -46,9 +46,11 @@ def emergency_review(request: Request, emergency_id: UUID) -> HttpResponse:
     return redirect("emergencies", request.tenant.slug)
 
 
-def _page(request: Request, form: EmergencyReview, *, about: UUID | None = None, status: int = 200) -> HttpResponse:
+def _page(
+    request: TenantRequest, form: BreakGlassReviewForm, *, about: UUID | None = None, status: int = 200
+) -> HttpResponse:
     tenant_id = request.tenant.id
-    called = names(tenant_id)
+    called = actor_names(tenant_id)
     waiting = approvers.emergencies(tenant_id)
     done = approvers.emergencies(tenant_id, reviewed=True, limit=50)
     actions = actions_queries.actions_by_id(tenant_id, [each.action_id for each in (*waiting, *done)])
@@ -63,7 +65,11 @@ def _page(request: Request, form: EmergencyReview, *, about: UUID | None = None,
 
 
 def _shown(
-    request: Request, used: Any, actions: dict[UUID, Any], called: dict[UUID, str], form: EmergencyReview | None
+    request: TenantRequest,
+    used: Any,
+    actions: dict[UUID, Any],
+    called: dict[UUID, str],
+    form: BreakGlassReviewForm | None,
 ) -> dict[str, Any]:
     mine = approvers.person_of(request.tenant.id, request.caller.actor.id)
     gone = {each["person"] for each in used.reviews} | {str(approvers.person_of(request.tenant.id, used.used_by))}

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.urls import reverse
 
 from approvals.agents.rules import acceptance
-from approvals.agents.rules.acceptance import HEALTHY_PHANTOMS, Tally
+from approvals.agents.rules.acceptance import HEALTHY_PHANTOMS, CallTally
 from approvals.gate import queries as gate_queries
 from console.web import charts, labels
 from ledger.actions.queries import actions
@@ -55,14 +55,14 @@ class Period:
         return [first + self.step * number for number in range((self.until - first) // self.step + 1)]
 
 
-def period(name: str, *, at: datetime) -> Period:
+def period_ending_at(name: str, *, at: datetime) -> Period:
     """The period of that name that ends now; a week where there is none."""
     known = name if name in PERIODS else "week"
     word, length, step = PERIODS[known]
     return Period(known, word, at - length, at, step)
 
 
-def tabs(path: str, given: Mapping[str, str], chosen: Period) -> list[dict[str, Any]]:
+def period_tabs(path: str, given: Mapping[str, str], chosen: Period) -> list[dict[str, Any]]:
     """The periods as links that keep the rest of the address."""
     kept = {name: value for name, value in given.items() if name not in ("period", "before")}
     return [
@@ -77,15 +77,17 @@ def calls_href(slug: str, over: Period, **about: Any) -> str:
     return f"{reverse('calls', args=[slug])}?{urlencode({'period': over.name} | wanted)}"
 
 
-def rates(tally: Tally, href: Callable[..., str]) -> list[dict[str, Any]]:
+def rate_figures(tally: CallTally, href: Callable[..., str]) -> list[dict[str, Any]]:
     """The measuring classes of a tally as figures, each with the calls behind it."""
     return [
         _rate("Calls", str(tally.made), tally.made, href()),
-        _rate("Acceptance rate", charts.percent(tally.acceptance_rate), tally.accepted, href(outcome="accepted")),
-        _rate("Phantom share", charts.percent(tally.phantom_share), tally.phantom, href(outcome="phantom")),
-        _rate("Wrong arguments", charts.percent(tally.argument_share), tally.argument, href(outcome="argument")),
+        _rate(
+            "Acceptance rate", charts.format_percent(tally.acceptance_rate), tally.accepted, href(outcome="accepted")
+        ),
+        _rate("Phantom share", charts.format_percent(tally.phantom_share), tally.phantom, href(outcome="phantom")),
+        _rate("Wrong arguments", charts.format_percent(tally.argument_share), tally.argument, href(outcome="argument")),
         _rate("Undisclosed tools", str(tally.undisclosed), tally.undisclosed, href(outcome="undisclosed")),
-        _rate("Tool failed", charts.percent(tally.failed_share), tally.failed, href(outcome="failed")),
+        _rate("Tool failed", charts.format_percent(tally.failed_share), tally.failed, href(outcome="failed")),
     ]
 
 
@@ -93,15 +95,15 @@ def _rate(word: str, figure: str, count: int, href: str) -> dict[str, Any]:
     return {"word": word, "figure": figure, "count": count, "href": href}
 
 
-def lines(made: Mapping[tuple[Any, ...], Tally], over: Period) -> dict[str, Any]:
+def rate_charts(made: Mapping[tuple[Any, ...], CallTally], over: Period) -> dict[str, Any]:
     """The two charts of a tally by time: acceptance from 0 to 100 %, and phantoms with their line."""
     by_start = {key[-1]: tally for key, tally in made.items()}
-    tallies = [by_start.get(start, Tally()) for start in over.starts()]
+    tallies = [by_start.get(start, CallTally()) for start in over.starts()]
     return {
-        "acceptance": charts.spark(
+        "acceptance": charts.sparkline(
             [each.acceptance_rate for each in tallies], label=f"Acceptance rate over {over.word}", top=1.0
         ),
-        "phantoms": charts.spark(
+        "phantoms": charts.sparkline(
             [each.phantom_share for each in tallies],
             label=f"Phantom share over {over.word}, the dashed line is 2 %",
             line=HEALTHY_PHANTOMS,
@@ -109,12 +111,12 @@ def lines(made: Mapping[tuple[Any, ...], Tally], over: Period) -> dict[str, Any]
     }
 
 
-def flags(agent: Any) -> list[dict[str, Any]]:
+def flag_rows(agent: Any) -> list[dict[str, Any]]:
     """The flags of an agent in words, with their numbers."""
     return [
         {
             "flag": flag,
-            "word": labels.FLAGS.get(flag, labels.sentence(flag)),
+            "word": labels.FLAGS.get(flag, labels.sentence_case(flag)),
             "said": _said(flag, facts),
             "since": datetime.fromisoformat(facts["since"]),
         }
@@ -132,17 +134,17 @@ def _said(flag: str, facts: Mapping[str, Any]) -> str:
     return f"{facts['phantom']} of {facts['calls']} calls named a tool that does not exist; below 2 % is healthy."
 
 
-def sliced(tenant_id: UUID, by: str, over: Period) -> dict[Any, Tally]:
+def tallies_by(tenant_id: UUID, by: str, over: Period) -> dict[Any, CallTally]:
     """How the calls of a period fared, by agent, tool, model tier or band of disclosed tools."""
-    made = gate_queries.tallies(tenant_id, SLICES[by], since=over.since, until=over.until)
-    found: dict[Any, Tally] = {}
+    made = gate_queries.call_tallies(tenant_id, SLICES[by], since=over.since, until=over.until)
+    found: dict[Any, CallTally] = {}
     for (key,), tally in made.items():
-        place = acceptance.band(key) if by == "disclosed" else key
-        found[place] = found.get(place, Tally()) + tally
+        place = acceptance.disclosure_band(key) if by == "disclosed" else key
+        found[place] = found.get(place, CallTally()) + tally
     return found
 
 
-def narrowed(outcome: str, *, tenant_id: UUID, over: Period) -> dict[str, Any]:
+def outcome_filter(outcome: str, *, tenant_id: UUID, over: Period) -> dict[str, Any]:
     """The columns that an outcome stands for."""
     if outcome == "failed":
         broken = actions.failed_executions(tenant_id, since=over.since, until=over.until)

@@ -13,7 +13,7 @@ QUIET_AFTER: Final = timedelta(minutes=15)
 
 
 @dataclass(frozen=True)
-class Intake:
+class GateIntake:
     """When the last call came, and whether that is recent enough to rely on what a list does not show."""
 
     last_call_at: datetime | None
@@ -21,13 +21,13 @@ class Intake:
     reason: str = ""
 
 
-def intake(tenant_id: UUID, *, at: datetime) -> Intake:
+def gate_intake(tenant_id: UUID, *, at: datetime) -> GateIntake:
     """The intake of a tenant: healthy, quiet for long, or never used."""
     last = gate_queries.last_call(tenant_id)
     if last is None:
-        return Intake(None, False, "no agent has called yet")
+        return GateIntake(None, False, "no agent has called yet")
     if last.code == "GATE_FAULT":
-        return Intake(last.at, False, "the gate could not judge the last call")
+        return GateIntake(last.at, False, "the gate could not judge the last call")
     if at - last.at > QUIET_AFTER:
-        return Intake(last.at, False, "no call for a long time")
-    return Intake(last.at, True)
+        return GateIntake(last.at, False, "no call for a long time")
+    return GateIntake(last.at, True)

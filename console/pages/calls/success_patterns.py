@@ -9,14 +9,14 @@ from uuid import UUID
 from approvals.gate import queries as gate_queries
 from ledger.record.queries import events
 from reviews import queries as after
-from reviews.reporting.rules.success_patterns import WORDS, Kept, counted
+from reviews.reporting.rules.success_patterns import WORDS, FindingSource, count_patterns
 
 
-def met(tenant_id: UUID, *, since: datetime, until: datetime) -> dict[str, int]:
+def patterns_in_period(tenant_id: UUID, *, since: datetime, until: datetime) -> dict[str, int]:
     """Every pattern by its code (R-HS-15)."""
     refused = Counter[str]()
-    for (code, _), times in gate_queries.refusals(tenant_id, since=since, until=until).items():
+    for (code, _), times in gate_queries.count_refusals(tenant_id, since=since, until=until).items():
         refused[code] += times
-    entered = events.times_entered(tenant_id, WORDS[Kept.STATE], since=since, until=until)
-    found = after.signs(tenant_id, since=since, until=until)
-    return counted([(Kept.REFUSAL, refused), (Kept.STATE, entered), *found.items()])
+    entered = events.count_state_entries(tenant_id, WORDS[FindingSource.STATE], since=since, until=until)
+    found = after.count_success_patterns(tenant_id, since=since, until=until)
+    return count_patterns([(FindingSource.REFUSAL, refused), (FindingSource.STATE, entered), *found.items()])

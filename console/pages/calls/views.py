@@ -13,14 +13,14 @@ from django.urls import reverse
 
 from approvals.agents import queries as agents_queries
 from approvals.agents.rules import acceptance
-from approvals.agents.rules.acceptance import Tally
+from approvals.agents.rules.acceptance import CallTally
 from approvals.gate import queries as gate_queries
 from console.pages.agents.views import agent_tabs
 from console.pages.calls import context as calls_context
 from console.pages.calls import success_patterns
 from console.pages.calls.context import Period
 from console.web import charts
-from console.web.http import Request, in_tenant
+from console.web.http import TenantRequest, in_tenant
 from ledger.verification.queries import storage
 from reviews.reporting.rules.success_patterns import MEANINGS, PATTERNS
 
@@ -53,7 +53,7 @@ class CallFilter(forms.Form):
         given = self.cleaned_data
         named = {"agent_id": given["agent"], "tool": given["tool"], "code": given["code"]}
         bounds = {"disclosed__gte": given["least"], "disclosed__lte": given["most"]}
-        about = calls_context.narrowed(given["outcome"], tenant_id=tenant_id, over=over)
+        about = calls_context.outcome_filter(given["outcome"], tenant_id=tenant_id, over=over)
         about |= {name: value for name, value in named.items() if value}
         about |= {name: value for name, value in bounds.items() if value is not None}
         if "tier" in self.data:
@@ -62,8 +62,8 @@ class CallFilter(forms.Form):
 
 
 @in_tenant()
-def browse(request: Request) -> HttpResponse:
-    over = calls_context.period(request.GET.get("period", ""), at=request.as_of)
+def list_calls(request: TenantRequest) -> HttpResponse:
+    over = calls_context.period_ending_at(request.GET.get("period", ""), at=request.as_of)
     form = CallFilter(request.GET)
     about = form.about(request.tenant.id, over) if form.is_valid() else {}
     found = gate_queries.calls_page(
@@ -72,7 +72,7 @@ def browse(request: Request) -> HttpResponse:
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "calls"),
-        "periods": calls_context.tabs(request.path, request.GET.dict(), over),
+        "periods": calls_context.period_tabs(request.path, request.GET.dict(), over),
         "period": over,
         "form": form,
         "calls": [_call(request, each) for each in found[:PAGE]],
@@ -82,24 +82,24 @@ def browse(request: Request) -> HttpResponse:
 
 
 @in_tenant()
-def hallucinations(request: Request) -> HttpResponse:
+def hallucinations(request: TenantRequest) -> HttpResponse:
     tenant, slug = request.tenant.id, request.tenant.slug
-    over = calls_context.period(request.GET.get("period", ""), at=request.as_of)
+    over = calls_context.period_ending_at(request.GET.get("period", ""), at=request.as_of)
     by = request.GET.get("by", "") if request.GET.get("by", "") in calls_context.SLICES else "agent"
-    made = gate_queries.tallies(tenant, since=over.since, until=over.until, step=over.step)
-    now = acceptance.total(made.values())
-    earlier = gate_queries.tally(tenant, since=over.before.since, until=over.before.until)
+    made = gate_queries.call_tallies(tenant, since=over.since, until=over.until, step=over.step)
+    now = acceptance.sum_tallies(made.values())
+    earlier = gate_queries.call_tally(tenant, since=over.before.since, until=over.before.until)
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "hallucinations"),
-        "periods": calls_context.tabs(request.path, request.GET.dict(), over),
+        "periods": calls_context.period_tabs(request.path, request.GET.dict(), over),
         "period": over,
         "tally": now,
         "figures": _compared(now, earlier, slug, over),
-        "chart": calls_context.lines(made, over),
+        "chart": calls_context.rate_charts(made, over),
         "checklist": acceptance.CHECKLIST,
         "patterns": _patterns(tenant, over),
-        "flagged": agents_queries.flagged(tenant),
+        "flagged": agents_queries.flagged_agents(tenant),
         "slices": [
             {
                 "href": f"{request.path}?{urlencode({'period': over.name, 'by': name})}",
@@ -117,41 +117,41 @@ def hallucinations(request: Request) -> HttpResponse:
     return render(request, name, context)
 
 
-def _slice(request: Request, name: str, over: Period, *, current: bool) -> dict[str, Any]:
+def _slice(request: TenantRequest, name: str, over: Period, *, current: bool) -> dict[str, Any]:
     href = f"{request.path}?{urlencode({'period': over.name, 'by': name})}"
     return {"href": href, "word": WORDS[name], "current": current}
 
 
 def _patterns(tenant_id: UUID, over: Period) -> list[dict[str, Any]]:
     """The fourteen patterns of hallucinated success, with how often each was met."""
-    met = success_patterns.met(tenant_id, since=over.since, until=over.until)
+    met = success_patterns.patterns_in_period(tenant_id, since=over.since, until=over.until)
     return [
         {"code": code, "name": PATTERNS[code], "meaning": MEANINGS[code], "times": times} for code, times in met.items()
     ]
 
 
-def _compared(now: Tally, earlier: Tally, slug: str, over: Period) -> list[dict[str, Any]]:
+def _compared(now: CallTally, earlier: CallTally, slug: str, over: Period) -> list[dict[str, Any]]:
     """Each figure beside the one of the period before."""
-    figures = calls_context.rates(now, lambda **about: calls_context.calls_href(slug, over, **about))
-    past = calls_context.rates(earlier, lambda **about: "")
+    figures = calls_context.rate_figures(now, lambda **about: calls_context.calls_href(slug, over, **about))
+    past = calls_context.rate_figures(earlier, lambda **about: "")
     return [figure | {"before": old["figure"]} for figure, old in zip(figures, past, strict=True)]
 
 
-def _lines(request: Request, by: str, over: Period) -> list[dict[str, Any]]:
-    found = calls_context.sliced(request.tenant.id, by, over)
+def _lines(request: TenantRequest, by: str, over: Period) -> list[dict[str, Any]]:
+    found = calls_context.tallies_by(request.tenant.id, by, over)
     # What does worst comes first; a table of invented names has no end.
     order = sorted(found.items(), key=lambda each: (-each[1].phantom, -each[1].made, str(each[0])))
     return [_line(request.tenant.slug, by, key, tally, over) for key, tally in order[: calls_context.MOST_LINES]]
 
 
-def _line(slug: str, by: str, key: Any, tally: Tally, over: Period) -> dict[str, Any]:
+def _line(slug: str, by: str, key: Any, tally: CallTally, over: Period) -> dict[str, Any]:
     about = {"least": key[0], "most": key[1]} if by == "disclosed" else {by: key}
     word = _band(key) if by == "disclosed" else key or "not said"
     return {
         "word": word,
-        "phantom_share": charts.percent(tally.phantom_share),
+        "phantom_share": charts.format_percent(tally.phantom_share),
         "unhealthy": tally.healthy is False,
-        "acceptance": charts.percent(tally.acceptance_rate),
+        "acceptance": charts.format_percent(tally.acceptance_rate),
         "doors": [
             {"count": count, "href": calls_context.calls_href(slug, over, **about, outcome=outcome)}
             for count, outcome in (
@@ -170,17 +170,17 @@ def _band(key: tuple[int, int | None]) -> str:
     return f"more than {low - 1}" if high is None else f"{low} to {high}"
 
 
-def _call(request: Request, call: Any) -> dict[str, Any]:
+def _call(request: TenantRequest, call: Any) -> dict[str, Any]:
     slug = request.tenant.slug
     page = ("action", call.action_id) if call.action_id else ("session", call.session_id)
     return {"row": call, "href": reverse(page[0], args=[slug, page[1]])}
 
 
-def _older(request: Request, last: UUID) -> str:
+def _older(request: TenantRequest, last: UUID) -> str:
     kept = {name: value for name, value in request.GET.items() if value and name != "before"}
     return f"{request.path}?{urlencode(kept | {'before': str(last)})}"
 
 
-def _before(request: Request) -> UUID | None:
+def _before(request: TenantRequest) -> UUID | None:
     asked = request.GET.get("before", "")
     return UUID(asked) if storage.is_uuid(asked) else None

@@ -7,12 +7,12 @@ from typing import Any
 from uuid import UUID
 
 from console.web import labels
-from reviews.cases.rules.runbooks import Runbook, Tick
+from reviews.cases.rules.runbooks import Runbook, StepTick
 from reviews.recovery.rules import recovery_table
 
 
-def checklist(
-    book: Runbook, ticks: Mapping[tuple[str, str], Tick], names: Mapping[UUID, str], *, may_tick: bool, href: str
+def checklist_panel(
+    book: Runbook, ticks: Mapping[tuple[str, str], StepTick], names: Mapping[UUID, str], *, may_tick: bool, href: str
 ) -> dict[str, Any]:
     """The context of the checklist panel."""
     steps = []
@@ -29,10 +29,10 @@ def checklist(
     }
 
 
-def strategies(named: tuple[str, ...] | None = None) -> list[dict[str, str]]:
+def strategy_rows(named: tuple[str, ...] | None = None) -> list[dict[str, str]]:
     """The strategy matrix, or the rows of it that a runbook names (R-RP-41)."""
     return [
-        {**row, "word": labels.sentence(row["strategy"])}
+        {**row, "word": labels.sentence_case(row["strategy"])}
         for row in recovery_table.TABLE["strategy_matrix"]
         if named is None or row["strategy"] in named
     ]

@@ -10,7 +10,7 @@ from django.urls import reverse
 from approvals.agents import queries as agents_queries
 from console.api.auth import Caller
 from console.web import labels
-from console.web.forms import Stop
+from console.web.forms import FreezeForm
 from ledger.actions.queries import freezes
 from ledger.catalogue import queries as catalogue_queries
 from ledger.record.rules.refusals import Refused
@@ -20,7 +20,7 @@ MOST_OPEN = 5
 """How many open cases of a freeze are named; more are counted only."""
 
 
-class NameNotWanted(Refused):
+class NameNotAllowed(Refused):
     """A freeze of this tenant or of everything has no name: leave it empty, or choose what the name is of."""
 
     code = "NAME_NOT_WANTED"
@@ -46,7 +46,7 @@ class TargetUnknown(Refused):
     code = "TARGET_UNKNOWN"
 
 
-def check_name(tenant_id: UUID, *, scope: str, value: str, unknown_ok: bool) -> bool:
+def check_freeze_target(tenant_id: UUID, *, scope: str, value: str, unknown_ok: bool) -> bool:
     """Refuse to freeze what does not exist; true where the target is unknown and was wanted all the same.
 
     An agent or a tool that is not registered can do nothing, so its name is a mistake. A target exists in another
@@ -54,7 +54,7 @@ def check_name(tenant_id: UUID, *, scope: str, value: str, unknown_ok: bool) -> 
     """
     if scope in ("tenant", "all"):
         if value:
-            raise NameNotWanted
+            raise NameNotAllowed
         return False
     if not value:
         raise NameMissing
@@ -69,19 +69,21 @@ def check_name(tenant_id: UUID, *, scope: str, value: str, unknown_ok: bool) -> 
     return True
 
 
-def check_stop(tenant_id: UUID, form: Stop) -> bool:
+def validate_freeze_form(tenant_id: UUID, form: FreezeForm) -> bool:
     """The same for a form: what is refused stands beside its field."""
     chosen = form.cleaned_data
     try:
-        return check_name(tenant_id, scope=chosen["scope"], value=chosen["value"], unknown_ok=chosen["unknown_ok"])
+        return check_freeze_target(
+            tenant_id, scope=chosen["scope"], value=chosen["value"], unknown_ok=chosen["unknown_ok"]
+        )
     except TargetUnknown as refusal:
         form.add_error("unknown_ok", f"{refusal.detail} Check its spelling, or tick that you want it all the same.")
-    except (NameMissing, NameNotWanted, NotRegistered) as refusal:
+    except (NameMissing, NameNotAllowed, NotRegistered) as refusal:
         form.add_error("value", refusal.detail)
     return False
 
 
-def tell_freeze(form: Stop, is_unknown: bool) -> str:
+def freeze_placed_message(form: FreezeForm, is_unknown: bool) -> str:
     """What whoever placed a freeze is told."""
     if is_unknown:
         return f"Frozen. No action has named {form.cleaned_data['value']} yet; one that does will not be released."
@@ -96,7 +98,7 @@ def open_work(freeze: Any) -> dict[str, list[Any]]:
     }
 
 
-def still_open(tenant: Any, freeze: Any) -> dict[str, Any]:
+def open_work_panel(tenant: Any, freeze: Any) -> dict[str, Any]:
     """The same for a page: links, and how many more there are."""
     found, slug = open_work(freeze), tenant.slug
     incidents = [
@@ -110,9 +112,9 @@ def still_open(tenant: Any, freeze: Any) -> dict[str, Any]:
     return {"links": [*incidents, *cases], "more": max(0, len(found["cases"]) - MOST_OPEN)}
 
 
-def tell_open_work(tenant: Any, freeze: Any) -> str:
+def open_work_message(tenant: Any, freeze: Any) -> str:
     """The sentence about it for whoever has lifted the freeze."""
-    found = still_open(tenant, freeze)
+    found = open_work_panel(tenant, freeze)
     if not found["links"]:
         return "No case and no incident about it is open."
     more = f" and {found['more']} more cases" if found["more"] else ""
@@ -120,17 +122,19 @@ def tell_open_work(tenant: Any, freeze: Any) -> str:
 
 
 def _called(case: Any) -> str:
-    found = labels.discrepancy(case.discrepancy) if case.discrepancy else labels.reason(case.reason)
+    found = labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
     return f"{found}: {case.tool} on {case.target}"
 
 
-def containment(tenant: Any, caller: Caller, *, agent: str = "", tool: str = "", target: str = "") -> dict[str, Any]:
+def containment_panel(
+    tenant: Any, caller: Caller, *, agent: str = "", tool: str = "", target: str = ""
+) -> dict[str, Any]:
     """The freezes that cover these, and the ones that could be placed from here."""
     covering = freezes.freezes_on(tenant.id, agent=agent, tool=tool, target=target)
     stopped = {(each.scope, each.value) for each in covering}
     named = (("target", "This target", target), ("tool", "This tool", tool), ("agent", "This agent", agent))
     return {
-        "freezes": [{"freeze": each, "open": still_open(tenant, each)} for each in covering],
+        "freezes": [{"freeze": each, "open": open_work_panel(tenant, each)} for each in covering],
         "may_freeze": bool({"operator", "administrator"} & caller.roles),
         "open": [
             {"scope": scope, "word": word, "value": value}

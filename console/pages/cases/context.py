@@ -7,23 +7,29 @@ from typing import Any
 
 from console.accounts import queries as directory
 from console.api.auth import Caller
-from console.pages.actions.action_record import Account, account, axes, happenings, timeline
+from console.pages.actions.action_record import (
+    ActionRecord,
+    action_timeline,
+    event_rows,
+    load_action_record,
+    outcome_axes,
+)
 from console.pages.actions.depth_checks import required_checks
-from console.pages.actions.related_actions import kin
-from console.pages.actions.state_comparison import layers, predicates
+from console.pages.actions.related_actions import find_related
+from console.pages.actions.state_comparison import comparison_table, predicate_rows
 from console.pages.cases import settlement_signing
-from console.pages.cases.checklist import checklist
-from console.pages.cases.containment import containment
-from console.pages.cases.decisions import decided, readbacks, workbench
+from console.pages.cases.checklist import checklist_panel
+from console.pages.cases.containment import containment_panel
+from console.pages.cases.decisions import read_back_rows, recovery_decision, unknown_action_panel
 from console.pages.cases.settlement import settlement_of_case
 from console.web import labels
-from console.web.forms import Snooze
+from console.web.forms import SnoozeForm
 from ledger.actions.queries import actions
 from ledger.record.queries import events
 from ledger.record.rules.lifecycle import State
 from reviews import queries as after
 from reviews.cases.operations import runbooks as work
-from reviews.cases.operations.cases import held_of
+from reviews.cases.operations.cases import held_action
 from reviews.cases.rules import resolutions, runbooks
 from reviews.cases.rules.resolutions import Resolution
 from reviews.cases.rules.settlements import Act, act_of
@@ -39,15 +45,15 @@ _GROUPS = (
 _OWN_EVENTS = frozenset({"case_opened", "case_resolved"})
 
 
-def dispute(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
+def case_context(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
     """The case page's context: nothing in it is decided here."""
     action = actions.action(tenant.id, case.action_id)
     assert action is not None
-    told = account(tenant, action)
+    told = load_action_record(tenant, action)
     history = events.history(tenant.id, case.id)
-    policy = decided(told)
+    policy = recovery_decision(told)
     said = report_on(action, told.entry)
-    label, definition = labels.DISCREPANCIES.get(case.discrepancy, (labels.reason(case.reason), ""))
+    label, definition = labels.DISCREPANCIES.get(case.discrepancy, (labels.case_reason_label(case.reason), ""))
     book = runbooks.for_case(reason=case.reason, discrepancy=case.discrepancy, trigger=policy["trigger"])
     return {
         "row": case,
@@ -56,27 +62,27 @@ def dispute(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str
         "label": label,
         "definition": definition or policy["finding"].capitalize(),
         "ended": _how_it_ended(told, case),
-        "reason": labels.reason(case.reason),
+        "reason": labels.case_reason_label(case.reason),
         "owner": told.names.get(case.claimed_by, "") if case.claimed_by else "",
         "snoozed": bool(case.snoozed_until and case.snoozed_until > at),
         "report": said.text,
         "parts": said.parts,
-        "axes": axes(told),
+        "axes": outcome_axes(told),
         "policy": policy,
-        "workbench": workbench(told, case, at=at),
-        "layers": layers(told),
-        "predicates": predicates(told),
-        "readbacks": readbacks(told),
+        "workbench": unknown_action_panel(told, case, at=at),
+        "layers": comparison_table(told),
+        "predicates": predicate_rows(told),
+        "readbacks": read_back_rows(told),
         "depth": required_checks(told),
         "timeline": _timeline(told, history),
-        "kin": kin(told),
+        "kin": find_related(told),
         **_around(told, case),
-        "containment": containment(tenant, caller, agent=action.agent, tool=action.tool, target=action.target),
-        "checklist": checklist(
+        "containment": containment_panel(tenant, caller, agent=action.agent, tool=action.tool, target=action.target),
+        "checklist": checklist_panel(
             book,
-            work.ticked(history),
+            work.ticks_from_history(history),
             told.names,
-            may_tick=works_on(case, caller),
+            may_tick=may_work_on(case, caller),
             href=told.page("case-step", case.id),
         ),
         "runbooks_href": told.page("runbooks"),
@@ -89,7 +95,7 @@ def dispute(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str
 PAGES = ("claim", "release", "assign", "snooze", "wake", "reopen", "comment", "resolve", "confirm", "challenge")
 
 
-def _around(told: Account, case: Any) -> dict[str, Any]:
+def _around(told: ActionRecord, case: Any) -> dict[str, Any]:
     """The thread of a case and the incidents that it belongs to."""
     tenant_id = case.tenant_id
     return {
@@ -103,10 +109,10 @@ def _around(told: Account, case: Any) -> dict[str, Any]:
     }
 
 
-def _timeline(told: Account, history: list[Any]) -> list[dict[str, Any]]:
+def _timeline(told: ActionRecord, history: list[Any]) -> list[dict[str, Any]]:
     """The action's events and, between them, what people did with the case."""
-    own = [line for line in happenings(history, told.names) if line["kind"] not in _OWN_EVENTS]
-    return sorted([*timeline(told), *own], key=lambda line: line["at"])
+    own = [line for line in event_rows(history, told.names) if line["kind"] not in _OWN_EVENTS]
+    return sorted([*action_timeline(told), *own], key=lambda line: line["at"])
 
 
 def _links(action: Any) -> list[tuple[str, Any]]:
@@ -114,18 +120,20 @@ def _links(action: Any) -> list[tuple[str, Any]]:
     return [*links, ("approval", action.approval_id)] if action.approval_id else links
 
 
-def works_on(case: Any, caller: Caller) -> bool:
+def may_work_on(case: Any, caller: Caller) -> bool:
     """Whether this person may work on a case."""
     return "operator" in caller.roles and case.state != "RESOLVED"
 
 
-def _choices(told: Account, case: Any, caller: Caller, *, at: datetime) -> dict[str, Any]:
+def _choices(told: ActionRecord, case: Any, caller: Caller, *, at: datetime) -> dict[str, Any]:
     """What this person may do now; the rules are asked again when they do it."""
-    works, tenant_id = works_on(case, caller), case.tenant_id
-    held = held_of(case)
-    allowed = resolutions.allowed(held)
+    works, tenant_id = may_work_on(case, caller), case.tenant_id
+    held = held_action(case)
+    allowed = resolutions.allowed_resolutions(held)
     settled = _settled(told, case) if case.state == "RESOLVED" else None
-    sign = settlement_signing.page(case, held, caller, challenge_at=told.page("case-challenge", case.id), at=at)
+    sign = settlement_signing.signing_context(
+        case, held, caller, challenge_at=told.page("case-challenge", case.id), at=at
+    )
     why_not = _why_not(case, caller, allowed)
     return {
         "works": works,
@@ -133,19 +141,19 @@ def _choices(told: Account, case: Any, caller: Caller, *, at: datetime) -> dict[
         "may_release": works and case.claimed_by == caller.actor.id,
         "may_settle": works and case.state == "OPEN" and bool(allowed),
         "may_confirm": case.state == "AWAITING_SECOND" and not why_not,
-        "may_reopen": "operator" in caller.roles and settled is not None and resolutions.may_be_doubted(held.state),
+        "may_reopen": "operator" in caller.roles and settled is not None and resolutions.can_be_reopened(held.state),
         "may_comment": bool({"operator", "reviewer", "compliance"} & caller.roles),
         "owners": sorted(directory.operators(tenant_id).items(), key=lambda pair: pair[1]) if works else [],
-        "snooze": Snooze(auto_id="snooze-%s") if works else None,
+        "snooze": SnoozeForm(auto_id="snooze-%s") if works else None,
         "why_not": why_not,
         "signing": sign,
-        "ways": ways(held, allowed, policy=sign["policy"]),
+        "ways": resolution_groups(held, allowed, policy=sign["policy"]),
         "proposed": _proposed(told, case, held, sign["policy"]) if case.state == "AWAITING_SECOND" else None,
         "settled": settled,
     }
 
 
-def ways(held: Any, allowed: tuple[Any, ...], *, policy: str) -> list[dict[str, Any]]:
+def resolution_groups(held: Any, allowed: tuple[Any, ...], *, policy: str) -> list[dict[str, Any]]:
     """What the rules allow, in groups."""
     known = {code for _, codes in _GROUPS for code in codes}
     groups = (*_GROUPS, ("Other ways", tuple(str(each) for each in allowed if str(each) not in known)))
@@ -160,23 +168,23 @@ def ways(held: Any, allowed: tuple[Any, ...], *, policy: str) -> list[dict[str, 
 
 
 def _choice(held: Any, resolution: Any, policy: str) -> dict[str, Any]:
-    word, text = labels.RESOLUTIONS.get(str(resolution), (labels.sentence(str(resolution)), ""))
+    word, text = labels.RESOLUTIONS.get(str(resolution), (labels.sentence_case(str(resolution)), ""))
     second = resolutions.needs_second(held, resolution)
-    signed = settlement_signing.signing(held, resolution, policy=policy, act=act_of(held, resolution))
+    signed = settlement_signing.signing_terms(held, resolution, policy=policy, act=act_of(held, resolution))
     return {"code": str(resolution), "word": word, "text": text, "second": second, **signed}
 
 
 def _why_not(case: Any, caller: Caller, allowed: tuple[Any, ...]) -> str:
     if case.state == "AWAITING_SECOND":
-        return settlement_signing.why_not_confirm(case, caller)
+        return settlement_signing.confirm_refusal(case, caller)
     if "operator" not in caller.roles:
         return "Only operators settle cases."
     return "" if allowed else "The action is in no state that a person may settle; it is being read again."
 
 
-def _proposed(told: Account, case: Any, held: Any, policy: str) -> dict[str, Any]:
+def _proposed(told: ActionRecord, case: Any, held: Any, policy: str) -> dict[str, Any]:
     return {
-        **settlement_signing.signing(held, Resolution(case.proposed_resolution), policy=policy, act=Act.CONFIRM),
+        **settlement_signing.signing_terms(held, Resolution(case.proposed_resolution), policy=policy, act=Act.CONFIRM),
         "word": labels.RESOLUTIONS[case.proposed_resolution][0],
         "text": labels.RESOLUTIONS[case.proposed_resolution][1],
         "by": told.names.get(case.proposed_by, "somebody"),
@@ -185,13 +193,13 @@ def _proposed(told: Account, case: Any, held: Any, policy: str) -> dict[str, Any
     }
 
 
-def _settled(told: Account, case: Any) -> dict[str, Any]:
+def _settled(told: ActionRecord, case: Any) -> dict[str, Any]:
     """Who settled it, why and on what: from the action's own history."""
     settlement = settlement_of_case(case, told.history)
     if settlement is None:
         return {
-            "word": labels.sentence(case.resolution),
-            "said": labels.sentence(case.resolution),
+            "word": labels.sentence_case(case.resolution),
+            "said": labels.sentence_case(case.resolution),
             "at": case.resolved_at,
         }
     return {
@@ -206,9 +214,9 @@ def _settled(told: Account, case: Any) -> dict[str, Any]:
     }
 
 
-def _how_it_ended(told: Account, case: Any) -> str:
+def _how_it_ended(told: ActionRecord, case: Any) -> str:
     """How a case that is settled was, or what became of its action by itself; empty while its finding is open."""
     if case.state == "RESOLVED":
         return str(_settled(told, case)["said"])
     ended = State(told.action.state) in resolutions.SETTLED and not told.action.contradicted
-    return labels.outcome(told.action) if ended else ""
+    return labels.outcome_label(told.action) if ended else ""

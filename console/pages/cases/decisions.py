@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from console.pages.actions.action_record import Account
+from console.pages.actions.action_record import ActionRecord
 from console.web import labels
 from ledger.catalogue import queries as catalogue_queries
 from ledger.record.rules.encryption import CannotOpen
@@ -14,7 +14,7 @@ from reviews import queries as after
 from reviews.recovery.rules import recovery_table
 
 
-def decided(told: Account) -> dict[str, Any]:
+def recovery_decision(told: ActionRecord) -> dict[str, Any]:
     """The row of the recovery policy that decided, in words: what it found, what it does, and what is held."""
     under = _decided_under(told)
     row = _row(told, under)
@@ -27,17 +27,17 @@ def decided(told: Account) -> dict[str, Any]:
         "version": under.version if under else "",
         "digest": under.digest if under else "",
         "trigger": row.trigger if row else "",
-        "decision": labels.sentence(row.action) if row else "",
+        "decision": labels.sentence_case(row.action) if row else "",
         "finding": row.finding if row else "",
         "condition": (row.condition or "") if row else "",
         "effects": row.effects if row else (),
-        "wanted": labels.WANTED.get(wanted, labels.sentence(wanted)) if wanted else "",
+        "wanted": labels.WANTED.get(wanted, labels.sentence_case(wanted)) if wanted else "",
         "held_because": decision.get("held_because") or "",
         "why": told.found.get("verdict", {}).get("reason", ""),
     }
 
 
-def policies_applied(told: Account) -> list[dict[str, str]]:
+def applied_policies(told: ActionRecord) -> list[dict[str, str]]:
     """Under which versions of which policies it was read last and its recovery decided last, with their digests."""
     lines = []
     read = next((entry for _, entry, detail in reversed(told.history) if entry and "run" in (detail or {})), None)
@@ -51,7 +51,7 @@ def policies_applied(told: Account) -> list[dict[str, str]]:
     return lines
 
 
-def _decided_under(told: Account) -> Any:
+def _decided_under(told: ActionRecord) -> Any:
     """The version of the recovery policy whose row decided last; None where no row of a policy did.
 
     The event of the decision names it. Events from before they did are taken to have been decided under the policy
@@ -68,15 +68,15 @@ def _decided_under(told: Account) -> Any:
     return None
 
 
-def _row(told: Account, under: Any) -> Any:
+def _row(told: ActionRecord, under: Any) -> Any:
     """The row as the policy version has it that decided; what the console decides by itself is a built-in row."""
-    policy = recovery_table.parse(bytes(under.document)) if under else recovery_table.BUILT_IN
+    policy = recovery_table.parse_policy(bytes(under.document)) if under else recovery_table.BUILT_IN
     return next((row for row in policy.rows if row.id == told.action.recovery_row), None)
 
 
-def workbench(told: Account, case: Any, *, at: datetime) -> dict[str, Any]:
+def unknown_action_panel(told: ActionRecord, case: Any, *, at: datetime) -> dict[str, Any]:
     """What an operator asks first of something unknown: how old, what comes next, how often, and can it be repeated."""
-    action, planned = told.action, after.scheduled(told.action.id)
+    action, planned = told.action, after.schedule_of(told.action.id)
     return {
         "opened_at": case.opened_at,
         "next_at": planned.due_at if planned else None,
@@ -95,14 +95,14 @@ def _blocked(action: Any, *, at: datetime) -> bool:
     return bool(action.mutating and (State(action.state) in BLOCKS_REPEAT or late or action.contradicted))
 
 
-def readbacks(told: Account) -> list[dict[str, Any]]:
+def read_back_rows(told: ActionRecord) -> list[dict[str, Any]]:
     """What the systems of record answered, newest first; a run may have asked several sources."""
     return [line for run in reversed(told.runs) for line in _answers(told, run)]
 
 
-def _answers(told: Account, run: Any) -> list[dict[str, Any]]:
+def _answers(told: ActionRecord, run: Any) -> list[dict[str, Any]]:
     try:
-        found = after.findings(run)
+        found = after.run_findings(run)
     except CannotOpen:
         found = {}
     failure = found.get("failure") or {}
@@ -110,7 +110,7 @@ def _answers(told: Account, run: Any) -> list[dict[str, Any]]:
         "at": run.at,
         "run": run.number,
         "found": failure.get("reason") or found.get("verdict", {}).get("reason", ""),
-        "result": labels.sentence(run.result),
+        "result": labels.sentence_case(run.result),
         "href": told.page("evidence", run.pointer),
     }
     readings = found.get("readings") or [
@@ -130,7 +130,7 @@ def _answers(told: Account, run: Any) -> list[dict[str, Any]]:
             "consistency": reading.get("consistency", ""),
             "freshness": reading.get("freshness", ""),
             "pointer": reading.get("pointer", ""),
-            "indicators": [labels.sentence(code).lower() for code in reading.get("indicators", ())],
+            "indicators": [labels.sentence_case(code).lower() for code in reading.get("indicators", ())],
         }
         for reading in [*readings, *silent]
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from console.pages.actions.state_comparison import shown
+from console.pages.actions.state_comparison import format_value
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue.rules import expressions
 from ledger.catalogue.rules.expressions import BadExpression, Truth
@@ -16,17 +16,17 @@ MOST_READ = 20
 LONGEST = 2_000
 
 
-def recorded(tenant_id: UUID, tool: str) -> list[tuple[Any, Any]]:
+def recorded_readings(tenant_id: UUID, tool: str) -> list[tuple[Any, Any]]:
     """(action, newest run) of the newest actions of a tool that were read back."""
     actions = actions_queries.actions(tenant_id, tool=tool, limit=MOST_READ)
     runs = [(each, after.runs_of(tenant_id, each.id)) for each in actions]
     return [(action, found[-1]) for action, found in runs if found]
 
 
-def answer(run: Any, text: str) -> dict[str, str]:
+def try_predicate(run: Any, text: str) -> dict[str, str]:
     """Whether a predicate holds over a recorded reading, and why not where it cannot be told."""
     try:
-        layers = after.findings(run).get("layers")
+        layers = after.run_findings(run).get("layers")
     except CannotOpen:
         layers = None
     if not layers:
@@ -38,8 +38,8 @@ def answer(run: Any, text: str) -> dict[str, str]:
     view = expressions.view({name: layers.get(name) or {} for name in expressions.VARIABLES})
     found = expressions.evaluate(expression, view)
     sides = expression.sides
-    left = shown(expressions.peek(sides[0], view)) if sides else ""
-    right = shown(expressions.peek(sides[2], view)) if sides else ""
+    left = format_value(expressions.display_value(sides[0], view)) if sides else ""
+    right = format_value(expressions.display_value(sides[2], view)) if sides else ""
     return {"holds": str(found.truth), "reason": found.reason, "left": left, "right": right}
 
 

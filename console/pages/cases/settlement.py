@@ -15,7 +15,7 @@ BY_A_PERSON: Final = frozenset({"attested_present", "attested_absent", "failed_b
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settlement:
+class SettlementRecord:
     """One decision of a person, as the record has it; `evidence_class` is that of its signature, empty without one."""
 
     resolution: str
@@ -28,29 +28,29 @@ class Settlement:
 
     def sentence(self, names: Mapping[UUID, str]) -> str:
         """Who decided what, in words."""
-        done = labels.SETTLED_AS.get(self.resolution, f"decided: {labels.sentence(self.resolution).lower()}")
+        done = labels.SETTLED_AS.get(self.resolution, f"decided: {labels.sentence_case(self.resolution).lower()}")
         second = f", confirmed by {names.get(self.confirmed_by, 'somebody')}" if self.confirmed_by else ""
         return f"{names.get(self.by, 'Somebody')} {done}{second}"
 
 
-def settlement_of_action(action: Any, history: Callable[[], Iterable[Any]]) -> Settlement | None:
+def settlement_of_action(action: Any, history: Callable[[], Iterable[Any]]) -> SettlementRecord | None:
     """How a person ended the action; None where none did. Its history is read only where one did."""
     if action.contradicted or action.reached_by not in BY_A_PERSON:
         return None
     return _newest(history(), lambda event, _: event.kind == action.reached_by)
 
 
-def settlement_of_case(case: Any, history: Iterable[Any]) -> Settlement | None:
+def settlement_of_case(case: Any, history: Iterable[Any]) -> SettlementRecord | None:
     """How a case was settled, from its action's history; None where it is open, or that was erased."""
     if case.state != "RESOLVED":
         return None
     return _newest(history, lambda _, detail: detail.get("case_id") == str(case.id))
 
 
-def _newest(history: Iterable[Any], fits: Callable[[Any, Mapping[str, Any]], bool]) -> Settlement | None:
+def _newest(history: Iterable[Any], fits: Callable[[Any, Mapping[str, Any]], bool]) -> SettlementRecord | None:
     for event, _, detail in reversed(list(history)):
         if detail and detail.get("resolution") and fits(event, detail):
-            return Settlement(
+            return SettlementRecord(
                 resolution=detail["resolution"],
                 by=UUID(detail["by"]),
                 confirmed_by=UUID(detail["confirmed_by"]) if detail["confirmed_by"] else None,

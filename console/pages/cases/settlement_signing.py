@@ -24,12 +24,12 @@ from reviews import queries
 from reviews.cases.operations import cases, settlements
 from reviews.cases.rules import resolutions
 from reviews.cases.rules import settlements as rules
-from reviews.cases.rules.resolutions import Held, Resolution
+from reviews.cases.rules.resolutions import HeldAction, Resolution
 from reviews.cases.rules.settlements import Act
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class SettlementDraft:
     """What somebody is about to sign: how a case ends, or, without a resolution, that they confirm what was proposed.
 
     `covers` is the digest of what their page showed.
@@ -42,44 +42,46 @@ class Said:
     credential_id: str = ""
 
 
-def class_wanted(case: Any, *, at: datetime) -> str:
+def required_class(case: Any, *, at: datetime) -> str:
     """The class of proof that the approval policy in force asks for the action of a case."""
     version = catalogue_queries.active_policies(case.tenant_id)["approval"]
-    policy = policy_evaluation.in_force(version)
+    policy = policy_evaluation.rules_of(version)
     action = actions.action(case.tenant_id, case.action_id) if case.action_id else None
     if action is None or action.payload_pointer is None:
         return policy.step_up
-    return policy_evaluation.demand_again(action, rules=policy, at=at)[0].terms.step_up
+    return policy_evaluation.reevaluate_policy(action, rules=policy, at=at)[0].terms.step_up
 
 
-def proof(
+def settlement_proof(
     caller: Caller,
     case_id: UUID,
     *,
     evidence_class: str,
     covers: str,
-    signed: settlements.Signed | None = None,
+    signed: settlements.SignedStatement | None = None,
     at: datetime,
-) -> settlements.Proof:
+) -> settlements.SettlementProof:
     """How this caller stands for what they settle."""
     case = queries.case(caller.tenant_id, case_id)
     if case is None:
         raise cases.NoSuchCase
-    return settlements.Proof(
+    return settlements.SettlementProof(
         person=str(directory.person_of(caller.tenant_id, caller.actor.id)),
         evidence_class=evidence_class,
-        policy=class_wanted(case, at=at),
+        policy=required_class(case, at=at),
         seen=covers,
-        head=signatures.sealed_head(caller.tenant_id),
+        head=signatures.signed_log_head(caller.tenant_id),
         signed=signed,
     )
 
 
-def ask(request: HttpRequest, caller: Caller, case_id: UUID, said: Said, *, at: datetime) -> challenges.Asked:
+def create_challenge(
+    request: HttpRequest, caller: Caller, case_id: UUID, said: SettlementDraft, *, at: datetime
+) -> challenges.PasskeyChallenge:
     """Write the statement of a settlement that would count now, for one passkey to sign; refused as it would be."""
-    key = challenges.key_of(caller.tenant_id, caller.actor.id, said.credential_id)
-    given = proof(caller, case_id, evidence_class=PASSKEY, covers=said.covers, at=at)
-    made = cases.draft(
+    key = challenges.active_approver_key(caller.tenant_id, caller.actor.id, said.credential_id)
+    given = settlement_proof(caller, case_id, evidence_class=PASSKEY, covers=said.covers, at=at)
+    made = cases.draft_statement(
         tenant_id=caller.tenant_id,
         case_id=case_id,
         resolution=said.resolution,
@@ -89,7 +91,7 @@ def ask(request: HttpRequest, caller: Caller, case_id: UUID, said: Said, *, at: 
         proof=replace(given, credential_id=key.credential_id),
         at=at,
     )
-    return challenges.write(
+    return challenges.create_challenge(
         tenant_id=caller.tenant_id,
         about_id=case_id,
         actor_id=caller.actor.id,
@@ -104,7 +106,7 @@ def ask(request: HttpRequest, caller: Caller, case_id: UUID, said: Said, *, at: 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class GivenProof:
     """The proof that came with a settlement: its class, "" where it was wrong, and what the page covered."""
 
     evidence_class: str
@@ -113,27 +115,31 @@ class Given:
     assertion: Any = None
 
 
-def given(request: HttpRequest, said: Mapping[str, Any], user: Any) -> Given:
+def verify_identity(request: HttpRequest, said: Mapping[str, Any], user: Any) -> GivenProof:
     """What somebody has put forward to prove who they are; a wrong password counts towards the lock."""
     held = {name: said.get(name) for name in ("challenge_id", "assertion")}
     wanted = PASSKEY if held["assertion"] else proof_class(request, user, said.get("password"), said.get("otp"))
-    return Given(evidence_class=wanted, covers=said.get("covers") or "", **held)
+    return GivenProof(evidence_class=wanted, covers=said.get("covers") or "", **held)
 
 
-def proof_of(request: HttpRequest, caller: Caller, case_id: UUID, given: Given, *, at: datetime) -> settlements.Proof:
+def verified_proof(
+    request: HttpRequest, caller: Caller, case_id: UUID, given: GivenProof, *, at: datetime
+) -> settlements.SettlementProof:
     """The proof as the settlement takes it; a passkey's signature is checked here, and its challenge used up."""
     signed = _signed(request, caller, case_id, given, at=at) if given.assertion else None
     evidence_class, covers = given.evidence_class, given.covers
-    return proof(caller, case_id, evidence_class=evidence_class, covers=covers, signed=signed, at=at)
+    return settlement_proof(caller, case_id, evidence_class=evidence_class, covers=covers, signed=signed, at=at)
 
 
-def _signed(request: HttpRequest, caller: Caller, case_id: UUID, given: Given, *, at: datetime) -> settlements.Signed:
-    answer = signatures.Signed(
+def _signed(
+    request: HttpRequest, caller: Caller, case_id: UUID, given: GivenProof, *, at: datetime
+) -> settlements.SignedStatement:
+    answer = signatures.ChallengeAnswer(
         challenge_id=given.challenge_id or UUID(int=0), session_hash=session_hash(request), assertion=given.assertion
     )
-    opened = signatures.open_answer(caller.tenant_id, case_id, str(caller.actor.id), answer, at=at)
-    proven = signatures.prove_signature(opened, lambda _: None, at=at)
-    return settlements.Signed(
+    opened = signatures.consume_challenge(caller.tenant_id, case_id, str(caller.actor.id), answer, at=at)
+    proven = signatures.verify_signature(opened, lambda _: None, at=at)
+    return settlements.SignedStatement(
         statement=proven.statement,
         salt=proven.salt,
         assertion=proven.document(),
@@ -141,11 +147,11 @@ def _signed(request: HttpRequest, caller: Caller, case_id: UUID, given: Given, *
     )
 
 
-def document(case: Any, caller: Caller, *, at: datetime) -> dict[str, Any]:
+def settlement_document(case: Any, caller: Caller, *, at: datetime) -> dict[str, Any]:
     """What may be settled and how, for the API."""
-    held = cases.held_of(case)
-    covers, policy = settlements.coverage(case, held), class_wanted(case, at=at)
-    allowed = resolutions.allowed(held) if case.state != "RESOLVED" else ()
+    held = cases.held_action(case)
+    covers, policy = settlements.coverage(case, held), required_class(case, at=at)
+    allowed = resolutions.allowed_resolutions(held) if case.state != "RESOLVED" else ()
     return {
         "allowed": [_allowed(held, each, policy) for each in allowed],
         "proposal": _proposal(case, held, policy, caller) if case.state == "AWAITING_SECOND" else None,
@@ -154,37 +160,37 @@ def document(case: Any, caller: Caller, *, at: datetime) -> dict[str, Any]:
     }
 
 
-def _allowed(held: Held, resolution: Resolution, policy: str) -> dict[str, Any]:
+def _allowed(held: HeldAction, resolution: Resolution, policy: str) -> dict[str, Any]:
     return {
         "resolution": str(resolution),
         "needs_second": resolutions.needs_second(held, resolution),
-        **signing(held, resolution, policy=policy, act=rules.act_of(held, resolution)),
+        **signing_terms(held, resolution, policy=policy, act=rules.act_of(held, resolution)),
     }
 
 
-def signing(held: Held, resolution: Resolution, *, policy: str, act: Act) -> dict[str, str]:
+def signing_terms(held: HeldAction, resolution: Resolution, *, policy: str, act: Act) -> dict[str, str]:
     """What whoever settles it so signs, what follows, and how strongly they must prove who they are."""
     return {
-        "proof": rules.wanted_proof(held, resolution, policy=policy),
-        "meaning": rules.meaning(held, resolution, act),
-        "consequence": rules.consequence(held, resolution),
+        "proof": rules.required_proof(held, resolution, policy=policy),
+        "meaning": rules.declaration(held, resolution, act),
+        "consequence": rules.describe_consequence(held, resolution),
     }
 
 
-def _proposal(case: Any, held: Held, policy: str, caller: Caller) -> dict[str, Any]:
-    why_not = why_not_confirm(case, caller)
+def _proposal(case: Any, held: HeldAction, policy: str, caller: Caller) -> dict[str, Any]:
+    why_not = confirm_refusal(case, caller)
     return {
         "resolution": case.proposed_resolution,
         "reason": case.proposed_reason,
         "evidence": case.proposed_evidence,
         "proposed_by": str(case.proposed_by) if case.proposed_by else None,
-        **signing(held, Resolution(case.proposed_resolution), policy=policy, act=Act.CONFIRM),
+        **signing_terms(held, Resolution(case.proposed_resolution), policy=policy, act=Act.CONFIRM),
         "may_confirm": not why_not,
         "why_not": why_not,
     }
 
 
-def why_not_confirm(case: Any, caller: Caller) -> str:
+def confirm_refusal(case: Any, caller: Caller) -> str:
     """Why this caller may not confirm what was proposed; "" where they may."""
     people = [directory.person_of(case.tenant_id, each) for each in (caller.actor.id, case.proposed_by) if each]
     is_proposer = len(set(people)) < 2
@@ -192,11 +198,11 @@ def why_not_confirm(case: Any, caller: Caller) -> str:
     return refusal.detail if refusal else ""
 
 
-def page(case: Any, held: Held, caller: Caller, *, challenge_at: str, at: datetime) -> dict[str, Any]:
+def signing_context(case: Any, held: HeldAction, caller: Caller, *, challenge_at: str, at: datetime) -> dict[str, Any]:
     """What the page of a case needs to have a settlement signed, and sends along so that no change goes unseen."""
     return {
         "covers": rules.coverage_digest(settlements.coverage(case, held)),
-        "policy": class_wanted(case, at=at),
+        "policy": required_class(case, at=at),
         "keys": approvers.approver_keys(case.tenant_id, actor_id=caller.actor.id, states=["ACTIVE"]),
         "has_code": authenticator_app(caller.user) is not None,
         "challenge_at": challenge_at,

@@ -11,13 +11,13 @@ from django.urls import reverse
 from approvals.requests.rules import rendering
 from console.accounts import queries as directory
 from console.api.auth import Caller
-from console.pages.actions.action_record import happenings, names
+from console.pages.actions.action_record import actor_names, event_rows
 from console.pages.cases import settlement_signing
-from console.pages.cases.checklist import checklist
-from console.pages.cases.containment import containment
-from console.pages.cases.context import PAGES, ways, works_on
+from console.pages.cases.checklist import checklist_panel
+from console.pages.cases.containment import containment_panel
+from console.pages.cases.context import PAGES, may_work_on, resolution_groups
 from console.web import labels
-from console.web.forms import Snooze
+from console.web.forms import SnoozeForm
 from ledger.catalogue import queries as catalogue_queries
 from ledger.record.queries import events, evidence
 from ledger.record.rules.encryption import CannotOpen
@@ -30,33 +30,33 @@ DEFINITION = (
 )
 
 
-def ungated(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
+def ungated_context(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
     """The page's context: nothing in it is decided here."""
-    called, history = names(tenant.id), events.history(tenant.id, case.id)
+    called, history = actor_names(tenant.id), events.history(tenant.id, case.id)
     found, system = _found(tenant, case)
-    at_work = works_on(case, caller)
+    at_work = may_work_on(case, caller)
     page = {name: reverse(f"case-{name}", args=[tenant.slug, case.id]) for name in PAGES}
     return {
         "ungated": True,
         "row": case,
         "title": case.target,
-        "label": labels.reason(case.reason),
+        "label": labels.case_reason_label(case.reason),
         "definition": DEFINITION,
         "system": system,
         "place": found.get("place", ""),
         "fields": [{"shown": each, "purpose": "", "reading": ""} for each in rendering.render_payload(_plain(found))],
         "owner": called.get(case.claimed_by, "") if case.claimed_by else "",
         "snoozed": bool(case.snoozed_until and case.snoozed_until > at),
-        "timeline": happenings(history, called),
+        "timeline": event_rows(history, called),
         "comments": [
             {"by": called.get(each.author, "somebody"), "at": each.at, "text": each.text}
             for each in after.comments_of(tenant.id, case.id)
         ],
         "incidents": _incidents(tenant, case),
-        "containment": containment(tenant, caller, target=case.target),
-        "checklist": checklist(
+        "containment": containment_panel(tenant, caller, target=case.target),
+        "checklist": checklist_panel(
             runbooks.for_case(reason=case.reason),
-            work.ticked(history),
+            work.ticks_from_history(history),
             called,
             may_tick=at_work,
             href=reverse("case-step", args=[tenant.slug, case.id]),
@@ -69,7 +69,7 @@ def ungated(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str
         "may_reopen": "operator" in caller.roles and case.state == "RESOLVED",
         "may_comment": bool({"operator", "reviewer", "compliance"} & caller.roles),
         "owners": sorted(directory.operators(tenant.id).items(), key=lambda pair: pair[1]) if at_work else [],
-        "snooze": Snooze(auto_id="snooze-%s") if at_work else None,
+        "snooze": SnoozeForm(auto_id="snooze-%s") if at_work else None,
         "why_not": "" if at_work else "Only operators settle cases.",
         **_signing(case, caller, page["challenge"], at=at),
         "settled": _settled(case, history, called) if case.state == "RESOLVED" else None,
@@ -79,8 +79,11 @@ def ungated(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str
 def _signing(case: Any, caller: Caller, challenge_at: str, *, at: datetime) -> dict[str, Any]:
     """How it may be settled, and what is signed."""
     held = resolutions.UNGATED
-    sign = settlement_signing.page(case, held, caller, challenge_at=challenge_at, at=at)
-    return {"signing": sign, "ways": ways(held, resolutions.allowed(held), policy=sign["policy"])}
+    sign = settlement_signing.signing_context(case, held, caller, challenge_at=challenge_at, at=at)
+    return {
+        "signing": sign,
+        "ways": resolution_groups(held, resolutions.allowed_resolutions(held), policy=sign["policy"]),
+    }
 
 
 def _incidents(tenant: Any, case: Any) -> list[dict[str, Any]]:
@@ -91,12 +94,12 @@ def _incidents(tenant: Any, case: Any) -> list[dict[str, Any]]:
 
 
 def _found(tenant: Any, case: Any) -> tuple[dict[str, Any], str]:
-    stray = after.stray_of(tenant.id, case.id)
+    stray = after.ungated_effect_of(tenant.id, case.id)
     if stray is None:
         return {}, ""
     system = next((each.name for each in catalogue_queries.systems(tenant.id) if each.id == stray.system_id), "")
     try:
-        data = evidence.opened(tenant.id, stray.pointer)
+        data = evidence.open_evidence(tenant.id, stray.pointer)
     except CannotOpen:
         data = None
     return (orjson.loads(data) if data else {}), system
@@ -121,4 +124,4 @@ def _settled(case: Any, history: list[Any], called: dict[Any, str]) -> dict[str,
                 "at": case.resolved_at,
                 "signed_with": labels.SIGNATURES.get(detail.get("evidence_class", ""), ""),
             }
-    return {"word": labels.sentence(case.resolution), "at": case.resolved_at}
+    return {"word": labels.sentence_case(case.resolution), "at": case.resolved_at}

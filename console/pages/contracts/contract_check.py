@@ -13,38 +13,38 @@ from uuid import UUID
 from console.api.actions import predicates
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.contract import Contract
-from ledger.catalogue.rules.lint import Finding, find_unregistered
+from ledger.catalogue.rules.lint import LintFinding, find_unregistered
 from ledger.catalogue.rules.weakenings import weakenings
 from reviews.checks import catalogue
 
 
-def validated(document: dict[str, Any]) -> Contract:
+def validate_contract(document: dict[str, Any]) -> Contract:
     """The contract that a document makes, with its findings; `BadContract` names every fault."""
     return contracts.validate(
         document,
-        compile_predicate=lambda text: predicates.fault(text, variables(document)),
+        compile_predicate=lambda text: predicates.predicate_fault(text, predicate_variables(document)),
         check_verification=_verification_faults,
-        compile_for=lambda source, text: predicates.fault(
-            text, predicates.variables(document["arguments_schema"], source)
+        compile_for=lambda source, text: predicates.predicate_fault(
+            text, predicates.typed_variables(document["arguments_schema"], source)
         ),
     )
 
 
-def findings_now(known: Contract, systems: Collection[str]) -> tuple[Finding, ...]:
+def current_findings(known: Contract, systems: Collection[str]) -> tuple[LintFinding, ...]:
     """The findings of a contract, with those that depend on which systems are registered at this moment."""
     return (*known.findings, *find_unregistered(_systems_of(known), systems))
 
 
-def find_weaker(tenant_id: UUID, contract: Contract) -> tuple[Finding, ...]:
+def weakening_findings(tenant_id: UUID, contract: Contract) -> tuple[LintFinding, ...]:
     """In what a document is weaker than the version of its tool that is in force, as findings of the linter."""
     from ledger.catalogue import queries as catalogue_queries
 
     before = catalogue_queries.contracts_in_force(tenant_id, [contract.name]).get(contract.name)
     if not before:
         return ()
-    known = contracts.stored(bytes(before[-1].document), expected_digest=before[-1].digest)
+    known = contracts.load_stored(bytes(before[-1].document), expected_digest=before[-1].digest)
     fix = f"It waits for a second person once it is sent; version {known.version} is in force."
-    return tuple(Finding(each.code, each.path, each.text, fix) for each in weakenings(known, contract))
+    return tuple(LintFinding(each.code, each.path, each.text, fix) for each in weakenings(known, contract))
 
 
 def registered_systems(tenant_id: UUID) -> frozenset[str]:
@@ -61,9 +61,9 @@ def _systems_of(known: Contract) -> list[tuple[str, str]]:
     return [("/verification/system", known.verification.system), *further]
 
 
-def variables(document: Mapping[str, Any]) -> dict[str, Any]:
+def predicate_variables(document: Mapping[str, Any]) -> dict[str, Any]:
     """What the predicates of a document may speak of."""
-    return predicates.variables(document["arguments_schema"], document.get("verification"))
+    return predicates.typed_variables(document["arguments_schema"], document.get("verification"))
 
 
 def _verification_faults(verification: dict[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 _NOTHING = object()
 
 
-def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str, str]]:
+def diff_documents(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str, str]]:
     """Every place where two documents differ: its path, what stood there and what stands there now."""
     return [
         {"path": path or "/", "before": _text(before), "after": _text(after)}

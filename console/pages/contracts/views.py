@@ -13,15 +13,15 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from approvals.sessions import queries as sessions_queries
-from console.accounts.members.forms import SecondWord
+from console.accounts.members.forms import ConfirmProposalForm
 from console.accounts.members.queries import is_same_person
-from console.accounts.sign_in.freshness import is_fresh
+from console.accounts.sign_in.freshness import is_recently_authenticated
 from console.accounts.step_up import is_proven
-from console.pages.actions.action_record import names, pretty
+from console.pages.actions.action_record import actor_names, format_json
 from console.pages.cases import predicate_trial
 from console.pages.contracts import contract_diff
-from console.pages.contracts.contract_check import findings_now, registered_systems
-from console.web.http import Request, in_tenant, looked
+from console.pages.contracts.contract_check import current_findings, registered_systems
+from console.web.http import TenantRequest, in_tenant, record_page_view
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import second_person
 from ledger.catalogue.rules.contract import Contract, read
@@ -31,7 +31,7 @@ PAGE = 100
 MAY_TRY = frozenset({"administrator", "operator"})
 
 
-class TryOut(forms.Form):
+class TryPredicateForm(forms.Form):
     """A predicate, and the action on whose newest reading it is tried."""
 
     predicate = forms.CharField(max_length=predicate_trial.LONGEST)
@@ -39,7 +39,7 @@ class TryOut(forms.Form):
 
 
 @in_tenant()
-def browse(request: Request) -> HttpResponse:
+def list_contracts(request: TenantRequest) -> HttpResponse:
     asked = request.GET.get("after", "")
     found = catalogue_queries.contract_versions(
         request.tenant.id, after=forms.UUIDField().clean(asked) if storage.is_uuid(asked) else None, limit=PAGE + 1
@@ -55,21 +55,21 @@ def browse(request: Request) -> HttpResponse:
 
 
 @in_tenant()
-def contract(request: Request, contract_name: str, contract_version: str) -> HttpResponse:
+def contract(request: TenantRequest, contract_name: str, contract_version: str) -> HttpResponse:
     return _contract(request, contract_name, contract_version)
 
 
 @in_tenant(*sorted(MAY_TRY))
 @require_POST
-def answer(request: Request, contract_name: str, contract_version: str) -> HttpResponse:
+def decide_version(request: TenantRequest, contract_name: str, contract_version: str) -> HttpResponse:
     """The second person's word on a weaker version."""
-    form = SecondWord(request.POST)
+    form = ConfirmProposalForm(request.POST)
     if not form.is_valid():
         return _contract(request, contract_name, contract_version, word=form, status=422)
     row = catalogue_queries.contract_version(request.tenant.id, contract_name, contract_version)
     yes = form.cleaned_data["to"] == "confirm"
     try:
-        second_person.answer_contract(
+        second_person.decide_contract_change(
             tenant_id=request.tenant.id,
             name=contract_name,
             version=contract_version,
@@ -91,7 +91,12 @@ def answer(request: Request, contract_name: str, contract_version: str) -> HttpR
 
 
 def _contract(
-    request: Request, contract_name: str, contract_version: str, *, word: SecondWord | None = None, status: int = 200
+    request: TenantRequest,
+    contract_name: str,
+    contract_version: str,
+    *,
+    word: ConfirmProposalForm | None = None,
+    status: int = 200,
 ) -> HttpResponse:
     row = catalogue_queries.contract_version(request.tenant.id, contract_name, contract_version)
     if row is None:
@@ -106,20 +111,20 @@ def _contract(
         "row": row,
         "contract": known,
         "facts": _facts(known),
-        "findings": findings_now(known, systems),
+        "findings": current_findings(known, systems),
         "parameters": _parameters(known),
-        "document": pretty(document),
-        "schema": pretty(dict(known.arguments_schema)),
+        "document": format_json(document),
+        "schema": format_json(dict(known.arguments_schema)),
         "versions": [
             _row(request, each, systems) | {"current": each.id == row.id, "state": states[each.id]} for each in versions
         ],
         "compared": _compared(request, versions, document, row.compared_with if row.weakens else ""),
         "state": state,
         "is_sender": is_same_person(request.tenant.id, row.sent_by, request.caller.actor.id),
-        "sent_by": names(request.tenant.id).get(row.sent_by, "a program") if row.sent_by else "",
+        "sent_by": actor_names(request.tenant.id).get(row.sent_by, "a program") if row.sent_by else "",
         "may_answer": state == "PENDING" and bool(MAY_TRY & request.caller.roles),
-        "word": word or SecondWord(),
-        "is_fresh": is_fresh(request),
+        "word": word or ConfirmProposalForm(),
+        "is_fresh": is_recently_authenticated(request),
         "may_try": bool(MAY_TRY & request.caller.roles) and known.verifiable,
     }
     if context["may_try"]:
@@ -129,12 +134,12 @@ def _contract(
     )
 
 
-def _row(request: Request, row: Any, systems: Collection[str]) -> dict[str, Any]:
+def _row(request: TenantRequest, row: Any, systems: Collection[str]) -> dict[str, Any]:
     known = sessions_queries.disclosed_contract(request.tenant.id, row.digest)
     return {
         "row": row,
         "contract": known,
-        "findings": len(findings_now(known, systems)),
+        "findings": len(current_findings(known, systems)),
         "href": reverse("contract", args=[request.tenant.slug, row.name, row.version]),
     }
 
@@ -163,31 +168,31 @@ def _parameters(known: Contract) -> list[dict[str, Any]]:
         {
             "name": name,
             "required": name in required,
-            "takes": pretty(part) if isinstance(part, dict) else str(part),
+            "takes": format_json(part) if isinstance(part, dict) else str(part),
         }
         for name, part in schema.get("properties", {}).items()
     ]
 
 
 def _compared(
-    request: Request, versions: list[Any], document: dict[str, Any], weaker_than: str
+    request: TenantRequest, versions: list[Any], document: dict[str, Any], weaker_than: str
 ) -> dict[str, Any] | None:
     """What changed since another version: which one stands in the address, else the one that it is weaker than."""
     since = request.GET.get("since", "") or weaker_than
     other = next((each for each in versions if each.version == since), None)
     if other is None:
         return None
-    return {"version": other.version, "changes": contract_diff.changes(read(bytes(other.document)), document)}
+    return {"version": other.version, "changes": contract_diff.diff_documents(read(bytes(other.document)), document)}
 
 
-def _tried(request: Request, known: Contract) -> dict[str, Any]:
-    recorded = predicate_trial.recorded(request.tenant.id, known.name)
-    form = TryOut(request.GET) if "predicate" in request.GET else TryOut()
+def _tried(request: TenantRequest, known: Contract) -> dict[str, Any]:
+    recorded = predicate_trial.recorded_readings(request.tenant.id, known.name)
+    form = TryPredicateForm(request.GET) if "predicate" in request.GET else TryPredicateForm()
     context: dict[str, Any] = {"recorded": recorded, "form": form}
     if not form.is_bound or not form.is_valid():
         return context
     run = next((run for action, run in recorded if action.id == form.cleaned_data["action"]), None)
     if run is None:
         return context
-    looked(request, "evidence", run.pointer, run.action_id)
-    return context | {"answer": predicate_trial.answer(run, form.cleaned_data["predicate"])}
+    record_page_view(request, "evidence", run.pointer, run.action_id)
+    return context | {"answer": predicate_trial.try_predicate(run, form.cleaned_data["predicate"])}

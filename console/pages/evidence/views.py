@@ -9,28 +9,28 @@ import orjson
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 
-from console.accounts.operations import open_evidence
-from console.pages.actions.action_context import may_open
-from console.pages.actions.action_record import pretty
+from console.accounts.operations import record_evidence_access
+from console.pages.actions.action_context import may_open_evidence
+from console.pages.actions.action_record import format_json
 from console.web import labels
-from console.web.http import Request, in_tenant
+from console.web.http import TenantRequest, in_tenant
 from ledger.record.queries import evidence as evidence_queries
 from ledger.record.rules.encryption import CannotOpen
-from reviews.reporting.rules.evidence_summary import sentences
+from reviews.reporting.rules.evidence_summary import summary_lines
 
 
 @in_tenant()
-def evidence(request: Request, pointer: UUID) -> HttpResponse:
+def evidence(request: TenantRequest, pointer: UUID) -> HttpResponse:
     found = evidence_queries.evidence(request.tenant.id, pointer)
     if found is None:
         raise Http404
     text, answers, withheld = _content(request, found)
     if not withheld:
-        open_evidence(tenant_id=request.tenant.id, by=request.caller.actor, evidence=found, at=request.as_of)
+        record_evidence_access(tenant_id=request.tenant.id, by=request.caller.actor, evidence=found, at=request.as_of)
     context = {
         "here": "actions",
         "evidence": found,
-        "kind": labels.EVIDENCE.get(found.purpose, labels.sentence(found.purpose)),
+        "kind": labels.EVIDENCE.get(found.purpose, labels.sentence_case(found.purpose)),
         "text": text,
         "answers": answers,
         "withheld": withheld,
@@ -38,16 +38,16 @@ def evidence(request: Request, pointer: UUID) -> HttpResponse:
     return render(request, "evidence/_detail.html" if request.htmx else "evidence/detail.html", context)
 
 
-def _content(request: Request, found: Any) -> tuple[str, list[tuple[str, str]], str]:
+def _content(request: TenantRequest, found: Any) -> tuple[str, list[tuple[str, str]], str]:
     """What is in it, what that says to an auditor's five questions, and why it is not shown."""
-    if not may_open(found, request.caller):
+    if not may_open_evidence(found, request.caller):
         return "", [], "Raw tool output is opened by compliance only."
     try:
-        data = evidence_queries.opened(request.tenant.id, found.id) or b""
+        data = evidence_queries.open_evidence(request.tenant.id, found.id) or b""
     except CannotOpen as gone:
         return "", [], gone.detail
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError:
         return data.decode("utf-8", "replace"), [], ""
-    return pretty(document), sentences(document) if isinstance(document, dict) else [], ""
+    return format_json(document), summary_lines(document) if isinstance(document, dict) else [], ""

@@ -14,9 +14,9 @@ from approvals.execution.rules import grants
 from ledger.exports.operations import exports
 
 
-def advance(*, tenant_id: UUID, export_id: UUID, clock: Callable[[], datetime]) -> bool:
+def advance_export(*, tenant_id: UUID, export_id: UUID, clock: Callable[[], datetime]) -> bool:
     """One piece of an export, or its end; False where there is nothing to do for us now."""
-    return exports.advance(tenant_id=tenant_id, export_id=export_id, clock=clock, keys=public_keys)
+    return exports.advance_export(tenant_id=tenant_id, export_id=export_id, clock=clock, keys=public_keys)
 
 
 def public_keys(tenant_id: UUID) -> bytes:
@@ -25,5 +25,5 @@ def public_keys(tenant_id: UUID) -> bytes:
         {"executor_id": each.executor_id, "public_jwk": each.public_jwk, "thumbprint": each.thumbprint}
         for each in execution_queries.executors(tenant_id)
     ]
-    document = {"grants": grants.jwks(each.key for each in grant_keys.directory()), "executors": executors}
+    document = {"grants": grants.jwks(each.key for each in grant_keys.key_directory()), "executors": executors}
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)

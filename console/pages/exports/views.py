@@ -13,12 +13,12 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from console.api.transaction import after_commit
-from console.pages.actions.action_record import names
-from console.pages.audit.views import MAY, tabs
+from console.pages.actions.action_record import actor_names
+from console.pages.audit.views import MAY, audit_tabs
 from console.tasks import work_exports
 from console.web import labels
-from console.web.forms import ExportWish
-from console.web.http import Request, in_tenant
+from console.web.forms import ExportForm
+from console.web.http import TenantRequest, in_tenant
 from ledger.exports import queries as exports_queries
 from ledger.exports.operations import exports as operations
 from ledger.record.queries import events
@@ -27,36 +27,40 @@ SHOWN = 20
 
 
 @in_tenant(*MAY)
-def browse(request: Request) -> HttpResponse:
-    return _page(request, ExportWish(initial={"action": request.GET.get("action", ""), "payloads": True}))
+def list_exports(request: TenantRequest) -> HttpResponse:
+    return _page(request, ExportForm(initial={"action": request.GET.get("action", ""), "payloads": True}))
 
 
 @in_tenant("compliance")
 @require_POST
-def start(request: Request) -> HttpResponse:
-    form = ExportWish(request.POST)
+def start_export(request: TenantRequest) -> HttpResponse:
+    form = ExportForm(request.POST)
     if not form.is_valid():
         return _page(request, form, status=422)
-    operations.request(tenant_id=request.tenant.id, wanted=form.wanted(), by=request.caller.actor, at=request.as_of)
+    operations.request_export(
+        tenant_id=request.tenant.id, wanted=form.wanted(), by=request.caller.actor, at=request.as_of
+    )
     after_commit(work_exports)
     messages.success(request, "Asked for. It is made piece by piece; this page shows how far it is.")
     return redirect("exports", request.tenant.slug)
 
 
 @in_tenant("compliance")
-def bundle(request: Request, export_id: UUID) -> HttpResponseBase:
+def download_bundle(request: TenantRequest, export_id: UUID) -> HttpResponseBase:
     """The finished bundle; fetching it is on record."""
-    file = operations.fetch(tenant_id=request.tenant.id, export_id=export_id, by=request.caller.actor, at=request.as_of)
+    file = operations.fetch_bundle(
+        tenant_id=request.tenant.id, export_id=export_id, by=request.caller.actor, at=request.as_of
+    )
     return FileResponse(file.open("rb"), as_attachment=True, filename=file.name, content_type="application/zip")
 
 
-def _page(request: Request, form: ExportWish, status: int = 200) -> HttpResponse:
+def _page(request: TenantRequest, form: ExportForm, status: int = 200) -> HttpResponse:
     rows = exports_queries.exports(request.tenant.id, limit=SHOWN)
-    called = names(request.tenant.id)
+    called = actor_names(request.tenant.id)
     histories = events.histories(request.tenant.id, [each.id for each in rows])
     context = {
         "here": "audit",
-        "tabs": tabs(request, "exports"),
+        "tabs": audit_tabs(request, "exports"),
         "form": form,
         "exports": [_shown(request, each, histories[each.id], called) for each in rows],
         "may_export": "compliance" in request.caller.roles,
@@ -65,13 +69,13 @@ def _page(request: Request, form: ExportWish, status: int = 200) -> HttpResponse
     return render(request, "exports/_list.html" if request.htmx else "exports/list.html", context, status=status)
 
 
-def _shown(request: Request, row: Any, history: list[Any], called: dict[UUID, str]) -> dict[str, Any]:
+def _shown(request: TenantRequest, row: Any, history: list[Any], called: dict[UUID, str]) -> dict[str, Any]:
     slug = request.tenant.slug
     finished = row.state == "FINISHED" and (row.expires_at is None or row.expires_at > request.as_of)
     may_fetch = finished and "compliance" in request.caller.roles
     return {
         "row": row,
-        "word": labels.EXPORTS.get(row.state, labels.sentence(row.state)),
+        "word": labels.EXPORTS.get(row.state, labels.sentence_case(row.state)),
         "icon": _ICONS.get(row.state, "dot"),
         "by": called.get(row.requested_by, "somebody"),
         "asked": _asked(row.wanted),
@@ -93,7 +97,9 @@ _ICONS = {"REQUESTED": "clock", "FINISHED": "tick", "FAILED": "cross", "EXPIRED"
 
 def _asked(wanted: dict[str, Any]) -> str:
     """What was asked for, in a line."""
-    said = [f"{labels.sentence(name).lower()} {value}" for name, value in sorted(wanted.get("filters", {}).items())]
+    said = [
+        f"{labels.sentence_case(name).lower()} {value}" for name, value in sorted(wanted.get("filters", {}).items())
+    ]
     if wanted.get("from") is not None:
         said.append(f"from {wanted['from']}")
     if wanted.get("to") is not None:

@@ -12,11 +12,16 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_POST
 
-from console.pages.actions.action_record import names
-from console.pages.cases.containment import check_stop, still_open, tell_freeze, tell_open_work
-from console.pages.incidents.views import trouble_tabs
-from console.web.forms import Lift, Stop
-from console.web.http import Request, back_to, in_tenant
+from console.pages.actions.action_record import actor_names
+from console.pages.cases.containment import (
+    freeze_placed_message,
+    open_work_message,
+    open_work_panel,
+    validate_freeze_form,
+)
+from console.pages.incidents.views import incident_tabs
+from console.web.forms import FreezeForm, LiftFreezeForm
+from console.web.http import TenantRequest, in_tenant, redirect_back
 from ledger.actions.queries import freezes
 from ledger.catalogue.operations import registration
 from ledger.record.queries import events
@@ -26,20 +31,20 @@ PAST = 30
 
 
 @in_tenant()
-def page(request: Request) -> HttpResponse:
+def list_freezes(request: TenantRequest) -> HttpResponse:
     return _page(request)
 
 
-def _page(request: Request, form: Stop | None = None, status: int = 200) -> HttpResponse:
+def _page(request: TenantRequest, form: FreezeForm | None = None, status: int = 200) -> HttpResponse:
     tenant = request.tenant.id
-    in_force, past = freezes.freezes_in_force(tenant), freezes.freezes_lifted(tenant, limit=PAST)
+    in_force, past = freezes.freezes_in_force(tenant), freezes.lifted_freezes(tenant, limit=PAST)
     context = {
         "here": "incidents",
-        "tabs": trouble_tabs(request, "freezes"),
+        "tabs": incident_tabs(request, "freezes"),
         "in_force": _rows(request, in_force),
         "past": _rows(request, past),
         "may_freeze": bool({"operator", "administrator"} & request.caller.roles),
-        "form": form or Stop(),
+        "form": form or FreezeForm(),
         "empty": "Nothing is frozen",
     }
     name = "freezes/_list.html" if request.htmx else "freezes/list.html"
@@ -48,26 +53,26 @@ def _page(request: Request, form: Stop | None = None, status: int = 200) -> Http
 
 @in_tenant("operator", "administrator")
 @require_POST
-def place(request: Request) -> HttpResponse:
-    form = Stop(request.POST)
-    is_unknown = form.is_valid() and check_stop(request.tenant.id, form)
+def place(request: TenantRequest) -> HttpResponse:
+    form = FreezeForm(request.POST)
+    is_unknown = form.is_valid() and validate_freeze_form(request.tenant.id, form)
     if form.errors:
         return _page(request, form, status=422)
-    registration.freeze(
+    registration.place_freeze(
         tenant_id=request.tenant.id,
         actor=request.caller.actor,
         at=request.as_of,
         is_unknown=is_unknown,
         **form.asked(),
     )
-    messages.success(request, tell_freeze(form, is_unknown))
-    return back_to(request, reverse("freezes", args=[request.tenant.slug]))
+    messages.success(request, freeze_placed_message(form, is_unknown))
+    return redirect_back(request, reverse("freezes", args=[request.tenant.slug]))
 
 
 @in_tenant("operator", "administrator")
 @require_POST
-def lift(request: Request, freeze_id: UUID) -> HttpResponse:
-    form = Lift(request.POST)
+def lift(request: TenantRequest, freeze_id: UUID) -> HttpResponse:
+    form = LiftFreezeForm(request.POST)
     if form.is_valid():
         registration.lift_freeze(
             tenant_id=request.tenant.id,
@@ -77,17 +82,18 @@ def lift(request: Request, freeze_id: UUID) -> HttpResponse:
             at=request.as_of,
         )
         row = freezes.freezes_by_id(request.tenant.id, [freeze_id])[freeze_id]
-        messages.success(request, f"Lifted. New work is released to it again. {tell_open_work(request.tenant, row)}")
+        messages.success(request, f"Lifted. New work is released to it again. {open_work_message(request.tenant, row)}")
     else:
         messages.error(request, "Nothing was lifted: say why it may be released again.")
-    return back_to(request, reverse("freezes", args=[request.tenant.slug]))
+    return redirect_back(request, reverse("freezes", args=[request.tenant.slug]))
 
 
-def _rows(request: Request, found: list[Any]) -> list[dict[str, Any]]:
-    called, slug = names(request.tenant.id), request.tenant.slug
+def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
+    called, slug = actor_names(request.tenant.id), request.tenant.slug
     told = events.histories(request.tenant.id, [each.id for each in found])
     return [
-        _row(each, told[each.id], called, slug) | {"open": None if each.lifted_at else still_open(request.tenant, each)}
+        _row(each, told[each.id], called, slug)
+        | {"open": None if each.lifted_at else open_work_panel(request.tenant, each)}
         for each in found
     ]
 
@@ -95,7 +101,7 @@ def _rows(request: Request, found: list[Any]) -> list[dict[str, Any]]:
 def _row(freeze: Any, history: list[Any], called: dict[UUID, str], slug: str) -> dict[str, Any]:
     by = {event.kind: (called.get(event.actor_id, event.actor_kind), detail or {}) for event, _, detail in history}
     lifted_by, lifted = by.get("freeze_lifted", ("", {}))
-    waiting = 0 if freeze.lifted_at else freezes.stopped_by(freeze)
+    waiting = 0 if freeze.lifted_at else freezes.count_frozen_actions(freeze)
     return {
         "freeze": freeze,
         "placed_by": by.get("freeze_placed", ("", {}))[0],

@@ -19,11 +19,11 @@ from console.pages.approvals import eligibility
 from console.pages.calls import context as calls_context
 from console.pages.systems import context as systems_context
 from console.web import labels
-from console.web.action_titles import title
-from console.web.http import Request, in_tenant
+from console.web.action_titles import action_title
+from console.web.http import TenantRequest, in_tenant
 from ledger.actions.queries import actions as actions_queries
 from reviews import queries as after
-from reviews.readback.rules.circuit import Standing
+from reviews.readback.rules.circuit import CircuitState
 
 UNKNOWN = ("UNKNOWN", "VERIFICATION_TIMEOUT")
 HELD = ("REVIEW_REQUIRED",)
@@ -34,7 +34,7 @@ SOON = timedelta(hours=1)
 
 
 @in_tenant()
-def page(request: Request) -> HttpResponse:
+def page(request: TenantRequest) -> HttpResponse:
     context = {
         "here": "home",
         "figures": _figures(request),
@@ -44,24 +44,24 @@ def page(request: Request) -> HttpResponse:
         "refused": _refused(request),
         "settled": _settled(request),
         "undelivered": _undelivered(request),
-        "stranded": approvals_queries.stranded(request.tenant.id, limit=MOST_ROWS),
+        "stranded": approvals_queries.stranded_approvals(request.tenant.id, limit=MOST_ROWS),
         "flagged": [
-            {"agent": each, "flags": calls_context.flags(each)}
-            for each in agents_queries.flagged(request.tenant.id, limit=MOST_ROWS)
+            {"agent": each, "flags": calls_context.flag_rows(each)}
+            for each in agents_queries.flagged_agents(request.tenant.id, limit=MOST_ROWS)
         ],
         "may_lift": bool({"operator", "administrator"} & request.caller.roles),
     }
     return render(request, "home/_page.html" if request.htmx else "home/page.html", context)
 
 
-def _undelivered(request: Request) -> int:
+def _undelivered(request: TenantRequest) -> int:
     """How many messages were given up, for those who can do something about it."""
     if "administrator" not in request.caller.roles:
         return 0
-    return notices.outbox(request.tenant.id, at=request.as_of)["undelivered"]
+    return notices.delivery_status(request.tenant.id, at=request.as_of)["undelivered"]
 
 
-def _figures(request: Request) -> list[dict[str, Any]]:
+def _figures(request: TenantRequest) -> list[dict[str, Any]]:
     tenant, slug = request.tenant.id, request.tenant.slug
     actions, approvals = reverse("actions", args=[slug]), reverse("approvals", args=[slug])
     asked = approvals_queries.waiting_times(tenant)
@@ -69,11 +69,21 @@ def _figures(request: Request) -> list[dict[str, Any]]:
     counted = (
         ("approvals", "Waiting for approval", approvals, _oldest(asked)),
         ("clock", "To be decided within an hour", f"{approvals}?sort=deadline", _oldest(soon)),
-        ("cases", "Open cases", reverse("cases", args=[slug]), after.waiting(tenant, at=request.as_of)),
+        ("cases", "Open cases", reverse("cases", args=[slug]), after.count_waiting_cases(tenant, at=request.as_of)),
         ("incidents", "Open incidents", reverse("incidents", args=[slug]), _incidents(tenant)),
-        ("state-unknown", "Unknown", f"{actions}?outcome=UNKNOWN", actions_queries.standing(tenant, UNKNOWN)),
-        ("state-held", "Needs review", f"{actions}?outcome=NEEDS_REVIEW", actions_queries.standing(tenant, HELD)),
-        ("state-verifying", "Verifying", f"{actions}?outcome=VERIFYING", actions_queries.standing(tenant, VERIFYING)),
+        ("state-unknown", "Unknown", f"{actions}?outcome=UNKNOWN", actions_queries.count_in_states(tenant, UNKNOWN)),
+        (
+            "state-held",
+            "Needs review",
+            f"{actions}?outcome=NEEDS_REVIEW",
+            actions_queries.count_in_states(tenant, HELD),
+        ),
+        (
+            "state-verifying",
+            "Verifying",
+            f"{actions}?outcome=VERIFYING",
+            actions_queries.count_in_states(tenant, VERIFYING),
+        ),
     )
     return [
         {"icon": icon, "word": word, "href": href, "count": count, "oldest_at": oldest}
@@ -92,18 +102,18 @@ def _incidents(tenant: UUID) -> tuple[int, Any]:
     return len(found), min((each.opened_at for each in found), default=None)
 
 
-def _waiting(request: Request) -> list[dict[str, Any]]:
+def _waiting(request: TenantRequest) -> list[dict[str, Any]]:
     """Approvals for reviewers and cases for operators, the oldest first."""
     items = _approvals(request) if "reviewer" in request.caller.roles else []
     items += _cases(request) if "operator" in request.caller.roles else []
     return sorted(items, key=lambda item: item["since"])[:MOST_ROWS]
 
 
-def _approvals(request: Request) -> list[dict[str, Any]]:
+def _approvals(request: TenantRequest) -> list[dict[str, Any]]:
     tenant = request.tenant
     waiting = approvals_queries.approvals(tenant.id)
     me, roles = request.caller.actor.id, request.caller.roles
-    bars = eligibility.why_not_each(tenant.id, waiting, me, roles, at=request.as_of)
+    bars = eligibility.ineligibility_reasons(tenant.id, waiting, me, roles, at=request.as_of)
     asked = [each for each in waiting if not bars[each.id]][:MOST_ROWS]
     actions = actions_queries.actions_by_id(tenant.id, [each.action_id for each in asked])
     sessions = sessions_read.sessions_by_id(tenant.id, {each.session_id for each in actions.values()})
@@ -121,10 +131,10 @@ def _approvals(request: Request) -> list[dict[str, Any]]:
     ]
 
 
-def _cases(request: Request) -> list[dict[str, Any]]:
+def _cases(request: TenantRequest) -> list[dict[str, Any]]:
     """Cases that nobody owns, and mine."""
     tenant, me = request.tenant, request.caller.actor.id
-    awake = after.shelf(tenant.id, "open", sort="", at=request.as_of)
+    awake = after.cases_on_tab(tenant.id, "open", sort="", at=request.as_of)
     mine = [each for each in awake if each.claimed_by in (None, me)]
     actions = actions_queries.actions_by_id(tenant.id, [each.action_id for each in mine if each.action_id])
     return [
@@ -141,7 +151,7 @@ def _cases(request: Request) -> list[dict[str, Any]]:
 
 
 def _found(case: Any) -> str:
-    return labels.discrepancy(case.discrepancy) if case.discrepancy else labels.reason(case.reason)
+    return labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
 
 
 def _asked(case: Any, action: Any) -> str:
@@ -153,20 +163,20 @@ def _by_now(action: Any) -> str:
     """What became of the action without the person who is asked."""
     if action is None or action.contradicted or action.state not in SETTLED:
         return ""
-    return f", {labels.outcome(action).lower()} by now"
+    return f", {labels.outcome_label(action).lower()} by now"
 
 
-def _troubled(request: Request) -> list[dict[str, Any]]:
+def _troubled(request: TenantRequest) -> list[dict[str, Any]]:
     found = actions_queries.actions(request.tenant.id, states=[*UNKNOWN, *HELD], limit=MOST_ROWS)
     return [_row(request, each) for each in sorted(found, key=lambda each: each.changed_at)]
 
 
-def _settled(request: Request) -> list[dict[str, Any]]:
+def _settled(request: TenantRequest) -> list[dict[str, Any]]:
     return [_row(request, each) for each in actions_queries.actions(request.tenant.id, states=list(SETTLED), limit=6)]
 
 
-def _row(request: Request, action: Any) -> dict[str, Any]:
-    found = labels.finding(action)
+def _row(request: TenantRequest, action: Any) -> dict[str, Any]:
+    found = labels.finding_label(action)
     return {
         "action": action,
         "href": reverse("action", args=[request.tenant.slug, action.id]),
@@ -176,7 +186,7 @@ def _row(request: Request, action: Any) -> dict[str, Any]:
     }
 
 
-def _systems(request: Request) -> list[dict[str, Any]]:
+def _systems(request: TenantRequest) -> list[dict[str, Any]]:
     """Verification debt: what each authoritative system owes us, and when it last answered."""
     href = reverse("systems", args=[request.tenant.slug])
     return [
@@ -186,14 +196,14 @@ def _systems(request: Request) -> list[dict[str, Any]]:
             "waiting": each.debt.waiting,
             "oldest_at": each.debt.oldest_at,
             "answered_at": each.health.last_success_at,
-            "away": each.standing is not Standing.CLOSED,
+            "away": each.standing is not CircuitState.CLOSED,
             "stopped": each.stop is not None,
         }
-        for each in systems_context.every(request.tenant.id, at=request.as_of)
+        for each in systems_context.all_systems(request.tenant.id, at=request.as_of)
     ]
 
 
-def _refused(request: Request) -> list[dict[str, Any]]:
+def _refused(request: TenantRequest) -> list[dict[str, Any]]:
     since = request.as_of - timedelta(days=1)
     return [
         {
@@ -208,4 +218,4 @@ def _refused(request: Request) -> list[dict[str, Any]]:
 
 
 def _title(action: Any) -> str:
-    return title(action.operation_kind, action.target)
+    return action_title(action.operation_kind, action.target)

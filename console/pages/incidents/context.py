@@ -10,11 +10,11 @@ from uuid import UUID
 from django.urls import reverse
 
 from console.api.auth import Caller
-from console.pages.actions.action_record import happenings, names
-from console.pages.cases.checklist import checklist
-from console.pages.cases.containment import still_open
+from console.pages.actions.action_record import actor_names, event_rows
+from console.pages.cases.checklist import checklist_panel
+from console.pages.cases.containment import open_work_panel
 from console.web import labels
-from console.web.action_titles import title
+from console.web.action_titles import action_title
 from ledger.actions.queries import actions as actions_queries
 from ledger.actions.queries import freezes as freezes_queries
 from ledger.record.queries import events
@@ -28,7 +28,7 @@ _SAID_ELSEWHERE = frozenset({"incident_linked", "incident_opened", "case_opened"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gathered:
+class IncidentParts:
     """An incident with everything that belongs to it."""
 
     row: Any
@@ -40,23 +40,23 @@ class Gathered:
     names: dict[UUID, str]
 
 
-def _gathered(tenant: Any, row: Any) -> Gathered:
+def _gathered(tenant: Any, row: Any) -> IncidentParts:
     linked: dict[str, list[UUID]] = {"action": [], "case": [], "freeze": []}
     for link in after.links_of(tenant.id, row.id):
         linked[link.kind].append(link.subject_id)
     everything = [row.id, *(subject for kind in linked.values() for subject in kind)]
-    return Gathered(
+    return IncidentParts(
         row=row,
         slug=tenant.slug,
         actions=actions_queries.actions_by_id(tenant.id, linked["action"]),
         cases=after.cases_by_id(tenant.id, linked["case"]),
         freezes=freezes_queries.freezes_by_id(tenant.id, linked["freeze"]),
         histories=events.histories(tenant.id, everything),
-        names=names(tenant.id),
+        names=actor_names(tenant.id),
     )
 
 
-def emergency(tenant: Any, row: Any, *, caller: Caller) -> dict[str, Any]:
+def incident_context(tenant: Any, row: Any, *, caller: Caller) -> dict[str, Any]:
     """The incident page's context."""
     told = _gathered(tenant, row)
     works, is_open = "operator" in caller.roles, row.state == "OPEN"
@@ -67,7 +67,7 @@ def emergency(tenant: Any, row: Any, *, caller: Caller) -> dict[str, Any]:
         "cases": [_case(told, each) for each in told.cases.values()],
         "freezes": list(told.freezes.values()),
         "held": [
-            {"freeze": each, "open": still_open(tenant, each)}
+            {"freeze": each, "open": open_work_panel(tenant, each)}
             for each in told.freezes.values()
             if each.lifted_at is None
         ],
@@ -89,37 +89,41 @@ def emergency(tenant: Any, row: Any, *, caller: Caller) -> dict[str, Any]:
 _PAGES = ("join", "contain", "comment", "close", "reopen", "review")
 
 
-def _action(told: Gathered, action: Any) -> dict[str, Any]:
-    found = labels.finding(action)
+def _action(told: IncidentParts, action: Any) -> dict[str, Any]:
+    found = labels.finding_label(action)
     return {
         "action": action,
         "href": reverse("action", args=[told.slug, action.id]),
-        "title": title(action.operation_kind, action.target),
+        "title": action_title(action.operation_kind, action.target),
         "sub": f"{action.agent}, {action.tool}" + (f": {found.lower()}" if found else ""),
         "since": action.changed_at,
     }
 
 
-def _case(told: Gathered, case: Any) -> dict[str, Any]:
+def _case(told: IncidentParts, case: Any) -> dict[str, Any]:
     owner = told.names.get(case.claimed_by, "") if case.claimed_by else "nobody yet"
     return {
         "href": reverse("case", args=[told.slug, case.id]),
-        "title": labels.discrepancy(case.discrepancy) if case.discrepancy else labels.reason(case.reason),
+        "title": labels.discrepancy_label(case.discrepancy)
+        if case.discrepancy
+        else labels.case_reason_label(case.reason),
         "state": labels.CASES[case.state],
         "sub": f"{case.tool} on {case.target}, owned by {owner}",
         "since": case.opened_at,
     }
 
 
-def _checklist(told: Gathered, *, may_tick: bool) -> dict[str, Any] | None:
+def _checklist(told: IncidentParts, *, may_tick: bool) -> dict[str, Any] | None:
     book = _book(told)
     if book is None:
         return None
     href = reverse("incident-step", args=[told.slug, told.row.id])
-    return checklist(book, work.ticked(told.histories[told.row.id]), told.names, may_tick=may_tick, href=href)
+    return checklist_panel(
+        book, work.ticks_from_history(told.histories[told.row.id]), told.names, may_tick=may_tick, href=href
+    )
 
 
-def _book(told: Gathered) -> runbooks.Runbook | None:
+def _book(told: IncidentParts) -> runbooks.Runbook | None:
     """The runbook that was chosen, else the one of its cause, else that of what its first action was found to be."""
     chosen = runbooks.RUNBOOKS.get(told.row.runbook) or runbooks.for_cause(told.row.about)
     if chosen is not None:
@@ -132,27 +136,27 @@ def _book(told: Gathered) -> runbooks.Runbook | None:
     )
 
 
-def _subjects(told: Gathered) -> list[tuple[UUID, str]]:
+def _subjects(told: IncidentParts) -> list[tuple[UUID, str]]:
     """What the timeline is about, in words."""
     freezes = [(each.id, f"Freeze of {each.scope} {each.value}".strip()) for each in told.freezes.values()]
     cases = [(each.id, f"Case {str(each.id)[-8:]}") for each in told.cases.values()]
-    actions = [(each.id, title(each.operation_kind, each.target)) for each in told.actions.values()]
+    actions = [(each.id, action_title(each.operation_kind, each.target)) for each in told.actions.values()]
     return [(told.row.id, "Incident"), *cases, *freezes, *actions]
 
 
-def _timeline(told: Gathered) -> list[dict[str, Any]]:
+def _timeline(told: IncidentParts) -> list[dict[str, Any]]:
     """Every event of the incident and of what belongs to it, in the order of time."""
     called = _called(told)
     lines = [
         {**line, "detail": _about(about, line["detail"]) if subject != told.row.id else line["detail"]}
         for subject, about in _subjects(told)
-        for line in happenings(_telling(told, subject), told.names, called)
+        for line in event_rows(_telling(told, subject), told.names, called)
         if subject == told.row.id or line["kind"] not in _SAID_ELSEWHERE
     ]
     return sorted(lines, key=lambda line: line["at"])
 
 
-def _telling(told: Gathered, subject: UUID) -> list[Any]:
+def _telling(told: IncidentParts, subject: UUID) -> list[Any]:
     """Of an action only what came of it; how it began is on its own page."""
     history = told.histories[subject]
     if subject not in told.actions:
@@ -168,7 +172,7 @@ _AFTER = frozenset({"contradicted", "contradiction_withdrawn", "doubted", "attes
 _ON_THE_WAY = frozenset({"PROPOSED", "VALIDATED", "EXECUTING", "ACCEPTED", "PENDING", "COMMITTED"})
 
 
-def _called(told: Gathered) -> dict[str, str]:
+def _called(told: IncidentParts) -> dict[str, str]:
     return {str(subject): about for subject, about in _subjects(told)}
 
 
@@ -176,16 +180,16 @@ def _about(about: str, detail: str) -> str:
     return f"{about}: {detail}" if detail else about
 
 
-def facts(tenant: Any, row: Any, *, as_of: datetime) -> postmortem.Facts:
+def postmortem_facts(tenant: Any, row: Any, *, as_of: datetime) -> postmortem.PostmortemFacts:
     """What the post-mortem says."""
     told = _gathered(tenant, row)
     listed = _checklist(told, may_tick=False)
-    return postmortem.Facts(
+    return postmortem.PostmortemFacts(
         id=str(row.id),
         title=row.title,
         kind=row.kind,
         severity=labels.SEVERITIES[row.severity],
-        state=labels.sentence(row.state),
+        state=labels.sentence_case(row.state),
         opened_at=row.opened_at,
         closed_at=row.closed_at,
         note=row.closing_note,
@@ -199,23 +203,25 @@ def facts(tenant: Any, row: Any, *, as_of: datetime) -> postmortem.Facts:
     )
 
 
-def _actions(told: Gathered) -> tuple[postmortem.Concerned, ...]:
+def _actions(told: IncidentParts) -> tuple[postmortem.AffectedSubject, ...]:
     return tuple(
-        postmortem.Concerned(
+        postmortem.AffectedSubject(
             id=str(each.id),
-            title=title(each.operation_kind, each.target),
-            state=labels.outcome(each),
-            found=labels.finding(each),
+            title=action_title(each.operation_kind, each.target),
+            state=labels.outcome_label(each),
+            found=labels.finding_label(each),
         )
         for each in told.actions.values()
     )
 
 
-def _cases(told: Gathered) -> tuple[postmortem.Concerned, ...]:
+def _cases(told: IncidentParts) -> tuple[postmortem.AffectedSubject, ...]:
     return tuple(
-        postmortem.Concerned(
+        postmortem.AffectedSubject(
             id=str(each.id),
-            title=labels.discrepancy(each.discrepancy) if each.discrepancy else labels.reason(each.reason),
+            title=labels.discrepancy_label(each.discrepancy)
+            if each.discrepancy
+            else labels.case_reason_label(each.reason),
             state=labels.CASES[each.state],
             found=labels.RESOLUTIONS[each.resolution][0] if each.resolution else "",
         )
@@ -223,14 +229,14 @@ def _cases(told: Gathered) -> tuple[postmortem.Concerned, ...]:
     )
 
 
-def _stops(told: Gathered) -> tuple[postmortem.Stopped, ...]:
+def _stops(told: IncidentParts) -> tuple[postmortem.PlacedFreeze, ...]:
     decisions: dict[str, str] = {}
     for event, _, detail in told.histories[told.row.id]:
         if event.kind == "incident_closed":
             decisions = (detail or {}).get("freezes", {})
     said = {"lift": "lifted at closing", "keep": "kept at closing"}
     return tuple(
-        postmortem.Stopped(
+        postmortem.PlacedFreeze(
             what=f"{each.scope} {each.value}".strip(),
             reason=each.reason,
             placed_at=each.placed_at,
@@ -241,9 +247,9 @@ def _stops(told: Gathered) -> tuple[postmortem.Stopped, ...]:
     )
 
 
-def _steps(listed: dict[str, Any] | None) -> tuple[postmortem.Done, ...]:
+def _steps(listed: dict[str, Any] | None) -> tuple[postmortem.CompletedStep, ...]:
     return tuple(
-        postmortem.Done(
+        postmortem.CompletedStep(
             text=step["text"],
             who=step["done"]["by"] if step["done"] else "",
             at=step["done"]["at"] if step["done"] else None,
@@ -253,13 +259,13 @@ def _steps(listed: dict[str, Any] | None) -> tuple[postmortem.Done, ...]:
     )
 
 
-def _lines(told: Gathered) -> tuple[postmortem.Line, ...]:
+def _lines(told: IncidentParts) -> tuple[postmortem.TimelineEvent, ...]:
     lines = []
     for subject, about in _subjects(told):
         history = told.histories[subject]
-        for (event, _, _), said in zip(history, happenings(history, told.names, _called(told)), strict=True):
+        for (event, _, _), said in zip(history, event_rows(history, told.names, _called(told)), strict=True):
             lines.append(
-                postmortem.Line(
+                postmortem.TimelineEvent(
                     at=event.at,
                     about=about,
                     what=said["word"],

@@ -12,24 +12,24 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from console.pages.cases.containment import check_stop, tell_freeze
-from console.pages.incidents.context import emergency, facts
+from console.pages.cases.containment import freeze_placed_message, validate_freeze_form
+from console.pages.incidents.context import incident_context, postmortem_facts
 from console.web import labels
-from console.web.forms import Closing, Joining, NewIncident, Reason, Remark, Stop
-from console.web.http import Request, in_tenant
+from console.web.forms import CloseIncidentForm, FreezeForm, LinkSubjectForm, NewIncidentForm, ReasonForm, RemarkForm
+from console.web.http import TenantRequest, in_tenant
 from ledger.actions.queries import actions
 from reviews import queries
 from reviews.cases.rules.runbooks import TAGS, tag_of
 from reviews.incidents import operations as incidents_operations
 from reviews.incidents.rules import postmortem
-from reviews.incidents.rules.incidents import Kind, Severity
+from reviews.incidents.rules.incidents import IncidentKind, Severity
 
 TABS = {"": ("Open", "0 incidents are open"), "closed": ("Closed", "No incident is closed yet")}
 PAGE = 50
 
 
 @in_tenant()
-def browse(request: Request) -> HttpResponse:
+def list_incidents(request: TenantRequest) -> HttpResponse:
     tab = request.GET.get("tab", "")
     if tab not in TABS:
         raise Http404
@@ -41,7 +41,7 @@ def browse(request: Request) -> HttpResponse:
     kept = "".join(f"{urlencode({name: value})}&" for name, value in (("tab", tab), ("tag", tag)) if value)
     context = {
         "here": "incidents",
-        "tabs": trouble_tabs(request, tab),
+        "tabs": incident_tabs(request, tab),
         "incidents": [_row(request, each) for each in found[:PAGE]],
         "tags": _tags(here, tab, tag),
         "order": "newest first" if tab else "gravest first, then oldest",
@@ -63,7 +63,7 @@ def _tags(here: str, tab: str, chosen: str) -> list[dict[str, Any]]:
     ]
 
 
-def trouble_tabs(request: Request, current: str) -> list[dict[str, Any]]:
+def incident_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
     """Incidents, freezes and runbooks stand side by side."""
     slug = request.tenant.slug
     here = reverse("incidents", args=[slug])
@@ -73,8 +73,8 @@ def trouble_tabs(request: Request, current: str) -> list[dict[str, Any]]:
 
 
 @in_tenant("operator")
-def new(request: Request) -> HttpResponse:
-    form = NewIncident(request.POST or None, initial=_about(request))
+def new_incident(request: TenantRequest) -> HttpResponse:
+    form = NewIncidentForm(request.POST or None, initial=_about(request))
     if request.method != "POST" or not form.is_valid():
         context = {
             "here": "incidents",
@@ -83,10 +83,10 @@ def new(request: Request) -> HttpResponse:
         }
         return render(request, "incidents/new.html", context, status=422 if form.is_bound else 200)
     chosen = form.cleaned_data
-    row = incidents_operations.open_about(
+    row = incidents_operations.open_for_cause(
         tenant_id=request.tenant.id,
         title=chosen["title"],
-        kind=Kind(chosen["kind"]),
+        kind=IncidentKind(chosen["kind"]),
         severity=Severity(chosen["severity"]),
         runbook=chosen["runbook"],
         note=chosen["reason"],
@@ -100,26 +100,28 @@ def new(request: Request) -> HttpResponse:
     return redirect("incident", request.tenant.slug, row.id)
 
 
-def _about(request: Request) -> dict[str, Any]:
+def _about(request: TenantRequest) -> dict[str, Any]:
     """What the form starts with, from the case or the action that the person came from."""
     case_id, action_id = _uuid(request.GET.get("case", "")), _uuid(request.GET.get("action", ""))
     case = queries.case(request.tenant.id, case_id) if case_id else None
     if case is not None:
-        found = labels.discrepancy(case.discrepancy) if case.discrepancy else labels.reason(case.reason)
+        found = (
+            labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
+        )
         return {"case": case.id, "title": f"{found}: {case.tool} on {case.target}"}
     action = actions.action(request.tenant.id, action_id) if action_id else None
     return {"action": action.id, "title": f"{action.tool} on {action.target}"} if action else {}
 
 
 @in_tenant()
-def incident(request: Request, incident_id: UUID) -> HttpResponse:
+def incident(request: TenantRequest, incident_id: UUID) -> HttpResponse:
     return _page(request, incident_id)
 
 
 @in_tenant("operator")
 @require_POST
-def join(request: Request, incident_id: UUID) -> HttpResponse:
-    form = Joining(request.POST)
+def link_subject(request: TenantRequest, incident_id: UUID) -> HttpResponse:
+    form = LinkSubjectForm(request.POST)
     subject = form.subject() if form.is_valid() else None
     if subject is None:
         messages.error(request, "Nothing was joined: give the id or the address of a case or an action.")
@@ -130,21 +132,21 @@ def join(request: Request, incident_id: UUID) -> HttpResponse:
     return redirect("incident", request.tenant.slug, incident_id)
 
 
-def _link(request: Request, incident_id: UUID, kind: str, subject: UUID) -> None:
+def _link(request: TenantRequest, incident_id: UUID, kind: str, subject: UUID) -> None:
     named = {"cases": [subject]} if kind == "case" else {"actions": [subject]}
-    incidents_operations.link(
+    incidents_operations.link_subjects(
         tenant_id=request.tenant.id, incident_id=incident_id, by=request.caller.actor, at=request.as_of, **named
     )
 
 
 @in_tenant("operator", "administrator")
 @require_POST
-def contain(request: Request, incident_id: UUID) -> HttpResponse:
-    form = Stop(request.POST, auto_id="stop-%s")
-    is_unknown = form.is_valid() and check_stop(request.tenant.id, form)
+def contain(request: TenantRequest, incident_id: UUID) -> HttpResponse:
+    form = FreezeForm(request.POST, auto_id="stop-%s")
+    is_unknown = form.is_valid() and validate_freeze_form(request.tenant.id, form)
     if form.errors:
         return _page(request, incident_id, stop=form, status=422)
-    incidents_operations.contain(
+    incidents_operations.freeze_scope(
         tenant_id=request.tenant.id,
         incident_id=incident_id,
         by=request.caller.actor,
@@ -152,14 +154,14 @@ def contain(request: Request, incident_id: UUID) -> HttpResponse:
         is_unknown=is_unknown,
         **form.asked(),
     )
-    messages.success(request, tell_freeze(form, is_unknown))
+    messages.success(request, freeze_placed_message(form, is_unknown))
     return redirect("incident", request.tenant.slug, incident_id)
 
 
 @in_tenant("operator", "reviewer", "compliance", "administrator")
 @require_POST
-def comment(request: Request, incident_id: UUID) -> HttpResponse:
-    form = Remark(request.POST)
+def comment(request: TenantRequest, incident_id: UUID) -> HttpResponse:
+    form = RemarkForm(request.POST)
     if not form.is_valid():
         return _page(request, incident_id, remark=form, status=422)
     incidents_operations.comment(
@@ -174,8 +176,8 @@ def comment(request: Request, incident_id: UUID) -> HttpResponse:
 
 @in_tenant("operator")
 @require_POST
-def close(request: Request, incident_id: UUID) -> HttpResponse:
-    form = Closing(request.POST)
+def close(request: TenantRequest, incident_id: UUID) -> HttpResponse:
+    form = CloseIncidentForm(request.POST)
     if not form.is_valid():
         return _page(request, incident_id, closing=form, status=422)
     incidents_operations.close(
@@ -192,8 +194,8 @@ def close(request: Request, incident_id: UUID) -> HttpResponse:
 
 @in_tenant("operator")
 @require_POST
-def reopen(request: Request, incident_id: UUID) -> HttpResponse:
-    form = Reason(request.POST)
+def reopen(request: TenantRequest, incident_id: UUID) -> HttpResponse:
+    form = ReasonForm(request.POST)
     if not form.is_valid():
         messages.error(request, "Not reopened: say why.")
         return _page(request, incident_id, status=422)
@@ -208,12 +210,12 @@ def reopen(request: Request, incident_id: UUID) -> HttpResponse:
 
 
 @in_tenant()
-def review(request: Request, incident_id: UUID) -> HttpResponse:
+def show_postmortem(request: TenantRequest, incident_id: UUID) -> HttpResponse:
     """The post-mortem as a page, from ledger facts only."""
     row = _found(request, incident_id)
     context = {
         "here": "incidents",
-        "facts": facts(request.tenant, row, as_of=request.as_of),
+        "facts": postmortem_facts(request.tenant, row, as_of=request.as_of),
         "back": reverse("incident", args=[request.tenant.slug, row.id]),
         "export": reverse("incident-export", args=[request.tenant.slug, row.id]),
         "may_export": bool(_EXPORTERS & request.caller.roles),
@@ -227,17 +229,17 @@ _FORMATS = {"md": "text/markdown; charset=utf-8", "html": "text/html; charset=ut
 
 @in_tenant(*sorted(_EXPORTERS))
 @require_POST
-def export(request: Request, incident_id: UUID) -> HttpResponse:
+def export_postmortem(request: TenantRequest, incident_id: UUID) -> HttpResponse:
     """The post-mortem as a file; that it left is on record."""
     row = _found(request, incident_id)
     form = request.POST.get("format", "md")
     if form not in _FORMATS:
         raise Http404
-    told = facts(request.tenant, row, as_of=request.as_of)
-    content = postmortem.markdown(told)
+    told = postmortem_facts(request.tenant, row, as_of=request.as_of)
+    content = postmortem.render_markdown(told)
     if form == "html":
         content = render(request, "incidents/export.html", {"facts": told}).content.decode()
-    incidents_operations.note_export(
+    incidents_operations.record_export(
         tenant_id=request.tenant.id, incident_id=row.id, form=form, by=request.caller.actor, at=request.as_of
     )
     answer = HttpResponse(content, content_type=_FORMATS[form])
@@ -246,27 +248,27 @@ def export(request: Request, incident_id: UUID) -> HttpResponse:
 
 
 def _page(
-    request: Request,
+    request: TenantRequest,
     incident_id: UUID,
     *,
-    closing: Closing | None = None,
-    remark: Remark | None = None,
-    stop: Stop | None = None,
+    closing: CloseIncidentForm | None = None,
+    remark: RemarkForm | None = None,
+    stop: FreezeForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
     context = {
         "here": "incidents",
         "incidents_href": reverse("incidents", args=[request.tenant.slug]),
-        "incident": emergency(request.tenant, _found(request, incident_id), caller=request.caller),
-        "closing": closing or Closing(),
-        "comment_form": remark or Remark(),
-        "stop": stop or Stop(auto_id="stop-%s"),
+        "incident": incident_context(request.tenant, _found(request, incident_id), caller=request.caller),
+        "closing": closing or CloseIncidentForm(),
+        "comment_form": remark or RemarkForm(),
+        "stop": stop or FreezeForm(auto_id="stop-%s"),
     }
     name = "incidents/_detail.html" if request.htmx else "incidents/detail.html"
     return render(request, name, context, status=status)
 
 
-def _found(request: Request, incident_id: UUID) -> Any:
+def _found(request: TenantRequest, incident_id: UUID) -> Any:
     row = queries.incident(request.tenant.id, incident_id)
     if row is None:
         raise Http404
@@ -280,7 +282,7 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-def _row(request: Request, incident: Any) -> dict[str, Any]:
+def _row(request: TenantRequest, incident: Any) -> dict[str, Any]:
     links = queries.links_of(request.tenant.id, incident.id)
     return {
         "row": incident,

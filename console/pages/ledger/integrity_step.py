@@ -10,7 +10,7 @@ from uuid import UUID
 from ledger.db import tenancy
 from ledger.log.queries import log, log_check, proofs
 from ledger.log.rules import notes
-from ledger.log.rules.log_check import LogBroken, Summit, blocks
+from ledger.log.rules.log_check import LogBroken, TreeBuilder, leaf_blocks
 from ledger.log.rules.merkle import LARGEST_SIZE
 from ledger.management import log_check as walks
 from ledger.management.commands.verify_ledger import (
@@ -26,16 +26,16 @@ from ledger.verification.queries import storage
 from ledger.verification.rules.stored_record import RecordBroken
 
 
-def step(tenant: Any, check_id: UUID, *, clock: Callable[[], datetime]) -> bool:
+def advance_check(tenant: Any, check_id: UUID, *, clock: Callable[[], datetime]) -> bool:
     """Go on with a check; whether there is more to do."""
     with tenancy(tenant.id):
-        row = verification_operations.taken(tenant.id, check_id)
+        row = verification_operations.claim_check(tenant.id, check_id)
         if row is None:
             return False
         try:
             return _record(tenant, row) if row.phase == "RECORD" else _logs(tenant.id, row, clock)
         except (RecordBroken, LogBroken) as broken:
-            verification_operations.end(row, finding=broken.detail, at=clock())
+            verification_operations.finish_check(row, finding=broken.detail, at=clock())
             return False
 
 
@@ -47,42 +47,42 @@ def _record(tenant: Any, row: Any) -> bool:
         check_whole_tenant(tenant.id)
         check_checkpoints(tenant.id)
     counted = {name: seen[name] for name in ("subjects", "events", "evidence", "erased")}
-    verification_operations.advance(row, seen=counted, place=upto, phase="LOG" if upto == LAST else "RECORD")
+    verification_operations.record_progress(row, seen=counted, place=upto, phase="LOG" if upto == LAST else "RECORD")
     return True
 
 
 def _logs(tenant_id: UUID, row: Any, clock: Callable[[], datetime]) -> bool:
-    head = proofs.head(tenant_id, row.log)
+    head = proofs.log_head(tenant_id, row.log)
     if head is not None:
         _log(tenant_id, row, head)
         return True
-    lost = log_check.without_place(tenant_id)
+    lost = log_check.unlogged_event(tenant_id)
     if lost is not None:
         raise LogBroken(row.leaves, f"event {lost[1]} of {lost[0]} has no place, and none waits.")
-    verification_operations.end(row, finding="", at=clock())
+    verification_operations.finish_check(row, finding="", at=clock())
     return False
 
 
 def _log(tenant_id: UUID, row: Any, head: log.LogHead) -> None:
     """One block of a log, or its end. What was read at its begin stays the measure: the log goes on meanwhile."""
     carried = row.carried or _pinned(tenant_id, head)
-    whole = blocks(carried["size"])
+    whole = leaf_blocks(carried["size"])
     places = whole[row.block] if row.block < len(whole) else range(carried["size"], carried["size"])
     try:
         signed = _signed(tenant_id, head, above=places.start, upto=places.stop)
-        summit = Summit(log_check.tiles_above(tenant_id, head.number), signed)
+        summit = TreeBuilder(log_check.upper_tiles(tenant_id, head.number), signed)
         if carried["summit"]:
             summit.go_on(carried["summit"])
         if not places:
             summit.finish(bytes.fromhex(carried["root"]))
-            verification_operations.advance(row, seen={}, block=0, carried={}, log=row.log + 1)
+            verification_operations.record_progress(row, seen={}, block=0, carried={}, log=row.log + 1)
             return
-        summit.add(walks.walked((tenant_id, head.number, places, tuple(signed))))
+        summit.add(walks.check_task((tenant_id, head.number, places, tuple(signed))))
     except LogBroken as broken:
-        where = log_check.event_at(tenant_id, head.number, broken.index)
+        where = log_check.describe_leaf(tenant_id, head.number, broken.index)
         raise LogBroken(broken.index, broken.what + where) from None
     following = carried | {"summit": summit.kept()}
-    verification_operations.advance(row, seen={"leaves": len(places)}, block=row.block + 1, carried=following)
+    verification_operations.record_progress(row, seen={"leaves": len(places)}, block=row.block + 1, carried=following)
 
 
 def _pinned(tenant_id: UUID, head: log.LogHead) -> dict[str, Any]:
@@ -93,5 +93,5 @@ def _pinned(tenant_id: UUID, head: log.LogHead) -> dict[str, Any]:
 
 def _signed(tenant_id: UUID, head: log.LogHead, *, above: int, upto: int) -> dict[int, bytes]:
     """The roots that the checkpoints between two sizes name."""
-    keys = [notes.read_vkey(each) for each in log_check.vkeys(tenant_id, head.id)]
-    return walks.signed_heads(head, queries.notes(tenant_id, head.number, above=above, upto=upto), keys)
+    keys = [notes.read_vkey(each) for each in log_check.verifier_keys(tenant_id, head.id)]
+    return walks.signed_heads(head, queries.checkpoint_notes(tenant_id, head.number, above=above, upto=upto), keys)

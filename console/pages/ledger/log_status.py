@@ -13,7 +13,7 @@ SILENT = timedelta(seconds=90)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seal:
+class LogStatus:
     """How the newest log stands: a word, the moment it goes with, and whether something is wrong with it."""
 
     word: str
@@ -24,14 +24,14 @@ class Seal:
     unsigned: int
 
 
-def seal(tenant_id: UUID, *, at: datetime) -> Seal:
+def log_status(tenant_id: UUID, *, at: datetime) -> LogStatus:
     """How the tenant's newest log stands now."""
-    head, lag = log.newest(tenant_id), log.lag(tenant_id)
+    head, lag = log.current_log(tenant_id), log.lag(tenant_id)
     waiting = min(lag.waiting, log.MANY)
     if head is None or head.signed_at is None:
         late = timedelta(seconds=lag.oldest_s or 0.0)
         why = "No checkpoint has been signed yet."
-        return Seal(
+        return LogStatus(
             word="not sealed", at=at - late if lag.is_late else None, is_wrong=lag.is_late, why=why, waiting=waiting,
             unsigned=0,
         )  # fmt: skip
@@ -39,12 +39,14 @@ def seal(tenant_id: UUID, *, at: datetime) -> Seal:
     if lag.is_late:
         late = timedelta(seconds=max(lag.oldest_s or 0.0, lag.unsigned_s or 0.0))
         why = "Events wait for their place in the log. Nothing irreversible is released meanwhile."
-        return Seal(word="not sealing since", at=at - late, is_wrong=True, why=why, waiting=waiting, unsigned=unsigned)
+        return LogStatus(
+            word="not sealing since", at=at - late, is_wrong=True, why=why, waiting=waiting, unsigned=unsigned
+        )
     if at - head.signed_at > SILENT:
         why = "The sequencer has given no sign of life since then."
-        return Seal(
+        return LogStatus(
             word="no sign of the log since", at=head.signed_at, is_wrong=True, why=why, waiting=waiting,
             unsigned=unsigned,
         )  # fmt: skip
     why = "The newest signed checkpoint covers all but what is being written now."
-    return Seal(word="sealed", at=head.signed_at, is_wrong=False, why=why, waiting=waiting, unsigned=unsigned)
+    return LogStatus(word="sealed", at=head.signed_at, is_wrong=False, why=why, waiting=waiting, unsigned=unsigned)

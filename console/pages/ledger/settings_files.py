@@ -11,41 +11,43 @@ from urllib.parse import urlsplit
 from cryptography import x509
 
 from ledger.log.rules import witness_policy
-from ledger.log.rules.witness_policy import Policy
+from ledger.log.rules.witness_policy import WitnessPolicy
 from ledger.record.rules.refusals import Refused
 
 
-class Unusable(Exception):
+class UnusableFile(Exception):
     """The file cannot be used; the message is the sentence a person reads."""
 
 
-def witnesses(file: Path) -> Policy:
+def load_witness_policy(file: Path) -> WitnessPolicy:
     """The witnesses to ask, each with its address, and how many of them are enough: a C2SP tlog-policy file."""
     try:
         policy = witness_policy.read(file.read_bytes())
     except OSError as problem:
-        raise Unusable(f"{file} cannot be read: {problem.strerror}.") from None
+        raise UnusableFile(f"{file} cannot be read: {problem.strerror}.") from None
     except Refused as refused:
-        raise Unusable(f"{file}: {refused.detail}") from None
+        raise UnusableFile(f"{file}: {refused.detail}") from None
     if not policy.witnesses or policy.quorum is None:
-        raise Unusable(f"{file} must name a witness and a quorum, or nothing would ever count as anchored.")
+        raise UnusableFile(f"{file} must name a witness and a quorum, or nothing would ever count as anchored.")
     for each in policy.witnesses:
-        if each.url is None or not is_address(each.url):
-            raise Unusable(f"{file}: the witness {each.name} needs an address that begins with http:// or https://.")
+        if each.url is None or not is_plain_http_address(each.url):
+            raise UnusableFile(
+                f"{file}: the witness {each.name} needs an address that begins with http:// or https://."
+            )
     return policy
 
 
-def authorities(file: Path) -> tuple[x509.Certificate, ...]:
+def load_authorities(file: Path) -> tuple[x509.Certificate, ...]:
     """The roots to which a time-stamp authority's certificate must lead, in PEM."""
     try:
         return tuple(x509.load_pem_x509_certificates(file.read_bytes()))
     except OSError as problem:
-        raise Unusable(f"{file} cannot be read: {problem.strerror}.") from None
+        raise UnusableFile(f"{file} cannot be read: {problem.strerror}.") from None
     except ValueError:
-        raise Unusable(f"{file} holds no certificates in PEM.") from None
+        raise UnusableFile(f"{file} holds no certificates in PEM.") from None
 
 
-def is_address(text: str) -> bool:
+def is_plain_http_address(text: str) -> bool:
     """Whether this is a plain address of HTTP, without a name and password in it."""
     try:
         parts = urlsplit(text)

@@ -14,12 +14,12 @@ from django.views.decorators.http import require_POST
 
 from console.api.transaction import after_commit
 from console.notifications import queries as notices
-from console.pages.actions.action_record import happenings, names
-from console.pages.ledger.log_status import seal
+from console.pages.actions.action_record import actor_names, event_rows
+from console.pages.ledger.log_status import log_status
 from console.tasks import check_integrity
 from console.web import labels, proofs
-from console.web.forms import Reason
-from console.web.http import Request, in_tenant
+from console.web.forms import ReasonForm
+from console.web.http import TenantRequest, in_tenant
 from ledger.log.operations import alarms
 from ledger.log.queries import anchors, log
 from ledger.log.queries import proofs as stored
@@ -35,7 +35,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @in_tenant()
-def page(request: Request) -> HttpResponse:
+def page(request: TenantRequest) -> HttpResponse:
     tenant = request.tenant.id
     logs = log.logs(tenant)
     head = _chosen(request, logs)
@@ -43,7 +43,7 @@ def page(request: Request) -> HttpResponse:
         "here": "ledger",
         "logs": [_log(request, each, head) for each in logs],
         "head": _head(request, head) if head else None,
-        "seal": seal(tenant, at=request.as_of),
+        "seal": log_status(tenant, at=request.as_of),
         "alarms": _alarms(request),
         "checks": _checks(request),
         "proof": _proof(request, head) if head and request.GET.get("entry") else None,
@@ -56,11 +56,11 @@ def page(request: Request) -> HttpResponse:
 
 @in_tenant(*MAY)
 @require_POST
-def acknowledge(request: Request, alarm_id: UUID) -> HttpResponse:
-    form = Reason(request.POST)
+def acknowledge_alarm(request: TenantRequest, alarm_id: UUID) -> HttpResponse:
+    form = ReasonForm(request.POST)
     if form.is_valid():
         reason = form.cleaned_data["reason"]
-        alarms.acknowledge(
+        alarms.acknowledge_alarm(
             tenant_id=request.tenant.id, alarm_id=alarm_id, reason=reason, by=request.caller.actor, at=request.as_of
         )
         messages.success(request, "Recorded. If the cause is still there, the alarm comes back.")
@@ -71,20 +71,20 @@ def acknowledge(request: Request, alarm_id: UUID) -> HttpResponse:
 
 @in_tenant(*MAY)
 @require_POST
-def check(request: Request) -> HttpResponse:
-    verification_operations.start(tenant_id=request.tenant.id, by=request.caller.actor, at=request.as_of)
+def start_check(request: TenantRequest) -> HttpResponse:
+    verification_operations.start_check(tenant_id=request.tenant.id, by=request.caller.actor, at=request.as_of)
     after_commit(check_integrity)
     return redirect("ledger", request.tenant.slug)
 
 
 @in_tenant(*MAY)
 @require_POST
-def check_turn(request: Request, check_id: UUID) -> HttpResponse:
+def change_check(request: TenantRequest, check_id: UUID) -> HttpResponse:
     """Pause, resume or cancel."""
     ways = {
-        "pause": verification_operations.pause,
-        "resume": verification_operations.resume,
-        "cancel": verification_operations.cancel,
+        "pause": verification_operations.pause_check,
+        "resume": verification_operations.resume_check,
+        "cancel": verification_operations.cancel_check,
     }
     way = ways.get(request.POST.get("to", ""))
     if way is None:
@@ -94,15 +94,15 @@ def check_turn(request: Request, check_id: UUID) -> HttpResponse:
 
 
 @in_tenant()
-def event_proof(request: Request, subject_id: UUID, seq: int) -> HttpResponse:
+def event_proof(request: TenantRequest, subject_id: UUID, seq: int) -> HttpResponse:
     """What a browser needs to check one event by itself."""
-    return _json(lambda: proofs.for_event(request.tenant.id, subject_id, seq))
+    return _json(lambda: proofs.event_proof(request.tenant.id, subject_id, seq))
 
 
 @in_tenant()
-def growth(request: Request, number: int, old: int, new: int) -> HttpResponse:
+def consistency_proof(request: TenantRequest, number: int, old: int, new: int) -> HttpResponse:
     """What a browser needs to see that a log continues what it saw before."""
-    return _json(lambda: proofs.growth(request.tenant.id, number, old, new))
+    return _json(lambda: proofs.consistency_proof(request.tenant.id, number, old, new))
 
 
 def _json(made: Any) -> HttpResponse:
@@ -112,12 +112,12 @@ def _json(made: Any) -> HttpResponse:
         return JsonResponse({"code": refusal.code, "detail": refusal.detail}, status=refusal.status)
 
 
-def _chosen(request: Request, logs: list[log.LogHead]) -> log.LogHead | None:
+def _chosen(request: TenantRequest, logs: list[log.LogHead]) -> log.LogHead | None:
     wanted = request.GET.get("log", "")
     return next((each for each in logs if str(each.number) == wanted), logs[0] if logs else None)
 
 
-def _log(request: Request, row: log.LogHead, chosen: log.LogHead | None) -> dict[str, Any]:
+def _log(request: TenantRequest, row: log.LogHead, chosen: log.LogHead | None) -> dict[str, Any]:
     return {
         "row": row,
         "state": events.subject_state(request.tenant.id, row.id),
@@ -126,28 +126,28 @@ def _log(request: Request, row: log.LogHead, chosen: log.LogHead | None) -> dict
     }
 
 
-def _head(request: Request, head: log.LogHead) -> dict[str, Any]:
+def _head(request: TenantRequest, head: log.LogHead) -> dict[str, Any]:
     tenant = request.tenant.id
-    given = stored.anchors(tenant, head.number)
-    asked = anchors.of_log(tenant, head)
+    given = stored.latest_anchors(tenant, head.number)
+    asked = anchors.log_anchoring(tenant, head)
     # Where witnesses are named, only their quorum counts; what a single one signed is no green.
     most = (asked.anchored_size or 0) if asked.witnesses else max((each.size for each in given), default=0)
     return {
         "row": head,
         "note": (head.note or b"").decode(),
-        "keys": stored.keys(tenant, head.id),
+        "keys": stored.verifier_keys(tenant, head.id),
         "anchors": [{"row": each, "word": labels.ANCHORS[each.kind]} for each in given],
         "anchored": most,
         "failing": asked.failing,
         "unanchored": head.size - most,
-        "kept": stored.kept(tenant, head.number, limit=SHOWN),
-        "timeline": happenings(events.history(tenant, head.id), names(tenant)),
+        "kept": stored.kept_checkpoints(tenant, head.number, limit=SHOWN),
+        "timeline": event_rows(events.history(tenant, head.id), actor_names(tenant)),
     }
 
 
-def _checks(request: Request) -> dict[str, Any]:
+def _checks(request: TenantRequest) -> dict[str, Any]:
     """What was checked before, and the check that is under way."""
-    called = names(request.tenant.id)
+    called = actor_names(request.tenant.id)
     rows: list[dict[str, Any]] = [
         {
             "row": each,
@@ -160,7 +160,7 @@ def _checks(request: Request) -> dict[str, Any]:
             "done": min(each.events, each.expected) + each.leaves,
             "whole": 2 * max(each.expected, 1),
         }
-        for each in checks.checks(request.tenant.id)
+        for each in checks.integrity_checks(request.tenant.id)
     ]
     under_way = next((each for each in rows if each["row"].state in checks.OPEN), None)
     return {
@@ -173,13 +173,13 @@ def _checks(request: Request) -> dict[str, Any]:
 _CHECK_ICONS = {"RUNNING": "clock", "PAUSED": "clock", "CANCELLED": "minus", "HELD": "tick", "BROKEN": "alarm"}
 
 
-def _alarms(request: Request) -> list[dict[str, Any]]:
+def _alarms(request: TenantRequest) -> list[dict[str, Any]]:
     rows = [*log.alarms(request.tenant.id), *log.alarms(request.tenant.id, closed=True, limit=5)]
-    told = notices.about(request.tenant.id, [each.id for each in rows])
+    told = notices.notices_of_alarms(request.tenant.id, [each.id for each in rows])
     return [
         {
             "row": each,
-            "word": labels.alarm(each.kind),
+            "word": labels.alarm_label(each.kind),
             "href": reverse("alarm-acknowledge", args=[request.tenant.slug, each.id]),
             "told": [{"row": one, "word": labels.CHANNELS[one.channel]} for one in told.get(each.id, [])],
         }
@@ -187,40 +187,40 @@ def _alarms(request: Request) -> list[dict[str, Any]]:
     ]
 
 
-def _proof(request: Request, head: log.LogHead) -> dict[str, Any]:
+def _proof(request: TenantRequest, head: log.LogHead) -> dict[str, Any]:
     """What the checker says about the entry that was asked for."""
     tenant, asked = request.tenant.id, request.GET["entry"].strip().lower()
     try:
         leaf = _leaf(tenant, head, asked)
         if leaf is None:
             return {"missing": "This log has no such entry."}
-        steps = proofs.checked(tenant, head, leaf)
+        steps = proofs.inclusion_steps(tenant, head, leaf)
     except Refused as refusal:
         return {"missing": refusal.detail}
     slug = request.tenant.slug
-    found = events.one_event(tenant, leaf.subject_id, leaf.seq)
+    found = events.event_with_detail(tenant, leaf.subject_id, leaf.seq)
     return {
         "leaf": leaf,
-        "word": labels.event(found[0].kind) if found else "An event that is not here any more",
+        "word": labels.event_label(found[0].kind) if found else "An event that is not here any more",
         "href": reverse("event", args=[slug, leaf.subject_id, leaf.seq]) if found else "",
         "steps": steps,
         "holds": all(step.holds for step in steps),
-        "hashes": [each.hex() for each in stored.inclusion(tenant, head.number, leaf.index, head.signed_size)],
+        "hashes": [each.hex() for each in stored.inclusion_proof(tenant, head.number, leaf.index, head.signed_size)],
     }
 
 
-def _leaf(tenant: UUID, head: log.LogHead, asked: str) -> stored.Leaf | None:
+def _leaf(tenant: UUID, head: log.LogHead, asked: str) -> stored.LogLeaf | None:
     """The leaf that an index, an entry hash or the address of an event names."""
     if asked.isascii() and asked.isdigit() and len(asked) < 16:
-        return stored.leaf(tenant, head.number, int(asked))
+        return stored.leaf_at(tenant, head.number, int(asked))
     if _HASH.fullmatch(asked):
-        return stored.leaf_of_hash(tenant, head.number, bytes.fromhex(asked))
+        return stored.leaf_by_hash(tenant, head.number, bytes.fromhex(asked))
     named = _EVENT.search(asked)
-    place = log.place(tenant, UUID(named[1]), int(named[2])) if named else None
-    return stored.leaf(tenant, place.log, place.index) if place and place.log == head.number else None
+    place = log.event_position(tenant, UUID(named[1]), int(named[2])) if named else None
+    return stored.leaf_at(tenant, place.log, place.index) if place and place.log == head.number else None
 
 
-def _growth(request: Request, head: log.LogHead) -> dict[str, Any]:
+def _growth(request: TenantRequest, head: log.LogHead) -> dict[str, Any]:
     """What the checker says about two checkpoints."""
     asked = [request.GET.get("from", ""), request.GET.get("to", "") or str(head.signed_size)]
     if not all(each.isascii() and each.isdigit() and len(each) < 16 for each in asked):
@@ -229,7 +229,7 @@ def _growth(request: Request, head: log.LogHead) -> dict[str, Any]:
     if not 0 < old <= new <= head.signed_size:
         return {"missing": f"Sizes are between 1 and {head.signed_size}."}
     try:
-        steps, hashes = proofs.continued(request.tenant.id, head, old, new)
+        steps, hashes = proofs.consistency_steps(request.tenant.id, head, old, new)
     except Refused as refusal:
         return {"missing": refusal.detail}
     return {"steps": steps, "holds": all(step.holds for step in steps), "hashes": hashes}

@@ -18,14 +18,14 @@ from django.views.decorators.http import require_GET, require_POST
 from console.accounts import queries as accounts_queries
 from console.accounts.sign_in import queries as factors
 from console.accounts.sign_in import single_sign_on
-from console.web.http import Request
+from console.web.http import TenantRequest
 from ledger.record.queries import events
 
 
 @require_GET
-def page(request: Request) -> HttpResponse:
+def page(request: TenantRequest) -> HttpResponse:
     """All ways in, and who is in."""
-    held = factors.factors(request.user)
+    held = factors.second_factors(request.user)
     own = {each.type: each for each in held}
     context = {
         "as_of": timezone.now(),
@@ -39,24 +39,24 @@ def page(request: Request) -> HttpResponse:
     return render(request, "account/page.html", context)
 
 
-def _connected(request: Request) -> list[dict[str, Any]]:
-    names = {each["provider_id"]: each["name"] for each in single_sign_on.known()}
+def _connected(request: TenantRequest) -> list[dict[str, Any]]:
+    names = {each["provider_id"]: each["name"] for each in single_sign_on.configured_providers()}
     return [
         {
             "name": names.get(each.provider, each.provider),
             "email": each.extra_data.get("id_token", {}).get("email", ""),
             "last_login": each.last_login,
         }
-        for each in factors.connected(request.user)
+        for each in factors.connected_providers(request.user)
     ]
 
 
-def passkeys(request: Request) -> HttpResponse:
+def redirect_after_removal(request: TenantRequest) -> HttpResponse:
     """Where allauth leads after a passkey was removed."""
     return redirect("mfa_index")
 
 
-class AddPasskey(AddWebAuthnView):
+class AddPasskeyView(AddWebAuthnView):
     """allauth's page; every passkey is made to sign in alone, with the person verified by it."""
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
@@ -64,10 +64,10 @@ class AddPasskey(AddWebAuthnView):
         return context | {"options": auth.begin_registration(self.request.user, passwordless=True)}
 
 
-add_passkey: Any = AddPasskey.as_view()
+add_passkey: Any = AddPasskeyView.as_view()
 
 
-class Password(PasswordChangeView):
+class ChangePasswordView(PasswordChangeView):
     """A new password, by somebody who knows the old one."""
 
     success_url = reverse_lazy("mfa_index")
@@ -81,11 +81,11 @@ class Password(PasswordChangeView):
         return str(self.success_url)
 
 
-password: Any = Password.as_view()
+password: Any = ChangePasswordView.as_view()
 
 
 @require_POST
-def end_sessions(request: Request) -> HttpResponse:
+def end_sessions(request: TenantRequest) -> HttpResponse:
     """Sign out everywhere but here."""
     end_other_sessions(request, request.user)
     return redirect("mfa_index")

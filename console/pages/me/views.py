@@ -17,30 +17,30 @@ from approvals.voting.rules.delegation import EVERYBODY
 from console.accounts.members import enrolment
 from console.accounts.members import operations as people
 from console.accounts.members import queries as members_queries
-from console.accounts.members.forms import Enrolment, Loan, Span
-from console.accounts.sign_in.freshness import ask_again, is_fresh
+from console.accounts.members.forms import DateRangeForm, DelegationForm, EnrolmentForm
+from console.accounts.sign_in.freshness import is_recently_authenticated, redirect_to_reauthentication
 from console.accounts.step_up import is_proven
 from console.pages.actions import action_record
-from console.web.http import Request, in_tenant
+from console.web.http import TenantRequest, in_tenant
 
 
 @in_tenant()
 @require_GET
-def page(request: Request) -> HttpResponse:
+def page(request: TenantRequest) -> HttpResponse:
     return _page(request)
 
 
 @in_tenant("reviewer")
 @require_http_methods(["GET", "POST"])
-def enrol(request: Request) -> HttpResponse:
+def enrol(request: TenantRequest) -> HttpResponse:
     """The ceremony; only for somebody who has just shown who they are."""
-    if not is_fresh(request):
-        return ask_again(request)
-    form = Enrolment(request.POST or None)
+    if not is_recently_authenticated(request):
+        return redirect_to_reauthentication(request)
+    form = EnrolmentForm(request.POST or None)
     if request.method != "POST" or not form.is_valid():
         return _ceremony(request, form)
     tenant_id, actor = request.tenant.id, request.caller.actor
-    registered, kept = enrolment.finish(
+    registered, kept = enrolment.finish_enrolment(
         request.session,
         tenant_id=tenant_id,
         actor_id=actor.id,
@@ -61,9 +61,9 @@ def enrol(request: Request) -> HttpResponse:
 
 @in_tenant("reviewer")
 @require_POST
-def stop_key(request: Request, approver_key_id: UUID) -> HttpResponse:
+def stop_key(request: TenantRequest, approver_key_id: UUID) -> HttpResponse:
     """Stop one's own key, or take an enrolment back."""
-    key = approvers.key(request.tenant.id, approver_key_id)
+    key = approvers.approver_key_by_id(request.tenant.id, approver_key_id)
     if key is None or key.actor_id != request.caller.actor.id:
         raise Http404("There is no such key.")
     known = {"tenant_id": request.tenant.id, "key_id": approver_key_id, "by": request.caller.actor, "at": request.as_of}
@@ -78,11 +78,11 @@ def stop_key(request: Request, approver_key_id: UUID) -> HttpResponse:
 
 @in_tenant()
 @require_POST
-def go_away(request: Request) -> HttpResponse:
-    form = Span(request.POST)
+def start_absence(request: TenantRequest) -> HttpResponse:
+    form = DateRangeForm(request.POST)
     if not form.is_valid():
         return _page(request, absence=form, status=422)
-    delegations.go_away(
+    delegations.add_absence(
         tenant_id=request.tenant.id,
         actor_id=request.caller.actor.id,
         by=request.caller.actor,
@@ -95,24 +95,26 @@ def go_away(request: Request) -> HttpResponse:
 
 @in_tenant()
 @require_POST
-def come_back(request: Request, absence_id: UUID) -> HttpResponse:
+def end_absence(request: TenantRequest, absence_id: UUID) -> HttpResponse:
     row = approvers.absence(request.tenant.id, absence_id)
     if row is None or row.actor_id != request.caller.actor.id:
         raise Http404("There is no such absence.")
-    delegations.come_back(tenant_id=request.tenant.id, absence_id=absence_id, by=request.caller.actor, at=request.as_of)
+    delegations.end_absence(
+        tenant_id=request.tenant.id, absence_id=absence_id, by=request.caller.actor, at=request.as_of
+    )
     messages.success(request, "Welcome back.")
     return redirect("me", request.tenant.slug)
 
 
 @in_tenant("reviewer")
 @require_POST
-def delegate(request: Request) -> HttpResponse:
+def delegate(request: TenantRequest) -> HttpResponse:
     form = _loan_form(request, request.POST)
     if not form.is_valid():
         return _page(request, loan=form, status=422)
     asked = form.cleaned_data
     try:
-        delegations.delegate(
+        delegations.add_delegation(
             tenant_id=request.tenant.id,
             from_actor=request.caller.actor.id,
             to_actor=UUID(asked["to"]),
@@ -134,7 +136,7 @@ def delegate(request: Request) -> HttpResponse:
 
 @in_tenant()
 @require_POST
-def end_delegation(request: Request, delegation_id: UUID) -> HttpResponse:
+def end_delegation(request: TenantRequest, delegation_id: UUID) -> HttpResponse:
     row = approvers.delegation(request.tenant.id, delegation_id)
     if row is None or request.caller.actor.id not in (row.from_actor, row.to_actor):
         raise Http404("There is no such delegation.")
@@ -145,9 +147,9 @@ def end_delegation(request: Request, delegation_id: UUID) -> HttpResponse:
     return redirect("me", request.tenant.slug)
 
 
-def _page(request: Request, *, status: int = 200, **shown: Any) -> HttpResponse:
+def _page(request: TenantRequest, *, status: int = 200, **shown: Any) -> HttpResponse:
     tenant_id, actor_id = request.tenant.id, request.caller.actor.id
-    called = action_record.names(tenant_id)
+    called = action_record.actor_names(tenant_id)
     loans = approvers.delegations_of(tenant_id, actor_id, request.as_of)
     context = {
         "here": "me",
@@ -156,35 +158,35 @@ def _page(request: Request, *, status: int = 200, **shown: Any) -> HttpResponse:
         "absences": [each for each in approvers.absences(tenant_id, request.as_of) if each.actor_id == actor_id],
         "given": [(row, called.get(row.to_actor, "")) for row in loans if row.from_actor == actor_id],
         "taken": [(row, called.get(row.from_actor, "")) for row in loans if row.to_actor == actor_id],
-        "absence": Span(auto_id="away_%s"),
+        "absence": DateRangeForm(auto_id="away_%s"),
         "loan": _loan_form(request, None),
-        "is_fresh": is_fresh(request),
+        "is_fresh": is_recently_authenticated(request),
     }
     template = "me/_page.html" if request.htmx else "me/page.html"
     return render(request, template, context | shown, status=status)
 
 
-def _loan_form(request: Request, data: Any) -> Loan:
+def _loan_form(request: TenantRequest, data: Any) -> DelegationForm:
     own = approvers.approver(request.tenant.id, request.caller.actor.id)
     person = own.person_id if own else None
-    called = action_record.names(request.tenant.id)
+    called = action_record.actor_names(request.tenant.id)
     others = [
         (str(each.actor_id), called.get(each.actor_id, ""))
         for each in approvers.approvers(request.tenant.id)
         if each.person_id != person
     ]
     groups = [EVERYBODY, *(own.groups if own else [])]
-    return Loan(data, people=others, own=groups, auto_id="loan_%s")
+    return DelegationForm(data, people=others, own=groups, auto_id="loan_%s")
 
 
-def _ceremony(request: Request, form: Enrolment) -> HttpResponse:
-    place = members_queries.member_of(request.tenant.id, request.caller.actor.id)
+def _ceremony(request: TenantRequest, form: EnrolmentForm) -> HttpResponse:
+    place = members_queries.member_by_pseudonym(request.tenant.id, request.caller.actor.id)
     known = [
         key
-        for each in members_queries.accounts_of(place)
+        for each in members_queries.linked_accounts(place)
         for key in approvers.approver_keys(request.tenant.id, actor_id=each.actor_id)
     ]
-    options = enrolment.begin(
+    options = enrolment.begin_enrolment(
         request.session,
         tenant_id=request.tenant.id,
         actor_id=request.caller.actor.id,

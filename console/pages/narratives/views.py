@@ -9,27 +9,27 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from console.pages.actions.action_record import arguments, payload_of
+from console.pages.actions.action_record import parse_arguments, payload_of
 from console.web import narrative
-from console.web.action_titles import title
-from console.web.http import Request, in_tenant, looked
-from console.web.pdf import pdf
+from console.web.action_titles import action_title
+from console.web.http import TenantRequest, in_tenant, record_page_view
+from console.web.pdf import narrative_pdf
 from ledger.actions.queries import actions
 from reviews import queries as after
 
 
 @in_tenant()
-def action(request: Request, action_id: UUID) -> HttpResponse:
+def action(request: TenantRequest, action_id: UUID) -> HttpResponse:
     return _page(request, _of_action(request, action_id), "action", action_id)
 
 
 @in_tenant()
-def action_pdf(request: Request, action_id: UUID) -> HttpResponse:
+def action_pdf(request: TenantRequest, action_id: UUID) -> HttpResponse:
     return _printed(request, _of_action(request, action_id), action_id)
 
 
 @in_tenant()
-def case(request: Request, case_id: UUID) -> HttpResponse:
+def case(request: TenantRequest, case_id: UUID) -> HttpResponse:
     found = _case(request, case_id)
     if found.action_id:
         return redirect("action-narrative", request.tenant.slug, found.action_id)
@@ -37,34 +37,34 @@ def case(request: Request, case_id: UUID) -> HttpResponse:
 
 
 @in_tenant()
-def case_pdf(request: Request, case_id: UUID) -> HttpResponse:
+def case_pdf(request: TenantRequest, case_id: UUID) -> HttpResponse:
     found = _case(request, case_id)
     if found.action_id:
         return redirect("action-narrative-pdf", request.tenant.slug, found.action_id)
     return _printed(request, _of_case(request, found), case_id)
 
 
-def _of_action(request: Request, action_id: UUID) -> narrative.Narrative:
+def _of_action(request: TenantRequest, action_id: UUID) -> narrative.Narrative:
     found = actions.action(request.tenant.id, action_id)
     if found is None:
         raise Http404
-    named = title(found.operation_kind, found.target, arguments(payload_of(found)))
-    return narrative.of_action(request.tenant, found, title=named)
+    named = action_title(found.operation_kind, found.target, parse_arguments(payload_of(found)))
+    return narrative.action_narrative(request.tenant, found, title=named)
 
 
-def _of_case(request: Request, case: Any) -> narrative.Narrative:
-    return narrative.of_case(request.tenant, case, title=f"Case about {case.target}")
+def _of_case(request: TenantRequest, case: Any) -> narrative.Narrative:
+    return narrative.case_narrative(request.tenant, case, title=f"Case about {case.target}")
 
 
-def _case(request: Request, case_id: UUID) -> Any:
+def _case(request: TenantRequest, case_id: UUID) -> Any:
     found = after.case(request.tenant.id, case_id)
     if found is None:
         raise Http404
     return found
 
 
-def _page(request: Request, told: narrative.Narrative, kind: str, subject: UUID) -> HttpResponse:
-    looked(request, "narrative", subject)
+def _page(request: TenantRequest, told: narrative.Narrative, kind: str, subject: UUID) -> HttpResponse:
+    record_page_view(request, "narrative", subject)
     slug = request.tenant.slug
     context = {
         "here": f"{kind}s",
@@ -76,12 +76,12 @@ def _page(request: Request, told: narrative.Narrative, kind: str, subject: UUID)
     return render(request, "narrative/page.html", context)
 
 
-def _may_export(request: Request, kind: str) -> bool:
+def _may_export(request: TenantRequest, kind: str) -> bool:
     return kind == "action" and "compliance" in request.caller.roles
 
 
-def _printed(request: Request, told: narrative.Narrative, subject: UUID) -> HttpResponse:
-    looked(request, "narrative", subject)
-    answer = HttpResponse(pdf(told), content_type="application/pdf")
+def _printed(request: TenantRequest, told: narrative.Narrative, subject: UUID) -> HttpResponse:
+    record_page_view(request, "narrative", subject)
+    answer = HttpResponse(narrative_pdf(told), content_type="application/pdf")
     answer["Content-Disposition"] = f'attachment; filename="narrative-{subject}.pdf"'
     return answer

@@ -15,31 +15,34 @@ from console.accounts import queries as directory
 from console.notifications import inbox, sending
 from console.notifications import operations as notifications_operations
 from console.notifications import queries as notifications_queries
-from console.notifications.forms import Channels, Wishes
-from console.notifications.messages import SAID, title
-from console.web.http import Request, in_tenant
+from console.notifications.forms import ChannelsForm, MailPreferencesForm
+from console.notifications.messages import SAID, message_title
+from console.web.http import TenantRequest, in_tenant
 
 PAGE = 50
 CHANNELS = {"email": "Mail", "slack": "Chat room", "webhook": "Webhook", "log": "Log"}
 
 
 @in_tenant()
-def page(request: Request) -> HttpResponse:
-    return _page(request, Wishes.of(notifications_queries.wish(request.tenant.id, request.caller.actor.id)))
+def page(request: TenantRequest) -> HttpResponse:
+    return _page(
+        request,
+        MailPreferencesForm.of(notifications_queries.mail_preferences(request.tenant.id, request.caller.actor.id)),
+    )
 
 
 @in_tenant()
 @require_POST
-def read(request: Request) -> HttpResponse:
+def mark_read(request: TenantRequest) -> HttpResponse:
     upto = UUID(request.POST["upto"]) if _is_id(request.POST.get("upto", "")) else None
-    notifications_operations.see(
+    notifications_operations.mark_seen(
         tenant_id=request.tenant.id, actor_id=request.caller.actor.id, upto=upto, at=request.as_of
     )
     return redirect("notices", request.tenant.slug)
 
 
 @in_tenant()
-def next_one(request: Request) -> HttpResponse:
+def open_next(request: TenantRequest) -> HttpResponse:
     """To whatever is most urgent; looking at it is what marks it as seen."""
     found = inbox.next_item(request.tenant, request.caller.actor.id)
     if found is None:
@@ -50,11 +53,11 @@ def next_one(request: Request) -> HttpResponse:
 
 @in_tenant()
 @require_POST
-def wishes(request: Request) -> HttpResponse:
-    form = Wishes(request.POST)
+def save_mail_preferences(request: TenantRequest) -> HttpResponse:
+    form = MailPreferencesForm(request.POST)
     if not form.is_valid():
         return _page(request, form, status=422)
-    notifications_operations.set_wish(
+    notifications_operations.set_mail_preferences(
         tenant_id=request.tenant.id, actor_id=request.caller.actor.id, wish=form.wish(), at=request.as_of
     )
     messages.success(request, "Your mail comes like this from now on.")
@@ -62,14 +65,14 @@ def wishes(request: Request) -> HttpResponse:
 
 
 @in_tenant("administrator")
-def channels(request: Request) -> HttpResponse:
-    return _channels(request, Channels.of(notifications_queries.settings(request.tenant.id)))
+def channels(request: TenantRequest) -> HttpResponse:
+    return _channels(request, ChannelsForm.of(notifications_queries.tenant_settings(request.tenant.id)))
 
 
 @in_tenant("administrator")
 @require_POST
-def set_channels(request: Request) -> HttpResponse:
-    form = Channels(request.POST)
+def set_channels(request: TenantRequest) -> HttpResponse:
+    form = ChannelsForm(request.POST)
     if not form.is_valid():
         return _channels(request, form, status=422)
     notifications_operations.set_settings(
@@ -81,15 +84,15 @@ def set_channels(request: Request) -> HttpResponse:
 
 @in_tenant("administrator")
 @require_POST
-def again(request: Request, notice_id: UUID) -> HttpResponse:
-    notifications_operations.send_again(
+def retry_notice(request: TenantRequest, notice_id: UUID) -> HttpResponse:
+    notifications_operations.retry_notice(
         tenant_id=request.tenant.id, notice_id=notice_id, by=request.caller.actor, at=request.as_of
     )
     messages.success(request, "It is sent again.")
     return redirect("notice-channels", request.tenant.slug)
 
 
-def _page(request: Request, form: Wishes, *, status: int = 200) -> HttpResponse:
+def _page(request: TenantRequest, form: MailPreferencesForm, *, status: int = 200) -> HttpResponse:
     tenant, me = request.tenant, request.caller.actor.id
     before = request.GET.get("before", "")
     found = notifications_queries.messages(tenant.id, me, before=UUID(before) if _is_id(before) else None, limit=PAGE)
@@ -97,48 +100,50 @@ def _page(request: Request, form: Wishes, *, status: int = 200) -> HttpResponse:
     context = {
         "here": "notices",
         "tabs": _tabs(request, here),
-        "items": inbox.items(tenant, found),
-        "unread": notifications_queries.unread(tenant.id, me),
+        "items": inbox.inbox_items(tenant, found),
+        "unread": notifications_queries.count_unread(tenant.id, me),
         "newest": found[0].id if found else None,
         "older": f"{here}?before={found[-1].id}" if len(found) == PAGE else "",
         "newest_href": here if before else "",
         "next": inbox.next_item(tenant, me),
         "form": form,
-        "address": sending.address(request.user) if "email" in sending.ways_out(tenant) else "",
+        "address": sending.mail_address(request.user) if "email" in sending.available_channels(tenant) else "",
     }
     return render(request, "notices/_list.html" if request.htmx else "notices/list.html", context, status=status)
 
 
-def _channels(request: Request, form: Channels, *, status: int = 200) -> HttpResponse:
+def _channels(request: TenantRequest, form: ChannelsForm, *, status: int = 200) -> HttpResponse:
     tenant = request.tenant
-    here, ways = reverse("notice-channels", args=[tenant.slug]), sending.ways_out(tenant)
+    here, ways = reverse("notice-channels", args=[tenant.slug]), sending.available_channels(tenant)
     context = {
         "here": "notices",
         "tabs": _tabs(request, here),
         "form": form,
         "ways": [(word, name in ways) for name, word in CHANNELS.items() if name != "log"],
         "undelivered": _undelivered(request),
-        "late": notifications_queries.outbox(tenant.id, at=request.as_of)["late"],
+        "late": notifications_queries.delivery_status(tenant.id, at=request.as_of)["late"],
     }
     name = "notices/_channels.html" if request.htmx else "notices/channels.html"
     return render(request, name, context, status=status)
 
 
-def _undelivered(request: Request) -> list[dict[str, Any]]:
+def _undelivered(request: TenantRequest) -> list[dict[str, Any]]:
     names = directory.names_of(request.tenant.id)
     return [
         {
             "row": row,
-            "what": title(row.kind, personal=False) if row.kind in SAID else row.kind.replace("_", " ").capitalize(),
+            "what": message_title(row.kind, personal=False)
+            if row.kind in SAID
+            else row.kind.replace("_", " ").capitalize(),
             "channel": CHANNELS[row.channel],
             "to": names.get(row.actor_id, "") if row.actor_id else "",
             "again": reverse("notice-again", args=[request.tenant.slug, row.id]),
         }
-        for row in notifications_queries.undelivered(request.tenant.id, limit=PAGE)
+        for row in notifications_queries.undelivered_notices(request.tenant.id, limit=PAGE)
     ]
 
 
-def _tabs(request: Request, current: str) -> list[dict[str, Any]]:
+def _tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
     slug = request.tenant.slug
     tabs = [("What you are told", reverse("notices", args=[slug]))]
     if "administrator" in request.caller.roles:

@@ -19,14 +19,14 @@ from console.accounts import operations as accounts_operations
 from console.accounts import queries as directory
 from console.accounts.members import operations as people
 from console.accounts.members import queries as members_queries
-from console.accounts.members.forms import Invitation, NewKey, Place
-from console.accounts.members.rules import change_of
+from console.accounts.members.forms import InvitationForm, NewKeyForm, RolesForm
+from console.accounts.members.rules import current_roles
 from console.accounts.sign_in import single_sign_on
-from console.accounts.sign_in.freshness import ask_again, is_fresh
+from console.accounts.sign_in.freshness import is_recently_authenticated, redirect_to_reauthentication
 from console.accounts.step_up import is_proven
 from console.pages.actions import action_record
-from console.web.forms import Reason
-from console.web.http import Request, in_tenant
+from console.web.forms import ReasonForm
+from console.web.http import TenantRequest, in_tenant
 
 READERS = ("administrator", "reviewer", "compliance")
 MAY_ANSWER_KEYS = ("administrator", "reviewer")
@@ -35,25 +35,25 @@ WAITING, LIVE = ("PENDING", "SUSPENDED"), ("PENDING", "ACTIVE", "SUSPENDED")
 
 @in_tenant(*READERS)
 @require_GET
-def page(request: Request) -> HttpResponse:
+def page(request: TenantRequest) -> HttpResponse:
     return _page(request)
 
 
 @in_tenant(*READERS)
 @require_GET
-def member(request: Request, member_id: UUID) -> HttpResponse:
+def member(request: TenantRequest, member_id: UUID) -> HttpResponse:
     return _member(request, member_id)
 
 
 @in_tenant("administrator")
 @require_POST
-def invite(request: Request) -> HttpResponse:
-    form = Invitation(request.POST)
+def invite(request: TenantRequest) -> HttpResponse:
+    form = InvitationForm(request.POST)
     if not form.is_valid():
         return _page(request, invitation=form, status=422)
     asked = form.cleaned_data
     try:
-        row, token = people.invite(
+        row, token = people.invite_member(
             tenant_id=request.tenant.id,
             email=asked["email"],
             name=asked["name"],
@@ -71,24 +71,24 @@ def invite(request: Request) -> HttpResponse:
 
 @in_tenant("administrator")
 @require_POST
-def invite_again(request: Request, member_id: UUID) -> HttpResponse:
+def invite_again(request: TenantRequest, member_id: UUID) -> HttpResponse:
     try:
-        token = people.invite_again(
+        token = people.renew_invitation(
             tenant_id=request.tenant.id,
             member_id=member_id,
             by=request.caller.actor,
             at=request.as_of,
-            is_proven=is_fresh(request),
+            is_proven=is_recently_authenticated(request),
         )
     except people.ProofNeeded:
-        return ask_again(request)
+        return redirect_to_reauthentication(request)
     return _member(request, member_id, link=_link(token))
 
 
 @in_tenant("administrator")
 @require_POST
-def change(request: Request, member_id: UUID) -> HttpResponse:
-    form = Place(request.POST)
+def change(request: TenantRequest, member_id: UUID) -> HttpResponse:
+    form = RolesForm(request.POST)
     if not form.is_valid():
         return _member(request, member_id, place=form, status=422)
     try:
@@ -108,21 +108,21 @@ def change(request: Request, member_id: UUID) -> HttpResponse:
 
 @in_tenant("administrator")
 @require_POST
-def answer(request: Request, member_id: UUID) -> HttpResponse:
+def decide_proposal(request: TenantRequest, member_id: UUID) -> HttpResponse:
     """The second administrator's word on what was proposed."""
     yes = request.POST.get("to") == "confirm"
     try:
-        people.confirm_proposal(**_about(request, member_id), answer=yes, is_proven=is_fresh(request))
+        people.confirm_proposal(**_about(request, member_id), answer=yes, is_proven=is_recently_authenticated(request))
     except people.ProofNeeded:
-        return ask_again(request)
+        return redirect_to_reauthentication(request)
     messages.success(request, "Confirmed." if yes else "Turned down.")
     return redirect("member", request.tenant.slug, member_id)
 
 
 @in_tenant("administrator")
 @require_POST
-def remove(request: Request, member_id: UUID) -> HttpResponse:
-    form = Reason(request.POST)
+def remove(request: TenantRequest, member_id: UUID) -> HttpResponse:
+    form = ReasonForm(request.POST)
     if not form.is_valid():
         messages.error(request, "Nobody was removed: say why.")
         return _member(request, member_id, status=422)
@@ -139,9 +139,9 @@ def remove(request: Request, member_id: UUID) -> HttpResponse:
 
 @in_tenant("administrator")
 @require_POST
-def link(request: Request, member_id: UUID) -> HttpResponse:
+def link(request: TenantRequest, member_id: UUID) -> HttpResponse:
     other = _known(request, _uuid(request.POST.get("with", "")))
-    people.link(
+    people.link_accounts(
         tenant_id=request.tenant.id, member_ids=[member_id, other.id], by=request.caller.actor, at=request.as_of
     )
     messages.success(request, "Linked. The accounts count as one person from now on.")
@@ -150,7 +150,7 @@ def link(request: Request, member_id: UUID) -> HttpResponse:
 
 @in_tenant("administrator")
 @require_POST
-def separate(request: Request, member_id: UUID) -> HttpResponse:
+def separate(request: TenantRequest, member_id: UUID) -> HttpResponse:
     people.propose_separation(**_about(request, member_id))
     messages.success(request, "Proposed. It holds once a second administrator has confirmed it.")
     return redirect("member", request.tenant.slug, member_id)
@@ -161,7 +161,7 @@ def separate(request: Request, member_id: UUID) -> HttpResponse:
 
 @in_tenant(*MAY_ANSWER_KEYS)
 @require_POST
-def answer_key(request: Request, approver_key_id: UUID) -> HttpResponse:
+def decide_key(request: TenantRequest, approver_key_id: UUID) -> HttpResponse:
     """A second person's word on an approver's key; stopping one takes nobody else."""
     to = request.POST.get("to", "")
     known: dict[str, Any] = {
@@ -190,8 +190,8 @@ def answer_key(request: Request, approver_key_id: UUID) -> HttpResponse:
 
 @in_tenant("administrator")
 @require_POST
-def create_key(request: Request) -> HttpResponse:
-    form = NewKey(request.POST)
+def create_key(request: TenantRequest) -> HttpResponse:
+    form = NewKeyForm(request.POST)
     if not form.is_valid():
         return _page(request, new_key=form, status=422)
     asked = form.cleaned_data
@@ -209,8 +209,8 @@ def create_key(request: Request) -> HttpResponse:
 
 @in_tenant("administrator")
 @require_POST
-def revoke_key(request: Request, machine_key_id: UUID) -> HttpResponse:
-    if machine_key_id not in {each.id for each in directory.keys(request.tenant.id)}:
+def revoke_key(request: TenantRequest, machine_key_id: UUID) -> HttpResponse:
+    if machine_key_id not in {each.id for each in directory.api_keys(request.tenant.id)}:
         raise Http404("There is no such key.")
     reason = request.POST.get("reason", "").strip()[:4000] or "No reason given."
     accounts_operations.revoke_key(
@@ -222,7 +222,7 @@ def revoke_key(request: Request, machine_key_id: UUID) -> HttpResponse:
 
 @in_tenant("administrator")
 @require_POST
-def end_delegation(request: Request, delegation_id: UUID) -> HttpResponse:
+def end_delegation(request: TenantRequest, delegation_id: UUID) -> HttpResponse:
     delegations.end_delegation(
         tenant_id=request.tenant.id, delegation_id=delegation_id, by=request.caller.actor, at=request.as_of
     )
@@ -233,43 +233,43 @@ def end_delegation(request: Request, delegation_id: UUID) -> HttpResponse:
 # What the pages show
 
 
-def _page(request: Request, *, status: int = 200, **shown: Any) -> HttpResponse:
+def _page(request: TenantRequest, *, status: int = 200, **shown: Any) -> HttpResponse:
     tenant_id, may = request.tenant.id, "administrator" in request.caller.roles
-    called = action_record.names(tenant_id)
-    away = approvers.absent(tenant_id, request.as_of)
+    called = action_record.actor_names(tenant_id)
+    away = approvers.absent_approvers(tenant_id, request.as_of)
     context = {
         "here": "people",
         "may_change": may,
-        "is_fresh": is_fresh(request),
+        "is_fresh": is_recently_authenticated(request),
         "may_answer": bool(request.caller.roles & set(MAY_ANSWER_KEYS)),
         "members": [_told(request, row, away) for row in members_queries.members(tenant_id)],
         "keys": [_key(request, row, called) for row in approvers.approver_keys(tenant_id, states=LIVE)],
         "loans": [_loan(request, row, called) for row in approvers.delegations(tenant_id, request.as_of)],
-        "machines": directory.keys(tenant_id) if may else [],
-        "providers": single_sign_on.known(),
-        "invitation": Invitation(),
-        "new_key": NewKey(),
+        "machines": directory.api_keys(tenant_id) if may else [],
+        "providers": single_sign_on.configured_providers(),
+        "invitation": InvitationForm(),
+        "new_key": NewKeyForm(),
         "back": reverse("people", args=[request.tenant.slug]),
     }
     return render(request, _template(request, "page"), context | shown, status=status)
 
 
 def _member(
-    request: Request, member_id: UUID, *, link: str = "", place: Place | None = None, status: int = 200
+    request: TenantRequest, member_id: UUID, *, link: str = "", place: RolesForm | None = None, status: int = 200
 ) -> HttpResponse:
     row = _known(request, member_id)
-    now, called = change_of(row), action_record.names(request.tenant.id)
+    now, called = current_roles(row), action_record.actor_names(request.tenant.id)
     rows = members_queries.members(request.tenant.id)
     keys = approvers.approver_keys(request.tenant.id, actor_id=row.actor_id)
     proposal = row.proposal
     context = {
         "here": "people",
         "may_change": "administrator" in request.caller.roles,
-        "is_fresh": is_fresh(request),
+        "is_fresh": is_recently_authenticated(request),
         "may_answer": bool(request.caller.roles & set(MAY_ANSWER_KEYS)),
-        "one": _told(request, row, approvers.absent(request.tenant.id, request.as_of)),
+        "one": _told(request, row, approvers.absent_approvers(request.tenant.id, request.as_of)),
         "link": link,
-        "place": place or Place({"roles": sorted(now.roles), "groups": " ".join(sorted(now.groups))}),
+        "place": place or RolesForm({"roles": sorted(now.roles), "groups": " ".join(sorted(now.groups))}),
         "keys": [_key(request, key, called) for key in keys],
         "linked": [each for each in rows if each.person_id == row.person_id and each.id != row.id],
         "others": [each for each in rows if each.person_id != row.person_id],
@@ -280,12 +280,12 @@ def _member(
     return render(request, _template(request, "member"), context, status=status)
 
 
-def _template(request: Request, name: str) -> str:
+def _template(request: TenantRequest, name: str) -> str:
     return f"people/_{name}.html" if request.htmx else f"people/{name}.html"
 
 
-def _told(request: Request, row: Any, away: set[UUID]) -> dict[str, Any]:
-    now = change_of(row)
+def _told(request: TenantRequest, row: Any, away: set[UUID]) -> dict[str, Any]:
+    now = current_roles(row)
     return {
         "row": row,
         "name": directory.name_of(row),
@@ -298,7 +298,7 @@ def _told(request: Request, row: Any, away: set[UUID]) -> dict[str, Any]:
     }
 
 
-def _key(request: Request, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
+def _key(request: TenantRequest, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
     return {
         "row": row,
         "holder": called.get(row.actor_id, "somebody"),
@@ -308,7 +308,7 @@ def _key(request: Request, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
     }
 
 
-def _loan(request: Request, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
+def _loan(request: TenantRequest, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
     return {
         "row": row,
         "giver": called.get(row.from_actor, "somebody"),
@@ -317,7 +317,7 @@ def _loan(request: Request, row: Any, called: dict[UUID, str]) -> dict[str, Any]
     }
 
 
-def _about(request: Request, member_id: UUID) -> dict[str, Any]:
+def _about(request: TenantRequest, member_id: UUID) -> dict[str, Any]:
     return {
         "tenant_id": request.tenant.id,
         "member_id": member_id,
@@ -327,8 +327,8 @@ def _about(request: Request, member_id: UUID) -> dict[str, Any]:
     }
 
 
-def _known(request: Request, member_id: UUID | None) -> Any:
-    row = members_queries.member(request.tenant.id, member_id) if member_id else None
+def _known(request: TenantRequest, member_id: UUID | None) -> Any:
+    row = members_queries.member_by_id(request.tenant.id, member_id) if member_id else None
     if row is None:
         raise Http404("There is no such person.")
     return row

@@ -20,9 +20,9 @@ MOST_VOTES = 20_000
 
 def reviewer_quality(caller: Caller, *, since: datetime, until: datetime) -> dict[str, Any]:
     """The figures by rule, agent, tool and reviewer; empty where the tenant keeps none."""
-    privacy = privacy_of(caller)
+    privacy = privacy_setting(caller)
     votes = _votes(caller, since, until) if privacy != "off" else []
-    told = quality.reports(
+    told = quality.quality_reports(
         votes,
         privacy=privacy,
         may_name="administrator" in caller.roles,
@@ -47,13 +47,13 @@ def reviewer_quality(caller: Caller, *, since: datetime, until: datetime) -> dic
     }
 
 
-def privacy_of(caller: Caller) -> str:
+def privacy_setting(caller: Caller) -> str:
     """What the approval policy in force says."""
     version = catalogue_queries.active_policies(caller.tenant_id)["approval"]
-    return policy.stored(bytes(version.document)).reviewer_quality
+    return policy.load_stored(bytes(version.document)).reviewer_quality
 
 
-def _votes(caller: Caller, since: datetime, until: datetime) -> list[quality.Vote]:
+def _votes(caller: Caller, since: datetime, until: datetime) -> list[quality.VoteFacts]:
     cast = votes_queries.votes_between(caller.tenant_id, since=since, until=until, limit=MOST_VOTES)
     approvals = {
         each.id: each
@@ -68,9 +68,9 @@ def _votes(caller: Caller, since: datetime, until: datetime) -> list[quality.Vot
     ]
 
 
-def _vote(vote: Any, approval: Any, action: Any, seen: dict[Any, Any]) -> quality.Vote:
+def _vote(vote: Any, approval: Any, action: Any, seen: dict[Any, Any]) -> quality.VoteFacts:
     attention = seen.get((approval.id, vote.voter))
-    return quality.Vote(
+    return quality.VoteFacts(
         voter=str(vote.voter),
         rule=approval.policy_row,
         agent=action.agent,

@@ -9,19 +9,19 @@ from django.http import HttpResponse
 from django.shortcuts import render
 
 from console.pages.quality.context import reviewer_quality
-from console.web.http import Request, in_tenant
+from console.web.http import TenantRequest, in_tenant
 
 DAYS = 30
 
 
 @in_tenant()
-def page(request: Request) -> HttpResponse:
+def page(request: TenantRequest) -> HttpResponse:
     found = reviewer_quality(request.caller, since=request.as_of - timedelta(days=DAYS), until=request.as_of)
     reports = [
         {
             "by": each["by"],
             "withheld": each["withheld"],
-            "rows": [{"name": row["name"], "said": said(row)} for row in each["rows"]],
+            "rows": [{"name": row["name"], "said": describe_row(row)} for row in each["rows"]],
         }
         for each in found["reports"]
     ]
@@ -29,7 +29,7 @@ def page(request: Request) -> HttpResponse:
     return render(request, "quality/_page.html" if request.htmx else "quality/page.html", context)
 
 
-def said(row: dict[str, Any]) -> str:
+def describe_row(row: dict[str, Any]) -> str:
     """One row in words; what is not known is not said."""
     people = "1 person" if row["people"] == 1 else f"{row['people']} people"
     votes = "1 vote" if row["votes"] == 1 else f"{row['votes']} votes"

@@ -12,18 +12,18 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from console.pages.actions.action_record import names
+from console.pages.actions.action_record import actor_names
 from console.pages.agents.views import agent_tabs
 from console.transcripts.recordings import context as recordings_context
 from console.transcripts.recordings import operations as recordings_operations
 from console.transcripts.recordings import queries as recordings_queries
 from console.transcripts.recordings import retention
-from console.transcripts.recordings.forms import ConversationFilter, EraseRecording, RecordingFilter
-from console.transcripts.recordings.queries import Found, Place
+from console.transcripts.recordings.forms import ConversationFilter, EraseRecordingForm, RecordingFilter
+from console.transcripts.recordings.queries import ConversationPage, PagePosition
 from console.web import erased_pages
-from console.web.http import Request, in_tenant, looked
+from console.web.http import TenantRequest, in_tenant, record_page_view
 from ledger.retention import queries as retention_queries
-from ledger.retention.rules.retention import runs_out
+from ledger.retention.rules.retention import retention_cutoff
 from ledger.verification.queries import storage
 
 PAGE = 50
@@ -32,17 +32,17 @@ LARGEST = 2**31 - 1
 
 
 @in_tenant()
-def browse(request: Request) -> HttpResponse:
+def list_recordings(request: TenantRequest) -> HttpResponse:
     filters, before, found = RecordingFilter(request.GET), _before(request), []
     if filters.is_valid():
         found = recordings_queries.recordings(request.tenant.id, filters.wanted(), before=before, limit=PAGE + 1)
-    called = names(request.tenant.id)
-    run_out = runs_out(retention_queries.policy(request.tenant.id), at=request.as_of)
+    called = actor_names(request.tenant.id)
+    run_out = retention_cutoff(retention_queries.policy(request.tenant.id), at=request.as_of)
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "recordings"),
         "recordings": [
-            recordings_context.listed(request.tenant.slug, each, called, run_out=run_out) for each in found[:PAGE]
+            recordings_context.import_row(request.tenant.slug, each, called, run_out=run_out) for each in found[:PAGE]
         ],
         "filters": filters,
         "first": _address(request) if before else "",
@@ -52,33 +52,35 @@ def browse(request: Request) -> HttpResponse:
 
 
 @in_tenant()
-def recording(request: Request, recording_id: UUID) -> HttpResponse:
-    if gone := erased_pages.instead(request, "recording", recording_id):
+def recording(request: TenantRequest, recording_id: UUID) -> HttpResponse:
+    if gone := erased_pages.erased_page(request, "recording", recording_id):
         return gone
     return _recording(request, _found(request, recording_id))
 
 
 @in_tenant()
-def conversation(request: Request, recording_id: UUID, number: int) -> HttpResponse:
-    if gone := erased_pages.instead(request, "recording", recording_id):
+def conversation(request: TenantRequest, recording_id: UUID, number: int) -> HttpResponse:
+    if gone := erased_pages.erased_page(request, "recording", recording_id):
         return gone
     row, since = _found(request, recording_id), _number(request.GET.get("from", ""))
     found = recordings_queries.conversation(request.tenant.id, recording_id, number) if number <= LARGEST else None
     if found is None:
         raise Http404
-    looked(request, "recording", recording_id)
+    record_page_view(request, "recording", recording_id)
     where = (request.tenant.id, recording_id, number)
     listed = recordings_queries.messages(*where, since=since, limit=MESSAGES + 1)
-    earlier = recordings_queries.before(*where, since=since, limit=MESSAGES) if since else None
+    earlier = recordings_queries.previous_page_start(*where, since=since, limit=MESSAGES) if since else None
     context = {
         "here": "agents",
         "recording": row,
         "conversation": found,
         "beside": [each for each in (number - 1, number + 1) if 0 < each <= row.conversations],
-        "findings": recordings_context.findings(found, request.path),
-        "messages_shown": [recordings_context.message(each, request.path) for each in listed[:MESSAGES]],
-        "earlier": "" if earlier is None else recordings_context.at_message(request.path, earlier),
-        "later": recordings_context.at_message(request.path, listed[MESSAGES].number) if len(listed) > MESSAGES else "",
+        "findings": recordings_context.finding_links(found, request.path),
+        "messages_shown": [recordings_context.message_context(each, request.path) for each in listed[:MESSAGES]],
+        "earlier": "" if earlier is None else recordings_context.message_url(request.path, earlier),
+        "later": recordings_context.message_url(request.path, listed[MESSAGES].number)
+        if len(listed) > MESSAGES
+        else "",
     }
     name = "recordings/_conversation.html" if request.htmx else "recordings/conversation.html"
     return render(request, name, context)
@@ -86,12 +88,12 @@ def conversation(request: Request, recording_id: UUID, number: int) -> HttpRespo
 
 @in_tenant("compliance")
 @require_POST
-def erase(request: Request, recording_id: UUID) -> HttpResponse:
+def request_erasure(request: TenantRequest, recording_id: UUID) -> HttpResponse:
     """Ask for it; a second person confirms it where all erasures are confirmed."""
-    form, row = EraseRecording(request.POST), _found(request, recording_id)
+    form, row = EraseRecordingForm(request.POST), _found(request, recording_id)
     if not form.is_valid():
         return _recording(request, row, form=form, status=422)
-    recordings_operations.ask_erasure(
+    recordings_operations.request_erasure(
         tenant_id=request.tenant.id,
         recording_id=recording_id,
         legal_basis=form.cleaned_data["legal_basis"],
@@ -103,58 +105,62 @@ def erase(request: Request, recording_id: UUID) -> HttpResponse:
     return redirect("holds", request.tenant.slug)
 
 
-def _recording(request: Request, row: Any, *, form: EraseRecording | None = None, status: int = 200) -> HttpResponse:
+def _recording(
+    request: TenantRequest, row: Any, *, form: EraseRecordingForm | None = None, status: int = 200
+) -> HttpResponse:
     slug, given = request.tenant.slug, request.GET
-    looked(request, "recording", row.id)
-    coded = recordings_context.codes(slug, row)
+    record_page_view(request, "recording", row.id)
+    coded = recordings_context.code_counts(slug, row)
     filters = ConversationFilter(given, codes=sorted(each["code"] for each in coded))
     behind = _place(given.get("after", ""))
-    found, sought = Found([], None), ""
+    found, sought = ConversationPage([], None), ""
     if filters.is_valid():
         found = recordings_queries.conversations(request.tenant.id, row.id, filters.wanted(), behind=behind, limit=PAGE)
         sought = filters.wanted().words
-    said = recordings_queries.said(request.tenant.id, row.id, [each.number for each in found.rows], sought)
+    said = recordings_queries.representative_messages(
+        request.tenant.id, row.id, [each.number for each in found.rows], sought
+    )
     context = {
         "here": "agents",
         "recording": row,
-        "named": names(request.tenant.id).get(row.named, "") if row.named else "",
+        "named": actor_names(request.tenant.id).get(row.named, "") if row.named else "",
         "trust": recordings_context.TRUSTS.get(row.trust, row.trust),
         "record": reverse("event", args=[slug, row.id, 1]),
-        "figures": recordings_context.figures(slug, row),
+        "figures": recordings_context.figure_links(slug, row),
         "codes": coded,
         "filters": filters,
-        "conversations": recordings_context.conversations(slug, found.rows, said, sought),
+        "conversations": recordings_context.conversation_rows(slug, found.rows, said, sought),
         "first": _address(request) if behind else "",
         "further": _address(request, after=str(found.behind)) if found.behind else "",
-        "keeping": retention.keeping(row),
-        "form": (form or EraseRecording()) if "compliance" in request.caller.roles else None,
+        "keeping": retention.retention_status(row),
+        "form": (form or EraseRecordingForm()) if "compliance" in request.caller.roles else None,
     }
     name = "recordings/_recording.html" if request.htmx else "recordings/recording.html"
     return render(request, name, context, status=status)
 
 
-def _found(request: Request, recording_id: UUID) -> Any:
+def _found(request: TenantRequest, recording_id: UUID) -> Any:
     found = recordings_queries.recording(request.tenant.id, recording_id)
     if found is None:
         raise Http404
     return found
 
 
-def _before(request: Request) -> UUID | None:
+def _before(request: TenantRequest) -> UUID | None:
     asked = request.GET.get("before", "")
     return UUID(asked) if storage.is_uuid(asked) else None
 
 
-def _place(asked: str) -> Place | None:
+def _place(asked: str) -> PagePosition | None:
     severity, _, number = asked.partition(".")
-    return Place(_number(severity), _number(number)) if severity.isdecimal() and number.isdecimal() else None
+    return PagePosition(_number(severity), _number(number)) if severity.isdecimal() and number.isdecimal() else None
 
 
 def _number(asked: str) -> int:
     return min(int(asked), LARGEST) if asked.isascii() and asked.isdecimal() and len(asked) < 12 else 0
 
 
-def _address(request: Request, **place: str) -> str:
+def _address(request: TenantRequest, **place: str) -> str:
     """This list with its filters, from a place on; from the beginning where none is given."""
     kept = {name: value for name, value in request.GET.items() if value and name not in ("after", "before")}
     asked = urlencode(kept | place)

@@ -20,7 +20,7 @@ from ledger.actions.queries import actions as actions_queries
 from ledger.record.rules.refusals import Refused
 from ledger.retention import queries
 from ledger.retention.operations import erasure as operations
-from ledger.retention.rules.retention import RESTING, Policy, StillOpen, runs_out
+from ledger.retention.rules.retention import RESTING, RetentionPolicy, StillOpen, retention_cutoff
 from reviews import queries as after
 
 PORTION = 200
@@ -35,19 +35,19 @@ class NoSuchAction(Refused):
 
 
 @dataclass
-class Scope:
+class ErasureScope:
     """The subjects that go, and what stays of what belongs to them: (kind, id, why)."""
 
     subjects: set[UUID] = field(default_factory=set)
     stays: list[tuple[str, UUID, str]] = field(default_factory=list)
 
 
-def scope_of(tenant_id: UUID, action_ids: Iterable[UUID]) -> Scope:
+def erasure_scope(tenant_id: UUID, action_ids: Iterable[UUID]) -> ErasureScope:
     """Everything that belongs to these actions and to nothing else."""
     actions = _with_children(tenant_id, action_ids)
-    scope = Scope(subjects=set(actions))
+    scope = ErasureScope(subjects=set(actions))
     for action_id in actions:
-        if after.scheduled(action_id) is not None:
+        if after.schedule_of(action_id) is not None:
             raise StillOpen(f"The action {action_id} is to be read once more; its system still has to answer for it.")
         scope.subjects |= {row.id for row in approvals.approvals_of(tenant_id, action_id)}
         scope.subjects |= {row.id for row in after.cases_of(tenant_id, action_id)}
@@ -61,11 +61,11 @@ def scope_of(tenant_id: UUID, action_ids: Iterable[UUID]) -> Scope:
             scope.subjects.add(session_id)
         else:
             scope.stays.append(("session", session_id, "Other actions of it stay, and its goal is theirs too."))
-    scope.subjects -= queries.erased_among(tenant_id, scope.subjects - set(actions)).keys()
+    scope.subjects -= queries.erased_subjects(tenant_id, scope.subjects - set(actions)).keys()
     return scope
 
 
-def propose_run_out(*, tenant_id: UUID, at: datetime) -> int:
+def propose_expired(*, tenant_id: UUID, at: datetime) -> int:
     """Ask for what has run out under a standing policy, a portion at a time; how many requests were made.
 
     Without a standing policy nothing is asked for here: two people see what has run out and decide.
@@ -73,18 +73,20 @@ def propose_run_out(*, tenant_id: UUID, at: datetime) -> int:
     policy = queries.policy(tenant_id)
     if not policy.standing:
         return 0
-    actions = what_has_run_out(tenant_id, policy, at=at)
+    actions = expired_actions(tenant_id, policy, at=at)
     wanted = [partial(_all_of, tenant_id, action) for action in actions]
-    wanted += [partial(_alone, each) for each in recordings_run_out(tenant_id, policy, at=at)]
+    wanted += [partial(_alone, each) for each in expired_recordings(tenant_id, policy, at=at)]
     return sum(_asked_for(tenant_id, policy, subjects, at=at) for subjects in wanted)
 
 
-def _asked_for(tenant_id: UUID, policy: Policy, subjects: Callable[[], tuple[UUID, ...]], *, at: datetime) -> bool:
+def _asked_for(
+    tenant_id: UUID, policy: RetentionPolicy, subjects: Callable[[], tuple[UUID, ...]], *, at: datetime
+) -> bool:
     try:
-        wish = operations.Wish(
+        wish = operations.ErasureRequest(
             subjects=subjects(), legal_basis=POLICY_BASIS, reason=f"Kept for {policy.payload_days} days."
         )
-        operations.request_by_policy(tenant_id=tenant_id, wish=wish, at=at)
+        operations.request_erasure_by_policy(tenant_id=tenant_id, wish=wish, at=at)
     except Refused:
         # Held, or something of it is not at rest: tomorrow is another day.
         return False
@@ -92,28 +94,28 @@ def _asked_for(tenant_id: UUID, policy: Policy, subjects: Callable[[], tuple[UUI
 
 
 def _all_of(tenant_id: UUID, action: UUID) -> tuple[UUID, ...]:
-    return tuple(scope_of(tenant_id, [action]).subjects)
+    return tuple(erasure_scope(tenant_id, [action]).subjects)
 
 
 def _alone(recording: UUID) -> tuple[UUID, ...]:
     return (recording,)
 
 
-def what_has_run_out(tenant_id: UUID, policy: Policy, *, at: datetime, limit: int = PORTION) -> list[UUID]:
+def expired_actions(tenant_id: UUID, policy: RetentionPolicy, *, at: datetime, limit: int = PORTION) -> list[UUID]:
     """Actions that were kept for as long as the policy says, oldest first."""
-    return queries.run_out(tenant_id, before=runs_out(policy, at=at), limit=limit)
+    return queries.expired_actions(tenant_id, before=retention_cutoff(policy, at=at), limit=limit)
 
 
-def recordings_run_out(tenant_id: UUID, policy: Policy, *, at: datetime, limit: int = PORTION) -> list[UUID]:
+def expired_recordings(tenant_id: UUID, policy: RetentionPolicy, *, at: datetime, limit: int = PORTION) -> list[UUID]:
     """Imported recordings that were kept for as long as the policy says, oldest first."""
-    found = recordings.run_out(tenant_id, before=runs_out(policy, at=at), limit=limit)
+    found = recordings.expired_recordings(tenant_id, before=retention_cutoff(policy, at=at), limit=limit)
     waiting = queries.named_in_open_requests(tenant_id, found) if found else set()
     return [each for each in found if each not in waiting]
 
 
-def next_to_run_out(tenant_id: UUID, *, at: datetime, within: timedelta) -> list[UUID]:
+def expiring_actions(tenant_id: UUID, *, at: datetime, within: timedelta) -> list[UUID]:
     """Actions that will have run out after this time."""
-    return what_has_run_out(tenant_id, queries.policy(tenant_id), at=at + within)
+    return expired_actions(tenant_id, queries.policy(tenant_id), at=at + within)
 
 
 def _with_children(tenant_id: UUID, action_ids: Iterable[UUID]) -> dict[UUID, Any]:
@@ -136,4 +138,4 @@ def _goes_whole(tenant_id: UUID, session_id: UUID, actions: dict[UUID, Any]) -> 
     if session is None:
         return False
     others = {row.id for row in actions_queries.actions(tenant_id, session=session_id, limit=5000)} - actions.keys()
-    return others == queries.erased_among(tenant_id, others).keys()
+    return others == queries.erased_subjects(tenant_id, others).keys()

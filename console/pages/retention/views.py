@@ -14,12 +14,12 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from approvals.voting.rules import binding
-from console.pages.actions.action_record import names
-from console.pages.audit.views import MAY, tabs
+from console.pages.actions.action_record import actor_names
+from console.pages.audit.views import MAY, audit_tabs
 from console.pages.retention import erasure as erasure_retention
 from console.web import labels
-from console.web.forms import ErasureWish, HoldWish, Reason, RetentionWish
-from console.web.http import Request, in_tenant
+from console.web.forms import ErasureForm, HoldForm, ReasonForm, RetentionForm
+from console.web.http import TenantRequest, in_tenant
 from ledger.retention import queries
 from ledger.retention.operations import erasure as operations
 from ledger.retention.operations import retention as clocks
@@ -30,14 +30,14 @@ SHOWN = 20
 
 
 @in_tenant(*MAY)
-def page(request: Request) -> HttpResponse:
+def page(request: TenantRequest) -> HttpResponse:
     return _page(request)
 
 
 @in_tenant("compliance")
 @require_POST
-def place(request: Request) -> HttpResponse:
-    form = HoldWish(request.POST)
+def place(request: TenantRequest) -> HttpResponse:
+    form = HoldForm(request.POST)
     if not form.is_valid():
         return _page(request, hold=form, status=422)
     chosen = form.cleaned_data
@@ -55,8 +55,8 @@ def place(request: Request) -> HttpResponse:
 
 @in_tenant("compliance")
 @require_POST
-def lift(request: Request, hold_id: UUID) -> HttpResponse:
-    form = Reason(request.POST)
+def lift(request: TenantRequest, hold_id: UUID) -> HttpResponse:
+    form = ReasonForm(request.POST)
     if not form.is_valid():
         return _without_reason(request)
     clocks.lift_hold(
@@ -72,17 +72,17 @@ def lift(request: Request, hold_id: UUID) -> HttpResponse:
 
 @in_tenant("compliance")
 @require_POST
-def ask(request: Request) -> HttpResponse:
-    form = ErasureWish(request.POST)
+def request_erasure(request: TenantRequest) -> HttpResponse:
+    form = ErasureForm(request.POST)
     if not form.is_valid():
         return _page(request, erasure=form, status=422)
-    scope = erasure_retention.scope_of(request.tenant.id, form.actions())
-    wish = operations.Wish(
+    scope = erasure_retention.erasure_scope(request.tenant.id, form.actions())
+    wish = operations.ErasureRequest(
         subjects=tuple(scope.subjects),
         legal_basis=form.cleaned_data["legal_basis"],
         reason=form.cleaned_data["reason"],
     )
-    operations.request(tenant_id=request.tenant.id, wish=wish, by=request.caller.actor, at=request.as_of)
+    operations.request_erasure(tenant_id=request.tenant.id, wish=wish, by=request.caller.actor, at=request.as_of)
     stays = f" {len(scope.stays)} that belong to them stay." if scope.stays else ""
     messages.success(request, f"Asked for: {len(scope.subjects)} subjects. Another person must confirm it.{stays}")
     return redirect("holds", request.tenant.slug)
@@ -90,22 +90,22 @@ def ask(request: Request) -> HttpResponse:
 
 @in_tenant("compliance")
 @require_POST
-def answer_erasure(request: Request, erasure_id: UUID) -> HttpResponse:
+def answer_erasure(request: TenantRequest, erasure_id: UUID) -> HttpResponse:
     """Confirm, refuse or withdraw a request."""
     given = {"tenant_id": request.tenant.id, "erasure_id": erasure_id, "by": request.caller.actor, "at": request.as_of}
     if request.POST.get("to") == "confirm":
         _step_up(request)
-        operations.confirm(**given)
+        operations.confirm_erasure(**given)
         messages.success(request, "Confirmed. It is erased within seconds, as long as no hold covers it.")
         return redirect("holds", request.tenant.slug)
-    ways = {"refuse": operations.refuse, "withdraw": operations.withdraw}
+    ways = {"refuse": operations.refuse_erasure, "withdraw": operations.withdraw_erasure}
     return _with_reason(request, ways, given)
 
 
 @in_tenant("compliance")
 @require_POST
-def propose(request: Request) -> HttpResponse:
-    form = RetentionWish(request.POST)
+def propose(request: TenantRequest) -> HttpResponse:
+    form = RetentionForm(request.POST)
     if not form.is_valid():
         return _page(request, policy=form, status=422)
     clocks.propose_policy(tenant_id=request.tenant.id, policy=form.policy(), by=request.caller.actor, at=request.as_of)
@@ -115,7 +115,7 @@ def propose(request: Request) -> HttpResponse:
 
 @in_tenant("compliance")
 @require_POST
-def answer_policy(request: Request, retention_id: UUID) -> HttpResponse:
+def answer_policy(request: TenantRequest, retention_id: UUID) -> HttpResponse:
     """Confirm or withdraw a proposed policy."""
     given = {
         "tenant_id": request.tenant.id,
@@ -131,8 +131,8 @@ def answer_policy(request: Request, retention_id: UUID) -> HttpResponse:
     return _with_reason(request, {"withdraw": clocks.withdraw_policy}, given)
 
 
-def _with_reason(request: Request, ways: dict[str, Callable[..., Any]], given: dict[str, Any]) -> HttpResponse:
-    way, form = ways.get(request.POST.get("to", "")), Reason(request.POST)
+def _with_reason(request: TenantRequest, ways: dict[str, Callable[..., Any]], given: dict[str, Any]) -> HttpResponse:
+    way, form = ways.get(request.POST.get("to", "")), ReasonForm(request.POST)
     if way is None:
         raise Http404
     if not form.is_valid():
@@ -142,12 +142,12 @@ def _with_reason(request: Request, ways: dict[str, Callable[..., Any]], given: d
     return redirect("holds", request.tenant.slug)
 
 
-def _without_reason(request: Request) -> HttpResponse:
+def _without_reason(request: TenantRequest) -> HttpResponse:
     messages.error(request, "Nothing was done: say why; it stays in the record.")
     return redirect("holds", request.tenant.slug)
 
 
-def _step_up(request: Request) -> None:
+def _step_up(request: TenantRequest) -> None:
     """A fresh password stands behind what destroys. Through `authenticate`, so that wrong ones count towards a lock."""
     known = authenticate(request, username=request.user.get_username(), password=request.POST.get("password", ""))
     if known is None or known.pk != request.user.pk:
@@ -155,33 +155,33 @@ def _step_up(request: Request) -> None:
 
 
 def _page(
-    request: Request,
+    request: TenantRequest,
     *,
-    hold: HoldWish | None = None,
-    erasure: ErasureWish | None = None,
-    policy: RetentionWish | None = None,
+    hold: HoldForm | None = None,
+    erasure: ErasureForm | None = None,
+    policy: RetentionForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    tenant, called = request.tenant.id, names(request.tenant.id)
+    tenant, called = request.tenant.id, actor_names(request.tenant.id)
     context = {
         "here": "audit",
-        "tabs": tabs(request, "holds"),
+        "tabs": audit_tabs(request, "holds"),
         "holds": [_hold(request, each, called) for each in queries.holds(tenant, limit=SHOWN)],
         "lifted": [_hold(request, each, called) for each in queries.holds(tenant, lifted=True, limit=5)],
         "erasures": [_erasure(request, each, called) for each in queries.erasures(tenant, limit=SHOWN)],
         "policy": queries.policy(tenant),
         "policies": [_policy(request, each, called) for each in queries.retentions(tenant, limit=5)],
         "forms": {
-            "hold": hold or HoldWish(),
-            "erasure": erasure or ErasureWish(),
-            "policy": policy or RetentionWish(initial=queries.policy(tenant).document()),
+            "hold": hold or HoldForm(),
+            "erasure": erasure or ErasureForm(),
+            "policy": policy or RetentionForm(initial=queries.policy(tenant).document()),
         },
         "may_change": "compliance" in request.caller.roles,
     }
     return render(request, "retention/_page.html" if request.htmx else "retention/page.html", context, status=status)
 
 
-def _hold(request: Request, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
+def _hold(request: TenantRequest, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
     slug = request.tenant.slug
     return {
         "row": row,
@@ -197,12 +197,12 @@ def _recording(slug: str, value: str) -> str:
     return reverse("recording", args=[slug, UUID(value)]) if storage.is_uuid(value) else ""
 
 
-def _erasure(request: Request, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
+def _erasure(request: TenantRequest, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
     slug, me = request.tenant.slug, request.caller.actor.id
     waits = row.state == "REQUESTED"
     return {
         "row": row,
-        "word": labels.ERASURES.get(row.state, labels.sentence(row.state)),
+        "word": labels.ERASURES.get(row.state, labels.sentence_case(row.state)),
         "icon": _ICONS.get(row.state, "dot"),
         "by": called.get(row.requested_by, "the policy in force"),
         "second": called.get(row.confirmed_by, "") if row.confirmed_by else "",
@@ -213,11 +213,11 @@ def _erasure(request: Request, row: Any, called: dict[UUID, str]) -> dict[str, A
     }
 
 
-def _policy(request: Request, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
+def _policy(request: TenantRequest, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
     slug = request.tenant.slug
     return {
         "row": row,
-        "word": labels.sentence(row.state),
+        "word": labels.sentence_case(row.state),
         "by": called.get(row.proposed_by, "somebody"),
         "second": called.get(row.confirmed_by, "") if row.confirmed_by else "",
         "waits": row.state == "PROPOSED",

@@ -10,25 +10,29 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
-from console.pages.cases.checklist import strategies
-from console.pages.incidents.views import trouble_tabs
+from console.pages.cases.checklist import strategy_rows
+from console.pages.incidents.views import incident_tabs
 from console.web import labels
-from console.web.forms import StepDone
-from console.web.http import Request, in_tenant
+from console.web.forms import RunbookStepForm
+from console.web.http import TenantRequest, in_tenant
 from reviews.cases.operations import runbooks as work
 from reviews.cases.rules.runbooks import RUNBOOKS, Runbook
 from reviews.recovery.rules import recovery_table
 
 
 @in_tenant()
-def page(request: Request) -> HttpResponse:
+def page(request: TenantRequest) -> HttpResponse:
     context = {
         "here": "incidents",
-        "tabs": trouble_tabs(request, "runbooks"),
+        "tabs": incident_tabs(request, "runbooks"),
         "books": [_book(each) for each in RUNBOOKS.values()],
-        "strategies": strategies(),
+        "strategies": strategy_rows(),
         "preferences": [
-            {"what": labels.sentence(row.get("prefer") or row["never"]), "never": "never" in row, "when": row["when"]}
+            {
+                "what": labels.sentence_case(row.get("prefer") or row["never"]),
+                "never": "never" in row,
+                "when": row["when"],
+            }
             for row in recovery_table.TABLE["selection_rules"]
         ],
     }
@@ -37,18 +41,18 @@ def page(request: Request) -> HttpResponse:
 
 @in_tenant("operator")
 @require_POST
-def case_step(request: Request, case_id: UUID) -> HttpResponse:
+def case_step(request: TenantRequest, case_id: UUID) -> HttpResponse:
     return _set(request, "case", case_id)
 
 
 @in_tenant("operator")
 @require_POST
-def incident_step(request: Request, incident_id: UUID) -> HttpResponse:
+def incident_step(request: TenantRequest, incident_id: UUID) -> HttpResponse:
     return _set(request, "incident", incident_id)
 
 
-def _set(request: Request, kind: str, subject_id: UUID) -> HttpResponse:
-    form = StepDone(request.POST)
+def _set(request: TenantRequest, kind: str, subject_id: UUID) -> HttpResponse:
+    form = RunbookStepForm(request.POST)
     if form.is_valid():
         work.set_step(
             tenant_id=request.tenant.id,
@@ -69,8 +73,8 @@ def _set(request: Request, kind: str, subject_id: UUID) -> HttpResponse:
 def _book(book: Runbook) -> dict[str, Any]:
     return {
         "book": book,
-        "for": [labels.discrepancy(code) for code in book.discrepancies],
+        "for": [labels.discrepancy_label(code) for code in book.discrepancies],
         "rows": [row.id for row in recovery_table.ROWS if row.trigger in book.triggers],
-        "taxonomy": labels.sentence(book.taxonomy) if book.taxonomy else "",
-        "strategies": strategies(book.strategies),
+        "taxonomy": labels.sentence_case(book.taxonomy) if book.taxonomy else "",
+        "strategies": strategy_rows(book.strategies),
     }

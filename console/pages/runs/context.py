@@ -6,38 +6,38 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from console.pages.actions.action_record import names
+from console.pages.actions.action_record import actor_names
 from console.web import labels as words
-from console.web.action_titles import title
+from console.web.action_titles import action_title
 from ledger.actions.queries import actions as actions_queries
 from ledger.actions.queries import runs
 from ledger.record.queries import events
 from reviews.recovery.operations import run_compensation
 from reviews.recovery.rules import sagas
-from reviews.recovery.rules.sagas import Region, Silence, Step
+from reviews.recovery.rules.sagas import Region, SagaStep, SilentStep
 
 MOST = 500
 _BACK = {"OPEN": "being taken back", "STUCK": "taking it back waits for a person", "DONE": "taken back"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class StepView:
     """One step with the row behind it, its region, its recovery actions and what it went on over.
 
     `waiting` is what is ordered for it and not proposed yet.
     """
 
     row: Any
-    step: Step
+    step: SagaStep
     region: Region
     title: str
     recovery: list[Any]
     waiting: dict[str, Any] | None
-    silences: list[Silence]
+    silences: list[SilentStep]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TakenBack:
+class RollbackStatus:
     """Why a run is taken back, who said so, and, while it waits for a person, the step that it waits at."""
 
     row: Any
@@ -47,11 +47,11 @@ class TakenBack:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class RunView:
     """A run: `complete` says that every step was done and stands."""
 
     run_id: str
-    steps: list[Shown]
+    steps: list[StepView]
     unwinding: Any | None
     complete: bool
 
@@ -66,27 +66,27 @@ class Run:
         return any(one.region is Region.AT_PIVOT for one in self.steps)
 
 
-def run(tenant_id: UUID, run_id: str) -> Run | None:
+def load_run(tenant_id: UUID, run_id: str) -> RunView | None:
     """The run of that name, or None where no action belongs to one."""
     actions = runs.steps_of(tenant_id, run_id, limit=MOST)
     if not actions:
         return None
     steps = {step.id: step for step in run_compensation.steps_of(tenant_id, run_id)}
     ordered = list(steps.values())
-    regions, silences = sagas.regions(ordered), sagas.silences(ordered)
-    waiting = runs.orders_waiting(tenant_id, [each.id for each in actions])
+    regions, silences = sagas.regions(ordered), sagas.silent_steps(ordered)
+    waiting = runs.unproposed_orders(tenant_id, [each.id for each in actions])
     children: dict[UUID, list[Any]] = {}
     for each in actions:
         if each.parent_id is not None:
             children.setdefault(each.parent_id, []).append(each)
-    return Run(
+    return RunView(
         run_id=run_id,
         steps=[
-            Shown(
+            StepView(
                 row=each,
                 step=steps[str(each.id)],
                 region=regions[str(each.id)],
-                title=title(each.operation_kind, each.target),
+                title=action_title(each.operation_kind, each.target),
                 recovery=children.get(each.id, []),
                 waiting=waiting.get(each.id),
                 silences=[one for one in silences if one.step == str(each.id)],
@@ -99,37 +99,37 @@ def run(tenant_id: UUID, run_id: str) -> Run | None:
     )
 
 
-def taken_back(tenant_id: UUID, found: Run) -> TakenBack | None:
+def rollback_status(tenant_id: UUID, found: RunView) -> RollbackStatus | None:
     """How and why a run is taken back; the record's first event says why, its last where it stands."""
     if found.unwinding is None:
         return None
     event, _, detail = events.history(tenant_id, found.unwinding.id)[0]
-    stuck = sagas.next_back([one.step for one in found.steps]) if found.unwinding.state == "STUCK" else None
-    return TakenBack(
+    stuck = sagas.next_to_compensate([one.step for one in found.steps]) if found.unwinding.state == "STUCK" else None
+    return RollbackStatus(
         row=found.unwinding,
         why=str((detail or {}).get("reason") or ""),
-        by=names(tenant_id).get(event.actor_id, event.actor_kind),
+        by=actor_names(tenant_id).get(event.actor_id, event.actor_kind),
         waits_at=UUID(stuck.id) if stuck else None,
     )
 
 
-def origin(tenant_id: UUID, action: Any) -> dict[str, Any] | None:
+def recovery_origin(tenant_id: UUID, action: Any) -> dict[str, Any] | None:
     """What a recovery action is for: the action behind it, and the decision that ordered it."""
     behind = actions_queries.action(tenant_id, action.parent_id) if action.parent_id else None
     if behind is None:
         return None
-    order = runs.ordered(tenant_id, behind.id).get(action.ordered_by, {})
+    order = runs.order_details(tenant_id, behind.id).get(action.ordered_by, {})
     return {
         "row": behind,
-        "title": title(behind.operation_kind, behind.target),
+        "title": action_title(behind.operation_kind, behind.target),
         "relation": action.relation,
-        "because": words.reason(order["because"]) if order.get("because") else "",
+        "because": words.case_reason_label(order["because"]) if order.get("because") else "",
     }
 
 
-def strip(tenant_id: UUID, run_id: str) -> Run | None:
+def run_strip(tenant_id: UUID, run_id: str) -> RunView | None:
     """The run for the strip on an action's page; a lone step that nothing was done about has none."""
-    found = run(tenant_id, run_id)
+    found = load_run(tenant_id, run_id)
     if found is None or (len(found.steps) < 2 and not any(one.recovery or one.waiting for one in found.steps)):
         return None
     return found

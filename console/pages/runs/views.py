@@ -11,16 +11,16 @@ from django.views.decorators.http import require_POST
 from approvals.sessions import queries as sessions_queries
 from console.pages.runs import context as runs_context
 from console.pages.sessions import session_context
-from console.pages.sessions.context import panel
-from console.web.forms import TakeBack
-from console.web.http import Request, in_tenant
+from console.pages.sessions.context import summary_panel
+from console.web.forms import RollBackRunForm
+from console.web.http import TenantRequest, in_tenant
 from ledger.actions import operations as ledger_orders
 from reviews import queries as after
 
 
 @in_tenant()
-def run(request: Request, run_id: str) -> HttpResponse:
-    found = runs_context.run(request.tenant.id, run_id)
+def run(request: TenantRequest, run_id: str) -> HttpResponse:
+    found = runs_context.load_run(request.tenant.id, run_id)
     if found is None:
         raise Http404
     session = sessions_queries.session(request.tenant.id, found.steps[0].row.session_id) if found.steps else None
@@ -31,26 +31,26 @@ def run(request: Request, run_id: str) -> HttpResponse:
         "pinned_at": session.pinned_at,
         "agent": session.agent_id,
     }
-    back = runs_context.taken_back(request.tenant.id, found)
+    back = runs_context.rollback_status(request.tenant.id, found)
     context = {
         "here": "actions",
         "run": found,
         "back": back,
         "case_href": _case_href(request, back),
         "goal": goal,
-        "form": TakeBack() if _may_cancel(request) and found.unwinding is None else None,
+        "form": RollBackRunForm() if _may_cancel(request) and found.unwinding is None else None,
         "live_ids": " ".join(map(str, steps)),
-        **panel(request.tenant.slug, session_context.of_run(request.tenant.id, run_id)),
+        **summary_panel(request.tenant.slug, session_context.actions_of_run(request.tenant.id, run_id)),
     }
     return render(request, "runs/_detail.html" if request.htmx else "runs/detail.html", context)
 
 
 @in_tenant("operator")
 @require_POST
-def cancel(request: Request, run_id: str) -> HttpResponse:
-    form = TakeBack(request.POST)
+def cancel_run(request: TenantRequest, run_id: str) -> HttpResponse:
+    form = RollBackRunForm(request.POST)
     if form.is_valid():
-        ledger_orders.unwind(
+        ledger_orders.unwind_run(
             tenant_id=request.tenant.id,
             run_id=run_id,
             reason=form.cleaned_data["reason"],
@@ -63,11 +63,11 @@ def cancel(request: Request, run_id: str) -> HttpResponse:
     return redirect("run", request.tenant.slug, run_id)
 
 
-def _case_href(request: Request, back: runs_context.TakenBack | None) -> str:
+def _case_href(request: TenantRequest, back: runs_context.RollbackStatus | None) -> str:
     """Where the person settles what the run waits for."""
     case = after.case_of(request.tenant.id, back.waits_at) if back and back.waits_at else None
     return reverse("case", args=[request.tenant.slug, case.id]) if case else ""
 
 
-def _may_cancel(request: Request) -> bool:
+def _may_cancel(request: TenantRequest) -> bool:
     return "operator" in request.caller.roles

@@ -6,27 +6,27 @@ from typing import Any
 
 from django.urls import reverse
 
-from console.pages.sessions.session_context import Told
-from console.web.action_titles import title
+from console.pages.sessions.session_context import SessionActions
+from console.web.action_titles import action_title
 from reviews.reporting.rules import summary as rules
 
 MOST = 30
 
 
-def panel(slug: str, told: Told) -> dict[str, Any]:
+def summary_panel(slug: str, told: SessionActions) -> dict[str, Any]:
     """The summary and what may be told of each action, oldest first; of many the newest."""
     actions = {str(each.id): each for each in told.actions}
     lines = [
         {
             "item": item,
-            "title": title(actions[item.action_id].operation_kind, item.target),
+            "title": action_title(actions[item.action_id].operation_kind, item.target),
             "action": actions[item.action_id],
             "href": reverse("action", args=[slug, item.action_id]),
         }
         for item in told.items[-MOST:]
     ]
     return {
-        "summary": rules.summary(told.items, told.scene),
+        "summary": rules.build_summary(told.items, told.scene),
         "ending": told.scene.ending,
         "told": lines,
         "more": len(told.items) - len(lines) + told.scene.unseen,

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import orjson
 
-from console.pages.ledger.settings_files import Unusable
+from console.pages.ledger.settings_files import UnusableFile
 from reviews.operations.extracting import Extractor
 
 _NAMES = {"url", "model", "key", "timeout_s"}
 
 
-def extractor(file: Path) -> Extractor:
+def load_extractor(file: Path) -> Extractor:
     """Where to ask for further claims; the file holds a key, so it is closed to others."""
     try:
         if file.stat().st_mode & 0o077:
-            raise Unusable(f"{file} holds a secret and must be closed to others: chmod 600 it.")
+            raise UnusableFile(f"{file} holds a secret and must be closed to others: chmod 600 it.")
         document = orjson.loads(file.read_bytes())
     except OSError as problem:
-        raise Unusable(f"{file} cannot be read: {problem.strerror}.") from None
+        raise UnusableFile(f"{file} cannot be read: {problem.strerror}.") from None
     except orjson.JSONDecodeError:
-        raise Unusable(f"{file} is not JSON.") from None
+        raise UnusableFile(f"{file} is not JSON.") from None
     if not isinstance(document, Mapping) or set(document) - _NAMES or not {"url", "model"} <= set(document):
-        raise Unusable(f"{file} must be an object with url and model, and may have key and timeout_s.")
+        raise UnusableFile(f"{file} must be an object with url and model, and may have key and timeout_s.")
     return Extractor(**document)

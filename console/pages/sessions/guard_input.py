@@ -14,7 +14,7 @@ from reviews.rules.guard.records import Record, Tool
 NOT_EXECUTED = ("NOT_EXECUTED", "Not executed. Nothing has been attempted.")
 
 
-def speaker(session: Any) -> Speaker:
+def build_speaker(session: Any) -> Speaker:
     """The session as the guard needs it."""
     disclosed = [_tool(session.tenant_id, tool["digest"]) for tool in session.contract["tools"]]
     given = {tool.name for tool in disclosed}

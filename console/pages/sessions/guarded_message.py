@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledger.record.rules.encryption import CannotOpen, Erased
+from ledger.record.rules.encryption import CannotOpen, EvidenceErased
 from reviews import queries
 
 LONGEST = 4000
 
 
-def judged(verdict: Any) -> dict[str, Any]:
+def guarded_message_context(verdict: Any) -> dict[str, Any]:
     """One verdict with its message in parts; a message that was erased has none."""
     try:
-        kept = queries.guarded(verdict)
-    except (Erased, CannotOpen):
+        kept = queries.guarded_message(verdict)
+    except (EvidenceErased, CannotOpen):
         kept = {}
     violations = kept.get("violations", [])
     return {
         "row": verdict,
-        "parts": parts(kept.get("message", "")[:LONGEST], [tuple(each["span"]) for each in violations]),
+        "parts": split_message(kept.get("message", "")[:LONGEST], [tuple(each["span"]) for each in violations]),
         "violations": violations,
         "corrected": (kept.get("corrected") or "")[:LONGEST],
     }
 
 
-def parts(message: str, spans: list[tuple[int, int]]) -> list[dict[str, Any]]:
+def split_message(message: str, spans: list[tuple[int, int]]) -> list[dict[str, Any]]:
     """The message cut at these spans, which may overlap."""
     made: list[dict[str, Any]] = []
     at = 0

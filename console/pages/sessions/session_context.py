@@ -14,48 +14,48 @@ from typing import Any
 from uuid import UUID
 
 from approvals.sessions import queries as sessions_read
-from approvals.sessions.operations.nudges import nudge_of
+from approvals.sessions.operations.nudges import session_nudge
 from ledger.actions.queries import actions as actions_queries
 from ledger.actions.queries import freezes, sessions
-from ledger.db import apart
+from ledger.db import savepoint
 from ledger.record.rules.envelope import instant
 from reviews.reporting.operations import session_reports
 from reviews.reporting.rules import summary as rules
-from reviews.reporting.rules.context import Capability, Item, Scene, context
-from reviews.reporting.rules.report import Report
+from reviews.reporting.rules.context import Capability, ReportedAction, SessionScene, build_context
+from reviews.reporting.rules.report import StatusReport
 from reviews.reporting.rules.results import SETTLED_STATES
-from reviews.reporting.rules.summary import Summary
+from reviews.reporting.rules.summary import SessionSummary
 
 log = logging.getLogger(__name__)
 MOST = 500
 
 
 @dataclass(frozen=True)
-class Told:
+class SessionActions:
     """The actions of a session or a run, oldest first, and what surrounds them."""
 
     actions: tuple[Any, ...]
-    items: tuple[Item, ...]
-    scene: Scene
+    items: tuple[ReportedAction, ...]
+    scene: SessionScene
 
 
-def of_session(session: Any) -> Told:
+def actions_of_session(session: Any) -> SessionActions:
     """All that may be told of a session."""
     actions, made = _actions(session.tenant_id, session=session.id)
-    items = session_reports.items_of(session.tenant_id, actions)
-    return Told(tuple(actions), tuple(items), _scene(session, items, unseen=made - len(items)))
+    items = session_reports.reported_actions(session.tenant_id, actions)
+    return SessionActions(tuple(actions), tuple(items), _scene(session, items, unseen=made - len(items)))
 
 
-def of_run(tenant_id: UUID, run_id: str) -> Told:
+def actions_of_run(tenant_id: UUID, run_id: str) -> SessionActions:
     """All that may be told of a run: its own steps, without what recovery did about them."""
     actions, made = _actions(tenant_id, run=run_id, relation="")
-    items = session_reports.items_of(tenant_id, actions)
-    return Told(tuple(actions), tuple(items), Scene(unseen=made - len(items)))
+    items = session_reports.reported_actions(tenant_id, actions)
+    return SessionActions(tuple(actions), tuple(items), SessionScene(unseen=made - len(items)))
 
 
-def context_of(session: Any, told: Told, *, at: datetime) -> dict[str, Any]:
+def context_document(session: Any, told: SessionActions, *, at: datetime) -> dict[str, Any]:
     """The context for the next turn of a model (api.md)."""
-    found = context(told.items, told.scene, at=at)
+    found = build_context(told.items, told.scene, at=at)
     return {
         "session_id": str(session.id),
         "as_of": instant(at),
@@ -69,44 +69,44 @@ def context_of(session: Any, told: Told, *, at: datetime) -> dict[str, Any]:
         ],
         "stops": list(told.scene.stops),
         "refused": dict(told.scene.refused),
-        "next": next_of(nudge_of(session)),
+        "next": nudge_document(session_nudge(session)),
     }
 
 
-def summary_of(session: Any) -> dict[str, Any]:
+def summary_document(session: Any) -> dict[str, Any]:
     """The summary of a session (api.md); the static text where none can be made (R-FB-05)."""
-    scene = Scene(forced=session.forced_at is not None, limit=session.iteration_limit)
+    scene = SessionScene(forced=session.forced_at is not None, limit=session.iteration_limit)
     try:
-        with apart():
-            told = of_session(session)
-            made = rules.summary(told.items, told.scene)
+        with savepoint():
+            told = actions_of_session(session)
+            made = rules.build_summary(told.items, told.scene)
     except Exception:
         log.exception("no summary could be made of session %s", session.id)
-        made = rules.static(scene)
-    return shown(made, forced=scene.forced)
+        made = rules.fallback_summary(scene)
+    return summary_fields(made, forced=scene.forced)
 
 
-def shown(made: Summary, *, forced: bool) -> dict[str, Any]:
+def summary_fields(made: SessionSummary, *, forced: bool) -> dict[str, Any]:
     """A summary as the API answers it."""
     return {"lines": list(made.lines), "text": made.text, "complete": made.complete, "forced": forced}
 
 
-def parts_of(report: Report) -> list[dict[str, str]]:
+def part_rows(report: StatusReport) -> list[dict[str, str]]:
     """What was found of each part of an action that was done in part, as the API answers it."""
     return [{"name": part.name, "outcome": str(part.outcome), "text": part.words} for part in report.parts]
 
 
-def next_of(nudge: Any) -> dict[str, Any]:
+def nudge_document(nudge: Any) -> dict[str, Any]:
     """A nudge as the API answers it."""
     return {"code": str(nudge.move), "text": nudge.text, "tools": list(nudge.next_tools)}
 
 
-def remember(session: Any, told: Told, found: Iterable[str], *, to: UUID, at: datetime) -> None:
+def remember_reported(session: Any, told: SessionActions, found: Iterable[str], *, to: UUID, at: datetime) -> None:
     """Remember what was told of these actions (R-RI-15)."""
     ids = set(found)
     by_id = {item.action_id: item.report for item in told.items if item.action_id in ids}
     pairs = [(action, by_id[str(action.id)]) for action in told.actions if str(action.id) in by_id]
-    session_reports.remember(tenant_id=session.tenant_id, told=pairs, to=to, at=at)
+    session_reports.remember_reports(tenant_id=session.tenant_id, told=pairs, to=to, at=at)
 
 
 def _actions(tenant_id: UUID, **where: Any) -> tuple[list[Any], int]:
@@ -114,15 +114,15 @@ def _actions(tenant_id: UUID, **where: Any) -> tuple[list[Any], int]:
     newest = actions_queries.actions(tenant_id, limit=MOST, **where)
     if len(newest) < MOST:
         return newest[::-1], len(newest)
-    older = sessions.open_before(tenant_id, SETTLED_STATES, before=newest[-1].id, **where)
-    return [*older, *reversed(newest)], sessions.count(tenant_id, **where)
+    older = sessions.open_actions_before(tenant_id, SETTLED_STATES, before=newest[-1].id, **where)
+    return [*older, *reversed(newest)], sessions.count_actions(tenant_id, **where)
 
 
-def _scene(session: Any, items: list[Item], *, unseen: int) -> Scene:
-    return Scene(
+def _scene(session: Any, items: list[ReportedAction], *, unseen: int) -> SessionScene:
+    return SessionScene(
         tools=tuple(_tools(session)),
         stops=tuple(_stops(session, items)),
-        refused=sessions_read.left_nothing(session.tenant_id, session.id),
+        refused=sessions_read.count_refused_calls(session.tenant_id, session.id),
         unseen=unseen,
         forced=session.forced_at is not None,
         limit=session.iteration_limit,
@@ -137,7 +137,7 @@ def _tools(session: Any) -> Iterable[Capability]:
         )
 
 
-def _stops(session: Any, items: list[Item]) -> Iterable[str]:
+def _stops(session: Any, items: list[ReportedAction]) -> Iterable[str]:
     """What people or the console have frozen of what this session touches; not why, which is for people."""
     touched = {
         "agent": {session.agent_id},
@@ -151,7 +151,7 @@ def _stops(session: Any, items: list[Item]) -> Iterable[str]:
             yield f"{freeze.scope} {freeze.value}"
 
 
-def _shown(item: Item) -> dict[str, Any]:
+def _shown(item: ReportedAction) -> dict[str, Any]:
     return {
         "action_id": item.action_id,
         "tool": item.tool,
@@ -164,7 +164,7 @@ def _shown(item: Item) -> dict[str, Any]:
         "as_of": instant(item.as_of),
         "trace_id": item.trace_id,
         "discrepancy": item.discrepancy or None,
-        "parts": parts_of(item.report),
+        "parts": part_rows(item.report),
         "version": item.version or None,
         "next_behaviour": {"code": item.rule.next, "text": item.rule.planning},
     }

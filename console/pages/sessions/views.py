@@ -13,10 +13,10 @@ from approvals.agents.operations import withheld_tools
 from approvals.gate import queries as calls_read
 from approvals.sessions import queries as sessions_queries
 from console.pages.sessions import guarded_message, session_context
-from console.pages.sessions.context import panel
+from console.pages.sessions.context import summary_panel
 from console.web import erased_pages
-from console.web.action_titles import title
-from console.web.http import Request, in_tenant
+from console.web.action_titles import action_title
+from console.web.http import TenantRequest, in_tenant
 from ledger.actions.queries import actions as actions_queries
 from ledger.actions.queries import runs
 from reviews import queries as after
@@ -25,11 +25,11 @@ MOST_JUDGED = 20
 
 
 @in_tenant()
-def session(request: Request, session_id: UUID) -> HttpResponse:
+def session(request: TenantRequest, session_id: UUID) -> HttpResponse:
     found = sessions_queries.session(request.tenant.id, session_id)
     if found is None:
         raise Http404
-    if gone := erased_pages.instead(request, "session", session_id):
+    if gone := erased_pages.erased_page(request, "session", session_id):
         return gone
     actions = {each.id: each for each in actions_queries.actions(request.tenant.id, session=session_id, limit=500)}
     calls = [_call(request, each, actions) for each in calls_read.calls_of(request.tenant.id, session_id)]
@@ -37,31 +37,31 @@ def session(request: Request, session_id: UUID) -> HttpResponse:
         "here": "actions",
         "session": found,
         "goal": {"text": found.goal, "hash": found.pin_hash, "pinned_at": found.pinned_at, "agent": found.agent_id},
-        "undisclosed": len(calls_read.attempted_undisclosed(request.tenant.id, session_id=session_id)),
+        "undisclosed": len(calls_read.undisclosed_attempts(request.tenant.id, session_id=session_id)),
         "live_ids": " ".join(str(each) for each in [session_id, *actions]),
-        **panel(request.tenant.slug, session_context.of_session(found)),
+        **summary_panel(request.tenant.slug, session_context.actions_of_session(found)),
         "calls": calls,
-        "guarded": [guarded_message.judged(each) for each in _verdicts(request, session_id)],
+        "guarded": [guarded_message.guarded_message_context(each) for each in _verdicts(request, session_id)],
         "tools": [tool["name"] for tool in found.contract["tools"]],
-        "surface": withheld_tools.newest(found),
+        "surface": withheld_tools.newest_report(found),
         "over": found.pin_expires_at <= request.as_of,
         "unwinding": runs.unwinding(request.tenant.id, found.run_id),
     }
     return render(request, "sessions/_detail.html" if request.htmx else "sessions/detail.html", context)
 
 
-def _verdicts(request: Request, session_id: UUID) -> list[Any]:
+def _verdicts(request: TenantRequest, session_id: UUID) -> list[Any]:
     """The newest verdicts of the guard; `?tag=` keeps one part of the taxonomy (R-CG-20)."""
     tag = request.GET.get("tag", "")
     return after.guard_verdicts(request.tenant.id, session_id=session_id, tag=tag, limit=MOST_JUDGED)
 
 
-def _call(request: Request, call: Any, actions: dict[UUID, Any]) -> dict[str, Any]:
+def _call(request: TenantRequest, call: Any, actions: dict[UUID, Any]) -> dict[str, Any]:
     action = actions.get(call.action_id)
     return {
         "row": call,
         "action": action,
-        "title": title(action.operation_kind, action.target) if action else call.tool,
+        "title": action_title(action.operation_kind, action.target) if action else call.tool,
         "href": reverse("action", args=[request.tenant.slug, action.id]) if action else "",
         "icon": "tick" if call.accepted else "stop",
         "family": "" if call.accepted else "false",

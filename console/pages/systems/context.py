@@ -11,9 +11,9 @@ from ledger.catalogue import queries as catalogue_queries
 from reviews import queries as after
 from reviews.readback.operations import systems
 from reviews.readback.rules import circuit
-from reviews.readback.rules.budget import over
-from reviews.readback.rules.circuit import Standing
-from reviews.readback.rules.debt import Debt, Stop
+from reviews.readback.rules.budget import exceeded_budget
+from reviews.readback.rules.circuit import CircuitState
+from reviews.readback.rules.debt import StopReason, VerificationDebt
 
 OVER = {
     "hour": "The readings of this hour are used up: what is waiting is read less often, the gravest actions most.",
@@ -22,7 +22,7 @@ OVER = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class System:
+class SystemStatus:
     """One registered system: how it answers, what it owes, and whether anything irreversible is released to it."""
 
     id: UUID
@@ -31,41 +31,43 @@ class System:
     settings: dict[str, Any]
     proposal: dict[str, Any] | None
     health: Any
-    standing: Standing
-    debt: Debt
+    standing: CircuitState
+    debt: VerificationDebt
     limits: dict[str, int]
-    stop: Stop | None
+    stop: StopReason | None
 
 
-def sender(system: Any) -> UUID | None:
+def change_sender(system: Any) -> UUID | None:
     """Who sent the change of a system that waits."""
     return UUID(system.proposal["by"]) if system.proposal else None
 
 
-def every(tenant_id: UUID, *, at: datetime) -> list[System]:
+def all_systems(tenant_id: UUID, *, at: datetime) -> list[SystemStatus]:
     """All registered systems now, by name."""
-    asked, stopped = after.healths(tenant_id), after.unverifiable(tenant_id, at=at)
+    asked, stopped = after.health_by_system(tenant_id), after.release_stops(tenant_id, at=at)
     return [_shown(tenant_id, row, asked, stopped, at=at) for row in catalogue_queries.systems(tenant_id)]
 
 
-def _shown(tenant_id: UUID, row: Any, asked: dict[UUID, Any], stopped: dict[str, Stop], *, at: datetime) -> System:
-    health = asked.get(row.id) or systems.never_asked(tenant_id, row.id)
-    return System(
+def _shown(
+    tenant_id: UUID, row: Any, asked: dict[UUID, Any], stopped: dict[str, StopReason], *, at: datetime
+) -> SystemStatus:
+    health = asked.get(row.id) or systems.initial_health(tenant_id, row.id)
+    return SystemStatus(
         id=row.id,
         name=row.name,
         pattern=row.pattern,
         settings=row.settings,
         proposal=row.proposal,
         health=health,
-        standing=circuit.standing(systems.circuit_of(health), at=at),
-        debt=after.debt(tenant_id, row.id, at=at),
+        standing=circuit.circuit_state(systems.circuit_of(health), at=at),
+        debt=after.verification_debt(tenant_id, row.id, at=at),
         limits=asdict(systems.limits_for(tenant_id, row.id)),
         stop=stopped.get(row.name),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spending:
+class VerificationSpending:
     """What verification has cost: readings of this hour and day, by system and tool of the last week."""
 
     in_hour: int
@@ -76,13 +78,13 @@ class Spending:
     lines: list[dict[str, Any]]
 
 
-def spending(tenant_id: UUID, *, at: datetime) -> Spending:
+def verification_spending(tenant_id: UUID, *, at: datetime) -> VerificationSpending:
     """The tenant's readings, and whether its budget is used up."""
-    budget, spent = after.budget(tenant_id), after.spent(tenant_id, at=at)
-    window = over(budget, spent)
+    budget, spent = after.reading_budget(tenant_id), after.reading_usage(tenant_id, at=at)
+    window = exceeded_budget(budget, spent)
     names = {row.id: row.name for row in catalogue_queries.systems(tenant_id)}
-    lines = after.spending(tenant_id, since=(at - timedelta(days=6)).date())
-    return Spending(
+    lines = after.usage_by_tool(tenant_id, since=(at - timedelta(days=6)).date())
+    return VerificationSpending(
         in_hour=spent.in_hour,
         in_day=spent.in_day,
         per_hour=budget.readings_per_hour,

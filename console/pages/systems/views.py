@@ -11,15 +11,15 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from console.accounts.members.forms import SecondWord
+from console.accounts.members.forms import ConfirmProposalForm
 from console.accounts.members.queries import is_same_person
-from console.accounts.sign_in.freshness import is_fresh
+from console.accounts.sign_in.freshness import is_recently_authenticated
 from console.accounts.step_up import is_proven
-from console.pages.actions.action_record import names
+from console.pages.actions.action_record import actor_names
 from console.pages.contracts import contract_diff
 from console.pages.systems import context as systems_context
-from console.web.forms import Lift
-from console.web.http import Request, back_to, in_tenant
+from console.web.forms import LiftFreezeForm
+from console.web.http import TenantRequest, in_tenant, redirect_back
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations.second_person import ProofNeeded
 from reviews import queries as after
@@ -36,28 +36,28 @@ STOPS = {
 
 
 @in_tenant()
-def page(request: Request) -> HttpResponse:
+def page(request: TenantRequest) -> HttpResponse:
     return _page(request)
 
 
-def _page(request: Request, *, word: SecondWord | None = None, status: int = 200) -> HttpResponse:
+def _page(request: TenantRequest, *, word: ConfirmProposalForm | None = None, status: int = 200) -> HttpResponse:
     tenant = request.tenant
     context = {
         "here": "systems",
-        "systems": [_shown(request, each) for each in systems_context.every(tenant.id, at=request.as_of)],
-        "spending": systems_context.spending(tenant.id, at=request.as_of),
+        "systems": [_shown(request, each) for each in systems_context.all_systems(tenant.id, at=request.as_of)],
+        "spending": systems_context.verification_spending(tenant.id, at=request.as_of),
         "may_stop": "operator" in request.caller.roles,
         "may_answer": bool({"operator", "administrator"} & request.caller.roles),
-        "word": word or SecondWord(),
-        "is_fresh": is_fresh(request),
+        "word": word or ConfirmProposalForm(),
+        "is_fresh": is_recently_authenticated(request),
     }
     return render(request, "systems/_list.html" if request.htmx else "systems/list.html", context, status=status)
 
 
 @in_tenant("operator")
 @require_POST
-def stop(request: Request, system_id: UUID) -> HttpResponse:
-    name, form = _name(request, system_id), Lift(request.POST)
+def stop(request: TenantRequest, system_id: UUID) -> HttpResponse:
+    name, form = _name(request, system_id), LiftFreezeForm(request.POST)
     if form.is_valid():
         reason = form.cleaned_data["reason"]
         operations.stop_releasing(
@@ -66,27 +66,27 @@ def stop(request: Request, system_id: UUID) -> HttpResponse:
         messages.success(request, f"Nothing irreversible is released to {name} from now on.")
     else:
         messages.error(request, "Nothing was stopped: say why.")
-    return back_to(request, reverse("systems", args=[request.tenant.slug]))
+    return redirect_back(request, reverse("systems", args=[request.tenant.slug]))
 
 
 @in_tenant("administrator", "operator")
 @require_POST
-def answer(request: Request, system_id: UUID) -> HttpResponse:
+def decide_change(request: TenantRequest, system_id: UUID) -> HttpResponse:
     """The second person's word on a change of where a system is, or of how it is read."""
-    form, known = SecondWord(request.POST), catalogue_queries.system_by_id(request.tenant.id, system_id)
+    form, known = ConfirmProposalForm(request.POST), catalogue_queries.system_by_id(request.tenant.id, system_id)
     if known is None:
         raise Http404
     if not form.is_valid():
         return _page(request, word=form, status=422)
     yes = form.cleaned_data["to"] == "confirm"
     try:
-        operations.answer_change(
+        operations.decide_change(
             tenant_id=request.tenant.id,
             name=known.name,
             accept=yes,
             reason=form.cleaned_data["reason"],
             by=request.caller.actor,
-            is_sender=is_same_person(request.tenant.id, systems_context.sender(known), request.caller.actor.id),
+            is_sender=is_same_person(request.tenant.id, systems_context.change_sender(known), request.caller.actor.id),
             is_proven=is_proven(request, *form.proof()),
             at=request.as_of,
         )
@@ -100,8 +100,8 @@ def answer(request: Request, system_id: UUID) -> HttpResponse:
 
 @in_tenant("operator")
 @require_POST
-def resume(request: Request, system_id: UUID) -> HttpResponse:
-    name, form = _name(request, system_id), Lift(request.POST)
+def resume(request: TenantRequest, system_id: UUID) -> HttpResponse:
+    name, form = _name(request, system_id), LiftFreezeForm(request.POST)
     if form.is_valid():
         reason = form.cleaned_data["reason"]
         operations.resume_releasing(
@@ -110,34 +110,34 @@ def resume(request: Request, system_id: UUID) -> HttpResponse:
         messages.success(request, f"Actions are released to {name} again, as far as it answers.")
     else:
         messages.error(request, "Nothing was resumed: say why it may be released again.")
-    return back_to(request, reverse("systems", args=[request.tenant.slug]))
+    return redirect_back(request, reverse("systems", args=[request.tenant.slug]))
 
 
-def _name(request: Request, system_id: UUID) -> str:
+def _name(request: TenantRequest, system_id: UUID) -> str:
     row = catalogue_queries.system_by_id(request.tenant.id, system_id)
     if row is None:
         raise Http404
     return row.name
 
 
-def _waits(request: Request, seen: systems_context.System) -> dict[str, Any]:
+def _waits(request: TenantRequest, seen: systems_context.SystemStatus) -> dict[str, Any]:
     """A change that waits: what would differ, who sent it, and whether that was the reader."""
     assert seen.proposal is not None
-    by = systems_context.sender(seen)
+    by = systems_context.change_sender(seen)
     wanted = {"pattern": seen.proposal["pattern"], "settings": seen.proposal["settings"]}
     return {
-        "changes": contract_diff.changes({"pattern": seen.pattern, "settings": seen.settings}, wanted),
-        "by": names(request.tenant.id).get(by, "a program") if by else "",
+        "changes": contract_diff.diff_documents({"pattern": seen.pattern, "settings": seen.settings}, wanted),
+        "by": actor_names(request.tenant.id).get(by, "a program") if by else "",
         "is_sender": is_same_person(request.tenant.id, by, request.caller.actor.id),
         "answer": reverse("system-answer", args=[request.tenant.slug, seen.id]),
     }
 
 
-def _shown(request: Request, seen: systems_context.System) -> dict[str, Any]:
+def _shown(request: TenantRequest, seen: systems_context.SystemStatus) -> dict[str, Any]:
     tenant = request.tenant
     hooks = after.hooks_of(tenant.id, seen.id)
     taken = after.last_deliveries(tenant.id, [each.id for each in hooks])
-    incident = after.incident_about(tenant.id, f"system:{seen.name}")
+    incident = after.incident_with_cause(tenant.id, f"system:{seen.name}")
     stands = "NEVER" if seen.health.last_read_at is None else str(seen.standing)
     return {
         "seen": seen,

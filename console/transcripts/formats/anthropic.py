@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from console.transcripts.formats.content import answer_of, name_of, text_of
+from console.transcripts.formats.content import name_of, parse_answer_content, text_of
 from console.transcripts.formats.openai_chat import ROLES
-from console.transcripts.records import AGENT, TOOL, Answer, Call, Turn
+from console.transcripts.records import AGENT, TOOL, TranscriptAnswer, TranscriptCall, TranscriptTurn
 
 NAME = "anthropic"
 PROVIDED = frozenset({"server_tool_use", "mcp_tool_use"})
@@ -32,32 +32,34 @@ def _is_tool(kind: Any) -> bool:
     return isinstance(kind, str) and (kind in USES or kind in _RESULTS or kind.endswith("_tool_result"))
 
 
-def turn(item: dict[str, Any], number: int) -> Turn:
+def turn(item: dict[str, Any], number: int) -> TranscriptTurn:
     """The turn in a message."""
     blocks = [block for block in item["content"] if isinstance(block, dict)]
-    calls = tuple(uses(blocks))
+    calls = tuple(tool_calls(blocks))
     answers = tuple(_answer(block) for block in blocks if _is_tool(block.get("type")) and block["type"] not in USES)
     role = ROLES[item["role"]]
     text = text_of(item["content"])
     provided = tuple(
         {"name": name_of(one.get("name")), "provider": True} for one in blocks if one.get("type") in PROVIDED
     )
-    return Turn(number, TOOL if answers and role != AGENT and not text else role, text, calls, answers, provided)
+    return TranscriptTurn(
+        number, TOOL if answers and role != AGENT and not text else role, text, calls, answers, provided
+    )
 
 
-def uses(blocks: list[Any]) -> list[Call]:
+def tool_calls(blocks: list[Any]) -> list[TranscriptCall]:
     """The calls among some blocks, in their order."""
     return [
-        Call(name_of(block.get("id")), name_of(block.get("name")), block.get("input", {}))
+        TranscriptCall(name_of(block.get("id")), name_of(block.get("name")), block.get("input", {}))
         for block in blocks
         if isinstance(block, dict) and block.get("type") in USES
     ]
 
 
-def _answer(block: dict[str, Any]) -> Answer:
+def _answer(block: dict[str, Any]) -> TranscriptAnswer:
     content = block.get("content")
     failed = block.get("is_error")
     if isinstance(content, dict) and str(content.get("type", "")).endswith("_error"):
         failed = True
     mark = failed if isinstance(failed, bool) else None
-    return Answer(name_of(block.get("tool_use_id")), "", answer_of(content), mark)
+    return TranscriptAnswer(name_of(block.get("tool_use_id")), "", parse_answer_content(content), mark)

@@ -13,7 +13,7 @@ from typing import Any
 
 from console.transcripts.formats import anthropic
 from console.transcripts.formats.openai_chat import ROLES
-from console.transcripts.records import SYSTEM, Turn
+from console.transcripts.records import SYSTEM, TranscriptTurn
 
 NAME = "claude-code"
 _SPOKEN = frozenset({"user", "assistant"})
@@ -56,15 +56,15 @@ def session_of(item: dict[str, Any]) -> str:
     return f"{session} (subagent {name})".replace(" )", ")") if apart else session
 
 
-def turn(item: dict[str, Any], number: int) -> Turn:
+def turn(item: dict[str, Any], number: int) -> TranscriptTurn:
     """The turn in a line."""
     message = item.get("message")
     if item["type"] not in _SPOKEN or not isinstance(message, dict):
         listed = item.get("tools")
         names = [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
-        return Turn(number, SYSTEM, tools=tuple({"name": name} for name in names))
+        return TranscriptTurn(number, SYSTEM, tools=tuple({"name": name} for name in names))
     content = message.get("content")
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
     if any(item.get(mark) is True for mark in _BY_THE_PROGRAM):
-        return Turn(number, SYSTEM)
+        return TranscriptTurn(number, SYSTEM)
     return anthropic.turn({"role": message["role"], "content": blocks}, number)

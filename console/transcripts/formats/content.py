@@ -31,7 +31,7 @@ def _block(block: Any) -> str:
     return said if isinstance(said, str) else ""
 
 
-def answer_of(content: Any) -> Any:
+def parse_answer_content(content: Any) -> Any:
     """What an answer brought: JSON in a text as its value, words as a text, and anything else as it is."""
     if isinstance(content, list) and content and all(isinstance(one, dict) and "type" in one for one in content):
         content = text_of(content) or content

@@ -15,7 +15,7 @@ from console.transcripts.formats import (
     openai_responses,
     sharegpt,
 )
-from console.transcripts.records import Turn
+from console.transcripts.records import TranscriptTurn
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Format:
 
     name: str
     fits: Callable[[dict[str, Any]], bool]
-    turn: Callable[[dict[str, Any], int], Turn]
+    turn: Callable[[dict[str, Any], int], TranscriptTurn]
 
 
 FORMATS = tuple(
@@ -47,6 +47,6 @@ def is_message(item: Any) -> bool:
     return format_of(item) is not None
 
 
-def most_telling(names: set[str]) -> str:
+def dominant_format(names: set[str]) -> str:
     """The name of a conversation whose messages have these formats: the one with the plainest marks."""
     return min(names, key=lambda name: _TELLING[name], default="unknown")

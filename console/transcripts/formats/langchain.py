@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from console.transcripts.formats import anthropic, openai_chat
-from console.transcripts.formats.content import answer_of, name_of, text_of
-from console.transcripts.records import AGENT, SYSTEM, TOOL, USER, Answer, Call, Turn
+from console.transcripts.formats.content import name_of, parse_answer_content, text_of
+from console.transcripts.records import AGENT, SYSTEM, TOOL, USER, TranscriptAnswer, TranscriptCall, TranscriptTurn
 
 NAME = "langchain"
 _KINDS = {
@@ -34,24 +34,26 @@ def fits(item: dict[str, Any]) -> bool:
     return isinstance(item.get("data"), dict) or "content" in item
 
 
-def turn(item: dict[str, Any], number: int) -> Turn:
+def turn(item: dict[str, Any], number: int) -> TranscriptTurn:
     """The turn in a message."""
     body = item["kwargs"] if "lc" in item else item["data"] if isinstance(item.get("data"), dict) else item
     role, content = _KINDS[_kind(item)], body.get("content")
     if role == TOOL:
         failed = True if body.get("status") == "error" else None
-        answer = Answer(name_of(body.get("tool_call_id")), name_of(body.get("name")), answer_of(content), failed)
-        return Turn(number, role, answers=(answer,))
-    return Turn(number, role, text_of(content), _calls(body, content) if role == AGENT else ())
+        answer = TranscriptAnswer(
+            name_of(body.get("tool_call_id")), name_of(body.get("name")), parse_answer_content(content), failed
+        )
+        return TranscriptTurn(number, role, answers=(answer,))
+    return TranscriptTurn(number, role, text_of(content), _calls(body, content) if role == AGENT else ())
 
 
-def _calls(body: dict[str, Any], content: Any) -> tuple[Call, ...]:
+def _calls(body: dict[str, Any], content: Any) -> tuple[TranscriptCall, ...]:
     listed = [*_listed(body, "tool_calls"), *_listed(body, "invalid_tool_calls")]
-    calls = [Call(name_of(one.get("id")), name_of(one.get("name")), one.get("args", {})) for one in listed]
+    calls = [TranscriptCall(name_of(one.get("id")), name_of(one.get("name")), one.get("args", {})) for one in listed]
     if not calls and isinstance(body.get("additional_kwargs"), dict):
         calls = list(openai_chat.calls_of(body["additional_kwargs"]))
     if not calls and isinstance(content, list):
-        calls = anthropic.uses(content)
+        calls = anthropic.tool_calls(content)
     return tuple(calls)
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from console.transcripts.formats.content import answer_of, name_of
-from console.transcripts.records import AGENT, SYSTEM, TOOL, Answer, Call, Turn
+from console.transcripts.formats.content import name_of, parse_answer_content
+from console.transcripts.records import AGENT, SYSTEM, TOOL, TranscriptAnswer, TranscriptCall, TranscriptTurn
 
 NAME = "mcp"
 
@@ -18,27 +18,31 @@ def fits(item: dict[str, Any]) -> bool:
     return item.get("jsonrpc") == "2.0" and ("method" in item or "result" in item or "error" in item)
 
 
-def turn(item: dict[str, Any], number: int) -> Turn:
+def turn(item: dict[str, Any], number: int) -> TranscriptTurn:
     """The turn in a message."""
     call_id = name_of(item.get("id"))
     if item.get("method") == "tools/call":
         asked = item.get("params")
         asked = asked if isinstance(asked, dict) else {}
         arguments = asked.get("arguments")
-        return Turn(number, AGENT, calls=(Call(call_id, name_of(asked.get("name")), _object(arguments)),))
+        return TranscriptTurn(
+            number, AGENT, calls=(TranscriptCall(call_id, name_of(asked.get("name")), _object(arguments)),)
+        )
     if "method" in item:
-        return Turn(number, SYSTEM)
+        return TranscriptTurn(number, SYSTEM)
     if item.get("error") is not None:
-        return Turn(number, TOOL, answers=(Answer(call_id, "", {"error": item["error"]}, True, loose=True),))
+        return TranscriptTurn(
+            number, TOOL, answers=(TranscriptAnswer(call_id, "", {"error": item["error"]}, True, loose=True),)
+        )
     result = item.get("result")
     if not isinstance(result, dict):
-        return Turn(number, TOOL, answers=(Answer(call_id, "", result, None, loose=True),))
+        return TranscriptTurn(number, TOOL, answers=(TranscriptAnswer(call_id, "", result, None, loose=True),))
     if isinstance(result.get("tools"), list):
-        return Turn(number, SYSTEM, tools=tuple(one for one in result["tools"] if isinstance(one, dict)))
+        return TranscriptTurn(number, SYSTEM, tools=tuple(one for one in result["tools"] if isinstance(one, dict)))
     mark = result.get("isError")
-    content = result.get("structuredContent") or answer_of(result.get("content", result))
+    content = result.get("structuredContent") or parse_answer_content(result.get("content", result))
     failed = mark if isinstance(mark, bool) and mark else None
-    return Turn(number, TOOL, answers=(Answer(call_id, "", content, failed, loose=True),))
+    return TranscriptTurn(number, TOOL, answers=(TranscriptAnswer(call_id, "", content, failed, loose=True),))
 
 
 def _object(arguments: Any) -> Any:

@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from console.transcripts.formats.content import answer_of, name_of, text_of
-from console.transcripts.records import AGENT, SYSTEM, TOOL, USER, Answer, Call, Turn
+from console.transcripts.formats.content import name_of, parse_answer_content, text_of
+from console.transcripts.records import AGENT, SYSTEM, TOOL, USER, TranscriptAnswer, TranscriptCall, TranscriptTurn
 
 NAME = "openai-chat"
 ROLES = {
@@ -35,23 +35,23 @@ def fits(item: dict[str, Any]) -> bool:
     return item.get("role") in ROLES and ("content" in item or "tool_calls" in item or "function_call" in item)
 
 
-def turn(item: dict[str, Any], number: int) -> Turn:
+def turn(item: dict[str, Any], number: int) -> TranscriptTurn:
     """The turn in a message."""
     role = ROLES[item["role"]]
     if role == TOOL:
         call_id = name_of(item.get("tool_call_id") or item.get("id"))
         mark = item.get("error") if isinstance(item.get("error"), bool) else None
-        answer = Answer(call_id, name_of(item.get("name")), answer_of(item.get("content")), mark)
-        return Turn(number, role, answers=(answer,))
+        answer = TranscriptAnswer(call_id, name_of(item.get("name")), parse_answer_content(item.get("content")), mark)
+        return TranscriptTurn(number, role, answers=(answer,))
     text = text_of(item.get("content"))
     calls = tuple(calls_of(item)) if role == AGENT else ()
     if role == AGENT and not calls and "<tool_call>" in text:
         calls = tuple(_marked(text))
         text = _MARKED.sub("", text).strip()
-    return Turn(number, role, text, calls)
+    return TranscriptTurn(number, role, text, calls)
 
 
-def calls_of(item: dict[str, Any]) -> Iterator[Call]:
+def calls_of(item: dict[str, Any]) -> Iterator[TranscriptCall]:
     """The calls of a message, in their order."""
     listed = item.get("tool_calls")
     for one in listed if isinstance(listed, list) else ():
@@ -59,22 +59,22 @@ def calls_of(item: dict[str, Any]) -> Iterator[Call]:
             yield _call(one)
     legacy = item.get("function_call")
     if isinstance(legacy, dict):
-        yield Call("", name_of(legacy.get("name")), legacy.get("arguments"))
+        yield TranscriptCall("", name_of(legacy.get("name")), legacy.get("arguments"))
 
 
-def _call(one: dict[str, Any]) -> Call:
+def _call(one: dict[str, Any]) -> TranscriptCall:
     inner = one.get("function") or one.get("custom")
     inner = inner if isinstance(inner, dict) else one
     name = name_of(inner.get("name") or (one["function"] if isinstance(one.get("function"), str) else ""))
     arguments = inner.get("arguments", inner.get("args", inner.get("input", inner.get("kwargs"))))
-    return Call(name_of(one.get("id")), name, {} if arguments in (None, "") else arguments)
+    return TranscriptCall(name_of(one.get("id")), name, {} if arguments in (None, "") else arguments)
 
 
-def _marked(text: str) -> Iterator[Call]:
+def _marked(text: str) -> Iterator[TranscriptCall]:
     for found in _MARKED.findall(text):
         try:
             value = orjson.loads(found)
         except ValueError:
-            yield Call("", "", found)
+            yield TranscriptCall("", "", found)
             continue
-        yield Call("", name_of(value.get("name")), value.get("arguments", {}))
+        yield TranscriptCall("", name_of(value.get("name")), value.get("arguments", {}))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from console.transcripts.formats.content import answer_of, name_of, text_of
+from console.transcripts.formats.content import name_of, parse_answer_content, text_of
 from console.transcripts.formats.openai_chat import ROLES
-from console.transcripts.records import AGENT, SYSTEM, TOOL, Answer, Call, Turn
+from console.transcripts.records import AGENT, SYSTEM, TOOL, TranscriptAnswer, TranscriptCall, TranscriptTurn
 
 NAME = "openai-responses"
 _CALLS = frozenset({"function_call", "custom_tool_call"})
@@ -34,26 +34,30 @@ def fits(item: dict[str, Any]) -> bool:
     return item.get("role") in ROLES if kind == "message" else kind in _KINDS
 
 
-def turn(item: dict[str, Any], number: int) -> Turn:
+def turn(item: dict[str, Any], number: int) -> TranscriptTurn:
     """The turn in an item."""
     kind = item["type"]
     call_id = name_of(item.get("call_id") or item.get("id"))
     if kind == "message":
-        return Turn(number, ROLES[item["role"]], text_of(item.get("content")))
+        return TranscriptTurn(number, ROLES[item["role"]], text_of(item.get("content")))
     if kind in _CALLS:
         arguments = item.get("arguments", item.get("input", {}))
-        return Turn(number, AGENT, calls=(Call(call_id, name_of(item.get("name")), arguments),))
+        return TranscriptTurn(number, AGENT, calls=(TranscriptCall(call_id, name_of(item.get("name")), arguments),))
     if kind in _COMMANDS:
         asked = item.get("action", item.get("operation", {}))
-        return Turn(number, AGENT, calls=(Call(call_id, _COMMANDS[kind], asked),))
+        return TranscriptTurn(number, AGENT, calls=(TranscriptCall(call_id, _COMMANDS[kind], asked),))
     if kind in _OUTPUTS:
-        return Turn(number, TOOL, answers=(Answer(call_id, "", answer_of(item.get("output"))),))
+        return TranscriptTurn(
+            number, TOOL, answers=(TranscriptAnswer(call_id, "", parse_answer_content(item.get("output"))),)
+        )
     if kind == "mcp_list_tools":
         listed = item.get("tools")
         tools = tuple(one for one in listed if isinstance(one, dict)) if isinstance(listed, list) else ()
-        return Turn(number, SYSTEM, tools=tools)
+        return TranscriptTurn(number, SYSTEM, tools=tools)
     if kind != "mcp_call":
-        return Turn(number, SYSTEM)
+        return TranscriptTurn(number, SYSTEM)
     name, error = name_of(item.get("name")), item.get("error")
-    answer = Answer(call_id, name, error or answer_of(item.get("output")), bool(error))
-    return Turn(number, AGENT, calls=(Call(call_id, name, item.get("arguments")),), answers=(answer,))
+    answer = TranscriptAnswer(call_id, name, error or parse_answer_content(item.get("output")), bool(error))
+    return TranscriptTurn(
+        number, AGENT, calls=(TranscriptCall(call_id, name, item.get("arguments")),), answers=(answer,)
+    )

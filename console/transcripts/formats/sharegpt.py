@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from console.transcripts.formats import openai_chat
-from console.transcripts.formats.content import answer_of, name_of
-from console.transcripts.records import AGENT, SYSTEM, TOOL, USER, Answer, Call, Turn
+from console.transcripts.formats.content import name_of, parse_answer_content
+from console.transcripts.records import AGENT, SYSTEM, TOOL, USER, TranscriptAnswer, TranscriptCall, TranscriptTurn
 
 NAME = "sharegpt"
 _ROLES = {
@@ -27,16 +27,18 @@ def fits(item: dict[str, Any]) -> bool:
     return item.get("from") in _ROLES and "value" in item
 
 
-def turn(item: dict[str, Any], number: int) -> Turn:
+def turn(item: dict[str, Any], number: int) -> TranscriptTurn:
     """The turn in a message."""
     role, value = _ROLES[item["from"]], item["value"]
     if role == TOOL:
-        return Turn(number, role, answers=(Answer("", "", answer_of(value)),))
+        return TranscriptTurn(number, role, answers=(TranscriptAnswer("", "", parse_answer_content(value)),))
     if item["from"] == "function_call":
-        asked = answer_of(value)
+        asked = parse_answer_content(value)
         if isinstance(asked, dict):
-            return Turn(number, role, calls=(Call("", name_of(asked.get("name")), asked.get("arguments", {})),))
-        return Turn(number, role, calls=(Call("", "", value),))
+            return TranscriptTurn(
+                number, role, calls=(TranscriptCall("", name_of(asked.get("name")), asked.get("arguments", {})),)
+            )
+        return TranscriptTurn(number, role, calls=(TranscriptCall("", "", value),))
     said = {"role": "assistant" if role == AGENT else "user", "content": value}
     read = openai_chat.turn(said, number)
-    return Turn(number, role, read.text, read.calls)
+    return TranscriptTurn(number, role, read.text, read.calls)

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from console.models import RecordedConversation, RecordedMessage, Recording
-from console.transcripts.recordings.retention import Keeping
+from console.transcripts.recordings.retention import RetentionStatus
 
 
-def recording(row: Recording) -> dict[str, Any]:
+def recording_document(row: Recording) -> dict[str, Any]:
     """A recording in a list; of one that was erased, numbers alone."""
     totals = {name: value for name, value in row.totals.items() if name != "tools"}
     return {
@@ -32,10 +32,10 @@ def recording(row: Recording) -> dict[str, Any]:
     }
 
 
-def whole(row: Recording, keeping: Keeping) -> dict[str, Any]:
+def recording_detail(row: Recording, keeping: RetentionStatus) -> dict[str, Any]:
     """One recording, with its tools, what of its file could not be read, and how long it is kept."""
     tools = {each["name"]: {name: each[name] for name in each if name != "name"} for each in row.totals["tools"]}
-    told = recording(row)
+    told = recording_document(row)
     return told | {
         "totals": told["totals"] | {"tools": tools},
         "faults": _faults(row, "", row.unread),
@@ -49,7 +49,7 @@ def whole(row: Recording, keeping: Keeping) -> dict[str, Any]:
     }
 
 
-def listed(row: RecordedConversation) -> dict[str, Any]:
+def conversation_row(row: RecordedConversation) -> dict[str, Any]:
     """A conversation in a list."""
     return {
         "recording_id": str(row.recording_id),
@@ -65,7 +65,7 @@ def listed(row: RecordedConversation) -> dict[str, Any]:
     }
 
 
-def conversation(
+def conversation_detail(
     row: Recording,
     one: RecordedConversation,
     categories: Mapping[str, int],
@@ -75,7 +75,7 @@ def conversation(
 ) -> dict[str, Any]:
     """A conversation with these of its messages and all that was found of them."""
     read = list(messages)
-    return listed(one) | {
+    return conversation_row(one) | {
         "file": row.file_name,
         "categories": categories,
         "calls": [_call(call, each.number) for each in read for call in each.calls],

@@ -12,11 +12,11 @@ from django.urls import reverse
 
 from console.models import RecordedConversation, RecordedMessage, Recording
 from console.pages.sessions import guarded_message
-from console.transcripts.acts import Trust
+from console.transcripts.acts import TrustRequirement
 from console.transcripts.printed import BY
 from console.transcripts.recordings.forms import KINDS
 from console.transcripts.recordings.recording_rows import MOST_VALUE
-from console.transcripts.recordings.search_words import asked
+from console.transcripts.recordings.search_words import query_words
 
 ROLES: Final = {
     "agent": ("Agent", "robot-claim"),
@@ -25,8 +25,8 @@ ROLES: Final = {
     "tool": ("Tool", "systems"),
 }
 TRUSTS: Final = {
-    str(Trust.ANSWERS): "an answer that says success was taken at its word",
-    str(Trust.READS): "a change counted as done only where a later read shows it",
+    str(TrustRequirement.ANSWERS): "an answer that says success was taken at its word",
+    str(TrustRequirement.READS): "a change counted as done only where a later read shows it",
 }
 BASES: Final = {
     "read": "a later read in the conversation shows it",
@@ -40,7 +40,7 @@ LONG: Final = 1_000
 _FIGURES: Final = ("phantom", "argument_hallucination", "valid_execution_failed", "value_mismatch")
 
 
-def listed(slug: str, row: Recording, called: Mapping[UUID, str], *, run_out: datetime) -> dict[str, Any]:
+def import_row(slug: str, row: Recording, called: Mapping[UUID, str], *, run_out: datetime) -> dict[str, Any]:
     """An import in the list of imports; one that was erased has no name any more. `run_out` is when the time is over
     of what was imported before.
     """
@@ -52,7 +52,7 @@ def listed(slug: str, row: Recording, called: Mapping[UUID, str], *, run_out: da
     }
 
 
-def figures(slug: str, row: Recording) -> list[dict[str, Any]]:
+def figure_links(slug: str, row: Recording) -> list[dict[str, Any]]:
     """The numbers of a recording, each with the conversations behind it."""
     told = row.totals
     counted = told.get("categories", {}) | told.get("further", {})
@@ -63,21 +63,21 @@ def figures(slug: str, row: Recording) -> list[dict[str, Any]]:
     return found + [_figure(slug, row, KINDS[kind].capitalize(), counted.get(kind, 0), kind=kind) for kind in _FIGURES]
 
 
-def codes(slug: str, row: Recording) -> list[dict[str, Any]]:
+def code_counts(slug: str, row: Recording) -> list[dict[str, Any]]:
     """What was refused and what was claimed falsely, by code, most first."""
     counted = row.totals.get("false_claims", {}) | row.totals.get("refusals", {})
     order = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
     return [{"code": code, "count": count, "href": _address(slug, row, code=code)} for code, count in order if count]
 
 
-def conversations(
+def conversation_rows(
     slug: str, rows: Iterable[RecordedConversation], said: Mapping[int, tuple[int, str]], sought: str = ""
 ) -> list[dict[str, Any]]:
     """Conversations in the list of a recording, each with a message of it, cut around the words that were sought."""
     return [_listed(slug, row, said.get(row.number), sought) for row in rows]
 
 
-def excerpt(text: str, sought: Iterable[str]) -> str:
+def cut_excerpt(text: str, sought: Iterable[str]) -> str:
     """A text in a line or two: from its beginning, or around the first of these words."""
     plain = " ".join(text.split())
     places = [place for place in (plain.lower().find(word) for word in sought) if place >= 0]
@@ -93,21 +93,21 @@ def _listed(slug: str, row: RecordedConversation, said: tuple[int, str] | None, 
         "row": row,
         "href": href,
         "kinds": [KINDS[kind] for kind in row.kinds if kind in KINDS and kind != "valid"],
-        "said": excerpt(text, asked(sought)),
-        "said_href": at_message(href, turn) if sought else "",
+        "said": cut_excerpt(text, query_words(sought)),
+        "said_href": message_url(href, turn) if sought else "",
         "turn": turn,
     }
 
 
-def findings(row: RecordedConversation, address: str) -> list[dict[str, Any]]:
+def finding_links(row: RecordedConversation, address: str) -> list[dict[str, Any]]:
     """What is wrong in a conversation, each with the way to its message."""
     return [
-        {**each, "word": KINDS.get(each["code"], each["code"]), "href": at_message(address, each["turn"])}
+        {**each, "word": KINDS.get(each["code"], each["code"]), "href": message_url(address, each["turn"])}
         for each in row.findings
     ]
 
 
-def message(row: RecordedMessage, address: str) -> dict[str, Any]:
+def message_context(row: RecordedMessage, address: str) -> dict[str, Any]:
     """One message to be read: what it claims falsely is struck out, its calls stand under it."""
     role, icon = ROLES.get(row.role, (row.role.capitalize(), "dot"))
     false = [each for each in row.claims if each["code"]]
@@ -115,7 +115,7 @@ def message(row: RecordedMessage, address: str) -> dict[str, Any]:
         "row": row,
         "role": role,
         "icon": icon,
-        "parts": guarded_message.parts(row.text, [(each["span"][0], each["span"][1]) for each in false]),
+        "parts": guarded_message.split_message(row.text, [(each["span"][0], each["span"][1]) for each in false]),
         "cut": row.length - len(row.text),
         "codes": list(dict.fromkeys(each["code"] for each in false)),
         "false": false,
@@ -125,7 +125,7 @@ def message(row: RecordedMessage, address: str) -> dict[str, Any]:
     }
 
 
-def at_message(address: str, number: int) -> str:
+def message_url(address: str, number: int) -> str:
     """The way to one message of a conversation, on whatever page of it that is."""
     return f"{address}?{urlencode({'from': number})}#message-{number}"
 
@@ -138,9 +138,9 @@ def _call(call: dict[str, Any], address: str) -> dict[str, Any]:
         "is_valid": call["category"] == "valid",
         "length": _length(call["arguments"]),
         "family": "false" if bad else "partial" if call["contradicted"] else "",
-        "answer_href": "" if call["answered"] is None else at_message(address, call["answered"]),
+        "answer_href": "" if call["answered"] is None else message_url(address, call["answered"]),
         "differences": [each | {"by": BY[each["where"]]} for each in call["differences"]],
-        "predicates": [each | {"by": BY[each["where"]]} for each in call["predicates"] if is_unmet(each)],
+        "predicates": [each | {"by": BY[each["where"]]} for each in call["predicates"] if predicate_fails(each)],
     }
 
 
@@ -150,7 +150,7 @@ def _length(value: str) -> str:
     return f"{first}{len(value)} characters" if len(value) > LONG else ""
 
 
-def is_unmet(predicate: Mapping[str, Any]) -> bool:
+def predicate_fails(predicate: Mapping[str, Any]) -> bool:
     """Whether a predicate does not hold; earlier imports kept no other ones."""
     return bool(predicate.get("holds", "FALSE") == "FALSE")
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from django import forms
 
-from console.transcripts.recordings.queries import Sought, Wanted
-from console.web.forms import LONGEST_TEXT, Chooser, Day, days
+from console.transcripts.recordings.queries import ConversationQuery, RecordingQuery
+from console.web.forms import LONGEST_TEXT, DayField, PlainSelect, date_range
 
 KINDS: Final = {
     "phantom": "tool does not exist",
@@ -45,21 +45,21 @@ class RecordingFilter(forms.Form):
     which = forms.ChoiceField(
         required=False,
         label="Which",
-        widget=Chooser,
+        widget=PlainSelect,
         choices=[WHICH[0], *WHICH[2:]],
     )
-    since = Day(required=False, label="Imported from")
-    until = Day(required=False, label="To")
+    since = DayField(required=False, label="Imported from")
+    until = DayField(required=False, label="To")
 
-    def wanted(self) -> Sought:
+    def wanted(self) -> RecordingQuery:
         """What is asked for; a day means the whole day, in UTC."""
         chosen = self.cleaned_data
-        return Sought(
+        return RecordingQuery(
             file=chosen["file"].strip(),
             failures=True if chosen["which"] == "failures" else None,
             blocked=True if chosen["which"] == "blocked" else None,
             words=chosen["words"].strip(),
-            **days({name: chosen[name] for name in ("since", "until") if chosen[name]}),
+            **date_range({name: chosen[name] for name in ("since", "until") if chosen[name]}),
         )
 
 
@@ -75,13 +75,16 @@ class ConversationFilter(forms.Form):
     kind = forms.ChoiceField(
         required=False,
         label="Calls",
-        widget=Chooser,
+        widget=PlainSelect,
         choices=[("", "Any"), *((code, word.capitalize()) for code, word in KINDS.items())],
     )
-    code = forms.ChoiceField(required=False, label="Code", widget=Chooser, choices=[("", "Any")])
-    findings = forms.ChoiceField(required=False, label="Which", widget=Chooser, choices=WHICH)
+    code = forms.ChoiceField(required=False, label="Code", widget=PlainSelect, choices=[("", "Any")])
+    findings = forms.ChoiceField(required=False, label="Which", widget=PlainSelect, choices=WHICH)
     order = forms.ChoiceField(
-        required=False, label="Order", widget=Chooser, choices=[("", "The gravest first"), ("file", "As in the file")]
+        required=False,
+        label="Order",
+        widget=PlainSelect,
+        choices=[("", "The gravest first"), ("file", "As in the file")],
     )
 
     def __init__(self, *args: Any, codes: Iterable[str], **kwargs: Any) -> None:
@@ -90,10 +93,10 @@ class ConversationFilter(forms.Form):
         assert isinstance(field, forms.ChoiceField)
         field.choices = [("", "Any"), *((code, code) for code in codes)]
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> ConversationQuery:
         """What is asked for."""
         chosen = self.cleaned_data
-        return Wanted(
+        return ConversationQuery(
             kind=chosen["kind"],
             code=chosen["code"],
             findings=True if chosen["findings"] == "yes" else None,
@@ -104,7 +107,7 @@ class ConversationFilter(forms.Form):
         )
 
 
-class EraseRecording(forms.Form):
+class EraseRecordingForm(forms.Form):
     """On what legal basis a recording is to be erased, and why."""
 
     legal_basis = forms.CharField(max_length=300, error_messages={"required": "Name the legal basis."})

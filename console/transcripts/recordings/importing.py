@@ -20,15 +20,15 @@ from django.urls import reverse
 
 from console.accounts.members import queries as members
 from console.models import Recording
-from console.transcripts.acts import Trust
-from console.transcripts.audit import Audited
-from console.transcripts.contracts import Catalogue
+from console.transcripts.acts import TrustRequirement
+from console.transcripts.audit import ConversationAudit
+from console.transcripts.contracts import ContractCatalogue
 from console.transcripts.recordings import operations as recordings_operations
 from console.transcripts.recordings import queries as recordings_queries
 from console.transcripts.recordings import recording_rows
-from console.transcripts.recordings.spool import Spool, spooled
-from console.transcripts.records import Fault
-from console.transcripts.totals import Totals
+from console.transcripts.recordings.spool import RowSpool, open_spool
+from console.transcripts.records import TranscriptFault
+from console.transcripts.totals import AuditTotals
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
@@ -42,7 +42,7 @@ class NoSuchTenant(Refused):
     status = 404
 
 
-class NobodyOfThatName(Refused):
+class NoSuchImporter(Refused):
     """There is nobody of that name in this tenant."""
 
     code = "NOT_FOUND"
@@ -56,23 +56,23 @@ class FileChanged(Refused):
 
 
 @dataclass(eq=False)
-class Incoming:
+class IncomingFile:
     """One file: what was audited of it so far. `there` is its import, where these bytes were imported before."""
 
     file: Path
     digest: str
-    spool: Spool
+    spool: RowSpool
     there: Recording | None
-    totals: Totals = field(default_factory=Totals)
-    faults: list[Fault] = field(default_factory=list)
+    totals: AuditTotals = field(default_factory=AuditTotals)
+    faults: list[TranscriptFault] = field(default_factory=list)
 
-    def add(self, found: Audited) -> None:
+    def add(self, found: ConversationAudit) -> None:
         """Take in a conversation."""
         if self.there is None:
             self.spool.add(found)
             self.totals.add(found)
 
-    def fault(self, found: Fault) -> None:
+    def fault(self, found: TranscriptFault) -> None:
         """Note a place that could not be read."""
         self.totals.faults += 1
         if len(self.faults) < recording_rows.MOST_FAULTS:
@@ -80,29 +80,29 @@ class Incoming:
 
 
 @dataclass(frozen=True)
-class Importer:
+class RecordingImporter:
     """Where files go: a tenant, and the person in whose name they do."""
 
     slug: str
     tenant_id: UUID
     named: UUID | None
-    trust: Trust
+    trust: TrustRequirement
     contracts: str
 
     @contextmanager
-    def incoming(self, file: Path) -> Iterator[Incoming]:
+    def incoming(self, file: Path) -> Iterator[IncomingFile]:
         """A file that is about to be read."""
-        digest = digest_of(file)
+        digest = sha256_of_file(file)
         with tenancy(self.tenant_id):
-            there = recordings_queries.with_digest(self.tenant_id, digest)
-        with spooled(self.trust) as spool:
-            yield Incoming(file, digest, spool, there)
+            there = recordings_queries.recording_with_digest(self.tenant_id, digest)
+        with open_spool(self.trust) as spool:
+            yield IncomingFile(file, digest, spool, there)
 
-    def keep(self, incoming: Incoming, *, at: datetime) -> Recording:
+    def keep(self, incoming: IncomingFile, *, at: datetime) -> Recording:
         """Write what was read of a file that is not there yet."""
-        if digest_of(incoming.file) != incoming.digest:
+        if sha256_of_file(incoming.file) != incoming.digest:
             raise FileChanged
-        file = recordings_operations.File(
+        file = recordings_operations.AuditedFile(
             name=incoming.file.name,
             digest=incoming.digest,
             size=incoming.file.stat().st_size,
@@ -110,7 +110,7 @@ class Importer:
             contracts=self.contracts,
         )
         with tenancy(self.tenant_id):
-            return recordings_operations.keep(
+            return recordings_operations.store_recording(
                 tenant_id=self.tenant_id,
                 file=file,
                 spool=incoming.spool,
@@ -126,22 +126,22 @@ class Importer:
         return f"{settings.COUNTERFOIL_PUBLIC_URL}{reverse('recording', args=[self.slug, row.id])}"
 
 
-def importer(slug: str, *, username: str, trust: Trust, given: Catalogue) -> Importer:
+def open_importer(slug: str, *, username: str, trust: TrustRequirement, given: ContractCatalogue) -> RecordingImporter:
     """The way into the console of a tenant; refuses a tenant and a person that nobody knows."""
     found = events.tenant(slug)
     if found is None:
         raise NoSuchTenant(f"There is no tenant {slug}.")
     named = None
     if username:
-        member = members.named(found.id, username)
+        member = members.member_by_username(found.id, username)
         if member is None or member.joined_at is None:
-            raise NobodyOfThatName(f"There is nobody called {username} in the tenant {slug}.")
+            raise NoSuchImporter(f"There is nobody called {username} in the tenant {slug}.")
         named = member.actor_id
     contracts = orjson.dumps(given.documents(), option=orjson.OPT_SORT_KEYS) if given.closed else b""
-    return Importer(slug, found.id, named, trust, hashlib.sha256(contracts).hexdigest() if contracts else "")
+    return RecordingImporter(slug, found.id, named, trust, hashlib.sha256(contracts).hexdigest() if contracts else "")
 
 
-def digest_of(file: Path) -> str:
+def sha256_of_file(file: Path) -> str:
     """The SHA-256 of a file's bytes."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -19,9 +19,9 @@ from console.models import RecordedConversation, RecordedMessage, RecordedWord, 
 from console.transcripts.document import VERSION
 from console.transcripts.recordings import queries as recordings_queries
 from console.transcripts.recordings import recording_rows, search_words
-from console.transcripts.recordings.spool import Spool
-from console.transcripts.records import Fault
-from console.transcripts.totals import Totals
+from console.transcripts.recordings.spool import RowSpool
+from console.transcripts.records import TranscriptFault
+from console.transcripts.totals import AuditTotals
 from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused
 from ledger.retention.operations import erasure
@@ -59,7 +59,7 @@ class NoSuchRecording(Refused):
 
 
 @dataclass(frozen=True, kw_only=True)
-class File:
+class AuditedFile:
     """A file as it was audited: its name and digest, how far answers were trusted, and against which contracts.
 
     `contracts` is the digest of the contracts that were given, empty where the recordings brought their own tools.
@@ -72,13 +72,13 @@ class File:
     contracts: str = ""
 
 
-def keep(
+def store_recording(
     *,
     tenant_id: UUID,
-    file: File,
-    spool: Spool,
-    totals: Totals,
-    faults: Iterable[Fault],
+    file: AuditedFile,
+    spool: RowSpool,
+    totals: AuditTotals,
+    faults: Iterable[TranscriptFault],
     by: ledger.Actor,
     at: datetime,
     named: UUID | None = None,
@@ -97,34 +97,40 @@ def keep(
         RecordedConversation.objects.bulk_create([RecordedConversation(**here, **each) for each in conversations])
     for messages in _portions(spool.messages()):
         RecordedMessage.objects.bulk_create([RecordedMessage(**here, **each) for each in messages])
-    for found in _portions(search_words.rows(spool.conversations(), spool.messages())):
+    for found in _portions(search_words.word_rows(spool.conversations(), spool.messages())):
         RecordedWord.objects.bulk_create([RecordedWord(**here, **each) for each in found])
     ledger.append(
-        ledger.Head(tenant_id=tenant_id, id=row.id, kind="recording"),
-        ledger.Happening(kind="recording_imported", to="IMPORTED", detail=_told(row)),
+        ledger.SubjectHead(tenant_id=tenant_id, id=row.id, kind="recording"),
+        ledger.NewEvent(kind="recording_imported", to="IMPORTED", detail=_told(row)),
         actor=by,
         at=at,
     )
     return row
 
 
-def ask_erasure(
+def request_erasure(
     *, tenant_id: UUID, recording_id: UUID, legal_basis: str, reason: str, by: ledger.Actor, at: datetime
 ) -> None:
     """Ask for a recording to be erased; another person must confirm it, as for everything (R-LE-21)."""
     if recordings_queries.recording(tenant_id, recording_id) is None:
         raise NoSuchRecording
-    wish = erasure.Wish(subjects=(recording_id,), legal_basis=legal_basis, reason=reason)
-    erasure.request(tenant_id=tenant_id, wish=wish, by=by, at=at)
+    wish = erasure.ErasureRequest(subjects=(recording_id,), legal_basis=legal_basis, reason=reason)
+    erasure.request_erasure(tenant_id=tenant_id, wish=wish, by=by, at=at)
 
 
 def _first(
-    tenant_id: UUID, file: File, totals: Totals, faults: Iterable[Fault], named: UUID | None, *, at: datetime
+    tenant_id: UUID,
+    file: AuditedFile,
+    totals: AuditTotals,
+    faults: Iterable[TranscriptFault],
+    named: UUID | None,
+    *,
+    at: datetime,
 ) -> Recording:
     row = Recording(
         tenant_id=tenant_id,
         id=ledger.new_id(at),
-        file_name=recording_rows.text(file.name, recording_rows.MOST_NAME),
+        file_name=recording_rows.storable_text(file.name, recording_rows.MOST_NAME),
         digest=file.digest,
         size=file.size,
         trust=file.trust,
@@ -136,8 +142,8 @@ def _first(
         with_findings=totals.with_findings,
         false_claims=totals.all_false,
         faults=totals.faults,
-        totals=recording_rows.totals(totals),
-        unread=[recording_rows.fault(each) for each in islice(faults, recording_rows.MOST_FAULTS)],
+        totals=recording_rows.totals_row(totals),
+        unread=[recording_rows.fault_row(each) for each in islice(faults, recording_rows.MOST_FAULTS)],
         named=named,
         at=at,
     )

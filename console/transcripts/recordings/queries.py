@@ -12,7 +12,7 @@ from django.db.models.expressions import RawSQL
 
 from console.models import RecordedConversation, RecordedMessage, Recording
 from console.transcripts.recordings import search_words as words
-from ledger.db import ask
+from ledger.db import execute
 from ledger.record.rules.ids import lower_bound
 
 LITERALLY: Final = str.maketrans({sign: f"\\{sign}" for sign in "\\%_"})
@@ -32,7 +32,7 @@ PLACES_IN: Final = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sought:
+class RecordingQuery:
     """Which recordings: imported from one moment to another, of a file so called, in which calls failed or claims are
     not borne out (None is either), with a conversation that holds some words.
     """
@@ -46,7 +46,7 @@ class Sought:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class ConversationQuery:
     """Which conversations of a recording: with a finding of some kind or code, with any, holding some words."""
 
     kind: str = ""
@@ -59,7 +59,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Place:
+class PagePosition:
     """Where a list goes on: behind this conversation."""
 
     severity: int
@@ -70,18 +70,18 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Found:
+class ConversationPage:
     """A page of conversations. `behind` is where the next begins."""
 
     rows: list[RecordedConversation]
-    behind: Place | None
+    behind: PagePosition | None
 
 
 def recordings(
-    tenant_id: UUID, sought: Sought | None = None, *, before: UUID | None = None, limit: int
+    tenant_id: UUID, sought: RecordingQuery | None = None, *, before: UUID | None = None, limit: int
 ) -> list[Recording]:
     """What was imported, newest first, behind the row `before`."""
-    rows = Recording.objects.filter(_sought(tenant_id, sought or Sought()))
+    rows = Recording.objects.filter(_sought(tenant_id, sought or RecordingQuery()))
     return list((rows.filter(id__lt=before) if before else rows).order_by("-id")[:limit])
 
 
@@ -90,12 +90,12 @@ def recording(tenant_id: UUID, recording_id: UUID) -> Recording | None:
     return Recording.objects.filter(tenant_id=tenant_id, id=recording_id).first()
 
 
-def with_digest(tenant_id: UUID, digest: str) -> Recording | None:
+def recording_with_digest(tenant_id: UUID, digest: str) -> Recording | None:
     """The import of a file of exactly these bytes, unless it was erased."""
     return Recording.objects.filter(tenant_id=tenant_id, digest=digest).first()
 
 
-def run_out(tenant_id: UUID, *, before: datetime, limit: int) -> list[UUID]:
+def expired_recordings(tenant_id: UUID, *, before: datetime, limit: int) -> list[UUID]:
     """Recordings that were imported before a moment and not erased, oldest first."""
     rows = Recording.objects.filter(tenant_id=tenant_id, id__lt=lower_bound(before)).exclude(digest="")
     return list(rows.order_by("id").values_list("id", flat=True)[:limit])
@@ -107,21 +107,23 @@ def conversation(tenant_id: UUID, recording_id: UUID, number: int) -> RecordedCo
 
 
 def conversations(
-    tenant_id: UUID, recording_id: UUID, wanted: Wanted, *, behind: Place | None = None, limit: int
-) -> Found:
+    tenant_id: UUID, recording_id: UUID, wanted: ConversationQuery, *, behind: PagePosition | None = None, limit: int
+) -> ConversationPage:
     """The conversations that are wanted, a page of them."""
     rows = RecordedConversation.objects.filter(_narrowed(tenant_id, recording_id, wanted))
     if behind is not None:
         rows = rows.filter(_behind(behind, wanted))
     order = ("-severity", "number") if wanted.gravest_first else ("number",)
     found = list(rows.order_by(*order)[: limit + 1])
-    return Found(found[:limit], _place(found[limit - 1]) if len(found) > limit else None)
+    return ConversationPage(found[:limit], _place(found[limit - 1]) if len(found) > limit else None)
 
 
-def said(tenant_id: UUID, recording_id: UUID, numbers: list[int], text: str = "") -> dict[int, tuple[int, str]]:
+def representative_messages(
+    tenant_id: UUID, recording_id: UUID, numbers: list[int], text: str = ""
+) -> dict[int, tuple[int, str]]:
     """By conversation, the message to show of it in a list: the first with a word of `text`, else the user's first."""
-    asked = [f"%{word.translate(LITERALLY)}%" for word in words.asked(text)]
-    rows = ask(
+    asked = [f"%{word.translate(LITERALLY)}%" for word in words.query_words(text)]
+    rows = execute(
         "SELECT c.number, m.number, m.text FROM unnest($3::integer[]) c (number) CROSS JOIN LATERAL ("
         " SELECT number, text FROM console_recordedmessage WHERE tenant_id = $1 AND recording_id = $2"
         " AND conversation = c.number AND number < $4 AND text <> ''"
@@ -140,9 +142,9 @@ def messages(
     return list(here.order_by("number")[:limit])
 
 
-def categories(tenant_id: UUID, recording_id: UUID, conversation: int) -> dict[str, int]:
+def count_categories(tenant_id: UUID, recording_id: UUID, conversation: int) -> dict[str, int]:
     """How many calls of a conversation are of each category."""
-    rows = ask(
+    rows = execute(
         "SELECT call ->> 'category', count(*) FROM console_recordedmessage m, jsonb_array_elements(m.calls) call"
         " WHERE m.tenant_id = $1 AND m.recording_id = $2 AND m.conversation = $3 GROUP BY 1 ORDER BY 1",
         *(tenant_id, recording_id, conversation),
@@ -150,7 +152,9 @@ def categories(tenant_id: UUID, recording_id: UUID, conversation: int) -> dict[s
     return dict(rows)
 
 
-def before(tenant_id: UUID, recording_id: UUID, conversation: int, *, since: int, limit: int) -> int | None:
+def previous_page_start(
+    tenant_id: UUID, recording_id: UUID, conversation: int, *, since: int, limit: int
+) -> int | None:
     """Where the page of messages before this one begins; None where this one is the first."""
     here = _messages(tenant_id, recording_id, conversation).filter(number__lt=since)
     numbers = list(here.order_by("-number").values_list("number", flat=True)[:limit])
@@ -161,7 +165,7 @@ def _messages(tenant_id: UUID, recording_id: UUID, conversation: int) -> QuerySe
     return RecordedMessage.objects.filter(tenant_id=tenant_id, recording_id=recording_id, conversation=conversation)
 
 
-def _sought(tenant_id: UUID, sought: Sought) -> Q:
+def _sought(tenant_id: UUID, sought: RecordingQuery) -> Q:
     narrowed = Q(tenant_id=tenant_id) & _either(BLOCKED, sought.blocked)
     if sought.failures is not None:
         # What was counted is there; of an erased recording nothing is known.
@@ -176,7 +180,7 @@ def _sought(tenant_id: UUID, sought: Sought) -> Q:
     return narrowed & _saying(tenant_id, sought.words) if sought.words else narrowed
 
 
-def _narrowed(tenant_id: UUID, recording_id: UUID, wanted: Wanted) -> Q:
+def _narrowed(tenant_id: UUID, recording_id: UUID, wanted: ConversationQuery) -> Q:
     narrowed = Q(tenant_id=tenant_id, recording_id=recording_id)
     for given, asked in (
         (wanted.kind, Q(kinds__contains=[wanted.kind])),
@@ -196,13 +200,13 @@ def _either(condition: Q, asked: bool | None) -> Q:
 
 def _saying(tenant_id: UUID, text: str) -> Q:
     """Recordings with a conversation in which every word of this stands."""
-    asked = [(tenant_id, *words.between(word)) for word in words.asked(text)]
+    asked = [(tenant_id, *words.prefix_range(word)) for word in words.query_words(text)]
     return Q(id__in=_all(PLACES, asked, f"SELECT recording_id FROM ({EACH}) found") if asked else [])
 
 
 def _saying_in(tenant_id: UUID, recording_id: UUID, text: str) -> Q:
     """Conversations of a recording in which every word of this stands."""
-    asked = [(tenant_id, *words.between(word), recording_id) for word in words.asked(text)]
+    asked = [(tenant_id, *words.prefix_range(word), recording_id) for word in words.query_words(text)]
     return Q(number__in=_all(PLACES_IN, asked, EACH) if asked else [])
 
 
@@ -212,11 +216,11 @@ def _all(one: str, asked: list[tuple[Any, ...]], around: str) -> RawSQL:
     return RawSQL(around.replace(EACH, each), [value for values in asked for value in values])
 
 
-def _behind(place: Place, wanted: Wanted) -> Q:
+def _behind(place: PagePosition, wanted: ConversationQuery) -> Q:
     if not wanted.gravest_first:
         return Q(number__gt=place.number)
     return Q(severity__lt=place.severity) | Q(severity=place.severity, number__gt=place.number)
 
 
-def _place(row: RecordedConversation) -> Place:
-    return Place(row.severity, row.number)
+def _place(row: RecordedConversation) -> PagePosition:
+    return PagePosition(row.severity, row.number)

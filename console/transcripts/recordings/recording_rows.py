@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from console.transcripts import document
-from console.transcripts.acts import Act, Trust
-from console.transcripts.audit import Audited
-from console.transcripts.records import Fault, Turn
-from console.transcripts.totals import Totals, noted, severity
+from console.transcripts.acts import AuditedAct, TrustRequirement
+from console.transcripts.audit import ConversationAudit
+from console.transcripts.records import TranscriptFault, TranscriptTurn
+from console.transcripts.totals import AuditTotals, call_flags, severity
 
 MOST_TEXT = 10_000
 MOST_VALUE = 4_000
@@ -33,15 +33,17 @@ FINDINGS = ("value_mismatch", "predicate_false", "silent_step", "repeated_change
 """What is found of a call beside its category, as a conversation is filtered by it."""
 
 
-def conversation(one: Audited, number: int) -> dict[str, Any]:
+def conversation_row(one: ConversationAudit, number: int) -> dict[str, Any]:
     """The row of a conversation (rule 1)."""
-    kinds = {act.category for act in one.acts} | {mark for act in one.acts for mark in noted(act) if mark in FINDINGS}
+    kinds = {act.category for act in one.acts} | {
+        mark for act in one.acts for mark in call_flags(act) if mark in FINDINGS
+    }
     codes = {act.verdict.code for act in one.acts if not act.verdict.accepted}
     return {
         "number": number,
-        "label": text(one.conversation.id, MOST_NAME),
-        "path": text(one.conversation.path, MOST_NAME),
-        "format": text(one.conversation.format, 32),
+        "label": storable_text(one.conversation.id, MOST_NAME),
+        "path": storable_text(one.conversation.path, MOST_NAME),
+        "format": storable_text(one.conversation.format, 32),
         "messages": len(one.conversation.turns),
         "calls": len(one.acts),
         "false_claims": sum(claim.false for claim in one.claims),
@@ -49,12 +51,12 @@ def conversation(one: Audited, number: int) -> dict[str, Any]:
         "tools_known": not one.is_open,
         "kinds": sorted(kinds),
         "codes": sorted((codes | {claim.code for claim in one.claims}) - {""}),
-        "findings": findings(one),
-        "unread": [fault(each) for each in one.faults[:MOST_FAULTS]],
+        "findings": conversation_findings(one),
+        "unread": [fault_row(each) for each in one.faults[:MOST_FAULTS]],
     }
 
 
-def messages(one: Audited, number: int, trust: Trust) -> Iterator[dict[str, Any]]:
+def message_rows(one: ConversationAudit, number: int, trust: TrustRequirement) -> Iterator[dict[str, Any]]:
     """The rows of a conversation's messages, in their order."""
     made, answered, claimed = defaultdict(list), defaultdict(list), defaultdict(list)
     for act in one.acts:
@@ -66,48 +68,48 @@ def messages(one: Audited, number: int, trust: Trust) -> Iterator[dict[str, Any]
         yield {
             "conversation": number,
             "number": turn.number,
-            "role": text(turn.role, 16),
-            "text": text(turn.text, MOST_TEXT),
+            "role": storable_text(turn.role, 16),
+            "text": storable_text(turn.text, MOST_TEXT),
             "length": len(turn.text),
             "calls": [_call(act, trust) for act in made[turn.number][:MOST_PARTS]],
             "answers": _answers(turn, answered[turn.number]),
-            "claims": [_claim(document.claim(claim)) for claim in claimed[turn.number][:MOST_PARTS]],
-            "corrected": text(one.corrected.get(turn.number, ""), MOST_TEXT),
+            "claims": [_claim(document.claim_document(claim)) for claim in claimed[turn.number][:MOST_PARTS]],
+            "corrected": storable_text(one.corrected.get(turn.number, ""), MOST_TEXT),
         }
 
 
-def totals(found: Totals) -> dict[str, Any]:
+def totals_row(found: AuditTotals) -> dict[str, Any]:
     """The figures of a whole recording; of its tools the ones that were called most."""
     told = found.document()
     most = sorted(told["tools"].items(), key=lambda held: (-held[1]["calls"], held[0]))[:MOST_TOOLS]
-    return told | {"tools": [{"name": text(name, MOST_NAME), **figures} for name, figures in most]}
+    return told | {"tools": [{"name": storable_text(name, MOST_NAME), **figures} for name, figures in most]}
 
 
-def fault(one: Fault) -> dict[str, str]:
+def fault_row(one: TranscriptFault) -> dict[str, str]:
     """A place that could not be read."""
-    return {"path": text(one.path, MOST_NAME), "reason": text(one.reason, MOST_SAID)}
+    return {"path": storable_text(one.path, MOST_NAME), "reason": storable_text(one.reason, MOST_SAID)}
 
 
-def text(value: Any, most: int) -> str:
+def storable_text(value: Any, most: int) -> str:
     """A value as text that can be stored (rules 2 and 3)."""
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return shown[:most].replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
-def findings(one: Audited) -> list[dict[str, Any]]:
+def conversation_findings(one: ConversationAudit) -> list[dict[str, Any]]:
     """What is wrong in a conversation, in its order, each with the message that it is in."""
     found: list[dict[str, Any]] = [
-        {"turn": claim.turn, "code": claim.code, "text": text(claim.sentence, MOST_SAID), "tool": ""}
+        {"turn": claim.turn, "code": claim.code, "text": storable_text(claim.sentence, MOST_SAID), "tool": ""}
         for claim in one.claims
         if claim.false
     ]
     for act in one.acts:
-        about = {"turn": act.turn, "tool": text(act.call.tool, MOST_NAME)}
-        found += [about | {"code": code, "text": text(said, MOST_SAID)} for code, said in _wrong_with(act)]
+        about = {"turn": act.turn, "tool": storable_text(act.call.tool, MOST_NAME)}
+        found += [about | {"code": code, "text": storable_text(said, MOST_SAID)} for code, said in _wrong_with(act)]
     return sorted(found, key=lambda each: int(each["turn"]))[:MOST_FINDINGS]
 
 
-def _wrong_with(act: Act) -> Iterator[tuple[str, str]]:
+def _wrong_with(act: AuditedAct) -> Iterator[tuple[str, str]]:
     """What is wrong with a call: a code, and the words for it."""
     if not act.verdict.accepted:
         yield act.verdict.code, f"{act.verdict.message} {act.verdict.hint}".strip()
@@ -121,80 +123,82 @@ def _wrong_with(act: Act) -> Iterator[tuple[str, str]]:
         yield "repeated_change", f"The same change as call {act.repeats}."
 
 
-def _call(act: Act, trust: Trust) -> dict[str, Any]:
+def _call(act: AuditedAct, trust: TrustRequirement) -> dict[str, Any]:
     """A call as the report has it, with its arguments as the agent sent them."""
-    told = document.call(act, trust)
+    told = document.call_document(act, trust)
     gate, answer = told["gate"], told["answer"]
     return {
         "number": act.number,
-        "tool": text(act.call.tool, MOST_NAME),
-        "arguments": text(act.call.arguments, MOST_VALUE),
+        "tool": storable_text(act.call.tool, MOST_NAME),
+        "arguments": storable_text(act.call.arguments, MOST_VALUE),
         "mutating": act.mutating,
         "category": act.category,
         "accepted": gate["accepted"],
-        "code": text(gate["code"], 64),
-        "message": text(gate["message"], MOST_SAID),
-        "hint": text(gate["hint"], MOST_SAID),
-        "suggestion": None if gate["suggestion"] is None else text(gate["suggestion"], MOST_SAID),
+        "code": storable_text(gate["code"], 64),
+        "message": storable_text(gate["message"], MOST_SAID),
+        "hint": storable_text(gate["hint"], MOST_SAID),
+        "suggestion": None if gate["suggestion"] is None else storable_text(gate["suggestion"], MOST_SAID),
         "errors": [_plain(one) for one in gate["errors"][:MOST_PARTS]],
-        "target": text(told["target"], MOST_NAME),
+        "target": storable_text(told["target"], MOST_NAME),
         "state": told["state"],
         "answered": None if answer is None else answer["turn"],
         "status": "" if answer is None else answer["status"],
         "typed": answer is not None and answer["typed"],
-        "reason": "" if answer is None else text(answer["reason"], MOST_SAID),
+        "reason": "" if answer is None else storable_text(answer["reason"], MOST_SAID),
         "basis": told["basis"],
         "differences": [_difference(one) for one in told["differences"][:MOST_PARTS]],
         "predicates": [_predicate(one) for one in told["predicates"][:MOST_PARTS]],
         "repeats": told["repeats"],
         "depends_on": told["depends_on"][:MOST_PARTS],
         "silent_over": [one["call"] for one in told["silent_over"][:MOST_PARTS]],
-        "because": [text(one["because"], MOST_SAID) for one in told["silent_over"][:MOST_PARTS]],
+        "because": [storable_text(one["because"], MOST_SAID) for one in told["silent_over"][:MOST_PARTS]],
         "contradicted": told["contradicted"],
         "seen_by": told["seen_by"][:MOST_PARTS],
-        "notes": [text(one, MOST_SAID) for one in told["notes"][:MOST_PARTS]],
+        "notes": [storable_text(one, MOST_SAID) for one in told["notes"][:MOST_PARTS]],
     }
 
 
 def _difference(one: Mapping[str, Any]) -> dict[str, str]:
     return {
-        "field": text(one["field"], MOST_NAME),
-        "asked": text(one["asked"], MOST_SAID),
-        "shown": text(one["shown"], MOST_SAID),
+        "field": storable_text(one["field"], MOST_NAME),
+        "asked": storable_text(one["asked"], MOST_SAID),
+        "shown": storable_text(one["shown"], MOST_SAID),
         "where": one["where"],
     }
 
 
 def _predicate(one: Mapping[str, Any]) -> dict[str, str]:
-    said = {name: text(one[name], MOST_SAID) for name in ("text", "reason")}
+    said = {name: storable_text(one[name], MOST_SAID) for name in ("text", "reason")}
     return said | {"holds": one["holds"], "where": one["where"]}
 
 
 def _plain(one: Mapping[str, Any]) -> dict[str, str]:
-    return {text(name, MOST_NAME): text(value, MOST_SAID) for name, value in one.items()}
+    return {storable_text(name, MOST_NAME): storable_text(value, MOST_SAID) for name, value in one.items()}
 
 
 def _claim(one: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "span": one["span"],
-        "quote": text(one["quote"], MOST_SAID),
-        "sentence": text(one["sentence"], MOST_SAID),
+        "quote": storable_text(one["quote"], MOST_SAID),
+        "sentence": storable_text(one["sentence"], MOST_SAID),
         "kind": one["kind"],
         "code": one["code"],
-        "detail": text(one["detail"], MOST_SAID),
+        "detail": storable_text(one["detail"], MOST_SAID),
         "calls": one["calls"][:MOST_PARTS],
         "basis": one["basis"],
-        "rule": text(one["rule"], 64),
+        "rule": storable_text(one["rule"], 64),
     }
 
 
-def _answers(turn: Turn, waiting: list[Act]) -> list[dict[str, Any]]:
+def _answers(turn: TranscriptTurn, waiting: list[AuditedAct]) -> list[dict[str, Any]]:
     """The answers of a message, each with the number of its call; none where it fits no call."""
     found = []
     for answer in turn.answers[:MOST_PARTS]:
         own = next((act for act in waiting if answer.call_id in ("", act.call.id)), None)
         if own is not None:
             waiting.remove(own)
-        content = text(answer.content, MOST_VALUE)
-        found.append({"call": own.number if own else None, "tool": text(answer.tool, MOST_NAME), "content": content})
+        content = storable_text(answer.content, MOST_VALUE)
+        found.append(
+            {"call": own.number if own else None, "tool": storable_text(answer.tool, MOST_NAME), "content": content}
+        )
     return found

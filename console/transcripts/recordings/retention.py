@@ -8,11 +8,11 @@ from uuid import UUID
 
 from console.models import Recording
 from ledger.retention import queries as retention_queries
-from ledger.retention.rules.retention import Held
+from ledger.retention.rules.retention import RetentionSubject
 
 
 @dataclass(frozen=True, kw_only=True)
-class Keeping:
+class RetentionStatus:
     """Until when a recording is kept. `standing` says whether the policy then erases it, or two people decide.
 
     `holds` keep it beyond that; `waiting` is whether somebody, or the policy, has asked for it to be erased.
@@ -25,11 +25,11 @@ class Keeping:
     waiting: bool
 
 
-def keeping(row: Recording) -> Keeping:
+def retention_status(row: Recording) -> RetentionStatus:
     """What holds for a recording now."""
     policy = retention_queries.policy(row.tenant_id)
-    held = Held(id=row.id, kind="recording", state="IMPORTED", created_at=row.at)
-    return Keeping(
+    held = RetentionSubject(id=row.id, kind="recording", state="IMPORTED", created_at=row.at)
+    return RetentionStatus(
         days=policy.payload_days,
         until=row.at + timedelta(days=policy.payload_days),
         standing=policy.standing,

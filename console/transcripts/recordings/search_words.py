@@ -31,7 +31,7 @@ _PART: Final = re.compile(r"[^\W_]+")
 _UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 
-def of(text: str) -> set[str]:
+def words_of(text: str) -> set[str]:
     """The words of a text (rules 1 and 2)."""
     found = set()
     for chunk in _chunks(text):
@@ -43,7 +43,7 @@ def of(text: str) -> set[str]:
     return found
 
 
-def asked(text: str) -> list[str]:
+def query_words(text: str) -> list[str]:
     """The words that somebody searches for, at most `MOST_ASKED` of them."""
     found: list[str] = []
     for chunk in _chunks(text):
@@ -51,17 +51,19 @@ def asked(text: str) -> list[str]:
     return list(dict.fromkeys(found))[:MOST_ASKED]
 
 
-def between(word: str) -> tuple[str, str]:
+def prefix_range(word: str) -> tuple[str, str]:
     """What a stored word must be no less than, and less than, to be one that is asked for (rule 3)."""
     return word, word + (LAST if SHORTEST_BEGINNING <= len(word) < MOST_LETTERS else "\x01")
 
 
-def rows(conversations: Iterable[Mapping[str, Any]], messages: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def word_rows(
+    conversations: Iterable[Mapping[str, Any]], messages: Iterable[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
     """The rows of a recording's words: of its conversations' names, of their messages and of the tools they call."""
     held: dict[str, list[int]] = defaultdict(list)
     count, number = 0, 0
     for conversation, text in _said(conversations, messages):
-        for word in of(text):
+        for word in words_of(text):
             places = held[word]
             if not places or places[-1] != conversation:
                 places.append(conversation)

@@ -14,26 +14,26 @@ from typing import IO, Any
 
 import orjson
 
-from console.transcripts.acts import Trust
-from console.transcripts.audit import Audited
+from console.transcripts.acts import TrustRequirement
+from console.transcripts.audit import ConversationAudit
 from console.transcripts.recordings import recording_rows
 
 
 @dataclass(eq=False)
-class Spool:
+class RowSpool:
     """The rows of one recording, in their order."""
 
-    _trust: Trust
+    _trust: TrustRequirement
     _conversations: IO[bytes]
     _messages: IO[bytes]
     count: int = 0
 
-    def add(self, found: Audited) -> None:
+    def add(self, found: ConversationAudit) -> None:
         """Take in one conversation: all of it or, where it cannot be written, nothing."""
         number = self.count + 1
         # Made before anything is written, so that what fails here leaves no half of it.
-        head = orjson.dumps(recording_rows.conversation(found, number))
-        rows = [orjson.dumps(each) for each in recording_rows.messages(found, number, self._trust)]
+        head = orjson.dumps(recording_rows.conversation_row(found, number))
+        rows = [orjson.dumps(each) for each in recording_rows.message_rows(found, number, self._trust)]
         self._conversations.write(head + b"\n")
         self._messages.writelines(row + b"\n" for row in rows)
         self.count = number
@@ -48,10 +48,10 @@ class Spool:
 
 
 @contextmanager
-def spooled(trust: Trust) -> Iterator[Spool]:
+def open_spool(trust: TrustRequirement) -> Iterator[RowSpool]:
     """A place for the rows of one recording."""
     with TemporaryFile() as conversations, TemporaryFile() as messages:
-        yield Spool(trust, conversations, messages)
+        yield RowSpool(trust, conversations, messages)
 
 
 def _rows(file: IO[bytes]) -> Iterator[dict[str, Any]]:

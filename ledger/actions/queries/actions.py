@@ -10,9 +10,9 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from ledger.actions.queries.conditions import repeats
+from ledger.actions.queries.conditions import open_duplicates_sql
 from ledger.catalogue.rules.effects import SideEffectClass
-from ledger.db import ask, first, select
+from ledger.db import execute, fetch_one, select
 from ledger.models import (
     Action,
     Idempotency,
@@ -20,12 +20,12 @@ from ledger.models import (
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.ids import lower_bound
 from ledger.record.rules.lifecycle import OPEN, State
-from ledger.record.rules.outcomes import ATTESTED_REVERSAL, Outcome, Way, outcome_of, ways_to
+from ledger.record.rules.outcomes import ATTESTED_REVERSAL, Outcome, OutcomePath, outcome_of, outcome_paths
 from ledger.verification.queries.storage import is_uuid
 
 
 def action(tenant_id: UUID, action_id: UUID) -> Action | None:
-    return first(Action, "tenant_id = $1 AND id = $2", tenant_id, action_id)
+    return fetch_one(Action, "tenant_id = $1 AND id = $2", tenant_id, action_id)
 
 
 def actions(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50, **filters: Any) -> list[Action]:
@@ -34,7 +34,7 @@ def actions(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50, **f
     Filters: state, outcome, tool, agent, session, run, side_effect_class, discrepancy, target (exact), q (part of the
     target), since and until (datetimes).
     """
-    found = Action.objects.filter(wanted(filters), tenant_id=tenant_id)
+    found = Action.objects.filter(filter_condition(filters), tenant_id=tenant_id)
     if before is not None:
         found = found.filter(id__lt=before)
     return list(found.order_by("-id")[:limit])
@@ -58,18 +58,18 @@ _FILTERS = {
 }
 
 
-def wanted(filters: Mapping[str, Any]) -> Q:
+def filter_condition(filters: Mapping[str, Any]) -> Q:
     """The actions that these filters choose (see `actions`)."""
     found = Q()
     for name, value in filters.items():
         if name == "outcome" and value:
-            found &= with_outcome(Outcome(value))
+            found &= outcome_condition(Outcome(value))
         elif value is not None and (value != "" or name == "relation"):
             found &= Q(**{_FILTERS[name]: lower_bound(value) if name in ("since", "until") else value})
     return found
 
 
-def with_outcome(outcome: Outcome) -> Q:
+def outcome_condition(outcome: Outcome) -> Q:
     """The actions with an outcome, by the same table that tells the outcome of one (`outcomes.outcome_of`)."""
     if outcome is Outcome.CONTRADICTED:
         return Q(contradicted=True)
@@ -79,12 +79,12 @@ def with_outcome(outcome: Outcome) -> Q:
         Outcome.COMPENSATED_AS_ATTESTED: Q(reversed=True, contradicted=False) & by_word,
     }
     found = turned.get(outcome, Q())
-    for way in ways_to(outcome):
+    for way in outcome_paths(outcome):
         found |= _reached(way)
     return found
 
 
-def _reached(way: Way) -> Q:
+def _reached(way: OutcomePath) -> Q:
     found = Q(state=str(way.state), contradicted=False, reversed=False)
     if way.kinds:
         found &= Q(reached_by__in=way.kinds)
@@ -110,7 +110,7 @@ def ids_to_start(
     """Validated actions of these tools, oldest first, behind the id `after`; with `approved`, only those and what
     needs none; with `only`, none but these.
     """
-    rows = ask(
+    rows = execute(
         "SELECT id FROM ledger_action WHERE tenant_id = $1 AND state = 'VALIDATED' AND tool = ANY($2)"
         " AND ($3::uuid[] IS NULL OR approval_id IS NULL OR id = ANY($3::uuid[])) AND ($4::uuid IS NULL OR id > $4)"
         " AND ($6::uuid[] IS NULL OR id = ANY($6::uuid[])) ORDER BY id LIMIT $5",
@@ -119,27 +119,27 @@ def ids_to_start(
     return [action_id for (action_id,) in rows]
 
 
-def to_be_tried_again(tenant_id: UUID, *, limit: int = 200) -> dict[UUID, UUID]:
+def retryable_actions(tenant_id: UUID, *, limit: int = 200) -> dict[UUID, UUID]:
     """Actions that were attempted and may be started once more, by the approval that they name."""
     found = Action.objects.filter(tenant_id=tenant_id, state="VALIDATED", attempt_count__gt=0)
     gated = found.filter(approval_id__isnull=False).order_by("id")[:limit]
     return {action.approval_id: action.id for action in gated if action.approval_id is not None}
 
 
-def unsettled(tenant_id: UUID, *, limit: int = 2000) -> list[UUID]:
+def unsettled_actions(tenant_id: UUID, *, limit: int = 2000) -> list[UUID]:
     """Actions whose effect must still be read back, oldest first; after a recovery action has ended, too."""
     states = [State.ACCEPTED, State.PENDING, State.UNKNOWN, State.FORWARD_RECOVERY, State.RECONCILIATION_FAILED]
     found = Action.objects.filter(tenant_id=tenant_id, state__in=states, settled=False)
     return list(found.order_by("id").values_list("id", flat=True)[:limit])
 
 
-def held(tenant_id: UUID, *, limit: int = 2000) -> list[UUID]:
+def actions_in_review(tenant_id: UUID, *, limit: int = 2000) -> list[UUID]:
     """Actions that wait for a person."""
     found = Action.objects.filter(tenant_id=tenant_id, state=State.REVIEW_REQUIRED)
     return list(found.order_by("id").values_list("id", flat=True)[:limit])
 
 
-def started_and_still(tenant_id: UUID, *, since: datetime, limit: int = 2000) -> list[UUID]:
+def stalled_actions(tenant_id: UUID, *, since: datetime, limit: int = 2000) -> list[UUID]:
     """Mutations that were started, have not come to their end, and of which nothing was recorded since then."""
     started = Action.objects.filter(tenant_id=tenant_id, state__in=OPEN, mutating=True, attempt_count__gt=0)
     return list(started.filter(changed_at__lt=since).order_by("id").values_list("id", flat=True)[:limit])
@@ -159,7 +159,7 @@ def actions_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Action]:
     return {each.id: each for each in select(Action, "tenant_id = $1 AND id = ANY($2)", tenant_id, ids)}
 
 
-def relatives(action: Action) -> list[tuple[Action, str]]:
+def related_actions(action: Action) -> list[tuple[Action, str]]:
     """(action, relation) of parents, children, and what stands in for what, oldest first."""
     above = [each for each in (action.supersedes, action.parent_id) if each is not None]
     here = Q(supersedes=action.id) | Q(parent_id=action.id) | Q(id__in=above)
@@ -195,13 +195,13 @@ def same_agent_and_tool(action: Action, *, limit: int) -> list[Action]:
 
 _OPEN_REPEAT = (
     "tenant_id = $1 AND id = (SELECT r.id FROM ("
-    f"{repeats(key='$2', at='$4')}) r WHERE r.id IS DISTINCT FROM $3 ORDER BY r.id DESC LIMIT 1)"
+    f"{open_duplicates_sql(key='$2', at='$4')}) r WHERE r.id IS DISTINCT FROM $3 ORDER BY r.id DESC LIMIT 1)"
 )
 
 
-def open_repeat(tenant_id: UUID, operation_key: str, *, at: datetime, but: UUID | None = None) -> Action | None:
+def open_duplicate(tenant_id: UUID, operation_key: str, *, at: datetime, but: UUID | None = None) -> Action | None:
     """An action of the same logical mutation that is open, may still take effect, or is contradicted (R-EX-08)."""
-    return first(Action, _OPEN_REPEAT, tenant_id, operation_key, but, at)
+    return fetch_one(Action, _OPEN_REPEAT, tenant_id, operation_key, but, at)
 
 
 def waiting_actions(tenant_id: UUID, **about: str) -> QuerySet[Action, UUID]:
@@ -222,11 +222,11 @@ def failed_executions(tenant_id: UUID, *, since: datetime, until: datetime) -> Q
     return found.values_list("id", flat=True)
 
 
-def demonstrated(tenant_id: UUID, agent: str, tools: Collection[str]) -> set[str]:
+def demonstrated_tools(tenant_id: UUID, agent: str, tools: Collection[str]) -> set[str]:
     """Those of these tools with which an agent has reached a success that a reading settled and that still holds
     (R-CR-17).
     """
-    rows = ask(
+    rows = execute(
         "SELECT tool FROM unnest($3::text[]) AS tool WHERE EXISTS (SELECT FROM ledger_action a WHERE a.tenant_id = $1"
         " AND a.agent = $2 AND a.tool = tool.tool"
         " AND a.state = 'RECONCILED_SUCCESS' AND a.reached_by <> 'attested_present' AND NOT a.contradicted)",
@@ -236,18 +236,18 @@ def demonstrated(tenant_id: UUID, agent: str, tools: Collection[str]) -> set[str
 
 
 def idempotency(tenant_id: UUID, action_id: UUID) -> Idempotency | None:
-    return first(Idempotency, "tenant_id = $1 AND action_id = $2", tenant_id, action_id)
+    return fetch_one(Idempotency, "tenant_id = $1 AND action_id = $2", tenant_id, action_id)
 
 
-def action_of_key(tenant_id: UUID, key: str) -> UUID | None:
+def action_by_key(tenant_id: UUID, key: str) -> UUID | None:
     """The action whose mutation was sent with this idempotency key."""
-    kept = first(Idempotency, "tenant_id = $1 AND key_hash = $2", tenant_id, digest(key.encode()))
+    kept = fetch_one(Idempotency, "tenant_id = $1 AND key_hash = $2", tenant_id, digest(key.encode()))
     return kept.action_id if kept is not None else None
 
 
 def newest_of_target(tenant_id: UUID, target: str, states: Iterable[str]) -> UUID | None:
     """The newest mutating action on a target that is in one of these states."""
-    found = first(
+    found = fetch_one(
         Action,
         "tenant_id = $1 AND target = $2 AND mutating AND state = ANY($3) ORDER BY id DESC LIMIT 1",
         *(tenant_id, target, sorted(states)),
@@ -255,7 +255,7 @@ def newest_of_target(tenant_id: UUID, target: str, states: Iterable[str]) -> UUI
     return found.id if found is not None else None
 
 
-def accountable(
+def attributable_actions(
     tenant_id: UUID, *, key_hashes: list[str], traces: list[str], ids: list[str], targets: list[str], limit: int = 2000
 ) -> list[Action]:
     """The started actions behind these keys, traces and ids, and the newest ones on these targets."""
@@ -276,7 +276,7 @@ def idempotencies(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Idempot
 
 def count_outcomes(tenant_id: UUID, *, since: datetime) -> Counter[Outcome]:
     """How many actions that were proposed since a moment stand in which outcome."""
-    rows = ask(
+    rows = execute(
         "SELECT state, reached_by, side_effect_class, CASE WHEN approval_id IS NOT NULL THEN tenant_id END,"
         " contradicted, reversed, count(*) FROM ledger_action WHERE tenant_id = $1 AND id >= $2"
         " GROUP BY 1, 2, 3, 4, 5, 6",
@@ -289,7 +289,7 @@ def count_outcomes(tenant_id: UUID, *, since: datetime) -> Counter[Outcome]:
     return counted
 
 
-def standing(tenant_id: UUID, states: tuple[str, ...], *, most: int = 1000) -> tuple[int, datetime | None]:
+def count_in_states(tenant_id: UUID, states: tuple[str, ...], *, most: int = 1000) -> tuple[int, datetime | None]:
     """How many actions are in these states, counted up to `most`, and since when the longest has been."""
     found = Action.objects.filter(tenant_id=tenant_id, state__in=states)[:most]
     times = list(found.values_list("changed_at", flat=True))

@@ -19,7 +19,7 @@ def freezes_in_force(tenant_id: UUID) -> list[Freeze]:
     return list(Freeze.objects.filter(tenant_id=tenant_id, lifted_at__isnull=True).order_by("id"))
 
 
-def freezes_lifted(tenant_id: UUID, *, after: UUID | None = None, limit: int = 50) -> list[Freeze]:
+def lifted_freezes(tenant_id: UUID, *, after: UUID | None = None, limit: int = 50) -> list[Freeze]:
     """Freezes that are over, newest first, behind the row `after`."""
     found = Freeze.objects.filter(tenant_id=tenant_id, lifted_at__isnull=False)
     return list((found.filter(id__lt=after) if after else found).order_by("-id")[:limit])
@@ -34,7 +34,7 @@ def is_known_target(tenant_id: UUID, target: str) -> bool:
     return Action.objects.filter(tenant_id=tenant_id, target=target).exists()
 
 
-def stopped_by(freeze: Freeze, *, most: int = 100) -> int:
+def count_frozen_actions(freeze: Freeze, *, most: int = 100) -> int:
     """How many validated actions a freeze keeps from starting, counted up to `most`."""
     column = {"agent": "agent", "tool": "tool", "target": "target"}.get(freeze.scope)
     found = Action.objects.filter(tenant_id=freeze.tenant_id, state=State.VALIDATED)
@@ -60,13 +60,13 @@ def freezes_since(tenant_id: UUID, *, agent: str, tool: str, target: str, since:
     return select(Freeze, covering, tenant_id, agent, tool, target, since)
 
 
-def freezes_lately(tenant_id: UUID, *, since: datetime) -> list[Freeze]:
+def recent_freezes(tenant_id: UUID, *, since: datetime) -> list[Freeze]:
     """The freezes in force, and those that were lifted since then."""
     lately = Q(lifted_at__isnull=True) | Q(lifted_at__gt=since)
     return list(Freeze.objects.filter(lately, tenant_id=tenant_id).order_by("id"))
 
 
-def waiting_under(freeze: Freeze, *, limit: int) -> list[UUID]:
+def frozen_actions(freeze: Freeze, *, limit: int) -> list[UUID]:
     """The validated actions that a freeze covers, oldest first."""
     column = {"agent": "agent", "tool": "tool", "target": "target"}.get(freeze.scope)
     found = Action.objects.filter(tenant_id=freeze.tenant_id, state=State.VALIDATED, approval_id__isnull=False)

@@ -8,12 +8,12 @@ from uuid import UUID
 
 import orjson
 
-from ledger.db import ask
+from ledger.db import execute
 from ledger.models import (
     Entry,
     Event,
 )
-from ledger.record.queries.events import loaded
+from ledger.record.queries.events import load_json
 
 
 def readings(tenant_id: UUID, action_id: UUID) -> list[tuple[str, datetime, dict[str, Any]]]:
@@ -27,17 +27,17 @@ def readings(tenant_id: UUID, action_id: UUID) -> list[tuple[str, datetime, dict
             tenant_id=tenant_id, subject_id=action_id, seq__in=[seq for _, _, seq in found]
         ).values_list("seq", "detail")
     )
-    return [(kind, at, loaded(kept[seq]) or {}) for kind, at, seq in found]
+    return [(kind, at, load_json(kept[seq]) or {}) for kind, at, seq in found]
 
 
-def readings_taken(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, UUID]:
+def newest_reading_pointers(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, UUID]:
     """The pointer of the newest reading that was taken before each action ran, where one was."""
-    taken = ask(
+    taken = execute(
         "SELECT subject_id, max(seq) FROM ledger_event"
         " WHERE tenant_id = $1 AND subject_id = ANY($2) AND kind = 'reading_taken' GROUP BY subject_id",
         *(tenant_id, action_ids),
     )
-    kept = ask(
+    kept = execute(
         "SELECT subject_id, detail FROM ledger_entry WHERE tenant_id = $1"
         " AND (subject_id, seq) IN (SELECT * FROM unnest($2::uuid[], $3::integer[]))",
         *(tenant_id, [subject for subject, _ in taken], [seq for _, seq in taken]),
@@ -45,9 +45,9 @@ def readings_taken(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, UUID]:
     return {subject: UUID(orjson.loads(detail)["pointer"]) for subject, detail in kept}
 
 
-def readings_wanted(tenant_id: UUID, *, limit: int = 200) -> list[UUID]:
+def actions_needing_reading(tenant_id: UUID, *, limit: int = 200) -> list[UUID]:
     """Validated actions whose newest reading is wanted and not taken yet."""
-    found = ask(
+    found = execute(
         "SELECT a.id FROM ledger_action a WHERE a.tenant_id = $1 AND a.state = 'VALIDATED' AND 'reading_wanted' ="
         " (SELECT e.kind FROM ledger_event e WHERE e.tenant_id = a.tenant_id AND e.subject_id = a.id"
         " AND e.kind IN ('reading_wanted', 'reading_taken') ORDER BY e.seq DESC LIMIT 1) ORDER BY a.id LIMIT $2",

@@ -7,21 +7,21 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from ledger.actions.queries.conditions import repeats
-from ledger.db import ask
+from ledger.actions.queries.conditions import open_duplicates_sql
+from ledger.db import execute
 from ledger.models import Action
 
 _COLUMNS = [field.attname for field in Action._meta.concrete_fields]
 
 
-class Version(NamedTuple):
+class ActivePolicy(NamedTuple):
     """A version of a policy."""
 
     version: str
     digest: str
 
 
-class Place(NamedTuple):
+class DecisionPosition(NamedTuple):
     """Where the event stands that decided an approval, the signed size of that log, and whether it is written still."""
 
     origin: str
@@ -30,7 +30,7 @@ class Place(NamedTuple):
     current: bool
 
 
-class Release(NamedTuple):
+class ReleaseFacts(NamedTuple):
     """An action and everything of the record that its release depends on, as one statement saw it.
 
     `now` is the clock of the database while it did; `contract_digest` is that of the stored document, if
@@ -39,13 +39,13 @@ class Release(NamedTuple):
 
     now: datetime
     action: Action
-    policies: Mapping[str, Version]
+    policies: Mapping[str, ActivePolicy]
     frozen: bool
     unwinding: bool
     repeated: bool
     contract_digest: str | None
     key_hash: str | None
-    decided: Place | None
+    decided: DecisionPosition | None
 
     @property
     def digests(self) -> dict[str, str]:
@@ -61,7 +61,7 @@ SELECT clock_timestamp(), {", ".join(f"a.{name}" for name in _COLUMNS)},
         AND (f.scope IN ('all', 'tenant') OR (f.scope = 'agent' AND f.value = a.agent)
             OR (f.scope = 'tool' AND f.value = a.tool) OR (f.scope = 'target' AND f.value = a.target))),
     a.relation = '' AND EXISTS (SELECT FROM ledger_unwinding u WHERE u.tenant_id = $1 AND u.run_id = a.run_id),
-    a.mutating AND EXISTS (SELECT FROM ({repeats(key="a.operation_key", at="$3")}) r WHERE r.id <> a.id),
+    a.mutating AND EXISTS (SELECT FROM ({open_duplicates_sql(key="a.operation_key", at="$3")}) r WHERE r.id <> a.id),
     (SELECT encode(sha256(c.document), 'hex') FROM ledger_contractversion c
         JOIN ledger_subject s ON s.tenant_id = c.tenant_id AND s.id = c.id AND s.state = 'REGISTERED'
         WHERE c.tenant_id = $1 AND c.name = a.tool AND c.version = a.tool_version),
@@ -81,21 +81,21 @@ WHERE a.tenant_id = $1 AND a.id = $2
 """
 
 
-def release(tenant_id: UUID, action_id: UUID, *, at: datetime) -> Release | None:
+def release_facts(tenant_id: UUID, action_id: UUID, *, at: datetime) -> ReleaseFacts | None:
     """What holds now about an action's release; None where there is no such action."""
-    rows = ask(_RELEASE, tenant_id, action_id, at)
+    rows = execute(_RELEASE, tenant_id, action_id, at)
     if not rows:
         return None
     now, *columns = rows[0][: len(_COLUMNS) + 1]
     policies, frozen, unwinding, repeated, contract, key_hash, *place = rows[0][len(_COLUMNS) + 1 :]
-    return Release(
+    return ReleaseFacts(
         now=now,
         action=Action.from_db("default", _COLUMNS, columns),
-        policies={kind: Version(*each) for kind, each in (policies or {}).items()},
+        policies={kind: ActivePolicy(*each) for kind, each in (policies or {}).items()},
         frozen=frozen,
         unwinding=unwinding,
         repeated=repeated,
         contract_digest=contract,
         key_hash=key_hash,
-        decided=Place(*place) if place[0] is not None else None,
+        decided=DecisionPosition(*place) if place[0] is not None else None,
     )

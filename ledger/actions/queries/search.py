@@ -15,8 +15,8 @@ from uuid import UUID
 
 from django.db import OperationalError
 
-from ledger.db import apart, ask
-from ledger.log.queries.log import Place
+from ledger.db import execute, savepoint
+from ledger.log.queries.log import LogPosition
 from ledger.record.rules.ids import lower_bound
 from ledger.record.rules.refusals import Refused
 
@@ -45,7 +45,7 @@ class SearchTooWide(Refused):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class SearchQuery:
     """What to look for; what is not set does not matter."""
 
     actor: UUID | None = None
@@ -66,7 +66,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundEvent:
     """One event, as far as a list shows it."""
 
     subject_id: UUID
@@ -104,26 +104,26 @@ _MARKS: tuple[LiteralString, ...] = (
 )
 
 
-def events(tenant_id: UUID, wanted: Wanted, *, before: str = "", limit: int = 50) -> list[Found]:
+def search_events(tenant_id: UUID, wanted: SearchQuery, *, before: str = "", limit: int = 50) -> list[FoundEvent]:
     """A page of events, behind the place `before` (what `place_after` gave for the last row of the page before)."""
     try:
-        with apart():
-            ask("SELECT set_config('statement_timeout', $1, true)", str(PATIENCE_MS))
+        with savepoint():
+            execute("SELECT set_config('statement_timeout', $1, true)", str(PATIENCE_MS))
             rows = (_over_actions if wanted.by_action else _over_time)(tenant_id, wanted, before, limit)
-            ask("SELECT set_config('statement_timeout', '0', true)")
+            execute("SELECT set_config('statement_timeout', '0', true)")
     except OperationalError as error:
         if "statement timeout" in str(error):
             raise SearchTooWide from None
         raise
-    return [Found(*row) for row in rows]
+    return [FoundEvent(*row) for row in rows]
 
 
-def place_after(wanted: Wanted, last: Found) -> str:
+def next_cursor(wanted: SearchQuery, last: FoundEvent) -> str:
     """How the next page is told where this one ended."""
     return f"{last.subject_id}.{last.seq}" if wanted.by_action else str(last.id)
 
 
-def _over_time(tenant_id: UUID, wanted: Wanted, before: str, limit: int) -> list[tuple[Any, ...]]:
+def _over_time(tenant_id: UUID, wanted: SearchQuery, before: str, limit: int) -> list[tuple[Any, ...]]:
     found = _conditions(tenant_id, wanted)
     if before:
         found.add(" AND e.id < ", UUID(before.partition(".")[0]))
@@ -135,7 +135,7 @@ def _over_time(tenant_id: UUID, wanted: Wanted, before: str, limit: int) -> list
         source += _MARKS[len(found.values)] + ") OFFSET 0) e"
     found.values.append(limit)
     end = _MARKS[len(found.values)]
-    return ask(
+    return execute(
         "SELECT "
         + _COLUMNS
         + " FROM "
@@ -148,7 +148,7 @@ def _over_time(tenant_id: UUID, wanted: Wanted, before: str, limit: int) -> list
     )
 
 
-def _over_actions(tenant_id: UUID, wanted: Wanted, before: str, limit: int) -> list[tuple[Any, ...]]:
+def _over_actions(tenant_id: UUID, wanted: SearchQuery, before: str, limit: int) -> list[tuple[Any, ...]]:
     found = _conditions(tenant_id, wanted)
     if wanted.agent:
         found.add(" AND a.agent = ", wanted.agent)
@@ -168,7 +168,7 @@ def _over_actions(tenant_id: UUID, wanted: Wanted, before: str, limit: int) -> l
         found.where += _MARKS[len(found.values)] + ")"
     found.values.append(limit)
     end = _MARKS[len(found.values)]
-    return ask(
+    return execute(
         "SELECT " + _COLUMNS + " FROM ledger_action a JOIN ledger_event e ON e.tenant_id = a.tenant_id"
         " AND e.subject_id = a.id WHERE a.tenant_id = $1"
         + found.where
@@ -178,7 +178,7 @@ def _over_actions(tenant_id: UUID, wanted: Wanted, before: str, limit: int) -> l
     )
 
 
-def _conditions(tenant_id: UUID, wanted: Wanted) -> _Statement:
+def _conditions(tenant_id: UUID, wanted: SearchQuery) -> _Statement:
     found = _Statement(tenant_id)
     if wanted.actor:
         found.add(" AND e.actor_id = ", wanted.actor)
@@ -200,7 +200,7 @@ def _is_target(tenant_id: UUID, target: str) -> bool:
     """Whether this is the whole name of a target. A part of one is looked for action by action: row-level security
     keeps an index of words from being used.
     """
-    return bool(ask("SELECT 1 FROM ledger_action WHERE tenant_id = $1 AND target = $2 LIMIT 1", tenant_id, target))
+    return bool(execute("SELECT 1 FROM ledger_action WHERE tenant_id = $1 AND target = $2 LIMIT 1", tenant_id, target))
 
 
 def _plain(text: str) -> str:
@@ -208,13 +208,13 @@ def _plain(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
-def standings(tenant_id: UUID, events: Iterable[tuple[UUID, int]]) -> dict[tuple[UUID, int], Place]:
+def log_positions(tenant_id: UUID, events: Iterable[tuple[UUID, int]]) -> dict[tuple[UUID, int], LogPosition]:
     """Where these events (subject, seq) stand in their logs; those without a leaf are left out."""
     wanted = list(events)
-    rows = ask(
+    rows = execute(
         "SELECT l.subject_id, l.seq, l.log, l.index, coalesce(l.index < t.signed_size, false)"
         " FROM ledger_leaf l LEFT JOIN ledger_tip t ON t.tenant_id = l.tenant_id AND t.log = l.log"
         " WHERE l.tenant_id = $1 AND (l.subject_id, l.seq) IN (SELECT * FROM unnest($2::uuid[], $3::integer[]))",
         *(tenant_id, [subject for subject, _ in wanted], [seq for _, seq in wanted]),
     )
-    return {(subject, seq): Place(log, index, sealed) for subject, seq, log, index, sealed in rows}
+    return {(subject, seq): LogPosition(log, index, sealed) for subject, seq, log, index, sealed in rows}

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import orjson
 
-from ledger.actions.queries.conditions import IS_OPEN, among
-from ledger.db import ask, select, together
+from ledger.actions.queries.conditions import IS_OPEN, in_states
+from ledger.db import execute, pipeline, select
 from ledger.models import Action
 from ledger.record.queries import events, evidence
 from ledger.record.rules import encryption
@@ -23,37 +23,37 @@ _UNANSWERED = sorted(map(str, (State.PROPOSED, State.VALIDATED, State.EXECUTING,
 _UNOBSERVED = (
     "SELECT id, CASE WHEN contradicted THEN 'CONTRADICTED' ELSE state END FROM ledger_action"
     f" WHERE tenant_id = $1 AND run_id = $2 AND target = $3 AND {IS_OPEN} AND relation = ''"
-    f" AND (mutating OR {among('state', _UNANSWERED)}) ORDER BY id LIMIT 20"
+    f" AND (mutating OR {in_states('state', _UNANSWERED)}) ORDER BY id LIMIT 20"
 )
 _FAILED = (
     "SELECT id FROM ledger_action WHERE tenant_id = $1 AND run_id = $2 AND relation = '' AND mutating AND NOT noticed"
-    f" AND ({among('state', _ENDED_OTHERWISE)} OR (state = 'RECONCILED_SUCCESS' AND reversed))"
+    f" AND ({in_states('state', _ENDED_OTHERWISE)} OR (state = 'RECONCILED_SUCCESS' AND reversed))"
     " ORDER BY id LIMIT 20"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ObservedVersion:
     """What a reading found at a target: which version, and when."""
 
     version: str
     seen_at: datetime
 
 
-def in_the_way(tenant_id: UUID, run_id: str, target: str) -> tuple[list[tuple[UUID, str]], list[UUID]]:
+def blocking_steps(tenant_id: UUID, run_id: str, target: str) -> tuple[list[tuple[UUID, str]], list[UUID]]:
     """(id, state) of the steps of a run on a target of which nobody knows yet what came of them; and the steps of the
     run that ended without their effect, or whose effect was taken back, unacknowledged.
     """
-    unobserved, failed = together(
+    unobserved, failed = pipeline(
         (_UNOBSERVED, tenant_id, run_id, target),
         (_FAILED, tenant_id, run_id),
     )
     return [(action_id, state) for action_id, state in unobserved], [action_id for (action_id,) in failed]
 
 
-def acknowledged(tenant_id: UUID, action_ids: list[UUID]) -> set[UUID]:
+def acknowledged_failures(tenant_id: UUID, action_ids: list[UUID]) -> set[UUID]:
     """Those of these actions about whose failure a decision is on record."""
-    rows = ask(
+    rows = execute(
         "SELECT DISTINCT subject_id FROM ledger_event WHERE tenant_id = $1 AND subject_id = ANY($2)"
         " AND kind IN ('failure_acknowledged', 'recovery_acknowledged')",
         *(tenant_id, action_ids),
@@ -61,19 +61,19 @@ def acknowledged(tenant_id: UUID, action_ids: list[UUID]) -> set[UUID]:
     return {each for (each,) in rows}
 
 
-def to_acknowledge(tenant_id: UUID, run_id: str, action_ids: list[UUID]) -> list[UUID]:
+def unacknowledged_failures(tenant_id: UUID, run_id: str, action_ids: list[UUID]) -> list[UUID]:
     """Those of these actions that are failed steps of a run, in the order of their ids, in which they are locked."""
-    rows = ask(
+    rows = execute(
         "SELECT id FROM ledger_action WHERE tenant_id = $1 AND run_id = $2 AND id = ANY($3) AND mutating"
         " AND (state = ANY($4) OR reversed) ORDER BY id",
         *(tenant_id, run_id, action_ids, _ENDED_OTHERWISE),
     )
     found = [each for (each,) in rows]
-    noticed = acknowledged(tenant_id, found) if found else set()
+    noticed = acknowledged_failures(tenant_id, found) if found else set()
     return [each for each in found if each not in noticed]
 
 
-def changes(tenant_id: UUID, targets: list[str], *, since: datetime, limit: int = 200) -> list[Action]:
+def possible_changes(tenant_id: UUID, targets: list[str], *, since: datetime, limit: int = 200) -> list[Action]:
     """The started mutations of these targets that may have taken effect after `since`, or were contradicted then."""
     return select(
         Action,
@@ -84,7 +84,7 @@ def changes(tenant_id: UUID, targets: list[str], *, since: datetime, limit: int 
     )
 
 
-def found_at(tenant_id: UUID, target: str, *, since: datetime, most: int = 3) -> list[Found]:
+def observed_versions(tenant_id: UUID, target: str, *, since: datetime, most: int = 3) -> list[ObservedVersion]:
     """The versions that readings of a target have found since then, of its newest actions."""
     newest = select(
         Action,
@@ -96,10 +96,10 @@ def found_at(tenant_id: UUID, target: str, *, since: datetime, most: int = 3) ->
     return [found for pointer in pointers if pointer and (found := _found(tenant_id, UUID(pointer))) is not None]
 
 
-def _found(tenant_id: UUID, pointer: UUID) -> Found | None:
+def _found(tenant_id: UUID, pointer: UUID) -> ObservedVersion | None:
     try:
-        data = evidence.opened(tenant_id, pointer)
-    except (encryption.Erased, encryption.CannotOpen):
+        data = evidence.open_evidence(tenant_id, pointer)
+    except (encryption.EvidenceErased, encryption.CannotOpen):
         return None
     readings = orjson.loads(data).get("readings") if data is not None else None
     reading = readings[0] if readings else {}
@@ -107,4 +107,4 @@ def _found(tenant_id: UUID, pointer: UUID) -> Found | None:
     version = next((each["version"] for each in places if each.get("version") is not None), None)
     if version is None:
         return None
-    return Found(version=str(version), seen_at=datetime.fromisoformat(reading["observed_at"]))
+    return ObservedVersion(version=str(version), seen_at=datetime.fromisoformat(reading["observed_at"]))

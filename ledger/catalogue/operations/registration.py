@@ -8,12 +8,12 @@ from typing import Any
 from uuid import UUID
 
 from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.rules.contract import Contract, stored
+from ledger.catalogue.rules.contract import Contract, load_stored
 from ledger.catalogue.rules.policies import POLICY_KINDS, default_policy
 from ledger.catalogue.rules.weakenings import weakenings
 from ledger.db import tenancy
 from ledger.models import ContractVersion, Freeze, PolicyVersion, System, Tenant
-from ledger.record.operations import SYSTEM, Actor, Happening, Head, append, lock, new_id
+from ledger.record.operations import SYSTEM, Actor, NewEvent, SubjectHead, append, lock_subject, new_id
 from ledger.record.rules.canonical import canonical, digest
 from ledger.record.rules.refusals import Refused
 
@@ -43,13 +43,13 @@ class AlreadyFrozen(Refused):
     code = "ALREADY_FROZEN"
 
 
-def found_tenant(*, tenant_id: UUID, slug: str, name: str, host: str, at: datetime) -> Tenant:
+def set_up_tenant(*, tenant_id: UUID, slug: str, name: str, host: str, at: datetime) -> Tenant:
     """A tenant, the first event of its log, and the default policies."""
     tenant = create_tenant(tenant_id=tenant_id, slug=slug, name=name, host=host, at=at)
     with tenancy(tenant_id):
         append(
-            Head(tenant_id=tenant_id, id=tenant_id, kind="tenant"),
-            Happening(kind="tenant_founded", to="ACTIVE"),
+            SubjectHead(tenant_id=tenant_id, id=tenant_id, kind="tenant"),
+            NewEvent(kind="tenant_founded", to="ACTIVE"),
             actor=SYSTEM,
             at=at,
         )
@@ -70,7 +70,7 @@ def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: 
             raise VersionTaken
         return known
     before = _newest_in_force(tenant_id, contract.name)
-    weaker = weakenings(stored(bytes(before.document), expected_digest=before.digest), contract) if before else ()
+    weaker = weakenings(load_stored(bytes(before.document), expected_digest=before.digest), contract) if before else ()
     row = ContractVersion.objects.create(
         tenant_id=tenant_id,
         id=new_id(at),
@@ -88,8 +88,8 @@ def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: 
     if weaker and before:
         told |= {"compared_with": before.version, "weakens": row.weakens}
     append(
-        Head(tenant_id=tenant_id, id=row.id, kind="contract"),
-        Happening(
+        SubjectHead(tenant_id=tenant_id, id=row.id, kind="contract"),
+        NewEvent(
             kind="contract_proposed" if weaker else "contract_registered",
             to="PENDING" if weaker else "REGISTERED",
             detail=told,
@@ -131,8 +131,8 @@ def set_policy(
         created_at=at,
     )
     append(
-        Head(tenant_id=tenant_id, id=row.id, kind="policy"),
-        Happening(
+        SubjectHead(tenant_id=tenant_id, id=row.id, kind="policy"),
+        NewEvent(
             kind="policy_activated", to="ACTIVE", detail={"kind": kind, "version": version}, digests={kind: row.digest}
         ),
         actor=actor,
@@ -145,10 +145,10 @@ def _supersede(tenant_id: UUID, kind: str, *, by: str, actor: Actor, at: datetim
     before = PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind, active=True).first()
     if before is None:
         return
-    head = lock(tenant_id=tenant_id, subject_id=before.id, kind="policy")
+    head = lock_subject(tenant_id=tenant_id, subject_id=before.id, kind="policy")
     if head.state != "ACTIVE":
         raise PolicyMoved
-    append(head, Happening(kind="policy_superseded", to="SUPERSEDED", detail={"by": by}), actor=actor, at=at)
+    append(head, NewEvent(kind="policy_superseded", to="SUPERSEDED", detail={"by": by}), actor=actor, at=at)
     PolicyVersion.objects.filter(tenant_id=tenant_id, id=before.id).update(active=False)
 
 
@@ -164,14 +164,14 @@ def register_system(
         row = System.objects.create(
             tenant_id=tenant_id, id=row.id, name=name, pattern=pattern, settings=dict(settings), registered_at=at
         )
-        head = Head(tenant_id=tenant_id, id=row.id, kind="system")
+        head = SubjectHead(tenant_id=tenant_id, id=row.id, kind="system")
     else:
         row.pattern, row.settings = pattern, dict(settings)
         System.objects.filter(tenant_id=tenant_id, id=row.id).update(pattern=pattern, settings=dict(settings))
-        head = lock(tenant_id=tenant_id, subject_id=row.id, kind="system")
+        head = lock_subject(tenant_id=tenant_id, subject_id=row.id, kind="system")
     append(
         head,
-        Happening(
+        NewEvent(
             kind="system_registered",
             to="REGISTERED",
             detail={"name": name, "pattern": pattern, "settings": dict(settings)},
@@ -182,7 +182,7 @@ def register_system(
     return row
 
 
-def freeze(
+def place_freeze(
     *, tenant_id: UUID, scope: str, value: str, reason: str, actor: Actor, at: datetime, is_unknown: bool = False
 ) -> Freeze:
     """Stop everything that `scope` and `value` cover, from the commit of this transaction on (R-EX-15).
@@ -195,8 +195,8 @@ def freeze(
         tenant_id=tenant_id, id=new_id(at), scope=scope, value=value, reason=reason[:1000], placed_at=at
     )
     append(
-        Head(tenant_id=tenant_id, id=row.id, kind="freeze"),
-        Happening(
+        SubjectHead(tenant_id=tenant_id, id=row.id, kind="freeze"),
+        NewEvent(
             kind="freeze_placed",
             to="PLACED",
             detail={"scope": scope, "value": value, "reason": reason} | ({"is_unknown": True} if is_unknown else {}),
@@ -209,6 +209,6 @@ def freeze(
 
 def lift_freeze(*, tenant_id: UUID, freeze_id: UUID, reason: str, actor: Actor, at: datetime) -> None:
     """End a freeze; only a freeze in force can be lifted."""
-    head = lock(tenant_id=tenant_id, subject_id=freeze_id, kind="freeze")
-    append(head, Happening(kind="freeze_lifted", to="LIFTED", detail={"reason": reason}), actor=actor, at=at)
+    head = lock_subject(tenant_id=tenant_id, subject_id=freeze_id, kind="freeze")
+    append(head, NewEvent(kind="freeze_lifted", to="LIFTED", detail={"reason": reason}), actor=actor, at=at)
     Freeze.objects.filter(tenant_id=tenant_id, id=freeze_id).update(lifted_at=at)

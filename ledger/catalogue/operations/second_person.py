@@ -13,7 +13,7 @@ from uuid import UUID
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations.registration import register_system
 from ledger.models import ContractVersion, System
-from ledger.record.operations import Actor, Happening, append, lock
+from ledger.record.operations import Actor, NewEvent, append, lock_subject
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
 
@@ -59,7 +59,7 @@ class ReasonMissing(Refused):
     status = 422
 
 
-def answer_contract(
+def decide_contract_change(
     *,
     tenant_id: UUID,
     name: str,
@@ -78,21 +78,21 @@ def answer_contract(
     row = catalogue_queries.contract_version(tenant_id, name, version)
     if row is None:
         raise NoSuchVersion
-    head = lock(tenant_id=tenant_id, subject_id=row.id, kind="contract")
+    head = lock_subject(tenant_id=tenant_id, subject_id=row.id, kind="contract")
     if head.state != "PENDING":
         raise NothingWaits
-    check_answer(accept=accept, reason=reason, by=by, is_sender=is_sender, is_proven=is_proven)
+    check_decision(accept=accept, reason=reason, by=by, is_sender=is_sender, is_proven=is_proven)
     told: dict[str, Any] = {"name": name, "version": version, "reason": reason}
     happening = (
-        Happening(kind="contract_confirmed", to="REGISTERED", detail=told | {"weakens": row.weakens})
+        NewEvent(kind="contract_confirmed", to="REGISTERED", detail=told | {"weakens": row.weakens})
         if accept
-        else Happening(kind="contract_declined", to="DECLINED", detail=told)
+        else NewEvent(kind="contract_declined", to="DECLINED", detail=told)
     )
     append(head, happening, actor=by, at=at)
     return row
 
 
-def check_answer(*, accept: bool, reason: str, by: Actor, is_sender: bool, is_proven: bool) -> None:
+def check_decision(*, accept: bool, reason: str, by: Actor, is_sender: bool, is_proven: bool) -> None:
     """Refuse whoever may not answer so: a machine never, the sender not with a yes, and nobody without a reason."""
     if by.kind != "person" or (accept and is_sender):
         raise SecondPersonNeeded
@@ -106,7 +106,7 @@ FREE_SETTINGS = frozenset({"limits", "changes", "webhook"})
 """Settings of a system that say nothing about where it is or how far it is believed."""
 
 
-def send_system(
+def submit_system(
     *, tenant_id: UUID, name: str, pattern: str, settings: Mapping[str, Any], actor: Actor, at: datetime
 ) -> tuple[System, bool]:
     """Register a system, or change a known one; true where the change waits for a second person.
@@ -122,10 +122,10 @@ def send_system(
     asked = known.proposal or {}
     if {part: asked.get(part) for part in wanted} == wanted:
         return known, True
-    head = lock(tenant_id=tenant_id, subject_id=known.id, kind="system")
+    head = lock_subject(tenant_id=tenant_id, subject_id=known.id, kind="system")
     known.proposal = wanted | {"by": str(actor.id), "at": instant(at)}
     System.objects.filter(tenant_id=tenant_id, id=known.id).update(proposal=known.proposal)
-    append(head, Happening(kind="system_change_proposed", detail={"name": name, **wanted}), actor=actor, at=at)
+    append(head, NewEvent(kind="system_change_proposed", detail={"name": name, **wanted}), actor=actor, at=at)
     return known, True
 
 
@@ -133,7 +133,7 @@ def _where(pattern: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, An
     return pattern, {part: value for part, value in settings.items() if part not in FREE_SETTINGS}
 
 
-def answer_system(
+def decide_system_change(
     *,
     tenant_id: UUID,
     name: str,
@@ -148,16 +148,16 @@ def answer_system(
     known = catalogue_queries.system(tenant_id, name)
     if known is None:
         raise NoSuchSystem
-    head = lock(tenant_id=tenant_id, subject_id=known.id, kind="system")
+    head = lock_subject(tenant_id=tenant_id, subject_id=known.id, kind="system")
     known = catalogue_queries.system(tenant_id, name)
     if known is None or known.proposal is None:
         raise NothingWaits
-    check_answer(accept=accept, reason=reason, by=by, is_sender=is_sender, is_proven=is_proven)
+    check_decision(accept=accept, reason=reason, by=by, is_sender=is_sender, is_proven=is_proven)
     wanted = {part: known.proposal[part] for part in ("pattern", "settings")}
     changed = wanted if accept else {}
     System.objects.filter(tenant_id=tenant_id, id=known.id).update(proposal=None, **changed)
     kind = "system_change_confirmed" if accept else "system_change_declined"
-    append(head, Happening(kind=kind, detail={"name": name, "reason": reason, **wanted}), actor=by, at=at)
+    append(head, NewEvent(kind=kind, detail={"name": name, "reason": reason, **wanted}), actor=by, at=at)
     found = catalogue_queries.system(tenant_id, name)
     assert found is not None
     return found

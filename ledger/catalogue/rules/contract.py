@@ -65,7 +65,7 @@ from jsonschema_rs import Draft202012Validator
 from ledger.catalogue.rules import contract_faults, remedies, targets
 from ledger.catalogue.rules import preflight_reads as preparation
 from ledger.catalogue.rules import schemas as rules_schemas
-from ledger.catalogue.rules.depth import Depth, depth
+from ledger.catalogue.rules.depth import VerificationDepth, verification_depth
 from ledger.catalogue.rules.effects import (
     DEFAULT_REVERSIBILITY,
     DEFAULT_SLA_S,
@@ -75,8 +75,8 @@ from ledger.catalogue.rules.effects import (
     Reversibility,
     SideEffectClass,
 )
-from ledger.catalogue.rules.lint import Finding, lint
-from ledger.catalogue.rules.preflight_reads import Preparation
+from ledger.catalogue.rules.lint import LintFinding, lint
+from ledger.catalogue.rules.preflight_reads import PreflightSpec
 from ledger.catalogue.rules.remedies import Recovery
 from ledger.record.rules.canonical import NotCanonical, digest
 from ledger.record.rules.refusals import Refused
@@ -144,7 +144,7 @@ class Verification:
 
 
 @dataclass(frozen=True)
-class Claims:
+class ClaimPhrases:
     """The words in which an agent would claim that this tool did its work."""
 
     done: tuple[str, ...]
@@ -152,7 +152,7 @@ class Claims:
 
 
 @dataclass(frozen=True)
-class Basis:
+class ReadRequirement:
     """What a call of the tool must rest on: whether it has to name a read of its target, and how old that may be."""
 
     required: bool = False
@@ -183,19 +183,19 @@ class Contract:
     unverifiable_acknowledged: bool
     stale_errors: tuple[str, ...]
     decide_within_s: int | None
-    preparation: Preparation
+    preparation: PreflightSpec
     target_template: str
     operation_kind: str
     required_effects: tuple[str, ...]
     verification: Verification | None
     recovery: Recovery
-    claims: Claims
+    claims: ClaimPhrases
     answers: Mapping[str, AnswerPath | None]
     next_tools: tuple[str, ...]
     formerly: tuple[str, ...]
     coerces: bool
-    based_on: Basis
-    findings: tuple[Finding, ...]
+    based_on: ReadRequirement
+    findings: tuple[LintFinding, ...]
     document: bytes
     digest: str
 
@@ -222,7 +222,7 @@ class Contract:
     @cached_property
     def arguments_validator(self) -> Draft202012Validator:
         """The compiled argument schema (R-TC-04)."""
-        return rules_schemas.compiled(self.arguments_schema)
+        return rules_schemas.compile_schema(self.arguments_schema)
 
     @property
     def recovery_boundary(self) -> Boundary:
@@ -234,15 +234,15 @@ class Contract:
         return Boundary.COMPENSABLE_PRE_PIVOT
 
     @cached_property
-    def depth(self) -> Depth:
+    def depth(self) -> VerificationDepth:
         """What must be checked about an action of it, and what checks it (R-VD-07)."""
-        return depth(json.loads(self.document))
+        return verification_depth(json.loads(self.document))
 
     def render_target(self, arguments: Mapping[str, Any]) -> str:
         """The one thing that a call with these arguments is about; `targets.BadTarget` when they
         name none.
         """
-        return targets.render(self.target_template, arguments)
+        return targets.render_target(self.target_template, arguments)
 
 
 def read(data: bytes | str) -> dict[str, Any]:
@@ -275,16 +275,16 @@ def validate(
     """
     text = _text(document)
     plain = json.loads(text)
-    _refuse(contract_faults.in_shape(plain))
-    _refuse(list(contract_faults.in_meaning(plain)))
-    _refuse(list(contract_faults.in_verification(plain, compile_predicate, check_verification)))
-    _refuse(list(contract_faults.in_preparation(plain, compile_predicate)))
-    _refuse(list(contract_faults.in_sources(plain, compile_for, check_verification)))
+    _refuse(contract_faults.shape_faults(plain))
+    _refuse(list(contract_faults.semantic_faults(plain)))
+    _refuse(list(contract_faults.verification_faults(plain, compile_predicate, check_verification)))
+    _refuse(list(contract_faults.preflight_faults(plain, compile_predicate)))
+    _refuse(list(contract_faults.source_faults(plain, compile_for, check_verification)))
     return _contract(plain, text)
 
 
 @lru_cache(maxsize=1024)
-def stored(document: bytes, *, expected_digest: str) -> Contract:
+def load_stored(document: bytes, *, expected_digest: str) -> Contract:
     """The contract of a document that was validated when it was registered; an altered one is
     refused.
     """
@@ -352,12 +352,12 @@ def _contract(document: dict[str, Any], text: bytes) -> Contract:
         required_effects=tuple(document.get("required_effects", effects or ())),
         verification=verification,
         recovery=remedies.read(document.get("recovery", {})),
-        claims=Claims(done=tuple(claims.get("done", ())), object=tuple(claims.get("object", ()))),
+        claims=ClaimPhrases(done=tuple(claims.get("done", ())), object=tuple(claims.get("object", ()))),
         answers=read_answers(document.get("answers", {})),
         next_tools=tuple(document.get("next_tools", ())),
         formerly=tuple(document.get("formerly", ())),
         coerces=document.get("coercion", "none") == "lossless",
-        based_on=Basis(**document.get("based_on", {})),
+        based_on=ReadRequirement(**document.get("based_on", {})),
         findings=lint(document),
         document=text,
         digest=digest(text),

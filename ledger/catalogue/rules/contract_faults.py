@@ -28,7 +28,7 @@ def _fault(path: str, code: str, detail: str) -> Fault:
     return {"path": path, "code": code, "detail": detail}
 
 
-def in_shape(document: dict[str, Any]) -> list[Fault]:
+def shape_faults(document: dict[str, Any]) -> list[Fault]:
     """Faults of shape (rule 1); the other two functions need a document without any."""
     return [_shape_fault(problem) for problem in _document_schema().iter_errors(document)]
 
@@ -41,7 +41,7 @@ def _shape_fault(problem: ValidationError) -> Fault:
     return _fault(path, "SCHEMA", f"{path or 'The document'} does not fit: {problem.message[:300]}.")
 
 
-def in_meaning(document: dict[str, Any]) -> Iterator[Fault]:
+def semantic_faults(document: dict[str, Any]) -> Iterator[Fault]:
     """Faults that the shape alone cannot show (rules 2, 4, 5, 7, 8)."""
     arguments = list(_schema_faults(document["arguments_schema"], "/arguments_schema"))
     if not arguments:
@@ -65,7 +65,7 @@ def _schema_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
         )
         return
     try:
-        rules_schemas.compiled(schema)
+        rules_schemas.compile_schema(schema)
     except ValueError as problem:
         # jsonschema-rs raises ValidationError, a ValueError, whose first line says what and where.
         first = str(problem).partition("\n")[0][:300]
@@ -104,7 +104,7 @@ def _argument_faults(schema: dict[str, Any]) -> Iterator[Fault]:
 def _target_faults(document: dict[str, Any]) -> Iterator[Fault]:
     schema = document["arguments_schema"]
     try:
-        names = targets.places(document["target_resource"])
+        names = targets.template_arguments(document["target_resource"])
     except ValueError as problem:
         yield _fault("/target_resource", "BAD_TARGET", str(problem))
         return
@@ -136,10 +136,10 @@ def _path_faults(document: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _sufficient(document: dict[str, Any]) -> bool:
-    return bool(further(document["verification"])) or bool(document.get("unverifiable_acknowledged", False))
+    return bool(further_sources(document["verification"])) or bool(document.get("unverifiable_acknowledged", False))
 
 
-def further(verification: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+def further_sources(verification: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
     """The further sources of a verification part, each with its place in the list."""
     return [(place, each) for place, each in enumerate(verification.get("sources", ())) if isinstance(each, dict)]
 
@@ -162,7 +162,7 @@ def _loop_faults(document: dict[str, Any]) -> Iterator[Fault]:
         yield _fault("/coercion", "BAD_COERCION", "Only a tool that changes nothing may take a value in another type.")
 
 
-def in_verification(
+def verification_faults(
     document: dict[str, Any],
     compile_predicate: Callable[[str], str | None],
     check_verification: Callable[[dict[str, Any]], list[str]] | None,
@@ -207,13 +207,13 @@ def _check_faults(verification: dict[str, Any]) -> Iterator[Fault]:
             yield _fault(f"/verification/checks/{check}", "BAD_CHECK", detail)
 
 
-def in_preparation(document: dict[str, Any], compile_predicate: Callable[[str], str | None]) -> Iterator[Fault]:
+def preflight_faults(document: dict[str, Any], compile_predicate: Callable[[str], str | None]) -> Iterator[Fault]:
     """Faults of what is to be read before people are asked."""
     for path, code, detail in preflight_reads.faults(document, compile_predicate):
         yield _fault(path, code, detail)
 
 
-def in_sources(
+def source_faults(
     document: dict[str, Any],
     compile_for: Callable[[dict[str, Any], str], str | None] | None,
     check_verification: Callable[[dict[str, Any]], list[str]] | None,
@@ -225,7 +225,7 @@ def in_sources(
     wanted = set(document.get("required_effects", verification.get("lookup", {}).get("effects", {})))
     names = {each for each in verification.get("sources", ()) if isinstance(each, str)}
     systems = {verification["system"]}
-    for place, source in further(verification):
+    for place, source in further_sources(verification):
         path = f"/verification/sources/{place}"
         yield from _place_faults(path, source, names, systems, wanted)
         yield from _token_faults(path, source)
@@ -254,4 +254,4 @@ def _place_faults(
 @lru_cache(maxsize=1)
 def _document_schema() -> Draft202012Validator:
     text = files("ledger.catalogue.rules").joinpath("contract.schema.json").read_bytes()
-    return rules_schemas.compiled(json.loads(text))
+    return rules_schemas.compile_schema(json.loads(text))

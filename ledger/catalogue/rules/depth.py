@@ -39,7 +39,7 @@ _DEEPER = {
 }
 
 
-class By(StrEnum):
+class CheckEvidence(StrEnum):
     """What shows that a check was made."""
 
     PREDICATES = "PREDICATES"
@@ -58,31 +58,31 @@ class By(StrEnum):
 
 
 @dataclass(frozen=True)
-class Requirement:
+class CheckRequirement:
     """One required check and what covers it: predicates by their text, a kind of scope, or why it does not apply."""
 
     check: str
-    by: By
+    by: CheckEvidence
     texts: tuple[str, ...] = ()
     note: str = ""
 
 
 @dataclass(frozen=True)
-class Depth:
+class VerificationDepth:
     """How deep an action of a contract is verified, and what of the contract says so."""
 
     level: SideEffectClass
     demanding: bool
     because: tuple[str, ...]
-    requirements: tuple[Requirement, ...]
+    requirements: tuple[CheckRequirement, ...]
 
     @property
     def uncovered(self) -> tuple[str, ...]:
         """The required checks that nothing in the contract makes."""
-        return tuple(one.check for one in self.requirements if one.by is By.NOTHING)
+        return tuple(one.check for one in self.requirements if one.by is CheckEvidence.NOTHING)
 
 
-def depth(document: Mapping[str, Any]) -> Depth:
+def verification_depth(document: Mapping[str, Any]) -> VerificationDepth:
     """The depth of a contract document of the right shape."""
     kind = SideEffectClass(document["side_effect_class"])
     high = [name for name in INPUTS if document.get(name) == "HIGH"]
@@ -93,23 +93,23 @@ def depth(document: Mapping[str, Any]) -> Depth:
     part = document.get("verification")
     covered = () if part is None else tuple(_covered(name, document, part) for name in names)
     because = (*(f"{name} is HIGH" for name in high), *(("it is irreversible",) if lasting else ()))
-    return Depth(level, kind in DEMANDING or bool(high), because, covered)
+    return VerificationDepth(level, kind in DEMANDING or bool(high), because, covered)
 
 
-def _covered(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> Requirement:
+def _covered(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement:
     said = part.get("checks", {}).get(name)
     if said is not None and "not_applicable" in said:
-        return Requirement(name, By.NOT_APPLICABLE, note=said["not_applicable"])
+        return CheckRequirement(name, CheckEvidence.NOT_APPLICABLE, note=said["not_applicable"])
     if said is not None:
-        return Requirement(name, By.PREDICATES, texts=tuple(said["by"]))
-    return _COVERS[name](name, document, part) or Requirement(name, By.NOTHING, note=_MISSING[name])
+        return CheckRequirement(name, CheckEvidence.PREDICATES, texts=tuple(said["by"]))
+    return _COVERS[name](name, document, part) or CheckRequirement(name, CheckEvidence.NOTHING, note=_MISSING[name])
 
 
-Cover = Callable[[str, Mapping[str, Any], Mapping[str, Any]], Requirement | None]
+Cover = Callable[[str, Mapping[str, Any], Mapping[str, Any]], CheckRequirement | None]
 
 
-def _always(by: By) -> Cover:
-    return lambda name, document, part: Requirement(name, by)
+def _always(by: CheckEvidence) -> Cover:
+    return lambda name, document, part: CheckRequirement(name, by)
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -135,112 +135,118 @@ def _about(words: str) -> Cover:
     """Predicates that speak of a field whose name holds one of these words."""
     field = re.compile(rf"\bsa(?:\.\w+)*\.\w*(?:{words})", re.ASCII | re.IGNORECASE)
 
-    def cover(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> Requirement | None:
+    def cover(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
         found = tuple(text for text in part["predicates"] if field.search(text))
-        return Requirement(name, By.PREDICATES, texts=found) if found else None
+        return CheckRequirement(name, CheckEvidence.PREDICATES, texts=found) if found else None
 
     return cover
 
 
 def _first(*covers: Cover) -> Cover:
-    def cover(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> Requirement | None:
+    def cover(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
         return next((found for one in covers if (found := one(name, document, part)) is not None), None)
 
     return cover
 
 
 def _scope(kind: str) -> Cover:
-    def cover(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> Requirement | None:
+    def cover(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
         declared = any(one.startswith(f"{kind}_") for one in _names(part.get("lookup", {})))
-        return Requirement(name, By.SCOPE, texts=(kind,)) if declared else None
+        return CheckRequirement(name, CheckEvidence.SCOPE, texts=(kind,)) if declared else None
 
     return cover
 
 
-def _all_predicates(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> Requirement | None:
+def _all_predicates(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     comparing = tuple(text for text in part["predicates"] if "sa." in text)
-    return Requirement(name, By.PREDICATES, texts=comparing) if comparing else None
+    return CheckRequirement(name, CheckEvidence.PREDICATES, texts=comparing) if comparing else None
 
 
-def _requested(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> Requirement | None:
+def _requested(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     if not document["arguments_schema"].get("properties"):
-        return Requirement(name, By.NOT_APPLICABLE, note="The tool takes no arguments.")
+        return CheckRequirement(name, CheckEvidence.NOT_APPLICABLE, note="The tool takes no arguments.")
     comparing = tuple(text for text in part["predicates"] if "sr." in text)
     if comparing:
-        return Requirement(name, By.PREDICATES, texts=comparing)
+        return CheckRequirement(name, CheckEvidence.PREDICATES, texts=comparing)
     asked = any("sr." in text for text in _texts(part.get("lookup", {})))
-    return Requirement(name, By.EFFECTS, note="The lookup is made of the request.") if asked else None
+    return CheckRequirement(name, CheckEvidence.EFFECTS, note="The lookup is made of the request.") if asked else None
 
 
-def _in_files(by: By) -> Cover:
-    def cover(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> Requirement:
+def _in_files(by: CheckEvidence) -> Cover:
+    def cover(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement:
         if part["pattern"] != "filesystems":
-            return Requirement(name, By.NOT_APPLICABLE, note="The tool writes no file.")
-        return Requirement(name, by)
+            return CheckRequirement(name, CheckEvidence.NOT_APPLICABLE, note="The tool writes no file.")
+        return CheckRequirement(name, by)
 
     return cover
 
 
-def _gone(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> Requirement | None:
+def _gone(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     effects = part.get("lookup", {}).get("effects", {})
     gone = bool(effects) and all(isinstance(one, Mapping) and one.get("expect") == "absent" for one in effects.values())
-    return Requirement(name, By.NOT_APPLICABLE, note="The thing is to be gone.") if gone else None
+    return CheckRequirement(name, CheckEvidence.NOT_APPLICABLE, note="The thing is to be gone.") if gone else None
 
 
-def _versioned(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> Requirement | None:
+def _versioned(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     declared = any(one in ("version_column", "sequence_field") for one in _names(part.get("lookup", {})))
-    return Requirement(name, By.INTEGRITY, note="The declared version must move on.") if declared else None
+    return (
+        CheckRequirement(name, CheckEvidence.INTEGRITY, note="The declared version must move on.") if declared else None
+    )
 
 
-def _before(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> Requirement | None:
+def _before(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     speaks = any("pre." in text for text in _texts([part["predicates"], part.get("lookup", {})]))
-    return Requirement(name, By.BEFORE) if speaks or part.get("baseline") is True else None
+    return CheckRequirement(name, CheckEvidence.BEFORE) if speaks or part.get("baseline") is True else None
 
 
-def _audited(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> Requirement | None:
+def _audited(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     found = tuple(text for text in part["predicates"] if "sa.audit" in text)
-    return Requirement(name, By.PREDICATES, texts=found) if found else None
+    return CheckRequirement(name, CheckEvidence.PREDICATES, texts=found) if found else None
 
 
-def _downstream(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> Requirement:
+def _downstream(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement:
     if {"group", "downstream", "dead_letter"} & set(_names(part.get("lookup", {}))):
-        return Requirement(name, By.SETTLED)
-    return Requirement(name, By.NOT_APPLICABLE, note="The lookup names no system downstream.")
+        return CheckRequirement(name, CheckEvidence.SETTLED)
+    return CheckRequirement(name, CheckEvidence.NOT_APPLICABLE, note="The lookup names no system downstream.")
 
 
-def _delivered(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> Requirement | None:
+def _delivered(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     telling = part["pattern"] in ("email", "payments", "queues", "queues_events", "deployments")
-    return Requirement(name, By.SETTLED, note="The check tells what is still on its way.") if telling else None
+    return (
+        CheckRequirement(name, CheckEvidence.SETTLED, note="The check tells what is still on its way.")
+        if telling
+        else None
+    )
 
 
-def _worth(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> Requirement | None:
+def _worth(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     arguments = document["arguments_schema"].get("properties", {})
     if any(re.search(_AMOUNT, argument, re.IGNORECASE) for argument in arguments):
         return None
-    return Requirement(name, By.NOT_APPLICABLE, note="The request names no amount.")
+    return CheckRequirement(name, CheckEvidence.NOT_APPLICABLE, note="The request names no amount.")
 
 
-def _addressed(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> Requirement | None:
+def _addressed(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     named = re.findall(r"\{(\w+)\}", document["target_resource"])
     found = tuple(text for text in part["predicates"] if any(f"sr.{one}" in text for one in named))
     if found:
-        return Requirement(name, By.PREDICATES, texts=found)
+        return CheckRequirement(name, CheckEvidence.PREDICATES, texts=found)
     looked = any(f"sr.{one}" in text for one in named for text in _texts(part.get("lookup", {}).get("effects", {})))
-    return Requirement(name, By.EFFECTS, note="The lookup names the target.") if looked else None
+    return CheckRequirement(name, CheckEvidence.EFFECTS, note="The lookup names the target.") if looked else None
 
 
-def _keyed(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> Requirement | None:
+def _keyed(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     known = re.compile(r"\bscope\.(idempotency_key|action_id|trace_id)\b")
     if any(known.search(text) for text in _texts(part.get("lookup", {}))):
-        return Requirement(name, By.EFFECTS, note="The lookup finds it by the key.")
+        return CheckRequirement(name, CheckEvidence.EFFECTS, note="The lookup finds it by the key.")
     found = tuple(text for text in part["predicates"] if known.search(text))
-    return Requirement(name, By.PREDICATES, texts=found) if found else None
+    return CheckRequirement(name, CheckEvidence.PREDICATES, texts=found) if found else None
 
 
-def _visible(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> Requirement | None:
+def _visible(name: str, document: Mapping[str, Any], part: Mapping[str, Any]) -> CheckRequirement | None:
     kind = SideEffectClass(document["side_effect_class"])
     if not document.get("externally_visible", kind in UPPER_CLASSES):
-        return Requirement(name, By.NOT_APPLICABLE, note="Nothing of it is visible outside.")
+        return CheckRequirement(name, CheckEvidence.NOT_APPLICABLE, note="Nothing of it is visible outside.")
     return _all_predicates(name, document, part)
 
 
@@ -249,14 +255,14 @@ _PEOPLE = r"actor|author|assignee|organi[sz]er|owner|requester|approver|updated_
 _COVERS: dict[str, Cover] = {
     "request_parameters_confirmed": _requested,
     "tenant_scope_confirmed": _first(_scope("tenant"), _about("tenant")),
-    "source_identity_confirmed": _always(By.STRONG_READ),
-    "response_integrity_confirmed": _always(By.INTEGRITY),
-    "sandbox_path_confirmed": _in_files(By.INTEGRITY),
-    "file_exists": _in_files(By.EFFECTS),
+    "source_identity_confirmed": _always(CheckEvidence.STRONG_READ),
+    "response_integrity_confirmed": _always(CheckEvidence.INTEGRITY),
+    "sandbox_path_confirmed": _in_files(CheckEvidence.INTEGRITY),
+    "file_exists": _in_files(CheckEvidence.EFFECTS),
     "size_or_hash_matches": _first(_about("sha256|size|hash|digest"), _gone),
-    "no_sandbox_escape": _in_files(By.INTEGRITY),
-    "read_after_write_from_source_of_record": _always(By.STRONG_READ),
-    "row_or_object_id": _always(By.EFFECTS),
+    "no_sandbox_escape": _in_files(CheckEvidence.INTEGRITY),
+    "read_after_write_from_source_of_record": _always(CheckEvidence.STRONG_READ),
+    "row_or_object_id": _always(CheckEvidence.EFFECTS),
     "tenant_id": _first(_scope("tenant"), _about("tenant")),
     "version": _first(_versioned, _about("version|etag|revision|sequence")),
     "actor": _first(_about(_PEOPLE), _audited),
@@ -265,17 +271,17 @@ _COVERS: dict[str, Cover] = {
     "workflow_status": _about("status|state|phase|stage"),
     "audit_actor": _first(_audited, _about(_PEOPLE)),
     "downstream_queue_state_if_applicable": _downstream,
-    "provider_transaction_id": _always(By.EFFECTS),
+    "provider_transaction_id": _always(CheckEvidence.EFFECTS),
     "delivery_status": _first(_about("status|state|deliver|sent|acknowledged|settled"), _delivered),
     "recipient_or_target": _first(_scope("target"), _addressed, _about("recipient|account|to$")),
     "amount": _first(_worth, _about(_AMOUNT)),
     "idempotency_key": _keyed,
     "externally_visible_state": _visible,
-    "multi_source_reconciliation": _always(By.SOURCES),
-    "approval_verified": _always(By.APPROVAL),
-    "policy_version_checked": _always(By.POLICIES),
-    "audit_ledger_entry_present": _always(By.ENTRY),
-    "post_action_verification": _always(By.STRONG_READ),
+    "multi_source_reconciliation": _always(CheckEvidence.SOURCES),
+    "approval_verified": _always(CheckEvidence.APPROVAL),
+    "policy_version_checked": _always(CheckEvidence.POLICIES),
+    "audit_ledger_entry_present": _always(CheckEvidence.ENTRY),
+    "post_action_verification": _always(CheckEvidence.STRONG_READ),
 }
 _MISSING: dict[str, str] = dict.fromkeys(_COVERS, "No predicate speaks of it.") | {
     "tenant_scope_confirmed": "The lookup declares no tenant, and no predicate speaks of one.",

@@ -79,7 +79,7 @@ def clauses(tree: Tree) -> Iterator[Tree]:
     yield Tree(tree.root)
 
 
-def equated(tree: Tree) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+def equated_paths(tree: Tree) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """The two chains of names that an expression says are equal; None where it says anything else."""
     root = tree.root
     if root.kind != "call" or root.name != "_==_" or not all(_is_chain(child) for child in root.children):
@@ -88,7 +88,7 @@ def equated(tree: Tree) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     return left, right
 
 
-def texts(tree: Tree) -> Iterator[str]:
+def string_literals(tree: Tree) -> Iterator[str]:
     """The string literals of an expression."""
     pending = [tree.root]
     while pending:
@@ -98,7 +98,7 @@ def texts(tree: Tree) -> Iterator[str]:
         pending.extend(node.children)
 
 
-def sides(tree: Tree, text: str) -> tuple[str, str, str] | None:
+def comparison_sides(tree: Tree, text: str) -> tuple[str, str, str] | None:
     """(left, sign, right) of the outermost comparison, as text; None when it is no comparison."""
     sign = _COMPARISONS.get(tree.root.name) if tree.root.kind == "call" else None
     position = tree.positions.get(tree.root.id)

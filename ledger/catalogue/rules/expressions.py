@@ -65,14 +65,14 @@ class Truth(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Evaluation:
     """A truth and, where it could not be told, why not."""
 
     truth: Truth
     reason: str = ""
 
 
-_TRUE, _FALSE = Answer(Truth.TRUE), Answer(Truth.FALSE)
+_TRUE, _FALSE = Evaluation(Truth.TRUE), Evaluation(Truth.FALSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,25 +132,25 @@ def view(bindings: Mapping[str, Mapping[str, Any]]) -> View:
         return View(None, str(problem))
 
 
-def evaluate(expression: Expression, shown: View | Mapping[str, Mapping[str, Any]]) -> Answer:
+def evaluate(expression: Expression, shown: View | Mapping[str, Mapping[str, Any]]) -> Evaluation:
     """Whether the expression holds over what it is shown (rules 2 to 4)."""
     value, reason = _run(expression, shown)
     if reason:
-        return Answer(Truth.UNDECIDABLE, reason)
+        return Evaluation(Truth.UNDECIDABLE, reason)
     if value is True:
         return _TRUE
     if value is False:
         return _FALSE
-    return Answer(Truth.UNDECIDABLE, f"The value is {value!r:.80}, neither true nor false.")
+    return Evaluation(Truth.UNDECIDABLE, f"The value is {value!r:.80}, neither true nor false.")
 
 
-def peek(expression: Expression, shown: View | Mapping[str, Mapping[str, Any]]) -> Any:
+def display_value(expression: Expression, shown: View | Mapping[str, Mapping[str, Any]]) -> Any:
     """The value of an expression for display; None when it has none."""
     value, _ = _run(expression, shown)
     return value
 
 
-def value(text: str, bindings: Mapping[str, Mapping[str, Any]]) -> Any:
+def evaluate_value(text: str, bindings: Mapping[str, Mapping[str, Any]]) -> Any:
     """The value of a lookup parameter; `NoValue` where it cannot be told, `BadExpression` where it is none.
 
     Only text, integers and booleans can be a parameter: an absent or structured one would widen a lookup.
@@ -186,7 +186,7 @@ def clauses_of(text: str) -> tuple[Clause, ...]:
     """The parts of a predicate over `VARIABLES` that must all hold, with the fields that each one mentions."""
     tree = _tree(_compiled(text, tuple(sorted(VARIABLES))).program)
     return tuple(
-        Clause(frozenset(expression_tree.paths(part)), expression_tree.equated(part))
+        Clause(frozenset(expression_tree.paths(part)), expression_tree.equated_paths(part))
         for part in expression_tree.clauses(tree)
     )
 
@@ -234,9 +234,9 @@ def _environment(names: tuple[str, ...]) -> Any:
 def _compiled(text: str, names: tuple[str, ...]) -> Expression:
     whole = _checked(text, names)
     tree = _tree(whole)
-    if any("\0" in literal for literal in expression_tree.texts(tree)):
+    if any("\0" in literal for literal in expression_tree.string_literals(tree)):
         raise BadExpression("An expression cannot hold a NUL character.")
-    halves = expression_tree.sides(tree, text)
+    halves = expression_tree.comparison_sides(tree, text)
     if halves is None:
         return Expression(text, whole)
     left, sign, right = halves

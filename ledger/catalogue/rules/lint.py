@@ -27,7 +27,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ledger.catalogue.rules.depth import By, depth
+from ledger.catalogue.rules.depth import CheckEvidence, verification_depth
 from ledger.catalogue.rules.money import MONEY
 from ledger.rules.value_comparison import fold_text
 
@@ -55,7 +55,7 @@ _LIMITS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum
 
 
 @dataclass(frozen=True)
-class Finding:
+class LintFinding:
     """One weakness of a document: where it is, what it is, and the fix."""
 
     code: str
@@ -69,7 +69,7 @@ class Finding:
         return f"{self.detail} {self.fix}"
 
 
-def lint(document: Mapping[str, Any]) -> tuple[Finding, ...]:
+def lint(document: Mapping[str, Any]) -> tuple[LintFinding, ...]:
     """The findings of a document that has the shape of a contract, in a fixed order."""
     found = [*_name(document["name"]), *_description(document["description"])]
     found.extend(_claims(document))
@@ -80,14 +80,14 @@ def lint(document: Mapping[str, Any]) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def find_unregistered(named: Iterable[tuple[str, str]], registered: Collection[str]) -> tuple[Finding, ...]:
+def find_unregistered(named: Iterable[tuple[str, str]], registered: Collection[str]) -> tuple[LintFinding, ...]:
     """A finding for each system that a contract names, as (path, name), and that is not registered.
 
     Only a warning: contracts and systems are registered in any order. Until the system is there, no reading of the
     contract can be made, and every action of it ends with a person.
     """
     return tuple(
-        Finding(
+        LintFinding(
             "UNREGISTERED_SYSTEM",
             path,
             f"No system `{name}` is registered, so nothing that this tool does can be read back.",
@@ -98,10 +98,10 @@ def find_unregistered(named: Iterable[tuple[str, str]], registered: Collection[s
     )
 
 
-def _name(name: str) -> Iterator[Finding]:
+def _name(name: str) -> Iterator[LintFinding]:
     words = [word for word in _BETWEEN.split(name) if word]
     if len(words) < 2 or words[0].lower() in _VAGUE_VERBS:
-        yield Finding(
+        yield LintFinding(
             "VAGUE_NAME",
             "/name",
             f"`{name}` does not say what is done to what.",
@@ -109,17 +109,17 @@ def _name(name: str) -> Iterator[Finding]:
         )
 
 
-def _description(text: str) -> Iterator[Finding]:
+def _description(text: str) -> Iterator[LintFinding]:
     lowered = text.lower()
     if "use when" not in lowered:
-        yield Finding(
+        yield LintFinding(
             "NO_USE_WHEN",
             "/description",
             "The description does not say when to use the tool.",
             "Add a sentence that begins with `Use when:`.",
         )
     if "not for" not in lowered:
-        yield Finding(
+        yield LintFinding(
             "NO_NOT_FOR",
             "/description",
             "The description does not say what the tool is not for.",
@@ -127,12 +127,12 @@ def _description(text: str) -> Iterator[Finding]:
         )
 
 
-def _sources(document: Mapping[str, Any]) -> Iterator[Finding]:
+def _sources(document: Mapping[str, Any]) -> Iterator[LintFinding]:
     verification = document.get("verification")
     if document["side_effect_class"] != "CRITICAL_MUTATION" or verification is None:
         return
     if all(isinstance(each, str) for each in verification.get("sources", ())):
-        yield Finding(
+        yield LintFinding(
             "ONE_SOURCE",
             "/verification/sources",
             "A critical mutation is read in one system only, so no action of it can end without a person.",
@@ -140,11 +140,11 @@ def _sources(document: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
-def _depth(document: Mapping[str, Any]) -> Iterator[Finding]:
-    asked = depth(document)
+def _depth(document: Mapping[str, Any]) -> Iterator[LintFinding]:
+    asked = verification_depth(document)
     for one in asked.requirements if asked.demanding else ():
-        if one.by is By.NOTHING:
-            yield Finding(
+        if one.by is CheckEvidence.NOTHING:
+            yield LintFinding(
                 "UNCHECKED",
                 f"/verification/checks/{one.check}",
                 f"Nothing makes the check `{one.check}`, so no action of it can end without a person. {one.note}",
@@ -152,9 +152,9 @@ def _depth(document: Mapping[str, Any]) -> Iterator[Finding]:
             )
 
 
-def _claims(document: Mapping[str, Any]) -> Iterator[Finding]:
+def _claims(document: Mapping[str, Any]) -> Iterator[LintFinding]:
     if document["side_effect_class"] != "READ_ONLY" and not document.get("claims", {}).get("done"):
-        yield Finding(
+        yield LintFinding(
             "NO_CLAIMS",
             "/claims/done",
             "The contract does not say in which words an agent would claim that it is done.",
@@ -162,7 +162,7 @@ def _claims(document: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
-def _answers(document: Mapping[str, Any]) -> Iterator[Finding]:
+def _answers(document: Mapping[str, Any]) -> Iterator[LintFinding]:
     """Where the answer is described and shows none of the arguments, by name or by declaration."""
     described = document.get("result_schema", {}).get("properties")
     if document["side_effect_class"] == "READ_ONLY" or not isinstance(described, dict) or document.get("answers"):
@@ -171,7 +171,7 @@ def _answers(document: Mapping[str, Any]) -> Iterator[Finding]:
     named = {*described, *(name for part in inner if isinstance(part, dict) for name in part)}
     asked = document["arguments_schema"].get("properties", {})
     if asked and not {fold_text(name) for name in asked} & {fold_text(name) for name in named}:
-        yield Finding(
+        yield LintFinding(
             "NOTHING_COMPARED",
             "/answers",
             "The answer shows no argument by its name, so what was done is never compared with what was asked.",
@@ -179,7 +179,7 @@ def _answers(document: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
-def _schema(part: Any, path: str, name: str) -> Iterator[Finding]:
+def _schema(part: Any, path: str, name: str) -> Iterator[LintFinding]:
     """What is found at one place of the schema, then below it."""
     if not isinstance(part, dict):
         return
@@ -204,11 +204,11 @@ def _below(part: Mapping[str, Any], name: str) -> Iterator[tuple[str, Any, str]]
             yield f"/{keyword}/{place}", below, name
 
 
-def _openness(part: Mapping[str, Any], path: str) -> Iterator[Finding]:
+def _openness(part: Mapping[str, Any], path: str) -> Iterator[LintFinding]:
     if "object" not in _types(part):
         return
     if part.get("additionalProperties") is not False and part.get("unevaluatedProperties") is not False:
-        yield Finding(
+        yield LintFinding(
             "OPEN_ARGUMENTS",
             path,
             "Unknown parameters are let through, so a misspelt one is not noticed.",
@@ -216,7 +216,7 @@ def _openness(part: Mapping[str, Any], path: str) -> Iterator[Finding]:
         )
 
 
-def _parameter(name: str, part: Mapping[str, Any], path: str) -> Iterator[Finding]:
+def _parameter(name: str, part: Mapping[str, Any], path: str) -> Iterator[LintFinding]:
     types = _types(part)
     if "string" in types and not _BOUNDS & part.keys():
         yield from _text(name, part, path)
@@ -225,7 +225,7 @@ def _parameter(name: str, part: Mapping[str, Any], path: str) -> Iterator[Findin
     elif "integer" in types and not {"enum", "const"} & part.keys():
         yield from _number(name, part, path)
     if "array" in types and "maxItems" not in part:
-        yield Finding(
+        yield LintFinding(
             "UNBOUNDED_LIST",
             path,
             f"`{name}` takes a list of any length.",
@@ -233,16 +233,16 @@ def _parameter(name: str, part: Mapping[str, Any], path: str) -> Iterator[Findin
         )
 
 
-def _text(name: str, part: Mapping[str, Any], path: str) -> Iterator[Finding]:
+def _text(name: str, part: Mapping[str, Any], path: str) -> Iterator[LintFinding]:
     if _last(name) in _CHOICES or name.lower() in _CHOICES:
-        yield Finding(
+        yield LintFinding(
             "OPEN_CHOICE",
             path,
             f"`{name}` looks like a choice, but takes any text.",
             "List the admissible values in an enum.",
         )
     elif "maxLength" not in part:
-        yield Finding(
+        yield LintFinding(
             "UNBOUNDED_TEXT",
             path,
             f"`{name}` takes text of any length and form.",
@@ -250,15 +250,15 @@ def _text(name: str, part: Mapping[str, Any], path: str) -> Iterator[Finding]:
         )
 
 
-def _fraction(name: str, path: str) -> Finding:
+def _fraction(name: str, path: str) -> LintFinding:
     if _last(name) in MONEY:
-        return Finding(
+        return LintFinding(
             "FRACTIONAL_MONEY",
             path,
             f"`{name}` is money as a number with fractions, which no two systems round alike.",
             "Use an integer of minor units (1250 for 12.50), or a string with a pattern.",
         )
-    return Finding(
+    return LintFinding(
         "FRACTIONAL_ARGUMENT",
         path,
         f"`{name}` is a number, but a payload holds no fractions.",
@@ -266,14 +266,14 @@ def _fraction(name: str, path: str) -> Finding:
     )
 
 
-def _number(name: str, part: Mapping[str, Any], path: str) -> Iterator[Finding]:
+def _number(name: str, part: Mapping[str, Any], path: str) -> Iterator[LintFinding]:
     most = {"maximum", "exclusiveMaximum"} & part.keys()
     if _last(name) in MONEY and not most:
         detail = f"`{name}` is money without an upper limit."
-        yield Finding("UNBOUNDED_NUMBER", path, detail, "Say in maximum how much one call may move at most.")
+        yield LintFinding("UNBOUNDED_NUMBER", path, detail, "Say in maximum how much one call may move at most.")
     elif not _LIMITS & part.keys():
         detail = f"`{name}` takes any number."
-        yield Finding("UNBOUNDED_NUMBER", path, detail, "Give it a minimum and a maximum.")
+        yield LintFinding("UNBOUNDED_NUMBER", path, detail, "Give it a minimum and a maximum.")
 
 
 def _types(part: Mapping[str, Any]) -> frozenset[str]:

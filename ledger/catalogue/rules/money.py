@@ -21,7 +21,7 @@ MONEY: Final = frozenset((
 """Words in the names of arguments that are money."""
 
 
-def places(currency: str) -> int:
+def decimal_places(currency: str) -> int:
     """How many digits of a currency stand behind the point."""
     return 0 if currency.upper() in _WHOLE else 3 if currency.upper() in _THOUSANDTHS else 2
 
@@ -31,7 +31,7 @@ def is_currency(value: Any) -> bool:
     return isinstance(value, str) and len(value) == 3 and value.isascii() and value.isalpha()
 
 
-def money(amount: Any, currency: Any) -> str:
+def format_money(amount: Any, currency: Any) -> str:
     """An amount as a person reads it: text stays, an integer counts minor units. Empty when it is not money."""
     if not is_currency(currency) or isinstance(amount, bool):
         return ""
@@ -39,18 +39,18 @@ def money(amount: Any, currency: Any) -> str:
         return f"{amount} {currency}"
     if not isinstance(amount, int):
         return ""
-    after = places(currency)
+    after = decimal_places(currency)
     sign, digits = ("-" if amount < 0 else ""), str(abs(amount)).zfill(after + 1)
     whole, part = (digits[:-after], digits[-after:]) if after else (digits, "")
     return f"{sign}{int(whole):,}{'.' + part if part else ''} {currency}"
 
 
-def value_of(amount: Any, currency: Any) -> Decimal | None:
+def to_decimal(amount: Any, currency: Any) -> Decimal | None:
     """The same amount as a number of whole units; None when it is not money."""
     if not is_currency(currency) or isinstance(amount, bool):
         return None
     if isinstance(amount, int):
-        return Decimal(amount).scaleb(-places(currency))
+        return Decimal(amount).scaleb(-decimal_places(currency))
     if not isinstance(amount, str) or len(amount) > _LONGEST:
         return None
     try:

@@ -124,7 +124,7 @@ def policy_context(policies: Iterable[DecidingPolicy]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class VerificationNumbers:
     """The numbers of a verification policy (R-VD-13, C-46): SLA by class, poll interval, back-off, repeat limit."""
 
     first_after_s: int
@@ -141,7 +141,7 @@ class BadPolicy(Refused):
     status = 422
 
 
-def check(kind: str, document: Mapping[str, Any]) -> None:
+def check_policy(kind: str, document: Mapping[str, Any]) -> None:
     """Nothing if this may be a policy of the kind; an unknown name is refused, so that no misspelt limit is silent.
 
     Of approval and autonomy policies only the version is looked at here: `approvals` owns their rules.
@@ -150,7 +150,7 @@ def check(kind: str, document: Mapping[str, Any]) -> None:
     schema["additionalProperties"] = kind not in _SCHEMAS
     faults = [
         {"path": "".join(f"/{part}" for part in fault.instance_path), "code": "SCHEMA", "detail": fault.message[:300]}
-        for fault in rules_schemas.compiled(schema).iter_errors(dict(document))
+        for fault in rules_schemas.compile_schema(schema).iter_errors(dict(document))
     ]
     if faults:
         raise BadPolicy(errors=faults)
@@ -161,11 +161,11 @@ def default_policy(kind: str) -> dict[str, Any]:
     return dict(_DEFAULTS[kind])
 
 
-def numbers(document: Mapping[str, Any]) -> Numbers:
+def verification_numbers(document: Mapping[str, Any]) -> VerificationNumbers:
     """The numbers of a verification policy; what an older version leaves out is as built in."""
     given = _DEFAULTS["verification"] | dict(document)
     slas = DEFAULT_SLA_S | {SideEffectClass(kind): seconds for kind, seconds in given["sla_s"].items()}
-    return Numbers(
+    return VerificationNumbers(
         first_after_s=given["first_after_s"],
         backoff=given["backoff"],
         max_interval_s=given["max_interval_s"],
@@ -175,7 +175,7 @@ def numbers(document: Mapping[str, Any]) -> Numbers:
 
 
 @dataclass(frozen=True)
-class StopRelease:
+class ReleaseStop:
     """When irreversible actions are not released to a system: its circuit is open, or its verification debt is due."""
 
     open_circuit: bool = True
@@ -184,21 +184,21 @@ class StopRelease:
 
 
 @dataclass(frozen=True)
-class Budget:
+class ReadingBudget:
     """How many readings a tenant may make in an hour and in a day before they are stretched; None is any number."""
 
     readings_per_hour: int | None = None
     readings_per_day: int | None = None
 
 
-def stop_release(document: Mapping[str, Any]) -> StopRelease:
+def release_stop_rule(document: Mapping[str, Any]) -> ReleaseStop:
     """What a verification policy says about releasing to a system that cannot be verified."""
-    return StopRelease(**document.get("stop_release", {}))
+    return ReleaseStop(**document.get("stop_release", {}))
 
 
-def budget(document: Mapping[str, Any]) -> Budget:
+def reading_budget(document: Mapping[str, Any]) -> ReadingBudget:
     """What a verification policy lets readings cost."""
-    return Budget(**document.get("budget", {}))
+    return ReadingBudget(**document.get("budget", {}))
 
 
-BUILT_IN_NUMBERS = numbers({})
+BUILT_IN_NUMBERS = verification_numbers({})

@@ -33,7 +33,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Preparation:
+class PreflightSpec:
     """A contract's wishes about the state before, each with its default."""
 
     baseline: bool = False
@@ -51,10 +51,10 @@ class Preparation:
         return bool(self.blast_radius) and "pre" in expressions.variables_of((self.blast_radius,))
 
 
-def read(approval: Mapping[str, Any]) -> Preparation:
+def read(approval: Mapping[str, Any]) -> PreflightSpec:
     """The wishes in a contract's `approval` part."""
     radius = approval.get("blast_radius", {})
-    return Preparation(
+    return PreflightSpec(
         baseline=approval.get("baseline", False),
         preflight=tuple(_condition(each) for each in approval.get("preflight", ())),
         volatile=tuple(approval.get("volatile", ())),

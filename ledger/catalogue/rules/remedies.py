@@ -131,7 +131,7 @@ def _effects(document: Mapping[str, Any]) -> list[str]:
     return list(document.get("required_effects", lookup.get("effects") or ()))
 
 
-def arguments_of(
+def remedy_arguments(
     remedy: Remedy, *, request: Mapping[str, Any], known: frozenset[str], layers: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
     """The arguments of a remedy, from the layers of the run that wants it.
@@ -141,4 +141,4 @@ def arguments_of(
     """
     if remedy.arguments is None:
         return {name: value for name, value in request.items() if name in known}
-    return {name: expressions.value(text, layers) for name, text in remedy.arguments.items()}
+    return {name: expressions.evaluate_value(text, layers) for name, text in remedy.arguments.items()}

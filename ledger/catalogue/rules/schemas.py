@@ -16,7 +16,7 @@ import rfc8785
 from jsonschema_rs import Draft202012Validator, RegexOptions
 
 
-def compiled(schema: Mapping[str, Any]) -> Draft202012Validator:
+def compile_schema(schema: Mapping[str, Any]) -> Draft202012Validator:
     """A validator for `schema`; `ValueError` when it is not a draft 2020-12 schema."""
     return _compiled(rfc8785.dumps(dict(schema)))
 
@@ -34,7 +34,7 @@ def _compiled(schema: bytes) -> Draft202012Validator:
 
 def first_fault(schema: Mapping[str, Any], value: Any) -> str:
     """Where a value breaks a schema, and how; empty where it fits."""
-    fault = next(iter(compiled(schema).iter_errors(value)), None)
+    fault = next(iter(compile_schema(schema).iter_errors(value)), None)
     return "" if fault is None else f"/{'/'.join(map(str, fault.instance_path))}: {fault.message}"[:300]
 
 

@@ -31,7 +31,7 @@ class BadTarget(ValueError):
         super().__init__(detail)
 
 
-def places(template: str) -> tuple[str, ...]:
+def template_arguments(template: str) -> tuple[str, ...]:
     """The arguments that a template names; `ValueError` for a stray brace or control character."""
     literal = _PLACE.sub("", template)
     if "{" in literal or "}" in literal:
@@ -41,7 +41,7 @@ def places(template: str) -> tuple[str, ...]:
     return tuple(_PLACE.findall(template))
 
 
-def render(template: str, arguments: Mapping[str, Any]) -> str:
+def render_target(template: str, arguments: Mapping[str, Any]) -> str:
     """The target of a call with these validated arguments; `BadTarget` when they name none."""
     tail = template.rindex("{") if template.endswith("}") else -1
 
@@ -50,7 +50,7 @@ def render(template: str, arguments: Mapping[str, Any]) -> str:
 
     target = _PLACE.sub(fill, template)
     if len(target) > MAX_TARGET:
-        raise BadTarget(places(template)[-1], f"The target is longer than {MAX_TARGET} characters.")
+        raise BadTarget(template_arguments(template)[-1], f"The target is longer than {MAX_TARGET} characters.")
     return target
 
 

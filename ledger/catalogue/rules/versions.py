@@ -27,7 +27,7 @@ class BadRange(Refused):
 
 
 @dataclass(frozen=True)
-class Step:
+class ActiveVersion:
     """A version in force: which one it was compared with when it was sent, and whether it was weaker than that."""
 
     version: str
@@ -49,7 +49,7 @@ def covers(wanted: str, version: str) -> bool:
     return wanted in ("*", version)
 
 
-def choose(steps: Sequence[Step], wanted: str) -> int | None:
+def choose_version(steps: Sequence[ActiveVersion], wanted: str) -> int | None:
     """The place of the version that is used, of versions in force from the oldest to the newest; None where none is."""
     if wanted:
         return next((place for place in reversed(range(len(steps))) if covers(wanted, steps[place].version)), None)
@@ -60,7 +60,7 @@ def choose(steps: Sequence[Step], wanted: str) -> int | None:
     return reached
 
 
-def _follows(reached: Step, step: Step) -> bool:
+def _follows(reached: ActiveVersion, step: ActiveVersion) -> bool:
     if step.compared_with in ("", reached.version):
         return not step.is_weaker
     return not weakenings(reached.contract(), step.contract())

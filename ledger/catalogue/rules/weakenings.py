@@ -66,10 +66,10 @@ def weakenings(before: Contract, after: Contract) -> tuple[Weakening, ...]:
     )
 
 
-Found = Iterator[tuple[str, str, str]]
+RawWeakenings = Iterator[tuple[str, str, str]]
 
 
-def _effects(before: Contract, after: Contract) -> Found:
+def _effects(before: Contract, after: Contract) -> RawWeakenings:
     if after.side_effect_class.rank < before.side_effect_class.rank:
         said = f"Its class falls from {before.side_effect_class} to {after.side_effect_class}."
         yield "CLASS_LOWERED", "/side_effect_class", said
@@ -89,7 +89,7 @@ def _effects(before: Contract, after: Contract) -> Found:
         yield "VISIBILITY_DROPPED", "/externally_visible", "Its effect is no longer said to be seen outside."
 
 
-def _identity(before: Contract, after: Contract) -> Found:
+def _identity(before: Contract, after: Contract) -> RawWeakenings:
     if before.target_template != after.target_template:
         said = f"What it is about is `{after.target_template}`, was `{before.target_template}`."
         yield "TARGET_CHANGED", "/target_resource", said
@@ -103,7 +103,7 @@ def _says_less(boundary: Boundary) -> bool:
     return boundary is Boundary.UNKNOWN_BOUNDARY
 
 
-def _asking(before: Contract, after: Contract) -> Found:
+def _asking(before: Contract, after: Contract) -> RawWeakenings:
     if before.approval_required and not after.approval_required:
         yield "APPROVAL_DROPPED", "/approval_required", "People are no longer asked whatever the policy says."
     if not before.unverifiable_acknowledged and after.unverifiable_acknowledged:
@@ -116,7 +116,7 @@ def _asking(before: Contract, after: Contract) -> Found:
         yield "BASIS_OLDER", "/based_on/max_age_s", said
 
 
-def _preparation(before: Contract, after: Contract, old: Mapping[str, Any], new: Mapping[str, Any]) -> Found:
+def _preparation(before: Contract, after: Contract, old: Mapping[str, Any], new: Mapping[str, Any]) -> RawWeakenings:
     ready, then = before.preparation, after.preparation
     if ready.baseline and not then.baseline:
         yield "BASELINE_DROPPED", "/approval/baseline", "The target is no longer read before people are asked."
@@ -133,14 +133,14 @@ def _preparation(before: Contract, after: Contract, old: Mapping[str, Any], new:
         yield "RADIUS_LOOSENED", "/approval/blast_radius", "How much it touches weighs less, or is no longer counted."
 
 
-def _grades(old: Mapping[str, Any], new: Mapping[str, Any]) -> Found:
+def _grades(old: Mapping[str, Any], new: Mapping[str, Any]) -> RawWeakenings:
     for name in ("data_sensitivity", "cost", "user_impact"):
         was, now = old.get(name, "LOW"), new.get(name, "LOW")
         if _GRADES.index(now) < _GRADES.index(was):
             yield "GRADE_LOWERED", f"/{name}", f"Its {name.replace('_', ' ')} is {now}, was {was}: less is checked."
 
 
-def _arguments(before: Contract, after: Contract) -> Found:
+def _arguments(before: Contract, after: Contract) -> RawWeakenings:
     for path, what in schema_widenings(before.arguments_schema, after.arguments_schema, "/arguments_schema"):
         yield "ARGUMENTS_WIDER", path, f"It takes more than before: {what}."
     for path, what in schema_widenings(before.result_schema, after.result_schema, "/result_schema"):
@@ -149,7 +149,7 @@ def _arguments(before: Contract, after: Contract) -> Found:
         yield "COERCES", "/coercion", "It takes a value in another type that says the same."
 
 
-def _verification(before: Contract, after: Contract) -> Found:
+def _verification(before: Contract, after: Contract) -> RawWeakenings:
     if after.no_op_success_allowed and not before.no_op_success_allowed:
         yield "NO_OP_ALLOWED", "/no_op_success_allowed", "It counts as done where nothing had to be done."
     new_errors = [each for each in after.stale_errors if each not in before.stale_errors]
@@ -167,7 +167,7 @@ def _verification(before: Contract, after: Contract) -> Found:
     yield from _timing(before.verification, after.verification)
 
 
-def _readback(old: Verification, new: Verification) -> Found:
+def _readback(old: Verification, new: Verification) -> RawWeakenings:
     for predicate in old.predicates:
         if predicate not in new.predicates:
             yield "PREDICATE_DROPPED", "/verification/predicates", f"No longer checked: `{predicate}`."
@@ -184,7 +184,7 @@ def _readback(old: Verification, new: Verification) -> Found:
     yield from _checks(old.document.get("checks", {}), new.document.get("checks", {}))
 
 
-def _sources(old: Verification, new: Verification) -> Found:
+def _sources(old: Verification, new: Verification) -> RawWeakenings:
     for name in old.sources:
         if name not in new.sources:
             yield "SOURCE_DROPPED", "/verification/sources", f"The source `{name}` is gone."
@@ -196,7 +196,7 @@ def _sources(old: Verification, new: Verification) -> Found:
             yield "SOURCE_CHANGED", "/verification/sources", f"The further source `{source.name}` is read otherwise."
 
 
-def _checks(old: Mapping[str, Any], new: Mapping[str, Any]) -> Found:
+def _checks(old: Mapping[str, Any], new: Mapping[str, Any]) -> RawWeakenings:
     for check in sorted(old.keys() | new.keys()):
         was, now = old.get(check), new.get(check)
         if was == now:
@@ -208,7 +208,7 @@ def _checks(old: Mapping[str, Any], new: Mapping[str, Any]) -> Found:
             yield "CHECK_CHANGED", path, f"The check `{check}` is made by something else."
 
 
-def _timing(old: Verification, new: Verification) -> Found:
+def _timing(old: Verification, new: Verification) -> RawWeakenings:
     if new.settle_s < old.settle_s:
         said = f"Late effects are waited for {new.settle_s} s, was {old.settle_s} s."
         yield "SETTLE_SHORTER", "/verification/settle_s", said
@@ -224,7 +224,7 @@ def _timing(old: Verification, new: Verification) -> Found:
             yield "RECHECK_DROPPED", "/verification/recheck_after", said
 
 
-def _recovery(before: Contract, after: Contract) -> Found:
+def _recovery(before: Contract, after: Contract) -> RawWeakenings:
     old, new = before.recovery, after.recovery
     places: list[tuple[str | None, Relation, Remedy]] = [(None, *each) for each in old.whole.items()]
     places += [(effect, relation, remedy) for effect, part in old.effects.items() for relation, remedy in part.items()]
@@ -243,14 +243,14 @@ def _recovery(before: Contract, after: Contract) -> Found:
         yield "SAFE_WITHOUT_EFFECT", "/recovery/safe_without_effect", said
 
 
-def _claims(before: Contract, after: Contract) -> Found:
+def _claims(before: Contract, after: Contract) -> RawWeakenings:
     old, new = before.claims, after.claims
     gone = [each for each in (*old.done, *old.object) if each not in (*new.done, *new.object)]
     if gone:
         yield "CLAIMS_DROPPED", "/claims", f"A claim in these words is no longer recognised: {', '.join(gone)}."
 
 
-def _answers(before: Contract, after: Contract) -> Found:
+def _answers(before: Contract, after: Contract) -> RawWeakenings:
     """Fields of the answer with which an argument is no longer compared."""
     for name in sorted({*before.answers, *after.answers}):
         was, now = before.answers.get(name), after.answers.get(name)

@@ -66,12 +66,12 @@ def has_parquet() -> bool:
     return importlib.util.find_spec("duckdb") is not None
 
 
-def verifier() -> bytes:
+def offline_verifier() -> bytes:
     """The offline verifier, as it stands beside the console that made the bundle."""
     return files("ledger").joinpath("verify_bundle.py").read_bytes()
 
 
-def write(file: Path, data: bytes) -> None:
+def write_file(file: Path, data: bytes) -> None:
     """Write a file that is there whole or not at all."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = file.with_name(f"{file.name}.part")
@@ -116,7 +116,7 @@ TABLES: Final[dict[str, Callable[[Path, Path], None]]] = {"csv": write_csv, "par
 """What writes a table of the events beside the lines, by format."""
 
 
-def member(name: str, part: bytes | Path) -> Member:
+def manifest_entry(name: str, part: bytes | Path) -> Member:
     """How the manifest lists a part."""
     size, digest = 0, hashlib.sha256()
     for data in _blocks(part):
@@ -125,7 +125,7 @@ def member(name: str, part: bytes | Path) -> Member:
     return Member(name, size, digest.hexdigest())
 
 
-def pack(file: Path, parts: Mapping[str, bytes | Path]) -> tuple[int, str]:
+def write_zip(file: Path, parts: Mapping[str, bytes | Path]) -> tuple[int, str]:
     """Put the parts into a zip file, the same bytes each time; its size and SHA-256."""
     temporary = file.with_name(f"{file.name}.part")
     with zipfile.ZipFile(temporary, "w") as out:

@@ -70,16 +70,16 @@ class ParquetUnavailable(Refused):
     status = 422
 
 
-def request(*, tenant_id: UUID, wanted: Mapping[str, Any], by: ledger.Actor, at: datetime) -> Export:
+def request_export(*, tenant_id: UUID, wanted: Mapping[str, Any], by: ledger.Actor, at: datetime) -> Export:
     """Put an export on record; a worker makes it."""
-    asked = export_requests.checked(wanted)
+    asked = export_requests.validate_request(wanted)
     if asked["format"] == "parquet" and not files.has_parquet():
         raise ParquetUnavailable
     if len(queries.running_exports(tenant_id)) >= MOST_RUNNING:
         raise TooManyExports
     head = ledger.append(
-        ledger.Head(tenant_id=tenant_id, id=ledger.new_id(at), kind="export"),
-        ledger.Happening(kind="export_requested", to="REQUESTED", detail=asked),
+        ledger.SubjectHead(tenant_id=tenant_id, id=ledger.new_id(at), kind="export"),
+        ledger.NewEvent(kind="export_requested", to="REQUESTED", detail=asked),
         actor=by,
         at=at,
     )
@@ -96,7 +96,7 @@ def request(*, tenant_id: UUID, wanted: Mapping[str, Any], by: ledger.Actor, at:
     )
 
 
-def advance(
+def advance_export(
     *,
     tenant_id: UUID,
     export_id: UUID,
@@ -136,12 +136,12 @@ def _have_vouched(tenant_id: UUID, export_id: UUID, clock: Callable[[], datetime
     if row is None or row.state != "REQUESTED" or row.log == 0 or row.done < row.end:
         return
     try:
-        anchoring.anchor(tenant_id=tenant_id, clock=clock, at_once=True)
+        anchoring.anchor_log(tenant_id=tenant_id, clock=clock, at_once=True)
     except (DatabaseError, Refused):
         logger.exception("outsiders could not be asked to vouch for export %s", export_id)
 
 
-def fetch(*, tenant_id: UUID, export_id: UUID, by: ledger.Actor, at: datetime) -> Path:
+def fetch_bundle(*, tenant_id: UUID, export_id: UUID, by: ledger.Actor, at: datetime) -> Path:
     """The finished bundle; who fetched it is on record."""
     row = queries.export(tenant_id, export_id)
     if row is None:
@@ -149,12 +149,12 @@ def fetch(*, tenant_id: UUID, export_id: UUID, by: ledger.Actor, at: datetime) -
     file = _folder(tenant_id) / f"{export_id}.zip"
     if row.state != "FINISHED" or (row.expires_at and row.expires_at <= at) or not file.exists():
         raise NotFinished
-    head = ledger.lock(tenant_id=tenant_id, subject_id=export_id, kind="export")
-    ledger.append(head, ledger.Happening(kind="export_fetched"), actor=by, at=at)
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=export_id, kind="export")
+    ledger.append(head, ledger.NewEvent(kind="export_fetched"), actor=by, at=at)
     return file
 
 
-def remove_ended(*, tenant_id: UUID, at: datetime) -> int:
+def remove_expired(*, tenant_id: UUID, at: datetime) -> int:
     """Remove the files of exports that have run out or failed; how many there were."""
     with tenancy(tenant_id):
         ended = queries.ended_exports(tenant_id, at=at)
@@ -180,7 +180,7 @@ def _begin(row: Export, *, at: datetime) -> bool:
         return False
     if wanted["to"] is None and wanted["log"] is None and waited < PATIENCE:
         # Until now means: with this very request.
-        place = log.place(row.tenant_id, row.id, 1)
+        place = log.event_position(row.tenant_id, row.id, 1)
         if place is None or not place.sealed:
             return False
     start = _bound(row, head, wanted["from"], otherwise=0)
@@ -199,15 +199,15 @@ def _begin(row: Export, *, at: datetime) -> bool:
 def _bound(row: Export, head: log.LogHead, said: Any, *, otherwise: int) -> int:
     if said is None:
         return otherwise
-    time = export_requests.instant_of(said)
+    time = export_requests.bound_time(said)
     if time is None:
         return int(said)
-    return queries.index_at(row.tenant_id, head.number, time, size=head.signed_size)
+    return queries.first_index_since(row.tenant_id, head.number, time, size=head.signed_size)
 
 
 def _fail(row: Export, reason: str, *, at: datetime) -> None:
-    head = ledger.lock(tenant_id=row.tenant_id, subject_id=row.id, kind="export")
-    failed = ledger.Happening(kind="export_failed", to="FAILED", detail={"reason": reason})
+    head = ledger.lock_subject(tenant_id=row.tenant_id, subject_id=row.id, kind="export")
+    failed = ledger.NewEvent(kind="export_failed", to="FAILED", detail={"reason": reason})
     ledger.append(head, failed, actor=ledger.SYSTEM, at=at)
     Export.objects.filter(tenant_id=row.tenant_id, id=row.id).update(state="FAILED", reason=reason, finished_at=at)
 
@@ -223,9 +223,9 @@ def _make_piece(row: Export, head: log.LogHead) -> None:
         restart = {"done": row.start, "chunks": 0, "withheld": 0}
         Export.objects.filter(tenant_id=row.tenant_id, id=row.id).update(**restart)
         return
-    piece = Piece(row, head, row.done, min(row.done + PIECE, row.end))
+    piece = ExportPiece(row, head, row.done, min(row.done + PIECE, row.end))
     lines = list(piece.lines())
-    files.write(staged / _lines(row.chunks), b"".join(lines))
+    files.write_file(staged / _lines(row.chunks), b"".join(lines))
     if row.wanted["format"] in files.TABLES:
         files.TABLES[row.wanted["format"]](staged / _lines(row.chunks), staged / _table(row, row.chunks))
     Export.objects.filter(tenant_id=row.tenant_id, id=row.id).update(
@@ -234,7 +234,7 @@ def _make_piece(row: Export, head: log.LogHead) -> None:
 
 
 @dataclass
-class Piece:
+class ExportPiece:
     """The lines of a few indexes."""
 
     row: Export
@@ -247,12 +247,12 @@ class Piece:
     def lines(self) -> Iterator[bytes]:
         """Every index of the piece, in order."""
         tenant_id, number = self.row.tenant_id, self.head.number
-        told = queries.told(tenant_id, number, self.start, self.end)
+        told = queries.leaf_events(tenant_id, number, self.start, self.end)
         shown = self._shown(told)
-        kept = queries.kept(tenant_id, [told[index] for index in shown])
-        leaves = queries.leaves(tenant_id, number, self.start, self.end)
-        self.erased = retention_queries.erased_among(tenant_id, {each.subject_id for each in told.values()})
-        pruned = retention_queries.pruned_among(tenant_id, number, range(self.start, self.end))
+        kept = queries.event_contents(tenant_id, [told[index] for index in shown])
+        leaves = queries.leaf_hashes(tenant_id, number, self.start, self.end)
+        self.erased = retention_queries.erased_subjects(tenant_id, {each.subject_id for each in told.values()})
+        pruned = retention_queries.pruned_leaves(tenant_id, number, range(self.start, self.end))
         run: list[bytes] = []
         for index in range(self.start, self.end):
             if index in told and index not in shown and index in leaves:
@@ -273,16 +273,16 @@ class Piece:
         self.withheld += len(run)
         run.clear()
 
-    def _shown(self, told: Mapping[int, export_requests.Told]) -> set[int]:
+    def _shown(self, told: Mapping[int, export_requests.LeafEvent]) -> set[int]:
         filters = self.row.wanted["filters"]
-        subjects = queries.chosen(self.row.tenant_id, (each.subject_id for each in told.values()), filters)
+        subjects = queries.matching_subjects(self.row.tenant_id, (each.subject_id for each in told.values()), filters)
         return {
             index
             for index, each in told.items()
             if each.subject_id == self.row.id or export_requests.discloses(filters, each, subjects)
         }
 
-    def _opened(self, told: export_requests.Told, kept: queries.Kept) -> list[bundles.Opened]:
+    def _opened(self, told: export_requests.LeafEvent, kept: queries.EventContent) -> list[bundles.OpenedCommitment]:
         """What became of each commitment of an event; none where its envelope cannot be read."""
         try:
             promises = [(each["purpose"], each["pointer"]) for each in orjson.loads(kept.envelope)["commitments"]]
@@ -292,26 +292,28 @@ class Piece:
         gone = self._gone(told)
         evidence = self._evidence([pointer for _, pointer in promises if storage.is_uuid(str(pointer))])
         found = [
-            evidence.get(pointer, bundles.Opened()) if pointer else bundles.Opened(*own.get(purpose, (None, None)))
+            evidence.get(pointer, bundles.OpenedCommitment())
+            if pointer
+            else bundles.OpenedCommitment(*own.get(purpose, (None, None)))
             for purpose, pointer in promises
         ]
         return [each if each.gone or each.data is not None else gone for each in found]
 
-    def _gone(self, told: export_requests.Told) -> bundles.Opened:
+    def _gone(self, told: export_requests.LeafEvent) -> bundles.OpenedCommitment:
         """Why something of an event is not there: it was erased, or nobody knows."""
         erased = self.erased.get(told.subject_id)
         if erased is None or told.seq > erased.seq:
-            return bundles.Opened()
-        return bundles.Opened(gone="erased", by=str(erased.erasure_id))
+            return bundles.OpenedCommitment()
+        return bundles.OpenedCommitment(gone="erased", by=str(erased.erasure_id))
 
-    def _evidence(self, pointers: list[str]) -> dict[str, bundles.Opened]:
+    def _evidence(self, pointers: list[str]) -> dict[str, bundles.OpenedCommitment]:
         if not pointers:
             return {}
         stored = storage.stored_evidence(self.row.tenant_id, pointers)
         if not self.row.wanted["payloads"]:
-            withheld = bundles.Opened(gone="withheld")
+            withheld = bundles.OpenedCommitment(gone="withheld")
             return {pointer: withheld for pointer, each in stored.items() if not each.emptied}
-        return {pointer: bundles.Opened(each.salt, each.data) for pointer, each in stored.items()}
+        return {pointer: bundles.OpenedCommitment(each.salt, each.data) for pointer, each in stored.items()}
 
 
 # The end: everything in one file
@@ -322,7 +324,7 @@ def _finish(row: Export, head: log.LogHead, keys: Callable[[UUID], bytes], *, at
     proven = _proofs(row, head)
     parts: dict[str, bytes | Path] = {
         "README.txt": files.README.encode(),
-        "verify_bundle.py": files.verifier(),
+        "verify_bundle.py": files.offline_verifier(),
         "keys.json": keys(row.tenant_id),
         **proven,
         **{f"events/{n:06}.jsonl": staged / _lines(n) for n in range(row.chunks)},
@@ -331,15 +333,15 @@ def _finish(row: Export, head: log.LogHead, keys: Callable[[UUID], bytes], *, at
         parts |= {f"tables/{_table(row, n)}": staged / _table(row, n) for n in range(row.chunks)}
     manifest = bundles.manifest(
         origin=head.origin,
-        within=bundles.Range(row.start, row.end),
+        within=bundles.LeafRange(row.start, row.end),
         withheld=row.withheld,
         request=_request(row),
-        files=[files.member(name, part) for name, part in parts.items()],
+        files=[files.manifest_entry(name, part) for name, part in parts.items()],
     )
-    size, sha256 = files.pack(folder / f"{row.id}.zip", {"manifest.json": manifest, **parts})
+    size, sha256 = files.write_zip(folder / f"{row.id}.zip", {"manifest.json": manifest, **parts})
     made = {"from": row.start, "to": row.end, "withheld": row.withheld, "size": size, "sha256": sha256}
-    subject = ledger.lock(tenant_id=row.tenant_id, subject_id=row.id, kind="export")
-    finished = ledger.Happening(kind="export_finished", to="FINISHED", detail=made)
+    subject = ledger.lock_subject(tenant_id=row.tenant_id, subject_id=row.id, kind="export")
+    finished = ledger.NewEvent(kind="export_finished", to="FINISHED", detail=made)
     ledger.append(subject, finished, actor=ledger.SYSTEM, at=at)
     Export.objects.filter(tenant_id=row.tenant_id, id=row.id).update(
         state="FINISHED", size=size, sha256=sha256, finished_at=at, expires_at=at + KEPT
@@ -357,25 +359,30 @@ def _proofs(row: Export, head: log.LogHead) -> dict[str, bytes]:
     """Checkpoints, time stamps, and what leads from the range to the newest of them."""
     tenant_id, number, since = row.tenant_id, head.number, row.wanted["since"]
     least = max(row.end, since or 0)
-    newest = queries.anchored(tenant_id, number, least=least) or head.signed_size
-    wanted = {newest, queries.anchored(tenant_id, number), queries.signed_before(tenant_id, number, row.start), since}
-    notes = {size: queries.note(tenant_id, head, size) for size in sorted(size for size in wanted if size)}
+    newest = queries.anchored_size(tenant_id, number, least=least) or head.signed_size
+    wanted = {
+        newest,
+        queries.anchored_size(tenant_id, number),
+        queries.last_signed_size(tenant_id, number, row.start),
+        since,
+    }
+    notes = {size: queries.cosigned_note(tenant_id, head, size) for size in sorted(size for size in wanted if size)}
     if notes[newest] is None:
         newest = head.signed_size
-        notes[newest] = queries.note(tenant_id, head, newest)
+        notes[newest] = queries.cosigned_note(tenant_id, head, newest)
     signed = {size: note for size, note in notes.items() if note is not None and size <= newest}
     parts = {f"checkpoints/{size}": note for size, note in signed.items()}
     outside = {size for size in {*signed, since or 0} if 0 < size < row.start or row.end < size < newest}
     for size in sorted(outside):
         found = log.tiles(tenant_id, number, tiles.tiles_for_consistency(size, newest))
-        parts[f"consistency/{size}.json"] = bundles.consistency(tiles.prove_consistency(size, newest, found))
+        parts[f"consistency/{size}.json"] = bundles.consistency_line(tiles.prove_consistency(size, newest, found))
     stamps: dict[int, int] = {}
-    for size, evidence in queries.stamps(tenant_id, number, signed):
+    for size, evidence in queries.time_stamps(tenant_id, number, signed):
         stamps[size] = stamps.get(size, 0) + 1
         parts[f"timestamps/{size}-{stamps[size]}.tsr"] = evidence
-    sides = bundles.blocks(0, row.start), bundles.blocks(row.end, newest)
-    found = log.tiles(tenant_id, number, bundles.tiles_of(sides[0]) | bundles.tiles_of(sides[1]))
-    return parts | {"proof.json": bundles.proof(*(bundles.hashes_of(side, found) for side in sides))}
+    sides = bundles.covering_subtrees(0, row.start), bundles.covering_subtrees(row.end, newest)
+    found = log.tiles(tenant_id, number, bundles.subtree_tiles(sides[0]) | bundles.subtree_tiles(sides[1]))
+    return parts | {"proof.json": bundles.range_proof_line(*(bundles.subtree_hashes(side, found) for side in sides))}
 
 
 def _head(tenant_id: UUID, number: int) -> log.LogHead:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ledger.log.rules.merkle import HASH_BYTES, root_of
-from ledger.log.rules.tiles import HEIGHT, Tile
+from ledger.log.rules.tiles import HEIGHT, TileAddress
 
 FORMAT = "counterfoil-bundle"
 VERSION = 1
@@ -25,7 +25,7 @@ LONGEST_RUN = 256
 Block = tuple[int, int]
 
 
-class Opened(NamedTuple):
+class OpenedCommitment(NamedTuple):
     """What became of one commitment: its salt and bytes, or a word why they are not here (erased, withheld, lost)."""
 
     salt: bytes | None = None
@@ -42,14 +42,14 @@ class Member(NamedTuple):
     sha256: str
 
 
-class Range(NamedTuple):
+class LeafRange(NamedTuple):
     """The indexes from `start` up to, not with, `end`."""
 
     start: int
     end: int
 
 
-def event_line(index: int, leaf: bytes, envelope: bytes, opened: Sequence[Opened]) -> bytes:
+def event_line(index: int, leaf: bytes, envelope: bytes, opened: Sequence[OpenedCommitment]) -> bytes:
     """The line of a disclosed event (rules 1 and 2)."""
     spelling, text = _spelt("envelope", envelope)
     return _line({"index": index, "leaf": leaf.hex(), spelling: text, "open": [_opened(each) for each in opened]})
@@ -67,18 +67,18 @@ def lost_line(index: int, leaf: bytes, pruned_by: str | None = None) -> bytes:
     return _line({"index": index, "leaf": leaf.hex(), **said})
 
 
-def proof(left: Sequence[bytes], right: Sequence[bytes]) -> bytes:
+def range_proof_line(left: Sequence[bytes], right: Sequence[bytes]) -> bytes:
     """The hashes of the blocks before and after the range (rule 3)."""
     return _line({"left": [each.hex() for each in left], "right": [each.hex() for each in right]})
 
 
-def consistency(hashes: Sequence[bytes]) -> bytes:
+def consistency_line(hashes: Sequence[bytes]) -> bytes:
     """A consistency proof from an older checkpoint to the newest of the bundle."""
     return _line({"hashes": [each.hex() for each in hashes]})
 
 
 def manifest(
-    *, origin: str, within: Range, withheld: int, request: Mapping[str, Any], files: Sequence[Member]
+    *, origin: str, within: LeafRange, withheld: int, request: Mapping[str, Any], files: Sequence[Member]
 ) -> bytes:
     """The first member of a bundle (rule 4)."""
     return _line(
@@ -95,7 +95,7 @@ def manifest(
     )
 
 
-def blocks(start: int, end: int) -> list[Block]:
+def covering_subtrees(start: int, end: int) -> list[Block]:
     """(first leaf, height) of the widest complete subtrees that make up a range of leaves, in order (rule 3)."""
     found: list[Block] = []
     while start < end:
@@ -107,17 +107,17 @@ def blocks(start: int, end: int) -> list[Block]:
     return found
 
 
-def tiles_of(wanted: Iterable[Block]) -> frozenset[Tile]:
+def subtree_tiles(wanted: Iterable[Block]) -> frozenset[TileAddress]:
     """The tiles in which these blocks stand."""
     return frozenset(_place(block)[0] for block in wanted)
 
 
-def hashes_of(wanted: Iterable[Block], tiles: Mapping[Tile, bytes]) -> list[bytes]:
+def subtree_hashes(wanted: Iterable[Block], tiles: Mapping[TileAddress, bytes]) -> list[bytes]:
     """The hashes of these blocks, from the tiles that `tiles_of` names."""
     return [_hash(block, tiles) for block in wanted]
 
 
-def _hash(block: Block, tiles: Mapping[Tile, bytes]) -> bytes:
+def _hash(block: Block, tiles: Mapping[TileAddress, bytes]) -> bytes:
     tile, first = _place(block)
     count = 1 << block[1] % HEIGHT
     content = tiles[tile][first * HASH_BYTES : (first + count) * HASH_BYTES]
@@ -126,14 +126,14 @@ def _hash(block: Block, tiles: Mapping[Tile, bytes]) -> bytes:
     return root_of(content[at : at + HASH_BYTES] for at in range(0, len(content), HASH_BYTES))
 
 
-def _place(block: Block) -> tuple[Tile, int]:
+def _place(block: Block) -> tuple[TileAddress, int]:
     start, height = block
     level = height // HEIGHT
     number = start >> HEIGHT * level
-    return Tile(level, number >> HEIGHT), number % (1 << HEIGHT)
+    return TileAddress(level, number >> HEIGHT), number % (1 << HEIGHT)
 
 
-def _opened(each: Opened) -> dict[str, str]:
+def _opened(each: OpenedCommitment) -> dict[str, str]:
     if each.gone or each.salt is None or each.data is None:
         said = {"gone": each.gone or "lost"}
         return {**said, "by": each.by} if each.by is not None else said

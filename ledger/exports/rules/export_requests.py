@@ -34,7 +34,7 @@ class BadExport(Refused):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LeafEvent:
     """What is known of an event without opening it."""
 
     index: int
@@ -45,7 +45,7 @@ class Told:
     actor_id: UUID | None
 
 
-def checked(wanted: Mapping[str, Any]) -> dict[str, Any]:
+def validate_request(wanted: Mapping[str, Any]) -> dict[str, Any]:
     """The request as it is recorded, every member of it there; refuses what means nothing (rules 1 and 2)."""
     request: dict[str, Any] = {"from": None, "to": None, "since": None, "log": None}
     request |= {"filters": {}, "format": "jsonl", "payloads": True}
@@ -62,7 +62,7 @@ def checked(wanted: Mapping[str, Any]) -> dict[str, Any]:
     return request
 
 
-def discloses(filters: Mapping[str, str], told: Told, chosen: Collection[UUID]) -> bool:
+def discloses(filters: Mapping[str, str], told: LeafEvent, chosen: Collection[UUID]) -> bool:
     """Whether a filter discloses an event; `chosen` are the subjects that its members about actions choose."""
     if told.subject_kind in NEVER_WITHHELD:
         return True
@@ -73,7 +73,7 @@ def discloses(filters: Mapping[str, str], told: Told, chosen: Collection[UUID]) 
     return told.subject_id in chosen or not any(name in filters for name in OF_ACTIONS)
 
 
-def instant_of(bound: Any) -> datetime | None:
+def bound_time(bound: Any) -> datetime | None:
     """The time that a bound names, if it is one."""
     return datetime.fromisoformat(bound) if isinstance(bound, str) else None
 

@@ -24,18 +24,18 @@ from django.conf import settings
 from psycopg.types.json import Jsonb
 from rfc3161_client import HashAlgorithm, TimestampRequestBuilder
 
-from ledger.db import ask, insert, tenancy
+from ledger.db import execute, insert, tenancy
 from ledger.log.operations import logs
-from ledger.log.operations.witness_calls import Answer, NoAnswer, post
+from ledger.log.operations.witness_calls import NoAnswer, Response, post
 from ledger.log.queries import anchors as queries
 from ledger.log.queries import log as log_queries
-from ledger.log.queries.anchors import AUTHORITY, STAMP, WITNESS, Point
+from ledger.log.queries.anchors import AUTHORITY, STAMP, WITNESS, KeptCheckpoint
 from ledger.log.queries.log import LogHead
 from ledger.log.rules import notes, submission, tiles, timestamps
 from ledger.log.rules.checkpoint import BadCheckpoint, parse_size
 from ledger.log.rules.notes import Note
 from ledger.log.rules.submission import SIZE_TYPE, Submission
-from ledger.log.rules.witness_policy import Policy, Witness
+from ledger.log.rules.witness_policy import Witness, WitnessPolicy
 from ledger.models import Anchor
 from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused
@@ -50,7 +50,7 @@ Faults = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class AnchorResults:
     """What outsiders of one kind answered: evidence that was verified, and what was wrong, both by name."""
 
     evidence: Evidence
@@ -58,18 +58,18 @@ class Said:
     disputes: Faults
 
 
-class Disputed(Exception):
+class HistoryDisputed(Exception):
     """The witness holds another history of this log than we do; the message is the sentence a person reads."""
 
 
-def anchor(*, tenant_id: UUID, clock: Callable[[], datetime], at_once: bool = False) -> int:
+def anchor_log(*, tenant_id: UUID, clock: Callable[[], datetime], at_once: bool = False) -> int:
     """Have a tenant's log vouched for, as far as it is due; how many pieces of evidence were stored.
 
     Only the log that is written now is: it names the last head of the one before it. `at_once` is for when somebody is
     to be handed evidence and the next interval would be too late.
     """
     with tenancy(tenant_id):
-        log = log_queries.newest(tenant_id)
+        log = log_queries.current_log(tenant_id)
     stored = 0
     if log is not None and settings.COUNTERFOIL_WITNESSES is not None:
         every_s = 0 if at_once else settings.COUNTERFOIL_ANCHOR_EVERY_S
@@ -80,12 +80,14 @@ def anchor(*, tenant_id: UUID, clock: Callable[[], datetime], at_once: bool = Fa
     return stored
 
 
-def _witnessed(tenant_id: UUID, log: LogHead, policy: Policy, every_s: int, *, clock: Callable[[], datetime]) -> int:
+def _witnessed(
+    tenant_id: UUID, log: LogHead, policy: WitnessPolicy, every_s: int, *, clock: Callable[[], datetime]
+) -> int:
     at = clock()
     with tenancy(tenant_id):
-        held = queries.anchored(tenant_id, log.number, policy)
+        held = queries.quorum_anchor(tenant_id, log.number, policy)
         point = _claimed(tenant_id, log, WITNESS, held[0] if held else 0, every_s, at=at)
-        known = queries.vouched(tenant_id, log.number, WITNESS)
+        known = queries.newest_anchors(tenant_id, log.number, WITNESS)
     if point is None:
         return 0
     said = _ask_witnesses(tenant_id, log, policy.witnesses, point, {name: size for name, (size, _) in known.items()})
@@ -98,31 +100,33 @@ def _witnessed(tenant_id: UUID, log: LogHead, policy: Policy, every_s: int, *, c
 def _stamped(tenant_id: UUID, log: LogHead, url: str, every_s: int, *, clock: Callable[[], datetime]) -> int:
     at = clock()
     with tenancy(tenant_id):
-        held = queries.vouched(tenant_id, log.number, STAMP).get(AUTHORITY)
+        held = queries.newest_anchors(tenant_id, log.number, STAMP).get(AUTHORITY)
         point = _claimed(tenant_id, log, STAMP, held[0] if held else 0, every_s, at=at)
     if point is None:
         return 0
     try:
-        response = stamp(
+        response = request_time_stamp(
             notes.parse(point.note).text.encode(), url=url, roots=settings.COUNTERFOIL_TSA_ROOTS, clock=clock
         )
-        said = Said({AUTHORITY: response}, {}, {})
+        said = AnchorResults({AUTHORITY: response}, {}, {})
     except (NoAnswer, Refused) as problem:
-        said = Said({}, {AUTHORITY: str(problem)}, {})
+        said = AnchorResults({}, {AUTHORITY: str(problem)}, {})
     return _store(tenant_id, log, STAMP, point, said, at=clock())
 
 
-def _claimed(tenant_id: UUID, log: LogHead, kind: str, held: int, every_s: int, *, at: datetime) -> Point | None:
+def _claimed(
+    tenant_id: UUID, log: LogHead, kind: str, held: int, every_s: int, *, at: datetime
+) -> KeptCheckpoint | None:
     """The checkpoint to vouch for, if there is news and it is our turn: from now on nobody else asks for a while.
 
     With no interval it is always our turn.
     """
     if every_s and not queries.is_due(tenant_id, log.number, kind, at=at):
         return None
-    point = queries.newest_point(tenant_id, log.number)
+    point = queries.newest_checkpoint(tenant_id, log.number)
     if point is None or not queries.has_news(tenant_id, log.number, since=held, size=point.size):
         return None
-    claimed = ask(
+    claimed = execute(
         "INSERT INTO ledger_anchoring AS a (tenant_id, log, kind, due_at, faults) VALUES ($1, $2, $3, $4, '{}')"
         " ON CONFLICT (tenant_id, log, kind) DO UPDATE SET due_at = greatest(a.due_at, excluded.due_at)"
         " WHERE a.due_at <= $5 OR $6 RETURNING true",
@@ -135,8 +139,8 @@ def _claimed(tenant_id: UUID, log: LogHead, kind: str, held: int, every_s: int, 
 
 
 def _ask_witnesses(
-    tenant_id: UUID, log: LogHead, witnesses: Sequence[Witness], point: Point, known: Mapping[str, int]
-) -> Said:
+    tenant_id: UUID, log: LogHead, witnesses: Sequence[Witness], point: KeptCheckpoint, known: Mapping[str, int]
+) -> AnchorResults:
     """All of them at once, each from the size that it has; those that had another are asked again from there."""
     evidence: dict[str, bytes] = {}
     faults: dict[str, str] = {}
@@ -154,7 +158,7 @@ def _ask_witnesses(
         for (witness, _), answer in zip(bodies, answers, strict=True):
             try:
                 read = _read(answer, note, point.size, witness)
-            except Disputed as problem:
+            except HistoryDisputed as problem:
                 disputes[witness.name] = faults[witness.name] = str(problem)
             except (NoAnswer, Refused) as problem:
                 faults[witness.name] = str(problem)
@@ -164,10 +168,10 @@ def _ask_witnesses(
                 else:
                     asked[witness.name] = (witness, read)
     faults |= dict.fromkeys(asked, "It names another size each time it is asked.")
-    return Said(evidence, faults, disputes)
+    return AnchorResults(evidence, faults, disputes)
 
 
-def _submitted(witness: Witness, body: bytes) -> Answer | NoAnswer:
+def _submitted(witness: Witness, body: bytes) -> Response | NoAnswer:
     assert witness.url is not None
     try:
         return post(witness.url.rstrip("/") + submission.PATH, body, {"Content-Type": "text/plain; charset=utf-8"})
@@ -175,20 +179,22 @@ def _submitted(witness: Witness, body: bytes) -> Answer | NoAnswer:
         return problem
 
 
-def _read(answer: Answer | NoAnswer, note: Note, size: int, witness: Witness) -> bytes | int:
+def _read(answer: Response | NoAnswer, note: Note, size: int, witness: Witness) -> bytes | int:
     """The cosignature lines, or the size from which the witness wants to be shown the growth."""
     if isinstance(answer, NoAnswer):
         raise answer
     if answer.status == 200:
-        joined = submission.answered(answer.content, note, [witness.key])
+        joined = submission.add_cosignatures(answer.content, note, [witness.key])
         return notes.write_signatures(joined.signatures[len(note.signatures) :]).encode()
     if answer.status == 409 and answer.kind.split(";")[0].strip() == SIZE_TYPE:
         theirs = _size(answer.content)
         if theirs > size:
-            raise Disputed(f"It has cosigned {theirs} entries of this log, of which only {size} are signed here.")
+            raise HistoryDisputed(
+                f"It has cosigned {theirs} entries of this log, of which only {size} are signed here."
+            )
         return theirs
     if answer.status in (409, 422):
-        raise Disputed(f"It has cosigned a head that this log does not continue (answer {answer.status}).")
+        raise HistoryDisputed(f"It has cosigned a head that this log does not continue (answer {answer.status}).")
     raise NoAnswer(f"It answered {answer.status}.")
 
 
@@ -208,14 +214,16 @@ def _proof(tenant_id: UUID, log: LogHead, old: int, new: int) -> tuple[bytes, ..
 # Time stamps
 
 
-def stamp(data: bytes, *, url: str, roots: Sequence[x509.Certificate], clock: Callable[[], datetime]) -> bytes:
+def request_time_stamp(
+    data: bytes, *, url: str, roots: Sequence[x509.Certificate], clock: Callable[[], datetime]
+) -> bytes:
     """A time-stamp response over `data` by the authority at an address, verified."""
     request = TimestampRequestBuilder().data(data).hash_algorithm(HashAlgorithm.SHA256).build()
     asked_at = clock()
     answer = post(url, request.as_bytes(), {"Content-Type": "application/timestamp-query"})
     if answer.status != 200:
         raise NoAnswer(f"It answered {answer.status}.")
-    timestamps.verified(
+    timestamps.verify_response(
         answer.content, data, nonce=request.nonce, roots=roots, earliest=asked_at - SLACK, latest=clock() + SLACK
     )
     return answer.content
@@ -224,7 +232,9 @@ def stamp(data: bytes, *, url: str, roots: Sequence[x509.Certificate], clock: Ca
 # What is kept
 
 
-def _store(tenant_id: UUID, log: LogHead, kind: str, point: Point, said: Said, *, at: datetime) -> int:
+def _store(
+    tenant_id: UUID, log: LogHead, kind: str, point: KeptCheckpoint, said: AnchorResults, *, at: datetime
+) -> int:
     """Evidence, its digests in the log, and what is wrong, together or not at all; how much evidence was new."""
     with tenancy(tenant_id):
         fresh = {name: each for name, each in said.evidence.items() if _is_first(tenant_id, log, kind, point, name)}
@@ -245,7 +255,7 @@ def _store(tenant_id: UUID, log: LogHead, kind: str, point: Point, said: Said, *
                 )
             )
             _peg(tenant_id, log, kind, point, fresh, at=at)
-        since = queries.faults(tenant_id, log.number, kind)
+        since = queries.anchor_faults(tenant_id, log.number, kind)
         kept = {
             name: {"since": since[name]["since"] if name in since else at.isoformat(), "text": text[:300]}
             for name, text in said.faults.items()
@@ -254,28 +264,28 @@ def _store(tenant_id: UUID, log: LogHead, kind: str, point: Point, said: Said, *
     return len(fresh)
 
 
-def _peg(tenant_id: UUID, log: LogHead, kind: str, point: Point, evidence: Evidence, *, at: datetime) -> None:
+def _peg(tenant_id: UUID, log: LogHead, kind: str, point: KeptCheckpoint, evidence: Evidence, *, at: datetime) -> None:
     """Put the digests of what outsiders said into the log itself: what stands behind them was written later."""
     digests = {f"{kind} {name}": hashlib.sha256(each).hexdigest() for name, each in evidence.items()}
     digests["checkpoint"] = hashlib.sha256(notes.parse(point.note).text.encode()).hexdigest()
-    happening = ledger.Happening(
+    happening = ledger.NewEvent(
         kind="checkpoint_anchored",
         detail={"log": log.number, "size": point.size, "kind": kind, "by": sorted(evidence)},
         digests=digests,
     )
-    head = ledger.lock(tenant_id=tenant_id, subject_id=log.id, kind="log")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=log.id, kind="log")
     ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
 
 
-def _is_first(tenant_id: UUID, log: LogHead, kind: str, point: Point, name: str) -> bool:
-    return not ask(
+def _is_first(tenant_id: UUID, log: LogHead, kind: str, point: KeptCheckpoint, name: str) -> bool:
+    return not execute(
         "SELECT 1 FROM ledger_anchor WHERE tenant_id = $1 AND log = $2 AND kind = $3 AND size = $4 AND name = $5",
         *(tenant_id, log.number, kind, point.size, name),
     )
 
 
 def _keep_faults(tenant_id: UUID, log: LogHead, kind: str, faults: Mapping[str, Mapping[str, str]]) -> None:
-    ask(
+    execute(
         "UPDATE ledger_anchoring SET faults = $4 WHERE tenant_id = $1 AND log = $2 AND kind = $3",
         *(tenant_id, log.number, kind, Jsonb(faults)),
     )

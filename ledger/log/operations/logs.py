@@ -7,17 +7,17 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from ledger.db import ask, insert, tenancy
+from ledger.db import execute, insert, tenancy
 from ledger.log.queries import log as queries
 from ledger.log.queries.log import LogHead
 from ledger.log.rules.signing import NOTHING
-from ledger.log.signer_state import Guard
+from ledger.log.signer_state import SignerState
 from ledger.models import Alarm, Log, Tenant, Tip
-from ledger.record.operations import SYSTEM, Happening, Head, append, forget_origins, lock, new_id
+from ledger.record.operations import SYSTEM, NewEvent, SubjectHead, append, clear_origin_cache, lock_subject, new_id
 from ledger.record.rules.canonical import digest
 
 
-def open_first(*, tenant_id: UUID, guard: Guard, key: str, at: datetime) -> None:
+def open_first_log(*, tenant_id: UUID, guard: SignerState, key: str, at: datetime) -> None:
     """Open the first log of a tenant; `key` is the vkey under which its checkpoints are signed.
 
     The guard knows the log before the database does. If we die in between, the log is known and empty, and opened
@@ -30,11 +30,11 @@ def open_first(*, tenant_id: UUID, guard: Guard, key: str, at: datetime) -> None
         _open(tenant_id, 1, origin, kind="log_opened", detail=detail, digests=_named(key), at=at)
 
 
-def open_next(
+def open_next_log(
     *,
     tenant_id: UUID,
     before: LogHead,
-    guard: Guard,
+    guard: SignerState,
     key: Callable[[str], str],
     told: Mapping[str, Any],
     at: datetime,
@@ -46,14 +46,14 @@ def open_next(
     number = before.number + 1
     origin = f"{queries.logs(tenant_id)[-1].origin}/{number}"
     guard.enrol(origin)
-    ask("UPDATE ledger_tenant SET origin = $2 WHERE id = $1", tenant_id, origin)
-    forget_origins()
+    execute("UPDATE ledger_tenant SET origin = $2 WHERE id = $1", tenant_id, origin)
+    clear_origin_cache()
     last = {"origin": before.origin, "size": before.size, "root": before.root.hex()}
     detail = {"origin": origin, "key": key(origin), "before": last} | dict(told)
     digests = _named(key(origin)) | ({"checkpoint": digest(before.note)} if before.note is not None else {})
     head = _open(tenant_id, number, origin, kind="restored", detail=detail, digests=digests, at=at)
-    closed = Happening(kind="log_closed", to="CLOSED", detail={"next": origin}, causation=head.event_id)
-    append(lock(tenant_id=tenant_id, subject_id=before.id, kind="log"), closed, actor=SYSTEM, at=at)
+    closed = NewEvent(kind="log_closed", to="CLOSED", detail={"next": origin}, causation=head.event_id)
+    append(lock_subject(tenant_id=tenant_id, subject_id=before.id, kind="log"), closed, actor=SYSTEM, at=at)
     return head.id
 
 
@@ -66,14 +66,14 @@ def announce_key(
     announced by the next run. The envelope names the key by its digest, since the sequencer reads no details.
     """
     with tenancy(tenant_id):
-        newest = queries.newest(tenant_id)
+        newest = queries.current_log(tenant_id)
         if newest is None:
             return False
-        head = lock(tenant_id=tenant_id, subject_id=newest.id, kind="log")
+        head = lock_subject(tenant_id=tenant_id, subject_id=newest.id, kind="log")
         digests = _named(key(newest.origin))
-        if (kind, digests["log_key"]) in queries.keys_named(tenant_id, newest.id):
+        if (kind, digests["log_key"]) in queries.announced_keys(tenant_id, newest.id):
             return False
-        append(head, Happening(kind=kind, detail=detail(newest.origin), digests=digests), actor=SYSTEM, at=at)
+        append(head, NewEvent(kind=kind, detail=detail(newest.origin), digests=digests), actor=SYSTEM, at=at)
     return True
 
 
@@ -90,13 +90,13 @@ def _open(
     detail: Mapping[str, Any],
     digests: Mapping[str, str],
     at: datetime,
-) -> Head:
+) -> SubjectHead:
     row = Log(tenant_id=tenant_id, number=number, id=new_id(at), origin=origin, opened_at=at)
     tip = Tip(tenant_id=tenant_id, log=number, size=0, root=NOTHING.root, integrated_at=at, signed_size=0)
     insert(row, tip)
     return append(
-        Head(tenant_id=tenant_id, id=row.id, kind="log"),
-        Happening(kind=kind, to="OPEN", detail=detail, digests=digests),
+        SubjectHead(tenant_id=tenant_id, id=row.id, kind="log"),
+        NewEvent(kind=kind, to="OPEN", detail=detail, digests=digests),
         actor=SYSTEM,
         at=at,
     )
@@ -108,8 +108,8 @@ def raise_alarm(*, tenant_id: UUID, kind: str, detail: str, at: datetime) -> boo
         if any(alarm.kind == kind for alarm in queries.alarms(tenant_id)):
             return False
         Alarm.objects.create(tenant_id=tenant_id, id=new_id(at), kind=kind, detail=detail[:1000], raised_at=at)
-        newest = queries.newest(tenant_id)
+        newest = queries.current_log(tenant_id)
         if newest is not None:
-            head = lock(tenant_id=tenant_id, subject_id=newest.id, kind="log")
-            append(head, Happening(kind="alarm_raised", detail={"kind": kind, "detail": detail}), actor=SYSTEM, at=at)
+            head = lock_subject(tenant_id=tenant_id, subject_id=newest.id, kind="log")
+            append(head, NewEvent(kind="alarm_raised", detail={"kind": kind, "detail": detail}), actor=SYSTEM, at=at)
     return True

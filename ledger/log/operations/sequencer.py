@@ -16,15 +16,15 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from ledger.db import ask, tenancy
-from ledger.log.operations.logs import open_first, open_next
+from ledger.db import execute, tenancy
+from ledger.log.operations.logs import open_first_log, open_next_log
 from ledger.log.queries import log as queries
 from ledger.log.queries.log import LogHead
 from ledger.log.rules import checkpoint as checkpoints
 from ledger.log.rules import notes, signing, tiles
 from ledger.log.rules.merkle import leaf_hash
-from ledger.log.rules.signing import Signed
-from ledger.log.signer_state import Guard, LogKeys
+from ledger.log.rules.signing import TreeHead
+from ledger.log.signer_state import LogKeys, SignerState
 from ledger.record.rules.refusals import Refused
 
 HEARTBEAT = timedelta(seconds=30)
@@ -50,30 +50,30 @@ class Signer:
     """The keys under which checkpoints are signed (more than one while a new one is introduced), and the guard."""
 
     keys: LogKeys
-    guard: Guard
+    guard: SignerState
 
     def vkey(self, origin: str) -> str:
         """What a verifier of the newest key needs to know."""
         return notes.vkey(origin, self.keys.current.public_key())
 
 
-def drain(*, tenant_id: UUID, positions: Sequence[int], signer: Signer, at: datetime) -> int:
+def drain_queue(*, tenant_id: UUID, positions: Sequence[int], signer: Signer, at: datetime) -> int:
     """Give the events at these positions of the queue their places, and sign the log; how many there were."""
     with tenancy(tenant_id):
-        is_open = queries.newest(tenant_id) is not None
+        is_open = queries.current_log(tenant_id) is not None
     if not is_open:
         origin = _origin(tenant_id)
-        open_first(tenant_id=tenant_id, guard=signer.guard, key=signer.vkey(origin), at=at)
-    added = integrate(tenant_id=tenant_id, positions=positions, guard=signer.guard, at=at) if positions else 0
-    sign(tenant_id=tenant_id, signer=signer, at=at)
+        open_first_log(tenant_id=tenant_id, guard=signer.guard, key=signer.vkey(origin), at=at)
+    added = integrate_events(tenant_id=tenant_id, positions=positions, guard=signer.guard, at=at) if positions else 0
+    sign_head(tenant_id=tenant_id, signer=signer, at=at)
     return added
 
 
-def integrate(*, tenant_id: UUID, positions: Sequence[int], guard: Guard, at: datetime) -> int:
+def integrate_events(*, tenant_id: UUID, positions: Sequence[int], guard: SignerState, at: datetime) -> int:
     """Append events to the tenant's newest log, in the order of the queue; how many were still waiting."""
     with tenancy(tenant_id):
         head = _head(tenant_id)
-        signing.check_ground(guard.last(head.origin), Signed(head.size, head.root))
+        signing.check_stored_head(guard.last(head.origin), TreeHead(head.size, head.root))
         taken = _taken(tenant_id, positions)
         if taken:
             _extend(tenant_id, head, taken, at=at)
@@ -81,7 +81,7 @@ def integrate(*, tenant_id: UUID, positions: Sequence[int], guard: Guard, at: da
 
 
 def _taken(tenant_id: UUID, positions: Sequence[int]) -> list[tuple[Any, ...]]:
-    return ask(
+    return execute(
         "WITH taken AS (DELETE FROM ledger_pending WHERE tenant_id = $1 AND position = ANY($2)"
         " RETURNING position, subject_id, seq)"
         " SELECT t.subject_id, t.seq, e.envelope, e.entry_hash FROM taken t LEFT JOIN ledger_event e"
@@ -91,20 +91,20 @@ def _taken(tenant_id: UUID, positions: Sequence[int]) -> list[tuple[Any, ...]]:
 
 
 def _position(subject_id: UUID) -> list[int]:
-    return [place for (place,) in ask("SELECT position FROM ledger_pending WHERE subject_id = $1", subject_id)]
+    return [place for (place,) in execute("SELECT position FROM ledger_pending WHERE subject_id = $1", subject_id)]
 
 
 def _extend(tenant_id: UUID, head: LogHead, taken: Sequence[tuple[Any, ...]], *, at: datetime) -> None:
     leaves = [_leaf(*row) for row in taken]
     growth = tiles.extend(head.size, _edge(tenant_id, head), leaves)
-    ask(
+    execute(
         "INSERT INTO ledger_leaf (tenant_id, log, index, subject_id, seq)"
         " SELECT $1, $2, $3 + place - 1, subject_id, seq"
         " FROM unnest($4::uuid[], $5::integer[]) WITH ORDINALITY added(subject_id, seq, place)",
         *(tenant_id, head.number, head.size, [row[0] for row in taken], [row[1] for row in taken]),
     )
     changed = sorted(growth.changed.items())
-    ask(
+    execute(
         "INSERT INTO ledger_tile (tenant_id, log, level, index, hashes)"
         " SELECT $1, $2, level, index, hashes FROM unnest($3::smallint[], $4::bigint[], $5::bytea[])"
         " changed(level, index, hashes)"
@@ -112,7 +112,7 @@ def _extend(tenant_id: UUID, head: LogHead, taken: Sequence[tuple[Any, ...]], *,
         *(tenant_id, head.number, [t.level for t, _ in changed], [t.index for t, _ in changed]),
         [hashes for _, hashes in changed],
     )
-    moved = ask(
+    moved = execute(
         "UPDATE ledger_tip SET size = $4, root = $5, integrated_at = $6"
         " WHERE tenant_id = $1 AND log = $2 AND size = $3 RETURNING size",
         *(tenant_id, head.number, head.size, growth.size, growth.root, at),
@@ -121,7 +121,7 @@ def _extend(tenant_id: UUID, head: LogHead, taken: Sequence[tuple[Any, ...]], *,
         raise TipMoved
 
 
-def reopen(*, tenant_id: UUID, signer: Signer, reason: str, at: datetime) -> str | None:
+def reopen_log(*, tenant_id: UUID, signer: Signer, reason: str, at: datetime) -> str | None:
     """Open a new log where the old one cannot go on: its guard knows more than the database; the new log's origin.
 
     Its first entry is `restored` and names the last head that the database has and the last that was signed. What
@@ -131,15 +131,15 @@ def reopen(*, tenant_id: UUID, signer: Signer, reason: str, at: datetime) -> str
         head = _head(tenant_id)
         last = signer.guard.last(head.origin)
         try:
-            signing.check_ground(last, Signed(head.size, head.root))
+            signing.check_stored_head(last, TreeHead(head.size, head.root))
         except Refused as refusal:
             told = {"reason": reason, "because": refusal.detail, "signed_size": last.size if last else None}
         else:
             return None
-        opened = open_next(tenant_id=tenant_id, before=head, guard=signer.guard, key=signer.vkey, told=told, at=at)
+        opened = open_next_log(tenant_id=tenant_id, before=head, guard=signer.guard, key=signer.vkey, told=told, at=at)
         following = _head(tenant_id)
         _extend(tenant_id, following, _taken(tenant_id, _position(opened)), at=at)
-    sign(tenant_id=tenant_id, signer=signer, at=at)
+    sign_head(tenant_id=tenant_id, signer=signer, at=at)
     return following.origin
 
 
@@ -152,11 +152,11 @@ def _leaf(subject_id: UUID, seq: int, envelope: Any, stored: Any) -> bytes:
     return computed
 
 
-def _edge(tenant_id: UUID, head: LogHead) -> dict[tiles.Tile, bytes]:
+def _edge(tenant_id: UUID, head: LogHead) -> dict[tiles.TileAddress, bytes]:
     """The tiles that the next leaf needs, if they lead to the root that the tip names."""
-    edge = queries.tiles(tenant_id, head.number, tiles.edge(head.size))
+    edge = queries.tiles(tenant_id, head.number, tiles.right_edge(head.size))
     try:
-        root = tiles.root(head.size, edge)
+        root = tiles.root_hash(head.size, edge)
     except (Refused, LookupError, ValueError):
         root = b""
     if root != head.root:
@@ -164,12 +164,12 @@ def _edge(tenant_id: UUID, head: LogHead) -> dict[tiles.Tile, bytes]:
     return edge
 
 
-def sign(*, tenant_id: UUID, signer: Signer, at: datetime) -> int | None:
+def sign_head(*, tenant_id: UUID, signer: Signer, at: datetime) -> int | None:
     """Sign the head of the newest log if it is new, or say that the log is alive; the size that was signed."""
     with tenancy(tenant_id):
         head = _head(tenant_id)
-        following, last = Signed(head.size, head.root), signer.guard.last(head.origin)
-        signing.check_next(last, following, _consistency(tenant_id, head, last))
+        following, last = TreeHead(head.size, head.root), signer.guard.last(head.origin)
+        signing.check_next_head(last, following, _consistency(tenant_id, head, last))
         assert last is not None
         if head.size == head.signed_size:
             if head.signed_at is not None and at - head.signed_at >= HEARTBEAT:
@@ -182,7 +182,7 @@ def sign(*, tenant_id: UUID, signer: Signer, at: datetime) -> int | None:
     return head.size
 
 
-def _consistency(tenant_id: UUID, head: LogHead, last: Signed | None) -> list[bytes]:
+def _consistency(tenant_id: UUID, head: LogHead, last: TreeHead | None) -> list[bytes]:
     if last is None or not 0 < last.size < head.size:
         return []
     wanted = tiles.tiles_for_consistency(last.size, head.size)
@@ -193,14 +193,14 @@ def _consistency(tenant_id: UUID, head: LogHead, last: Signed | None) -> list[by
 
 
 def _signed(head: LogHead, keys: LogKeys) -> bytes:
-    text = checkpoints.text(checkpoints.Checkpoint(head.origin, head.size, head.root))
+    text = checkpoints.text(checkpoints.CheckpointBody(head.origin, head.size, head.root))
     signatures = tuple(notes.sign(text, name=head.origin, key=key) for key in keys.all)
     return notes.write(notes.Note(text, signatures))
 
 
 def _publish(tenant_id: UUID, head: LogHead, note: bytes | None, *, at: datetime) -> None:
     """The checkpoint stands at the tip; what is kept for good names the one before it, so that none can be missing."""
-    ask(
+    execute(
         "WITH kept AS (INSERT INTO ledger_checkpoint (tenant_id, log, size, note, signed_at, before)"
         " SELECT $1, $2, $3, $4, $5,"
         " coalesce((SELECT max(size) FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2), 0) WHERE NOT EXISTS"
@@ -213,12 +213,12 @@ def _publish(tenant_id: UUID, head: LogHead, note: bytes | None, *, at: datetime
 
 
 def _head(tenant_id: UUID) -> LogHead:
-    head = queries.newest(tenant_id)
+    head = queries.current_log(tenant_id)
     if head is None:
         raise LogDamaged("The tenant has no log.")
     return head
 
 
 def _origin(tenant_id: UUID) -> str:
-    [(origin,)] = ask("SELECT origin FROM ledger_tenant WHERE id = $1", tenant_id)
+    [(origin,)] = execute("SELECT origin FROM ledger_tenant WHERE id = $1", tenant_id)
     return str(origin)

@@ -22,7 +22,7 @@ class NoAnswer(Exception):
     """Nobody answered, or not in a way that can be used; the message is the sentence a person reads."""
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """What came back."""
 
     status: int
@@ -30,7 +30,7 @@ class Answer(NamedTuple):
     content: bytes
 
 
-def post(url: str, content: bytes, headers: Mapping[str, str]) -> Answer:
+def post(url: str, content: bytes, headers: Mapping[str, str]) -> Response:
     """The answer to one request."""
     until = time.monotonic() + WITHIN_S
     sent = {"User-Agent": AGENT, "Accept-Encoding": "identity", **headers}
@@ -48,6 +48,6 @@ def post(url: str, content: bytes, headers: Mapping[str, str]) -> Answer:
                     raise NoAnswer(f"The answer was not complete after {WITHIN_S:.0f} seconds.")
             if response.is_redirect:
                 raise NoAnswer("The answer led somewhere else, and no redirect is followed.")
-            return Answer(response.status_code, response.headers.get("content-type", ""), bytes(found))
+            return Response(response.status_code, response.headers.get("content-type", ""), bytes(found))
     except (httpx.HTTPError, httpx.InvalidURL) as problem:
         raise NoAnswer(f"No answer: {type(problem).__name__}.") from None

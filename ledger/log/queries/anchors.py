@@ -14,9 +14,9 @@ from uuid import UUID
 
 from django.conf import settings
 
-from ledger.db import ask
+from ledger.db import execute
 from ledger.log.queries import log as queries
-from ledger.log.rules.witness_policy import Policy, satisfied
+from ledger.log.rules.witness_policy import WitnessPolicy, is_satisfied
 
 WITNESS, STAMP = "witness", "tsa"
 AUTHORITY = "tsa"
@@ -25,7 +25,7 @@ _PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class KeptCheckpoint:
     """A signed checkpoint that is kept for good."""
 
     size: int
@@ -34,7 +34,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Outsider:
+class AnchorProvider:
     """One who is asked to vouch: the newest checkpoint they vouched for, and what is wrong now, if something is."""
 
     name: str
@@ -45,17 +45,17 @@ class Outsider:
 
 
 @dataclass(frozen=True, slots=True)
-class Anchoring:
+class LogAnchoring:
     """How far one log is vouched for from outside."""
 
     log: int
     origin: str
     size: int
     signed_size: int
-    witnesses: tuple[Outsider, ...]
+    witnesses: tuple[AnchorProvider, ...]
     anchored_size: int | None
     anchored_at: datetime | None
-    authority: Outsider | None
+    authority: AnchorProvider | None
 
     @property
     def is_asked(self) -> bool:
@@ -63,7 +63,7 @@ class Anchoring:
         return bool(self.witnesses) or self.authority is not None
 
     @property
-    def failing(self) -> tuple[Outsider, ...]:
+    def failing(self) -> tuple[AnchorProvider, ...]:
         """Who did not vouch when asked last."""
         asked = (*self.witnesses, *([self.authority] if self.authority else []))
         return tuple(each for each in asked if each.fault is not None)
@@ -84,18 +84,18 @@ class Anchoring:
         return None if self.anchored_at is None else at - self.anchored_at
 
 
-def anchoring(tenant_id: UUID) -> list[Anchoring]:
+def tenant_anchoring(tenant_id: UUID) -> list[LogAnchoring]:
     """Every log of a tenant, the newest first, and how far outsiders vouch for it."""
-    return [of_log(tenant_id, log) for log in queries.logs(tenant_id)]
+    return [log_anchoring(tenant_id, log) for log in queries.logs(tenant_id)]
 
 
-def of_log(tenant_id: UUID, log: queries.LogHead) -> Anchoring:
+def log_anchoring(tenant_id: UUID, log: queries.LogHead) -> LogAnchoring:
     """How far outsiders vouch for one log."""
-    policy: Policy | None = settings.COUNTERFOIL_WITNESSES
-    found = anchored(tenant_id, log.number, policy) if policy else None
+    policy: WitnessPolicy | None = settings.COUNTERFOIL_WITNESSES
+    found = quorum_anchor(tenant_id, log.number, policy) if policy else None
     names = [each.name for each in policy.witnesses] if policy else []
     stamps = _outsiders(tenant_id, log.number, STAMP, [AUTHORITY] if settings.COUNTERFOIL_TSA_URL else [])
-    return Anchoring(
+    return LogAnchoring(
         log=log.number,
         origin=log.origin,
         size=log.size,
@@ -107,19 +107,19 @@ def of_log(tenant_id: UUID, log: queries.LogHead) -> Anchoring:
     )
 
 
-def newest_point(tenant_id: UUID, log: int) -> Point | None:
+def newest_checkpoint(tenant_id: UUID, log: int) -> KeptCheckpoint | None:
     """The newest checkpoint of a log that is kept for good."""
-    rows = ask(
+    rows = execute(
         "SELECT size, note, signed_at FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2"
         " ORDER BY size DESC LIMIT 1",
         *(tenant_id, log),
     )
-    return Point(rows[0][0], bytes(rows[0][1]), rows[0][2]) if rows else None
+    return KeptCheckpoint(rows[0][0], bytes(rows[0][1]), rows[0][2]) if rows else None
 
 
-def vouched(tenant_id: UUID, log: int, kind: str) -> dict[str, tuple[int, datetime]]:
+def newest_anchors(tenant_id: UUID, log: int, kind: str) -> dict[str, tuple[int, datetime]]:
     """The newest size that each outsider of a kind vouched for, and when, by name."""
-    rows = ask(
+    rows = execute(
         "SELECT DISTINCT ON (name) name, size, at FROM ledger_anchor WHERE tenant_id = $1 AND log = $2 AND kind = $3"
         " ORDER BY name, size DESC",
         *(tenant_id, log, kind),
@@ -127,17 +127,17 @@ def vouched(tenant_id: UUID, log: int, kind: str) -> dict[str, tuple[int, dateti
     return {name: (size, at) for name, size, at in rows}
 
 
-def anchored(tenant_id: UUID, log: int, policy: Policy) -> tuple[int, datetime] | None:
+def quorum_anchor(tenant_id: UUID, log: int, policy: WitnessPolicy) -> tuple[int, datetime] | None:
     """The newest size at which a quorum cosigned one and the same checkpoint, and when it was complete."""
     for size, names, at in _cosigned(tenant_id, log):
-        if satisfied(policy, names):
+        if is_satisfied(policy, names):
             return size, at
     return None
 
 
 def has_news(tenant_id: UUID, log: int, *, since: int, size: int) -> bool:
     """Whether anything between two sizes is more than the log's own notes that it was anchored."""
-    rows = ask(
+    rows = execute(
         "SELECT EXISTS (SELECT 1 FROM ledger_leaf l JOIN ledger_event e ON e.tenant_id = l.tenant_id"
         " AND e.subject_id = l.subject_id AND e.seq = l.seq WHERE l.tenant_id = $1 AND l.log = $2"
         " AND l.index >= $3 AND l.index < $4 AND e.kind <> 'checkpoint_anchored')",
@@ -146,9 +146,9 @@ def has_news(tenant_id: UUID, log: int, *, since: int, size: int) -> bool:
     return bool(rows[0][0])
 
 
-def faults(tenant_id: UUID, log: int, kind: str) -> dict[str, Any]:
+def anchor_faults(tenant_id: UUID, log: int, kind: str) -> dict[str, Any]:
     """What went wrong with outsiders of a kind the last time they were asked: name to {since, text}."""
-    rows = ask(
+    rows = execute(
         "SELECT faults FROM ledger_anchoring WHERE tenant_id = $1 AND log = $2 AND kind = $3", *(tenant_id, log, kind)
     )
     return dict(rows[0][0]) if rows else {}
@@ -156,31 +156,31 @@ def faults(tenant_id: UUID, log: int, kind: str) -> dict[str, Any]:
 
 def is_due(tenant_id: UUID, log: int, kind: str, *, at: datetime) -> bool:
     """Whether outsiders of a kind have not been asked for long enough."""
-    rows = ask(
+    rows = execute(
         "SELECT due_at <= $4 FROM ledger_anchoring WHERE tenant_id = $1 AND log = $2 AND kind = $3",
         *(tenant_id, log, kind, at),
     )
     return not rows or bool(rows[0][0])
 
 
-def _outsiders(tenant_id: UUID, log: int, kind: str, names: list[str]) -> tuple[Outsider, ...]:
+def _outsiders(tenant_id: UUID, log: int, kind: str, names: list[str]) -> tuple[AnchorProvider, ...]:
     if not names:
         return ()
-    newest, wrong = vouched(tenant_id, log, kind), faults(tenant_id, log, kind)
+    newest, wrong = newest_anchors(tenant_id, log, kind), anchor_faults(tenant_id, log, kind)
     return tuple(_outsider(name, newest.get(name), wrong.get(name)) for name in names)
 
 
-def _outsider(name: str, newest: tuple[int, datetime] | None, fault: Mapping[str, str] | None) -> Outsider:
+def _outsider(name: str, newest: tuple[int, datetime] | None, fault: Mapping[str, str] | None) -> AnchorProvider:
     size, at = newest or (None, None)
     text = fault["text"] if fault else None
-    return Outsider(name, size, at, text, datetime.fromisoformat(fault["since"]) if fault else None)
+    return AnchorProvider(name, size, at, text, datetime.fromisoformat(fault["since"]) if fault else None)
 
 
 def _cosigned(tenant_id: UUID, log: int) -> Iterator[tuple[int, list[str], datetime]]:
     """Each size that a witness cosigned, the newest first, with all who did."""
     below = 2**63 - 1
     while True:
-        rows = ask(
+        rows = execute(
             "SELECT size, array_agg(name), max(at) FROM ledger_anchor WHERE tenant_id = $1 AND log = $2"
             " AND kind = 'witness' AND size < $3 GROUP BY size ORDER BY size DESC LIMIT $4",
             *(tenant_id, log, below, _PAGE),

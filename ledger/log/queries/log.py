@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import LiteralString
 from uuid import UUID
 
-from ledger.db import ask
-from ledger.log.rules.tiles import Tile
+from ledger.db import execute
+from ledger.log.rules.tiles import TileAddress
 from ledger.models import Alarm
 from ledger.record.rules import envelope
 
@@ -36,7 +36,7 @@ class LogHead:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogPosition:
     """Where an event stands in its log, and whether a signed checkpoint covers it."""
 
     log: int
@@ -61,10 +61,10 @@ class Lag:
         return self.waiting > MANY or max(self.oldest_s or 0.0, self.unsigned_s or 0.0) > LATE_S
 
 
-def waiting(*, but: Iterable[UUID] = (), limit: int = MANY) -> dict[UUID, list[int]]:
+def pending_events(*, but: Iterable[UUID] = (), limit: int = MANY) -> dict[UUID, list[int]]:
     """The events that wait for a leaf, oldest first, as positions in the queue by tenant; `but` are passed over."""
     found: dict[UUID, list[int]] = {}
-    rows = ask(
+    rows = execute(
         "SELECT position, tenant_id FROM ledger_pending WHERE tenant_id <> ALL($1::uuid[]) ORDER BY position LIMIT $2",
         *(list(but), limit),
     )
@@ -77,7 +77,7 @@ def logs(tenant_id: UUID) -> list[LogHead]:
     """Every log of a tenant, the newest first."""
     return [
         LogHead(*row)
-        for row in ask(
+        for row in execute(
             "SELECT l.number, l.id, l.origin, l.opened_at, t.size, t.root, t.integrated_at, t.signed_size, t.signed_at,"
             " t.note FROM ledger_log l JOIN ledger_tip t ON t.tenant_id = l.tenant_id AND t.log = l.number"
             " WHERE l.tenant_id = $1 ORDER BY l.number DESC",
@@ -86,42 +86,42 @@ def logs(tenant_id: UUID) -> list[LogHead]:
     ]
 
 
-def newest(tenant_id: UUID) -> LogHead | None:
+def current_log(tenant_id: UUID) -> LogHead | None:
     """The log that is written now, or None before the sequencer has opened the first."""
     return next(iter(logs(tenant_id)), None)
 
 
-def tiles(tenant_id: UUID, log: int, wanted: Iterable[Tile]) -> dict[Tile, bytes]:
+def tiles(tenant_id: UUID, log: int, wanted: Iterable[TileAddress]) -> dict[TileAddress, bytes]:
     """These tiles as they are stored; one may hold more hashes than a smaller size had."""
     places = sorted(wanted)
-    rows = ask(
+    rows = execute(
         "SELECT t.level, t.index, t.hashes FROM unnest($3::smallint[], $4::bigint[]) w(level, index)"
         " JOIN ledger_tile t ON t.tenant_id = $1 AND t.log = $2 AND t.level = w.level AND t.index = w.index",
         *(tenant_id, log, [tile.level for tile in places], [tile.index for tile in places]),
     )
-    return {Tile(level, index): bytes(hashes) for level, index, hashes in rows}
+    return {TileAddress(level, index): bytes(hashes) for level, index, hashes in rows}
 
 
-def places(tenant_id: UUID, subject_id: UUID) -> dict[int, Place]:
+def event_positions(tenant_id: UUID, subject_id: UUID) -> dict[int, LogPosition]:
     """Where each event of a subject stands, by its number; one that is not there yet has no place."""
-    rows = ask(
+    rows = execute(
         "SELECT l.seq, l.log, l.index, l.index < t.signed_size FROM ledger_leaf l"
         " JOIN ledger_tip t ON t.tenant_id = l.tenant_id AND t.log = l.log"
         " WHERE l.tenant_id = $1 AND l.subject_id = $2",
         *(tenant_id, subject_id),
     )
-    return {seq: Place(log, index, sealed) for seq, log, index, sealed in rows}
+    return {seq: LogPosition(log, index, sealed) for seq, log, index, sealed in rows}
 
 
-def place(tenant_id: UUID, subject_id: UUID, seq: int) -> Place | None:
+def event_position(tenant_id: UUID, subject_id: UUID, seq: int) -> LogPosition | None:
     """Where one event stands."""
-    rows = ask(
+    rows = execute(
         "SELECT l.log, l.index, l.index < t.signed_size FROM ledger_leaf l"
         " JOIN ledger_tip t ON t.tenant_id = l.tenant_id AND t.log = l.log"
         " WHERE l.tenant_id = $1 AND l.subject_id = $2 AND l.seq = $3",
         *(tenant_id, subject_id, seq),
     )
-    return Place(*rows[0]) if rows else None
+    return LogPosition(*rows[0]) if rows else None
 
 
 def is_sealed(tenant_id: UUID, subject_id: UUID) -> bool:
@@ -129,7 +129,7 @@ def is_sealed(tenant_id: UUID, subject_id: UUID) -> bool:
 
     Its newest event speaks for those before: an event stands behind those that were committed before it began.
     """
-    rows = ask(
+    rows = execute(
         "SELECT l.index < t.signed_size FROM ledger_subject s"
         " JOIN ledger_leaf l ON l.tenant_id = s.tenant_id AND l.subject_id = s.id AND l.seq = s.seq"
         " JOIN ledger_tip t ON t.tenant_id = l.tenant_id AND t.log = l.log"
@@ -139,9 +139,9 @@ def is_sealed(tenant_id: UUID, subject_id: UUID) -> bool:
     return bool(rows) and bool(rows[0][0])
 
 
-def sealed_of(tenant_id: UUID, subject_ids: list[UUID]) -> set[UUID]:
+def sealed_subjects(tenant_id: UUID, subject_ids: list[UUID]) -> set[UUID]:
     """Those of the subjects that `is_sealed` holds for."""
-    rows = ask(
+    rows = execute(
         "SELECT s.id FROM ledger_subject s"
         " JOIN ledger_leaf l ON l.tenant_id = s.tenant_id AND l.subject_id = s.id AND l.seq = s.seq"
         " JOIN ledger_tip t ON t.tenant_id = l.tenant_id AND t.log = l.log"
@@ -158,7 +158,7 @@ def backlog() -> Lag:
 
 def lag(tenant_id: UUID) -> Lag:
     """How far the log of one tenant is behind, by the clock of the database; nobody waits for another's log."""
-    unsigned = ask(
+    unsigned = execute(
         "SELECT extract(epoch FROM clock_timestamp() - integrated_at)::float8 FROM ledger_tip"
         " WHERE tenant_id = $1 AND signed_size < size ORDER BY log DESC LIMIT 1",
         tenant_id,
@@ -168,7 +168,7 @@ def lag(tenant_id: UUID) -> Lag:
 
 
 def _queue(where: LiteralString, *values: object) -> tuple[int, float | None]:
-    [(count, age)] = ask(
+    [(count, age)] = execute(
         "SELECT count(*), extract(epoch FROM clock_timestamp() - min(at))::float8"
         f" FROM (SELECT at FROM ledger_pending WHERE {where} ORDER BY position LIMIT $1) waiting",
         *values,
@@ -176,12 +176,14 @@ def _queue(where: LiteralString, *values: object) -> tuple[int, float | None]:
     return count, age
 
 
-def keys_named(tenant_id: UUID, log_id: UUID) -> set[tuple[str, str]]:
+def announced_keys(tenant_id: UUID, log_id: UUID) -> set[tuple[str, str]]:
     """What the events of a log have said of keys: (kind of event, digest of the vkey).
 
     A key under which the log was opened counts as introduced by `key_rotated`.
     """
-    rows = ask("SELECT kind, envelope FROM ledger_event WHERE tenant_id = $1 AND subject_id = $2", tenant_id, log_id)
+    rows = execute(
+        "SELECT kind, envelope FROM ledger_event WHERE tenant_id = $1 AND subject_id = $2", tenant_id, log_id
+    )
     said = ((kind, envelope.parse(bytes(data)).digests.get("log_key")) for kind, data in rows)
     return {("key_rotated" if kind in ("log_opened", "restored") else kind, key) for kind, key in said if key}
 

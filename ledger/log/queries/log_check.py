@@ -9,9 +9,9 @@ import orjson
 import psycopg
 from django.db import connection
 
-from ledger.db import ask
+from ledger.db import execute
 from ledger.log.rules.log_check import BLOCK, Row
-from ledger.log.rules.tiles import WIDTH, Tile
+from ledger.log.rules.tiles import WIDTH, TileAddress
 
 _STREAMED = 1000
 _OTHER_WAYS = ("enable_hashjoin", "enable_mergejoin", "enable_memoize")
@@ -22,8 +22,8 @@ def leaves(tenant_id: UUID, log: int, places: range) -> Generator[Row]:
     connection.ensure_connection()
     # One look-up per leaf, by the whole key: events were written in nearly this order, so their pages are at hand.
     # Whatever else the planner thinks of gathers, sorts or remembers rows that come once.
-    ask("SELECT set_config(name, 'off', true) FROM unnest($1::text[]) name", list(_OTHER_WAYS))
-    ask("SET LOCAL max_parallel_workers_per_gather = 0")
+    execute("SELECT set_config(name, 'off', true) FROM unnest($1::text[]) name", list(_OTHER_WAYS))
+    execute("SET LOCAL max_parallel_workers_per_gather = 0")
     with connection.wrap_database_errors:
         cursor = psycopg.RawCursor(connection.connection)
         yield from cursor.stream(
@@ -42,28 +42,28 @@ def leaves(tenant_id: UUID, log: int, places: range) -> Generator[Row]:
         )
 
 
-def tiles_of(tenant_id: UUID, log: int, places: range) -> dict[Tile, bytes]:
+def block_tiles(tenant_id: UUID, log: int, places: range) -> dict[TileAddress, bytes]:
     """The tiles of levels 0 and 1 over the leaves of one block."""
-    rows = ask(
+    rows = execute(
         "SELECT level, index, hashes FROM ledger_tile WHERE tenant_id = $1 AND log = $2"
         " AND (level = 0 AND index >= $3 AND index < $4 OR level = 1 AND index = $5)",
         *(tenant_id, log, places.start // WIDTH, -(-places.stop // WIDTH), places.start // BLOCK),
     )
-    return {Tile(level, index): bytes(hashes) for level, index, hashes in rows}
+    return {TileAddress(level, index): bytes(hashes) for level, index, hashes in rows}
 
 
-def tiles_above(tenant_id: UUID, log: int) -> dict[Tile, bytes]:
+def upper_tiles(tenant_id: UUID, log: int) -> dict[TileAddress, bytes]:
     """The tiles of level 2 and above: one for every sixteen million leaves."""
-    rows = ask(
+    rows = execute(
         "SELECT level, index, hashes FROM ledger_tile WHERE tenant_id = $1 AND log = $2 AND level >= 2",
         *(tenant_id, log),
     )
-    return {Tile(level, index): bytes(hashes) for level, index, hashes in rows}
+    return {TileAddress(level, index): bytes(hashes) for level, index, hashes in rows}
 
 
-def notes(tenant_id: UUID, log: int) -> list[bytes]:
+def checkpoint_notes(tenant_id: UUID, log: int) -> list[bytes]:
     """Every checkpoint that was kept, the smallest first, and at last the newest."""
-    rows = ask(
+    rows = execute(
         "SELECT size, note FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2"
         " UNION SELECT signed_size, note FROM ledger_tip WHERE tenant_id = $1 AND log = $2 AND note IS NOT NULL"
         " ORDER BY size",
@@ -72,9 +72,9 @@ def notes(tenant_id: UUID, log: int) -> list[bytes]:
     return [bytes(note) for _, note in rows]
 
 
-def notes_after(tenant_id: UUID, log: int, after: int, *, limit: int) -> list[tuple[int, bytes]]:
+def checkpoint_notes_after(tenant_id: UUID, log: int, after: int, *, limit: int) -> list[tuple[int, bytes]]:
     """The next checkpoints that were kept, with the sizes under which they stand."""
-    rows = ask(
+    rows = execute(
         "SELECT size, note FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2 AND size > $3"
         " ORDER BY size LIMIT $4",
         *(tenant_id, log, after, limit),
@@ -87,7 +87,7 @@ def missing_checkpoint(tenant_id: UUID, log: int) -> int | None:
 
     Each that is kept names the one before it, and the tip the newest. Those from before they did are not asked.
     """
-    rows = ask(
+    rows = execute(
         "SELECT before FROM (SELECT size, before, lag(size) OVER (ORDER BY size) AS found FROM ledger_checkpoint"
         " WHERE tenant_id = $1 AND log = $2) c WHERE before <> coalesce(found, 0)"
         " UNION ALL SELECT kept_size FROM ledger_tip t WHERE tenant_id = $1 AND log = $2 AND kept_size IS NOT NULL"
@@ -98,9 +98,9 @@ def missing_checkpoint(tenant_id: UUID, log: int) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
-def vkeys(tenant_id: UUID, log_id: UUID) -> list[str]:
+def verifier_keys(tenant_id: UUID, log_id: UUID) -> list[str]:
     """The keys that a log's own events name: when it was opened, and whenever another one came."""
-    rows = ask(
+    rows = execute(
         "SELECT n.detail FROM ledger_event e JOIN ledger_entry n"
         " ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id AND n.seq = e.seq"
         " WHERE e.tenant_id = $1 AND e.subject_id = $2 AND n.detail IS NOT NULL ORDER BY e.seq",
@@ -110,9 +110,9 @@ def vkeys(tenant_id: UUID, log_id: UUID) -> list[str]:
     return [str(detail[name]) for detail in details for name in ("key", "old", "new") if name in detail]
 
 
-def without_place(tenant_id: UUID) -> tuple[UUID, int] | None:
+def unlogged_event(tenant_id: UUID) -> tuple[UUID, int] | None:
     """An event that neither stands in a log nor waits for it."""
-    rows = ask(
+    rows = execute(
         "SELECT e.subject_id, e.seq FROM ledger_event e WHERE e.tenant_id = $1 AND NOT EXISTS"
         " (SELECT FROM ledger_leaf l WHERE l.tenant_id = $1 AND l.subject_id = e.subject_id AND l.seq = e.seq)"
         " AND NOT EXISTS"
@@ -123,9 +123,9 @@ def without_place(tenant_id: UUID) -> tuple[UUID, int] | None:
     return (rows[0][0], rows[0][1]) if rows else None
 
 
-def event_at(tenant_id: UUID, log: int, index: int) -> str:
+def describe_leaf(tenant_id: UUID, log: int, index: int) -> str:
     """What stands at a place of the log, in words; empty where nothing does."""
-    rows = ask(
+    rows = execute(
         "SELECT subject_id, seq FROM ledger_leaf WHERE tenant_id = $1 AND log = $2 AND index = $3",
         *(tenant_id, log, index),
     )

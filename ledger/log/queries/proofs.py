@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from ledger.db import ask
+from ledger.db import execute
 from ledger.log.queries import log as logs
 from ledger.log.queries import log_check
 from ledger.log.queries.log import LogHead
@@ -19,7 +19,7 @@ from ledger.models import Checkpoint
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class LogLeaf:
     """One leaf of a log: whose event it is, and the hash that the tree was built on."""
 
     log: int
@@ -30,7 +30,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Anchored:
+class LatestAnchor:
     """What one outsider gave last: a witness's cosignature or a time stamp."""
 
     kind: str
@@ -39,69 +39,69 @@ class Anchored:
     at: datetime
 
 
-def head(tenant_id: UUID, number: int) -> LogHead | None:
+def log_head(tenant_id: UUID, number: int) -> LogHead | None:
     """One log of a tenant."""
     return next((each for each in logs.logs(tenant_id) if each.number == number), None)
 
 
-def keys(tenant_id: UUID, log_id: UUID) -> list[str]:
+def verifier_keys(tenant_id: UUID, log_id: UUID) -> list[str]:
     """The verifier keys that a log has been signed under, as its own events name them, the newest first."""
-    return list(dict.fromkeys(reversed(log_check.vkeys(tenant_id, log_id))))
+    return list(dict.fromkeys(reversed(log_check.verifier_keys(tenant_id, log_id))))
 
 
-def kept(tenant_id: UUID, number: int, *, below: int | None = None, limit: int = 20) -> list[Checkpoint]:
+def kept_checkpoints(tenant_id: UUID, number: int, *, below: int | None = None, limit: int = 20) -> list[Checkpoint]:
     """Signed checkpoints that are kept for good, the largest first."""
     found = Checkpoint.objects.filter(tenant_id=tenant_id, log=number)
     return list((found.filter(size__lt=below) if below is not None else found).order_by("-size")[:limit])
 
 
-def kept_at(tenant_id: UUID, number: int, size: int) -> bytes | None:
+def kept_checkpoint(tenant_id: UUID, number: int, size: int) -> bytes | None:
     """The kept checkpoint of exactly this size."""
     row = Checkpoint.objects.filter(tenant_id=tenant_id, log=number, size=size).first()
     return bytes(row.note) if row is not None else None
 
 
-def anchors(tenant_id: UUID, number: int) -> list[Anchored]:
+def latest_anchors(tenant_id: UUID, number: int) -> list[LatestAnchor]:
     """What each outsider gave last for this log."""
-    rows = ask(
+    rows = execute(
         "SELECT DISTINCT ON (kind, name) kind, name, size, at FROM ledger_anchor"
         " WHERE tenant_id = $1 AND log = $2 ORDER BY kind, name, size DESC",
         *(tenant_id, number),
     )
-    return [Anchored(*row) for row in rows]
+    return [LatestAnchor(*row) for row in rows]
 
 
-def leaf(tenant_id: UUID, number: int, index: int) -> Leaf | None:
+def leaf_at(tenant_id: UUID, number: int, index: int) -> LogLeaf | None:
     """What stands at an index of a log."""
-    rows = ask(
+    rows = execute(
         "SELECT subject_id, seq FROM ledger_leaf WHERE tenant_id = $1 AND log = $2 AND index = $3",
         *(tenant_id, number, index),
     )
-    place = tiles.Tile(0, index // tiles.WIDTH)
+    place = tiles.TileAddress(0, index // tiles.WIDTH)
     hashes = logs.tiles(tenant_id, number, [place]).get(place, b"")
     begin = index % tiles.WIDTH * HASH_BYTES
     found = hashes[begin : begin + HASH_BYTES]
-    return Leaf(number, index, rows[0][0], rows[0][1], found) if rows and found else None
+    return LogLeaf(number, index, rows[0][0], rows[0][1], found) if rows and found else None
 
 
-def leaf_of_hash(tenant_id: UUID, number: int, wanted: bytes) -> Leaf | None:
+def leaf_by_hash(tenant_id: UUID, number: int, wanted: bytes) -> LogLeaf | None:
     """The newest leaf with this hash, looked for in the tiles of the log."""
-    rows = ask(
+    rows = execute(
         "SELECT index * 256 + (at - 1) / 32 FROM (SELECT index, position($3::bytea IN hashes) AS at FROM ledger_tile"
         " WHERE tenant_id = $1 AND log = $2 AND level = 0) t WHERE at > 0 AND (at - 1) % 32 = 0"
         " ORDER BY index DESC LIMIT 1",
         *(tenant_id, number, wanted),
     )
-    return leaf(tenant_id, number, int(rows[0][0])) if rows else None
+    return leaf_at(tenant_id, number, int(rows[0][0])) if rows else None
 
 
-def inclusion(tenant_id: UUID, number: int, index: int, size: int) -> list[bytes]:
+def inclusion_proof(tenant_id: UUID, number: int, index: int, size: int) -> list[bytes]:
     """The audit path of a leaf in the tree of this size."""
     wanted = tiles.tiles_for_inclusion(index, size)
     return tiles.prove_inclusion(index, size, logs.tiles(tenant_id, number, wanted))
 
 
-def consistency(tenant_id: UUID, number: int, old: int, new: int) -> list[bytes]:
+def consistency_proof(tenant_id: UUID, number: int, old: int, new: int) -> list[bytes]:
     """The proof that the tree of one size continues that of another."""
     wanted = tiles.tiles_for_consistency(old, new)
     return tiles.prove_consistency(old, new, logs.tiles(tenant_id, number, wanted))
@@ -111,7 +111,7 @@ def signed_root(note: bytes, key: str) -> tuple[str, int, bytes] | None:
     """Origin, size and root that a note says under a good signature of this key; None where it has none."""
     try:
         read = notes.parse(note)
-        notes.verified(read, [notes.read_vkey(key)])
+        notes.verify_signatures(read, [notes.read_vkey(key)])
         said = checkpoints.parse(read.text)
     except (BadNote, notes.UntrustedNote, notes.BadVerifierKey, BadCheckpoint):
         return None

@@ -29,7 +29,7 @@ class BadCheckpoint(Refused):
     status = 400
 
 
-class Checkpoint(NamedTuple):
+class CheckpointBody(NamedTuple):
     """The head of a log at one size."""
 
     origin: str
@@ -38,7 +38,7 @@ class Checkpoint(NamedTuple):
     extensions: tuple[str, ...] = ()
 
 
-def text(checkpoint: Checkpoint) -> str:
+def text(checkpoint: CheckpointBody) -> str:
     """The text that is signed."""
     root = base64.b64encode(checkpoint.root).decode()
     lines = (checkpoint.origin, str(checkpoint.size), root, *checkpoint.extensions)
@@ -48,13 +48,13 @@ def text(checkpoint: Checkpoint) -> str:
     return written
 
 
-def parse(text: str) -> Checkpoint:
+def parse(text: str) -> CheckpointBody:
     """The checkpoint whose text is exactly this one."""
     lines = text.split("\n")
     if len(lines) < 4 or lines.pop() != "" or "" in lines:
         raise BadCheckpoint
     origin, size, root, *extensions = lines
-    checkpoint = Checkpoint(origin, parse_size(size), parse_hash(root), tuple(extensions))
+    checkpoint = CheckpointBody(origin, parse_size(size), parse_hash(root), tuple(extensions))
     if checkpoint.size == 0 and checkpoint.root != EMPTY_ROOT:
         raise BadCheckpoint("An empty log has one root, and this is another.")
     return checkpoint

@@ -24,8 +24,8 @@ from ledger.log.rules.notes import (
     UntrustedNote,
     Verifier,
     cosigned_message,
-    verified,
     verifier,
+    verify_signatures,
 )
 
 TIME_BYTES = 8
@@ -45,14 +45,14 @@ def cosign(text: str, *, name: str, key: Ed25519PrivateKey, seconds: int) -> Sig
     return Signature(by.name, by.key_id, seconds.to_bytes(TIME_BYTES, "big") + signed)
 
 
-def cosignatures(note: Note, witnesses: Iterable[Verifier]) -> tuple[Cosignature, ...]:
+def verify_cosignatures(note: Note, witnesses: Iterable[Verifier]) -> tuple[Cosignature, ...]:
     """The cosignatures of these witnesses on a note, each witness once, with the latest time that it named.
 
     Other witnesses are ignored. A cosignature of one of these that is not good refuses the note.
     """
     by_key = {(each.name, each.key_id): each for each in witnesses if each.kind == COSIGNATURE}
     try:
-        good = verified(note, by_key.values())
+        good = verify_signatures(note, by_key.values())
     except UntrustedNote:
         if any((each.name, each.key_id) in by_key for each in note.signatures):
             raise

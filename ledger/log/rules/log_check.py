@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from ledger.log.rules.merkle import HASH_BYTES, joined, leaf_hash, node_hash
-from ledger.log.rules.tiles import HEIGHT, WIDTH, Tile
+from ledger.log.rules.merkle import HASH_BYTES, join_subtrees, leaf_hash, node_hash
+from ledger.log.rules.tiles import HEIGHT, WIDTH, TileAddress
 from ledger.record.rules.refusals import Refused
 
 BLOCK = WIDTH * WIDTH
@@ -48,7 +48,7 @@ class LogBroken(Refused):
 
 
 @dataclass(slots=True)
-class Peaks:
+class CompactRange:
     """The complete subtrees that stand side by side, from the left: height and root."""
 
     found: list[tuple[int, bytes]] = field(default_factory=list)
@@ -60,20 +60,20 @@ class Peaks:
             height += 1
         self.found.append((height, root))
 
-    def after(self, more: Iterable[tuple[int, bytes]]) -> Peaks:
+    def after(self, more: Iterable[tuple[int, bytes]]) -> CompactRange:
         """These with more to the right; these themselves stay as they are."""
-        following = Peaks(list(self.found))
+        following = CompactRange(list(self.found))
         for height, root in more:
             following.push(height, root)
         return following
 
     @property
     def root(self) -> bytes:
-        return joined([root for _, root in self.found])
+        return join_subtrees([root for _, root in self.found])
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
+class BlockResult:
     """What came out of a block: its leaves' subtrees, and those below each size that was asked for."""
 
     start: int
@@ -82,19 +82,21 @@ class Walked:
     marks: dict[int, list[tuple[int, bytes]]]
 
 
-def blocks(size: int) -> list[range]:
+def leaf_blocks(size: int) -> list[range]:
     """The leaves of a log in blocks."""
     return [range(start, min(start + BLOCK, size)) for start in range(0, size, BLOCK)]
 
 
-def walk(places: range, rows: Iterable[Row], tiles: Mapping[Tile, bytes], marks: Sequence[int] = ()) -> Walked:
+def check_block(
+    places: range, rows: Iterable[Row], tiles: Mapping[TileAddress, bytes], marks: Sequence[int] = ()
+) -> BlockResult:
     """Check one block; `rows` are its leaves in order, `tiles` those of levels 0 and 1 over it (rules 1 to 3)."""
-    peaks, above, stream = Peaks(), bytearray(), iter(rows)
+    peaks, above, stream = CompactRange(), bytearray(), iter(rows)
     reached: dict[int, list[tuple[int, bytes]]] = {}
     wanted = sorted(set(marks), reverse=True)
     for first in range(places.start, places.stop, WIDTH):
         leaves = _leaves(range(first, min(first + WIDTH, places.stop)), stream)
-        _compare(Tile(0, first // WIDTH), b"".join(leaves), tiles, first)
+        _compare(TileAddress(0, first // WIDTH), b"".join(leaves), tiles, first)
         while wanted and wanted[-1] < first + len(leaves):
             size = wanted.pop()
             reached[size] = peaks.after((0, each) for each in leaves[: size - first]).found
@@ -105,23 +107,23 @@ def walk(places: range, rows: Iterable[Row], tiles: Mapping[Tile, bytes], marks:
         else:
             peaks = peaks.after((0, each) for each in leaves)
     reached |= dict.fromkeys(wanted, peaks.found)
-    _compare(Tile(1, places.start // BLOCK), bytes(above), tiles, places.start)
-    return Walked(places.start, len(places), peaks.found, reached)
+    _compare(TileAddress(1, places.start // BLOCK), bytes(above), tiles, places.start)
+    return BlockResult(places.start, len(places), peaks.found, reached)
 
 
-class Summit:
+class TreeBuilder:
     """The blocks of a log put together in order."""
 
-    def __init__(self, tiles: Mapping[Tile, bytes], heads: Mapping[int, bytes]) -> None:
+    def __init__(self, tiles: Mapping[TileAddress, bytes], heads: Mapping[int, bytes]) -> None:
         """`tiles` are those of level 2 and above, `heads` the roots that checkpoints name, by size."""
         self.tiles, self.heads = tiles, heads
-        self.peaks = Peaks()
+        self.peaks = CompactRange()
         self.size = 0
         self.holds = 0
         self._levels: dict[int, list[bytes]] = {}
         self._full: dict[int, int] = {}
 
-    def add(self, walked: Walked) -> None:
+    def add(self, walked: BlockResult) -> None:
         """The next block (rules 3 and 5)."""
         assert walked.start == self.size
         for size in sorted(walked.marks):
@@ -153,7 +155,7 @@ class Summit:
     def go_on(self, kept: Mapping[str, Any]) -> None:
         """Go on from what an earlier run knew."""
         self.size, self.holds = kept["size"], kept["holds"]
-        self.peaks = Peaks([(height, bytes.fromhex(root)) for height, root in kept["peaks"]])
+        self.peaks = CompactRange([(height, bytes.fromhex(root)) for height, root in kept["peaks"]])
         self._levels = {int(level): [bytes.fromhex(each) for each in found] for level, found in kept["levels"].items()}
         self._full = {int(level): count for level, count in kept["full"].items()}
 
@@ -167,7 +169,7 @@ class Summit:
             self._rise(level + 1, _root(hashes))
 
     def _check(self, level: int, hashes: list[bytes]) -> None:
-        tile = Tile(level, self._full.get(level, 0))
+        tile = TileAddress(level, self._full.get(level, 0))
         _compare(tile, b"".join(hashes), self.tiles, (tile.index * WIDTH) << HEIGHT * level)
 
 
@@ -187,7 +189,7 @@ def _leaves(places: range, rows: Iterator[Row]) -> list[bytes]:
     return hashes
 
 
-def _compare(tile: Tile, hashes: bytes, tiles: Mapping[Tile, bytes], first: int) -> None:
+def _compare(tile: TileAddress, hashes: bytes, tiles: Mapping[TileAddress, bytes], first: int) -> None:
     """A stored tile begins with these hashes; one that has grown meanwhile has more."""
     stored = tiles.get(tile, b"")
     if stored[: len(hashes)] == hashes:

@@ -47,10 +47,10 @@ def root_of(leaves: Iterable[bytes]) -> bytes:
             each = node_hash(complete.pop(), each)
             index >>= 1
         complete.append(each)
-    return joined(complete)
+    return join_subtrees(complete)
 
 
-def joined(subtrees: Sequence[bytes]) -> bytes:
+def join_subtrees(subtrees: Sequence[bytes]) -> bytes:
     """The root above complete subtrees that stand side by side, each smaller than the one to its left."""
     if not subtrees:
         return EMPTY_ROOT

@@ -128,7 +128,7 @@ def sign(text: str, *, name: str, key: Ed25519PrivateKey) -> Signature:
     return Signature(by.name, by.key_id, key.sign(text.encode()))
 
 
-def verified(note: Note, verifiers: Iterable[Verifier]) -> tuple[Signature, ...]:
+def verify_signatures(note: Note, verifiers: Iterable[Verifier]) -> tuple[Signature, ...]:
     """The signatures that known keys made on this note (rule 3); never empty."""
     known = {(each.name, each.key_id): each for each in verifiers}
     good = [each for each in note.signatures if (each.name, each.key_id) in known]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ledger.log.rules.checkpoint import BadCheckpoint, parse_hash, parse_size
 from ledger.log.rules.merkle import LONGEST_PROOF, verify_inclusion
-from ledger.log.rules.witness_policy import Policy, Standing, standing
+from ledger.log.rules.witness_policy import CheckpointStatus, WitnessPolicy, evaluate_checkpoint
 from ledger.record.rules.refusals import Refused
 
 HEADER = "c2sp.org/tlog-proof@v1"
@@ -68,11 +68,11 @@ def parse(data: bytes) -> LogProof:
     return proof
 
 
-def check(proof: LogProof, *, leaf: bytes, policy: Policy) -> Standing:
+def check_proof(proof: LogProof, *, leaf: bytes, policy: WitnessPolicy) -> CheckpointStatus:
     """What the proof shows of an entry with this leaf hash: refuses unless it is in the log, under a signed head.
 
     Size and root come from the signed head alone. Whether enough witnesses saw that head is in the answer.
     """
-    found = standing(policy, proof.checkpoint)
+    found = evaluate_checkpoint(policy, proof.checkpoint)
     verify_inclusion(leaf=leaf, index=proof.index, size=found.head.size, proof=proof.proof, root=found.head.root)
     return found

@@ -31,17 +31,17 @@ class LogUnguarded(Refused):
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class TreeHead:
     """A head: the number of leaves and the root over them."""
 
     size: int
     root: bytes
 
 
-NOTHING = Signed(0, EMPTY_ROOT)
+NOTHING = TreeHead(0, EMPTY_ROOT)
 
 
-def check_ground(last: Signed | None, stored: Signed) -> None:
+def check_stored_head(last: TreeHead | None, stored: TreeHead) -> None:
     """Refuse to build on a stored head that is not at least what was signed (rules 1 and 2).
 
     A restored database must not be given further entries: they would stand where others stood before.
@@ -56,9 +56,9 @@ def check_ground(last: Signed | None, stored: Signed) -> None:
         raise HistoryForked(f"The {stored.size} entries of the log are others than those that were signed.")
 
 
-def check_next(last: Signed | None, following: Signed, proof: Sequence[bytes]) -> None:
+def check_next_head(last: TreeHead | None, following: TreeHead, proof: Sequence[bytes]) -> None:
     """Refuse to sign `following` after `last` unless rules 1 to 4 allow it."""
-    check_ground(last, following)
+    check_stored_head(last, following)
     assert last is not None
     try:
         verify_consistency(

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ledger.log.rules import checkpoint, notes
-from ledger.log.rules.checkpoint import BadCheckpoint, Checkpoint, parse_hash, parse_size
+from ledger.log.rules.checkpoint import BadCheckpoint, CheckpointBody, parse_hash, parse_size
 from ledger.log.rules.merkle import EMPTY_ROOT, LONGEST_PROOF, verify_consistency
 from ledger.log.rules.notes import Note, Verifier
 from ledger.record.rules.refusals import Refused
@@ -57,14 +57,14 @@ class ForkedLog(Refused):
     status = 409
 
 
-class Head(NamedTuple):
+class CosignedHead(NamedTuple):
     """What a witness cosigned last of one log."""
 
     size: int
     root: bytes
 
 
-NOTHING_YET = Head(0, EMPTY_ROOT)
+NOTHING_YET = CosignedHead(0, EMPTY_ROOT)
 
 
 class Submission(NamedTuple):
@@ -75,13 +75,13 @@ class Submission(NamedTuple):
     note: bytes
 
 
-class Statement(NamedTuple):
+class VerifiedSubmission(NamedTuple):
     """A submission that was read and whose log is known and did sign it."""
 
     old_size: int
     proof: tuple[bytes, ...]
     note: Note
-    head: Checkpoint
+    head: CheckpointBody
 
 
 def write(submission: Submission) -> bytes:
@@ -105,7 +105,7 @@ def parse(body: bytes) -> Submission:
         raise BadSubmission(wrong.detail) from None
 
 
-def read(body: bytes, logs: Iterable[Verifier]) -> Statement:
+def verify_submission(body: bytes, logs: Iterable[Verifier]) -> VerifiedSubmission:
     """A submission of one of these logs, each known by a key whose name is the log's origin."""
     submission = parse(body)
     note = notes.parse(submission.note)
@@ -113,13 +113,13 @@ def read(body: bytes, logs: Iterable[Verifier]) -> Statement:
     keys = [each for each in logs if each.name == head.origin]
     if not keys:
         raise UnknownLog
-    notes.verified(note, keys)
+    notes.verify_signatures(note, keys)
     if submission.old_size > head.size:
         raise BadSubmission("The old size is larger than the new one.")
-    return Statement(submission.old_size, submission.proof, note, head)
+    return VerifiedSubmission(submission.old_size, submission.proof, note, head)
 
 
-def judge(said: Statement, latest: Head) -> Head:
+def advance_head(said: VerifiedSubmission, latest: CosignedHead) -> CosignedHead:
     """The head to be stored and cosigned; refuses what does not continue `latest`."""
     if said.old_size != latest.size:
         raise StaleSize(latest.size)
@@ -132,10 +132,10 @@ def judge(said: Statement, latest: Head) -> Head:
         new_root=said.head.root,
         proof=said.proof,
     )
-    return Head(said.head.size, said.head.root)
+    return CosignedHead(said.head.size, said.head.root)
 
 
-def answered(lines: bytes, note: Note, witnesses: Sequence[Verifier]) -> Note:
+def add_cosignatures(lines: bytes, note: Note, witnesses: Sequence[Verifier]) -> Note:
     """The note with the good signatures out of a witness's answer; refuses an answer with none.
 
     What else the answer says is dropped: it may carry signatures of keys that nobody knows.
@@ -144,5 +144,5 @@ def answered(lines: bytes, note: Note, witnesses: Sequence[Verifier]) -> Note:
         given = notes.read_signatures(lines.decode())
     except UnicodeDecodeError:
         raise notes.BadNote from None
-    good = notes.verified(Note(note.text, given), witnesses)
+    good = notes.verify_signatures(Note(note.text, given), witnesses)
     return Note(note.text, (*note.signatures, *(each for each in good if each not in note.signatures)))

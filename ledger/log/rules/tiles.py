@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
-from ledger.log.rules.merkle import HASH_BYTES, joined
+from ledger.log.rules.merkle import HASH_BYTES, join_subtrees
 from ledger.record.rules.refusals import Refused
 
 WIDTH = 256
@@ -31,7 +31,7 @@ class NoSuchTile(Refused):
     status = 404
 
 
-class Tile(NamedTuple):
+class TileAddress(NamedTuple):
     """Where a tile stands."""
 
     level: int
@@ -43,7 +43,7 @@ class Growth(NamedTuple):
 
     size: int
     root: bytes
-    changed: dict[Tile, bytes]
+    changed: dict[TileAddress, bytes]
 
 
 class _Subtree(NamedTuple):
@@ -53,9 +53,9 @@ class _Subtree(NamedTuple):
     height: int
 
     @property
-    def tile(self) -> Tile:
+    def tile(self) -> TileAddress:
         level = self.height // HEIGHT
-        return Tile(level, self.start >> HEIGHT * (level + 1))
+        return TileAddress(level, self.start >> HEIGHT * (level + 1))
 
     @property
     def run(self) -> slice:
@@ -68,63 +68,63 @@ class _Subtree(NamedTuple):
 _Range = tuple[int, int]
 
 
-def width(tile: Tile, size: int) -> int:
+def width(tile: TileAddress, size: int) -> int:
     """How many hashes a tile has when the log has `size` leaves; 0 when there is no such tile yet."""
     return min(max((size >> HEIGHT * tile.level) - WIDTH * tile.index, 0), WIDTH)
 
 
-def edge(size: int) -> frozenset[Tile]:
+def right_edge(size: int) -> frozenset[TileAddress]:
     """The narrower tiles at the right edge: what the root and the next leaf need."""
     return _tiles([(0, size)])
 
 
-def root(size: int, tiles: Mapping[Tile, bytes]) -> bytes:
+def root_hash(size: int, tiles: Mapping[TileAddress, bytes]) -> bytes:
     """The root of the log from the tiles of `edge(size)`."""
     return _hash((0, size), tiles)
 
 
-def tiles_for_inclusion(index: int, size: int) -> frozenset[Tile]:
+def tiles_for_inclusion(index: int, size: int) -> frozenset[TileAddress]:
     """The tiles from which `prove_inclusion` reads."""
     return _tiles(_inclusion(index, size))
 
 
-def tiles_for_consistency(old: int, new: int) -> frozenset[Tile]:
+def tiles_for_consistency(old: int, new: int) -> frozenset[TileAddress]:
     """The tiles from which `prove_consistency` reads."""
     return _tiles(_consistency(old, new))
 
 
-def prove_inclusion(index: int, size: int, tiles: Mapping[Tile, bytes]) -> list[bytes]:
+def prove_inclusion(index: int, size: int, tiles: Mapping[TileAddress, bytes]) -> list[bytes]:
     """PATH(index, D[0:size]) of RFC 6962 section 2.1.1, the leaf's sibling first."""
     return [_hash(each, tiles) for each in _inclusion(index, size)]
 
 
-def prove_consistency(old: int, new: int, tiles: Mapping[Tile, bytes]) -> list[bytes]:
+def prove_consistency(old: int, new: int, tiles: Mapping[TileAddress, bytes]) -> list[bytes]:
     """PROOF(old, D[0:new]) of RFC 6962 section 2.1.2."""
     return [_hash(each, tiles) for each in _consistency(old, new)]
 
 
-def extend(size: int, tiles: Mapping[Tile, bytes], leaves: Iterable[bytes]) -> Growth:
+def extend(size: int, tiles: Mapping[TileAddress, bytes], leaves: Iterable[bytes]) -> Growth:
     """The log of `size` leaves with more of them, from the tiles of `edge(size)`; complete in one pass."""
-    changed: dict[Tile, bytes] = {}
+    changed: dict[TileAddress, bytes] = {}
     level, count, rising = 0, size, list(leaves)
     after = size + len(rising)
     while rising:
         index, kept = divmod(count, WIDTH)
-        hashes = _bytes(tiles, Tile(level, index), slice(0, kept * HASH_BYTES)) + b"".join(rising)
+        hashes = _bytes(tiles, TileAddress(level, index), slice(0, kept * HASH_BYTES)) + b"".join(rising)
         if len(hashes) != (kept + len(rising)) * HASH_BYTES:
             raise ValueError("a leaf hash has 32 bytes")
         rising = []
         for start in range(0, len(hashes), WIDTH * HASH_BYTES):
             content = hashes[start : start + WIDTH * HASH_BYTES]
-            changed[Tile(level, index)] = content
+            changed[TileAddress(level, index)] = content
             index += 1
             if len(content) == WIDTH * HASH_BYTES:
                 rising.append(_root_of_complete(content))
         level, count = level + 1, count >> HEIGHT
-    return Growth(after, root(after, {**tiles, **changed}), changed)
+    return Growth(after, root_hash(after, {**tiles, **changed}), changed)
 
 
-def path(tile: Tile, width: int = WIDTH) -> str:
+def path(tile: TileAddress, width: int = WIDTH) -> str:
     """The path at which a tile of this width is served: `tile/0/x001/x234/067.p/8`."""
     digits = str(tile.index)
     groups = digits.zfill(len(digits) + -len(digits) % 3)
@@ -133,12 +133,12 @@ def path(tile: Tile, width: int = WIDTH) -> str:
     return f"tile/{tile.level}/{number}" + ("" if width == WIDTH else f".p/{width}")
 
 
-def parse_path(text: str) -> tuple[Tile, int]:
+def parse_path(text: str) -> tuple[TileAddress, int]:
     """The tile at a path, and its width; refuses every spelling but the one of `path`."""
     found = _PATH.fullmatch(text)
     if found is None:
         raise NoSuchTile
-    tile = Tile(int(found[1]), int(re.sub("[x/]", "", found[2])))
+    tile = TileAddress(int(found[1]), int(re.sub("[x/]", "", found[2])))
     wide = WIDTH if found[3] is None else int(found[3])
     if tile.level > 63 or not 1 <= wide <= WIDTH or path(tile, wide) != text:
         raise NoSuchTile
@@ -195,15 +195,15 @@ def _subtrees(leaves: _Range) -> Iterator[_Subtree]:
         low += 1 << height
 
 
-def _tiles(ranges: Iterable[_Range]) -> frozenset[Tile]:
+def _tiles(ranges: Iterable[_Range]) -> frozenset[TileAddress]:
     return frozenset(each.tile for leaves in ranges for each in _subtrees(leaves))
 
 
-def _hash(leaves: _Range, tiles: Mapping[Tile, bytes]) -> bytes:
-    return joined([_root_of_complete(_bytes(tiles, each.tile, each.run)) for each in _subtrees(leaves)])
+def _hash(leaves: _Range, tiles: Mapping[TileAddress, bytes]) -> bytes:
+    return join_subtrees([_root_of_complete(_bytes(tiles, each.tile, each.run)) for each in _subtrees(leaves)])
 
 
-def _bytes(tiles: Mapping[Tile, bytes], tile: Tile, run: slice) -> bytes:
+def _bytes(tiles: Mapping[TileAddress, bytes], tile: TileAddress, run: slice) -> bytes:
     content = tiles[tile][run] if run.stop else b""
     if len(content) != run.stop - run.start:
         raise ValueError(f"{path(tile)} is narrower than the log says")

@@ -38,14 +38,14 @@ class BadTimeStamp(Refused):
     status = 502
 
 
-class Stamp(NamedTuple):
+class TimeStamp(NamedTuple):
     """When the authority says that the bytes existed, and the number under which it remembers saying so."""
 
     at: datetime
     serial: int
 
 
-def verified(
+def verify_response(
     response: bytes,
     data: bytes,
     *,
@@ -53,7 +53,7 @@ def verified(
     roots: Sequence[x509.Certificate],
     earliest: datetime,
     latest: datetime,
-) -> Stamp:
+) -> TimeStamp:
     """What a response says about `data`; refuses unless rules 1 to 4 hold."""
     if len(response) > LARGEST_RESPONSE:
         raise BadTimeStamp("The answer is too long for a time stamp.")
@@ -68,7 +68,7 @@ def verified(
     return stamp
 
 
-def _read(response: TimeStampResponse, data: bytes, nonce: int | None, roots: Sequence[x509.Certificate]) -> Stamp:
+def _read(response: TimeStampResponse, data: bytes, nonce: int | None, roots: Sequence[x509.Certificate]) -> TimeStamp:
     if response.status != 0:
         raise BadTimeStamp("The authority refused to stamp.")
     info = response.tst_info
@@ -79,7 +79,7 @@ def _read(response: TimeStampResponse, data: bytes, nonce: int | None, roots: Se
     builder = VerifierBuilder(roots=list(roots), nonce=nonce)
     builder.build().verify(response, hashlib.sha256(data).digest())
     _check_purpose(response)
-    return Stamp(info.gen_time, info.serial_number)
+    return TimeStamp(info.gen_time, info.serial_number)
 
 
 def _check_purpose(response: TimeStampResponse) -> None:

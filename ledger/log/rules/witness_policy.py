@@ -20,8 +20,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from ledger.log.rules import checkpoint, notes
-from ledger.log.rules.checkpoint import Checkpoint
-from ledger.log.rules.cosignature import cosignatures
+from ledger.log.rules.checkpoint import CheckpointBody
+from ledger.log.rules.cosignature import verify_cosignatures
 from ledger.log.rules.notes import COSIGNATURE, ED25519, BadVerifierKey, UntrustedNote, Verifier, read_vkey
 from ledger.record.rules.refusals import Refused
 
@@ -30,14 +30,14 @@ _FORBIDDEN = re.compile(b"[\x00-\x08\x0b-\x1f\x7f]")
 _THRESHOLD = re.compile("[1-9][0-9]{0,3}")
 
 
-class BadPolicy(Refused):
+class BadWitnessPolicy(Refused):
     """This is not a policy file."""
 
     code = "BAD_WITNESS_POLICY"
     status = 422
 
 
-class Log(NamedTuple):
+class TrustedLog(NamedTuple):
     """A log that the policy accepts."""
 
     key: Verifier
@@ -60,19 +60,19 @@ class Group(NamedTuple):
     members: tuple[str, ...]
 
 
-class Policy(NamedTuple):
+class WitnessPolicy(NamedTuple):
     """What is trusted, and how much of it is enough; `quorum` is None where no witness is asked for."""
 
-    logs: tuple[Log, ...]
+    logs: tuple[TrustedLog, ...]
     witnesses: tuple[Witness, ...]
     groups: tuple[Group, ...]
     quorum: str | None
 
 
-class Standing(NamedTuple):
+class CheckpointStatus(NamedTuple):
     """A head that a log signed: which witnesses cosigned it, when, and whether that is enough."""
 
-    head: Checkpoint
+    head: CheckpointBody
     cosigned: Mapping[str, int]
     satisfied: bool
 
@@ -81,7 +81,7 @@ class _Draft:
     """The policy so far; every name is defined above the line that uses it."""
 
     def __init__(self) -> None:
-        self.logs: list[Log] = []
+        self.logs: list[TrustedLog] = []
         self.witnesses: list[Witness] = []
         self.groups: list[Group] = []
         self.quorums: list[str | None] = []
@@ -91,39 +91,39 @@ class _Draft:
     def log(self, vkey: str, *url: str) -> None:
         key = _key(vkey, ED25519)
         if len(url) > 1 or any(each.key.public_key == key.public_key for each in self.logs):
-            raise BadPolicy
-        self.logs.append(Log(key, *url))
+            raise BadWitnessPolicy
+        self.logs.append(TrustedLog(key, *url))
 
     def witness(self, name: str, vkey: str, *url: str) -> None:
         key = _key(vkey, COSIGNATURE)
         if len(url) > 1 or any(each.key.public_key == key.public_key for each in self.witnesses):
-            raise BadPolicy
+            raise BadWitnessPolicy
         self._define(name)
         self.witnesses.append(Witness(name, key, *url))
 
     def group(self, name: str, threshold: str, *members: str) -> None:
         repeated = len(set(members)) != len(members) or not self.members.isdisjoint(members)
         if not members or repeated or not self.names.issuperset(members):
-            raise BadPolicy
+            raise BadWitnessPolicy
         self.members.update(members)
         self._define(name)
         self.groups.append(Group(name, _needed(threshold, len(members)), members))
 
     def quorum(self, name: str) -> None:
         if self.quorums or (name != "none" and name not in self.names):
-            raise BadPolicy
+            raise BadWitnessPolicy
         self.quorums.append(None if name == "none" else name)
 
     def _define(self, name: str) -> None:
         if name == "none" or name in self.names:
-            raise BadPolicy
+            raise BadWitnessPolicy
         self.names.add(name)
 
 
-def read(data: bytes) -> Policy:
+def read(data: bytes) -> WitnessPolicy:
     """The policy that a file says (rules 1 and 2)."""
     if len(data) > LARGEST_POLICY or _FORBIDDEN.search(data):
-        raise BadPolicy
+        raise BadWitnessPolicy
     draft = _Draft()
     kinds: dict[str, Callable[..., None]] = {
         "log": draft.log,
@@ -138,14 +138,14 @@ def read(data: bytes) -> Policy:
             continue
         try:
             kinds[items[0]](*items[1:])
-        except (KeyError, TypeError, BadPolicy, BadVerifierKey):
-            raise BadPolicy(f"Line {number} of the policy file is wrong or in the wrong place.") from None
+        except (KeyError, TypeError, BadWitnessPolicy, BadVerifierKey):
+            raise BadWitnessPolicy(f"Line {number} of the policy file is wrong or in the wrong place.") from None
     if len(draft.quorums) != 1:
-        raise BadPolicy("A policy file has exactly one quorum line.")
-    return Policy(tuple(draft.logs), tuple(draft.witnesses), tuple(draft.groups), draft.quorums[0])
+        raise BadWitnessPolicy("A policy file has exactly one quorum line.")
+    return WitnessPolicy(tuple(draft.logs), tuple(draft.witnesses), tuple(draft.groups), draft.quorums[0])
 
 
-def satisfied(policy: Policy, cosigned: Collection[str]) -> bool:
+def is_satisfied(policy: WitnessPolicy, cosigned: Collection[str]) -> bool:
     """Whether the witnesses of these names are enough (rule 3)."""
     if policy.quorum is None:
         return True
@@ -157,26 +157,26 @@ def satisfied(policy: Policy, cosigned: Collection[str]) -> bool:
     return policy.quorum in seen
 
 
-def standing(policy: Policy, data: bytes) -> Standing:
+def evaluate_checkpoint(policy: WitnessPolicy, data: bytes) -> CheckpointStatus:
     """What a signed checkpoint is worth under a policy (rule 3); refuses one that none of its logs signed."""
     note = notes.parse(data)
     head = checkpoint.parse(note.text)
     keys = [each.key for each in policy.logs if each.key.name == head.origin]
     if not keys:
         raise UntrustedNote("The policy knows no log of this origin.")
-    notes.verified(note, keys)
+    notes.verify_signatures(note, keys)
     names = {each.key: each.name for each in policy.witnesses}
-    cosigned = {names[each.by]: each.seconds for each in cosignatures(note, names)}
-    return Standing(head, cosigned, satisfied(policy, cosigned))
+    cosigned = {names[each.by]: each.seconds for each in verify_cosignatures(note, names)}
+    return CheckpointStatus(head, cosigned, is_satisfied(policy, cosigned))
 
 
 def _key(text: str, kind: int) -> Verifier:
     try:
         key = read_vkey(text)
     except UnicodeEncodeError:
-        raise BadPolicy from None
+        raise BadWitnessPolicy from None
     if key.kind != kind:
-        raise BadPolicy
+        raise BadWitnessPolicy
     return key
 
 
@@ -184,5 +184,5 @@ def _needed(threshold: str, members: int) -> int:
     if threshold in ("all", "any"):
         return members if threshold == "all" else 1
     if _THRESHOLD.fullmatch(threshold) is None or int(threshold) > members:
-        raise BadPolicy
+        raise BadWitnessPolicy
     return int(threshold)

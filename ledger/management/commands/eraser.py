@@ -53,9 +53,9 @@ class Command(BaseCommand):
             close_old_connections()
             for tenant in events.tenants():
                 with tenancy(tenant.id):
-                    waiting = queries.to_execute(tenant.id)
+                    waiting = queries.confirmed_erasures(tenant.id)
                 for erasure_id in waiting:
-                    done += erasure.execute(tenant_id=tenant.id, erasure_id=erasure_id, clock=timezone.now)
+                    done += erasure.run_erasure(tenant_id=tenant.id, erasure_id=erasure_id, clock=timezone.now)
         except DatabaseError:
             if strict:
                 raise

@@ -43,7 +43,7 @@ class Command(BaseCommand):
     def _rotate(self, reason: str) -> str:
         # Key first, word second: if we die in between, the next run finds two keys and says what is still unsaid.
         known = guards.read_keys(settings.COUNTERFOIL_LOG_KEY)
-        keys = known if known.is_rotated else guards.rotate(settings.COUNTERFOIL_LOG_KEY)
+        keys = known if known.is_rotated else guards.rotate_key(settings.COUNTERFOIL_LOG_KEY)
         assert keys.before is not None
         old, new = keys.before, keys.current
 
@@ -63,19 +63,19 @@ class Command(BaseCommand):
         old = keys.before
         # Word first, key second: if we die in between, the next run says nothing twice and ends it.
         _announced("key_retired", old, lambda origin: {"key": notes.vkey(origin, old.public_key()), "reason": reason})
-        guards.retire(settings.COUNTERFOIL_LOG_KEY)
+        guards.retire_key(settings.COUNTERFOIL_LOG_KEY)
         return "The old key signs nothing any more."
 
     def _restored(self, reason: str) -> str:
         if not reason:
             raise CommandError("Say with --reason why the database is older than what was signed.")
         opened = []
-        with guards.Guard(settings.COUNTERFOIL_GUARD, epoch=settings.COUNTERFOIL_EPOCH) as guard:
+        with guards.SignerState(settings.COUNTERFOIL_GUARD, epoch=settings.COUNTERFOIL_EPOCH) as guard:
             # First of all: from here on no grant of before is good, whatever becomes of the rest.
             epoch = guard.raise_epoch()
             signer = sequencer.Signer(guards.read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
             for tenant in events.tenants():
-                origin = sequencer.reopen(tenant_id=tenant.id, signer=signer, reason=reason, at=timezone.now())
+                origin = sequencer.reopen_log(tenant_id=tenant.id, signer=signer, reason=reason, at=timezone.now())
                 opened += [origin] if origin else []
         told = [f"Opened {origin}" for origin in opened] or ["Every log continues what was signed."]
         return "\n".join([f"Epoch {epoch}: no grant from before is good any more.", *told])

@@ -25,7 +25,7 @@ class Command(BaseCommand):
         parser.add_argument("--month", metavar="yYYYYmMM", help="this month alone")
 
     def handle(self, *args: Any, month: str | None = None, **options: Any) -> None:
-        found = [each for each in pruning.months() if month in (None, each.name)]
+        found = [each for each in pruning.month_partitions() if month in (None, each.name)]
         if month is not None and not found:
             raise CommandError(f"There is no partition of {month}.")
         tenants = [tenant.id for tenant in events.tenants()]
@@ -33,7 +33,7 @@ class Command(BaseCommand):
             if each.ended_at > timezone.now():
                 continue
             try:
-                count = pruning.prune(each, tenants, clock=timezone.now)
+                count = pruning.prune_month(each, tenants, clock=timezone.now)
             except Refused as refusal:
                 if month is not None:
                     raise CommandError(refusal.detail) from None

@@ -26,8 +26,8 @@ from ledger.log.operations import logs
 from ledger.log.operations import sequencer as sequencer_operations
 from ledger.log.queries import log as queries
 from ledger.log.rules import checkpoint, notes
-from ledger.log.rules.signing import Signed
-from ledger.log.signer_state import Guard, read_keys
+from ledger.log.rules.signing import TreeHead
+from ledger.log.signer_state import SignerState, read_keys
 from ledger.record.queries import events
 from ledger.record.rules.refusals import Refused
 
@@ -51,7 +51,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, once: bool = False, adopt: str | None = None, **options: Any) -> None:
         try:
-            with Guard(settings.COUNTERFOIL_GUARD, epoch=settings.COUNTERFOIL_EPOCH) as guard:
+            with SignerState(settings.COUNTERFOIL_GUARD, epoch=settings.COUNTERFOIL_EPOCH) as guard:
                 signer = sequencer_operations.Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
                 if adopt is not None:
                     self.stdout.write(adopted(Path(adopt), signer))
@@ -70,8 +70,8 @@ def adopted(file: Path, signer: sequencer_operations.Signer) -> str:
     try:
         note = notes.parse(file.read_bytes())
         point = checkpoint.parse(note.text)
-        notes.verified(note, [notes.verifier(point.origin, key.public_key()) for key in signer.keys.all])
-        signer.guard.adopt(point.origin, Signed(point.size, point.root))
+        notes.verify_signatures(note, [notes.verifier(point.origin, key.public_key()) for key in signer.keys.all])
+        signer.guard.adopt(point.origin, TreeHead(point.size, point.root))
     except Refused as refusal:
         raise CommandError(f"{file} is not adopted: {refusal.detail}") from None
     return f"The guard knows {point.origin} at {point.size} entries."
@@ -121,13 +121,13 @@ class Sequencer:
     def work(self, *, sweep: bool) -> int:
         """Take what waits; on a sweep also look at logs in which nothing waits: they may lack a signature."""
         stopped = [tenant_id for tenant_id, until in self.stopped.items() if time.monotonic() < until]
-        waiting: dict[UUID, list[int]] = queries.waiting(but=stopped)
+        waiting: dict[UUID, list[int]] = queries.pending_events(but=stopped)
         idle = {each.id: list[int]() for each in events.tenants() if each.id not in stopped} if sweep else {}
         return sum(self._drain(tenant_id, positions) for tenant_id, positions in (idle | waiting).items())
 
     def _drain(self, tenant_id: UUID, positions: Sequence[int]) -> int:
         try:
-            return sequencer_operations.drain(
+            return sequencer_operations.drain_queue(
                 tenant_id=tenant_id, positions=positions, signer=self.signer, at=timezone.now()
             )
         except (sequencer_operations.TipMoved, IntegrityError) as lost:

@@ -37,8 +37,15 @@ from ledger.retention import queries as retention_queries
 from ledger.verification.queries import storage
 from ledger.verification.rules import stored_record
 from ledger.verification.rules.decisions import PolicyHistory
-from ledger.verification.rules.rebuilding import Happened, RecordTable, Row
-from ledger.verification.rules.stored_record import Emptied, Place, RecordBroken, StoredEvent, StoredHead, Walk
+from ledger.verification.rules.rebuilding import RecordTable, Row, VerifiedEvent
+from ledger.verification.rules.stored_record import (
+    RecordBroken,
+    RecordLocation,
+    ReplayState,
+    StoredEvent,
+    StoredHead,
+    SubjectErasure,
+)
 
 SUBJECTS, EVENTS, BLOBS = 100, 200, 16
 FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
@@ -77,10 +84,10 @@ class Command(BaseCommand):
             keys = [notes.read_vkey(each) for each in vkeys]
         except Refused as refusal:
             raise CommandError(refusal.detail, returncode=2) from None
-        with log_check.walking(processes) as walks:
+        with log_check.block_runner(processes) as walks:
             for each in known:
                 try:
-                    entries, signed = log_check.check(each.id, walks, keys)
+                    entries, signed = log_check.check_logs(each.id, walks, keys)
                 except LogBroken as broken:
                     raise CommandError(f"Tenant {each.slug}: {broken.detail}") from None
                 if verbosity:
@@ -117,7 +124,7 @@ def check_checkpoints(tenant_id: UUID) -> None:
         for head in log.logs(tenant_id):
             fault = log_check.checkpoint_fault(tenant_id, head)
             if fault is not None:
-                raise RecordBroken(Place("log", str(head.id)), "checkpoint", fault)
+                raise RecordBroken(RecordLocation("log", str(head.id)), "checkpoint", fault)
 
 
 def check_whole_tenant(tenant_id: UUID) -> None:
@@ -131,7 +138,7 @@ def check_whole_tenant(tenant_id: UUID) -> None:
             if fault is None:
                 break
             if last:
-                raise RecordBroken(Place("tenant", str(tenant_id)), table.model, fault)
+                raise RecordBroken(RecordLocation("tenant", str(tenant_id)), table.model, fault)
 
 
 def _whole_table_fault(tenant_id: UUID, table: RecordTable) -> str | None:
@@ -143,7 +150,7 @@ def _whole_table_fault(tenant_id: UUID, table: RecordTable) -> str | None:
         return table.fault(rows, storage.stored_rows(table.model, tenant_id, "").get("", ()))
 
 
-def events_of(tenant_id: UUID, subject_id: UUID, *, upto: int = LAST_SEQ) -> Iterator[Happened]:
+def events_of(tenant_id: UUID, subject_id: UUID, *, upto: int = LAST_SEQ) -> Iterator[VerifiedEvent]:
     """The events of one subject, up to and with its event `upto`, as whoever has verified them reads them."""
     place = (subject_id, 0)
     while page := storage.stored_events(tenant_id, after=place, upto=subject_id, limit=EVENTS):
@@ -159,7 +166,7 @@ def _check_pruned(tenant_id: UUID) -> None:
         for policy, listed, told in retention_queries.pruned_counts(tenant_id):
             if listed != told:
                 what = f"{listed} subjects are listed as pruned under it, and its events say {told}."
-                raise RecordBroken(Place("retention", str(policy)), "pruned", what)
+                raise RecordBroken(RecordLocation("retention", str(policy)), "pruned", what)
 
 
 def verify_range(tenant_id: UUID, origin: str, after: UUID, upto: UUID) -> Counter[str]:
@@ -182,7 +189,7 @@ class Rebuilt:
         self.kind = kind
         self._rows: dict[str, dict[Any, Row]] = {table.model: {} for table in register.tables_of(kind)}
 
-    def take(self, event: Happened) -> None:
+    def take(self, event: VerifiedEvent) -> None:
         """One more event of the subject."""
         for table in register.tables_of(self.kind):
             table.take(self._rows[table.model], event)
@@ -201,9 +208,9 @@ class Range:
         self.origins = {origin, *(each.origin for each in log.logs(tenant_id))}
         self.after, self.upto = after, upto
         self.promised: set[str] = set()
-        self.unread: list[tuple[Place, Commitment]] = []
+        self.unread: list[tuple[RecordLocation, Commitment]] = []
         self.seen: Counter[str] = Counter()
-        self.emptied: dict[str, Emptied] = {}
+        self.emptied: dict[str, SubjectErasure] = {}
         self.policies = PolicyHistory((), {})
         self.rebuilt: dict[str, Rebuilt] = {}
 
@@ -216,14 +223,14 @@ class Range:
         # Whatever decided an event that a head knows of was in force before that head.
         self.policies = PolicyHistory(storage.policies_in_force(self.tenant_id), register.recovery_tables())
         self.emptied = self.find_emptied()
-        walks = dict.fromkeys(heads, Walk())
+        walks = dict.fromkeys(heads, ReplayState())
         self.rebuilt = {subject: Rebuilt(head.place.kind) for subject, head in heads.items()}
         for subject, events in groupby(self._events(), key=lambda stored: stored.place.subject_id):
             if subject in heads:
                 walks[subject] = self._walk(events, upto=heads[subject].columns["seq"])
         self._check_evidence(self.unread)
         for subject, head in heads.items():
-            stored_record.finish(walks[subject], head)
+            stored_record.check_head(walks[subject], head)
             if head.place.kind in ("contract", "policy"):
                 stored_record.check_document(walks[subject], head, documents.get(subject))
         self._refuse_strays(evidence)
@@ -231,18 +238,18 @@ class Range:
         self.seen["subjects"] += len(heads)
         return self.seen
 
-    def find_emptied(self) -> dict[str, Emptied]:
+    def find_emptied(self) -> dict[str, SubjectErasure]:
         """What was erased here, if the events of the requests say so too: the list alone excuses nothing."""
         told: dict[UUID, dict[UUID, int]] = {}
-        found: dict[str, Emptied] = {}
-        for row in retention_queries.erased_in(self.tenant_id, after=self.after, upto=self.upto):
+        found: dict[str, SubjectErasure] = {}
+        for row in retention_queries.erased_between(self.tenant_id, after=self.after, upto=self.upto):
             if row.erasure_id not in told:
-                told[row.erasure_id] = retention_queries.told_erased(self.tenant_id, row.erasure_id)
+                told[row.erasure_id] = retention_queries.recorded_erasures(self.tenant_id, row.erasure_id)
             if told[row.erasure_id].get(row.subject_id) != row.seq:
-                place = Place(row.kind, str(row.subject_id))
+                place = RecordLocation(row.kind, str(row.subject_id))
                 raise RecordBroken(place, "erased", "it is listed as erased, and no event says so.")
             if row.pruned_by is None:
-                found[str(row.subject_id)] = Emptied(request=str(row.erasure_id), seq=row.seq)
+                found[str(row.subject_id)] = SubjectErasure(request=str(row.erasure_id), seq=row.seq)
         self.seen["erased"] += len(found)
         return found
 
@@ -255,12 +262,12 @@ class Range:
             yield from page
             place = (UUID(page[-1].place.subject_id), page[-1].columns["seq"])
 
-    def _walk(self, events: Iterator[StoredEvent], *, upto: int) -> Walk:
-        walk = Walk()
+    def _walk(self, events: Iterator[StoredEvent], *, upto: int) -> ReplayState:
+        walk = ReplayState()
         for stored in events:
             if walk.seq < upto:
                 emptied = self.emptied.get(stored.place.subject_id)
-                walk, event = stored_record.follow(
+                walk, event = stored_record.replay_event(
                     walk, stored, origins=self.origins, policies=self.policies, emptied=emptied
                 )
                 self.rebuilt[stored.place.subject_id].take(event)
@@ -272,7 +279,7 @@ class Range:
             del self.unread[:BLOBS]
         return walk
 
-    def _check_evidence(self, promised: list[tuple[Place, Commitment]]) -> None:
+    def _check_evidence(self, promised: list[tuple[RecordLocation, Commitment]]) -> None:
         stored = storage.stored_evidence(self.tenant_id, [str(each.pointer) for _, each in promised])
         for place, each in promised:
             emptied = self.emptied.get(place.subject_id)
@@ -292,12 +299,12 @@ class Range:
 
     def _look_again(self, table: RecordTable, subject_id: UUID) -> None:
         """One subject once more: it may have gone on since we looked. Events and rows are committed together."""
-        seq = storage.seq_of(self.tenant_id, subject_id)
+        seq = storage.event_count(self.tenant_id, subject_id)
         while True:
             stored = storage.stored_rows(
                 table.model, self.tenant_id, table.place, after=UUID(int=subject_id.int - 1), upto=subject_id
             )
-            before, seq = seq, storage.seq_of(self.tenant_id, subject_id)
+            before, seq = seq, storage.event_count(self.tenant_id, subject_id)
             if before == seq:
                 break
         kind, rebuilt = "subject", Rebuilt("")
@@ -308,12 +315,14 @@ class Range:
             rebuilt.take(event)
         fault = table.fault(rebuilt.rows(table), stored.get(str(subject_id), ()))
         if fault is not None and not (seq == 0 and retention_queries.is_pruned(self.tenant_id, subject_id)):
-            raise RecordBroken(Place(kind, str(subject_id)), table.model, fault)
+            raise RecordBroken(RecordLocation(kind, str(subject_id)), table.model, fault)
 
     def _refuse_strays(self, evidence: set[str]) -> None:
-        found = storage.stray(self.tenant_id, after=self.after, upto=self.upto)
+        found = storage.stray_row(self.tenant_id, after=self.after, upto=self.upto)
         if found is not None:
             what, subject, seq = found
-            raise RecordBroken(Place("subject", str(subject), seq), f"stray {what}", f"its {what} belongs to nothing.")
+            raise RecordBroken(
+                RecordLocation("subject", str(subject), seq), f"stray {what}", f"its {what} belongs to nothing."
+            )
         for pointer in sorted(evidence - self.promised):
-            raise RecordBroken(Place("evidence", pointer), "stray evidence", "no event has committed to it.")
+            raise RecordBroken(RecordLocation("evidence", pointer), "stray evidence", "no event has committed to it.")

@@ -10,7 +10,7 @@ from uuid import UUID
 import orjson
 from django.db.models import Count, F
 
-from ledger.db import ask, call
+from ledger.db import call_function, execute
 from ledger.models import (
     Entry,
     Event,
@@ -33,7 +33,7 @@ def head_for_update(
 
     `through_gate` takes the tenant's gate first, together with others (docs/decisions/0021).
     """
-    rows = call(_ENTER if through_gate else _LOCK, subject_id.bytes, kind, prepared=True)
+    rows = call_function(_ENTER if through_gate else _LOCK, subject_id.bytes, kind, prepared=True)
     if not rows:
         return None
     state, seq, head, entry = rows[0]
@@ -66,9 +66,9 @@ def subject_state(tenant_id: UUID, subject_id: UUID) -> str | None:
     return Subject.objects.filter(tenant_id=tenant_id, id=subject_id).values_list("state", flat=True).first()
 
 
-def digests_said(tenant_id: UUID, subject_id: UUID, name: str) -> set[tuple[str, str]]:
+def recorded_digests(tenant_id: UUID, subject_id: UUID, name: str) -> set[tuple[str, str]]:
     """(kind of event, digest) of what a subject's events have named under `name`."""
-    rows = ask(
+    rows = execute(
         "SELECT kind, envelope FROM ledger_event WHERE tenant_id = $1 AND subject_id = $2", tenant_id, subject_id
     )
     said = ((kind, envelope.parse(bytes(data)).digests.get(name)) for kind, data in rows)
@@ -77,16 +77,16 @@ def digests_said(tenant_id: UUID, subject_id: UUID, name: str) -> set[tuple[str,
 
 def entry(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any] | None:
     """The entry that event `seq` of a subject carries."""
-    kept = ask(
+    kept = execute(
         "SELECT entry FROM ledger_entry WHERE tenant_id = $1 AND subject_id = $2 AND seq = $3",
         *(tenant_id, subject_id, seq),
     )
-    return loaded(kept[0][0]) if kept else None
+    return load_json(kept[0][0]) if kept else None
 
 
 def entries(tenant_id: UUID, places: list[tuple[UUID, int]]) -> dict[UUID, dict[str, Any]]:
     """The entries that these events (subject, seq) carry, by subject."""
-    kept = ask(
+    kept = execute(
         "SELECT subject_id, entry FROM ledger_entry WHERE tenant_id = $1"
         " AND (subject_id, seq) IN (SELECT * FROM unnest($2::uuid[], $3::integer[]))",
         *(tenant_id, [subject for subject, _ in places], [seq for _, seq in places]),
@@ -94,9 +94,9 @@ def entries(tenant_id: UUID, places: list[tuple[UUID, int]]) -> dict[UUID, dict[
     return {subject: orjson.loads(data) for subject, data in kept if data is not None}
 
 
-def created_by(tenant_id: UUID, subject_id: UUID) -> UUID | None:
+def creator_of(tenant_id: UUID, subject_id: UUID) -> UUID | None:
     """Who wrote a subject's first event."""
-    found = ask(
+    found = execute(
         "SELECT actor_id FROM ledger_event WHERE tenant_id = $1 AND subject_id = $2 AND seq = 1", tenant_id, subject_id
     )
     return found[0][0] if found else None
@@ -107,7 +107,7 @@ def history(tenant_id: UUID, subject_id: UUID) -> list[tuple[Event, dict[str, An
     # Events first: what is appended between the two reads is in the second one only, and left out.
     events = list(Event.objects.filter(tenant_id=tenant_id, subject_id=subject_id).order_by("seq"))
     kept = {row.seq: row for row in Entry.objects.filter(tenant_id=tenant_id, subject_id=subject_id)}
-    return [(event, loaded(kept[event.seq].entry), loaded(kept[event.seq].detail)) for event in events]
+    return [(event, load_json(kept[event.seq].entry), load_json(kept[event.seq].detail)) for event in events]
 
 
 def histories(tenant_id: UUID, subjects: list[UUID]) -> dict[UUID, list[tuple[Event, Any, Any]]]:
@@ -117,7 +117,7 @@ def histories(tenant_id: UUID, subjects: list[UUID]) -> dict[UUID, list[tuple[Ev
     kept = {(subject, seq): detail for subject, seq, detail in rows.values_list("subject_id", "seq", "detail")}
     for event in Event.objects.filter(tenant_id=tenant_id, subject_id__in=subjects).order_by("seq"):
         if (event.subject_id, event.seq) in kept:
-            found[event.subject_id].append((event, None, loaded(kept[event.subject_id, event.seq])))
+            found[event.subject_id].append((event, None, load_json(kept[event.subject_id, event.seq])))
     return found
 
 
@@ -125,7 +125,7 @@ def event(tenant_id: UUID, subject_id: UUID, seq: int) -> Event:
     return Event.objects.get(tenant_id=tenant_id, subject_id=subject_id, seq=seq)
 
 
-def one_event(
+def event_with_detail(
     tenant_id: UUID, subject_id: UUID, seq: int
 ) -> tuple[Event, dict[str, Any] | None, dict[str, Any] | None] | None:
     """One event with its entry and detail."""
@@ -133,7 +133,7 @@ def one_event(
     kept = Entry.objects.filter(tenant_id=tenant_id, subject_id=subject_id, seq=seq).first()
     if found is None or kept is None:
         return None
-    return found, loaded(kept.entry), loaded(kept.detail)
+    return found, load_json(kept.entry), load_json(kept.detail)
 
 
 def recent_events(tenant_id: UUID, *, after: datetime, limit: int = 500) -> list[tuple[str, str, UUID, UUID, datetime]]:
@@ -142,21 +142,21 @@ def recent_events(tenant_id: UUID, *, after: datetime, limit: int = 500) -> list
     return list(found.values_list("subject_kind", "kind", "subject_id", "id", "recorded_at"))
 
 
-def ended_unrun(tenant_id: UUID, action_id: UUID) -> dict[str, Any] | None:
+def end_before_execution(tenant_id: UUID, action_id: UUID) -> dict[str, Any] | None:
     """What the event says that ended an action before it ran, if one did."""
     ends = Event.objects.filter(tenant_id=tenant_id, subject_id=action_id, from_state="VALIDATED", state="FAILED")
     seq = ends.order_by("-seq").values_list("seq", flat=True).first()
     kept = Entry.objects.filter(tenant_id=tenant_id, subject_id=action_id, seq=seq) if seq is not None else None
-    return loaded(kept.values_list("detail", flat=True).first()) if kept is not None else None
+    return load_json(kept.values_list("detail", flat=True).first()) if kept is not None else None
 
 
-def events_of(tenant_id: UUID, subjects: Iterable[UUID], *, after: datetime, limit: int = 500) -> list[Event]:
+def subject_events(tenant_id: UUID, subjects: Iterable[UUID], *, after: datetime, limit: int = 500) -> list[Event]:
     """What was recorded of these subjects after a moment, oldest first."""
     found = Event.objects.filter(tenant_id=tenant_id, subject_id__in=list(subjects), recorded_at__gt=after)
     return list(found.defer("envelope").order_by("recorded_at", "id")[:limit])
 
 
-def happenings(
+def events_of_kinds(
     tenant_id: UUID, kinds: Iterable[str], *, after: datetime, but: Iterable[UUID] = (), limit: int = 500
 ) -> list[tuple[Event, dict[str, Any]]]:
     """What was recorded of these kinds of subjects after a moment, oldest first, each event with its detail; `but`
@@ -167,36 +167,36 @@ def happenings(
     subjects = {event.subject_id for event in events}
     kept = Entry.objects.filter(tenant_id=tenant_id, subject_id__in=subjects)
     details = {(subject, seq): data for subject, seq, data in kept.values_list("subject_id", "seq", "detail")}
-    return [(event, loaded(details.get((event.subject_id, event.seq))) or {}) for event in events]
+    return [(event, load_json(details.get((event.subject_id, event.seq))) or {}) for event in events]
 
 
-def newest_of_kind(tenant_id: UUID, subject_id: UUID, kind: str) -> tuple[datetime, dict[str, Any]] | None:
+def newest_event_of_kind(tenant_id: UUID, subject_id: UUID, kind: str) -> tuple[datetime, dict[str, Any]] | None:
     """When a subject's newest event of a kind was recorded, and its detail."""
     found = Event.objects.filter(tenant_id=tenant_id, subject_id=subject_id, kind=kind)
     newest = found.order_by("-seq").values_list("seq", "recorded_at").first()
     if newest is None:
         return None
     kept = Entry.objects.filter(tenant_id=tenant_id, subject_id=subject_id, seq=newest[0])
-    return newest[1], loaded(kept.values_list("detail", flat=True).first()) or {}
+    return newest[1], load_json(kept.values_list("detail", flat=True).first()) or {}
 
 
-def recorded_since(tenant_id: UUID, ids: Iterable[UUID], moment: datetime) -> list[UUID]:
+def ids_recorded_since(tenant_id: UUID, ids: Iterable[UUID], moment: datetime) -> list[UUID]:
     """Of these events those that were recorded after a moment."""
     found = Event.objects.filter(tenant_id=tenant_id, recorded_at__gt=moment, id__in=list(ids))
     return list(found.values_list("id", flat=True))
 
 
-def entered(tenant_id: UUID, subjects: Iterable[UUID], state: str) -> dict[UUID, UUID]:
+def state_entry_events(tenant_id: UUID, subjects: Iterable[UUID], state: str) -> dict[UUID, UUID]:
     """The event that brought each of these subjects into a state."""
     found = Event.objects.filter(tenant_id=tenant_id, subject_id__in=list(subjects), state=state)
     return dict(found.exclude(from_state=state).order_by("seq").values_list("subject_id", "id"))
 
 
-def loaded(data: Any) -> dict[str, Any] | None:
+def load_json(data: Any) -> dict[str, Any] | None:
     return orjson.loads(bytes(data)) if data is not None else None
 
 
-def times_entered(tenant_id: UUID, states: Iterable[str], *, since: datetime, until: datetime) -> dict[str, int]:
+def count_state_entries(tenant_id: UUID, states: Iterable[str], *, since: datetime, until: datetime) -> dict[str, int]:
     """How many of a period's actions came into each of these states."""
     ids = {"subject_id__gte": lower_bound(since), "subject_id__lt": lower_bound(until)}
     found = Event.objects.filter(tenant_id=tenant_id, subject_kind="action", state__in=list(states), **ids)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from ledger import keystore
-from ledger.db import ask, first
+from ledger.db import execute, fetch_one
 from ledger.models import (
     Evidence,
 )
@@ -14,32 +14,34 @@ from ledger.record.rules import encryption
 
 def key_id(tenant_id: UUID, subject_id: UUID) -> UUID | None:
     """The id of the key that a subject's evidence is sealed with, if it has one."""
-    kept = ask("SELECT key_id FROM ledger_subjectkey WHERE tenant_id = $1 AND subject_id = $2", tenant_id, subject_id)
+    kept = execute(
+        "SELECT key_id FROM ledger_subjectkey WHERE tenant_id = $1 AND subject_id = $2", tenant_id, subject_id
+    )
     found: UUID | None = kept[0][0] if kept else None
     return found
 
 
 def data_key(key_id: UUID | None) -> bytes:
     """The key itself; `CannotOpen` when it was destroyed."""
-    key = keystore.read([key_id]).get(key_id) if key_id is not None else None
+    key = keystore.read_keys([key_id]).get(key_id) if key_id is not None else None
     if key is None:
         raise encryption.CannotOpen
     return key
 
 
 def evidence(tenant_id: UUID, pointer: UUID) -> Evidence | None:
-    return first(Evidence, "tenant_id = $1 AND id = $2", tenant_id, pointer)
+    return fetch_one(Evidence, "tenant_id = $1 AND id = $2", tenant_id, pointer)
 
 
-def committed(tenant_id: UUID, pointer: UUID) -> str:
+def commitment_of(tenant_id: UUID, pointer: UUID) -> str:
     """The salted commitment to a piece of evidence, without opening it."""
-    rows = ask("SELECT commitment FROM ledger_evidence WHERE tenant_id = $1 AND id = $2", tenant_id, pointer)
+    rows = execute("SELECT commitment FROM ledger_evidence WHERE tenant_id = $1 AND id = $2", tenant_id, pointer)
     return str(rows[0][0])
 
 
-def first_piece(tenant_id: UUID, subject_id: UUID, purpose: str) -> tuple[UUID, str] | None:
+def first_evidence(tenant_id: UUID, subject_id: UUID, purpose: str) -> tuple[UUID, str] | None:
     """Pointer and salted commitment of a subject's first evidence of one purpose, without opening it."""
-    rows = ask(
+    rows = execute(
         "SELECT id, commitment FROM ledger_evidence WHERE tenant_id = $1 AND subject_id = $2 AND purpose = $3"
         " ORDER BY observed_at, id LIMIT 1",
         *(tenant_id, subject_id, purpose),
@@ -53,30 +55,30 @@ def evidence_of(tenant_id: UUID, subject_id: UUID) -> list[Evidence]:
     return list(found.defer("sealed").order_by("observed_at", "id"))
 
 
-def opened(tenant_id: UUID, pointer: UUID) -> bytes | None:
+def open_evidence(tenant_id: UUID, pointer: UUID) -> bytes | None:
     """The bytes behind an evidence pointer; `Erased` where it was erased, `CannotOpen` when its key is gone."""
-    return opened_all(tenant_id, [pointer]).get(pointer)
+    return open_evidence_many(tenant_id, [pointer]).get(pointer)
 
 
-def opened_all(tenant_id: UUID, pointers: list[UUID]) -> dict[UUID, bytes]:
+def open_evidence_many(tenant_id: UUID, pointers: list[UUID]) -> dict[UUID, bytes]:
     """What is behind these evidence pointers; `Erased` where it was erased, `CannotOpen` when a key is gone."""
-    rows = ask(
+    rows = execute(
         "SELECT e.id, e.subject_id, e.sealed, k.key_id FROM ledger_evidence e LEFT JOIN ledger_subjectkey k"
         " ON k.tenant_id = e.tenant_id AND k.subject_id = e.subject_id WHERE e.tenant_id = $1 AND e.id = ANY($2)",
         *(tenant_id, pointers),
     )
-    keys = keystore.read(key for _, _, _, key in rows if key is not None)
+    keys = keystore.read_keys(key for _, _, _, key in rows if key is not None)
     opened: dict[UUID, bytes] = {}
     for pointer, subject_id, sealed, key in rows:
         if sealed is None:
-            raise encryption.Erased
+            raise encryption.EvidenceErased
         if key not in keys:
             raise encryption.CannotOpen
         opened[pointer] = encryption.open_sealed(keys[key], bytes(sealed), f"{tenant_id}/{subject_id}/{pointer}")
     return opened
 
 
-def opened_row(row: Evidence, key: bytes | None) -> bytes | None:
+def open_evidence_row(row: Evidence, key: bytes | None) -> bytes | None:
     try:
         return encryption.open_sealed(
             key or b"", bytes(row.sealed or b""), f"{row.tenant_id}/{row.subject_id}/{row.id}"

@@ -23,7 +23,7 @@ class CannotOpen(Refused):
     status = 410
 
 
-class Erased(CannotOpen):
+class EvidenceErased(CannotOpen):
     """This was erased on request; the record keeps that it was there, when it was erased and on whose decision."""
 
     code = "ERASED"

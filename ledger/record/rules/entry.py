@@ -51,7 +51,7 @@ SCHEMA: dict[str, Any] = orjson.loads(
 _VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA, validate_formats=True, retriever=_no_reference)
 
 
-def check(entry: Mapping[str, Any]) -> None:
+def check_entry(entry: Mapping[str, Any]) -> None:
     """Refuse an entry that breaks the schema or whose times run backwards (rules 1 and 3)."""
     problem = next(iter(_VALIDATOR.iter_errors(dict(entry))), None)
     if problem is not None:
@@ -72,7 +72,7 @@ def amend(entry: Mapping[str, Any], changes: Mapping[str, Mapping[str, Any] | st
         else:
             before = following.get(block) or (NO_RECOVERY if block == "recovery" else {})
             following[block] = {**before, **fields}
-    check(following)
+    check_entry(following)
     return following
 
 
@@ -93,7 +93,7 @@ One that a person stopped (ABANDONED) has a record that answers for nothing any 
 _RECOVERING = frozenset({State.COMPENSATING, State.FORWARD_RECOVERY})
 
 
-def with_blocks(
+def add_state_blocks(
     entry: Mapping[str, Any], changes: Mapping[str, Mapping[str, Any] | str], state: State
 ) -> Mapping[str, Mapping[str, Any] | str]:
     """The changes with those that entering `state` makes to the optional blocks, unless they make them (rules 2 and 4).
@@ -111,7 +111,7 @@ def with_blocks(
     return {**changes, "idempotency": {**own, "status": status}}
 
 
-def summary(entry: Mapping[str, Any]) -> dict[str, Any]:
+def view_columns(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of an action's present view that its entry decides."""
     return {
         "discrepancy": entry["reconciliation"]["discrepancy_class"] or "",
@@ -125,7 +125,7 @@ def is_complete(entry: Mapping[str, Any], *, mutating: bool, gated: bool) -> boo
     return ("idempotency" in entry or not mutating) and ("approval" in entry or not gated)
 
 
-def allows(entry: Mapping[str, Any] | None, grounds: Collection[Ground]) -> bool:
+def allows_grounds(entry: Mapping[str, Any] | None, grounds: Collection[Ground]) -> bool:
     """Whether a step of this action may rest on these grounds: only a tool that reads changes nothing."""
     if Ground.CHANGES_NOTHING not in grounds:
         return True

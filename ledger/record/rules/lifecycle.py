@@ -180,7 +180,7 @@ NOTICED = ("validation_failed", "superseded", "failure_acknowledged", "recovery_
 """After an event of one of these kinds an action's agent knows that it did nothing, or has decided how to go on."""
 
 
-def is_notice(kind: str, actor_kind: str) -> bool:
+def is_agent_notice(kind: str, actor_kind: str) -> bool:
     """Whether an event says that an action's agent knows how it ended: it was told, withdrew it, or went on."""
     return kind in NOTICED or (kind, actor_kind) == ("cancelled", "agent")
 
@@ -197,7 +197,7 @@ SETTLING = (
 """Kinds of event that change how an action stands even where they leave its state as it is."""
 
 
-def changes_standing(kind: str, start: str, target: str) -> bool:
+def changes_outcome(kind: str, start: str, target: str) -> bool:
     """Whether an event changes how an action stands: its outcome then follows from the event's kind."""
     return start != target or kind in SETTLING
 
@@ -303,7 +303,7 @@ def states(kind: str) -> frozenset[str]:
     return frozenset(target for _, target in MACHINES[kind])
 
 
-def step(kind: str, start: str, target: str | None, *, by: str, grounds: frozenset[Ground] = frozenset()) -> str:
+def next_state(kind: str, start: str, target: str | None, *, by: str, grounds: frozenset[Ground] = frozenset()) -> str:
     """The state after an event on a subject of `kind` (rules 1 to 4); `target` None keeps the state.
 
     `by` is the kind of actor (person, agent, executor, system …); `grounds` are the facts that the caller has shown.

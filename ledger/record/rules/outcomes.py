@@ -189,7 +189,7 @@ def outcome_of_step(state: str, kind: str) -> Outcome:
 
 
 @dataclass(frozen=True)
-class Way:
+class OutcomePath:
     """One way to an outcome, as conditions on the present view: a state, and which kinds of event reached it.
 
     `kinds` are the only ones that count, `but` those that do not; `asked` and `read_only` narrow it further, where they
@@ -203,23 +203,23 @@ class Way:
     read_only: bool | None = None
 
 
-def ways_to(outcome: Outcome) -> Iterator[Way]:
+def outcome_paths(outcome: Outcome) -> Iterator[OutcomePath]:
     """Every way to an outcome of an action that was neither contradicted nor taken back: what a search asks for."""
     success = {Outcome.VERIFIED: False, Outcome.ANSWERED: True}
     if outcome in success:
         told = _told_by_kind(State.RECONCILED_SUCCESS)
-        yield Way(State.RECONCILED_SUCCESS, but=tuple(told), read_only=success[outcome])
+        yield OutcomePath(State.RECONCILED_SUCCESS, but=tuple(told), read_only=success[outcome])
         return
     if outcome is Outcome.READY:
-        yield Way(State.VALIDATED, asked=False)
+        yield OutcomePath(State.VALIDATED, asked=False)
     for state, usual in BY_STATE.items():
         told = _told_by_kind(state)
         kinds = tuple(kind for kind, found in told.items() if found is outcome)
         asked = True if state is State.VALIDATED else None
         if usual is outcome:
-            yield Way(state, but=tuple(told), asked=asked)
+            yield OutcomePath(state, but=tuple(told), asked=asked)
         elif kinds:
-            yield Way(state, kinds=kinds, asked=asked)
+            yield OutcomePath(state, kinds=kinds, asked=asked)
 
 
 def _told_by_kind(state: State) -> dict[str, Outcome]:

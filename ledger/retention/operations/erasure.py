@@ -1,7 +1,7 @@
 """Erasing: asked for by one person, confirmed by another, carried out by a role that can do nothing else.
 
-What people do here (`request`, `confirm`, `refuse`, `withdraw`) are events of a subject of kind `erasure`. `execute`
-runs in the eraser's process: the functions of the database that it calls look for themselves whether two people agreed,
+What people do here (`request`, `confirm`, `refuse`, `withdraw`) are events of a subject of kind `erasure`.
+`run_erasure` runs in the eraser's process: the functions of the database that it calls look for themselves whether two people agreed,
 no hold stands in the way, and the subject is one that the request names (docs/ledger.md, "Erasure, holds, retention").
 """
 
@@ -14,12 +14,23 @@ from typing import Any
 from uuid import UUID
 
 from ledger import keystore
-from ledger.db import ask, call, tenancy
+from ledger.db import call_function, execute, tenancy
 from ledger.models import Erasure
-from ledger.record.operations import SYSTEM, Actor, Draft, Happening, Head, NoSuchSubject, append, draft, lock, new_id
+from ledger.record.operations import (
+    SYSTEM,
+    Actor,
+    EventDraft,
+    NewEvent,
+    NoSuchSubject,
+    SubjectHead,
+    append,
+    draft_event,
+    lock_subject,
+    new_id,
+)
 from ledger.retention import queries
 from ledger.retention.rules import retention as rules
-from ledger.retention.rules.retention import Held
+from ledger.retention.rules.retention import RetentionSubject
 
 AT_ONCE = 100
 _TELL = b"SELECT ledger_tell_erasure($1, $2, $3, $4, $5, $6)"
@@ -31,7 +42,7 @@ _SAID = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ErasureRequest:
     """What is to be erased and why: subject ids, the legal basis and the reason, in words that name nobody."""
 
     subjects: tuple[UUID, ...]
@@ -39,20 +50,20 @@ class Wish:
     reason: str
 
 
-def request(*, tenant_id: UUID, wish: Wish, by: Actor, at: datetime) -> Erasure:
+def request_erasure(*, tenant_id: UUID, wish: ErasureRequest, by: Actor, at: datetime) -> Erasure:
     """Ask for an erasure; nothing happens before another person confirms it."""
     found = _checked(tenant_id, wish.subjects, at=at)
     row = _row(tenant_id, wish, found, state="REQUESTED", by=by, at=at)
     append(
-        Head(tenant_id=tenant_id, id=row.id, kind="erasure"),
-        Happening(kind="erasure_requested", to="REQUESTED", detail=_named(wish, found)),
+        SubjectHead(tenant_id=tenant_id, id=row.id, kind="erasure"),
+        NewEvent(kind="erasure_requested", to="REQUESTED", detail=_named(wish, found)),
         actor=by,
         at=at,
     )
     return row
 
 
-def request_by_policy(*, tenant_id: UUID, wish: Wish, at: datetime) -> Erasure:
+def request_erasure_by_policy(*, tenant_id: UUID, wish: ErasureRequest, at: datetime) -> Erasure:
     """What a standing policy decides: two people confirmed the policy, so the request is confirmed with it."""
     policy = queries.retention(tenant_id)
     if policy is None or not policy.standing:
@@ -60,45 +71,45 @@ def request_by_policy(*, tenant_id: UUID, wish: Wish, at: datetime) -> Erasure:
     found = _checked(tenant_id, wish.subjects, at=at)
     row = _row(tenant_id, wish, found, state="CONFIRMED", by=SYSTEM, at=at, retention_id=policy.id)
     asked = append(
-        Head(tenant_id=tenant_id, id=row.id, kind="erasure"),
-        Happening(kind="erasure_requested", to="REQUESTED", detail=_named(wish, found) | {"retention": str(policy.id)}),
+        SubjectHead(tenant_id=tenant_id, id=row.id, kind="erasure"),
+        NewEvent(kind="erasure_requested", to="REQUESTED", detail=_named(wish, found) | {"retention": str(policy.id)}),
         actor=SYSTEM,
         at=at,
     )
-    confirmed = Happening(kind="erasure_confirmed", to="CONFIRMED", detail={"retention": str(policy.id)})
+    confirmed = NewEvent(kind="erasure_confirmed", to="CONFIRMED", detail={"retention": str(policy.id)})
     append(asked, confirmed, actor=SYSTEM, at=at)
     return row
 
 
-def confirm(*, tenant_id: UUID, erasure_id: UUID, by: Actor, at: datetime) -> Erasure:
+def confirm_erasure(*, tenant_id: UUID, erasure_id: UUID, by: Actor, at: datetime) -> Erasure:
     """The second person's word. Holds and ages are looked at again, here and when the eraser begins."""
     head, row = _locked(tenant_id, erasure_id, "REQUESTED")
     if by.id == row.requested_by or by.kind != "person":
         raise rules.SamePerson
     _checked(tenant_id, [subject for subject, _ in queries.subjects_of(tenant_id, erasure_id)], at=at, but=erasure_id)
-    append(head, Happening(kind="erasure_confirmed", to="CONFIRMED"), actor=by, at=at)
+    append(head, NewEvent(kind="erasure_confirmed", to="CONFIRMED"), actor=by, at=at)
     return _moved(row, state="CONFIRMED", confirmed_by=by.id, confirmed_at=at)
 
 
-def refuse(*, tenant_id: UUID, erasure_id: UUID, reason: str, by: Actor, at: datetime) -> Erasure:
+def refuse_erasure(*, tenant_id: UUID, erasure_id: UUID, reason: str, by: Actor, at: datetime) -> Erasure:
     """The second person says no."""
     head, row = _locked(tenant_id, erasure_id, "REQUESTED")
     if by.id == row.requested_by:
         raise rules.SamePerson
-    append(head, Happening(kind="erasure_refused", to="REFUSED", detail={"reason": reason}), actor=by, at=at)
+    append(head, NewEvent(kind="erasure_refused", to="REFUSED", detail={"reason": reason}), actor=by, at=at)
     return _moved(row, state="REFUSED", ended_at=at)
 
 
-def withdraw(*, tenant_id: UUID, erasure_id: UUID, reason: str, by: Actor, at: datetime) -> Erasure:
+def withdraw_erasure(*, tenant_id: UUID, erasure_id: UUID, reason: str, by: Actor, at: datetime) -> Erasure:
     """Take a request back, a confirmed one too, as long as nothing has been erased."""
     head, row = _locked(tenant_id, erasure_id, *queries.OPEN)
     if row.begun_at is not None:
         raise rules.HasBegun
-    append(head, Happening(kind="erasure_withdrawn", to="WITHDRAWN", detail={"reason": reason}), actor=by, at=at)
+    append(head, NewEvent(kind="erasure_withdrawn", to="WITHDRAWN", detail={"reason": reason}), actor=by, at=at)
     return _moved(row, state="WITHDRAWN", ended_at=at)
 
 
-def execute(*, tenant_id: UUID, erasure_id: UUID, clock: Callable[[], datetime]) -> int:
+def run_erasure(*, tenant_id: UUID, erasure_id: UUID, clock: Callable[[], datetime]) -> int:
     """Carry out one confirmed request; how many subjects this run erased. For the eraser's role.
 
     Each portion is one transaction: the content is gone and an event says so, or neither. Keys go after that commit,
@@ -115,7 +126,7 @@ def execute(*, tenant_id: UUID, erasure_id: UUID, clock: Callable[[], datetime])
     with tenancy(tenant_id):
         head = _head(tenant_id, erasure_id)
         if head.state == "CONFIRMED":
-            _tell(draft(head, Happening(kind="erasure_done", to="DONE"), actor=SYSTEM, at=clock()))
+            _tell(draft_event(head, NewEvent(kind="erasure_done", to="DONE"), actor=SYSTEM, at=clock()))
     return done
 
 
@@ -124,23 +135,23 @@ def _begun(tenant_id: UUID, erasure_id: UUID, *, at: datetime) -> bool:
         head = _head(tenant_id, erasure_id)
         if head.state != "CONFIRMED":
             return False
-        code = str(ask("SELECT ledger_begin_erasure($1)", erasure_id)[0][0])
+        code = str(execute("SELECT ledger_begin_erasure($1)", erasure_id)[0][0])
         if code:
             detail = {"code": code, "reason": _SAID[code]}
-            _tell(draft(head, Happening(kind="erasure_refused", to="REFUSED", detail=detail), actor=SYSTEM, at=at))
+            _tell(draft_event(head, NewEvent(kind="erasure_refused", to="REFUSED", detail=detail), actor=SYSTEM, at=at))
         return not code
 
 
 def _erase_some(tenant_id: UUID, erasure_id: UUID, *, at: datetime) -> int:
     with tenancy(tenant_id):
-        rows = ask("SELECT subject_id, kind, seq, evidence FROM ledger_erase($1, $2)", erasure_id, AT_ONCE)
+        rows = execute("SELECT subject_id, kind, seq, evidence FROM ledger_erase($1, $2)", erasure_id, AT_ONCE)
         if rows:
             subjects = [
                 {"id": str(subject), "kind": kind, "events": seq, "evidence": [str(each) for each in evidence]}
                 for subject, kind, seq, evidence in rows
             ]
-            happening = Happening(kind="erased", detail={"count": len(rows), "subjects": subjects})
-            _tell(draft(_head(tenant_id, erasure_id), happening, actor=SYSTEM, at=at))
+            happening = NewEvent(kind="erased", detail={"count": len(rows), "subjects": subjects})
+            _tell(draft_event(_head(tenant_id, erasure_id), happening, actor=SYSTEM, at=at))
         return len(rows)
 
 
@@ -148,25 +159,25 @@ def _destroy_keys(tenant_id: UUID, erasure_id: UUID) -> None:
     with tenancy(tenant_id):
         keys = queries.keys_to_destroy(erasure_id)
     if keys:
-        keystore.destroy(keys)
+        keystore.destroy_keys(keys)
         with tenancy(tenant_id):
-            ask("SELECT ledger_keys_destroyed($1)", keys)
+            execute("SELECT ledger_keys_destroyed($1)", keys)
 
 
-def _head(tenant_id: UUID, erasure_id: UUID) -> Head:
-    rows = ask("SELECT state, seq, head FROM ledger_erasure_head($1)", erasure_id)
+def _head(tenant_id: UUID, erasure_id: UUID) -> SubjectHead:
+    rows = execute("SELECT state, seq, head FROM ledger_erasure_head($1)", erasure_id)
     if not rows:
         raise NoSuchSubject
     state, seq, head = rows[0]
-    return Head(tenant_id=tenant_id, id=erasure_id, kind="erasure", state=state, seq=seq, hash=bytes(head))
+    return SubjectHead(tenant_id=tenant_id, id=erasure_id, kind="erasure", state=state, seq=seq, hash=bytes(head))
 
 
-def _tell(drafted: Draft) -> None:
-    call(_TELL, *drafted.values)
+def _tell(drafted: EventDraft) -> None:
+    call_function(_TELL, *drafted.values)
 
 
-def _locked(tenant_id: UUID, erasure_id: UUID, *states: str) -> tuple[Head, Erasure]:
-    head = lock(tenant_id=tenant_id, subject_id=erasure_id, kind="erasure")
+def _locked(tenant_id: UUID, erasure_id: UUID, *states: str) -> tuple[SubjectHead, Erasure]:
+    head = lock_subject(tenant_id=tenant_id, subject_id=erasure_id, kind="erasure")
     if head.state not in states:
         raise rules.Decided
     return head, Erasure.objects.get(tenant_id=tenant_id, id=erasure_id)
@@ -179,17 +190,19 @@ def _moved(row: Erasure, **changes: Any) -> Erasure:
     return row
 
 
-def _checked(tenant_id: UUID, subjects: Iterable[UUID], *, at: datetime, but: UUID | None = None) -> list[Held]:
+def _checked(
+    tenant_id: UUID, subjects: Iterable[UUID], *, at: datetime, but: UUID | None = None
+) -> list[RetentionSubject]:
     """What the request names, if all of it may be erased now."""
     wanted = sorted(set(subjects))
     if not wanted:
         raise NoSuchSubject
     if len(wanted) > rules.MOST_SUBJECTS:
         raise rules.TooMuch
-    found = queries.held_subjects(tenant_id, wanted)
+    found = queries.retention_subjects(tenant_id, wanted)
     if len(found) != len(wanted):
         raise NoSuchSubject
-    if queries.erased_among(tenant_id, wanted):
+    if queries.erased_subjects(tenant_id, wanted):
         raise rules.AlreadyErased
     if but is None and queries.named_in_open_requests(tenant_id, wanted):
         raise rules.AlreadyErased
@@ -202,8 +215,8 @@ def _checked(tenant_id: UUID, subjects: Iterable[UUID], *, at: datetime, but: UU
 
 def _row(
     tenant_id: UUID,
-    wish: Wish,
-    found: list[Held],
+    wish: ErasureRequest,
+    found: list[RetentionSubject],
     *,
     state: str,
     by: Actor,
@@ -224,7 +237,7 @@ def _row(
     )
 
 
-def _named(wish: Wish, found: list[Held]) -> dict[str, Any]:
+def _named(wish: ErasureRequest, found: list[RetentionSubject]) -> dict[str, Any]:
     return {
         "legal_basis": wish.legal_basis[:300],
         "reason": wish.reason[:4000],

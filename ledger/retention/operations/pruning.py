@@ -22,8 +22,8 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from ledger.db import ask
-from ledger.record.operations import SYSTEM, Happening, append, lock
+from ledger.db import execute
+from ledger.record.operations import SYSTEM, NewEvent, append, lock_subject
 from ledger.record.rules.refusals import Refused
 
 PASSING = ("action", "approval", "case", "session")
@@ -41,7 +41,7 @@ class NotYet(Refused):
 
 
 @dataclass(frozen=True, slots=True)
-class Month:
+class MonthPartition:
     """One month's partitions: the bounds of its subject ids and the time at which it ended."""
 
     name: str
@@ -51,7 +51,7 @@ class Month:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class TenantShare:
     """What one tenant has in a month: its policy, the subjects that go and those that stay."""
 
     tenant_id: UUID
@@ -59,16 +59,16 @@ class Share:
     gone: list[UUID]
 
 
-def months() -> list[Month]:
+def month_partitions() -> list[MonthPartition]:
     """The months that have partitions, oldest first."""
-    rows = ask(
+    rows = execute(
         "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
         " WHERE i.inhparent = 'ledger_event'::regclass AND c.relname ~ '_y[0-9]{4}m[0-9]{2}$' ORDER BY 1"
     )
     return [_month(name.removeprefix("ledger_event_")) for (name,) in rows]
 
 
-def prune(month: Month, tenants: list[UUID], *, clock: Callable[[], datetime]) -> int:
+def prune_month(month: MonthPartition, tenants: list[UUID], *, clock: Callable[[], datetime]) -> int:
     """Take one month away; how many events went. If we die before the commit, nothing has happened."""
     with transaction.atomic():
         shares = [share for tenant_id in tenants if (share := _share(month, tenant_id, at=clock()))]
@@ -84,18 +84,18 @@ def prune(month: Month, tenants: list[UUID], *, clock: Callable[[], datetime]) -
     return count
 
 
-def _month(name: str) -> Month:
+def _month(name: str) -> MonthPartition:
     year, number = int(name[1:5]), int(name[6:8])
     begin = datetime(year, number, 1, tzinfo=UTC)
     end = datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC)
-    (low, high) = ask("SELECT ledger_uuid_from($1), ledger_uuid_from($2)", begin, end)[0]
-    return Month(name, low, high, end)
+    (low, high) = execute("SELECT ledger_uuid_from($1), ledger_uuid_from($2)", begin, end)[0]
+    return MonthPartition(name, low, high, end)
 
 
-def _share(month: Month, tenant_id: UUID, *, at: datetime) -> Share | None:
+def _share(month: MonthPartition, tenant_id: UUID, *, at: datetime) -> TenantShare | None:
     """What goes of one tenant, or why nothing may go at all (rule 1)."""
     _enter(tenant_id)
-    rows = ask(
+    rows = execute(
         "SELECT s.id, s.kind, s.updated_at, e.subject_id IS NOT NULL FROM ledger_subject s"
         " LEFT JOIN ledger_erased e ON e.tenant_id = s.tenant_id AND e.subject_id = s.id"
         " WHERE s.tenant_id = $1 AND s.id >= $2 AND s.id < $3",
@@ -107,39 +107,39 @@ def _share(month: Month, tenant_id: UUID, *, at: datetime) -> Share | None:
         raise NotYet(f"{month.name}: {waiting} subjects of tenant {tenant_id} were not erased yet.")
     if not gone:
         return None
-    policy = ask("SELECT ledger_retention_in_force()")[0][0]
+    policy = execute("SELECT ledger_retention_in_force()")[0][0]
     if policy is None:
         raise NotYet(f"{month.name}: tenant {tenant_id} has no retention policy that two people put in force.")
     newest = max(month.ended_at, *(row[2] for row in rows if row[3]))
     if newest + timedelta(days=policy["envelope_days"]) > at:
         raise NotYet(f"{month.name}: tenant {tenant_id} keeps envelopes for {policy['envelope_days']} days.")
-    if ask("SELECT ledger_on_hold($1)", gone)[0][0]:
+    if execute("SELECT ledger_on_hold($1)", gone)[0][0]:
         raise NotYet(f"{month.name}: a legal hold of tenant {tenant_id} covers something of it.")
-    return Share(tenant_id, UUID(policy["id"]), gone)
+    return TenantShare(tenant_id, UUID(policy["id"]), gone)
 
 
-def _mark(share: Share) -> None:
+def _mark(share: TenantShare) -> None:
     _enter(share.tenant_id)
-    ask(
+    execute(
         "UPDATE ledger_erased SET pruned_by = $3 WHERE tenant_id = $1 AND subject_id = ANY($2)",
         *(share.tenant_id, share.gone, share.policy),
     )
 
 
-def _take(month: Month, share: Share, *, at: datetime) -> int:
+def _take(month: MonthPartition, share: TenantShare, *, at: datetime) -> int:
     """The rows of what goes, and the event that says so."""
     _enter(share.tenant_id)
     values = (share.tenant_id, share.gone)
-    places = ask(
+    places = execute(
         "SELECT log, max(index) + 1, count(*) FROM ledger_leaf WHERE tenant_id = $1 AND subject_id = ANY($2)"
         " GROUP BY log ORDER BY log",
         *values,
     )
-    for relation, column in [*ask("SELECT relation, subject FROM ledger_blank"), *ALSO_GONE]:
+    for relation, column in [*execute("SELECT relation, subject FROM ledger_blank"), *ALSO_GONE]:
         if relation != "ledger_entry":
             _run(f"DELETE FROM {relation} WHERE tenant_id = %s AND {column} = ANY(%s)", *values)
-    ask("DELETE FROM ledger_subject WHERE tenant_id = $1 AND id = ANY($2)", *values)
-    head = lock(tenant_id=share.tenant_id, subject_id=share.policy, kind="retention")
+    execute("DELETE FROM ledger_subject WHERE tenant_id = $1 AND id = ANY($2)", *values)
+    head = lock_subject(tenant_id=share.tenant_id, subject_id=share.policy, kind="retention")
     count = sum(each for _, _, each in places)
     detail = {
         "month": month.name,
@@ -147,11 +147,11 @@ def _take(month: Month, share: Share, *, at: datetime) -> int:
         "subjects": len(share.gone),
         "whole_from": [{"log": log, "index": index} for log, index, _ in places],
     }
-    append(head, Happening(kind="pruned", detail=detail), actor=SYSTEM, at=at)
+    append(head, NewEvent(kind="pruned", detail=detail), actor=SYSTEM, at=at)
     return int(count)
 
 
-def _keep_the_rest(month: Month, tenant_id: UUID) -> None:
+def _keep_the_rest(month: MonthPartition, tenant_id: UUID) -> None:
     """What lasts goes on in the default partition (rule 2)."""
     _enter(tenant_id)
     names = {
@@ -169,7 +169,7 @@ def _keep_the_rest(month: Month, tenant_id: UUID) -> None:
 
 
 def _enter(tenant_id: UUID) -> None:
-    ask("SELECT set_config('app.tenant', $1, true)", str(tenant_id))
+    execute("SELECT set_config('app.tenant', $1, true)", str(tenant_id))
 
 
 def _run(statement: str, *values: Any) -> None:

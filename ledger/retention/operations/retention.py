@@ -6,17 +6,17 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from ledger.db import call
+from ledger.db import call_function
 from ledger.models import Hold, Retention
-from ledger.record.operations import Actor, Happening, Head, append, lock, new_id
+from ledger.record.operations import Actor, NewEvent, SubjectHead, append, lock_subject, new_id
 from ledger.retention import queries
 from ledger.retention.rules import retention as rules
-from ledger.retention.rules.retention import HoldScope, Policy
+from ledger.retention.rules.retention import HoldScope, RetentionPolicy
 
 
 def place_hold(*, tenant_id: UUID, scope: HoldScope, value: str, reason: str, by: Actor, at: datetime) -> Hold:
     """Keep what this covers from being erased or pruned, from the commit on. An erasure that has begun goes on."""
-    call(b"SELECT ledger_take_turn()")
+    call_function(b"SELECT ledger_take_turn()")
     if Hold.objects.filter(tenant_id=tenant_id, scope=scope, value=value, lifted_at__isnull=True).exists():
         raise rules.AlreadyHeld
     row = Hold.objects.create(
@@ -29,8 +29,8 @@ def place_hold(*, tenant_id: UUID, scope: HoldScope, value: str, reason: str, by
         placed_at=at,
     )
     append(
-        Head(tenant_id=tenant_id, id=row.id, kind="hold"),
-        Happening(kind="hold_placed", to="PLACED", detail={"scope": str(scope), "value": value, "reason": row.reason}),
+        SubjectHead(tenant_id=tenant_id, id=row.id, kind="hold"),
+        NewEvent(kind="hold_placed", to="PLACED", detail={"scope": str(scope), "value": value, "reason": row.reason}),
         actor=by,
         at=at,
     )
@@ -40,21 +40,21 @@ def place_hold(*, tenant_id: UUID, scope: HoldScope, value: str, reason: str, by
 def lift_hold(*, tenant_id: UUID, hold_id: UUID, reason: str, by: Actor, at: datetime) -> None:
     """End a hold; only one in force can be lifted."""
     head = _locked(tenant_id, hold_id, "hold", "PLACED")
-    append(head, Happening(kind="hold_lifted", to="LIFTED", detail={"reason": reason}), actor=by, at=at)
+    append(head, NewEvent(kind="hold_lifted", to="LIFTED", detail={"reason": reason}), actor=by, at=at)
     Hold.objects.filter(tenant_id=tenant_id, id=hold_id).update(lifted_at=at)
 
 
-def propose_policy(*, tenant_id: UUID, policy: Policy, by: Actor, at: datetime) -> Retention:
+def propose_policy(*, tenant_id: UUID, policy: RetentionPolicy, by: Actor, at: datetime) -> Retention:
     """Propose how long what is kept; it holds once another person has confirmed it."""
-    rules.check(policy)
+    rules.check_policy(policy)
     if Retention.objects.filter(tenant_id=tenant_id, state="PROPOSED").exists():
         raise rules.AlreadyProposed
     row = Retention.objects.create(
         tenant_id=tenant_id, id=new_id(at), state="PROPOSED", proposed_by=by.id, proposed_at=at, **policy.document()
     )
     append(
-        Head(tenant_id=tenant_id, id=row.id, kind="retention"),
-        Happening(kind="retention_proposed", to="PROPOSED", detail=policy.document()),
+        SubjectHead(tenant_id=tenant_id, id=row.id, kind="retention"),
+        NewEvent(kind="retention_proposed", to="PROPOSED", detail=policy.document()),
         actor=by,
         at=at,
     )
@@ -69,10 +69,10 @@ def confirm_policy(*, tenant_id: UUID, retention_id: UUID, by: Actor, at: dateti
         raise rules.SamePerson
     before = queries.retention(tenant_id)
     if before is not None:
-        happening = Happening(kind="retention_superseded", to="SUPERSEDED", detail={"by": str(retention_id)})
-        append(lock(tenant_id=tenant_id, subject_id=before.id, kind="retention"), happening, actor=by, at=at)
+        happening = NewEvent(kind="retention_superseded", to="SUPERSEDED", detail={"by": str(retention_id)})
+        append(lock_subject(tenant_id=tenant_id, subject_id=before.id, kind="retention"), happening, actor=by, at=at)
         _moved(before, state="SUPERSEDED")
-    append(head, Happening(kind="retention_confirmed", to="ACTIVE"), actor=by, at=at)
+    append(head, NewEvent(kind="retention_confirmed", to="ACTIVE"), actor=by, at=at)
     return _moved(row, state="ACTIVE", confirmed_by=by.id, confirmed_at=at)
 
 
@@ -80,12 +80,12 @@ def withdraw_policy(*, tenant_id: UUID, retention_id: UUID, reason: str, by: Act
     """Take a proposal back."""
     head = _locked(tenant_id, retention_id, "retention", "PROPOSED")
     row = Retention.objects.get(tenant_id=tenant_id, id=retention_id)
-    append(head, Happening(kind="retention_withdrawn", to="WITHDRAWN", detail={"reason": reason}), actor=by, at=at)
+    append(head, NewEvent(kind="retention_withdrawn", to="WITHDRAWN", detail={"reason": reason}), actor=by, at=at)
     return _moved(row, state="WITHDRAWN")
 
 
-def _locked(tenant_id: UUID, subject_id: UUID, kind: str, state: str) -> Head:
-    head = lock(tenant_id=tenant_id, subject_id=subject_id, kind=kind)
+def _locked(tenant_id: UUID, subject_id: UUID, kind: str, state: str) -> SubjectHead:
+    head = lock_subject(tenant_id=tenant_id, subject_id=subject_id, kind=kind)
     if head.state != state:
         raise rules.Decided
     return head

@@ -116,7 +116,7 @@ class HoldScope(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
+class RetentionPolicy:
     """How long what is kept, in days; a tenant that agreed on nothing has these defaults."""
 
     payload_days: int = 395
@@ -135,7 +135,7 @@ class Policy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class RetentionSubject:
     """What a subject is, and how it stands."""
 
     id: UUID
@@ -146,7 +146,7 @@ class Held:
     agent: str = ""
 
 
-def check(policy: Policy) -> None:
+def check_policy(policy: RetentionPolicy) -> None:
     """Refuse a policy whose clocks contradict each other (rule 2)."""
     if not 0 <= policy.floor_days <= policy.payload_days <= policy.envelope_days <= MOST_DAYS:
         raise BadRetention("Days must rise: the floor, then payloads, then envelopes, up to a hundred years.")
@@ -154,7 +154,7 @@ def check(policy: Policy) -> None:
         raise BadRetention(f"Envelopes are kept for at least {ENVELOPE_FLOOR_DAYS} days.")
 
 
-def check_scope(subjects: Iterable[Held], policy: Policy, *, at: datetime) -> None:
+def check_scope(subjects: Iterable[RetentionSubject], policy: RetentionPolicy, *, at: datetime) -> None:
     """Refuse what is open or too young (rule 2)."""
     found = list(subjects)
     if len(found) > MOST_SUBJECTS:
@@ -166,7 +166,7 @@ def check_scope(subjects: Iterable[Held], policy: Policy, *, at: datetime) -> No
             raise TooYoung(f"The {each.kind} {each.id} is younger than {policy.floor_days} days.")
 
 
-def covers(scope: str, value: str, subjects: Iterable[Held]) -> bool:
+def covers(scope: str, value: str, subjects: Iterable[RetentionSubject]) -> bool:
     """Whether a hold covers one of these subjects."""
     wanted = {"action": "id", "target": "target", "agent": "agent", "recording": "id"}
     return scope == HoldScope.ALL or any(
@@ -174,11 +174,11 @@ def covers(scope: str, value: str, subjects: Iterable[Held]) -> bool:
     )
 
 
-def runs_out(policy: Policy, *, at: datetime) -> datetime:
+def retention_cutoff(policy: RetentionPolicy, *, at: datetime) -> datetime:
     """Whatever came to be before this has been kept for as long as payloads are (rule 1)."""
     return at - timedelta(days=policy.payload_days)
 
 
-def stored(row: Mapping[str, Any]) -> Policy:
+def load_stored(row: Mapping[str, Any]) -> RetentionPolicy:
     """The policy that a stored document holds."""
-    return Policy(**{name: row[name] for name in Policy.__dataclass_fields__})
+    return RetentionPolicy(**{name: row[name] for name in RetentionPolicy.__dataclass_fields__})

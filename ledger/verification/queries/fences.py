@@ -7,7 +7,7 @@ are in the `.sql` files of the apps.
 
 from __future__ import annotations
 
-from ledger.db import ask
+from ledger.db import execute
 
 APPEND_ONLY = (
     "ledger_event",
@@ -65,14 +65,14 @@ NOT_ISOLATED = frozenset(
 """Tables of ids that are read across tenants; every other table with a tenant is isolated."""
 
 
-def missing() -> list[str]:
+def missing_fences() -> list[str]:
     """What is not as it must be, one sentence each; nothing where all fences stand."""
     return [*_triggers(), *_isolation(), *_owners(), *_functions()]
 
 
 def _triggers() -> list[str]:
     # On the parent and on every partition: each has a trigger of its own, which can be switched off alone.
-    rows = ask(
+    rows = execute(
         "SELECT w.relation, w.name, p.relname FROM unnest($1::text[], $2::text[]) w (relation, name)"
         " LEFT JOIN pg_class c ON c.relname = w.relation AND c.relnamespace = 'public'::regnamespace"
         " LEFT JOIN LATERAL (SELECT c.oid, c.relname UNION ALL SELECT i.inhrelid, k.relname FROM pg_inherits i"
@@ -85,7 +85,7 @@ def _triggers() -> list[str]:
 
 
 def _isolation() -> list[str]:
-    rows = ask(
+    rows = execute(
         "SELECT c.relname::text FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'"
         " WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT a.attisdropped"
         " AND NOT (c.relrowsecurity AND c.relforcerowsecurity AND EXISTS (SELECT FROM pg_policy p"
@@ -95,18 +95,18 @@ def _isolation() -> list[str]:
 
 
 def _owners() -> list[str]:
-    rows = ask(
+    rows = execute(
         "SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace"
         " AND c.relkind IN ('r', 'p')"
         " AND (c.relowner = current_user::regrole OR pg_has_role(current_user, c.relowner, 'MEMBER')) ORDER BY 1"
     )
-    mighty = ask("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user")
+    mighty = execute("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user")
     found = [f"This role owns, or may become the owner of, {name}." for (name,) in rows]
     return [*found, *(["This role is bound by no row-level security."] if mighty and mighty[0][0] else [])]
 
 
 def _functions() -> list[str]:
-    rows = ask(
+    rows = execute(
         "SELECT w.name FROM unnest($1::text[]) w (name) WHERE NOT EXISTS (SELECT FROM pg_proc p"
         " WHERE p.proname = w.name AND p.pronamespace = 'public'::regnamespace AND p.prosecdef"
         " AND 'search_path=pg_catalog, public, pg_temp' = ANY(p.proconfig)"

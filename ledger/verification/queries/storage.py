@@ -21,7 +21,7 @@ from ledger.models import (
     Subject,
     SubjectKey,
 )
-from ledger.record.queries.evidence import opened_row
+from ledger.record.queries.evidence import open_evidence_row
 from ledger.record.rules import envelope as envelopes
 from ledger.record.rules.refusals import Refused
 from ledger.verification.rules.decisions import PolicyInForce
@@ -89,7 +89,7 @@ def _stored_event(event: Mapping[str, Any], kept: Entry | None) -> StoredEvent:
     )
 
 
-def stray(tenant_id: UUID, *, after: UUID, upto: UUID) -> tuple[str, UUID, int | None] | None:
+def stray_row(tenant_id: UUID, *, after: UUID, upto: UUID) -> tuple[str, UUID, int | None] | None:
     """A row in (after, upto] that no head accounts for: (what it is, subject, seq), as of one moment."""
     with connection.cursor() as cursor:
         cursor.execute(
@@ -126,7 +126,7 @@ def stored_evidence(tenant_id: UUID, pointers: list[str]) -> dict[str, StoredEvi
     rows = list(Evidence.objects.filter(tenant_id=tenant_id, id__in=pointers))
     kept = SubjectKey.objects.filter(tenant_id=tenant_id, subject_id__in={row.subject_id for row in rows})
     named = {row.subject_id: row.key_id for row in kept}
-    keys = keystore.read(named.values())
+    keys = keystore.read_keys(named.values())
     return {
         str(row.id): StoredEvidence(
             columns={
@@ -136,7 +136,7 @@ def stored_evidence(tenant_id: UUID, pointers: list[str]) -> dict[str, StoredEvi
                 "commitment": row.commitment,
             },
             salt=bytes(row.salt or b""),
-            data=opened_row(row, keys.get(named.get(row.subject_id, row.id))),
+            data=open_evidence_row(row, keys.get(named.get(row.subject_id, row.id))),
             emptied=row.sealed is None and row.salt is None,
         )
         for row in rows
@@ -174,7 +174,7 @@ def subjects_of_kind(tenant_id: UUID, kinds: Iterable[str]) -> list[UUID]:
     return list(found.values_list("id", flat=True))
 
 
-def seq_of(tenant_id: UUID, subject_id: UUID) -> int:
+def event_count(tenant_id: UUID, subject_id: UUID) -> int:
     """How many events a subject has now; 0 where there is none."""
     found = Subject.objects.filter(tenant_id=tenant_id, id=subject_id).values_list("seq", flat=True)
     return next(iter(found), 0)

@@ -26,7 +26,7 @@ KEEP: Any = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happened:
+class VerifiedEvent:
     """An event as it was verified. `detail` and `entry` are None where they were erased or there are none."""
 
     envelope: Envelope
@@ -43,75 +43,75 @@ class Happened:
         return here
 
 
-Source = Callable[[Happened], Any]
+Source = Callable[[VerifiedEvent], Any]
 Row = dict[str, Any]
 
 
-def subject(event: Happened) -> Any:
+def subject_of(event: VerifiedEvent) -> Any:
     """The id of the subject."""
     return event.envelope.subject_id
 
 
-def state(event: Happened) -> Any:
+def state_after(event: VerifiedEvent) -> Any:
     """The state after the event."""
     return event.envelope.to_state
 
 
-def at(event: Happened) -> Any:
+def event_time(event: VerifiedEvent) -> Any:
     """When it happened."""
     return event.envelope.at
 
 
-def actor(event: Happened) -> Any:
+def actor_of(event: VerifiedEvent) -> Any:
     """The pseudonym of who did it."""
     return event.envelope.actor_id
 
 
-def at_first(source: Source) -> Source:
+def on_first_event(source: Source) -> Source:
     """What only the first event of a subject decides."""
     return lambda event: source(event) if event.envelope.seq == 1 else KEEP
 
 
-def said(path: str, default: Any = UNKNOWN, *, cut: int | None = None) -> Source:
+def detail_field(path: str, default: Any = UNKNOWN, *, cut: int | None = None) -> Source:
     """A member of the detail, cut to the length of its column."""
 
-    def source(event: Happened) -> Any:
+    def source(event: VerifiedEvent) -> Any:
         value = event.said(path, default)
         return value[:cut] if cut is not None and isinstance(value, str) else value
 
     return source
 
 
-def named(digest: str) -> Source:
+def envelope_digest(digest: str) -> Source:
     """A digest that the envelope carries."""
     return lambda event: event.envelope.digests.get(digest, UNKNOWN)
 
 
-def fixed(value: Any) -> Source:
+def constant(value: Any) -> Source:
     """A value that every event of the kind gives."""
     return lambda _: value
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class RowChange:
     """What one kind of event does to the row with the key `key`."""
 
     columns: Mapping[str, Source]
-    key: Source = subject
+    key: Source = subject_of
     creates: bool = False
 
 
-def creates(key: Source = subject, **columns: Source) -> Change:
+def creates_row(key: Source = subject_of, **columns: Source) -> RowChange:
     """An event that makes a row."""
-    return Change(columns=columns, key=key, creates=True)
+    return RowChange(columns=columns, key=key, creates=True)
 
 
-def changes(key: Source = subject, **columns: Source) -> Change:
+def changes_row(key: Source = subject_of, **columns: Source) -> RowChange:
     """An event that changes a row that is there."""
-    return Change(columns=columns, key=key)
+    return RowChange(columns=columns, key=key)
 
 
-Fold = Callable[[dict[Any, Row], Happened], None]
+Fold = Callable[[dict[Any, Row], VerifiedEvent], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +126,7 @@ class RecordTable:
 
     model: str
     subjects: tuple[str, ...]
-    events: Mapping[str, Change] = field(default_factory=dict)
+    events: Mapping[str, RowChange] = field(default_factory=dict)
     always: Mapping[str, Source] = field(default_factory=dict)
     fold: Fold | None = None
     folded: tuple[str, ...] = ()
@@ -142,7 +142,7 @@ class RecordTable:
         spoken = {name for change in self.events.values() for name in change.columns}
         return frozenset(spoken | set(self.always) | set(self.folded))
 
-    def take(self, rows: dict[Any, Row], event: Happened) -> None:
+    def take(self, rows: dict[Any, Row], event: VerifiedEvent) -> None:
         """The rows after one more event (rules 2 and 3)."""
         change = self.events.get(event.envelope.kind)
         key = change.key(event) if change is not None else KEEP
@@ -162,7 +162,7 @@ class RecordTable:
 
     def key_of(self, row: Mapping[str, Any]) -> Any:
         """What tells a row apart from the others of its subject."""
-        names = tuple(plain(row[name]) for name in self.key)
+        names = tuple(as_recorded(row[name]) for name in self.key)
         return names[0] if len(names) == 1 else names
 
     def fault(self, expected: Mapping[Any, Row], stored: Iterable[Mapping[str, Any]]) -> str | None:
@@ -188,27 +188,27 @@ class RecordTable:
         for name, value in expected.items():
             if value is UNKNOWN:
                 continue
-            if not is_same(value, self._held(name, stored)):
+            if not is_same_value(value, self._held(name, stored)):
                 yield name
 
     def _held(self, name: str, stored: Mapping[str, Any]) -> Any:
         """What a stored row has to compare in a column; what cannot even be read is nothing that an event says."""
         if name not in self.read:
-            return plain(stored[name])
+            return as_recorded(stored[name])
         try:
-            return plain(self.read[name](stored))
+            return as_recorded(self.read[name](stored))
         except (Refused, ValueError, TypeError, KeyError):
             return UNKNOWN
 
 
-def plain(value: Any) -> Any:
+def as_recorded(value: Any) -> Any:
     """A stored value as events write it: ids as text, bytes as bytes."""
     if value is None or isinstance(value, str | int | float | bool | datetime | list | dict | bytes):
         return value
     return bytes(value) if isinstance(value, memoryview) else str(value)
 
 
-def is_same(recorded: Any, stored: Any) -> bool:
+def is_same_value(recorded: Any, stored: Any) -> bool:
     """Whether a stored value is the recorded one; a time may be written as text."""
     if isinstance(stored, datetime) and isinstance(recorded, str):
         try:

@@ -35,7 +35,7 @@ from ledger.record.rules.envelope import Commitment, Envelope
 from ledger.record.rules.lifecycle import Ground
 from ledger.record.rules.refusals import Refused
 from ledger.verification.rules.decisions import PolicyHistory
-from ledger.verification.rules.rebuilding import Happened, is_same
+from ledger.verification.rules.rebuilding import VerifiedEvent, is_same_value
 
 CHANGING = (
     "approval_id",
@@ -58,13 +58,13 @@ class RecordBroken(Refused):
 
     code = "RECORD_BROKEN"
 
-    def __init__(self, place: Place, part: str, what: str) -> None:
+    def __init__(self, place: RecordLocation, part: str, what: str) -> None:
         self.place, self.part = place, part
         super().__init__(f"{place}: {what}")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecordLocation:
     """Where something was found; `seq` is None where it is about the subject as a whole."""
 
     kind: str
@@ -88,8 +88,8 @@ class StoredEvent:
     detail_salt: bytes | None = None
 
     @property
-    def place(self) -> Place:
-        return Place(self.columns["subject_kind"], self.columns["subject_id"], self.columns["seq"])
+    def place(self) -> RecordLocation:
+        return RecordLocation(self.columns["subject_kind"], self.columns["subject_id"], self.columns["seq"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +101,8 @@ class StoredHead:
     in_force: bool | None = None
 
     @property
-    def place(self) -> Place:
-        return Place(self.columns["kind"], self.columns["id"])
+    def place(self) -> RecordLocation:
+        return RecordLocation(self.columns["kind"], self.columns["id"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class StoredEvidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Emptied:
+class SubjectErasure:
     """A subject whose content was erased up to event `seq`, and the request under which it was."""
 
     request: str
@@ -133,7 +133,7 @@ class StoredDocument:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Walk:
+class ReplayState:
     """What the events of one subject have led to so far."""
 
     kind: str = ""
@@ -148,46 +148,46 @@ class Walk:
     emptied: bool = False
 
 
-def follow(
-    walk: Walk,
+def replay_event(
+    walk: ReplayState,
     stored: StoredEvent,
     *,
     origins: Collection[str],
     policies: PolicyHistory,
-    emptied: Emptied | None = None,
-) -> tuple[Walk, Happened]:
+    emptied: SubjectErasure | None = None,
+) -> tuple[ReplayState, VerifiedEvent]:
     """The walk after one more event, and what the event says (rules 1 to 6, evidence apart)."""
     envelope = _envelope(stored, origins)
     _check_columns(stored.place, _columns(envelope, stored.envelope), stored.columns)
     _check_chain(walk, envelope, stored.place)
     if emptied is not None and envelope.seq <= emptied.seq:
-        return _follow_emptied(walk, envelope, stored, emptied), Happened(envelope=envelope, detail=None)
+        return _follow_emptied(walk, envelope, stored, emptied), VerifiedEvent(envelope=envelope, detail=None)
     entry = _kept(stored.place, envelope, "entry", stored.entry, stored.entry_salt)
     detail = _kept(stored.place, envelope, "detail", stored.detail, stored.detail_salt) or {}
     _check_step(walk, envelope, stored.place, detail)
     _check_entry(envelope, stored.place, entry)
-    if not entries.allows(entry, detail.get("grounds", ())):
+    if not entries.allows_grounds(entry, detail.get("grounds", ())):
         what = "it says that it changes nothing, of a tool that does not only read."
         raise RecordBroken(stored.place, "grounds", what)
-    view = {**detail.get("view", {}), **(entries.summary(entry) if entry is not None else {})}
+    view = {**detail.get("view", {}), **(entries.view_columns(entry) if entry is not None else {})}
     if walk.seq:
         view = {**walk.view, **{name: value for name, value in view.items() if name in CHANGING}}
-    noticed = lifecycle.is_notice(envelope.kind, envelope.actor_kind) or walk.view.get("noticed") is True
-    turned = lifecycle.changes_standing(envelope.kind, envelope.from_state, envelope.to_state)
+    noticed = lifecycle.is_agent_notice(envelope.kind, envelope.actor_kind) or walk.view.get("noticed") is True
+    turned = lifecycle.changes_outcome(envelope.kind, envelope.from_state, envelope.to_state)
     view = {**view, "noticed": noticed, "reached_by": envelope.kind if turned else walk.view.get("reached_by", "")}
     gated = view.get("approval_id") is not None
     if entry is not None and not entries.is_complete(entry, mutating=view.get("mutating") is True, gated=gated):
         raise RecordBroken(stored.place, "entry", "its entry lacks a block that it must carry.")
     context = _policy_context(policies, walk, envelope, stored.place, detail, entry)
-    happened = Happened(envelope=envelope, detail=detail, entry=entry)
+    happened = VerifiedEvent(envelope=envelope, detail=detail, entry=entry)
     return replace(_stepped(walk, envelope, stored), view=view, policy_context=context), happened
 
 
 def _policy_context(
     policies: PolicyHistory,
-    walk: Walk,
+    walk: ReplayState,
     envelope: Envelope,
-    place: Place,
+    place: RecordLocation,
     detail: Mapping[str, Any],
     entry: Mapping[str, Any] | None,
 ) -> Mapping[str, str] | None:
@@ -201,16 +201,16 @@ def _policy_context(
     return context
 
 
-def read_event(stored: StoredEvent) -> Happened:
+def read_event(stored: StoredEvent) -> VerifiedEvent:
     """What an event says, for whoever has verified it already or looks for nothing but its rows."""
     envelope = envelopes.parse(stored.envelope)
     detail = parse(stored.detail) if stored.detail is not None else None
     has_detail = any(each.pointer is None and each.purpose == "detail" for each in envelope.commitments)
     entry = parse(stored.entry) if stored.entry is not None else None
-    return Happened(envelope=envelope, detail=detail if has_detail else {}, entry=entry)
+    return VerifiedEvent(envelope=envelope, detail=detail if has_detail else {}, entry=entry)
 
 
-def _stepped(walk: Walk, envelope: Envelope, stored: StoredEvent) -> Walk:
+def _stepped(walk: ReplayState, envelope: Envelope, stored: StoredEvent) -> ReplayState:
     return replace(
         walk,
         kind=envelope.subject_kind,
@@ -223,7 +223,7 @@ def _stepped(walk: Walk, envelope: Envelope, stored: StoredEvent) -> Walk:
     )
 
 
-def _follow_emptied(walk: Walk, envelope: Envelope, stored: StoredEvent, emptied: Emptied) -> Walk:
+def _follow_emptied(walk: ReplayState, envelope: Envelope, stored: StoredEvent, emptied: SubjectErasure) -> ReplayState:
     """An event whose content was erased: it still continues the one before, and nothing of the content is there."""
     if any(each is not None for each in (stored.entry, stored.entry_salt, stored.detail, stored.detail_salt)):
         raise RecordBroken(stored.place, "erased", f"it was erased under request {emptied.request} and is there still.")
@@ -235,7 +235,7 @@ def _follow_emptied(walk: Walk, envelope: Envelope, stored: StoredEvent, emptied
     return replace(_stepped(walk, envelope, stored), policy_context=None, emptied=True)
 
 
-def finish(walk: Walk, head: StoredHead) -> None:
+def check_head(walk: ReplayState, head: StoredHead) -> None:
     """Refuse a head or a present view that the events do not lead to (rule 7)."""
     if walk.seq == 0:
         raise RecordBroken(head.place, "events", "it has a head and no events.")
@@ -256,7 +256,7 @@ def finish(walk: Walk, head: StoredHead) -> None:
         raise RecordBroken(head.place, "in force", "whether it is in force is not what its events say.")
 
 
-def check_document(walk: Walk, head: StoredHead, stored: StoredDocument | None) -> None:
+def check_document(walk: ReplayState, head: StoredHead, stored: StoredDocument | None) -> None:
     """Refuse a contract's or a policy's document that is not the one its first event named (rule 7)."""
     if stored is None:
         raise RecordBroken(head.place, "document", "its document is missing.")
@@ -265,7 +265,7 @@ def check_document(walk: Walk, head: StoredHead, stored: StoredDocument | None) 
 
 
 def check_evidence(
-    place: Place, promised: Commitment, stored: StoredEvidence | None, *, emptied: Emptied | None = None
+    place: RecordLocation, promised: Commitment, stored: StoredEvidence | None, *, emptied: SubjectErasure | None = None
 ) -> None:
     """Refuse evidence that is not what the event committed to, or not gone where it was erased (rule 5)."""
     part, name = f"evidence {promised.pointer}", f"the evidence {promised.pointer}"
@@ -317,20 +317,20 @@ def _columns(envelope: Envelope, data: bytes) -> dict[str, Any]:
     }
 
 
-def _check_columns(place: Place, expected: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+def _check_columns(place: RecordLocation, expected: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
     for name, value in expected.items():
         if stored[name] != value:
             raise RecordBroken(place, f"column {name}", f"its column {name} differs from its envelope.")
 
 
-def _check_chain(walk: Walk, envelope: Envelope, place: Place) -> None:
+def _check_chain(walk: ReplayState, envelope: Envelope, place: RecordLocation) -> None:
     if envelope.seq != walk.seq + 1:
         raise RecordBroken(place, "sequence", f"event {walk.seq + 1} is missing before it.")
     if envelope.prev != (walk.hash.hex() if walk.hash else None):
         raise RecordBroken(place, "prev", "it does not continue the event before it.")
 
 
-def _check_step(walk: Walk, envelope: Envelope, place: Place, detail: Mapping[str, Any]) -> None:
+def _check_step(walk: ReplayState, envelope: Envelope, place: RecordLocation, detail: Mapping[str, Any]) -> None:
     """Steps are taken again with what was recorded, so a step that skipped the door shows."""
     kind, pair = envelope.subject_kind, (envelope.from_state, envelope.to_state)
     if walk.kind not in ("", kind) or kind not in lifecycle.MACHINES:
@@ -338,7 +338,7 @@ def _check_step(walk: Walk, envelope: Envelope, place: Place, detail: Mapping[st
     try:
         lifecycle.replay(kind, [pair], since=walk.state)
         grounds = frozenset(Ground(text) for text in detail.get("grounds", ()))
-        lifecycle.step(kind, *pair, by=envelope.actor_kind, grounds=grounds)
+        lifecycle.next_state(kind, *pair, by=envelope.actor_kind, grounds=grounds)
     except lifecycle.IllegalTransition:
         start, target = (state or "nothing" for state in pair)
         raise RecordBroken(place, "state", f"from {start} to {target} is not a step from where it was.") from None
@@ -347,7 +347,7 @@ def _check_step(walk: Walk, envelope: Envelope, place: Place, detail: Mapping[st
 
 
 def _kept(
-    place: Place, envelope: Envelope, purpose: str, data: bytes | None, salt: bytes | None
+    place: RecordLocation, envelope: Envelope, purpose: str, data: bytes | None, salt: bytes | None
 ) -> dict[str, Any] | None:
     """What is stored apart under this purpose, read back; None where nothing was promised and nothing is there."""
     promised = [each for each in envelope.commitments if each.pointer is None and each.purpose == purpose]
@@ -372,20 +372,20 @@ def _matches(promised: Commitment, salt: bytes, data: bytes) -> bool:
     )
 
 
-def _check_entry(envelope: Envelope, place: Place, entry: dict[str, Any] | None) -> None:
+def _check_entry(envelope: Envelope, place: RecordLocation, entry: dict[str, Any] | None) -> None:
     if entry is None:
         if envelope.subject_kind == "action":
             raise RecordBroken(place, "entry", "it carries no entry.")
         return
     try:
-        entries.check(entry)
+        entries.check_entry(entry)
     except Refused as refusal:
         raise RecordBroken(place, "entry", f"its entry does not fit the schema: {refusal.detail}") from None
     if entry["action_id"] != envelope.subject_id:
         raise RecordBroken(place, "entry", "its entry is about another action.")
 
 
-def _check_view(walk: Walk, head: StoredHead) -> None:
+def _check_view(walk: ReplayState, head: StoredHead) -> None:
     if head.view is None:
         raise RecordBroken(head.place, "view", "it has no present view.")
     expected = {
@@ -400,5 +400,5 @@ def _check_view(walk: Walk, head: StoredHead) -> None:
         expected = {**head.view, **{name: expected[name] for name in ("state", "seq", "proposed_at", "changed_at")}}
         expected |= {"target": "", "payload_hash": "", "operation_key": "", "call_id": ""}
     for name, value in head.view.items():
-        if not is_same(expected.get(name), value):
+        if not is_same_value(expected.get(name), value):
             raise RecordBroken(head.place, f"view.{name}", f"its present view has another {name} than its events say.")

@@ -19,7 +19,7 @@ from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused
 from reviews import queries
 from reviews.cases.operations import cases, casework
-from reviews.cases.rules.batches import Kind, checked
+from reviews.cases.rules.batches import BatchKind, check_selection
 from reviews.cases.rules.resolutions import Resolution
 from reviews.models import Batch, BatchItem
 
@@ -34,14 +34,14 @@ class NoSuchBatch(Refused):
 def start(
     *,
     tenant_id: UUID,
-    kind: Kind,
+    kind: BatchKind,
     wanted: Mapping[str, Any],
     selected: Sequence[UUID],
     by: ledger.Actor,
     at: datetime,
 ) -> Batch:
     """Begin a batch over these cases; a worker takes it up."""
-    told, once = checked(kind, wanted, selected)
+    told, once = check_selection(kind, wanted, selected)
     if len(queries.cases_by_id(tenant_id, list(once))) != len(once):
         raise cases.NoSuchCase
     row = Batch.objects.create(
@@ -59,8 +59,8 @@ def start(
         for number, case_id in enumerate(once, 1)
     )
     detail = {"kind": str(kind), "total": len(once), "wanted": told}
-    begun = ledger.Happening(kind="batch_started", to="RUNNING", detail=detail)
-    ledger.append(ledger.Head(tenant_id=tenant_id, id=row.id, kind="batch"), begun, actor=by, at=at)
+    begun = ledger.NewEvent(kind="batch_started", to="RUNNING", detail=detail)
+    ledger.append(ledger.SubjectHead(tenant_id=tenant_id, id=row.id, kind="batch"), begun, actor=by, at=at)
     return row
 
 
@@ -86,16 +86,18 @@ def _turn(
 ) -> None:
     if queries.batch(tenant_id, batch_id) is None:
         raise NoSuchBatch
-    head = ledger.lock(tenant_id=tenant_id, subject_id=batch_id, kind="batch")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=batch_id, kind="batch")
     if head.state == to:
         return
     detail = {"reason": reason} if reason else {}
-    ledger.append(head, ledger.Happening(kind=kind, to=to, detail=detail), actor=by, at=at)
+    ledger.append(head, ledger.NewEvent(kind=kind, to=to, detail=detail), actor=by, at=at)
     ended = at if to in ("CANCELLED", "DONE") else None
     Batch.objects.filter(tenant_id=tenant_id, id=batch_id).update(state=to, ended_at=ended)
 
 
-def work(*, tenant_id: UUID, batch_id: UUID, operators: Collection[UUID], clock: Callable[[], datetime]) -> str | None:
+def process_next_item(
+    *, tenant_id: UUID, batch_id: UUID, operators: Collection[UUID], clock: Callable[[], datetime]
+) -> str | None:
     """Work off one item; what became of it, or None when nothing is left to do here now.
 
     Whoever started the batch must still be one of the `operators`: rights that ended end the batch as well.
@@ -112,7 +114,7 @@ def work(*, tenant_id: UUID, batch_id: UUID, operators: Collection[UUID], clock:
         item = waiting.select_for_update(skip_locked=True).order_by("number").first()
         if item is None:
             # None waits, or another worker holds the last ones and will come here after them.
-            head = ledger.lock(tenant_id=tenant_id, subject_id=batch_id, kind="batch")
+            head = ledger.lock_subject(tenant_id=tenant_id, subject_id=batch_id, kind="batch")
             if head.state == "RUNNING" and not waiting.exists():
                 _turn(tenant_id, batch_id, "batch_ended", "DONE", ledger.SYSTEM, at=at)
             return None
@@ -130,7 +132,7 @@ def _worked(row: Batch, item: BatchItem, operators: Collection[UUID], *, at: dat
     return state
 
 
-def give_up(*, tenant_id: UUID, batch_id: UUID, at: datetime) -> None:
+def fail_item(*, tenant_id: UUID, batch_id: UUID, at: datetime) -> None:
     """Mark the item that a fault of ours stopped, so that it holds up none behind it; nothing was done to it."""
     with tenancy(tenant_id):
         waiting = BatchItem.objects.filter(tenant_id=tenant_id, batch_id=batch_id, state="WAITING")
@@ -148,20 +150,20 @@ def _carry_out(row: Batch, case_id: UUID, operators: Collection[UUID], *, at: da
     by = ledger.Actor("person", row.started_by)
     asked: dict[str, Any] = {"tenant_id": row.tenant_id, "case_id": case_id, "by": by, "at": at}
     told = row.wanted
-    match Kind(row.kind):
-        case Kind.CLAIM:
+    match BatchKind(row.kind):
+        case BatchKind.CLAIM:
             casework.claim(**asked)
-        case Kind.ASSIGN:
+        case BatchKind.ASSIGN:
             casework.assign(**asked, to=UUID(told["to"]), among=operators)
-        case Kind.SNOOZE:
+        case BatchKind.SNOOZE:
             casework.snooze(**asked, until=datetime.fromisoformat(told["until"]), reason=told["reason"])
-        case Kind.COMMENT:
+        case BatchKind.COMMENT:
             casework.comment(**asked, text=told["text"])
-        case Kind.VERIFY_AGAIN:
+        case BatchKind.VERIFY_AGAIN:
             evidence = [f"Batch {row.id}"]
             cases.resolve(**asked, resolution=Resolution.VERIFY_AGAIN, reason=told["reason"], evidence=evidence)
-        case Kind.FREEZE_TARGETS:
-            _, found = cases.opened(row.tenant_id, case_id)
-            registration.freeze(
+        case BatchKind.FREEZE_TARGETS:
+            _, found = cases.lock_open_case(row.tenant_id, case_id)
+            registration.place_freeze(
                 tenant_id=row.tenant_id, scope="target", value=found.target, reason=told["reason"], actor=by, at=at
             )

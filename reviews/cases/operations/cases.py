@@ -27,15 +27,15 @@ from ledger.record.rules.refusals import Refused
 from reviews import queries
 from reviews.cases.operations import settlements
 from reviews.cases.rules import resolutions, runbooks
-from reviews.cases.rules.resolutions import Held, Resolution
+from reviews.cases.rules.resolutions import HeldAction, Resolution
 from reviews.cases.rules.settlements import Act, act_of, check_second, statement_hash
 from reviews.incidents import operations as incidents_operations
-from reviews.incidents.rules.incidents import Kind
+from reviews.incidents.rules.incidents import IncidentKind
 from reviews.models import Case, Run
 from reviews.observations.operations import ungated_effects
 from reviews.readback.operations import schedules
 from reviews.reconciliation.rules.discrepancies import Discrepancy
-from reviews.reconciliation.rules.verdict import Result
+from reviews.reconciliation.rules.verdict import VerificationResult
 from reviews.recovery.operations import recovery
 from reviews.recovery.rules import recovery_table
 
@@ -74,13 +74,13 @@ class NotSettled(Refused):
     code = "NOT_SETTLED"
 
 
-class StillAtWork(Refused):
+class ActionStillRunning(Refused):
     """The action is being verified or recovered; the case comes back by itself when a person is needed."""
 
     code = "STILL_AT_WORK"
 
 
-class ReasonMissing(Refused):
+class CaseReasonMissing(Refused):
     """Say why: it stays in the record."""
 
     code = "REASON_REQUIRED"
@@ -101,8 +101,8 @@ def open_case(*, tenant_id: UUID, action_id: UUID, reason: str, at: datetime, di
     assert action is not None
     row = _new(action, reason, discrepancy, at=at)
     ledger.append(
-        ledger.Head(tenant_id=tenant_id, id=row.id, kind="case"),
-        ledger.Happening(
+        ledger.SubjectHead(tenant_id=tenant_id, id=row.id, kind="case"),
+        ledger.NewEvent(
             kind="case_opened",
             to="OPEN",
             detail={
@@ -118,10 +118,10 @@ def open_case(*, tenant_id: UUID, action_id: UUID, reason: str, at: datetime, di
         actor=ledger.SYSTEM,
         at=at,
     )
-    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     ledger.append(
         head,
-        ledger.Happening(
+        ledger.NewEvent(
             kind="case_opened",
             changes={"recovery": {"review_id": str(row.id)}},
             detail={"case_id": str(row.id), "reason": reason},
@@ -129,7 +129,7 @@ def open_case(*, tenant_id: UUID, action_id: UUID, reason: str, at: datetime, di
         actor=ledger.SYSTEM,
         at=at,
     )
-    incidents_operations.join(tenant_id=tenant_id, action_id=action_id, case_id=row.id, at=at)
+    incidents_operations.add_case(tenant_id=tenant_id, action_id=action_id, case_id=row.id, at=at)
     return row
 
 
@@ -139,24 +139,24 @@ def reopen(*, tenant_id: UUID, case_id: UUID, reason: str, by: ledger.Actor, at:
     The doubt is on record with the action as a contradiction is: until the case is settled again, nobody is told
     that it was completed, and a repeat is refused.
     """
-    _, case = locked(tenant_id, case_id)
+    _, case = lock_case(tenant_id, case_id)
     if case.state != "RESOLVED":
         raise NotSettled
     if not reason.strip():
-        raise ReasonMissing
+        raise CaseReasonMissing
     if case.action_id is None:
         _take_up(case, why=reason, found="", by=by, at=at)
         return
-    action = actions.action(tenant_id, queries.about(case))
+    action = actions.action(tenant_id, queries.action_id_of(case))
     assert action is not None
-    other = queries.case_of(tenant_id, queries.about(case))
+    other = queries.case_of(tenant_id, queries.action_id_of(case))
     if other is not None and other.state != "RESOLVED":
-        raise StillAtWork("Another case of this action is open; settle that one.")
-    if not resolutions.may_be_doubted(State(action.state)):
-        raise StillAtWork
+        raise ActionStillRunning("Another case of this action is open; settle that one.")
+    if not resolutions.can_be_reopened(State(action.state)):
+        raise ActionStillRunning
     if action.state in resolutions.SETTLED:
-        head = ledger.lock(tenant_id=tenant_id, subject_id=queries.about(case), kind="action")
-        doubted = ledger.Happening(
+        head = ledger.lock_subject(tenant_id=tenant_id, subject_id=queries.action_id_of(case), kind="action")
+        doubted = ledger.NewEvent(
             kind="doubted", detail={"reason": reason, "case_id": str(case_id)}, view={"contradicted": True}
         )
         ledger.append(head, doubted, actor=by, at=at)
@@ -164,9 +164,9 @@ def reopen(*, tenant_id: UUID, case_id: UUID, reason: str, by: ledger.Actor, at:
 
 
 def _take_up(case: Case, *, why: str, found: str, by: ledger.Actor = ledger.SYSTEM, at: datetime) -> Case:
-    head = ledger.lock(tenant_id=case.tenant_id, subject_id=case.id, kind="case")
+    head = ledger.lock_subject(tenant_id=case.tenant_id, subject_id=case.id, kind="case")
     detail = {"reason": why, "discrepancy": found, "settled_as": case.resolution}
-    ledger.append(head, ledger.Happening(kind="case_reopened", to="OPEN", detail=detail), actor=by, at=at)
+    ledger.append(head, ledger.NewEvent(kind="case_reopened", to="OPEN", detail=detail), actor=by, at=at)
     changed: dict[str, Any] = {
         "state": "OPEN",
         "reason": CONTRADICTED if by is ledger.SYSTEM else REOPENED,
@@ -181,7 +181,7 @@ def _take_up(case: Case, *, why: str, found: str, by: ledger.Actor = ledger.SYST
     for name, value in changed.items():
         setattr(case, name, value)
     if case.action_id is not None:
-        incidents_operations.join(tenant_id=case.tenant_id, action_id=case.action_id, case_id=case.id, at=at)
+        incidents_operations.add_case(tenant_id=case.tenant_id, action_id=case.action_id, case_id=case.id, at=at)
     return case
 
 
@@ -201,12 +201,12 @@ def _new(action: Any, reason: str, discrepancy: str, *, at: datetime) -> Case:
     )
 
 
-def open_missing(*, at: datetime) -> int:
+def open_missing_cases(*, at: datetime) -> int:
     """Give every held action that nobody owns a case, whoever held it (the sweep); how many it was."""
     opened = 0
     for tenant in events.tenants():
         with tenancy(tenant.id):
-            held = actions.held(tenant.id)
+            held = actions.actions_in_review(tenant.id)
             known = set(
                 Case.objects.filter(tenant_id=tenant.id, action_id__in=held)
                 .exclude(state="RESOLVED")
@@ -214,22 +214,22 @@ def open_missing(*, at: datetime) -> int:
             )
             for action_id in held:
                 if action_id not in known:
-                    opened += open_for_held(tenant_id=tenant.id, action_id=action_id, at=at)
+                    opened += open_held_case(tenant_id=tenant.id, action_id=action_id, at=at)
     return opened
 
 
-def open_for_held(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
+def open_held_case(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
     """Open the case of an action that was held outside a verification run; a security event also gets an incident."""
-    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     if head.state != State.REVIEW_REQUIRED:
         return False
     action = actions.action(tenant_id, action_id)
     assert action is not None
     opened = open_case(tenant_id=tenant_id, action_id=action_id, reason=action.recovery_decision or "HELD", at=at)
     if opened is not None and action.recovery_row == "RT-21":
-        incidents_operations.open_of_action(
+        incidents_operations.open_for_action(
             action=action,
-            kind=Kind.SECURITY,
+            kind=IncidentKind.SECURITY,
             title=f"An executor presented another payload than the approved one ({action.tool})",
             runbook="token-mismatch",
             at=at,
@@ -241,7 +241,7 @@ def freeze_target(*, tenant_id: UUID, target: str, action_id: UUID, at: datetime
     """Freeze a target because of an action; one that is frozen stays as it is."""
     reason = f"Found by the verification of action {action_id}."
     try:
-        book.freeze(tenant_id=tenant_id, scope="target", value=target, reason=reason, actor=ledger.SYSTEM, at=at)
+        book.place_freeze(tenant_id=tenant_id, scope="target", value=target, reason=reason, actor=ledger.SYSTEM, at=at)
     except book.AlreadyFrozen:
         return
 
@@ -255,20 +255,20 @@ def open_incident(*, tenant_id: UUID, action: Any, kind: str, outcome: Any, at: 
         discrepancy=str(outcome.verdict.discrepancy or ""),
         trigger=recovery_table.trigger_of(outcome.decision.row),
     )
-    incidents_operations.open_of_action(
-        action=action, kind=Kind(kind), title=title, targets=outcome.freeze, runbook=book.key, at=at
+    incidents_operations.open_for_action(
+        action=action, kind=IncidentKind(kind), title=title, targets=outcome.freeze, runbook=book.key, at=at
     )
 
 
-def held_of(case: Case) -> Held:
+def held_action(case: Case) -> HeldAction:
     """The action of a case, as far as resolving it goes."""
     if case.action_id is None:
         return resolutions.UNGATED
-    action = actions.action(case.tenant_id, queries.about(case))
+    action = actions.action(case.tenant_id, queries.action_id_of(case))
     assert action is not None
     contract = catalogue_queries.contract_by_digest(case.tenant_id, action.contract_digest)
-    run = queries.last_run(case.tenant_id, queries.about(case))
-    return Held(
+    run = queries.last_run(case.tenant_id, queries.action_id_of(case))
+    return HeldAction(
         state=State(action.state),
         executed=action.attempt_count > 0,
         absent=run is not None and _found_none(run),
@@ -285,9 +285,9 @@ def held_of(case: Case) -> Held:
 
 def _remedies(action: Any) -> frozenset[Relation]:
     """What can be ordered for an action: a recovery action is not recovered itself."""
-    if action.relation or runs.has_order(action.tenant_id, action.id):
+    if action.relation or runs.has_open_order(action.tenant_id, action.id):
         return frozenset()
-    planned = {relation: recovery.ordered_by_hand(action, relation)[0] for relation in Relation}
+    planned = {relation: recovery.manual_orders(action, relation)[0] for relation in Relation}
     return frozenset(relation for relation, orders_wanted in planned.items() if not isinstance(orders_wanted, str))
 
 
@@ -299,14 +299,16 @@ def _verifiable(action: Any, contract: Any) -> bool:
 
 def _found_none(run: Run) -> bool:
     """Whether a decisive reading found no effect, whatever the tool had claimed."""
-    nothing = run.result == Result.ABSENT or run.discrepancy == Discrepancy.NO_OP_FAILURE
+    nothing = run.result == VerificationResult.ABSENT or run.discrepancy == Discrepancy.NO_OP_FAILURE
     return nothing and run.consistency in ("PRIMARY", "STRONG")
 
 
-def attach(*, tenant_id: UUID, action_id: UUID, data: bytes, media_type: str, by: ledger.Actor, at: datetime) -> UUID:
+def attach_evidence(
+    *, tenant_id: UUID, action_id: UUID, data: bytes, media_type: str, by: ledger.Actor, at: datetime
+) -> UUID:
     """Store a person's evidence about an action and put its commitment on record."""
-    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
-    kept = ledger.seal(
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    kept = ledger.store_evidence(
         tenant_id=tenant_id,
         subject_id=action_id,
         purpose="attachment",
@@ -315,7 +317,7 @@ def attach(*, tenant_id: UUID, action_id: UUID, data: bytes, media_type: str, by
         source="person",
         at=at,
     )
-    happening = ledger.Happening(kind="evidence_added", detail={"pointer": str(kept.pointer)}, evidence=(kept,))
+    happening = ledger.NewEvent(kind="evidence_added", detail={"pointer": str(kept.pointer)}, evidence=(kept,))
     ledger.append(head, happening, actor=by, at=at)
     return kept.pointer
 
@@ -328,26 +330,26 @@ def resolve(
     reason: str,
     evidence: list[str],
     by: ledger.Actor,
-    proof: settlements.Proof | None = None,
+    proof: settlements.SettlementProof | None = None,
     at: datetime,
 ) -> str:
     """Decide a case, or propose the decision where a second person must confirm; returns the case's state after.
 
     Without a `proof` it is the session's alone, which is enough to look again and to acknowledge.
     """
-    head, case = opened(tenant_id, case_id)
-    held = held_of(case)
+    head, case = lock_open_case(tenant_id, case_id)
+    held = held_action(case)
     act, made = _decided(case, held, resolution, reason, evidence, by, proof, at=at)
     if act is Act.PROPOSE:
         return _propose(head, case, resolution, reason, evidence, by, made, at=at)
     ending = _Ending(resolution=resolution, reason=reason, evidence=evidence, by=by, made=made)
     if case.action_id is None:
-        kept = settlements.keep(tenant_id, case_id, made.parts, at=at)
-        return ungated_effects.settle(head, case, detail=ending.detail(case), kept=kept, by=by, at=at)
+        kept = settlements.store_evidence(tenant_id, case_id, made.parts, at=at)
+        return ungated_effects.resolve_ungated_case(head, case, detail=ending.detail(case), kept=kept, by=by, at=at)
     return _carry_out(head, case, held, ending, at=at)
 
 
-def draft(
+def draft_statement(
     *,
     tenant_id: UUID,
     case_id: UUID,
@@ -355,36 +357,36 @@ def draft(
     reason: str,
     evidence: list[str],
     by: ledger.Actor,
-    proof: settlements.Proof,
+    proof: settlements.SettlementProof,
     at: datetime,
-) -> settlements.Made:
+) -> settlements.AcceptedStatement:
     """The statement that a passkey is to sign, of a settlement that would count now; without a resolution, of the
     confirmation of what was proposed. Refused as the settlement would be; nothing is recorded.
     """
-    _, case = opened(tenant_id, case_id)
+    _, case = lock_open_case(tenant_id, case_id)
     if resolution is None:
         return _confirmed(case, by, proof, at=at).made
-    return _decided(case, held_of(case), resolution, reason, evidence, by, proof, at=at)[1]
+    return _decided(case, held_action(case), resolution, reason, evidence, by, proof, at=at)[1]
 
 
 def _decided(
     case: Case,
-    held: Held,
+    held: HeldAction,
     resolution: Resolution,
     reason: str,
     evidence: list[str],
     by: ledger.Actor,
-    proof: settlements.Proof | None,
+    proof: settlements.SettlementProof | None,
     *,
     at: datetime,
-) -> tuple[Act, settlements.Made]:
+) -> tuple[Act, settlements.AcceptedStatement]:
     """What a first person does with a case, and what they stand for; else the refusal."""
     if case.state == "AWAITING_SECOND":
         # Else the second person could confirm something else than they have read.
         raise AlreadyProposed
-    resolutions.check(held, resolution, reason=reason, evidence=evidence)
+    resolutions.check_resolution(held, resolution, reason=reason, evidence=evidence)
     act = act_of(held, resolution)
-    made = settlements.stand_for(
+    made = settlements.accept_statement(
         case,
         held,
         act=act,
@@ -392,26 +394,26 @@ def _decided(
         reason=reason,
         evidence=evidence,
         by=by,
-        proof=proof or settlements.Proof(person=str(by.id)),
+        proof=proof or settlements.SettlementProof(person=str(by.id)),
         at=at,
     )
     return act, made
 
 
 def _propose(
-    head: ledger.Head,
+    head: ledger.SubjectHead,
     case: Case,
     resolution: Resolution,
     reason: str,
     evidence: list[str],
     by: ledger.Actor,
-    made: settlements.Made,
+    made: settlements.AcceptedStatement,
     *,
     at: datetime,
 ) -> str:
-    kept = settlements.keep(case.tenant_id, case.id, made.parts, at=at)
+    kept = settlements.store_evidence(case.tenant_id, case.id, made.parts, at=at)
     said = {"resolution": str(resolution), "reason": reason, "evidence": evidence, **made.told()}
-    happening = ledger.Happening(kind="resolution_proposed", to="AWAITING_SECOND", detail=said, evidence=kept)
+    happening = ledger.NewEvent(kind="resolution_proposed", to="AWAITING_SECOND", detail=said, evidence=kept)
     ledger.append(head, happening, actor=by, at=at)
     Case.objects.filter(tenant_id=case.tenant_id, id=case.id).update(
         state="AWAITING_SECOND",
@@ -430,21 +432,21 @@ def confirm(
     case_id: UUID,
     accept: bool,
     by: ledger.Actor,
-    proof: settlements.Proof | None = None,
+    proof: settlements.SettlementProof | None = None,
     at: datetime,
 ) -> str:
     """The second person's word on a proposed resolution: carry it out or send it back, as its proposer also may.
 
     Sending back needs no proof: what stops a settlement is never made hard.
     """
-    head, case = opened(tenant_id, case_id)
+    head, case = lock_open_case(tenant_id, case_id)
     if case.state != "AWAITING_SECOND":
         raise NothingProposed
     if not accept:
-        ledger.append(head, ledger.Happening(kind="resolution_declined", to="OPEN"), actor=by, at=at)
+        ledger.append(head, ledger.NewEvent(kind="resolution_declined", to="OPEN"), actor=by, at=at)
         Case.objects.filter(tenant_id=tenant_id, id=case_id).update(**NOT_PROPOSED, state="OPEN")
         return "OPEN"
-    return _carry_out(head, case, held_of(case), _confirmed(case, by, proof, at=at), at=at)
+    return _carry_out(head, case, held_action(case), _confirmed(case, by, proof, at=at), at=at)
 
 
 NOT_PROPOSED: dict[str, Any] = {
@@ -464,7 +466,7 @@ class _Ending:
     reason: str
     evidence: list[str]
     by: ledger.Actor
-    made: settlements.Made
+    made: settlements.AcceptedStatement
     second: ledger.Actor | None = None
     first: bytes = b""
 
@@ -487,20 +489,20 @@ class _Ending:
         return said | ({"proposal_hash": statement_hash(self.first)} if self.first else {})
 
 
-def _confirmed(case: Case, by: ledger.Actor, proof: settlements.Proof | None, *, at: datetime) -> _Ending:
+def _confirmed(case: Case, by: ledger.Actor, proof: settlements.SettlementProof | None, *, at: datetime) -> _Ending:
     """The end that was proposed, if this person may confirm exactly that."""
     if case.state != "AWAITING_SECOND":
         raise NothingProposed
     if case.proposed_by == by.id:
         raise resolutions.SecondPersonNeeded
-    held, proof = held_of(case), proof or settlements.Proof(person=str(by.id))
+    held, proof = held_action(case), proof or settlements.SettlementProof(person=str(by.id))
     resolution, evidence = Resolution(case.proposed_resolution), list(case.proposed_evidence)
-    resolutions.check(held, resolution, reason=case.proposed_reason, evidence=evidence)
-    first, said = settlements.proposed(case)
+    resolutions.check_resolution(held, resolution, reason=case.proposed_reason, evidence=evidence)
+    first, said = settlements.signed_proposal(case)
     covers = settlements.coverage(case, held)
     check_second(said, covers, resolution=str(resolution), by=str(case.proposed_by), person=proof.person)
     assert case.proposed_by is not None
-    made = settlements.stand_for(
+    made = settlements.accept_statement(
         case,
         held,
         act=Act.CONFIRM,
@@ -523,18 +525,20 @@ def _confirmed(case: Case, by: ledger.Actor, proof: settlements.Proof | None, *,
     )
 
 
-def _carry_out(head: ledger.Head, case: Case, held: Held, ending: _Ending, *, at: datetime) -> str:
+def _carry_out(head: ledger.SubjectHead, case: Case, held: HeldAction, ending: _Ending, *, at: datetime) -> str:
     tenant_id, resolution, detail = case.tenant_id, ending.resolution, ending.detail(case)
     parts = {"resolution": orjson.dumps(detail), **ending.made.parts, "proposal": ending.first}
-    kept = settlements.keep(tenant_id, queries.about(case), parts, at=at)
-    action = _move(case, resolutions.moves(held, resolution, at=instant(at)), detail, kept, ending.actor, at=at)
+    kept = settlements.store_evidence(tenant_id, queries.action_id_of(case), parts, at=at)
+    action = _move(
+        case, resolutions.resolution_events(held, resolution, at=instant(at)), detail, kept, ending.actor, at=at
+    )
     action = _order(case, action, resolution, ending.by, at=at)
-    ledger_orders.after_failure(actions.action(tenant_id, action.id), action.state, at=at)
+    ledger_orders.unwind_after_failure(actions.action(tenant_id, action.id), action.state, at=at)
     if held.contradicted and resolution in resolutions.LOOKS:
         schedules.schedule_recheck(tenant_id=tenant_id, action_id=action.id, due_at=at, number=99, at=at)
     if action.state == State.PENDING:
-        schedules.reopen(tenant_id=tenant_id, action_id=action.id, priority=case.severity, at=at)
-    resolved = ledger.Happening(kind="case_resolved", to="RESOLVED", detail=detail)
+        schedules.restart_schedule(tenant_id=tenant_id, action_id=action.id, priority=case.severity, at=at)
+    resolved = ledger.NewEvent(kind="case_resolved", to="RESOLVED", detail=detail)
     ledger.append(head, resolved, actor=ending.actor, at=at)
     Case.objects.filter(tenant_id=tenant_id, id=case.id).update(
         state="RESOLVED", resolution=str(resolution), resolved_at=at, snoozed_until=None, snooze_reason=""
@@ -544,18 +548,18 @@ def _carry_out(head: ledger.Head, case: Case, held: Held, ending: _Ending, *, at
 
 def _move(
     case: Case,
-    moves: tuple[resolutions.Move, ...],
+    moves: tuple[resolutions.ResolutionEvent, ...],
     detail: dict[str, Any],
-    kept: tuple[ledger.Sealed, ...],
+    kept: tuple[ledger.SealedEvidence, ...],
     actor: ledger.Actor,
     *,
     at: datetime,
-) -> ledger.Head:
-    action = ledger.lock(tenant_id=case.tenant_id, subject_id=queries.about(case), kind="action")
+) -> ledger.SubjectHead:
+    action = ledger.lock_subject(tenant_id=case.tenant_id, subject_id=queries.action_id_of(case), kind="action")
     for number, move in enumerate(moves):
         # An action that is looked at again is automation's once more; any other way out of review ends its part.
         settled = {} if move.state is None else {"settled": move.state is not State.PENDING}
-        happening = ledger.Happening(
+        happening = ledger.NewEvent(
             kind=move.kind,
             to=str(move.state) if move.state is not None else None,
             grounds=move.grounds,
@@ -568,36 +572,38 @@ def _move(
     return action
 
 
-def _order(case: Case, action: ledger.Head, resolution: Resolution, by: ledger.Actor, *, at: datetime) -> ledger.Head:
+def _order(
+    case: Case, action: ledger.SubjectHead, resolution: Resolution, by: ledger.Actor, *, at: datetime
+) -> ledger.SubjectHead:
     """Order the recovery that a person decided on; they are its requester, so they cannot approve it."""
     relation = resolutions.REMEDIES.get(resolution)
     if relation is None:
         return action
-    wanted, concerned = recovery.ordered_by_hand(actions.action(case.tenant_id, queries.about(case)), relation)
+    wanted, concerned = recovery.manual_orders(actions.action(case.tenant_id, queries.action_id_of(case)), relation)
     if isinstance(wanted, str):
         raise resolutions.NotOffered(wanted)
-    return recovery.begin(
+    return recovery.order_recovery(
         action, wanted, concerned=concerned, because=str(resolution), requester=by.id, actor=by, at=at
     )
 
 
-def locked(tenant_id: UUID, case_id: UUID) -> tuple[ledger.Head, Case]:
+def lock_case(tenant_id: UUID, case_id: UUID) -> tuple[ledger.SubjectHead, Case]:
     """The head of a case and its row, with its action and itself locked until the transaction ends."""
     case = queries.case(tenant_id, case_id)
     if case is None:
         raise NoSuchCase
     # The action comes first, as everywhere; a verification run that opens the case holds the same order.
     if case.action_id is not None:
-        ledger.lock(tenant_id=tenant_id, subject_id=case.action_id, kind="action")
-    head = ledger.lock(tenant_id=tenant_id, subject_id=case_id, kind="case")
+        ledger.lock_subject(tenant_id=tenant_id, subject_id=case.action_id, kind="action")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=case_id, kind="case")
     fresh = queries.case(tenant_id, case_id)
     assert fresh is not None
     return head, fresh
 
 
-def opened(tenant_id: UUID, case_id: UUID) -> tuple[ledger.Head, Case]:
+def lock_open_case(tenant_id: UUID, case_id: UUID) -> tuple[ledger.SubjectHead, Case]:
     """The same of a case that is not settled."""
-    head, case = locked(tenant_id, case_id)
+    head, case = lock_case(tenant_id, case_id)
     if case.state == "RESOLVED":
         raise AlreadyResolved
     return head, case

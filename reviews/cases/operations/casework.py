@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused
 from reviews.cases.operations import threads
-from reviews.cases.operations.cases import ReasonMissing, locked, opened
+from reviews.cases.operations.cases import CaseReasonMissing, lock_case, lock_open_case
 from reviews.models import Case, Comment
 
 LONGEST_SNOOZE = timedelta(days=30)
@@ -40,7 +40,7 @@ class BadSnooze(Refused):
     status = 422
 
 
-class Awake(Refused):
+class NotSnoozed(Refused):
     """This case is not snoozed."""
 
     code = "NOT_SNOOZED"
@@ -48,59 +48,59 @@ class Awake(Refused):
 
 def claim(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -> None:
     """Take a case; a claim is soft, but it says who works on it."""
-    head, case = locked(tenant_id, case_id)
+    head, case = lock_case(tenant_id, case_id)
     if case.claimed_by not in (None, by.id):
         raise AlreadyClaimed
     _own(case, by.id, at=at)
-    ledger.append(head, ledger.Happening(kind="case_claimed"), actor=by, at=at)
+    ledger.append(head, ledger.NewEvent(kind="case_claimed"), actor=by, at=at)
 
 
 def assign(
     *, tenant_id: UUID, case_id: UUID, to: UUID, among: Collection[UUID], by: ledger.Actor, at: datetime
 ) -> None:
     """Give an open case to one of the tenant's operators, whom the caller has looked up, whoever had it."""
-    head, case = opened(tenant_id, case_id)
+    head, case = lock_open_case(tenant_id, case_id)
     if to not in among:
         raise NoOperator
     _own(case, to, at=at)
     detail = {"to": str(to), "from": str(case.claimed_by) if case.claimed_by else None}
-    ledger.append(head, ledger.Happening(kind="case_assigned", detail=detail), actor=by, at=at)
+    ledger.append(head, ledger.NewEvent(kind="case_assigned", detail=detail), actor=by, at=at)
 
 
 def release(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -> None:
     """Give a case back to the queue."""
-    head, case = locked(tenant_id, case_id)
+    head, case = lock_case(tenant_id, case_id)
     if case.claimed_by != by.id:
         raise AlreadyClaimed("Only who has claimed a case can release it.")
     _own(case, None, at=at)
-    ledger.append(head, ledger.Happening(kind="case_released"), actor=by, at=at)
+    ledger.append(head, ledger.NewEvent(kind="case_released"), actor=by, at=at)
 
 
 def snooze(*, tenant_id: UUID, case_id: UUID, until: datetime, reason: str, by: ledger.Actor, at: datetime) -> None:
     """Take an open case out of the queue until a moment; then it is there again, without anybody doing anything."""
-    head, case = opened(tenant_id, case_id)
+    head, case = lock_open_case(tenant_id, case_id)
     if not reason.strip():
-        raise ReasonMissing
+        raise CaseReasonMissing
     if not at < until <= at + LONGEST_SNOOZE:
         raise BadSnooze
     _rows(case).update(snoozed_until=until, snooze_reason=reason)
     detail = {"until": until.isoformat(), "reason": reason}
-    ledger.append(head, ledger.Happening(kind="case_snoozed", detail=detail), actor=by, at=at)
+    ledger.append(head, ledger.NewEvent(kind="case_snoozed", detail=detail), actor=by, at=at)
 
 
 def wake(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -> None:
     """Put a snoozed case back into the queue before its time."""
-    head, case = opened(tenant_id, case_id)
+    head, case = lock_open_case(tenant_id, case_id)
     if case.snoozed_until is None or case.snoozed_until <= at:
-        raise Awake
+        raise NotSnoozed
     _rows(case).update(snoozed_until=None, snooze_reason="")
-    ledger.append(head, ledger.Happening(kind="case_woken"), actor=by, at=at)
+    ledger.append(head, ledger.NewEvent(kind="case_woken"), actor=by, at=at)
 
 
 def comment(*, tenant_id: UUID, case_id: UUID, text: str, by: ledger.Actor, at: datetime) -> Comment:
     """Add a line to a case's thread."""
-    head, _ = locked(tenant_id, case_id)
-    return threads.write(head, text, by, at=at)
+    head, _ = lock_case(tenant_id, case_id)
+    return threads.add_comment(head, text, by, at=at)
 
 
 def _own(case: Case, owner: UUID | None, *, at: datetime) -> None:

@@ -26,23 +26,23 @@ def set_step(
     at: datetime,
 ) -> None:
     """Tick a step of a case's or an incident's runbook, or take the tick back, saying on what evidence or why."""
-    runbooks.step(runbook, step)
-    locked = cases.locked if kind == "case" else incidents_operations.locked
+    runbooks.find_step(runbook, step)
+    locked = cases.lock_case if kind == "case" else incidents_operations.lock_incident
     head, _ = locked(tenant_id, subject_id)
-    if ((runbook, step) in standing(tenant_id, subject_id)) == done:
-        raise runbooks.StepStands
-    happening = ledger.Happening(
+    if ((runbook, step) in step_statuses(tenant_id, subject_id)) == done:
+        raise runbooks.StepUnchanged
+    happening = ledger.NewEvent(
         kind=runbooks.TICKED if done else runbooks.UNTICKED,
         detail={"runbook": runbook, "step": step, "evidence": evidence},
     )
     ledger.append(head, happening, actor=by, at=at)
 
 
-def standing(tenant_id: UUID, subject_id: UUID) -> dict[tuple[str, str], Any]:
+def step_statuses(tenant_id: UUID, subject_id: UUID) -> dict[tuple[str, str], Any]:
     """How the steps of a case or an incident stand, from its events."""
-    return ticked(events.history(tenant_id, subject_id))
+    return ticks_from_history(events.history(tenant_id, subject_id))
 
 
-def ticked(history: list[Any]) -> dict[tuple[str, str], Any]:
+def ticks_from_history(history: list[Any]) -> dict[tuple[str, str], Any]:
     """The same from events that are already loaded."""
-    return runbooks.ticks((event.kind, event.actor_id, event.at, detail or {}) for event, _, detail in history)
+    return runbooks.ticks_by_step((event.kind, event.actor_id, event.at, detail or {}) for event, _, detail in history)

@@ -15,12 +15,12 @@ from ledger.actions.queries import actions
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.queries import evidence as evidence_queries
-from ledger.record.rules.encryption import CannotOpen, Erased
+from ledger.record.rules.encryption import CannotOpen, EvidenceErased
 from ledger.record.rules.envelope import commitment
 from ledger.record.rules.proof_classes import PASSKEY, SESSION_ALONE
 from reviews import queries
 from reviews.cases.rules import settlements as rules
-from reviews.cases.rules.resolutions import Held, Resolution
+from reviews.cases.rules.resolutions import HeldAction, Resolution
 from reviews.cases.rules.settlements import Act, Coverage, Settlement
 from reviews.models import Case
 
@@ -29,7 +29,7 @@ _PURPOSE = "settlement"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Signed:
+class SignedStatement:
     """A statement that a passkey has signed; whoever hands it in has checked the signature and the key.
 
     `assertion` is what the record keeps, so that anybody can check it again.
@@ -42,7 +42,7 @@ class Signed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proof:
+class SettlementProof:
     """How somebody stands for what they settle: who they are, how they proved it, and what their page covered.
 
     `policy` is the class that the approval policy asks for this action, `head` the log's newest signed head.
@@ -53,13 +53,13 @@ class Proof:
     policy: str = "C"
     seen: str = ""
     head: Mapping[str, Any] = field(default_factory=lambda: {"log_origin": "", "log_size": 0, "log_root": ""})
-    signed: Signed | None = None
+    signed: SignedStatement | None = None
     # The passkey that is to sign, where the statement is yet to be signed.
     credential_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class AcceptedStatement:
     """A statement that counts, the salt of its words, and the passkey's answer where there is one."""
 
     statement: bytes
@@ -81,11 +81,11 @@ class Made:
         }
 
 
-def coverage(case: Case, held: Held) -> Coverage:
+def coverage(case: Case, held: HeldAction) -> Coverage:
     """Everything that settling a case covers, from the record (never from the page)."""
     action = actions.action(case.tenant_id, case.action_id) if case.action_id else None
     newest = events.event(case.tenant_id, action.id, action.seq) if action else None
-    kept = evidence_queries.evidence_of(case.tenant_id, queries.about(case)) if action else _of_stray(case)
+    kept = evidence_queries.evidence_of(case.tenant_id, queries.action_id_of(case)) if action else _of_stray(case)
     return Coverage(
         installation=settings.COUNTERFOIL_PUBLIC_URL,
         environment=settings.COUNTERFOIL_ENVIRONMENT,
@@ -110,7 +110,7 @@ def coverage(case: Case, held: Held) -> Coverage:
 
 
 def _payload(action: Any) -> str:
-    return evidence_queries.committed(action.tenant_id, action.payload_pointer) if action.payload_pointer else ""
+    return evidence_queries.commitment_of(action.tenant_id, action.payload_pointer) if action.payload_pointer else ""
 
 
 def _of_stray(case: Case) -> list[Any]:
@@ -118,9 +118,9 @@ def _of_stray(case: Case) -> list[Any]:
     return [each for each in evidence_queries.evidence_of(case.tenant_id, case.id) if each.purpose == "ungated_effect"]
 
 
-def write(
+def write_statement(
     covers: Coverage,
-    held: Held,
+    held: HeldAction,
     *,
     act: Act,
     resolution: Resolution,
@@ -128,7 +128,7 @@ def write(
     evidence: list[str],
     over: str = "",
     by: ledger.Actor,
-    proof: Proof,
+    proof: SettlementProof,
     salt: bytes,
     at: datetime,
 ) -> bytes:
@@ -140,7 +140,7 @@ def write(
         person=proof.person,
         act=act,
         resolution=resolution,
-        consequence=rules.consequence(held, resolution),
+        consequence=rules.describe_consequence(held, resolution),
         over=over,
         words_commitment=commitment(_PURPOSE, salt, rules.typed_words(reason, evidence)),
         evidence_class=proof.evidence_class,
@@ -155,9 +155,9 @@ def write(
     return rules.statement(covers, said, held=held)
 
 
-def stand_for(
+def accept_statement(
     case: Case,
-    held: Held,
+    held: HeldAction,
     *,
     act: Act,
     resolution: Resolution,
@@ -165,16 +165,16 @@ def stand_for(
     evidence: list[str],
     over: str = "",
     by: ledger.Actor,
-    proof: Proof,
+    proof: SettlementProof,
     at: datetime,
-) -> Made:
+) -> AcceptedStatement:
     """The statement of this settlement, if it counts; the case and its action are locked by the caller."""
     covers = coverage(case, held)
-    wanted = rules.wanted_proof(held, resolution, policy=proof.policy)
+    wanted = rules.required_proof(held, resolution, policy=proof.policy)
     rules.check_settlement(covers, seen=proof.seen, wanted=wanted, given=proof.evidence_class)
     if proof.signed is None:
         salt = secrets.token_bytes(32)
-        text = write(
+        text = write_statement(
             covers,
             held,
             act=act,
@@ -187,16 +187,18 @@ def stand_for(
             salt=salt,
             at=at,
         )
-        return Made(statement=text, salt=salt, evidence_class=proof.evidence_class)
+        return AcceptedStatement(statement=text, salt=salt, evidence_class=proof.evidence_class)
     signed = proof.signed
     said_covers, said = rules.read_statement(signed.statement)
     words = commitment(_PURPOSE, signed.salt, rules.typed_words(reason, evidence))
     meant = (act, resolution, over, str(by.id), proof.person, PASSKEY, words, signed.credential_id)
     if said_covers != covers or at >= said.expires_at:
-        raise rules.ScreenChanged
+        raise rules.CasePageChanged
     if meant != _meant(said):
-        raise rules.ScreenChanged
-    return Made(statement=signed.statement, salt=signed.salt, evidence_class=PASSKEY, assertion=signed.assertion)
+        raise rules.CasePageChanged
+    return AcceptedStatement(
+        statement=signed.statement, salt=signed.salt, evidence_class=PASSKEY, assertion=signed.assertion
+    )
 
 
 def _meant(said: Settlement) -> tuple[Any, ...]:
@@ -204,22 +206,24 @@ def _meant(said: Settlement) -> tuple[Any, ...]:
     return (said.act, said.resolution, said.over, *who)
 
 
-def proposed(case: Case) -> tuple[bytes, tuple[Coverage, Settlement]]:
+def signed_proposal(case: Case) -> tuple[bytes, tuple[Coverage, Settlement]]:
     """What whoever proposed the end of this case has signed; `ProposalChanged` where that is not there."""
     try:
         pointer = case.proposed_statement
-        text = evidence_queries.opened(case.tenant_id, pointer) if pointer is not None else None
-    except (CannotOpen, Erased):
+        text = evidence_queries.open_evidence(case.tenant_id, pointer) if pointer is not None else None
+    except (CannotOpen, EvidenceErased):
         text = None
     if text is None:
         raise rules.ProposalChanged
     return text, rules.read_statement(text)
 
 
-def keep(tenant_id: UUID, subject_id: UUID, parts: Mapping[str, bytes], *, at: datetime) -> tuple[ledger.Sealed, ...]:
+def store_evidence(
+    tenant_id: UUID, subject_id: UUID, parts: Mapping[str, bytes], *, at: datetime
+) -> tuple[ledger.SealedEvidence, ...]:
     """These parts as evidence of a subject, those that are empty left out."""
     return tuple(
-        ledger.seal(
+        ledger.store_evidence(
             tenant_id=tenant_id,
             subject_id=subject_id,
             purpose=purpose,

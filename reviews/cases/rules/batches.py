@@ -21,7 +21,7 @@ from ledger.record.rules.refusals import Refused
 MOST = 500
 
 
-class Kind(StrEnum):
+class BatchKind(StrEnum):
     """What a batch can do to each case (rule 1)."""
 
     CLAIM = "CLAIM"
@@ -32,13 +32,13 @@ class Kind(StrEnum):
     FREEZE_TARGETS = "FREEZE_TARGETS"
 
 
-NEEDS: dict[Kind, tuple[str, ...]] = {
-    Kind.CLAIM: (),
-    Kind.ASSIGN: ("to",),
-    Kind.SNOOZE: ("until", "reason"),
-    Kind.VERIFY_AGAIN: ("reason",),
-    Kind.COMMENT: ("text",),
-    Kind.FREEZE_TARGETS: ("reason",),
+NEEDS: dict[BatchKind, tuple[str, ...]] = {
+    BatchKind.CLAIM: (),
+    BatchKind.ASSIGN: ("to",),
+    BatchKind.SNOOZE: ("until", "reason"),
+    BatchKind.VERIFY_AGAIN: ("reason",),
+    BatchKind.COMMENT: ("text",),
+    BatchKind.FREEZE_TARGETS: ("reason",),
 }
 """What each kind must be told."""
 
@@ -57,7 +57,7 @@ class TooManySelected(Refused):
     status = 422
 
 
-class NotSaid(Refused):
+class BatchParameterMissing(Refused):
     """Something is missing that this batch must be told."""
 
     code = "INCOMPLETE"
@@ -79,7 +79,9 @@ class Progress:
         return self.done + self.refused + self.left
 
 
-def checked(kind: Kind, wanted: Mapping[str, Any], cases: Sequence[UUID]) -> tuple[dict[str, Any], tuple[UUID, ...]]:
+def check_selection(
+    kind: BatchKind, wanted: Mapping[str, Any], cases: Sequence[UUID]
+) -> tuple[dict[str, Any], tuple[UUID, ...]]:
     """What the batch is told, nothing else, and its cases, each once (rule 2)."""
     once = tuple(dict.fromkeys(cases))
     if not once:
@@ -88,5 +90,5 @@ def checked(kind: Kind, wanted: Mapping[str, Any], cases: Sequence[UUID]) -> tup
         raise TooManySelected
     told = {name: wanted.get(name) for name in NEEDS[kind]}
     if not all(str(value or "").strip() for value in told.values()):
-        raise NotSaid
+        raise BatchParameterMissing
     return told, once

@@ -18,7 +18,7 @@ _TEXT_IS_FREE_FROM = 24
 _SHOWN = 40
 
 
-def difference(mine: Mapping[str, Any], other: Mapping[str, Any], *, target: str = "") -> str | None:
+def describe_difference(mine: Mapping[str, Any], other: Mapping[str, Any], *, target: str = "") -> str | None:
     """In words, what differs between two payloads that are nearly the same; None when they are not."""
     ours, theirs = dict(_fields(mine)), dict(_fields(other))
     names = list(dict.fromkeys([*ours, *theirs]))

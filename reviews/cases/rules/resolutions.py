@@ -56,7 +56,7 @@ class EvidenceMissing(Refused):
     status = 422
 
 
-class NotASecond(Refused):
+class NotSecondPerson(Refused):
     """Another operator or a reviewer must confirm this."""
 
     code = "FORBIDDEN"
@@ -71,7 +71,7 @@ class SecondPersonNeeded(Refused):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class HeldAction:
     """An action that waits for a person. `absent`: the last decisive reading found no effect. `remedies`: what its
     contract has tools for. `to_reverse`: it succeeded, and its run is being taken back; `taken_back`: that was done.
     """
@@ -90,7 +90,7 @@ class Held:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Move:
+class ResolutionEvent:
     """One event of carrying out a resolution; without a state it changes none."""
 
     state: State | None
@@ -104,7 +104,7 @@ SETTLED = frozenset({State.RECONCILED_SUCCESS, State.FAILED, State.COMPENSATED, 
 RECHECKED = frozenset({State.RECONCILED_SUCCESS, State.FAILED, State.ROLLED_BACK})
 """The settled states in which a reading can be taken again to test what was settled. What was compensated is tested
 through its recovery action: the effect itself may still be there, as a refund that says it was cancelled is."""
-UNGATED = Held(
+UNGATED = HeldAction(
     state=State.FAILED,
     executed=False,
     absent=False,
@@ -127,7 +127,7 @@ _SETTLES = frozenset(Resolution) - frozenset(LOOKS) - {Resolution.ACKNOWLEDGE}
 _SAID = frozenset({Ground.REASON_AND_EVIDENCE})
 
 
-def allowed(held: Held) -> tuple[Resolution, ...]:
+def allowed_resolutions(held: HeldAction) -> tuple[Resolution, ...]:
     """What may be decided about a held action (rules 1 to 4 and 7 to 10)."""
     if held.contradicted:
         return (*(LOOKS if held.verifiable else ()), Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT)
@@ -148,16 +148,16 @@ def allowed(held: Held) -> tuple[Resolution, ...]:
     return tuple(open_ways)
 
 
-def _by_tool(held: Held, *wanted: Resolution) -> list[Resolution]:
+def _by_tool(held: HeldAction, *wanted: Resolution) -> list[Resolution]:
     return [one for one in wanted if REMEDIES[one] in held.remedies]
 
 
-def may_be_doubted(state: State) -> bool:
+def can_be_reopened(state: State) -> bool:
     """Whether a settled case of an action in this state can be taken up again: automation must not be at work."""
     return state in SETTLED or state in (State.REVIEW_REQUIRED, State.UNKNOWN)
 
 
-def needs_second(held: Held, resolution: Resolution) -> bool:
+def needs_second(held: HeldAction, resolution: Resolution) -> bool:
     """Whether a second person must confirm (rule 6)."""
     upper = held.side_effect_class.rank >= SideEffectClass.HIGH_RISK_EXTERNAL.rank
     irreversible = held.reversibility is Reversibility.IRREVERSIBLE
@@ -170,26 +170,26 @@ def refuse_second(*, roles: frozenset[str], is_proposer: bool) -> Refused | None
     The list, the page, the API and the notices ask this; the confirmation compares the people who sign.
     """
     if not roles & SECONDS:
-        return NotASecond()
+        return NotSecondPerson()
     return SecondPersonNeeded() if is_proposer else None
 
 
-def check(held: Held, resolution: Resolution, *, reason: str, evidence: list[str]) -> None:
+def check_resolution(held: HeldAction, resolution: Resolution, *, reason: str, evidence: list[str]) -> None:
     """Refuse a resolution that is not offered, or comes without its reason and evidence."""
-    if resolution not in allowed(held):
+    if resolution not in allowed_resolutions(held):
         raise NotOffered
     if not reason.strip() or not any(piece.strip() for piece in evidence):
         raise EvidenceMissing
 
 
-def moves(held: Held, resolution: Resolution, *, at: str) -> tuple[Move, ...]:
+def resolution_events(held: HeldAction, resolution: Resolution, *, at: str) -> tuple[ResolutionEvent, ...]:
     """The events that carry a resolution out, in order; an UNKNOWN action passes REVIEW_REQUIRED on the way."""
     if held.contradicted:
         return (_settle_contradiction(held, resolution),)
     if held.to_reverse:
         return (_reverse_or_leave(resolution),)
     if resolution is Resolution.ACKNOWLEDGE:
-        return (Move(state=None, kind="recovery_acknowledged", grounds=frozenset(), changes={}),)
+        return (ResolutionEvent(state=None, kind="recovery_acknowledged", grounds=frozenset(), changes={}),)
     way = {
         Resolution.VERIFY_AGAIN: _look_again,
         Resolution.STRONG_READ: _look_again,
@@ -205,28 +205,28 @@ def moves(held: Held, resolution: Resolution, *, at: str) -> tuple[Move, ...]:
     return (*into, way(held, at))
 
 
-def _settle_contradiction(held: Held, resolution: Resolution) -> Move:
+def _settle_contradiction(held: HeldAction, resolution: Resolution) -> ResolutionEvent:
     if resolution in LOOKS:
-        return Move(state=None, kind="recheck_ordered", grounds=frozenset(), changes={})
+        return ResolutionEvent(state=None, kind="recheck_ordered", grounds=frozenset(), changes={})
     present = resolution is Resolution.ATTEST_PRESENT
     agrees = present == (held.state is State.RECONCILED_SUCCESS and not held.taken_back)
     kind = "attested_present" if present else "attested_absent"
-    return Move(state=None, kind=kind, grounds=frozenset(), changes={}, view={"contradicted": not agrees})
+    return ResolutionEvent(state=None, kind=kind, grounds=frozenset(), changes={}, view={"contradicted": not agrees})
 
 
-def _reverse_or_leave(resolution: Resolution) -> Move:
+def _reverse_or_leave(resolution: Resolution) -> ResolutionEvent:
     if resolution is Resolution.COMPENSATE:
-        return Move(state=None, kind="reversal_decided", grounds=frozenset(), changes={})
+        return ResolutionEvent(state=None, kind="reversal_decided", grounds=frozenset(), changes={})
     changes = {"reconciliation": {"recovery_decision": "ABANDON"}}
-    return Move(state=None, kind="left_as_it_is", grounds=frozenset(), changes=changes)
+    return ResolutionEvent(state=None, kind="left_as_it_is", grounds=frozenset(), changes=changes)
 
 
-def _into_review() -> Move:
+def _into_review() -> ResolutionEvent:
     changes = {"reconciliation": {"status": "REVIEW_REQUIRED"}}
-    return Move(state=State.REVIEW_REQUIRED, kind="held", grounds=frozenset(), changes=changes)
+    return ResolutionEvent(state=State.REVIEW_REQUIRED, kind="held", grounds=frozenset(), changes=changes)
 
 
-def _look_again(held: Held, at: str) -> Move:
+def _look_again(held: HeldAction, at: str) -> ResolutionEvent:
     # The clock of the verdict starts again, so the times of the one before are taken back.
     changes: dict[str, dict[str, Any]] = {
         "execution": {"status": "PENDING"},
@@ -234,10 +234,10 @@ def _look_again(held: Held, at: str) -> Move:
         "reconciliation": {"status": "NOT_STARTED"},
         "timestamps": {"verified_at": None, "reconciled_at": None},
     }
-    return Move(state=State.PENDING, kind="verification_reopened", grounds=_SAID, changes=changes)
+    return ResolutionEvent(state=State.PENDING, kind="verification_reopened", grounds=_SAID, changes=changes)
 
 
-def _attest_present(held: Held, at: str) -> Move:
+def _attest_present(held: HeldAction, at: str) -> ResolutionEvent:
     changes = {
         "execution": {"status": "COMMITTED"},
         "verification": {"status": "VERIFIED"},
@@ -245,20 +245,20 @@ def _attest_present(held: Held, at: str) -> Move:
         "timestamps": {"reconciled_at": at},
     }
     grounds = _SAID | {Ground.PREDICATES_HOLD}
-    return Move(state=State.RECONCILED_SUCCESS, kind="attested_present", grounds=grounds, changes=changes)
+    return ResolutionEvent(state=State.RECONCILED_SUCCESS, kind="attested_present", grounds=grounds, changes=changes)
 
 
-def _attest_absent(held: Held, at: str) -> Move:
+def _attest_absent(held: HeldAction, at: str) -> ResolutionEvent:
     changes = {
         "execution": {"status": "FAILED"},
         "reconciliation": {"status": "RECONCILED_FAILURE", "recovery_decision": "HUMAN_ATTESTATION"},
         "timestamps": {"reconciled_at": at},
     }
     grounds = _SAID | {Ground.NO_EFFECT_REMAINS}
-    return Move(state=State.FAILED, kind="attested_absent", grounds=grounds, changes=changes)
+    return ResolutionEvent(state=State.FAILED, kind="attested_absent", grounds=grounds, changes=changes)
 
 
-def _fail(held: Held, at: str) -> Move:
+def _fail(held: HeldAction, at: str) -> ResolutionEvent:
     changes: dict[str, dict[str, Any]] = {"reconciliation": {"status": "NOT_STARTED"}}
     if held.executed:
         changes = {
@@ -267,32 +267,34 @@ def _fail(held: Held, at: str) -> Move:
             "timestamps": {"reconciled_at": at},
         }
     grounds = _SAID | {Ground.NO_EFFECT_REMAINS}
-    return Move(state=State.FAILED, kind="failed_by_review", grounds=grounds, changes=changes)
+    return ResolutionEvent(state=State.FAILED, kind="failed_by_review", grounds=grounds, changes=changes)
 
 
-def _abandon(held: Held, at: str) -> Move:
+def _abandon(held: HeldAction, at: str) -> ResolutionEvent:
     changes = {"reconciliation": {"recovery_decision": "ABANDON"}}
     grounds = _SAID | {Ground.DISCREPANCY_RECORDED}
-    return Move(state=State.ABANDONED, kind="abandoned", grounds=grounds, changes=changes)
+    return ResolutionEvent(state=State.ABANDONED, kind="abandoned", grounds=grounds, changes=changes)
 
 
-def _compensate(held: Held, at: str) -> Move:
+def _compensate(held: HeldAction, at: str) -> ResolutionEvent:
     changes = {"reconciliation": {"recovery_decision": "COMPENSATE"}}
-    return Move(state=State.COMPENSATING, kind="compensation_started", grounds=_SAID, changes=changes)
+    return ResolutionEvent(state=State.COMPENSATING, kind="compensation_started", grounds=_SAID, changes=changes)
 
 
-def _recover_forward(held: Held, at: str) -> Move:
+def _recover_forward(held: HeldAction, at: str) -> ResolutionEvent:
     changes: dict[str, dict[str, Any]] = {
         "execution": {"status": "COMMITTED"},
         "verification": {"status": "PENDING"},
         "reconciliation": {"status": "RECONCILED_PARTIAL", "recovery_decision": "FORWARD_RECOVER"},
     }
-    return Move(state=State.FORWARD_RECOVERY, kind="forward_recovery_started", grounds=_SAID, changes=changes)
+    return ResolutionEvent(
+        state=State.FORWARD_RECOVERY, kind="forward_recovery_started", grounds=_SAID, changes=changes
+    )
 
 
-def _roll_back(held: Held, at: str) -> Move:
+def _roll_back(held: HeldAction, at: str) -> ResolutionEvent:
     changes: dict[str, dict[str, Any]] = {
         "verification": {"status": "FAILED"},
         "reconciliation": {"status": "RECONCILED_FAILURE", "recovery_decision": "ROLL_BACK"},
     }
-    return Move(state=State.RECONCILIATION_FAILED, kind="rollback_decided", grounds=_SAID, changes=changes)
+    return ResolutionEvent(state=State.RECONCILIATION_FAILED, kind="rollback_decided", grounds=_SAID, changes=changes)

@@ -11,14 +11,14 @@ from collections.abc import Callable
 
 from ledger.catalogue.rules.depth import REVIEW_TRIGGERS
 from reviews.reconciliation.rules.discrepancies import PROVIDER_OUTAGE, Discrepancy
-from reviews.reconciliation.rules.facts import Inputs
-from reviews.reconciliation.rules.predicates import Holds, Origin
-from reviews.reconciliation.rules.verdict import Made, Result, Verdict
+from reviews.reconciliation.rules.facts import RunInputs
+from reviews.reconciliation.rules.predicates import PredicateOrigin, PredicateOutcome
+from reviews.reconciliation.rules.verdict import CheckStatus, Verdict, VerificationResult
 
-Fires = Callable[[Inputs, Verdict], bool]
+Fires = Callable[[RunInputs, Verdict], bool]
 
 
-def fired(inputs: Inputs, verdict: Verdict) -> tuple[str, ...]:
+def fired_triggers(inputs: RunInputs, verdict: Verdict) -> tuple[str, ...]:
     """The review triggers of the action's class that this run fired."""
     facts = inputs.facts
     level = facts.depth.level if facts.depth else facts.side_effect_class
@@ -27,16 +27,18 @@ def fired(inputs: Inputs, verdict: Verdict) -> tuple[str, ...]:
 
 
 def _indicated(*keys: str) -> Fires:
-    def fires(inputs: Inputs, verdict: Verdict) -> bool:
+    def fires(inputs: RunInputs, verdict: Verdict) -> bool:
         return any(key in reading.indicators for reading in inputs.readings for key in keys)
 
     return fires
 
 
-def _elsewhere(inputs: Inputs, verdict: Verdict) -> bool:
-    if any(one.check == "tenant_scope_confirmed" and one.made is Made.FAILED for one in verdict.checks):
+def _elsewhere(inputs: RunInputs, verdict: Verdict) -> bool:
+    if any(one.check == "tenant_scope_confirmed" and one.made is CheckStatus.FAILED for one in verdict.checks):
         return True
-    outside = [one for one in verdict.predicates if one.origin is Origin.SCOPE and one.holds is Holds.FALSE]
+    outside = [
+        one for one in verdict.predicates if one.origin is PredicateOrigin.SCOPE and one.holds is PredicateOutcome.FALSE
+    ]
     return any(".tenant is within" in one.text for one in outside) or _indicated("wrong_tenant")(inputs, verdict)
 
 
@@ -44,24 +46,24 @@ def _classed(*classes: Discrepancy) -> Fires:
     return lambda inputs, verdict: bool({verdict.discrepancy, *verdict.secondary} & set(classes))
 
 
-def _found(*results: Result) -> Fires:
+def _found(*results: VerificationResult) -> Fires:
     return lambda inputs, verdict: verdict.result in results
 
 
-def _repeated(inputs: Inputs, verdict: Verdict) -> bool:
+def _repeated(inputs: RunInputs, verdict: Verdict) -> bool:
     return verdict.doubt and inputs.doubts + 1 >= inputs.facts.repeat_limit
 
 
-def _declined(inputs: Inputs, verdict: Verdict) -> bool:
+def _declined(inputs: RunInputs, verdict: Verdict) -> bool:
     code = inputs.observation.error_code if inputs.observation else None
     return "DECLIN" in (code or "").upper() or _indicated("decline")(inputs, verdict)
 
 
-def _unreachable(inputs: Inputs, verdict: Verdict) -> bool:
+def _unreachable(inputs: RunInputs, verdict: Verdict) -> bool:
     return PROVIDER_OUTAGE in verdict.triggers and inputs.attempts + 1 >= inputs.facts.repeat_limit
 
 
-def _late(inputs: Inputs, verdict: Verdict) -> bool:
+def _late(inputs: RunInputs, verdict: Verdict) -> bool:
     return verdict.timed_out
 
 
@@ -78,7 +80,7 @@ _FIRES: dict[str, Fires] = {
     "partial_success": _classed(Discrepancy.PARTIAL_APPLICATION),
     "stale_state": _classed(Discrepancy.STALE_STATE),
     "decline": _declined,
-    "mismatch": _found(Result.MISMATCH, Result.PARTIAL),
+    "mismatch": _found(VerificationResult.MISMATCH, VerificationResult.PARTIAL),
     "duplicate": _classed(Discrepancy.DUPLICATE_SIDE_EFFECT),
     "provider_unreachable": _unreachable,
     "verification_timeout": _late,

@@ -23,7 +23,7 @@ UNTICKED = "step_unticked"
 
 
 @dataclass(frozen=True)
-class Step:
+class RunbookStep:
     """One step; `proof` says what is worth noting as evidence, empty where nothing is."""
 
     id: str
@@ -46,11 +46,11 @@ class Runbook:
     taxonomy: str | None
     structural_fix: str | None
     strategies: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[RunbookStep, ...]
 
 
 @dataclass(frozen=True)
-class Tick:
+class StepTick:
     """How one step stands: done by whom, when, on what evidence."""
 
     by: Any
@@ -65,7 +65,7 @@ class NoSuchStep(Refused):
     status = 404
 
 
-class StepStands(Refused):
+class StepUnchanged(Refused):
     """The step already stands as you want it; somebody else was faster."""
 
     code = "STEP_STANDS"
@@ -73,7 +73,7 @@ class StepStands(Refused):
 
 def _runbook(plain: Mapping[str, Any]) -> Runbook:
     named: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
-    return Runbook(**named | {"steps": tuple(Step(**step) for step in plain["steps"])})
+    return Runbook(**named | {"steps": tuple(RunbookStep(**step) for step in plain["steps"])})
 
 
 _DOCUMENT = json.loads(files("reviews.cases.rules").joinpath("runbooks.json").read_bytes())
@@ -115,13 +115,13 @@ def tag_of(runbook: str, about: str) -> str:
     return (book.taxonomy or "") if book is not None else ""
 
 
-def tagged(tag: str) -> tuple[list[str], list[str]]:
+def runbooks_with_tag(tag: str) -> tuple[list[str], list[str]]:
     """The runbooks, and the first words of causes, whose incidents belong to this part of the taxonomy."""
     books = [book for book in RUNBOOKS.values() if book.taxonomy == tag]
     return [book.key for book in books], [cause for book in books for cause in book.causes]
 
 
-def step(runbook: str, step_id: str) -> Step:
+def find_step(runbook: str, step_id: str) -> RunbookStep:
     """One step of a runbook; refuses what is not there."""
     book = RUNBOOKS.get(runbook)
     found = next((each for each in book.steps if each.id == step_id), None) if book else None
@@ -136,12 +136,12 @@ def text_of(runbook: str, step_id: str) -> str:
     return next((each.text for each in book.steps if each.id == step_id), step_id) if book else step_id
 
 
-def ticks(events: Iterable[tuple[str, Any, datetime, Mapping[str, Any]]]) -> dict[tuple[str, str], Tick]:
+def ticks_by_step(events: Iterable[tuple[str, Any, datetime, Mapping[str, Any]]]) -> dict[tuple[str, str], StepTick]:
     """How the steps stand after (kind, by, at, detail) of every event in order (rule 3)."""
-    standing: dict[tuple[str, str], Tick] = {}
+    standing: dict[tuple[str, str], StepTick] = {}
     for kind, by, at, detail in events:
         if kind == TICKED:
-            standing[detail["runbook"], detail["step"]] = Tick(by, at, detail.get("evidence", ""))
+            standing[detail["runbook"], detail["step"]] = StepTick(by, at, detail.get("evidence", ""))
         elif kind == UNTICKED:
             standing.pop((detail["runbook"], detail["step"]), None)
     return standing

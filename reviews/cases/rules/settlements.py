@@ -26,7 +26,7 @@ from ledger.record.rules.canonical import NotCanonical, canonical, digest, parse
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.proof_classes import SESSION_ALONE, is_as_strong
 from ledger.record.rules.refusals import Refused
-from reviews.cases.rules.resolutions import LOOKS, UNGATED, Held, Resolution, SecondPersonNeeded, needs_second
+from reviews.cases.rules.resolutions import LOOKS, UNGATED, HeldAction, Resolution, SecondPersonNeeded, needs_second
 
 DOMAIN: Final = "counterfoil-settlement-statement"
 STATEMENT_VERSION: Final = 1
@@ -45,7 +45,7 @@ class Act(StrEnum):
     CONFIRM = "confirm"
 
 
-class ScreenChanged(Refused):
+class CasePageChanged(Refused):
     """The case has changed since this page was read: read it again. Nothing was recorded."""
 
     code = "CASE_CHANGED"
@@ -158,13 +158,13 @@ _ENDS: Final[Mapping[Resolution, str]] = {
 }
 
 
-def meaning(held: Held, resolution: Resolution, act: Act) -> str:
+def declaration(held: HeldAction, resolution: Resolution, act: Act) -> str:
     """What the person who signs says, in their own voice."""
     said = _UNGATED if held == UNGATED else MEANING[resolution]
     return f"{_ANOTHERS}{said}" if act is Act.CONFIRM else said
 
 
-def consequence(held: Held, resolution: Resolution) -> str:
+def describe_consequence(held: HeldAction, resolution: Resolution) -> str:
     """What follows once it is carried out."""
     if held == UNGATED:
         return "The case is closed. No action is changed by it."
@@ -175,7 +175,7 @@ def consequence(held: Held, resolution: Resolution) -> str:
     return _ENDS[resolution]
 
 
-def _of_doubt(held: Held, resolution: Resolution) -> str:
+def _of_doubt(held: HeldAction, resolution: Resolution) -> str:
     """A contradiction moves no state (rule 10 of resolutions): it is withdrawn, or it stands."""
     was_done = held.state is State.RECONCILED_SUCCESS and not held.taken_back
     if (resolution is Resolution.ATTEST_PRESENT) == was_done:
@@ -183,12 +183,12 @@ def _of_doubt(held: Held, resolution: Resolution) -> str:
     return "The contradiction stands: everybody is told that the final state is not known."
 
 
-def act_of(held: Held, resolution: Resolution) -> Act:
+def act_of(held: HeldAction, resolution: Resolution) -> Act:
     """Whether the first person ends the case or proposes its end."""
     return Act.PROPOSE if needs_second(held, resolution) else Act.SETTLE
 
 
-def wanted_proof(held: Held, resolution: Resolution, *, policy: str) -> str:
+def required_proof(held: HeldAction, resolution: Resolution, *, policy: str) -> str:
     """The weakest class of proof that is enough (rule 2); `policy` is what the approval policy asks for the action."""
     if held != UNGATED and resolution not in _WEIGHTY:
         return SESSION_ALONE
@@ -205,7 +205,7 @@ def check_settlement(now: Coverage, *, seen: str, wanted: str, given: str) -> No
     """
     is_weighty = wanted != SESSION_ALONE
     if (seen or is_weighty) and seen != coverage_digest(now):
-        raise ScreenChanged
+        raise CasePageChanged
     if is_weighty and not is_as_strong(given, wanted):
         raise ProofNeeded(_PROOFS[wanted])
 
@@ -226,9 +226,9 @@ def check_second(first: tuple[Coverage, Settlement], now: Coverage, *, resolutio
         raise SecondPersonNeeded
 
 
-def statement(covers: Coverage, said: Settlement, *, held: Held) -> bytes:
+def statement(covers: Coverage, said: Settlement, *, held: HeldAction) -> bytes:
     """The canonical text that the person stands for."""
-    return _text(covers, said, meaning(held, said.resolution, said.act))
+    return _text(covers, said, declaration(held, said.resolution, said.act))
 
 
 def _text(covers: Coverage, said: Settlement, means: str) -> bytes:

@@ -24,14 +24,14 @@ class Severity(IntEnum):
     CRITICAL = 4
 
 
-class Kind(StrEnum):
+class IncidentKind(StrEnum):
     """Who must act: whoever runs the systems, or whoever keeps them safe."""
 
     OPERATIONS = "operations"
     SECURITY = "security"
 
 
-class Stop(StrEnum):
+class FreezeDecision(StrEnum):
     """What becomes of a freeze when its incident is closed."""
 
     LIFT = "lift"
@@ -52,13 +52,15 @@ _BY_CLASS = {
 }
 
 
-def severity_of(kind: Kind, side_effect_class: SideEffectClass) -> Severity:
+def severity_of(kind: IncidentKind, side_effect_class: SideEffectClass) -> Severity:
     """How grave an incident about an action of this class is (rule 2)."""
     by_class = _BY_CLASS.get(side_effect_class, Severity.LOW)
-    return max(by_class, Severity.HIGH) if kind is Kind.SECURITY else by_class
+    return max(by_class, Severity.HIGH) if kind is IncidentKind.SECURITY else by_class
 
 
-def decided(held: Iterable[UUID], decisions: Mapping[UUID, Stop]) -> dict[UUID, Stop]:
+def check_freeze_decisions(
+    held: Iterable[UUID], decisions: Mapping[UUID, FreezeDecision]
+) -> dict[UUID, FreezeDecision]:
     """The decision about every freeze that is held; refuses when one is missing (rule 3, R-RB-10)."""
     freezes = list(held)
     if any(freeze not in decisions for freeze in freezes):

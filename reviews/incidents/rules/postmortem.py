@@ -16,7 +16,7 @@ _MARKS = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>&~])")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class TimelineEvent:
     """One event: what it is about, what happened, who did it, and where it stands in the record."""
 
     at: datetime
@@ -29,7 +29,7 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Concerned:
+class AffectedSubject:
     """An action or a case that belongs to the incident."""
 
     id: str
@@ -39,7 +39,7 @@ class Concerned:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stopped:
+class PlacedFreeze:
     """A freeze that was placed because of it."""
 
     what: str
@@ -50,7 +50,7 @@ class Stopped:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Done:
+class CompletedStep:
     """A step of the runbook."""
 
     text: str
@@ -60,7 +60,7 @@ class Done:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class PostmortemFacts:
     """Everything that a post-mortem says."""
 
     id: str
@@ -73,14 +73,14 @@ class Facts:
     note: str
     runbook: str
     as_of: datetime
-    actions: tuple[Concerned, ...] = ()
-    cases: tuple[Concerned, ...] = ()
-    freezes: tuple[Stopped, ...] = ()
-    steps: tuple[Done, ...] = ()
-    lines: tuple[Line, ...] = ()
+    actions: tuple[AffectedSubject, ...] = ()
+    cases: tuple[AffectedSubject, ...] = ()
+    freezes: tuple[PlacedFreeze, ...] = ()
+    steps: tuple[CompletedStep, ...] = ()
+    lines: tuple[TimelineEvent, ...] = ()
 
 
-def markdown(facts: Facts) -> str:
+def render_markdown(facts: PostmortemFacts) -> str:
     """The post-mortem as Markdown."""
     parts = [
         f"# {_safe(facts.title)}\n",
@@ -96,7 +96,7 @@ def markdown(facts: Facts) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _summary(facts: Facts) -> list[str]:
+def _summary(facts: PostmortemFacts) -> list[str]:
     closed = _time(facts.closed_at) if facts.closed_at else "not closed"
     return [
         f"Incident: {facts.id}",
@@ -108,25 +108,25 @@ def _summary(facts: Facts) -> list[str]:
     ]
 
 
-def _concerned(one: Concerned) -> str:
+def _concerned(one: AffectedSubject) -> str:
     found = f", {_safe(one.found)}" if one.found else ""
     return f"{_safe(one.title)} ({one.id}): {_safe(one.state)}{found}"
 
 
-def _stopped(one: Stopped) -> str:
+def _stopped(one: PlacedFreeze) -> str:
     until = f"lifted {_time(one.lifted_at)}" if one.lifted_at else "in force"
     decision = f"; {one.decision}" if one.decision else ""
     return f"{_safe(one.what)}, frozen {_time(one.placed_at)}, {until}{decision}: {_safe(one.reason)}"
 
 
-def _step(one: Done) -> str:
+def _step(one: CompletedStep) -> str:
     if one.at is None:
         return f"[ ] {_safe(one.text)}"
     evidence = f": {_safe(one.evidence)}" if one.evidence else ""
     return f"[x] {_safe(one.text)} ({_safe(one.who)}, {_time(one.at)}{evidence})"
 
 
-def _table(lines: Iterable[Line]) -> str:
+def _table(lines: Iterable[TimelineEvent]) -> str:
     rows = [
         f"| {_time(each.at)} | {_safe(each.about)} | {_safe(each.what)} | {_safe(each.who)}"
         f" | {_safe(each.detail)} | {each.seq}, {each.hash[:16]} |"

@@ -23,7 +23,7 @@ from reviews.readback.rules import schedule as schedule_rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class AttemptAnswer:
     """What came back of one attempt: the document as it was sent, the raw output apart, and the attempt's bounds.
 
     `disclosed` are the tools of the session that the action came from.
@@ -38,20 +38,20 @@ class Answer:
     disclosed: tuple[str, ...] = ()
 
 
-def observe(
-    *, tenant_id: UUID, action_id: UUID, contract: Contract, answer: Answer, by: ledger.Actor, at: datetime
+def record_answer(
+    *, tenant_id: UUID, action_id: UUID, contract: Contract, answer: AttemptAnswer, by: ledger.Actor, at: datetime
 ) -> str:
     """Store an answer and take the step it allows; returns the state after. Late ones are taken too (R-OB-13).
 
     If we crash after this commit, the schedule row is there: the reading happens whether or not a message arrives.
     """
-    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     assert head.entry is not None
     seen = _judged(answer.document, contract)
     evidence = _stored(tenant_id, action_id, answer, at=at)
     pointer = evidence[0].pointer
     local = contract.transaction_boundary is Boundary.LOCAL_TRANSACTION
-    step = rules.received(
+    step = rules.answer_step(
         seen,
         state=State(head.state),
         entry=head.entry,
@@ -79,11 +79,13 @@ def observe(
     return str(step.state)
 
 
-def _judged(document: dict[str, Any], contract: Contract) -> rules.Observation:
-    return rules.observe(document.get("result"), tool=contract.name, sub_results=document.get("sub_results"))
+def _judged(document: dict[str, Any], contract: Contract) -> rules.ParsedObservation:
+    return rules.parse_result(document.get("result"), tool=contract.name, sub_results=document.get("sub_results"))
 
 
-def _stored(tenant_id: UUID, action_id: UUID, answer: Answer, *, at: datetime) -> tuple[ledger.Sealed, ...]:
+def _stored(
+    tenant_id: UUID, action_id: UUID, answer: AttemptAnswer, *, at: datetime
+) -> tuple[ledger.SealedEvidence, ...]:
     kept = _seal(tenant_id, action_id, orjson.dumps(answer.document), "observation", answer.source, at=at)
     if answer.raw is None:
         return (kept,)
@@ -92,14 +94,14 @@ def _stored(tenant_id: UUID, action_id: UUID, answer: Answer, *, at: datetime) -
 
 def _happening(
     row: Observation,
-    seen: rules.Observation,
+    seen: rules.ParsedObservation,
     step: Any,
     contract: Contract,
-    answer: Answer,
-    evidence: tuple[ledger.Sealed, ...],
+    answer: AttemptAnswer,
+    evidence: tuple[ledger.SealedEvidence, ...],
     *,
     at: datetime,
-) -> ledger.Happening:
+) -> ledger.NewEvent:
     horizon_at = schedule_rules.late_effect_horizon(
         lease_ends_at=answer.lease_ends_at,
         answered_at=at,
@@ -107,8 +109,8 @@ def _happening(
         timeout_s=answer.timeout_s,
         settle_s=contract.verification.settle_s if contract.verification else 0,
     )
-    named = rules.next_named(answer.document.get("result"), chained=contract.next_tools, disclosed=answer.disclosed)
-    return ledger.Happening(
+    named = rules.next_tool(answer.document.get("result"), chained=contract.next_tools, disclosed=answer.disclosed)
+    return ledger.NewEvent(
         kind=step.kind,
         to=str(step.state) if step.moves else None,
         grounds=step.grounds,
@@ -118,7 +120,7 @@ def _happening(
             "status": str(seen.status),
             "attempt": answer.attempt,
             "late": not step.moves,
-            "observation": observed(row),
+            "observation": observation_reference(row),
             **({"next_tool": named} if named is not None else {}),
         },
         evidence=evidence,
@@ -126,7 +128,7 @@ def _happening(
     )
 
 
-def observed(row: Observation) -> dict[str, Any]:
+def observation_reference(row: Observation) -> dict[str, Any]:
     """What an event says of the row that its answer is listed as."""
     return {
         "id": str(row.id),
@@ -148,10 +150,10 @@ def _view(step: Any, horizon_at: datetime) -> dict[str, Any]:
     return {"horizon_at": instant(horizon_at), **blocks}
 
 
-def _follow(head: ledger.Head, step: Any, contract: Contract, *, at: datetime) -> None:
+def _follow(head: ledger.SubjectHead, step: Any, contract: Contract, *, at: datetime) -> None:
     if step.state is State.FAILED and step.moves:
         action = actions.action(head.tenant_id, head.id)
-        ledger_orders.after_failure(action, str(step.state), at=at)
+        ledger_orders.unwind_after_failure(action, str(step.state), at=at)
     # Still EXECUTING means that the tool says it has rolled back: that is read at once.
     if step.state in (State.PENDING, State.ACCEPTED, State.UNKNOWN, State.EXECUTING):
         first = contract.verification.polling.first_after_s if contract.verification else 0
@@ -160,8 +162,10 @@ def _follow(head: ledger.Head, step: Any, contract: Contract, *, at: datetime) -
         schedule(tenant_id=head.tenant_id, action_id=head.id, due_at=at + wait, priority=rank, at=at)
 
 
-def _seal(tenant_id: UUID, action_id: UUID, data: bytes, purpose: str, source: str, *, at: datetime) -> ledger.Sealed:
-    return ledger.seal(
+def _seal(
+    tenant_id: UUID, action_id: UUID, data: bytes, purpose: str, source: str, *, at: datetime
+) -> ledger.SealedEvidence:
+    return ledger.store_evidence(
         tenant_id=tenant_id,
         subject_id=action_id,
         purpose=purpose,
@@ -172,11 +176,11 @@ def _seal(tenant_id: UUID, action_id: UUID, data: bytes, purpose: str, source: s
     )
 
 
-def judged(documents: list[dict[str, Any]], contract: Contract) -> rules.Observation | None:
+def deciding_answer(documents: list[dict[str, Any]], contract: Contract) -> rules.ParsedObservation | None:
     """The answer that a reading is held against, of all that came, judged again from their stored bytes."""
-    return rules.telling([_judged(each, contract) for each in documents])
+    return rules.deciding_observation([_judged(each, contract) for each in documents])
 
 
-def view_of(seen: rules.Observation) -> dict[str, Any]:
+def observation_view(seen: rules.ParsedObservation) -> dict[str, Any]:
     """An observation as the pages show it."""
     return asdict(seen) | {"status": str(seen.status), "claimed_success": seen.claimed_success}

@@ -23,13 +23,13 @@ from ledger.record.queries import events
 from ledger.record.rules.canonical import digest
 from reviews import queries
 from reviews.checks import changes
-from reviews.checks.changes import Page
+from reviews.checks.changes import ChangePage
 from reviews.checks.interface import CheckFailed
 from reviews.models import Case, Stray, Watch
 from reviews.observations.rules import ungated_effects
-from reviews.observations.rules.ungated_effects import Change, Owner, Run
-from reviews.readback.operations.plans import access_to
-from reviews.readback.operations.readings import plain
+from reviews.observations.rules.ungated_effects import CandidateAction, Change, ChangeOwner
+from reviews.readback.operations.plans import system_access
+from reviews.readback.operations.readings import to_json_default
 
 UNGATED = "UNGATED_EFFECT"
 PAGE = 500
@@ -38,7 +38,7 @@ TIMEOUT_S = 10.0
 SEVERITY = SideEffectClass.HIGH_RISK_EXTERNAL.rank
 
 
-def watched() -> list[tuple[UUID, str]]:
+def watched_systems() -> list[tuple[UUID, str]]:
     """(tenant, system) of every system whose settings ask for it."""
     found: list[tuple[UUID, str]] = []
     for tenant in events.tenants():
@@ -49,15 +49,15 @@ def watched() -> list[tuple[UUID, str]]:
     return found
 
 
-def look(*, tenant_id: UUID, name: str, clock: Callable[[], datetime]) -> int:
+def compare_changes(*, tenant_id: UUID, name: str, clock: Callable[[], datetime]) -> int:
     """Compare one page of a system's change log with the record; how many effects nobody gated.
 
     If we crash after some were told, the next pass reads the page again and tells the rest.
     """
     with tenancy(tenant_id):
-        access, missing = access_to(tenant_id, events.tenant_by_id(tenant_id).slug, name)
+        access, missing = system_access(tenant_id, events.tenant_by_id(tenant_id).slug, name)
         system = catalogue_queries.system(tenant_id, name)
-        watch = queries.watch(tenant_id, system.id) if system is not None else None
+        watch = queries.change_watch(tenant_id, system.id) if system is not None else None
     if system is None or access is None:
         return 0 if system is None else _failed(tenant_id, system.id, watch, missing, at=clock())
     log = changes.change_log(system.pattern)
@@ -69,23 +69,23 @@ def look(*, tenant_id: UUID, name: str, clock: Callable[[], datetime]) -> int:
     return _compared(tenant_id, system, page, watch.begun if watch and watch.begun else page.mark, at=clock())
 
 
-def _compared(tenant_id: UUID, system: Any, page: Page, begun: str, *, at: datetime) -> int:
+def _compared(tenant_id: UUID, system: Any, page: ChangePage, begun: str, *, at: datetime) -> int:
     told, mark = 0, page.mark
     # A pass reads a little of what came before its mark; what came before the watch is nobody's business here.
     found = [change for change in page.changes if _order(change.place) > _order(begun)]
     with tenancy(tenant_id):
-        known = queries.strays_at(tenant_id, system.id, [change.place for change in found])
+        known = queries.known_ungated_places(tenant_id, system.id, [change.place for change in found])
         runs = _runs(tenant_id, found)
     for change in found:
         key_hash = digest(change.key.encode()) if change.key else None
-        whose = ungated_effects.owner(change, runs, key_hash=key_hash, at=at)
-        if whose is Owner.NOT_YET:
+        whose = ungated_effects.find_owner(change, runs, key_hash=key_hash, at=at)
+        if whose is ChangeOwner.NOT_YET:
             # It is looked at again in the next pass, and so is all behind it.
             mark = min(mark, _before(change), key=_order)
             continue
-        if whose is Owner.NOBODY and change.place not in known:
+        if whose is ChangeOwner.NOBODY and change.place not in known:
             with tenancy(tenant_id):
-                told += tell(tenant_id, system, change, at=at)
+                told += open_ungated_case(tenant_id, system, change, at=at)
     with tenancy(tenant_id):
         _keep(tenant_id, system.id, mark, begun=begun, failure="", at=at)
     return told
@@ -103,12 +103,12 @@ def _before(change: Change) -> str:
     return f"{first}-{int(rest) - 1}" if int(rest) else f"{int(first) - 1}-{2**63 - 1}"
 
 
-def _runs(tenant_id: UUID, found: Iterable[Change]) -> tuple[Run, ...]:
+def _runs(tenant_id: UUID, found: Iterable[Change]) -> tuple[CandidateAction, ...]:
     """The started actions that could account for any of these changes."""
     listed = list(found)
     unkeyed = [change for change in listed if not change.key]
     unnamed = [change for change in unkeyed if not (change.trace_id or change.action_id)]
-    actions = actions_queries.accountable(
+    actions = actions_queries.attributable_actions(
         tenant_id,
         key_hashes=sorted({digest(change.key.encode()) for change in listed if change.key}),
         traces=sorted({change.trace_id for change in unkeyed if change.trace_id}),
@@ -118,7 +118,7 @@ def _runs(tenant_id: UUID, found: Iterable[Change]) -> tuple[Run, ...]:
     entries = events.entries(tenant_id, [(action.id, action.seq) for action in actions])
     kept = actions_queries.idempotencies(tenant_id, [action.id for action in actions])
     return tuple(
-        Run(
+        CandidateAction(
             action_id=str(action.id),
             target=action.target,
             trace_id=action.trace_id,
@@ -134,14 +134,14 @@ def _time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def tell(tenant_id: UUID, system: Any, change: Change, *, at: datetime) -> int:
+def open_ungated_case(tenant_id: UUID, system: Any, change: Change, *, at: datetime) -> int:
     """Open the case of one stray, with the change as sealed evidence."""
     case_id, stray_id = ledger.new_id(at), ledger.new_id(at)
-    kept = ledger.seal(
+    kept = ledger.store_evidence(
         tenant_id=tenant_id,
         subject_id=case_id,
         purpose="ungated_effect",
-        data=orjson.dumps(asdict(change), default=plain),
+        data=orjson.dumps(asdict(change), default=to_json_default),
         media_type="application/json",
         source=system.name,
         at=at,
@@ -163,7 +163,7 @@ def tell(tenant_id: UUID, system: Any, change: Change, *, at: datetime) -> int:
         "target": (change.target or system.name)[:512],
     }
     Case.objects.create(tenant_id=tenant_id, id=case_id, action_id=None, state="OPEN", opened_at=at, **known)
-    happening = ledger.Happening(
+    happening = ledger.NewEvent(
         kind="case_opened",
         to="OPEN",
         detail={
@@ -177,21 +177,23 @@ def tell(tenant_id: UUID, system: Any, change: Change, *, at: datetime) -> int:
         },
         evidence=(kept,),
     )
-    ledger.append(ledger.Head(tenant_id=tenant_id, id=case_id, kind="case"), happening, actor=ledger.SYSTEM, at=at)
+    ledger.append(
+        ledger.SubjectHead(tenant_id=tenant_id, id=case_id, kind="case"), happening, actor=ledger.SYSTEM, at=at
+    )
     return 1
 
 
-def settle(
-    head: ledger.Head,
+def resolve_ungated_case(
+    head: ledger.SubjectHead,
     case: Case,
     *,
     detail: dict[str, Any],
-    kept: tuple[ledger.Sealed, ...],
+    kept: tuple[ledger.SealedEvidence, ...],
     by: ledger.Actor,
     at: datetime,
 ) -> str:
     """A person has found out who did it: why it is so, and on what evidence, is the end of the case."""
-    happening = ledger.Happening(kind="case_resolved", to="RESOLVED", detail=detail, evidence=kept)
+    happening = ledger.NewEvent(kind="case_resolved", to="RESOLVED", detail=detail, evidence=kept)
     ledger.append(head, happening, actor=by, at=at)
     Case.objects.filter(tenant_id=case.tenant_id, id=case.id).update(
         state="RESOLVED", resolution=detail["resolution"], resolved_at=at, snoozed_until=None, snooze_reason=""

@@ -17,7 +17,7 @@ from django.conf import settings
 
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
-from ledger.db import ask, tenancy
+from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.lifecycle import State
@@ -25,7 +25,7 @@ from ledger.record.rules.refusals import Refused
 from reviews import queries
 from reviews.cases.rules.resolutions import RECHECKED
 from reviews.models import Hook, HookDelivery, Observation
-from reviews.observations.operations.observations import observed
+from reviews.observations.operations.observations import observation_reference
 from reviews.observations.rules import webhooks as rules
 from reviews.readback.operations import plans, schedules
 from reviews.readback.operations.systems import NoSuchSystem
@@ -48,23 +48,23 @@ class SecretNotKept(Refused):
     code = "SECRETS_READ_ONLY"
 
 
-def create(*, tenant_id: UUID, name: str, secret: str, by: ledger.Actor, at: datetime) -> Hook:
+def create_hook(*, tenant_id: UUID, name: str, secret: str, by: ledger.Actor, at: datetime) -> Hook:
     """Make an address for a system's webhooks, which are signed with `secret`."""
-    rules.key_of(secret)
+    rules.decode_secret(secret)
     system = _system(tenant_id, name)
     row = Hook(id=uuid4(), tenant_id=tenant_id, system_id=system.id, created_at=at)
     # A secret without an address is harmless; an address without its secret would only refuse.
     _keep(tenant_id, name, row.id, [secret])
     row.save(force_insert=True)
-    _tell(row, ledger.Happening(kind="hook_created", detail={"hook_id": str(row.id)}), by, at=at)
+    _tell(row, ledger.NewEvent(kind="hook_created", detail={"hook_id": str(row.id)}), by, at=at)
     return row
 
 
-def rotate(
+def rotate_secret(
     *, tenant_id: UUID, name: str, hook_id: UUID, secret: str, keep_old: bool, by: ledger.Actor, at: datetime
 ) -> int:
     """Sign with a new secret from now on; while `keep_old`, the last one is good as well. How many are good now."""
-    rules.key_of(secret)
+    rules.decode_secret(secret)
     row = _own(tenant_id, name, hook_id)
     good = [
         secret,
@@ -72,17 +72,17 @@ def rotate(
     ]
     _keep(tenant_id, name, hook_id, good)
     detail = {"hook_id": str(hook_id), "secrets": len(good)}
-    _tell(row, ledger.Happening(kind="hook_secret_changed", detail=detail), by, at=at)
+    _tell(row, ledger.NewEvent(kind="hook_secret_changed", detail=detail), by, at=at)
     return len(good)
 
 
-def revoke(*, tenant_id: UUID, name: str, hook_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
+def revoke_hook(*, tenant_id: UUID, name: str, hook_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
     """Close an address: what is sent there is refused from now on."""
     row = _own(tenant_id, name, hook_id)
     Hook.objects.filter(id=hook_id).update(revoked_at=at)
     _keep(tenant_id, name, hook_id, [])
     detail = {"hook_id": str(hook_id), "reason": reason[:1000]}
-    _tell(row, ledger.Happening(kind="hook_revoked", detail=detail), by, at=at)
+    _tell(row, ledger.NewEvent(kind="hook_revoked", detail=detail), by, at=at)
 
 
 def _system(tenant_id: UUID, name: str) -> Any:
@@ -93,14 +93,14 @@ def _system(tenant_id: UUID, name: str) -> Any:
 
 
 def _own(tenant_id: UUID, name: str, hook_id: UUID) -> Hook:
-    system, row = _system(tenant_id, name), queries.hook(hook_id)
+    system, row = _system(tenant_id, name), queries.live_hook(hook_id)
     if row is None or (row.tenant_id, row.system_id) != (tenant_id, system.id):
         raise NoSuchHook
     return row
 
 
-def _tell(row: Hook, happening: ledger.Happening, by: ledger.Actor, *, at: datetime) -> None:
-    head = ledger.lock(tenant_id=row.tenant_id, subject_id=row.system_id, kind="system")
+def _tell(row: Hook, happening: ledger.NewEvent, by: ledger.Actor, *, at: datetime) -> None:
+    head = ledger.lock_subject(tenant_id=row.tenant_id, subject_id=row.system_id, kind="system")
     ledger.append(head, happening, actor=by, at=at)
 
 
@@ -144,19 +144,19 @@ def _keep(tenant_id: UUID, name: str, hook_id: UUID, secrets: list[str]) -> None
 # What arrives
 
 
-def receive(*, hook_id: UUID, signed: rules.Signed, body: bytes, at: datetime) -> UUID | None:
+def receive_delivery(*, hook_id: UUID, signed: rules.SignedHeaders, body: bytes, at: datetime) -> UUID | None:
     """Take a signed webhook once: as evidence of its action, or of its system; the action, where it is bound.
 
     Nothing is stored of one that is not signed. If we crash before the commit the provider sends it again.
     """
-    row = queries.hook(hook_id)
+    row = queries.live_hook(hook_id)
     if row is None:
         raise NoSuchHook
     with tenancy(row.tenant_id):
         system = catalogue_queries.system_by_id(row.tenant_id, row.system_id)
         assert system is not None
         secrets = secrets_of(row.tenant_id, system.name, hook_id)
-        rules.check(signed, body, secrets=secrets, at=at)
+        rules.verify_signature(signed, body, secrets=secrets, at=at)
         action_id = _bound(row.tenant_id, system, body)
         if not _is_first(row, signed.id, action_id, at=at):
             return action_id
@@ -169,7 +169,7 @@ def receive(*, hook_id: UUID, signed: rules.Signed, body: bytes, at: datetime) -
 
 def _is_first(row: Hook, webhook_id: str, action_id: UUID | None, *, at: datetime) -> bool:
     return bool(
-        ask(
+        execute(
             "INSERT INTO reviews_hookdelivery (tenant_id, hook_id, webhook_id, action_id, at)"
             " VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING RETURNING true",
             *(row.tenant_id, row.id, webhook_id, action_id, at),
@@ -179,7 +179,7 @@ def _is_first(row: Hook, webhook_id: str, action_id: UUID | None, *, at: datetim
 
 def _bound(tenant_id: UUID, system: Any, body: bytes) -> UUID | None:
     """The action that a webhook speaks of, where that is one which this system verifies."""
-    names = rules.named(rules.mapping_of(system.settings), _parsed(body))
+    names = rules.named_identifiers(rules.parse_mapping(system.settings), _parsed(body))
     action_id = _told(tenant_id, names)
     action = actions.action(tenant_id, action_id) if action_id is not None else None
     if action is None:
@@ -203,7 +203,7 @@ def _told(tenant_id: UUID, names: dict[str, str]) -> UUID | None:
         except ValueError:
             return None
     if "idempotency_key" in names:
-        return actions.action_of_key(tenant_id, names["idempotency_key"])
+        return actions.action_by_key(tenant_id, names["idempotency_key"])
     if "target" in names:
         return actions.newest_of_target(tenant_id, names["target"], map(str, _SPOKEN_OF))
     return None
@@ -214,15 +214,15 @@ def _store(
     system: Any,
     kind: str,
     subject_id: UUID,
-    signed: rules.Signed,
+    signed: rules.SignedHeaders,
     body: bytes,
     *,
     pointer: UUID | None = None,
     more: dict[str, Any] | None = None,
     at: datetime,
 ) -> None:
-    head = ledger.lock(tenant_id=row.tenant_id, subject_id=subject_id, kind=kind)
-    kept = ledger.seal(
+    head = ledger.lock_subject(tenant_id=row.tenant_id, subject_id=subject_id, kind=kind)
+    kept = ledger.store_evidence(
         tenant_id=row.tenant_id,
         subject_id=subject_id,
         purpose="webhook",
@@ -233,12 +233,14 @@ def _store(
         pointer=pointer,
     )
     detail = {"hook_id": str(row.id), "webhook_id": signed.id, "source": system.name, "pointer": str(kept.pointer)}
-    happening = ledger.Happening(kind="webhook_received", detail=detail | (more or {}), evidence=(kept,))
+    happening = ledger.NewEvent(kind="webhook_received", detail=detail | (more or {}), evidence=(kept,))
     ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
 
 
-def _observe(row: Hook, system: Any, action_id: UUID, signed: rules.Signed, body: bytes, *, at: datetime) -> None:
-    ledger.lock(tenant_id=row.tenant_id, subject_id=action_id, kind="action")
+def _observe(
+    row: Hook, system: Any, action_id: UUID, signed: rules.SignedHeaders, body: bytes, *, at: datetime
+) -> None:
+    ledger.lock_subject(tenant_id=row.tenant_id, subject_id=action_id, kind="action")
     action = actions.action(row.tenant_id, action_id)
     assert action is not None
     pointer = uuid4()
@@ -256,7 +258,7 @@ def _observe(row: Hook, system: Any, action_id: UUID, signed: rules.Signed, body
         raw_pointer=None,
         at=at,
     )
-    told = {"attempt": seen.attempt, "observation": observed(seen)}
+    told = {"attempt": seen.attempt, "observation": observation_reference(seen)}
     _store(row, system, "action", action_id, signed, body, pointer=pointer, more=told, at=at)
     if verification.is_open(action):
         schedules.schedule(tenant_id=row.tenant_id, action_id=action_id, due_at=at, at=at)
@@ -264,7 +266,7 @@ def _observe(row: Hook, system: Any, action_id: UUID, signed: rules.Signed, body
         schedules.recheck_now(tenant_id=row.tenant_id, action_id=action_id, at=at)
 
 
-def forget(*, before: datetime) -> None:
+def prune_deliveries(*, before: datetime) -> None:
     """Drop what was kept so that a webhook is taken once: nobody sends it again so late."""
     for tenant in events.tenants():
         with tenancy(tenant.id):

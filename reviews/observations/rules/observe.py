@@ -25,13 +25,13 @@ from enum import StrEnum
 from typing import Any
 
 from ledger.record.rules.lifecycle import Ground, State
-from reviews.verification.rules.steps import KINDS, Changes, Entry, Step, entering
+from reviews.verification.rules.steps import KINDS, Changes, Entry, LifecycleStep, entry_changes
 
 BEFORE_SEND = "before_send"
 ROLLED_BACK = "rolled_back"
 
 
-class Status(StrEnum):
+class ReportedStatus(StrEnum):
     """What an answer says of itself."""
 
     SUCCESS = "success"
@@ -43,15 +43,15 @@ class Status(StrEnum):
     MALFORMED = "malformed"
 
 
-SPOKEN = frozenset(Status) - {Status.MALFORMED}
-STILL_WORKING = frozenset({Status.PENDING, Status.ACCEPTED})
+SPOKEN = frozenset(ReportedStatus) - {ReportedStatus.MALFORMED}
+STILL_WORKING = frozenset({ReportedStatus.PENDING, ReportedStatus.ACCEPTED})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observation:
+class ParsedObservation:
     """One answer in one shape; `fault` says why a MALFORMED one is."""
 
-    status: Status
+    status: ReportedStatus
     error_code: str | None = None
     error_message: str | None = None
     error_phase: str | None = None
@@ -63,29 +63,29 @@ class Observation:
     @property
     def claimed_success(self) -> bool:
         """Whether the tool said that all of it was done."""
-        return self.status is Status.SUCCESS
+        return self.status is ReportedStatus.SUCCESS
 
     @property
     def nothing_sent(self) -> bool:
         """The executor's word that nothing left it, and no word of the answer against that (R-EX-09)."""
         silent = not self.side_effects and not self.sub_results
-        return self.status is Status.FAILED and self.error_phase == BEFORE_SEND and silent
+        return self.status is ReportedStatus.FAILED and self.error_phase == BEFORE_SEND and silent
 
     @property
     def undone(self) -> bool:
         """The tool's word that it rolled everything back, and no word of the answer against that."""
         silent = not self.side_effects and not self.sub_results
-        return self.status is Status.FAILED and self.error_phase == ROLLED_BACK and silent
+        return self.status is ReportedStatus.FAILED and self.error_phase == ROLLED_BACK and silent
 
 
-def observe(result: Any, *, tool: str, sub_results: Any = None) -> Observation:
+def parse_result(result: Any, *, tool: str, sub_results: Any = None) -> ParsedObservation:
     """The observation in a tool's result as it came (rule 1)."""
     fault = _fault(result, tool=tool, sub_results=sub_results)
     if fault:
-        return Observation(status=Status.MALFORMED, fault=fault)
+        return ParsedObservation(status=ReportedStatus.MALFORMED, fault=fault)
     error = result.get("error") or {}
-    return Observation(
-        status=Status(result["status"]),
+    return ParsedObservation(
+        status=ReportedStatus(result["status"]),
         error_code=error.get("code"),
         error_message=error.get("message"),
         error_phase=error.get("phase"),
@@ -124,14 +124,14 @@ def _error_parts(error: Mapping[str, Any] | None) -> list[Any]:
 
 
 def _contradiction(result: Mapping[str, Any]) -> str:
-    if result["status"] == Status.SUCCESS and result.get("error"):
+    if result["status"] == ReportedStatus.SUCCESS and result.get("error"):
         return "The result says success and carries an error."
-    if result["status"] == Status.FAILED and result.get("evidence"):
+    if result["status"] == ReportedStatus.FAILED and result.get("evidence"):
         return "The result says failed and carries evidence of an effect."
     return ""
 
 
-def bindings(observation: Observation | None) -> dict[str, Any]:
+def observation_bindings(observation: ParsedObservation | None) -> dict[str, Any]:
     """The answer as expressions see it (`so`); without an answer, nothing, so that nothing is decided by it."""
     if observation is None:
         return {}
@@ -145,11 +145,11 @@ def bindings(observation: Observation | None) -> dict[str, Any]:
     }
 
 
-def _parts(observation: Observation) -> tuple[str | None, str | None, str | None]:
+def _parts(observation: ParsedObservation) -> tuple[str | None, str | None, str | None]:
     return observation.error_code, observation.error_message, observation.error_phase
 
 
-def telling(observations: Sequence[Observation]) -> Observation | None:
+def deciding_observation(observations: Sequence[ParsedObservation]) -> ParsedObservation | None:
     """The answer that a reading is held against, of several in the order in which they came.
 
     A claim of success is not taken back by a later answer: absence then contradicts it and is held for a
@@ -159,23 +159,27 @@ def telling(observations: Sequence[Observation]) -> Observation | None:
     return claims[-1] if claims else next(reversed(observations), None)
 
 
-def next_state(observation: Observation, state: State, *, local: bool = False, readable: bool = False) -> State | None:
+def next_state(
+    observation: ParsedObservation, state: State, *, local: bool = False, readable: bool = False
+) -> State | None:
     """The state that an answer leads to, or None where it changes none (rules 3 to 6)."""
     if state is State.UNKNOWN:
         return State.PENDING
     if state is State.ACCEPTED:
-        return None if observation.status is Status.ACCEPTED else State.PENDING
+        return None if observation.status is ReportedStatus.ACCEPTED else State.PENDING
     if state is not State.EXECUTING:
         return None
     if observation.nothing_sent and not readable:
         return State.FAILED
     if observation.undone and local:
         return None
-    return {Status.ACCEPTED: State.ACCEPTED, Status.TIMEOUT: State.UNKNOWN}.get(observation.status, State.PENDING)
+    return {ReportedStatus.ACCEPTED: State.ACCEPTED, ReportedStatus.TIMEOUT: State.UNKNOWN}.get(
+        observation.status, State.PENDING
+    )
 
 
-def received(
-    observation: Observation,
+def answer_step(
+    observation: ParsedObservation,
     *,
     state: State,
     entry: Entry,
@@ -183,7 +187,7 @@ def received(
     at: datetime,
     local: bool = False,
     readable: bool = False,
-) -> Step:
+) -> LifecycleStep:
     """The event that records an answer, and the step it takes; `pointer` leads to the stored answer (R-OB-12).
 
     `local`: the tool's whole effect lies inside one local transaction. `readable`: what it changes can be read back.
@@ -191,15 +195,17 @@ def received(
     seen: Changes = {"execution": {"observation_pointer": pointer}}
     after = next_state(observation, state, local=local, readable=readable)
     if after is None:
-        return Step(state=state, kind="observed", reason=said(observation), moves=False, entry=seen)
-    changes = entering(after, entry, at=at)
+        return LifecycleStep(
+            state=state, kind="observed", reason=describe_observation(observation), moves=False, entry=seen
+        )
+    changes = entry_changes(after, entry, at=at)
     if after is State.FAILED:
         changes = _never_ran(entry)
     changes["execution"] = {**changes["execution"], **seen["execution"]}
-    return Step(
+    return LifecycleStep(
         state=after,
         kind="observed" if after is not State.FAILED else KINDS[after],
-        reason=said(observation),
+        reason=describe_observation(observation),
         grounds=frozenset({Ground.NOTHING_SENT}) if after is State.FAILED else frozenset(),
         entry=changes,
     )
@@ -217,7 +223,7 @@ def _never_ran(entry: Entry) -> Changes:
     return changes
 
 
-def next_named(result: Any, *, chained: Collection[str], disclosed: Collection[str]) -> dict[str, Any] | None:
+def next_tool(result: Any, *, chained: Collection[str], disclosed: Collection[str]) -> dict[str, Any] | None:
     """The next tool that a result names, and whether it is taken up (rule 7); None where it names none."""
     name = result.get("next_tool") if isinstance(result, Mapping) else None
     if name is None:
@@ -229,9 +235,9 @@ def next_named(result: Any, *, chained: Collection[str], disclosed: Collection[s
     return {"name": name if not why else "", "taken": not why, "why": why}
 
 
-def said(observation: Observation) -> str:
+def describe_observation(observation: ParsedObservation) -> str:
     """One sentence on what came back, as evidence."""
-    if observation.status is Status.MALFORMED:
+    if observation.status is ReportedStatus.MALFORMED:
         return f"The answer cannot be used: {observation.fault}"
     if observation.nothing_sent:
         return "The executor says that it failed before anything was sent; that is its word, and no reading."

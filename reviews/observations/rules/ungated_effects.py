@@ -35,7 +35,7 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class CandidateAction:
     """An action as far as it can account for a change; `until` is the end of its late-effect horizon."""
 
     action_id: str
@@ -46,7 +46,7 @@ class Run:
     until: datetime | None
 
 
-class Owner(StrEnum):
+class ChangeOwner(StrEnum):
     """Who accounts for a change."""
 
     ACTION = "ACTION"
@@ -54,24 +54,24 @@ class Owner(StrEnum):
     NOBODY = "NOBODY"
 
 
-def owner(change: Change, runs: tuple[Run, ...], *, key_hash: str | None, at: datetime) -> Owner:
+def find_owner(change: Change, runs: tuple[CandidateAction, ...], *, key_hash: str | None, at: datetime) -> ChangeOwner:
     """Whether an action of the record accounts for a change (rules 1 to 4)."""
     started = [run for run in runs if run.started_at is not None]
     if key_hash is not None:
         known = any(run.key_hash == key_hash for run in started)
-        return Owner.ACTION if known else Owner.NOBODY
+        return ChangeOwner.ACTION if known else ChangeOwner.NOBODY
     named = (change.action_id, change.trace_id)
     if any(named):
         known = any(run.action_id == change.action_id or run.trace_id == change.trace_id for run in started)
-        return Owner.ACTION if known else Owner.NOBODY
+        return ChangeOwner.ACTION if known else ChangeOwner.NOBODY
     on_target = [run for run in started if change.target is not None and run.target == change.target]
     if any(_could_have(run, change) for run in on_target):
-        return Owner.ACTION
+        return ChangeOwner.ACTION
     running = any(run.until is not None and run.until + CLOCKS_APART > at for run in on_target)
-    return Owner.NOT_YET if running else Owner.NOBODY
+    return ChangeOwner.NOT_YET if running else ChangeOwner.NOBODY
 
 
-def _could_have(run: Run, change: Change) -> bool:
+def _could_have(run: CandidateAction, change: Change) -> bool:
     if change.at is None or run.started_at is None:
         return False
     until = run.until or run.started_at

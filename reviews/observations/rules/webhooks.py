@@ -53,7 +53,7 @@ class BadMapping(Refused):
 
 
 @dataclass(frozen=True)
-class Signed:
+class SignedHeaders:
     """The three headers of a webhook as they came."""
 
     id: str
@@ -61,7 +61,7 @@ class Signed:
     signature: str
 
 
-def key_of(secret: str) -> bytes:
+def decode_secret(secret: str) -> bytes:
     """The bytes of a secret; `BadSecret` where it is none."""
     try:
         key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
@@ -78,7 +78,7 @@ def signature(key: bytes, *, webhook_id: str, timestamp: str, body: bytes) -> st
     return "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
 
 
-def check(signed: Signed, body: bytes, *, secrets: Sequence[str], at: datetime) -> None:
+def verify_signature(signed: SignedHeaders, body: bytes, *, secrets: Sequence[str], at: datetime) -> None:
     """Nothing if the webhook was signed with one of the secrets just now (rules 1 and 2)."""
     if not 1 <= len(signed.id) <= 256 or not signed.timestamp.isascii() or not signed.timestamp.isdigit():
         raise SignatureInvalid
@@ -86,13 +86,15 @@ def check(signed: Signed, body: bytes, *, secrets: Sequence[str], at: datetime) 
         raise SignatureInvalid
     given = [one.encode() for one in signed.signature.split(" ")]
     for secret in secrets:
-        expected = signature(key_of(secret), webhook_id=signed.id, timestamp=signed.timestamp, body=body).encode()
+        expected = signature(
+            decode_secret(secret), webhook_id=signed.id, timestamp=signed.timestamp, body=body
+        ).encode()
         if any(hmac.compare_digest(expected, one) for one in given):
             return
     raise SignatureInvalid
 
 
-def mapping_of(settings: Mapping[str, Any]) -> dict[str, str]:
+def parse_mapping(settings: Mapping[str, Any]) -> dict[str, str]:
     """Where the settings say that a webhook names its action; `BadMapping` says what is wrong (rule 3)."""
     given = settings.get("webhook", {})
     if not isinstance(given, Mapping):
@@ -122,7 +124,7 @@ def _fault(name: str, text: Any) -> str:
     return ""
 
 
-def named(mapping: Mapping[str, str], document: Any) -> dict[str, str]:
+def named_identifiers(mapping: Mapping[str, str], document: Any) -> dict[str, str]:
     """What a webhook's body says of the action that it is about: the names that were found."""
     found = {name: _filled(name, text, document) for name, text in mapping.items()}
     return {name: value for name, value in found.items() if value is not None}

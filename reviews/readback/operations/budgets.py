@@ -6,22 +6,24 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from ledger.catalogue.rules.policies import Budget
-from ledger.db import ask, tenancy
+from ledger.catalogue.rules.policies import ReadingBudget
+from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from reviews import queries
 from reviews.models import ReadingCount, ReadingTotal
 from reviews.readback.rules import budget as rules
-from reviews.readback.rules.budget import Spent
+from reviews.readback.rules.budget import ReadingUsage
 
 KEPT = timedelta(days=400)
 
 
-def spend(*, tenant_id: UUID, made: Mapping[tuple[UUID, str], int], at: datetime) -> tuple[Budget, Spent]:
+def count_readings(
+    *, tenant_id: UUID, made: Mapping[tuple[UUID, str], int], at: datetime
+) -> tuple[ReadingBudget, ReadingUsage]:
     """Count readings, made by (system, tool); what the tenant may spend, and what it has spent now."""
-    budget = queries.budget(tenant_id)
-    ask(
+    budget = queries.reading_budget(tenant_id)
+    execute(
         "INSERT INTO reviews_readingcount (tenant_id, day, system_id, tool, readings)"
         " SELECT $1, $2, w.* FROM unnest($3::uuid[], $4::text[], $5::integer[]) AS w (system_id, tool, readings)"
         " ON CONFLICT (tenant_id, day, system_id, tool)"
@@ -31,29 +33,29 @@ def spend(*, tenant_id: UUID, made: Mapping[tuple[UUID, str], int], at: datetime
         [tool for _, tool in made],
         list(made.values()),
     )
-    ask("INSERT INTO reviews_readingtotal (tenant_id) VALUES ($1) ON CONFLICT DO NOTHING", tenant_id)
+    execute("INSERT INTO reviews_readingtotal (tenant_id) VALUES ($1) ON CONFLICT DO NOTHING", tenant_id)
     row = ReadingTotal.objects.select_for_update().get(tenant_id=tenant_id)
-    before = rules.spent_at(queries.spent_of(row), at=at)
-    after = rules.with_reads(before, sum(made.values()))
+    before = rules.usage_at(queries.usage_from_row(row), at=at)
+    after = rules.add_reads(before, sum(made.values()))
     ReadingTotal.objects.filter(tenant_id=tenant_id).update(
         hour_from=after.hour_from, in_hour=after.in_hour, day_from=after.day_from, in_day=after.in_day
     )
-    window = rules.over(budget, after)
-    if window is not None and window != rules.over(budget, before):
+    window = rules.exceeded_budget(budget, after)
+    if window is not None and window != rules.exceeded_budget(budget, before):
         _tell(tenant_id, window, after, budget, at=at)
     return budget, after
 
 
-def _tell(tenant_id: UUID, window: str, spent: Spent, budget: Budget, *, at: datetime) -> None:
+def _tell(tenant_id: UUID, window: str, spent: ReadingUsage, budget: ReadingBudget, *, at: datetime) -> None:
     used, most = (
         (spent.in_day, budget.readings_per_day) if window == "day" else (spent.in_hour, budget.readings_per_hour)
     )
-    head = ledger.lock(tenant_id=tenant_id, subject_id=tenant_id, kind="tenant")
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=tenant_id, kind="tenant")
     detail = {"window": window, "readings": used, "budget": most}
-    ledger.append(head, ledger.Happening(kind="reading_budget_spent", detail=detail), actor=ledger.SYSTEM, at=at)
+    ledger.append(head, ledger.NewEvent(kind="reading_budget_spent", detail=detail), actor=ledger.SYSTEM, at=at)
 
 
-def forget(*, at: datetime) -> None:
+def prune_counts(*, at: datetime) -> None:
     """Drop counts that nobody asks for any more."""
     for tenant in events.tenants():
         with tenancy(tenant.id):

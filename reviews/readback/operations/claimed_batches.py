@@ -16,9 +16,9 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
-from ledger.db import ask
+from ledger.db import execute
 from reviews.readback.rules import limits
-from reviews.readback.rules.circuit import Circuit, Standing, allowed, standing
+from reviews.readback.rules.circuit import Circuit, CircuitState, allowed_readings, circuit_state
 
 CLAIM = timedelta(seconds=40)
 BATCH = 50
@@ -74,7 +74,7 @@ _SERVED: LiteralString = """
 """
 
 
-class Mode(StrEnum):
+class ReadMode(StrEnum):
     """What is done with a batch: read, read once to see whether the system answers, or not read at all."""
 
     READ = "READ"
@@ -83,7 +83,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Due:
+class DueReading:
     """One due reading."""
 
     action_id: UUID
@@ -95,16 +95,16 @@ class Due:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
+class ClaimedBatch:
     """A batch of one lane; `held_until` is the probe time of an open circuit."""
 
     id: UUID
     tenant_id: UUID
     system_id: UUID
-    mode: Mode
+    mode: ReadMode
     held_until: datetime | None
     slow: bool
-    due: tuple[Due, ...]
+    due: tuple[DueReading, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +113,7 @@ class _Wish:
 
     id: UUID
     lane: dict[str, Any]
-    mode: Mode
+    mode: ReadMode
     most: int
 
 
@@ -124,66 +124,70 @@ _COLUMNS = (
 )
 
 
-def claim(*, at: datetime, lanes: int, slow: bool = True) -> list[Claim]:
+def claim_batches(*, at: datetime, lanes: int, slow: bool = True) -> list[ClaimedBatch]:
     """Take a batch each of up to so many lanes; without `slow` only of those that answer fast."""
     with transaction.atomic():
-        locked = [system_id for (system_id,) in ask(_LANES, at, SLOW_MS, slow, lanes)]
-        found = ask(_LOCKED, at, locked) if locked else []
+        locked = [system_id for (system_id,) in execute(_LANES, at, SLOW_MS, slow, lanes)]
+        found = execute(_LOCKED, at, locked) if locked else []
         wishes = [_wish(dict(zip(_COLUMNS, row, strict=True)), at=at) for row in found]
         claims = _taken([wish for wish in wishes if wish.most > 0], at=at)
     return [each for each in claims if each.due]
 
 
-def _taken(wishes: list[_Wish], *, at: datetime) -> list[Claim]:
+def _taken(wishes: list[_Wish], *, at: datetime) -> list[ClaimedBatch]:
     if not wishes:
         return []
     tenants, systems = zip(*((wish.lane["tenant_id"], wish.lane["system_id"]) for wish in wishes), strict=True)
     ids, most = [wish.id for wish in wishes], [wish.most for wish in wishes]
-    rows: dict[UUID, list[Due]] = {}
-    for held_by, *values in ask(_ROWS, at, list(tenants), list(systems), most, ids, at + CLAIM):
-        rows.setdefault(held_by, []).append(Due(**dict(zip(_DUE, values, strict=True))))
+    rows: dict[UUID, list[DueReading]] = {}
+    for held_by, *values in execute(_ROWS, at, list(tenants), list(systems), most, ids, at + CLAIM):
+        rows.setdefault(held_by, []).append(DueReading(**dict(zip(_DUE, values, strict=True))))
     claims = [_claim(wish, rows.get(wish.id, [])) for wish in wishes]
     paid = [_paid(wish, len(each.due), at=at) for wish, each in zip(wishes, claims, strict=True)]
-    ask(_SERVED, at, list(systems), paid)
+    execute(_SERVED, at, list(systems), paid)
     return claims
 
 
 def _wish(lane: dict[str, Any], *, at: datetime) -> _Wish:
     held_until, pace = lane["held_until"], lane["pace_ms"]
     circuit = Circuit(probe_at=held_until)
-    found = standing(circuit, at=at)
-    if found is Standing.OPEN:
-        return _Wish(id=uuid4(), lane=lane, mode=Mode.HOLD, most=BATCH)
+    found = circuit_state(circuit, at=at)
+    if found is CircuitState.OPEN:
+        return _Wish(id=uuid4(), lane=lane, mode=ReadMode.HOLD, most=BATCH)
     size = FIRST_BATCH if pace is None else max(1, min(BATCH, _BATCH_MS // max(1, pace)))
-    paid = limits.allowance(reads_per_minute=lane["reads_per_minute"], paid_until=lane["paid_until"], at=at)
+    paid = limits.readings_within_rate(reads_per_minute=lane["reads_per_minute"], paid_until=lane["paid_until"], at=at)
     wanted = min(size, paid) if lane["in_flight"] < lane["concurrency"] else 0
-    most = allowed(circuit, wanted=wanted, in_flight=lane["in_flight"], at=at)
-    return _Wish(id=uuid4(), lane=lane, mode=Mode.READ if found is Standing.CLOSED else Mode.PROBE, most=most)
+    most = allowed_readings(circuit, wanted=wanted, in_flight=lane["in_flight"], at=at)
+    return _Wish(
+        id=uuid4(), lane=lane, mode=ReadMode.READ if found is CircuitState.CLOSED else ReadMode.PROBE, most=most
+    )
 
 
-def _claim(wish: _Wish, due: list[Due]) -> Claim:
+def _claim(wish: _Wish, due: list[DueReading]) -> ClaimedBatch:
     pace = wish.lane["pace_ms"]
-    return Claim(
+    return ClaimedBatch(
         id=wish.id,
         tenant_id=wish.lane["tenant_id"],
         system_id=wish.lane["system_id"],
         mode=wish.mode,
         held_until=wish.lane["held_until"],
-        slow=wish.mode is not Mode.HOLD and (pace is None or pace >= SLOW_MS),
+        slow=wish.mode is not ReadMode.HOLD and (pace is None or pace >= SLOW_MS),
         due=tuple(sorted(due, key=lambda each: each.due_at - timedelta(seconds=30 * each.priority))),
     )
 
 
 def _paid(wish: _Wish, reads: int, *, at: datetime) -> datetime | None:
     paid_until: datetime | None = wish.lane["paid_until"]
-    if wish.mode is Mode.HOLD:
+    if wish.mode is ReadMode.HOLD:
         return paid_until
-    return limits.paid_after(reads_per_minute=wish.lane["reads_per_minute"], paid_until=paid_until, reads=reads, at=at)
+    return limits.paid_until_after(
+        reads_per_minute=wish.lane["reads_per_minute"], paid_until=paid_until, reads=reads, at=at
+    )
 
 
-def give_back(claim_id: UUID, action_ids: list[UUID]) -> None:
+def release_unread(claim_id: UUID, action_ids: list[UUID]) -> None:
     """Let go of rows that were claimed and not read."""
-    ask(
+    execute(
         "UPDATE reviews_schedule SET claim = NULL, claimed_until = NULL WHERE action_id = ANY($1) AND claim = $2",
         *(action_ids, claim_id),
     )

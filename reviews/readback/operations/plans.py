@@ -21,7 +21,7 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules import policies
 from ledger.catalogue.rules.contract import Contract, Source, Verification
-from ledger.catalogue.rules.policies import DecidingPolicy, Numbers
+from ledger.catalogue.rules.policies import DecidingPolicy, VerificationNumbers
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import digest as sha256
 from ledger.record.rules.canonical import parse
@@ -29,13 +29,13 @@ from reviews import queries
 from reviews.checks.interface import SystemAccess
 from reviews.observations.operations import observations
 from reviews.observations.rules import observe
-from reviews.observations.rules.observe import Observation
+from reviews.observations.rules.observe import ParsedObservation
 from reviews.readback.rules import addresses
-from reviews.reconciliation.rules.reading import Reading, restored, shown
+from reviews.reconciliation.rules.reading import Reading, parse_reading, reading_bindings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class ActionSnapshot:
     """What the record says of an action with its event `action.seq`; true for as long as that is its last one.
 
     `request_hash` and `answer_digest` are the SHA-256 of the stored request and of the newest answer, as they are kept.
@@ -44,7 +44,7 @@ class Known:
     action: Any
     entry: dict[str, Any]
     payload: dict[str, Any]
-    observation: Observation | None
+    observation: ParsedObservation | None
     baseline: Reading | None
     idempotency: Any | None
     doubts: int
@@ -53,7 +53,7 @@ class Known:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class SourceQuery:
     """One source and the way to it; `missing` says what is not set up. The primary source has no name."""
 
     name: str
@@ -64,29 +64,29 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class ReadPlan:
     """What is to be read for one action: the primary source, if there is one, and then the further ones."""
 
     tenant_id: UUID
     action_id: UUID
     contract: Contract
-    questions: tuple[Question, ...]
+    questions: tuple[SourceQuery, ...]
     bindings: dict[str, Any]
-    known: Known
+    known: ActionSnapshot
     verification_policy: DecidingPolicy
 
     @property
-    def numbers(self) -> Numbers:
+    def numbers(self) -> VerificationNumbers:
         """The numbers of the verification policy that was in force when the plan was made (R-VD-13)."""
         return _numbers(bytes(self.verification_policy.document))
 
 
-def planned(tenant_id: UUID, action_id: UUID) -> Plan:
+def plan_for(tenant_id: UUID, action_id: UUID) -> ReadPlan:
     """The plan for one action, which must exist."""
-    return plans(tenant_id, [action_id])[action_id]
+    return plans_for(tenant_id, [action_id])[action_id]
 
 
-def plans(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Plan]:
+def plans_for(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, ReadPlan]:
     """The plans for these actions, by action; an action that does not exist has none."""
     slug = events.tenant_by_id(tenant_id).slug
     found = actions_queries.actions_by_id(tenant_id, action_ids)
@@ -105,28 +105,28 @@ def contract_of(tenant_id: UUID, action: Any) -> Contract:
     """The contract that an action was proposed under."""
     row = catalogue_queries.contract_by_digest(tenant_id, action.contract_digest)
     assert row is not None
-    return contracts.stored(bytes(row.document), expected_digest=row.digest)
+    return contracts.load_stored(bytes(row.document), expected_digest=row.digest)
 
 
 @lru_cache(maxsize=64)
-def _numbers(document: bytes) -> Numbers:
-    return policies.numbers(parse(document))
+def _numbers(document: bytes) -> VerificationNumbers:
+    return policies.verification_numbers(parse(document))
 
 
-def known_of(tenant_id: UUID, action: Any, contract: Contract) -> Known:
+def action_snapshot(tenant_id: UUID, action: Any, contract: Contract) -> ActionSnapshot:
     """What the record says of one action now."""
     return _known(tenant_id, [action], {action.contract_digest: contract})[0]
 
 
-def _known(tenant_id: UUID, actions: list[Any], agreed: dict[str, Contract]) -> list[Known]:
+def _known(tenant_id: UUID, actions: list[Any], agreed: dict[str, Contract]) -> list[ActionSnapshot]:
     ids = [action.id for action in actions]
     entries = events.entries(tenant_id, [(action.id, action.seq) for action in actions])
     keys = actions_queries.idempotencies(tenant_id, ids)
-    taken = readings.readings_taken(tenant_id, ids)
+    taken = readings.newest_reading_pointers(tenant_id, ids)
     seen = queries.observations_of_all(tenant_id, ids)
-    doubted = queries.doubts(tenant_id, ids)
+    doubted = queries.count_doubtful_runs(tenant_id, ids)
     payloads = [action.payload_pointer for action in actions if action.payload_pointer is not None]
-    opened = evidence.opened_all(tenant_id, [*payloads, *taken.values(), *(each.pointer for each in seen)])
+    opened = evidence.open_evidence_many(tenant_id, [*payloads, *taken.values(), *(each.pointer for each in seen)])
     answers: dict[UUID, list[Any]] = {}
     digests: dict[UUID, str] = {}
     attempts = {action.id: action.attempt_count for action in actions}
@@ -138,11 +138,11 @@ def _known(tenant_id: UUID, actions: list[Any], agreed: dict[str, Contract]) -> 
         answers.setdefault(each.action_id, []).append(orjson.loads(answer))
         digests[each.action_id] = sha256(answer)
     return [
-        Known(
+        ActionSnapshot(
             action=action,
             entry=entries.get(action.id, {}),
             payload=orjson.loads(opened.get(action.payload_pointer, b"{}")) if action.payload_pointer else {},
-            observation=observations.judged(answers.get(action.id, []), agreed[action.contract_digest]),
+            observation=observations.deciding_answer(answers.get(action.id, []), agreed[action.contract_digest]),
             baseline=_baseline(opened.get(taken[action.id])) if action.id in taken else None,
             idempotency=keys.get(action.id),
             doubts=doubted.get(action.id, 0),
@@ -155,18 +155,18 @@ def _known(tenant_id: UUID, actions: list[Any], agreed: dict[str, Contract]) -> 
 
 def _baseline(data: bytes | None) -> Reading | None:
     """The reading that was taken before the action ran, where one was wanted (R-RC-09)."""
-    return restored(orjson.loads(data)) if data is not None else None
+    return parse_reading(orjson.loads(data)) if data is not None else None
 
 
 def _plan(
-    slug: str, known: Known, contract: Contract, questions: tuple[Question, ...], in_force: DecidingPolicy
-) -> Plan:
+    slug: str, known: ActionSnapshot, contract: Contract, questions: tuple[SourceQuery, ...], in_force: DecidingPolicy
+) -> ReadPlan:
     outcome = known.entry.get("intended_outcome", {})
     intended = {
         "target_resource": outcome.get("target_resource", ""),
         "predicates": outcome.get("expected_predicates", []),
     }
-    return Plan(
+    return ReadPlan(
         tenant_id=known.action.tenant_id,
         action_id=known.action.id,
         contract=contract,
@@ -174,9 +174,9 @@ def _plan(
         bindings={
             "si": intended,
             "sr": known.payload,
-            "so": observe.bindings(known.observation),
+            "so": observe.observation_bindings(known.observation),
             "scope": _scope(slug, known),
-            "pre": shown(known.baseline, contract.required_effects),
+            "pre": reading_bindings(known.baseline, contract.required_effects),
             "sa": {},
         },
         known=known,
@@ -184,7 +184,7 @@ def _plan(
     )
 
 
-def _scope(slug: str, known: Known) -> dict[str, Any]:
+def _scope(slug: str, known: ActionSnapshot) -> dict[str, Any]:
     action, kept = known.action, known.idempotency
     return {
         "tenant": slug,
@@ -197,7 +197,7 @@ def _scope(slug: str, known: Known) -> dict[str, Any]:
     }
 
 
-def _questions(tenant_id: UUID, slug: str, contract: Contract) -> tuple[Question, ...]:
+def _questions(tenant_id: UUID, slug: str, contract: Contract) -> tuple[SourceQuery, ...]:
     verification = contract.verification
     if verification is None:
         return ()
@@ -205,12 +205,12 @@ def _questions(tenant_id: UUID, slug: str, contract: Contract) -> tuple[Question
     return (_question(tenant_id, slug, "", verification), *further)
 
 
-def _question(tenant_id: UUID, slug: str, name: str, part: Verification | Source) -> Question:
-    access, missing = access_to(tenant_id, slug, part.system)
-    return Question(name=name, pattern=part.pattern, document=part.document, access=access, missing=missing)
+def _question(tenant_id: UUID, slug: str, name: str, part: Verification | Source) -> SourceQuery:
+    access, missing = system_access(tenant_id, slug, part.system)
+    return SourceQuery(name=name, pattern=part.pattern, document=part.document, access=access, missing=missing)
 
 
-def access_to(tenant_id: UUID, slug: str, name: str) -> tuple[SystemAccess | None, str]:
+def system_access(tenant_id: UUID, slug: str, name: str) -> tuple[SystemAccess | None, str]:
     """The way into a registered system, or what is not set up; the credential is a file, never a column."""
     system = catalogue_queries.system(tenant_id, name)
     if system is None:
@@ -222,7 +222,7 @@ def access_to(tenant_id: UUID, slug: str, name: str) -> tuple[SystemAccess | Non
         return None, f"There is no credential for the system {system.name}."
     if not isinstance(credential, dict):
         return None, f"The credential for the system {system.name} is no JSON object."
-    own, fault = addresses.resolve(system.settings, credential)
+    own, fault = addresses.resolve_address(system.settings, credential)
     if fault:
         return None, f"The system {system.name} is not asked. {fault}"
     return SystemAccess(name=system.name, pattern=system.pattern, settings=own, credential=credential), ""

@@ -22,16 +22,16 @@ from uuid import uuid4
 
 from django.db import DatabaseError
 
-from ledger.db import ask, tenancy
+from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused
 from reviews.readback.operations import budgets, claimed_batches, schedules, systems
-from reviews.readback.operations.claimed_batches import Claim, Due, Mode
-from reviews.readback.operations.plans import Plan, plans
-from reviews.readback.operations.readings import Taken, read_all
-from reviews.readback.rules.budget import stretch
-from reviews.reconciliation.rules.facts import Failure, Pacing
-from reviews.recovery.operations.recovery import Surroundings
+from reviews.readback.operations.claimed_batches import ClaimedBatch, DueReading, ReadMode
+from reviews.readback.operations.plans import ReadPlan, plans_for
+from reviews.readback.operations.readings import SourceReadings, read_sources
+from reviews.readback.rules.budget import interval_factor
+from reviews.reconciliation.rules.facts import ReadFailure, ReadPacing
+from reviews.recovery.operations.recovery import TenantDecisionContext
 from reviews.verification.operations import rechecks, verification
 from reviews.verification.rules import verification as rules
 
@@ -50,12 +50,12 @@ SLOW_LOCK = 0x0C0F_5107
 
 
 @dataclass(frozen=True, kw_only=True)
-class Read:
+class CompletedReading:
     """One reading as it was made."""
 
-    plan: Plan
-    due: Due
-    taken: Taken
+    plan: ReadPlan
+    due: DueReading
+    taken: SourceReadings
     began_at: datetime
     took_ms: float
 
@@ -67,7 +67,9 @@ class _Round:
     clock: Callable[[], datetime]
     pool: ThreadPoolExecutor
     slow: bool
-    running: dict[Future[list[Read]], tuple[Claim, list[tuple[Plan, Due]]]] = field(default_factory=dict)
+    running: dict[Future[list[CompletedReading]], tuple[ClaimedBatch, list[tuple[ReadPlan, DueReading]]]] = field(
+        default_factory=dict
+    )
     read: int = 0
 
     @property
@@ -80,14 +82,14 @@ class _Round:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Polled:
+class PollResult:
     """How many readings were concluded, and whether somebody must go on from here."""
 
     read: int
     goes_on: bool
 
 
-def poll(*, clock: Callable[[], datetime], stay: timedelta = timedelta(0)) -> Polled:
+def poll_due(*, clock: Callable[[], datetime], stay: timedelta = timedelta(0)) -> PollResult:
     """Read all that is due, then stay for what becomes due.
 
     Only one call at a time, of all workers, reads systems that are known to be slow, and only that one stays: the
@@ -108,74 +110,74 @@ def poll(*, clock: Callable[[], datetime], stay: timedelta = timedelta(0)) -> Po
                 _conclude_some(begun, 0.0 if claimed else _NAP_S[1] / 2)
             elif not claimed:
                 if is_over or at >= leave_at:
-                    return Polled(read=begun.read, goes_on=is_over or (alone and bool(stay)))
+                    return PollResult(read=begun.read, goes_on=is_over or (alone and bool(stay)))
                 time.sleep(_nap(at))
 
 
-def _claim(begun: _Round, *, at: datetime) -> list[Claim]:
+def _claim(begun: _Round, *, at: datetime) -> list[ClaimedBatch]:
     lanes = min(LANES_AT_ONCE, READERS - len(begun.running))
     if not lanes or begun.rows_running >= ROWS_AT_ONCE:
         return []
-    return claimed_batches.claim(at=at, lanes=lanes, slow=begun.slow and begun.slow_running < SLOW_READERS)
+    return claimed_batches.claim_batches(at=at, lanes=lanes, slow=begun.slow and begun.slow_running < SLOW_READERS)
 
 
 @contextmanager
 def _only_one() -> Iterator[bool]:
     """Whether this call is the one that may be held up; the lock goes with the connection of whoever dies."""
-    [(alone,)] = ask("SELECT pg_try_advisory_lock($1)", SLOW_LOCK)
+    [(alone,)] = execute("SELECT pg_try_advisory_lock($1)", SLOW_LOCK)
     try:
         yield alone
     finally:
         if alone:
-            ask("SELECT pg_advisory_unlock($1)", SLOW_LOCK)
+            execute("SELECT pg_advisory_unlock($1)", SLOW_LOCK)
 
 
 def _nap(at: datetime) -> float:
-    [(next_at,)] = ask("SELECT min(due_at) FROM reviews_schedule WHERE due_at > $1", at)
+    [(next_at,)] = execute("SELECT min(due_at) FROM reviews_schedule WHERE due_at > $1", at)
     wanted = (next_at - at).total_seconds() if next_at is not None else _NAP_S[1]
     return max(_NAP_S[0], min(_NAP_S[1], wanted))
 
 
-def _begin(begun: _Round, claim: Claim) -> None:
+def _begin(begun: _Round, claim: ClaimedBatch) -> None:
     """Plan a batch and hand it to a reader; what an open circuit holds is concluded without one."""
     try:
         work = _planned(claim)
     except (DatabaseError, Refused):
         log.exception("the readings of a batch could not be planned")
         return
-    if claim.mode is Mode.HOLD:
+    if claim.mode is ReadMode.HOLD:
         at = begun.clock()
         reason = "The system does not answer; it is asked again when its circuit lets one reading through."
-        taken = Taken(failure=Failure(reason, retryable=True))
-        held = [Read(plan=plan, due=due, taken=taken, began_at=at, took_ms=0) for plan, due in work]
+        taken = SourceReadings(failure=ReadFailure(reason, retryable=True))
+        held = [CompletedReading(plan=plan, due=due, taken=taken, began_at=at, took_ms=0) for plan, due in work]
         begun.read += _concluded(claim, held, at=at)
     elif work:
         begun.running[begun.pool.submit(_read_all, work, begun.clock)] = (claim, work)
 
 
-def _planned(claim: Claim) -> list[tuple[Plan, Due]]:
+def _planned(claim: ClaimedBatch) -> list[tuple[ReadPlan, DueReading]]:
     ids = [due.action_id for due in claim.due]
     with tenancy(claim.tenant_id):
-        found = plans(claim.tenant_id, ids)
+        found = plans_for(claim.tenant_id, ids)
         work = [(found[due.action_id], due) for due in claim.due if due.action_id in found]
         wanted = [(plan, due) for plan, due in work if _is_wanted(plan, due)]
         kept = {plan.action_id for plan, _ in wanted}
         for action_id in ids:
             if action_id not in kept:
-                schedules.settle(action_id=action_id)
+                schedules.end_schedule(action_id=action_id)
     return wanted
 
 
-def _is_wanted(plan: Plan, due: Due) -> bool:
+def _is_wanted(plan: ReadPlan, due: DueReading) -> bool:
     action = plan.known.action
     if due.recheck is not None:
-        return rechecks.may_be_rechecked(action)
+        return rechecks.can_be_rechecked(action)
     return verification.is_open(action)
 
 
-def _read_all(work: list[tuple[Plan, Due]], clock: Callable[[], datetime]) -> list[Read]:
+def _read_all(work: list[tuple[ReadPlan, DueReading]], clock: Callable[[], datetime]) -> list[CompletedReading]:
     """The readings of a batch, one after another; what would keep the reader too long is left for another."""
-    made: list[Read] = []
+    made: list[CompletedReading] = []
     began = time.monotonic()
     for plan, due in work:
         if time.monotonic() - began > _BATCH_S:
@@ -184,15 +186,17 @@ def _read_all(work: list[tuple[Plan, Due]], clock: Callable[[], datetime]) -> li
     return made
 
 
-def _read(plan: Plan, due: Due, clock: Callable[[], datetime]) -> Read:
+def _read(plan: ReadPlan, due: DueReading, clock: Callable[[], datetime]) -> CompletedReading:
     at, began = clock(), time.monotonic()
     try:
-        taken = read_all(plan, at=at, clock=clock)
+        taken = read_sources(plan, at=at, clock=clock)
     except Exception as error:
         log.exception("the check of %s failed on its own account", plan.action_id)
-        taken = Taken(failure=Failure(f"The check itself failed ({type(error).__name__}).", retryable=True))
+        taken = SourceReadings(
+            failure=ReadFailure(f"The check itself failed ({type(error).__name__}).", retryable=True)
+        )
     took_ms = (time.monotonic() - began) * 1000
-    return Read(plan=plan, due=due, taken=taken, began_at=at, took_ms=took_ms)
+    return CompletedReading(plan=plan, due=due, taken=taken, began_at=at, took_ms=took_ms)
 
 
 def _conclude_some(begun: _Round, patience_s: float) -> None:
@@ -203,45 +207,48 @@ def _conclude_some(begun: _Round, patience_s: float) -> None:
         unread = [plan.action_id for plan, _ in work[len(made) :]]
         try:
             if unread:
-                claimed_batches.give_back(claim.id, unread)
+                claimed_batches.release_unread(claim.id, unread)
             begun.read += _concluded(claim, made, at=begun.clock())
         except (DatabaseError, Refused):
             log.exception("a batch of readings could not be concluded")
 
 
-def _concluded(claim: Claim, made: list[Read], *, at: datetime) -> int:
+def _concluded(claim: ClaimedBatch, made: list[CompletedReading], *, at: datetime) -> int:
     """Conclude a batch: what says nothing new in one statement, the rest one by one."""
     with tenancy(claim.tenant_id):
         paces = _counted(claim, made, at=at)
-        around = Surroundings(claim.tenant_id)
+        around = TenantDecisionContext(claim.tenant_id)
         again = [(each, pacing, _again(each, pacing, around)) for each, pacing in zip(made, paces, strict=True)]
         quiet = [found for _, _, found in again if found is not None]
         if quiet:
-            schedules.read_again(*quiet)
+            schedules.reschedule(*quiet)
     for each, pacing, found in again:
         if found is None:
             _conclude(each, pacing, around)
     return len(made)
 
 
-def _counted(claim: Claim, made: list[Read], *, at: datetime) -> list[Pacing]:
+def _counted(claim: ClaimedBatch, made: list[CompletedReading], *, at: datetime) -> list[ReadPacing]:
     """Count the readings against circuit and budget; how each action's next one is paced."""
-    if claim.mode is Mode.HOLD:
-        return [Pacing(not_before=claim.held_until, asked=False)] * len(made)
+    if claim.mode is ReadMode.HOLD:
+        return [ReadPacing(not_before=claim.held_until, asked=False)] * len(made)
     asked = [_asked(each) for each in made]
-    systems.answered(tenant_id=claim.tenant_id, system_id=claim.system_id, asked=asked, at=at)
+    systems.record_attempts(tenant_id=claim.tenant_id, system_id=claim.system_id, asked=asked, at=at)
     tools = Counter((claim.system_id, each.plan.contract.name) for each in made)
-    budget, spent = budgets.spend(tenant_id=claim.tenant_id, made=tools, at=at)
-    return [Pacing(stretch=stretch(budget, spent, rank=each.plan.contract.side_effect_class.rank)) for each in made]
+    budget, spent = budgets.count_readings(tenant_id=claim.tenant_id, made=tools, at=at)
+    return [
+        ReadPacing(stretch=interval_factor(budget, spent, rank=each.plan.contract.side_effect_class.rank))
+        for each in made
+    ]
 
 
-def _asked(each: Read) -> systems.Asked:
+def _asked(each: CompletedReading) -> systems.ReadAttempt:
     failure = each.taken.failure
     reason = failure.reason if failure is not None and failure.retryable else ""
-    return systems.Asked(began_at=each.began_at, took_ms=each.took_ms, unanswered=reason)
+    return systems.ReadAttempt(began_at=each.began_at, took_ms=each.took_ms, unanswered=reason)
 
 
-def _again(each: Read, pacing: Pacing, around: Surroundings) -> schedules.Again | None:
+def _again(each: CompletedReading, pacing: ReadPacing, around: TenantDecisionContext) -> schedules.NextReading | None:
     """When to read again, where the reading says nothing that is not on record; None where something follows.
 
     No lock is needed: nothing is decided. If the action has moved meanwhile, its row is gone or is due again.
@@ -249,7 +256,7 @@ def _again(each: Read, pacing: Pacing, around: Surroundings) -> schedules.Again 
     known = each.plan.known
     if each.due.recheck is not None or (pacing.asked and each.due.readings == 0):
         return None
-    head = ledger.Head(
+    head = ledger.SubjectHead(
         tenant_id=each.plan.tenant_id,
         id=each.plan.action_id,
         kind="action",
@@ -257,7 +264,7 @@ def _again(each: Read, pacing: Pacing, around: Surroundings) -> schedules.Again 
         seq=known.action.seq,
         entry=known.entry,
     )
-    inputs = verification.inputs_of(
+    inputs = verification.run_inputs(
         each.plan,
         known.action,
         head,
@@ -268,22 +275,22 @@ def _again(each: Read, pacing: Pacing, around: Surroundings) -> schedules.Again 
         around=around,
         at=each.began_at,
     )
-    outcome = rules.run(inputs)
-    if outcome.steps or outcome.next_read_at is None or verification.is_told_again(inputs, outcome):
+    outcome = rules.judge_run(inputs)
+    if outcome.steps or outcome.next_read_at is None or verification.repeats_doubt(inputs, outcome):
         return None
-    return schedules.Again(
+    return schedules.NextReading(
         action_id=each.plan.action_id, due_at=outcome.next_read_at, began_at=each.began_at, asked=pacing.asked
     )
 
 
-def _conclude(each: Read, pacing: Pacing, around: Surroundings) -> None:
+def _conclude(each: CompletedReading, pacing: ReadPacing, around: TenantDecisionContext) -> None:
     plan, at = each.plan, each.began_at
     try:
         with tenancy(plan.tenant_id):
             if each.due.recheck is not None:
-                rechecks.conclude(plan, each.taken, at=at)
+                rechecks.judge_recheck(plan, each.taken, at=at)
             else:
-                verification.conclude(plan, each.taken, pacing=pacing, around=around.now(), at=at)
+                verification.conclude_run(plan, each.taken, pacing=pacing, around=around.now(), at=at)
     except (DatabaseError, Refused):
         # The claim runs out and the action is read again; its neighbours go on.
         log.exception("the verification of %s did not end", plan.action_id)

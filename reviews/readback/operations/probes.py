@@ -12,12 +12,12 @@ from typing import LiteralString
 from uuid import UUID
 
 from ledger.catalogue import queries as catalogue_queries
-from ledger.db import ask, tenancy
+from ledger.db import execute, tenancy
 from reviews import queries
 from reviews.readback.operations import systems
 from reviews.readback.operations.claimed_batches import CLAIM
-from reviews.readback.operations.plans import Plan, plans
-from reviews.readback.operations.readings import read
+from reviews.readback.operations.plans import ReadPlan, plans_for
+from reviews.readback.operations.readings import read_primary
 
 _LOOKED_THROUGH = 50
 # One worker makes the probe: it moves the lane's time on, and whoever comes second finds nothing due.
@@ -31,35 +31,35 @@ _IDLE: LiteralString = """
 """
 
 
-def probe_one(*, clock: Callable[[], datetime]) -> bool:
+def probe_next_system(*, clock: Callable[[], datetime]) -> bool:
     """Ask one system that is away and has nothing due; whether there was one.
 
     If we crash, its lane is free again when a claim would be.
     """
     at = clock()
-    for tenant_id, system_id in ask(_IDLE, at, at + CLAIM):
+    for tenant_id, system_id in execute(_IDLE, at, at + CLAIM):
         with tenancy(tenant_id):
             plan = _anything_read(tenant_id, system_id)
         if plan is None:
             continue
         began = time.monotonic()
-        _, failure = read(plan, at=at)
-        asked = systems.Asked(
+        _, failure = read_primary(plan, at=at)
+        asked = systems.ReadAttempt(
             began_at=at,
             took_ms=(time.monotonic() - began) * 1000,
             unanswered=failure.reason if failure is not None and failure.retryable else "",
         )
         with tenancy(tenant_id):
-            systems.answered(tenant_id=tenant_id, system_id=system_id, asked=[asked], at=clock())
+            systems.record_attempts(tenant_id=tenant_id, system_id=system_id, asked=[asked], at=clock())
         return True
     return False
 
 
-def _anything_read(tenant_id: UUID, system_id: UUID) -> Plan | None:
+def _anything_read(tenant_id: UUID, system_id: UUID) -> ReadPlan | None:
     """A plan for the newest action that was read back from a system."""
     system = catalogue_queries.system_by_id(tenant_id, system_id)
     ids = dict.fromkeys(run.action_id for run in queries.recent_runs(tenant_id, limit=_LOOKED_THROUGH))
-    found = plans(tenant_id, list(ids)) if system is not None and ids else {}
+    found = plans_for(tenant_id, list(ids)) if system is not None and ids else {}
     for action_id in ids:
         plan = found.get(action_id)
         verification = plan.contract.verification if plan is not None else None

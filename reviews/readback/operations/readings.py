@@ -23,9 +23,9 @@ from ledger.record.rules.refusals import Refused
 from reviews.checks import catalogue
 from reviews.checks.interface import CheckFailed
 from reviews.readback.operations import systems
-from reviews.readback.operations.plans import Plan, Question, planned
-from reviews.reconciliation.rules.facts import Failure
-from reviews.reconciliation.rules.reading import Reading, shown
+from reviews.readback.operations.plans import ReadPlan, SourceQuery, plan_for
+from reviews.reconciliation.rules.facts import ReadFailure
+from reviews.reconciliation.rules.reading import Reading, reading_bindings
 
 READ_TIMEOUT_S = 10.0
 ALL_WITHIN_S = 20.0
@@ -33,56 +33,56 @@ ALL_WITHIN_S = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
+class SourceReadings:
     """What the sources of one run answered, the primary one first, and why the others did not."""
 
     readings: tuple[Reading, ...] = ()
-    failure: Failure | None = None
-    silent: tuple[Failure, ...] = ()
+    failure: ReadFailure | None = None
+    silent: tuple[ReadFailure, ...] = ()
 
 
-def take_reading(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> bool:
+def read_baseline(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> bool:
     """Read the target before the action runs and put the reading on record; whether it could be read.
 
     If we crash before the commit, the wish still stands and the next tick takes the reading.
     """
     with tenancy(tenant_id):
-        plan = planned(tenant_id, action_id)
-        system_id = systems.asked_by(plan.contract, tenant_id)
-        if system_id is not None and systems.is_away(tenant_id, system_id):
+        plan = plan_for(tenant_id, action_id)
+        system_id = systems.primary_system_id(plan.contract, tenant_id)
+        if system_id is not None and systems.is_circuit_open(tenant_id, system_id):
             return False
     at, began = clock(), time.monotonic()
-    reading, failure = read(plan, at=at)
+    reading, failure = read_primary(plan, at=at)
     if system_id is not None:
         reason = failure.reason if failure is not None and failure.retryable else ""
-        asked = systems.Asked(began_at=at, took_ms=(time.monotonic() - began) * 1000, unanswered=reason)
+        asked = systems.ReadAttempt(began_at=at, took_ms=(time.monotonic() - began) * 1000, unanswered=reason)
         with tenancy(tenant_id):
-            systems.answered(tenant_id=tenant_id, system_id=system_id, asked=[asked], at=clock())
+            systems.record_attempts(tenant_id=tenant_id, system_id=system_id, asked=[asked], at=clock())
     if reading is None:
         return False
     with tenancy(tenant_id):
-        head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+        head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
         if head.state != State.VALIDATED or not readings_read.is_reading_wanted(tenant_id, action_id):
             return False
         # Who goes on from the event knows no reading, only what expressions would see of it.
-        document = asdict(reading) | {"shown": shown(reading, plan.contract.required_effects)}
-        kept = ledger.seal(
+        document = asdict(reading) | {"shown": reading_bindings(reading, plan.contract.required_effects)}
+        kept = ledger.store_evidence(
             tenant_id=tenant_id,
             subject_id=action_id,
             purpose="baseline",
-            data=masked(orjson.dumps(document, default=plain), plan),
+            data=mask_idempotency_key(orjson.dumps(document, default=to_json_default), plan),
             media_type="application/json",
             source=reading.source,
             at=at,
         )
-        happening = ledger.Happening(
+        happening = ledger.NewEvent(
             kind="reading_taken", detail={"pointer": str(kept.pointer), "source": reading.source}, evidence=(kept,)
         )
         ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
     return True
 
 
-def read(plan: Plan, *, at: datetime) -> tuple[Reading | None, Failure | None]:
+def read_primary(plan: ReadPlan, *, at: datetime) -> tuple[Reading | None, ReadFailure | None]:
     """Ask the primary source."""
     if not plan.questions:
         return None, None
@@ -91,9 +91,9 @@ def read(plan: Plan, *, at: datetime) -> tuple[Reading | None, Failure | None]:
     return _asked(question, plan, at=at, timeout_s=timeout_s)
 
 
-def read_all(plan: Plan, *, at: datetime, clock: Callable[[], datetime]) -> Taken:
+def read_sources(plan: ReadPlan, *, at: datetime, clock: Callable[[], datetime]) -> SourceReadings:
     """Ask every source; of a READ_ONLY action the further ones only as far as they are needed (RT-43)."""
-    first, failure = read(plan, at=at)
+    first, failure = read_primary(plan, at=at)
     readings = [] if first is None else [first]
     silent = []
     for question in plan.questions[1:]:
@@ -105,15 +105,17 @@ def read_all(plan: Plan, *, at: datetime, clock: Callable[[], datetime]) -> Take
             readings.append(replace(reading, name=question.name))
         elif problem is not None:
             silent.append(replace(problem, source=question.name))
-    return Taken(readings=tuple(readings), failure=failure, silent=tuple(silent))
+    return SourceReadings(readings=tuple(readings), failure=failure, silent=tuple(silent))
 
 
-def _asked(question: Question, plan: Plan, *, at: datetime, timeout_s: float) -> tuple[Reading | None, Failure | None]:
+def _asked(
+    question: SourceQuery, plan: ReadPlan, *, at: datetime, timeout_s: float
+) -> tuple[Reading | None, ReadFailure | None]:
     if timeout_s <= 0:
-        return None, Failure("The sources before it took all the time of this run.", retryable=True)
+        return None, ReadFailure("The sources before it took all the time of this run.", retryable=True)
     if question.access is None:
         # Nobody has set this up yet: that can be mended, so the action waits for it instead of being given up.
-        return None, Failure(question.missing, retryable=True)
+        return None, ReadFailure(question.missing, retryable=True)
     try:
         check = catalogue.check_for(question.pattern)
         reading = check.read(
@@ -125,19 +127,19 @@ def _asked(question: Question, plan: Plan, *, at: datetime, timeout_s: float) ->
         )
     except Refused as refused:
         # The plug-in is gone or broken since the contract was registered; that can be mended as well.
-        return None, Failure(refused.detail, retryable=True)
+        return None, ReadFailure(refused.detail, retryable=True)
     except CheckFailed as failed:
-        return None, Failure(failed.reason, retryable=failed.retryable, indicators=tuple(failed.indicators))
+        return None, ReadFailure(failed.reason, retryable=failed.retryable, indicators=tuple(failed.indicators))
     return reading, None
 
 
-def masked(data: bytes, plan: Plan) -> bytes:
+def mask_idempotency_key(data: bytes, plan: ReadPlan) -> bytes:
     # The key that repeats a mutation is a secret: evidence names it by its hash's beginning only (R-EX-16).
     key = plan.bindings["scope"].get("idempotency_key")
     return data.replace(key.encode(), b"(idempotency key)") if key else data
 
 
-def plain(value: Any) -> Any:
+def to_json_default(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return sorted(map(str, value))
     return str(value)

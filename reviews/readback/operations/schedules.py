@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from ledger.actions.queries import actions, readings
-from ledger.db import ask, tenancy
+from ledger.db import execute, tenancy
 from ledger.record.queries import events
 from reviews.models import Schedule
 from reviews.readback.operations import work_queue
@@ -21,8 +21,8 @@ def schedule(*, tenant_id: UUID, action_id: UUID, due_at: datetime, at: datetime
 
     Without a priority it is that of the action's class.
     """
-    place = work_queue.place_of(tenant_id=tenant_id, action_id=action_id)
-    ask(
+    place = work_queue.queue_position(tenant_id=tenant_id, action_id=action_id)
+    execute(
         "INSERT INTO reviews_schedule (action_id, tenant_id, system_id, due_at, priority, readings, opened_at)"
         " VALUES ($1, $2, $3, $4, $5, 0, $6) ON CONFLICT (action_id) DO UPDATE SET"
         " due_at = least(reviews_schedule.due_at, excluded.due_at), asked_at = excluded.opened_at,"
@@ -32,7 +32,7 @@ def schedule(*, tenant_id: UUID, action_id: UUID, due_at: datetime, at: datetime
     )
 
 
-def reopen(*, tenant_id: UUID, action_id: UUID, priority: int, at: datetime) -> None:
+def restart_schedule(*, tenant_id: UUID, action_id: UUID, priority: int, at: datetime) -> None:
     """Start the clock of a verification again, now."""
     Schedule.objects.filter(action_id=action_id).delete()
     schedule(tenant_id=tenant_id, action_id=action_id, due_at=at, priority=priority, at=at)
@@ -40,7 +40,7 @@ def reopen(*, tenant_id: UUID, action_id: UUID, priority: int, at: datetime) -> 
 
 def schedule_recheck(*, tenant_id: UUID, action_id: UUID, due_at: datetime, number: int, at: datetime) -> None:
     """Have a settled action read once more at `due_at`, as the contract's recheck of that number."""
-    place = work_queue.place_of(tenant_id=tenant_id, action_id=action_id)
+    place = work_queue.queue_position(tenant_id=tenant_id, action_id=action_id)
     Schedule.objects.update_or_create(
         action_id=action_id,
         defaults={
@@ -66,7 +66,7 @@ def recheck_now(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Again:
+class NextReading:
     """When an action is read next, after a reading that began at `began_at` (or none, where nothing was asked)."""
 
     action_id: UUID
@@ -75,9 +75,9 @@ class Again:
     asked: bool = True
 
 
-def read_again(*again: Again) -> None:
+def reschedule(*again: NextReading) -> None:
     """The next readings are due then; what somebody wanted read after the last one began stays due now."""
-    ask(
+    execute(
         "UPDATE reviews_schedule s SET claimed_until = NULL, claim = NULL, readings = s.readings + w.asked::integer,"
         " due_at = CASE WHEN s.asked_at > w.began_at THEN s.due_at ELSE w.due_at END"
         " FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::boolean[])"
@@ -89,17 +89,17 @@ def read_again(*again: Again) -> None:
     )
 
 
-def settle(*, action_id: UUID) -> None:
+def end_schedule(*, action_id: UUID) -> None:
     """Nothing more is read."""
-    ask("DELETE FROM reviews_schedule WHERE action_id = $1", action_id)
+    execute("DELETE FROM reviews_schedule WHERE action_id = $1", action_id)
 
 
-def adopt(*, at: datetime) -> int:
+def schedule_missing(*, at: datetime) -> int:
     """Give every action that is verified, waiting or unknown a schedule row if it has none; how many it was."""
     adopted = 0
     for tenant in events.tenants():
         with tenancy(tenant.id):
-            waiting = actions.unsettled(tenant.id)
+            waiting = actions.unsettled_actions(tenant.id)
             known = set(Schedule.objects.filter(action_id__in=waiting).values_list("action_id", flat=True))
             for action_id in waiting:
                 if action_id not in known:
@@ -108,10 +108,10 @@ def adopt(*, at: datetime) -> int:
     return adopted
 
 
-def readings_wanted() -> list[tuple[UUID, UUID]]:
+def requested_readings() -> list[tuple[UUID, UUID]]:
     """(tenant, action) of every reading that an order waits for."""
     wanted: list[tuple[UUID, UUID]] = []
     for tenant in events.tenants():
         with tenancy(tenant.id):
-            wanted += [(tenant.id, action_id) for action_id in readings.readings_wanted(tenant.id)]
+            wanted += [(tenant.id, action_id) for action_id in readings.actions_needing_reading(tenant.id)]
     return wanted

@@ -22,12 +22,12 @@ from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
 from reviews import queries
 from reviews.incidents import operations as incidents_operations
-from reviews.incidents.rules.incidents import Kind, Severity
+from reviews.incidents.rules.incidents import IncidentKind, Severity
 from reviews.models import Health, Lane
 from reviews.readback.operations import work_queue
 from reviews.readback.rules import circuit as circuits
 from reviews.readback.rules.circuit import Circuit
-from reviews.readback.rules.limits import BadLimits, Limits, limits_of
+from reviews.readback.rules.limits import BadLimits, SystemLimits, limits_of
 
 _NEWEST_WEIGHS = 0.2
 
@@ -51,7 +51,7 @@ class NotStopped(Refused):
     code = "NOT_STOPPED"
 
 
-class ReasonMissing(Refused):
+class SystemReasonMissing(Refused):
     """Say why: it stays in the record."""
 
     code = "REASON_REQUIRED"
@@ -59,7 +59,7 @@ class ReasonMissing(Refused):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class ReadAttempt:
     """One reading of a system: how long it took, and why there was no answer (empty: there was one)."""
 
     began_at: datetime
@@ -67,7 +67,7 @@ class Asked:
     unanswered: str = ""
 
 
-def answered(*, tenant_id: UUID, system_id: UUID, asked: Iterable[Asked], at: datetime) -> None:
+def record_attempts(*, tenant_id: UUID, system_id: UUID, asked: Iterable[ReadAttempt], at: datetime) -> None:
     """Count readings of a system, in the order in which they were made, and move its circuit (RT-19)."""
     made = list(asked)
     if not made:
@@ -75,7 +75,9 @@ def answered(*, tenant_id: UUID, system_id: UUID, asked: Iterable[Asked], at: da
     if system_id == tenant_id:
         # No registered system has failed here; there is only a pace.
         pace = _latency(None, made)
-        work_queue.paced(tenant_id=tenant_id, system_id=system_id, limits=Limits(), pace_ms=pace, held_until=None)
+        work_queue.update_pace(
+            tenant_id=tenant_id, system_id=system_id, limits=SystemLimits(), pace_ms=pace, held_until=None
+        )
         return
     row = _locked(tenant_id, system_id)
     limits = limits_for(tenant_id, system_id)
@@ -84,7 +86,7 @@ def answered(*, tenant_id: UUID, system_id: UUID, asked: Iterable[Asked], at: da
     for each in made:
         after = _after(after, each, limits, seed=str(system_id), at=at)
     _count(row, made, after)
-    work_queue.paced(
+    work_queue.update_pace(
         tenant_id=tenant_id, system_id=system_id, limits=limits, pace_ms=row.latency_ms, held_until=after.probe_at
     )
     if after.is_open and not before.is_open:
@@ -93,13 +95,13 @@ def answered(*, tenant_id: UUID, system_id: UUID, asked: Iterable[Asked], at: da
         _circuit_closed(row, before, at=at)
 
 
-def _after(circuit: Circuit, asked: Asked, limits: Limits, *, seed: str, at: datetime) -> Circuit:
+def _after(circuit: Circuit, asked: ReadAttempt, limits: SystemLimits, *, seed: str, at: datetime) -> Circuit:
     if not asked.unanswered:
-        return circuits.answered(circuit, at=at)
-    return circuits.failed(circuit, limits, began_at=asked.began_at, seed=seed, at=at)
+        return circuits.after_answer(circuit, at=at)
+    return circuits.after_failure(circuit, limits, began_at=asked.began_at, seed=seed, at=at)
 
 
-def asked_by(contract: Contract, tenant_id: UUID) -> UUID | None:
+def primary_system_id(contract: Contract, tenant_id: UUID) -> UUID | None:
     """The registered system that a contract's readings ask first."""
     system = (
         catalogue_queries.system(tenant_id, contract.verification.system) if contract.verification is not None else None
@@ -107,12 +109,12 @@ def asked_by(contract: Contract, tenant_id: UUID) -> UUID | None:
     return system.id if system is not None else None
 
 
-def is_away(tenant_id: UUID, system_id: UUID) -> bool:
+def is_circuit_open(tenant_id: UUID, system_id: UUID) -> bool:
     """Whether a system's circuit is open, its probe still to be made."""
     return Health.objects.filter(tenant_id=tenant_id, system_id=system_id, probe_at__isnull=False).exists()
 
 
-def never_asked(tenant_id: UUID, system_id: UUID) -> Health:
+def initial_health(tenant_id: UUID, system_id: UUID) -> Health:
     """What is known of a system that was never read."""
     return Health(tenant_id=tenant_id, system_id=system_id)
 
@@ -122,13 +124,13 @@ def circuit_of(row: Health) -> Circuit:
     return Circuit(failures=row.failures, since=row.since, probe_at=row.probe_at, cooldown_s=row.cooldown_s)
 
 
-def limits_for(tenant_id: UUID, system_id: UUID) -> Limits:
+def limits_for(tenant_id: UUID, system_id: UUID) -> SystemLimits:
     """The limits of a registered system; the defaults where its settings were stored before limits were checked."""
     system = catalogue_queries.system_by_id(tenant_id, system_id)
     try:
         return limits_of(system.settings if system is not None else {})
     except BadLimits:
-        return Limits()
+        return SystemLimits()
 
 
 def _locked(tenant_id: UUID, system_id: UUID) -> Health:
@@ -141,13 +143,13 @@ def _locked(tenant_id: UUID, system_id: UUID) -> Health:
     return Health.objects.select_for_update().get(tenant_id=tenant_id, system_id=system_id)
 
 
-def _latency(known: int | None, made: list[Asked]) -> int:
+def _latency(known: int | None, made: list[ReadAttempt]) -> int:
     newest = sum(each.took_ms for each in made) / len(made)
     weight = 1.0 if known is None else max(_NEWEST_WEIGHS, 1 - (1 - _NEWEST_WEIGHS) ** len(made))
     return round((known or 0) * (1 - weight) + newest * weight)
 
 
-def _count(row: Health, made: list[Asked], circuit: Circuit) -> None:
+def _count(row: Health, made: list[ReadAttempt], circuit: Circuit) -> None:
     failed = [each for each in made if each.unanswered]
     good = [each for each in made if not each.unanswered]
     row.reads += len(made)
@@ -170,22 +172,22 @@ def _circuit_opened(row: Health, circuit: Circuit, *, at: datetime) -> None:
         "reason": row.last_failure,
         "probe_at": instant(circuit.probe_at),
     }
-    _tell(row, ledger.Happening(kind="circuit_opened", detail=detail), ledger.SYSTEM, at=at)
+    _tell(row, ledger.NewEvent(kind="circuit_opened", detail=detail), ledger.SYSTEM, at=at)
 
 
 def _circuit_closed(row: Health, before: Circuit, *, at: datetime) -> None:
     since = instant(before.since) if before.since is not None else None
-    _tell(row, ledger.Happening(kind="circuit_closed", detail={"open_since": since}), ledger.SYSTEM, at=at)
+    _tell(row, ledger.NewEvent(kind="circuit_closed", detail={"open_since": since}), ledger.SYSTEM, at=at)
     system = catalogue_queries.system_by_id(row.tenant_id, row.system_id)
-    incident = queries.incident_about(row.tenant_id, _about(system.name)) if system is not None else None
+    incident = queries.incident_with_cause(row.tenant_id, _about(system.name)) if system is not None else None
     if incident is not None:
-        head = ledger.lock(tenant_id=row.tenant_id, subject_id=incident.id, kind="incident")
-        happening = ledger.Happening(kind="system_answers_again", detail={"system_id": str(row.system_id)})
+        head = ledger.lock_subject(tenant_id=row.tenant_id, subject_id=incident.id, kind="incident")
+        happening = ledger.NewEvent(kind="system_answers_again", detail={"system_id": str(row.system_id)})
         ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
 
 
-def _tell(row: Health, happening: ledger.Happening, by: ledger.Actor, *, at: datetime) -> None:
-    head = ledger.lock(tenant_id=row.tenant_id, subject_id=row.system_id, kind="system")
+def _tell(row: Health, happening: ledger.NewEvent, by: ledger.Actor, *, at: datetime) -> None:
+    head = ledger.lock_subject(tenant_id=row.tenant_id, subject_id=row.system_id, kind="system")
     ledger.append(head, happening, actor=by, at=at)
 
 
@@ -193,7 +195,7 @@ def _about(name: str) -> str:
     return f"system:{name}"
 
 
-def watch(*, at: datetime) -> int:
+def open_outage_incidents(*, at: datetime) -> int:
     """Open one incident for each system that has been away too long, or for too many (R-RB-06); how many are away."""
     away = list(Lane.objects.filter(held_until__isnull=False).values_list("tenant_id", "system_id"))
     for tenant_id, system_id in away:
@@ -205,16 +207,21 @@ def watch(*, at: datetime) -> int:
 def _raise_alarm(tenant_id: UUID, system_id: UUID, *, at: datetime) -> None:
     row = Health.objects.filter(tenant_id=tenant_id, system_id=system_id, probe_at__isnull=False).first()
     system = catalogue_queries.system_by_id(tenant_id, system_id)
-    if row is None or row.since is None or system is None or queries.incident_about(tenant_id, _about(system.name)):
+    if (
+        row is None
+        or row.since is None
+        or system is None
+        or queries.incident_with_cause(tenant_id, _about(system.name))
+    ):
         return
     limits = limits_of(system.settings)
-    waiting = queries.debt(tenant_id, system_id, at=at).waiting
+    waiting = queries.verification_debt(tenant_id, system_id, at=at).waiting
     if (at - row.since).total_seconds() < limits.incident_after_s and waiting < limits.incident_actions:
         return
-    incidents_operations.open_about(
+    incidents_operations.open_for_cause(
         tenant_id=tenant_id,
         title=f"{system.name} does not answer: {waiting} actions wait for their verification",
-        kind=Kind.OPERATIONS,
+        kind=IncidentKind.OPERATIONS,
         severity=Severity.HIGH,
         about=_about(system.name),
         note=f"The circuit is open since {instant(row.since)}. {row.last_failure}",
@@ -226,27 +233,27 @@ def stop_releasing(*, tenant_id: UUID, name: str, reason: str, by: ledger.Actor,
     """Release no irreversible action to a system until somebody resumes it."""
     row = _named(tenant_id, name)
     if not reason.strip():
-        raise ReasonMissing
+        raise SystemReasonMissing
     if row.stopped_at is not None:
         raise AlreadyStopped
     Health.objects.filter(tenant_id=tenant_id, system_id=row.system_id).update(
         stopped_at=at, stopped_because=reason[:1000]
     )
-    _tell(row, ledger.Happening(kind="releasing_stopped", detail={"reason": reason[:1000]}), by, at=at)
+    _tell(row, ledger.NewEvent(kind="releasing_stopped", detail={"reason": reason[:1000]}), by, at=at)
 
 
 def resume_releasing(*, tenant_id: UUID, name: str, reason: str, by: ledger.Actor, at: datetime) -> None:
     """Release to a system again, as far as its circuit and its debt allow."""
     row = _named(tenant_id, name)
     if not reason.strip():
-        raise ReasonMissing
+        raise SystemReasonMissing
     if row.stopped_at is None:
         raise NotStopped
     Health.objects.filter(tenant_id=tenant_id, system_id=row.system_id).update(stopped_at=None, stopped_because="")
-    _tell(row, ledger.Happening(kind="releasing_resumed", detail={"reason": reason[:1000]}), by, at=at)
+    _tell(row, ledger.NewEvent(kind="releasing_resumed", detail={"reason": reason[:1000]}), by, at=at)
 
 
-def answer_change(
+def decide_change(
     *,
     tenant_id: UUID,
     name: str,
@@ -258,7 +265,7 @@ def answer_change(
     at: datetime,
 ) -> Any:
     """The second person's word on a change of a system; with a yes, its limits hold from now on too."""
-    row = second_person.answer_system(
+    row = second_person.decide_system_change(
         tenant_id=tenant_id,
         name=name,
         accept=accept,
@@ -269,7 +276,7 @@ def answer_change(
         at=at,
     )
     if accept:
-        work_queue.configure(tenant_id=tenant_id, system_id=row.id, limits=limits_of(row.settings))
+        work_queue.set_lane_limits(tenant_id=tenant_id, system_id=row.id, limits=limits_of(row.settings))
     return row
 
 

@@ -22,7 +22,7 @@ _PLACES: Final = frozenset({"url", "host", "hostaddr", "port", "dbname", "addres
 Address = tuple[str, int | None]
 
 
-def resolve(settings: Mapping[str, Any], credential: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def resolve_address(settings: Mapping[str, Any], credential: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """The settings with the credential's own address filled in, and what is wrong with them, in a sentence."""
     if not holds_secret(credential):
         return dict(settings), ""

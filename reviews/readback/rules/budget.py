@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ledger.catalogue.rules.effects import SideEffectClass
-from ledger.catalogue.rules.policies import Budget
+from ledger.catalogue.rules.policies import ReadingBudget
 
 _MOST_RANK = max(kind.rank for kind in SideEffectClass)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spent:
+class ReadingUsage:
     """The readings of the present hour and day."""
 
     hour_from: datetime
@@ -27,11 +27,11 @@ class Spent:
     in_day: int
 
 
-def spent_at(spent: Spent | None, *, at: datetime) -> Spent:
+def usage_at(spent: ReadingUsage | None, *, at: datetime) -> ReadingUsage:
     """What counts at `at`: a new hour and a new day begin at nothing (rule 1)."""
     hour = at.replace(minute=0, second=0, microsecond=0)
     day = hour.replace(hour=0)
-    return Spent(
+    return ReadingUsage(
         hour_from=hour,
         in_hour=spent.in_hour if spent is not None and spent.hour_from == hour else 0,
         day_from=day,
@@ -39,9 +39,9 @@ def spent_at(spent: Spent | None, *, at: datetime) -> Spent:
     )
 
 
-def with_reads(spent: Spent, reads: int) -> Spent:
+def add_reads(spent: ReadingUsage, reads: int) -> ReadingUsage:
     """After so many more readings."""
-    return Spent(
+    return ReadingUsage(
         hour_from=spent.hour_from,
         in_hour=spent.in_hour + reads,
         day_from=spent.day_from,
@@ -49,7 +49,7 @@ def with_reads(spent: Spent, reads: int) -> Spent:
     )
 
 
-def over(budget: Budget, spent: Spent) -> str | None:
+def exceeded_budget(budget: ReadingBudget, spent: ReadingUsage) -> str | None:
     """Which budget is used up: that of the day, of the hour, or none."""
     if budget.readings_per_day is not None and spent.in_day >= budget.readings_per_day:
         return "day"
@@ -58,6 +58,6 @@ def over(budget: Budget, spent: Spent) -> str | None:
     return None
 
 
-def stretch(budget: Budget, spent: Spent, *, rank: int) -> float:
+def interval_factor(budget: ReadingBudget, spent: ReadingUsage, *, rank: int) -> float:
     """By how much the intervals of a class grow (rule 2): twofold for the gravest, twice as much for each below."""
-    return 1.0 if over(budget, spent) is None else float(2 ** (1 + _MOST_RANK - rank))
+    return 1.0 if exceeded_budget(budget, spent) is None else float(2 ** (1 + _MOST_RANK - rank))

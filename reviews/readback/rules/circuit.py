@@ -21,12 +21,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from reviews.readback.rules.limits import Limits
+from reviews.readback.rules.limits import SystemLimits
 
 _SPREAD = 0.2
 
 
-class Standing(StrEnum):
+class CircuitState(StrEnum):
     """What a circuit lets through."""
 
     CLOSED = "CLOSED"
@@ -49,26 +49,26 @@ class Circuit:
         return self.probe_at is not None
 
 
-def standing(circuit: Circuit, *, at: datetime) -> Standing:
+def circuit_state(circuit: Circuit, *, at: datetime) -> CircuitState:
     """What the circuit lets through at `at` (rules 1 and 2)."""
     if circuit.probe_at is None:
-        return Standing.CLOSED
-    return Standing.HALF_OPEN if at >= circuit.probe_at else Standing.OPEN
+        return CircuitState.CLOSED
+    return CircuitState.HALF_OPEN if at >= circuit.probe_at else CircuitState.OPEN
 
 
-def allowed(circuit: Circuit, *, wanted: int, in_flight: int, at: datetime) -> int:
+def allowed_readings(circuit: Circuit, *, wanted: int, in_flight: int, at: datetime) -> int:
     """How many of the wanted readings may be made: all, none, or the one probe, if none is under way (rule 2)."""
-    if standing(circuit, at=at) is Standing.HALF_OPEN:
+    if circuit_state(circuit, at=at) is CircuitState.HALF_OPEN:
         return min(1, wanted) if in_flight == 0 else 0
     return wanted if circuit.probe_at is None else 0
 
 
-def answered(circuit: Circuit, *, at: datetime) -> Circuit:
+def after_answer(circuit: Circuit, *, at: datetime) -> Circuit:
     """The circuit after an answer (rules 3 and 4)."""
     return Circuit(since=at if circuit.is_open or circuit.since is None else circuit.since)
 
 
-def failed(circuit: Circuit, limits: Limits, *, began_at: datetime, seed: str, at: datetime) -> Circuit:
+def after_failure(circuit: Circuit, limits: SystemLimits, *, began_at: datetime, seed: str, at: datetime) -> Circuit:
     """The circuit after a reading that began at `began_at` and brought no answer (rules 1, 3 and 4)."""
     counted = replace(circuit, failures=circuit.failures + 1)
     if circuit.probe_at is None:

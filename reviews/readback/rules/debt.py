@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from ledger.catalogue.rules.policies import StopRelease
+from ledger.catalogue.rules.policies import ReleaseStop
 
 
 @dataclass(frozen=True, kw_only=True)
-class Debt:
+class VerificationDebt:
     """What waits for its verdict by one system, counted up to 10,000, and since when the longest does."""
 
     waiting: int
@@ -22,10 +22,10 @@ class Debt:
     oldest_at: datetime | None
 
 
-NO_DEBT = Debt(waiting=0, due=0, oldest_at=None)
+NO_DEBT = VerificationDebt(waiting=0, due=0, oldest_at=None)
 
 
-class Stop(StrEnum):
+class StopReason(StrEnum):
     """Why nothing irreversible is released to a system."""
 
     BY_PERSON = "BY_PERSON"
@@ -34,15 +34,17 @@ class Stop(StrEnum):
     WAITED_TOO_LONG = "WAITED_TOO_LONG"
 
 
-def release_stop(policy: StopRelease, *, is_open: bool, stopped: bool, debt: Debt, at: datetime) -> Stop | None:
+def release_stop(
+    policy: ReleaseStop, *, is_open: bool, stopped: bool, debt: VerificationDebt, at: datetime
+) -> StopReason | None:
     """The first reason not to release irreversible actions to a system; None where they are released."""
     if stopped:
-        return Stop.BY_PERSON
+        return StopReason.BY_PERSON
     if policy.open_circuit and is_open:
-        return Stop.CIRCUIT_OPEN
+        return StopReason.CIRCUIT_OPEN
     if policy.waiting is not None and debt.waiting >= policy.waiting:
-        return Stop.TOO_MANY_WAIT
+        return StopReason.TOO_MANY_WAIT
     waited = (at - debt.oldest_at).total_seconds() if debt.oldest_at is not None else 0.0
     if policy.oldest_s is not None and waited >= policy.oldest_s:
-        return Stop.WAITED_TOO_LONG
+        return StopReason.WAITED_TOO_LONG
     return None

@@ -42,7 +42,7 @@ class BadLimits(Refused):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class SystemLimits:
     """The limits of one system."""
 
     concurrency: int = 4
@@ -54,16 +54,16 @@ class Limits:
     incident_actions: int = 10
 
 
-NAMES: tuple[str, ...] = tuple(field.name for field in fields(Limits))
+NAMES: tuple[str, ...] = tuple(field.name for field in fields(SystemLimits))
 
 
-def limits_of(settings: Mapping[str, Any]) -> Limits:
+def limits_of(settings: Mapping[str, Any]) -> SystemLimits:
     """The limits in a system's settings; `BadLimits` says what is wrong with them."""
     given = settings.get("limits", {})
     faults = [{"path": f"/settings/limits{path}", "code": "LIMIT", "detail": detail} for path, detail in _faults(given)]
     if faults:
         raise BadLimits(faults[0]["detail"], errors=faults)
-    return Limits(**given)
+    return SystemLimits(**given)
 
 
 def _faults(given: Any) -> list[tuple[str, str]]:
@@ -74,12 +74,12 @@ def _faults(given: Any) -> list[tuple[str, str]]:
         value = given.get(name, 1)
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
             found.append((f"/{name}", f"{name} must be a whole number from 1 to {most}."))
-    if not found and Limits(**given).longest_cooldown_s < Limits(**given).cooldown_s:
+    if not found and SystemLimits(**given).longest_cooldown_s < SystemLimits(**given).cooldown_s:
         found.append(("/longest_cooldown_s", "longest_cooldown_s must not be shorter than cooldown_s."))
     return found
 
 
-def allowance(*, reads_per_minute: int, paid_until: datetime | None, at: datetime) -> int:
+def readings_within_rate(*, reads_per_minute: int, paid_until: datetime | None, at: datetime) -> int:
     """How many readings may be made at `at`, where readings are paid for up to `paid_until`.
 
     Every reading pays for its share of a minute. Who has not read for a while may read a second's worth at once, and
@@ -90,7 +90,7 @@ def allowance(*, reads_per_minute: int, paid_until: datetime | None, at: datetim
     return max(0, math.floor((max(_BURST_S, share) + credit) / share + 1e-9))
 
 
-def paid_after(*, reads_per_minute: int, paid_until: datetime | None, reads: int, at: datetime) -> datetime:
+def paid_until_after(*, reads_per_minute: int, paid_until: datetime | None, reads: int, at: datetime) -> datetime:
     """Up to when readings are paid for after `reads` more."""
     begun = max(at, paid_until) if paid_until is not None else at
     return begun + timedelta(seconds=reads * 60.0 / reads_per_minute)

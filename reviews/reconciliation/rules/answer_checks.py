@@ -21,8 +21,8 @@ from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import ANSWERED_KIND
 from reviews.observations.rules import observe
 from reviews.reconciliation.rules.discrepancies import Discrepancy
-from reviews.reconciliation.rules.facts import Inputs
-from reviews.reconciliation.rules.verdict import CheckResult, Made, Result, Verdict, deadline
+from reviews.reconciliation.rules.facts import RunInputs
+from reviews.reconciliation.rules.verdict import CheckResult, CheckStatus, Verdict, VerificationResult, waiting_deadline
 from reviews.verification.rules.steps import KINDS, Changes
 
 SOURCE = "the tool's answer; nothing was read back"
@@ -36,28 +36,28 @@ ANSWER_KINDS: dict[State, str] = KINDS | {
 }
 """The kinds of the events of a read: those of other actions say that something was read back."""
 
-PATHS: dict[Result, tuple[State, ...]] = {
-    Result.SUCCESS: (State.COMMITTED, State.RECONCILED_SUCCESS),
-    Result.MISMATCH: (State.COMMITTED, State.RECONCILIATION_FAILED, State.FAILED),
-    Result.ABSENT: (State.FAILED,),
-    Result.PENDING: (),
+PATHS: dict[VerificationResult, tuple[State, ...]] = {
+    VerificationResult.SUCCESS: (State.COMMITTED, State.RECONCILED_SUCCESS),
+    VerificationResult.MISMATCH: (State.COMMITTED, State.RECONCILIATION_FAILED, State.FAILED),
+    VerificationResult.ABSENT: (State.FAILED,),
+    VerificationResult.PENDING: (),
 }
 """Where each verdict over an answer leads; the lifecycle knows no shorter way (C-09, C-11)."""
 
 
-def judged(inputs: Inputs) -> Verdict:
+def judge_answer(inputs: RunInputs) -> Verdict:
     """The verdict over the answer of a tool that only reads and has no check."""
     seen = inputs.observation
     if seen is None or not seen.claimed_success:
         return _without_answer(inputs)
-    checks = checked(inputs)
-    failed = next((one for one in checks if one.made is not Made.CHECKED), None)
+    checks = check_answer(inputs)
+    failed = next((one for one in checks if one.made is not CheckStatus.CHECKED), None)
     if failed is None:
         reason = "All four checks of the answer were passed. It is a read: nothing was read back, and nothing changed."
-        return Verdict(result=Result.SUCCESS, decisive=True, reason=reason, checks=checks)
+        return Verdict(result=VerificationResult.SUCCESS, decisive=True, reason=reason, checks=checks)
     broken = failed.check == "response_integrity_confirmed"
     return Verdict(
-        result=Result.MISMATCH,
+        result=VerificationResult.MISMATCH,
         decisive=True,
         reason=f"The answer is not to be used. {failed.by}",
         discrepancy=Discrepancy.VALUE_MISMATCH if broken else Discrepancy.UNVERIFIABLE_STATE,
@@ -65,27 +65,29 @@ def judged(inputs: Inputs) -> Verdict:
     )
 
 
-def _without_answer(inputs: Inputs) -> Verdict:
+def _without_answer(inputs: RunInputs) -> Verdict:
     seen = inputs.observation
-    if seen is not None and seen.status in observe.STILL_WORKING and inputs.at < deadline(inputs):
-        return Verdict(result=Result.PENDING, decisive=False, reason="The tool has not answered yet.")
+    if seen is not None and seen.status in observe.STILL_WORKING and inputs.at < waiting_deadline(inputs):
+        return Verdict(result=VerificationResult.PENDING, decisive=False, reason="The tool has not answered yet.")
     why = "No answer came." if seen is None else _failure(seen)
-    return Verdict(result=Result.ABSENT, decisive=True, reason=f"The read failed; nothing was changed. {why}")
+    return Verdict(
+        result=VerificationResult.ABSENT, decisive=True, reason=f"The read failed; nothing was changed. {why}"
+    )
 
 
-def _failure(seen: observe.Observation) -> str:
-    if seen.status is observe.Status.MALFORMED:
+def _failure(seen: observe.ParsedObservation) -> str:
+    if seen.status is observe.ReportedStatus.MALFORMED:
         return seen.fault
     named = f" ({seen.error_code})" if seen.error_code else ""
     return f"The tool answered {seen.status}{named}."
 
 
-def checked(inputs: Inputs) -> tuple[CheckResult, ...]:
+def check_answer(inputs: RunInputs) -> tuple[CheckResult, ...]:
     """The four checks of the class, in its order, each with what it was made by."""
     facts = inputs.answer
     if facts is None:
         unknown = "It is not on record where the answer came from."
-        return (CheckResult(check="source_identity_confirmed", made=Made.UNCHECKED, by=unknown),)
+        return (CheckResult(check="source_identity_confirmed", made=CheckStatus.UNCHECKED, by=unknown),)
     bound = inputs.entry["requested_operation"]["validated_payload_hash"]
     same = facts.request_hash == bound
     own = facts.executor_tenant == facts.tenant
@@ -121,10 +123,12 @@ def checked(inputs: Inputs) -> tuple[CheckResult, ...]:
 
 
 def _check(name: str, passed: bool, passed_by: str, failed_by: str) -> CheckResult:
-    return CheckResult(check=name, made=Made.CHECKED if passed else Made.FAILED, by=passed_by if passed else failed_by)
+    return CheckResult(
+        check=name, made=CheckStatus.CHECKED if passed else CheckStatus.FAILED, by=passed_by if passed else failed_by
+    )
 
 
-def entering_with_answer(state: State, changes: Changes, verdict: Verdict) -> Changes:
+def answer_changes(state: State, changes: Changes, verdict: Verdict) -> Changes:
     """The changes of a step of a read: by what it was checked, and never as if something had been read back."""
     if "verification" not in changes:
         return changes

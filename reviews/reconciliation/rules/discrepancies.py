@@ -58,18 +58,18 @@ INDICATORS: dict[str, Discrepancy] = {
 PARAMETERS: dict[str, tuple[str, ...]] = {key: tuple(pattern["parameters"]) for key, pattern in _PATTERNS.items()}
 
 
-def ranked(found: Iterable[Discrepancy]) -> tuple[Discrepancy, ...]:
+def rank_discrepancies(found: Iterable[Discrepancy]) -> tuple[Discrepancy, ...]:
     """The classes in the order in which they decide; the first is the class, the rest are secondary."""
     classes = set(found)
     return tuple(one for one in Discrepancy if one in classes)
 
 
-def pointed_to(indicators: Iterable[str]) -> set[Discrepancy]:
+def indicated_discrepancies(indicators: Iterable[str]) -> set[Discrepancy]:
     """The classes that fired indicators point to; an indicator that no pattern knows is a mistake of ours."""
     return {INDICATORS[key] for key in indicators}
 
 
-def triggers(discrepancy: Discrepancy, *, claimed: bool) -> frozenset[str]:
+def recovery_triggers(discrepancy: Discrepancy, *, claimed: bool) -> frozenset[str]:
     """The words in which a class asks the recovery table (rule 2)."""
     words = {str(discrepancy), _TYPES.get(discrepancy, str(discrepancy))}
     if claimed and discrepancy in _CLAIMS_TOO_MUCH:

@@ -8,21 +8,21 @@ from datetime import datetime
 from typing import Any
 
 from ledger.catalogue.rules.contract import Contract, Polling, Source
-from ledger.catalogue.rules.depth import Depth
+from ledger.catalogue.rules.depth import VerificationDepth
 from ledger.catalogue.rules.effects import Boundary, EffectDomain, Reversibility, SideEffectClass
-from ledger.catalogue.rules.policies import BUILT_IN_NUMBERS, Numbers
+from ledger.catalogue.rules.policies import BUILT_IN_NUMBERS, VerificationNumbers
 from ledger.catalogue.rules.remedies import Recovery
 from ledger.record.rules.lifecycle import State
-from reviews.observations.rules.observe import Observation
+from reviews.observations.rules.observe import ParsedObservation
 from reviews.reconciliation.rules.reading import Reading
-from reviews.recovery.rules.recovery_table import BUILT_IN, Policy, Situation
+from reviews.recovery.rules.recovery_table import BUILT_IN, RecoveryPolicy, RecoverySituation
 
 NO_RECOVERY = Recovery()
 DEFAULT_POLLING = Polling(first_after_s=1, backoff=2.0, max_interval_s=60, sla_s=60)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class ContractFacts:
     """What a contract says that verification and recovery need; `of` takes it from the contract."""
 
     side_effect_class: SideEffectClass
@@ -39,13 +39,13 @@ class Facts:
     further: tuple[Source, ...] = ()
     recovery: Recovery = NO_RECOVERY
     polling: Polling = DEFAULT_POLLING
-    depth: Depth | None = None
+    depth: VerificationDepth | None = None
     fresh_after: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     keyed: bool = False
     repeat_limit: int = BUILT_IN_NUMBERS.repeat_limit
 
     @classmethod
-    def of(cls, contract: Contract, numbers: Numbers = BUILT_IN_NUMBERS) -> Facts:
+    def of(cls, contract: Contract, numbers: VerificationNumbers = BUILT_IN_NUMBERS) -> ContractFacts:
         """The facts of a contract; where it names no number, the verification policy's stands (R-VD-13)."""
         verification = contract.verification
         return cls(
@@ -69,9 +69,9 @@ class Facts:
             repeat_limit=numbers.repeat_limit,
         )
 
-    def situation(self, trigger: str, *, compensation_available: bool = False) -> Situation:
+    def situation(self, trigger: str, *, compensation_available: bool = False) -> RecoverySituation:
         """The recovery table's question about an effect that is committed, without a reading of its own."""
-        return Situation(
+        return RecoverySituation(
             triggers=frozenset({trigger}),
             side_effect_class=self.side_effect_class,
             reversibility=self.reversibility,
@@ -124,7 +124,7 @@ def _is_keyed(contract: Contract) -> bool:
     return all("scope.idempotency_key" in str(part) for part in effects.values())
 
 
-def polling_of(contract: Contract, numbers: Numbers) -> Polling:
+def polling_of(contract: Contract, numbers: VerificationNumbers) -> Polling:
     """When an action of the contract is read: as the contract says, else as the policy does."""
     said = contract.verification.document.get("polling", {}) if contract.verification else {}
     return Polling(
@@ -136,7 +136,7 @@ def polling_of(contract: Contract, numbers: Numbers) -> Polling:
 
 
 @dataclass(frozen=True)
-class Failure:
+class ReadFailure:
     """A check that brought no reading. Retryable: the system may answer later (an outage, a lock).
 
     `source` names the further source that failed; the primary one has no name.
@@ -149,7 +149,7 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pacing:
+class ReadPacing:
     """What holds readings back besides their own polling: an open circuit until its probe, a budget that is spent.
 
     `asked` is false where the system was not asked at all.
@@ -180,7 +180,7 @@ class AnswerFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inputs:
+class RunInputs:
     """Everything that one verification run decides from; the same inputs give the same outcome (R-RC-14).
 
     `entry` is the action's current entry. `horizon_at` is the instant before which an effect that is
@@ -194,7 +194,7 @@ class Inputs:
     """
 
     state: State
-    facts: Facts
+    facts: ContractFacts
     entry: Mapping[str, Any]
     target_resource: str
     horizon_at: datetime
@@ -205,11 +205,11 @@ class Inputs:
     si: Mapping[str, Any] = field(default_factory=dict)
     sr: Mapping[str, Any] = field(default_factory=dict)
     scope: Mapping[str, Any] = field(default_factory=dict)
-    observation: Observation | None = None
+    observation: ParsedObservation | None = None
     baseline: Reading | None = None
     readings: tuple[Reading, ...] = ()
-    failure: Failure | None = None
-    silent: tuple[Failure, ...] = ()
+    failure: ReadFailure | None = None
+    silent: tuple[ReadFailure, ...] = ()
     doubts: int = 0
     added_predicates: tuple[str, ...] = ()
     idempotency_status: str | None = None
@@ -217,12 +217,12 @@ class Inputs:
     state_pointer: str | None = None
     pivot_committed: bool = False
     retry_safe: bool = False
-    policy: Policy = BUILT_IN
+    policy: RecoveryPolicy = BUILT_IN
     recovery_tools: Mapping[str, frozenset[str]] = field(default_factory=dict)
     unwinding: bool = False
     is_remedy: bool = False
     brought: frozenset[str] = frozenset()
-    pacing: Pacing = Pacing()
+    pacing: ReadPacing = ReadPacing()
     answer: AnswerFacts | None = None
 
     @property

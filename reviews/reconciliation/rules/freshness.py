@@ -15,46 +15,46 @@ from typing import Any
 from ledger.catalogue.rules import expressions
 from ledger.catalogue.rules.expressions import BadExpression, NoValue
 from reviews.observations.rules import observe
-from reviews.reconciliation.rules.facts import Inputs
+from reviews.reconciliation.rules.facts import RunInputs
 from reviews.reconciliation.rules.reading import Consistency, Reading
 
 _LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 _MESSAGE = re.compile(r"(\d{1,20})-(\d{1,20})")
 
 
-def judged(inputs: Inputs) -> tuple[Reading, ...]:
+def mark_stale(inputs: RunInputs) -> tuple[Reading, ...]:
     """The readings, those that are older than the answer's tokens as what they are."""
     if not any(inputs.facts.fresh_after.values()):
         return inputs.readings
     return tuple(_judged(inputs, reading) for reading in inputs.readings)
 
 
-def _judged(inputs: Inputs, reading: Reading) -> Reading:
+def _judged(inputs: RunInputs, reading: Reading) -> Reading:
     tokens = _tokens(inputs, inputs.facts.fresh_after.get(reading.name, {}))
     if all(_reached(kind, token, reading) for kind, token in tokens.items()):
         return reading
     return replace(reading, consistency=Consistency.STALE_ENDPOINT)
 
 
-def _tokens(inputs: Inputs, texts: Mapping[str, str]) -> dict[str, str | int]:
+def _tokens(inputs: RunInputs, texts: Mapping[str, str]) -> dict[str, str | int]:
     layers: dict[str, Mapping[str, Any]] = {
         "si": inputs.si,
         "sr": inputs.sr,
-        "so": observe.bindings(inputs.observation),
+        "so": observe.observation_bindings(inputs.observation),
         "scope": inputs.scope,
         "pre": {},
     }
     found = {}
     for kind, text in texts.items():
         try:
-            found[kind] = expressions.value(text, layers)
+            found[kind] = expressions.evaluate_value(text, layers)
         except (NoValue, BadExpression):
             continue
     return found
 
 
 def _reached(kind: str, token: str | int, reading: Reading) -> bool:
-    seen = marks(reading).get(kind)
+    seen = freshness_marks(reading).get(kind)
     if seen is None:
         return False
     if kind == "etag":
@@ -75,7 +75,7 @@ def _ordered(kind: str, mark: Any) -> tuple[int, ...] | None:
     return (int(text),) if re.fullmatch(r"\d{1,20}", text) else None
 
 
-def marks(reading: Reading) -> dict[str, Any]:
+def freshness_marks(reading: Reading) -> dict[str, Any]:
     """What a reading says of its own age, by kind: from its freshness, its target, or the first effect found."""
     first = next((effect.fields for effect in reading.effects if effect.present), {})
     target = reading.target or {}

@@ -16,13 +16,13 @@ from enum import StrEnum
 from typing import Any
 
 from ledger.catalogue.rules import expressions
-from ledger.catalogue.rules.expressions import Answer, BadExpression, Expression, Truth, View
-from reviews.reconciliation.rules.reading import Consistency, Effect, Reading
+from ledger.catalogue.rules.expressions import BadExpression, Evaluation, Expression, Truth, View
+from reviews.reconciliation.rules.reading import Consistency, ReadEffect, Reading
 
 _NOTHING: Mapping[str, Any] = {}
 
 
-class Origin(StrEnum):
+class PredicateOrigin(StrEnum):
     """Who asks for a predicate."""
 
     CONTRACT = "contract"
@@ -30,7 +30,7 @@ class Origin(StrEnum):
     SCOPE = "scope"
 
 
-class Holds(StrEnum):
+class PredicateOutcome(StrEnum):
     """The result of one predicate over one reading."""
 
     TRUE = "TRUE"
@@ -44,8 +44,8 @@ class PredicateResult:
     """One predicate over one reading, with what was expected and what was found (R-RC-12)."""
 
     text: str
-    origin: Origin
-    holds: Holds
+    origin: PredicateOrigin
+    holds: PredicateOutcome
     reason: str = ""
     expected: Any = None
     actual: Any = None
@@ -65,8 +65,8 @@ def evaluate(
     """Every predicate of the set over one reading, the scope's first."""
     view = expressions.view(_named(bindings, (*contract, *added)))
     results = list(_scope_results(reading, bindings["scope"], target_resource))
-    results += [_result(text, Origin.CONTRACT, view, reading) for text in contract]
-    results += [_result(text, Origin.AGENT, view, reading) for text in added]
+    results += [_result(text, PredicateOrigin.CONTRACT, view, reading) for text in contract]
+    results += [_result(text, PredicateOrigin.AGENT, view, reading) for text in added]
     return tuple(results)
 
 
@@ -76,32 +76,32 @@ def _named(bindings: Mapping[str, Mapping[str, Any]], texts: tuple[str, ...]) ->
     return {name: value if name in named else _NOTHING for name, value in bindings.items()}
 
 
-def _result(text: str, origin: Origin, view: View, reading: Reading) -> PredicateResult:
+def _result(text: str, origin: PredicateOrigin, view: View, reading: Reading) -> PredicateResult:
     try:
         expression = expressions.compile(text)
     except BadExpression as problem:
-        return _over(reading, text=text, origin=origin, holds=Holds.UNDECIDABLE, reason=problem.detail)
+        return _over(reading, text=text, origin=origin, holds=PredicateOutcome.UNDECIDABLE, reason=problem.detail)
     answer = expressions.evaluate(expression, view)
     expected, actual = _sides(expression, answer, view)
     return _over(
         reading,
         text=text,
         origin=origin,
-        holds=Holds(answer.truth),
+        holds=PredicateOutcome(answer.truth),
         reason=answer.reason,
         expected=expected,
         actual=actual,
     )
 
 
-def _sides(expression: Expression, answer: Answer, view: View) -> tuple[Any, Any]:
+def _sides(expression: Expression, answer: Evaluation, view: View) -> tuple[Any, Any]:
     """(expected, actual): the half that asks the authority is what was found."""
     if expression.sides is None:
         return None, None
     left, sign, right = expression.sides
-    first = expressions.peek(left, view)
+    first = expressions.display_value(left, view)
     # Where two things are equal, one look shows both.
-    values = first, first if sign == "==" and answer.truth is Truth.TRUE else expressions.peek(right, view)
+    values = first, first if sign == "==" and answer.truth is Truth.TRUE else expressions.display_value(right, view)
     asks_right = "sa." in right.text and "sa." not in left.text
     return values if asks_right else (values[1], values[0])
 
@@ -118,23 +118,23 @@ def _scope_results(reading: Reading, scope: Mapping[str, Any], target_resource: 
             yield _over(
                 reading,
                 text=f"effects.{effect.name} is nowhere else",
-                origin=Origin.SCOPE,
-                holds=Holds.FALSE,
+                origin=PredicateOrigin.SCOPE,
+                holds=PredicateOutcome.FALSE,
                 reason="The same effect was found where nobody wanted it.",
                 expected=None,
                 actual=list(effect.strayed),
             )
 
 
-def _scope_result(reading: Reading, effect: Effect, kind: str, allowed: set[str]) -> PredicateResult:
+def _scope_result(reading: Reading, effect: ReadEffect, kind: str, allowed: set[str]) -> PredicateResult:
     found = effect.scope.get(kind)
     holds, reason = _within(found, allowed, kind)
-    if not effect.present and holds is Holds.UNDECIDABLE:
-        holds, reason = Holds.NOT_APPLICABLE, "Nothing of this effect was found."
+    if not effect.present and holds is PredicateOutcome.UNDECIDABLE:
+        holds, reason = PredicateOutcome.NOT_APPLICABLE, "Nothing of this effect was found."
     return _over(
         reading,
         text=f"effects.{effect.name}.{kind} is within the authorised scope",
-        origin=Origin.SCOPE,
+        origin=PredicateOrigin.SCOPE,
         holds=holds,
         reason=reason,
         expected=sorted(allowed, key=len)[0] if allowed else None,
@@ -142,16 +142,16 @@ def _scope_result(reading: Reading, effect: Effect, kind: str, allowed: set[str]
     )
 
 
-def _within(found: tuple[Any, ...] | None, allowed: set[str], kind: str) -> tuple[Holds, str]:
+def _within(found: tuple[Any, ...] | None, allowed: set[str], kind: str) -> tuple[PredicateOutcome, str]:
     if found is None:
-        return Holds.NOT_APPLICABLE, f"The lookup declares no {kind} to compare."
+        return PredicateOutcome.NOT_APPLICABLE, f"The lookup declares no {kind} to compare."
     if not allowed:
-        return Holds.UNDECIDABLE, f"No authorised {kind} is known."
+        return PredicateOutcome.UNDECIDABLE, f"No authorised {kind} is known."
     if any(one is not None and str(one) not in allowed for one in found):
-        return Holds.FALSE, f"The {kind} lies outside the authorised scope."
+        return PredicateOutcome.FALSE, f"The {kind} lies outside the authorised scope."
     if not found or None in found:
-        return Holds.UNDECIDABLE, f"The source names no {kind}."
-    return Holds.TRUE, ""
+        return PredicateOutcome.UNDECIDABLE, f"The source names no {kind}."
+    return PredicateOutcome.TRUE, ""
 
 
 def _over(reading: Reading, **parts: Any) -> PredicateResult:
@@ -163,7 +163,7 @@ def _over(reading: Reading, **parts: Any) -> PredicateResult:
     )
 
 
-def is_about(text: str, effects: frozenset[str]) -> bool:
+def mentions_effect(text: str, effects: frozenset[str]) -> bool:
     """Whether a predicate asks about one of these effects by name."""
     asked = expressions.paths_of(text, "sa", expressions.VARIABLES)
     return any(path[:1] == ("effects",) and path[1:2] and path[1] in effects for path in asked)

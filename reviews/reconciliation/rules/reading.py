@@ -31,7 +31,7 @@ NOT_FRESH = "freshness_not_guaranteed"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Effect:
+class ReadEffect:
     """One effect that the contract wants, as found.
 
     `present` None means that it could not be told. `pending` means committed at the authority while
@@ -65,7 +65,7 @@ class Reading:
     freshness: str
     observed_at: datetime
     pointer: str
-    effects: tuple[Effect, ...]
+    effects: tuple[ReadEffect, ...]
     target: Mapping[str, Any] | None = None
     context: Mapping[str, Any] = field(default_factory=dict)
     indicators: tuple[str, ...] = ()
@@ -83,17 +83,17 @@ class Reading:
         """Whether it can decide anything (R-VD-09)."""
         return self.trusted_as in DECISIVE
 
-    def effect(self, name: str) -> Effect:
+    def effect(self, name: str) -> ReadEffect:
         """The effect of that name; one that the source said nothing about cannot be told."""
         found = (effect for effect in self.effects if effect.name == name)
-        return next(found, Effect(name=name, present=None))
+        return next(found, ReadEffect(name=name, present=None))
 
     def tells_of(self, name: str) -> bool:
         """Whether the source was asked about that effect: a further one need not know all of them."""
         return any(effect.name == name for effect in self.effects)
 
 
-def shown(reading: Reading | None, required: tuple[str, ...]) -> dict[str, Any]:
+def reading_bindings(reading: Reading | None, required: tuple[str, ...]) -> dict[str, Any]:
     """The reading as expressions see it (`sa`, or `pre` for the one before execution).
 
     The fields of the first required effect that the source knows stand at the top, all effects under `effects`, the
@@ -108,17 +108,17 @@ def shown(reading: Reading | None, required: tuple[str, ...]) -> dict[str, Any]:
     return {**first, **reading.context, **target, "effects": effects}
 
 
-def _shown_effect(effect: Effect) -> dict[str, Any]:
+def _shown_effect(effect: ReadEffect) -> dict[str, Any]:
     if effect.present is None:
         return {}
     return {**effect.fields, "exists": effect.present, "count": effect.count}
 
 
-def restored(document: Mapping[str, Any]) -> Reading:
+def parse_reading(document: Mapping[str, Any]) -> Reading:
     """The reading that was written as JSON: the inverse of `dataclasses.asdict`, whatever was `shown` beside it."""
     document = {name: part for name, part in document.items() if name != "shown"}
     effects = tuple(
-        Effect(
+        ReadEffect(
             **{
                 **each,
                 "scope": {name: tuple(found) for name, found in each["scope"].items()},

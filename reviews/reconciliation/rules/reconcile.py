@@ -32,56 +32,56 @@ from reviews.reconciliation.rules.discrepancies import (
     OBSERVATION_AUTHORITY_MISMATCH,
     PROVIDER_OUTAGE,
     Discrepancy,
-    pointed_to,
-    ranked,
-    triggers,
+    indicated_discrepancies,
+    rank_discrepancies,
+    recovery_triggers,
 )
-from reviews.reconciliation.rules.facts import Failure, Inputs
-from reviews.reconciliation.rules.predicates import Holds, PredicateResult
+from reviews.reconciliation.rules.facts import ReadFailure, RunInputs
+from reviews.reconciliation.rules.predicates import PredicateOutcome, PredicateResult
 from reviews.reconciliation.rules.reading import Reading
 from reviews.reconciliation.rules.verdict import (
     GRAVE,
     LACKING,
     SEEN,
     EffectFinding,
-    Found,
-    Result,
+    EffectStatus,
     Verdict,
-    mismatch,
-    unverifiable,
-    waiting,
-    words_for,
+    VerificationResult,
+    mismatch_verdict,
+    pending_triggers,
+    pending_verdict,
+    unverifiable_verdict,
 )
 from reviews.recovery.rules import replays
 
 
-def reconcile(inputs: Inputs) -> Verdict:
+def reconcile(inputs: RunInputs) -> Verdict:
     """The verdict over what is known now."""
-    inputs = _over(inputs, freshness.judged(inputs))
+    inputs = _over(inputs, freshness.mark_stale(inputs))
     unread = _unread(inputs)
     if unread is not None:
         return unread
-    deciding, testifying = sources.deciding(inputs), sources.testifying(inputs)
+    deciding, testifying = sources.deciding_readings(inputs), sources.witness_readings(inputs)
     weak = next((reading for reading in deciding if not reading.is_strong), None)
     if weak is not None:
         return _weak(inputs, weak)
-    found, results = findings.effects(inputs, deciding), findings.predicates_over(inputs, deciding)
-    excused = replays.excused(inputs, deciding, found)
-    found = replays.counted_once(found, excused)
+    found, results = findings.effect_findings(inputs, deciding), findings.evaluate_predicates(inputs, deciding)
+    excused = replays.replayed_effects(inputs, deciding, found)
+    found = replays.count_replays_once(found, excused)
     verdict = _replayed(_judged(_over(inputs, deciding), found, results, excused), excused)
     if testifying:
-        verdict = witnesses.heard(inputs, verdict, found, testifying)
-        results += findings.predicates_over(inputs, testifying)
-    if sources.stands_alone(inputs) and (witnesses.claims_all(verdict) or witnesses.claims_none(verdict)):
-        verdict = unverifiable("A critical mutation is told by several sources, and its contract declares one.")
-    checks = depth.checked(depth.Shown(inputs=inputs, readings=deciding, found=found, results=results))
-    unmade = depth.lacking(inputs, checks) if witnesses.claims_all(verdict) else ()
+        verdict = witnesses.apply_witnesses(inputs, verdict, found, testifying)
+        results += findings.evaluate_predicates(inputs, testifying)
+    if sources.lacks_second_source(inputs) and (witnesses.confirms_all(verdict) or witnesses.confirms_absence(verdict)):
+        verdict = unverifiable_verdict("A critical mutation is told by several sources, and its contract declares one.")
+    checks = depth.required_checks(depth.RunEvidence(inputs=inputs, readings=deciding, found=found, results=results))
+    unmade = depth.missing_checks(inputs, checks) if witnesses.confirms_all(verdict) else ()
     if unmade:
-        verdict = unverifiable(f"The class asks for more than was checked: {unmade[0].check}. {unmade[0].by}")
+        verdict = unverifiable_verdict(f"The class asks for more than was checked: {unmade[0].check}. {unmade[0].by}")
     return replace(verdict, effects=found, predicates=results, checks=checks, consistency=deciding[0].consistency)
 
 
-def _over(inputs: Inputs, readings: tuple[Reading, ...]) -> Inputs:
+def _over(inputs: RunInputs, readings: tuple[Reading, ...]) -> RunInputs:
     return inputs if readings == inputs.readings else replace(inputs, readings=readings)
 
 
@@ -90,40 +90,40 @@ def contradicts(verdict: Verdict, *, succeeded: bool) -> bool:
     if not verdict.decisive:
         return False
     if succeeded:
-        return verdict.result is not Result.SUCCESS
+        return verdict.result is not VerificationResult.SUCCESS
     return verdict.effect_seen or verdict.discrepancy is Discrepancy.WRONG_TARGET_MODIFIED
 
 
 # Layers 1 and 2: can it be looked at, and was it?
 
 
-def _unread(inputs: Inputs) -> Verdict | None:
+def _unread(inputs: RunInputs) -> Verdict | None:
     if not inputs.facts.verifiable:
-        return unverifiable("The contract declares no way to look at the effect.")
-    missing = sources.unanswered(inputs)
+        return unverifiable_verdict("The contract declares no way to look at the effect.")
+    missing = sources.unanswered_sources(inputs)
     failures = [failure for _, failure in missing if failure is not None]
     final = next((failure for failure in failures if not failure.retryable), None)
     if final is not None:
-        return unverifiable(_of_source(final))
+        return unverifiable_verdict(_of_source(final))
     if failures:
         words = frozenset({PROVIDER_OUTAGE})
-        return waiting(inputs, _of_source(failures[0]), Discrepancy.UNKNOWN_STATE, words)
+        return pending_verdict(inputs, _of_source(failures[0]), Discrepancy.UNKNOWN_STATE, words)
     if missing and not inputs.readings:
-        return waiting(inputs, "Nothing has been read yet.", Discrepancy.UNKNOWN_STATE)
+        return pending_verdict(inputs, "Nothing has been read yet.", Discrepancy.UNKNOWN_STATE)
     if missing:
         detail = f"Not answered yet: {', '.join(name or 'the primary source' for name, _ in missing)}."
-        return waiting(inputs, detail, Discrepancy.UNKNOWN_STATE)
+        return pending_verdict(inputs, detail, Discrepancy.UNKNOWN_STATE)
     return None
 
 
-def _of_source(failure: Failure) -> str:
+def _of_source(failure: ReadFailure) -> str:
     return f"{failure.source}: {failure.reason}" if failure.source else failure.reason
 
 
-def _weak(inputs: Inputs, reading: Reading) -> Verdict:
+def _weak(inputs: RunInputs, reading: Reading) -> Verdict:
     reason = f"{reading.source} answered as {reading.trusted_as}, which settles nothing."
     words = frozenset({OBSERVATION_AUTHORITY_MISMATCH})
-    verdict = waiting(inputs, reason, Discrepancy.UNVERIFIABLE_STATE, words)
+    verdict = pending_verdict(inputs, reason, Discrepancy.UNVERIFIABLE_STATE, words)
     return replace(verdict, consistency=reading.trusted_as, doubt=True)
 
 
@@ -132,7 +132,7 @@ def _weak(inputs: Inputs, reading: Reading) -> Verdict:
 
 def _replayed(verdict: Verdict, excused: frozenset[str]) -> Verdict:
     """A success whose effect is there more than once, as one that was replayed (RT-13)."""
-    if not excused or verdict.result is not Result.SUCCESS:
+    if not excused or verdict.result is not VerificationResult.SUCCESS:
         return verdict
     duplicate = Discrepancy.DUPLICATE_SIDE_EFFECT
     reason = f"Every predicate holds; {', '.join(sorted(excused))} was replayed under the same key."
@@ -140,81 +140,83 @@ def _replayed(verdict: Verdict, excused: frozenset[str]) -> Verdict:
         verdict,
         reason=reason,
         discrepancy=duplicate,
-        triggers=triggers(duplicate, claimed=False),
+        triggers=recovery_triggers(duplicate, claimed=False),
         equivalent=True,
     )
 
 
 def _judged(
-    inputs: Inputs,
+    inputs: RunInputs,
     found: tuple[EffectFinding, ...],
     results: tuple[PredicateResult, ...],
     excused: frozenset[str],
 ) -> Verdict:
-    pointed = pointed_to({key for reading in inputs.readings for key in reading.indicators})
+    pointed = indicated_discrepancies({key for reading in inputs.readings for key in reading.indicators})
     if not inputs.facts.mutating or excused:
         pointed = pointed - {Discrepancy.DUPLICATE_SIDE_EFFECT}
-    grave = pointed | findings.grave(found, results)
+    grave = pointed | findings.decisive_discrepancies(found, results)
     if grave & GRAVE:
-        return mismatch(inputs, grave | findings.wrong(results), found)
+        return mismatch_verdict(inputs, grave | findings.predicate_discrepancies(results), found)
     if not inputs.facts.mutating and not inputs.claimed_success:
         return _unanswered(inputs)
     if Discrepancy.UNVERIFIABLE_STATE in pointed:
-        return unverifiable("The source says that it cannot be relied on here.")
-    untold = [one.name for one in found if one.found is Found.UNTOLD]
+        return unverifiable_verdict("The source says that it cannot be relied on here.")
+    untold = [one.name for one in found if one.found is EffectStatus.UNTOLD]
     if untold or Discrepancy.UNKNOWN_STATE in pointed:
         reason = f"The source could not tell about {', '.join(untold) or 'the effect'}."
-        return waiting(inputs, reason, Discrepancy.UNKNOWN_STATE)
+        return pending_verdict(inputs, reason, Discrepancy.UNKNOWN_STATE)
     if any(one.found in LACKING for one in found):
         return _lacking(inputs, found, pointed)
-    lags = [one.name for one in found if one.found is Found.PENDING]
+    lags = [one.name for one in found if one.found is EffectStatus.PENDING]
     if lags or Discrepancy.PROPAGATION_DELAY in pointed:
         return _lagging(inputs, lags, pointed)
     return _unless_more_was_reported(inputs, _complete(inputs, found, results, pointed), excused)
 
 
-def _unless_more_was_reported(inputs: Inputs, verdict: Verdict, excused: frozenset[str]) -> Verdict:
+def _unless_more_was_reported(inputs: RunInputs, verdict: Verdict, excused: frozenset[str]) -> Verdict:
     """No success over an answer that reports more than was wanted (layer 7, R-TC-20)."""
-    more = reported.extra(inputs, replayed=excused)
-    if verdict.result is not Result.SUCCESS or not (more.repeated or more.unwanted):
+    more = reported.extra_effects(inputs, replayed=excused)
+    if verdict.result is not VerificationResult.SUCCESS or not (more.repeated or more.unwanted):
         return verdict
     if not more.repeated:
-        return unverifiable(f"The tool reports what was not wanted, and nobody looked for: {', '.join(more.unwanted)}.")
+        return unverifiable_verdict(
+            f"The tool reports what was not wanted, and nobody looked for: {', '.join(more.unwanted)}."
+        )
     duplicate = Discrepancy.DUPLICATE_SIDE_EFFECT
     return Verdict(
-        result=Result.DUPLICATE,
+        result=VerificationResult.DUPLICATE,
         decisive=True,
         reason=f"Read once, but the tool reports it more than once: {', '.join(more.repeated)}.",
         discrepancy=duplicate,
-        triggers=triggers(duplicate, claimed=inputs.claimed_success),
+        triggers=recovery_triggers(duplicate, claimed=inputs.claimed_success),
     )
 
 
-def _lacking(inputs: Inputs, found: tuple[EffectFinding, ...], pointed: set[Discrepancy]) -> Verdict:
+def _lacking(inputs: RunInputs, found: tuple[EffectFinding, ...], pointed: set[Discrepancy]) -> Verdict:
     """Some of what was wanted is not there (layer 4)."""
     names = ", ".join(one.name for one in found if one.found in LACKING)
     working = inputs.observation is not None and inputs.observation.status in observe.STILL_WORKING
     if working:
         reason = f"The target says that it is still working; not found so far: {names}."
-        return waiting(inputs, reason, Discrepancy.UNKNOWN_STATE)
+        return pending_verdict(inputs, reason, Discrepancy.UNKNOWN_STATE)
     # Each source must have been asked after the horizon: a late effect may reach one before another.
     if min(reading.observed_at for reading in inputs.readings) < inputs.horizon_at:
         reason = f"Not found so far: {names}. It may still arrive until the late-effect horizon."
-        return waiting(inputs, reason, Discrepancy.UNKNOWN_STATE, awaits_horizon=True)
+        return pending_verdict(inputs, reason, Discrepancy.UNKNOWN_STATE, awaits_horizon=True)
     if any(one.found in SEEN for one in found):
-        return mismatch(inputs, pointed | {Discrepancy.PARTIAL_APPLICATION}, found)
+        return mismatch_verdict(inputs, pointed | {Discrepancy.PARTIAL_APPLICATION}, found)
     stale = _is_stale(inputs, pointed)
     gone = _is_gone(inputs, pointed)
     if inputs.claimed_success:
         nothing = {Discrepancy.NO_OP_FAILURE} | ({Discrepancy.TARGET_MISSING} if gone else set())
-        return mismatch(inputs, nothing, found)
+        return mismatch_verdict(inputs, nothing, found)
     if gone or stale:
         cause = Discrepancy.TARGET_MISSING if gone else Discrepancy.STALE_STATE
         return _agreed(f"A strong read shows no effect, and why: {cause}.", cause)
     return _agreed("A strong read after the late-effect horizon shows no effect.", None)
 
 
-def _is_stale(inputs: Inputs, pointed: set[Discrepancy]) -> bool:
+def _is_stale(inputs: RunInputs, pointed: set[Discrepancy]) -> bool:
     code = inputs.observation.error_code if inputs.observation else None
     refused = code in STALE_ERRORS or code in inputs.facts.stale_errors
     return (code is not None and refused) or Discrepancy.STALE_STATE in pointed
@@ -224,7 +226,7 @@ STALE_ERRORS = frozenset({"STALE_STATE", "STALE_STATE_ERROR", "VERSION_CONFLICT"
 """Error codes that mean "the target had moved on" in every contract; a contract may name more."""
 
 
-def _is_gone(inputs: Inputs, pointed: set[Discrepancy]) -> bool:
+def _is_gone(inputs: RunInputs, pointed: set[Discrepancy]) -> bool:
     targets = [reading.target for reading in inputs.readings if reading.target is not None]
     absent = any(target.get("exists") is False for target in targets)
     return absent or Discrepancy.TARGET_MISSING in pointed
@@ -232,9 +234,9 @@ def _is_gone(inputs: Inputs, pointed: set[Discrepancy]) -> bool:
 
 def _agreed(reason: str, discrepancy: Discrepancy | None) -> Verdict:
     """Nothing happened, and nobody had said that it did."""
-    words = triggers(discrepancy, claimed=False) if discrepancy else frozenset()
+    words = recovery_triggers(discrepancy, claimed=False) if discrepancy else frozenset()
     return Verdict(
-        result=Result.ABSENT,
+        result=VerificationResult.ABSENT,
         decisive=True,
         reason=reason,
         discrepancy=discrepancy,
@@ -242,50 +244,50 @@ def _agreed(reason: str, discrepancy: Discrepancy | None) -> Verdict:
     )
 
 
-def _unanswered(inputs: Inputs) -> Verdict:
+def _unanswered(inputs: RunInputs) -> Verdict:
     """A read-only action that brought no answer: it changed nothing, and RT-45 may ask again."""
     verdict = _agreed("The reading did not succeed, and it changes nothing.", None)
-    return replace(verdict, triggers=words_for(inputs))
+    return replace(verdict, triggers=pending_triggers(inputs))
 
 
-def _lagging(inputs: Inputs, lags: list[str], pointed: set[Discrepancy]) -> Verdict:
+def _lagging(inputs: RunInputs, lags: list[str], pointed: set[Discrepancy]) -> Verdict:
     delay = Discrepancy.PROPAGATION_DELAY
     reason = f"Committed, but what is fed by it has not caught up: {', '.join(lags) or 'a system'}."
-    verdict = waiting(inputs, reason, delay, triggers(delay, claimed=inputs.claimed_success))
-    others = ranked(pointed - {delay})
+    verdict = pending_verdict(inputs, reason, delay, recovery_triggers(delay, claimed=inputs.claimed_success))
+    others = rank_discrepancies(pointed - {delay})
     return replace(verdict, secondary=others)
 
 
 def _complete(
-    inputs: Inputs,
+    inputs: RunInputs,
     found: tuple[EffectFinding, ...],
     results: tuple[PredicateResult, ...],
     pointed: set[Discrepancy],
 ) -> Verdict:
     """Everything that was wanted is there; is it right (layers 6 and 7)?"""
     gone = {Discrepancy.TARGET_MISSING} if _is_gone(inputs, pointed) else set()
-    wrong = pointed | findings.wrong(results) | gone
+    wrong = pointed | findings.predicate_discrepancies(results) | gone
     if wrong:
-        return mismatch(inputs, wrong, found)
-    undecidable = next((one for one in results if one.holds is Holds.UNDECIDABLE), None)
+        return mismatch_verdict(inputs, wrong, found)
+    undecidable = next((one for one in results if one.holds is PredicateOutcome.UNDECIDABLE), None)
     if undecidable is not None:
-        return unverifiable(f"Cannot be decided: {undecidable.text} ({undecidable.reason})")
+        return unverifiable_verdict(f"Cannot be decided: {undecidable.text} ({undecidable.reason})")
     if _held_before(inputs):
         return Verdict(
-            result=Result.SUCCESS if inputs.facts.no_op_success_allowed else Result.MISMATCH,
+            result=VerificationResult.SUCCESS if inputs.facts.no_op_success_allowed else VerificationResult.MISMATCH,
             decisive=True,
             reason="The wanted state held before the action ran.",
             discrepancy=Discrepancy.NO_OP_SUCCESS,
-            triggers=triggers(Discrepancy.NO_OP_SUCCESS, claimed=False),
+            triggers=recovery_triggers(Discrepancy.NO_OP_SUCCESS, claimed=False),
         )
-    return Verdict(result=Result.SUCCESS, decisive=True, reason="Every predicate holds.")
+    return Verdict(result=VerificationResult.SUCCESS, decisive=True, reason="Every predicate holds.")
 
 
-def _held_before(inputs: Inputs) -> bool:
+def _held_before(inputs: RunInputs) -> bool:
     before, required = inputs.baseline, inputs.facts.required_effects
     if before is None or not before.is_strong or not required or not inputs.facts.mutating:
         return False
     if not all(before.effect(name).present for name in required):
         return False
-    held = (one.holds for one in findings.predicates_of(inputs, before))
-    return all(one in {Holds.TRUE, Holds.NOT_APPLICABLE} for one in held)
+    held = (one.holds for one in findings.evaluate_on_source(inputs, before))
+    return all(one in {PredicateOutcome.TRUE, PredicateOutcome.NOT_APPLICABLE} for one in held)

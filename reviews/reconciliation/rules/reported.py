@@ -15,26 +15,26 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reviews.reconciliation.rules.facts import Inputs
+from reviews.reconciliation.rules.facts import RunInputs
 
 _LONGEST = 80
 
 
 @dataclass(frozen=True)
-class Extra:
+class ExtraEffects:
     """What a tool reports beyond what was wanted."""
 
     repeated: tuple[str, ...] = ()
     unwanted: tuple[str, ...] = ()
 
 
-def extra(inputs: Inputs, *, replayed: Collection[str] = ()) -> Extra:
+def extra_effects(inputs: RunInputs, *, replayed: Collection[str] = ()) -> ExtraEffects:
     """The effects beyond the wanted ones in the answer that tells (rules 1 to 3)."""
     wanted = inputs.facts.required_effects
     if inputs.observation is None or not wanted or not inputs.facts.mutating:
-        return Extra()
+        return ExtraEffects()
     counted = Counter(_name(one) for one in inputs.observation.side_effects)
-    return Extra(
+    return ExtraEffects(
         tuple(name for name in wanted if counted[name] > 1 and name not in replayed),
         tuple(sorted(name for name in counted if name not in wanted)),
     )

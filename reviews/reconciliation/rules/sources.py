@@ -10,11 +10,11 @@
 
 from __future__ import annotations
 
-from reviews.reconciliation.rules.facts import Failure, Inputs
+from reviews.reconciliation.rules.facts import ReadFailure, RunInputs
 from reviews.reconciliation.rules.reading import Reading
 
 
-def deciding(inputs: Inputs) -> tuple[Reading, ...]:
+def deciding_readings(inputs: RunInputs) -> tuple[Reading, ...]:
     """The readings that the verdict rests on."""
     if inputs.facts.critical:
         return inputs.readings
@@ -25,23 +25,23 @@ def deciding(inputs: Inputs) -> tuple[Reading, ...]:
     return primary if alternate is None else (alternate,)
 
 
-def testifying(inputs: Inputs) -> tuple[Reading, ...]:
+def witness_readings(inputs: RunInputs) -> tuple[Reading, ...]:
     """The further readings that may speak against the deciding ones."""
     if inputs.facts.critical or not inputs.facts.mutating:
         return ()
     return tuple(reading for reading in inputs.readings if reading.name and reading.is_strong)
 
 
-def unanswered(inputs: Inputs) -> tuple[tuple[str, Failure | None], ...]:
+def unanswered_sources(inputs: RunInputs) -> tuple[tuple[str, ReadFailure | None], ...]:
     """The sources that must answer and have not, each with why, where that is known; the primary one has no name."""
     answered = {reading.name for reading in inputs.readings}
     failures = {failure.source: failure for failure in (inputs.failure, *inputs.silent) if failure is not None}
     wanted = ["", *(source.name for source in inputs.facts.further)] if inputs.facts.critical else [""]
-    if not inputs.facts.mutating and deciding(inputs):
+    if not inputs.facts.mutating and deciding_readings(inputs):
         return ()
     return tuple((name, failures.get(name)) for name in wanted if name not in answered)
 
 
-def stands_alone(inputs: Inputs) -> bool:
+def lacks_second_source(inputs: RunInputs) -> bool:
     """Whether the class asks for several sources and the contract declares one (rule 1)."""
     return inputs.facts.critical and not inputs.facts.further

@@ -12,10 +12,10 @@ from reviews.reconciliation.rules.discrepancies import (
     PENDING_TIMEOUT,
     VERIFICATION_TIMEOUT,
     Discrepancy,
-    ranked,
-    triggers,
+    rank_discrepancies,
+    recovery_triggers,
 )
-from reviews.reconciliation.rules.facts import Inputs
+from reviews.reconciliation.rules.facts import RunInputs
 from reviews.reconciliation.rules.predicates import PredicateResult
 from reviews.reconciliation.rules.reading import Consistency
 
@@ -23,7 +23,7 @@ MAX_ATTEMPTS = 500
 """Readings of one action, however its polling is set (R-VD-14)."""
 
 
-class Result(StrEnum):
+class VerificationResult(StrEnum):
     """What a verification run found (R-RC-07)."""
 
     SUCCESS = "SUCCESS"
@@ -35,7 +35,7 @@ class Result(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-class Found(StrEnum):
+class EffectStatus(StrEnum):
     """What the readings say of one effect."""
 
     PRESENT = "PRESENT"
@@ -47,8 +47,8 @@ class Found(StrEnum):
 
 
 GRAVE = frozenset({Discrepancy.WRONG_TARGET_MODIFIED, Discrepancy.DUPLICATE_SIDE_EFFECT})
-SEEN = frozenset({Found.PRESENT, Found.PENDING, Found.DUPLICATE, Found.DIVERGENT})
-LACKING = frozenset({Found.ABSENT, Found.DIVERGENT})
+SEEN = frozenset({EffectStatus.PRESENT, EffectStatus.PENDING, EffectStatus.DUPLICATE, EffectStatus.DIVERGENT})
+LACKING = frozenset({EffectStatus.ABSENT, EffectStatus.DIVERGENT})
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class EffectFinding:
     """One wanted effect, as found over all readings."""
 
     name: str
-    found: Found
+    found: EffectStatus
     count: int
 
 
-class Made(StrEnum):
+class CheckStatus(StrEnum):
     """Whether a required check was made."""
 
     CHECKED = "CHECKED"
@@ -74,7 +74,7 @@ class CheckResult:
     """One check that the action's class requires, whether it was made, and by what."""
 
     check: str
-    made: Made
+    made: CheckStatus
     by: str
 
 
@@ -87,7 +87,7 @@ class Verdict:
     `equivalent`: what is there more than once is one effect that was replayed.
     """
 
-    result: Result
+    result: VerificationResult
     decisive: bool
     reason: str
     discrepancy: Discrepancy | None = None
@@ -110,32 +110,32 @@ class Verdict:
     @property
     def done(self) -> tuple[str, ...]:
         """The wanted effects that are there, for a report in parts (R-RI-06)."""
-        return tuple(one.name for one in self.effects if one.found is Found.PRESENT)
+        return tuple(one.name for one in self.effects if one.found is EffectStatus.PRESENT)
 
     @property
     def open(self) -> tuple[str, ...]:
         """The wanted effects that are not, or not yet, or not once."""
-        return tuple(one.name for one in self.effects if one.found is not Found.PRESENT)
+        return tuple(one.name for one in self.effects if one.found is not EffectStatus.PRESENT)
 
 
-def deadline(inputs: Inputs) -> datetime:
+def waiting_deadline(inputs: RunInputs) -> datetime:
     """When waiting ends: the SLA, but never before absence could have been told."""
     return max(inputs.sla_at, inputs.horizon_at)
 
 
-def unverifiable(reason: str) -> Verdict:
+def unverifiable_verdict(reason: str) -> Verdict:
     """A verdict that nobody here can ever give."""
     return Verdict(
-        result=Result.UNKNOWN,
+        result=VerificationResult.UNKNOWN,
         decisive=False,
         reason=reason,
         discrepancy=Discrepancy.UNVERIFIABLE_STATE,
-        triggers=triggers(Discrepancy.UNVERIFIABLE_STATE, claimed=False),
+        triggers=recovery_triggers(Discrepancy.UNVERIFIABLE_STATE, claimed=False),
     )
 
 
-def waiting(
-    inputs: Inputs,
+def pending_verdict(
+    inputs: RunInputs,
     reason: str,
     discrepancy: Discrepancy,
     words: frozenset[str] | None = None,
@@ -144,10 +144,10 @@ def waiting(
 ) -> Verdict:
     """A verdict that leaves the action open, or says that the time for that is over."""
     lag = discrepancy is Discrepancy.PROPAGATION_DELAY
-    if inputs.at >= deadline(inputs) or inputs.attempts >= MAX_ATTEMPTS:
+    if inputs.at >= waiting_deadline(inputs) or inputs.attempts >= MAX_ATTEMPTS:
         late = {str(discrepancy)} if lag else {VERIFICATION_TIMEOUT}
         return Verdict(
-            result=Result.PENDING if lag else Result.UNKNOWN,
+            result=VerificationResult.PENDING if lag else VerificationResult.UNKNOWN,
             decisive=False,
             reason=f"No verdict came in time. {reason}",
             discrepancy=discrepancy,
@@ -155,37 +155,37 @@ def waiting(
             timed_out=True,
         )
     return Verdict(
-        result=Result.PENDING,
+        result=VerificationResult.PENDING,
         decisive=False,
         reason=reason,
         discrepancy=discrepancy,
-        triggers=words_for(inputs) if words is None else words,
+        triggers=pending_triggers(inputs) if words is None else words,
         awaits_horizon=awaits_horizon,
     )
 
 
-def words_for(inputs: Inputs) -> frozenset[str]:
+def pending_triggers(inputs: RunInputs) -> frozenset[str]:
     """Why nothing can be said yet: a claim not yet borne out, silence, or an answer that is no claim."""
     if inputs.claimed_success:
         return frozenset({OBSERVATION_AUTHORITY_MISMATCH})
-    silent = inputs.observation is None or inputs.observation.status is observe.Status.TIMEOUT
+    silent = inputs.observation is None or inputs.observation.status is observe.ReportedStatus.TIMEOUT
     return frozenset({PENDING_TIMEOUT}) if silent else frozenset()
 
 
-def mismatch(inputs: Inputs, classes: set[Discrepancy], found: tuple[EffectFinding, ...]) -> Verdict:
+def mismatch_verdict(inputs: RunInputs, classes: set[Discrepancy], found: tuple[EffectFinding, ...]) -> Verdict:
     """A decisive verdict against the action: the first class decides, the others are kept (R-DC-14)."""
-    first, *others = ranked(classes)
+    first, *others = rank_discrepancies(classes)
     result = {
-        Discrepancy.DUPLICATE_SIDE_EFFECT: Result.DUPLICATE,
-        Discrepancy.PARTIAL_APPLICATION: Result.PARTIAL,
-    }.get(first, Result.MISMATCH)
+        Discrepancy.DUPLICATE_SIDE_EFFECT: VerificationResult.DUPLICATE,
+        Discrepancy.PARTIAL_APPLICATION: VerificationResult.PARTIAL,
+    }.get(first, VerificationResult.MISMATCH)
     return Verdict(
         result=result,
         decisive=True,
         reason=_account(first, found),
         discrepancy=first,
         secondary=tuple(others),
-        triggers=triggers(first, claimed=inputs.claimed_success),
+        triggers=recovery_triggers(first, claimed=inputs.claimed_success),
     )
 
 

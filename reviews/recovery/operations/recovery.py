@@ -19,12 +19,12 @@ from ledger.record import operations as ledger
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import Outcome, outcome_of
 from reviews import queries
-from reviews.readback.operations.plans import planned
-from reviews.reconciliation.rules.facts import Facts
-from reviews.reconciliation.rules.verdict import LACKING, SEEN, Found
+from reviews.readback.operations.plans import plan_for
+from reviews.reconciliation.rules.facts import ContractFacts
+from reviews.reconciliation.rules.verdict import LACKING, SEEN, EffectStatus
 from reviews.recovery.rules import recovery_table, remedies, retries
-from reviews.recovery.rules.recovery_table import Policy
-from reviews.recovery.rules.remedies import Footing, Order
+from reviews.recovery.rules.recovery_table import RecoveryPolicy
+from reviews.recovery.rules.remedies import PlanBasis, RecoveryOrder
 
 
 def policy_in_force(tenant_id: UUID) -> DecidingPolicy:
@@ -32,24 +32,24 @@ def policy_in_force(tenant_id: UUID) -> DecidingPolicy:
     return catalogue_queries.active_policies(tenant_id)["recovery"]
 
 
-def policy_of(tenant_id: UUID) -> Policy:
+def policy_of(tenant_id: UUID) -> RecoveryPolicy:
     """The recovery policy in force, as the rules read it."""
-    return recovery_table.parse(bytes(policy_in_force(tenant_id).document))
+    return recovery_table.parse_policy(bytes(policy_in_force(tenant_id).document))
 
 
-def tools_of(tenant_id: UUID, facts: Facts) -> dict[str, frozenset[str]]:
+def remedy_arguments(tenant_id: UUID, facts: ContractFacts) -> dict[str, frozenset[str]]:
     """The arguments that each registered remedy of a contract declares."""
     named = sorted(facts.recovery.tools)
     rows = catalogue_queries.newest_contracts(tenant_id, named) if named else {}
     return {
         name: frozenset(
-            contracts.stored(bytes(row.document), expected_digest=row.digest).arguments_schema["properties"]
+            contracts.load_stored(bytes(row.document), expected_digest=row.digest).arguments_schema["properties"]
         )
         for name, row in rows.items()
     }
 
 
-class Surroundings:
+class TenantDecisionContext:
     """What several verification runs of one tenant are decided under, each of it looked up once."""
 
     def __init__(self, tenant_id: UUID) -> None:
@@ -59,52 +59,52 @@ class Surroundings:
         self._tenant_id = tenant_id
         self._tools: dict[tuple[str, ...], dict[str, frozenset[str]]] = {}
 
-    def policy(self) -> Policy:
-        return recovery_table.parse(bytes(self.policy_in_force().document))
+    def policy(self) -> RecoveryPolicy:
+        return recovery_table.parse_policy(bytes(self.policy_in_force().document))
 
-    def now(self) -> Surroundings:
+    def now(self) -> TenantDecisionContext:
         """The same policy and contracts, and the runs as they are by now."""
         fresh = copy(self)
         fresh.run = cache(lambda run_id: runs.run_facts(self._tenant_id, run_id))
         return fresh
 
-    def tools(self, facts: Facts) -> dict[str, frozenset[str]]:
+    def tools(self, facts: ContractFacts) -> dict[str, frozenset[str]]:
         named = tuple(sorted(facts.recovery.tools))
         if named not in self._tools:
-            self._tools[named] = tools_of(self._tenant_id, facts)
+            self._tools[named] = remedy_arguments(self._tenant_id, facts)
         return self._tools[named]
 
 
-def circumstances(
-    action: Any, facts: Facts, head: ledger.Head, kept: Any, around: Surroundings | None = None
+def decision_inputs(
+    action: Any, facts: ContractFacts, head: ledger.SubjectHead, kept: Any, around: TenantDecisionContext | None = None
 ) -> dict[str, Any]:
     """What a run must know of the policy, the remedies and the action's own run, as `Inputs` names it."""
-    tenant_id, around = action.tenant_id, around or Surroundings(action.tenant_id)
+    tenant_id, around = action.tenant_id, around or TenantDecisionContext(action.tenant_id)
     policy = around.policy()
     bound = kept.request_hash if kept is not None else None
     unwinding, succeeded = around.run(action.run_id)
     return {
         "pivot_committed": any(around.is_pivot(digest) for digest in succeeded),
         "policy": policy,
-        "retry_safe": retries.may_be_sent_again(facts, head.entry or {}, policy, request_hash=bound),
+        "retry_safe": retries.may_retry(facts, head.entry or {}, policy, request_hash=bound),
         "recovery_tools": around.tools(facts),
         "unwinding": unwinding and not action.relation,
         "is_remedy": bool(action.relation),
-        "brought": brought(tenant_id, action.id) if head.state == State.FORWARD_RECOVERY else frozenset(),
+        "brought": recovered_effects(tenant_id, action.id) if head.state == State.FORWARD_RECOVERY else frozenset(),
     }
 
 
-def begin(
-    head: ledger.Head,
-    wanted: Sequence[Order],
+def order_recovery(
+    head: ledger.SubjectHead,
+    wanted: Sequence[RecoveryOrder],
     *,
     concerned: Sequence[str],
     because: str,
     requester: UUID,
     actor: ledger.Actor,
     at: datetime,
-    decided_by: ledger_orders.DecidedBy | None = None,
-) -> ledger.Head:
+    decided_by: ledger_orders.DecisionSource | None = None,
+) -> ledger.SubjectHead:
     """Order the recovery actions that a decision wants, the first one now.
 
     `decided_by` is given where this order is the only event of the decision.
@@ -121,13 +121,13 @@ def begin(
     plan = ledger_orders.OrderPlan(
         steps=steps, concerned=concerned, because=because, requester=requester, decided_by=decided_by
     )
-    return ledger_orders.order(head, plan, actor=actor, at=at)
+    return ledger_orders.place_order(head, plan, actor=actor, at=at)
 
 
-def brought(tenant_id: UUID, action_id: UUID) -> frozenset[str]:
+def recovered_effects(tenant_id: UUID, action_id: UUID) -> frozenset[str]:
     """The effects that verified forward recoveries brought."""
     found: set[str] = set()
-    for event_id, detail in runs.ordered(tenant_id, action_id).items():
+    for event_id, detail in runs.order_details(tenant_id, action_id).items():
         child = actions.child_of(tenant_id, event_id) if detail["relation"] == Relation.FORWARD else None
         # What a person attested brings nothing that a reading could leave out.
         if child is not None and outcome_of(child) is Outcome.VERIFIED:
@@ -136,21 +136,21 @@ def brought(tenant_id: UUID, action_id: UUID) -> frozenset[str]:
     return frozenset(found)
 
 
-def ordered_by_hand(action: Any, relation: Relation) -> tuple[tuple[Order, ...] | str, tuple[str, ...]]:
+def manual_orders(action: Any, relation: Relation) -> tuple[tuple[RecoveryOrder, ...] | str, tuple[str, ...]]:
     """What a person's order would be, from what the last run read, and the effects that it concerns."""
-    plan = planned(action.tenant_id, action.id)
-    facts = Facts.of(plan.contract)
+    plan = plan_for(action.tenant_id, action.id)
+    facts = ContractFacts.of(plan.contract)
     run = queries.last_run(action.tenant_id, action.id)
-    found = queries.findings(run) if run else {}
+    found = queries.run_findings(run) if run else {}
     wanted = LACKING if relation is Relation.FORWARD else SEEN
     effects = found.get("verdict", {}).get("effects", [])
-    concerned = tuple(each["name"] for each in effects if Found(each["found"]) in wanted)
+    concerned = tuple(each["name"] for each in effects if EffectStatus(each["found"]) in wanted)
     layers = {**plan.bindings, "sa": found.get("layers", {}).get("sa", {})}
-    footing = Footing(recovery=facts.recovery, tools=tools_of(action.tenant_id, facts), layers=layers)
-    return remedies.plan(footing, relation, concerned=concerned), concerned
+    footing = PlanBasis(recovery=facts.recovery, tools=remedy_arguments(action.tenant_id, facts), layers=layers)
+    return remedies.plan_recovery(footing, relation, concerned=concerned), concerned
 
 
-def action_of(head: ledger.Head) -> Any:
+def current_action(head: ledger.SubjectHead) -> Any:
     """The present view of an action that is locked."""
     action = actions.action(head.tenant_id, head.id)
     assert action is not None

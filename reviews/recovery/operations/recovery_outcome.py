@@ -20,33 +20,33 @@ from ledger.record.rules.lifecycle import NEEDS, Ground, State
 from ledger.record.rules.outcomes import ATTESTED_REVERSAL, Outcome, outcome_of
 from reviews.cases.operations import cases
 from reviews.incidents import operations as incidents_operations
-from reviews.incidents.rules.incidents import Kind
+from reviews.incidents.rules.incidents import IncidentKind
 from reviews.readback.operations import schedules
 from reviews.readback.operations.plans import contract_of
-from reviews.reconciliation.rules.facts import Facts
-from reviews.recovery.operations.recovery import action_of, policy_in_force
+from reviews.reconciliation.rules.facts import ContractFacts
+from reviews.recovery.operations.recovery import current_action, policy_in_force
 from reviews.recovery.rules import recovery as rules
 from reviews.recovery.rules import recovery_table, remedies
-from reviews.recovery.rules.recovery import Decision, Means
-from reviews.recovery.rules.remedies import Ended
-from reviews.verification.rules.steps import KINDS, entering
+from reviews.recovery.rules.recovery import RecoveryDecision, RecoveryOptions
+from reviews.recovery.rules.remedies import RemedyOutcome
+from reviews.verification.rules.steps import KINDS, entry_changes
 
 COMPENSATION_FAILURE = "COMPENSATION_FAILURE"
 _READ_AGAIN = {Relation.FORWARD: "forward_recovery_done", Relation.ROLLBACK: "rollback_done"}
 
 
-def advance(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -> bool:
+def carry_over_outcome(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -> bool:
     """Carry the end of an ordered recovery action over to the action behind it; whether there was an end."""
-    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
-    detail = runs.ordered(tenant_id, action_id).get(event_id)
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    detail = runs.order_details(tenant_id, action_id).get(event_id)
     if detail is None:
         ledger_orders.end_order(event_id=event_id)
         return True
     how, reason = _ended(tenant_id, event_id, detail)
-    if how is Ended.OPEN:
+    if how is RemedyOutcome.OPEN:
         return False
     ledger_orders.end_order(event_id=event_id)
-    done = how is Ended.DONE
+    done = how is RemedyOutcome.DONE
     if head.state == State.COMPENSATING:
         _compensated(head, detail, at=at) if done else _compensation_failed(head, reason, at=at)
     elif head.state in (State.FORWARD_RECOVERY, State.RECONCILIATION_FAILED):
@@ -56,35 +56,35 @@ def advance(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -
     return True
 
 
-def _ended(tenant_id: UUID, event_id: UUID, detail: dict[str, Any]) -> tuple[Ended, str]:
+def _ended(tenant_id: UUID, event_id: UUID, detail: dict[str, Any]) -> tuple[RemedyOutcome, str]:
     if detail["refused"]:
-        return Ended.FAILED, f"The gate refused {detail['tool']}: {detail['refused']['reason']}"
+        return RemedyOutcome.FAILED, f"The gate refused {detail['tool']}: {detail['refused']['reason']}"
     child = actions.child_of(tenant_id, event_id)
     if child is None:
-        return Ended.OPEN, ""
-    how = remedies.ended(State(child.state), settled=child.settled, contradicted=child.contradicted)
+        return RemedyOutcome.OPEN, ""
+    how = remedies.remedy_outcome(State(child.state), settled=child.settled, contradicted=child.contradicted)
     found = f" ({child.discrepancy})" if child.discrepancy else ""
     return how, f"The {detail['relation']} with {child.tool} ended {child.state}{found}."
 
 
-def _compensated(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> None:
-    if ledger_orders.order_next(head, detail, actor=ledger.SYSTEM, at=at) is not None:
+def _compensated(head: ledger.SubjectHead, detail: dict[str, Any], *, at: datetime) -> None:
+    if ledger_orders.order_next_step(head, detail, actor=ledger.SYSTEM, at=at) is not None:
         return
     kind, reason = _how_reversed(head)
     _step(head, State.COMPENSATED, reason, frozenset({Ground.COMPENSATION_VERIFIED}), at=at, kind=kind)
-    ledger_orders.after_failure(action_of(head), "COMPENSATED", at=at)
+    ledger_orders.unwind_after_failure(current_action(head), "COMPENSATED", at=at)
 
 
-def _finished(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> None:
+def _finished(head: ledger.SubjectHead, detail: dict[str, Any], *, at: datetime) -> None:
     """The recovery action was verified: the next one, or a reading of the action itself, which alone can end it."""
-    if ledger_orders.order_next(head, detail, actor=ledger.SYSTEM, at=at) is not None:
+    if ledger_orders.order_next_step(head, detail, actor=ledger.SYSTEM, at=at) is not None:
         return
-    happening = ledger.Happening(kind=_READ_AGAIN[Relation(detail["relation"])], view={"settled": False})
+    happening = ledger.NewEvent(kind=_READ_AGAIN[Relation(detail["relation"])], view={"settled": False})
     ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
-    schedules.reopen(tenant_id=head.tenant_id, action_id=head.id, priority=_rank(head), at=at)
+    schedules.restart_schedule(tenant_id=head.tenant_id, action_id=head.id, priority=_rank(head), at=at)
 
 
-def _how_reversed(head: ledger.Head) -> tuple[str, str]:
+def _how_reversed(head: ledger.SubjectHead) -> tuple[str, str]:
     """The event that ends a reversal, and why: it is no more verified than the recovery actions it rests on."""
     children = actions.children_of(head.tenant_id, head.id)
     if any(outcome_of(each) is Outcome.ATTESTED for each in children):
@@ -92,25 +92,25 @@ def _how_reversed(head: ledger.Head) -> tuple[str, str]:
     return KINDS[State.COMPENSATED], "Every recovery action was verified."
 
 
-def _compensation_failed(head: ledger.Head, reason: str, *, at: datetime) -> None:
+def _compensation_failed(head: ledger.SubjectHead, reason: str, *, at: datetime) -> None:
     decision, policy = _failure(head)
     for state in decision.path:
         head = _step(head, state, reason, frozenset(), at=at, decision=decision, policy=policy)
     _tell(head, decision, at=at)
 
 
-def _held(head: ledger.Head, reason: str, *, at: datetime) -> None:
+def _held(head: ledger.SubjectHead, reason: str, *, at: datetime) -> None:
     text = str((head.entry or {})["reconciliation"]["recovery_decision"] or "HELD")
     _step(head, State.REVIEW_REQUIRED, reason, frozenset(), at=at)
     cases.open_case(tenant_id=head.tenant_id, action_id=head.id, reason=text, at=at)
 
 
-def _reversed(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> None:
+def _reversed(head: ledger.SubjectHead, detail: dict[str, Any], *, at: datetime) -> None:
     """A success was taken back afterwards: both stay on record, and the report says so (R-RP-44)."""
-    if ledger_orders.order_next(head, detail, actor=ledger.SYSTEM, at=at) is not None:
+    if ledger_orders.order_next_step(head, detail, actor=ledger.SYSTEM, at=at) is not None:
         return
     kind, reason = _how_reversed(head)
-    happening = ledger.Happening(
+    happening = ledger.NewEvent(
         kind=kind,
         changes={
             "reconciliation": {"status": "COMPENSATED", "recovery_decision": detail["because"][:48]},
@@ -122,9 +122,9 @@ def _reversed(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> Non
     ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
 
 
-def _not_reversed(head: ledger.Head, reason: str, *, at: datetime) -> None:
+def _not_reversed(head: ledger.SubjectHead, reason: str, *, at: datetime) -> None:
     decision, policy = _failure(head)
-    happening = ledger.Happening(
+    happening = ledger.NewEvent(
         kind="compensation_failed",
         detail={"reason": reason, "recovery_row": decision.row, "recovery_table": decision.table},
         changes={"policy_context": policy_context([policy])},
@@ -133,20 +133,20 @@ def _not_reversed(head: ledger.Head, reason: str, *, at: datetime) -> None:
     _tell(ledger.append(head, happening, actor=ledger.SYSTEM, at=at), decision, at=at)
 
 
-def _failure(head: ledger.Head) -> tuple[Decision, DecidingPolicy]:
+def _failure(head: ledger.SubjectHead) -> tuple[RecoveryDecision, DecidingPolicy]:
     """What the policy in force says of a compensation that failed (RT-17, RT-50), and which version of it that is."""
     policy = policy_in_force(head.tenant_id)
-    facts = Facts.of(contract_of(head.tenant_id, action_of(head)))
+    facts = ContractFacts.of(contract_of(head.tenant_id, current_action(head)))
     asked = facts.situation(COMPENSATION_FAILURE)
-    table = recovery_table.parse(bytes(policy.document))
-    return rules.decide(asked, state=State.COMPENSATING, means=Means(), policy=table), policy
+    table = recovery_table.parse_policy(bytes(policy.document))
+    return rules.decide_recovery(asked, state=State.COMPENSATING, means=RecoveryOptions(), policy=table), policy
 
 
-def _tell(head: ledger.Head, decision: Decision, *, at: datetime) -> None:
-    action = action_of(head)
+def _tell(head: ledger.SubjectHead, decision: RecoveryDecision, *, at: datetime) -> None:
+    action = current_action(head)
     if decision.incident is not None:
         title = f"Compensation failed: {action.tool} on {action.target}"
-        incidents_operations.open_of_action(action=action, kind=Kind(decision.incident), title=title, at=at)
+        incidents_operations.open_for_action(action=action, kind=IncidentKind(decision.incident), title=title, at=at)
     cases.open_case(
         tenant_id=head.tenant_id,
         action_id=head.id,
@@ -157,18 +157,18 @@ def _tell(head: ledger.Head, decision: Decision, *, at: datetime) -> None:
 
 
 def _step(
-    head: ledger.Head,
+    head: ledger.SubjectHead,
     state: State,
     reason: str,
     grounds: frozenset[Ground],
     *,
     at: datetime,
-    decision: Decision | None = None,
+    decision: RecoveryDecision | None = None,
     kind: str = "",
     policy: DecidingPolicy | None = None,
-) -> ledger.Head:
+) -> ledger.SubjectHead:
     assert head.entry is not None
-    changes = entering(state, head.entry, at=at)
+    changes = entry_changes(state, head.entry, at=at)
     view: dict[str, Any] = {"settled": True}
     detail: dict[str, Any] = {"reason": reason}
     if decision is not None and policy is not None:
@@ -176,7 +176,7 @@ def _step(
         changes["policy_context"] = policy_context([policy])
         detail |= {"recovery_row": decision.row, "recovery_table": decision.table}
         view["recovery_row"] = decision.row
-    happening = ledger.Happening(
+    happening = ledger.NewEvent(
         kind=kind or KINDS[state],
         to=str(state),
         grounds=grounds & NEEDS.get((State(head.state), state), frozenset()),
@@ -188,5 +188,5 @@ def _step(
     return ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
 
 
-def _rank(head: ledger.Head) -> int:
-    return contract_of(head.tenant_id, action_of(head)).side_effect_class.rank
+def _rank(head: ledger.SubjectHead) -> int:
+    return contract_of(head.tenant_id, current_action(head)).side_effect_class.rank

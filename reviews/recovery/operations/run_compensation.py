@@ -24,33 +24,33 @@ from reviews import queries
 from reviews.cases.operations import cases
 from reviews.readback.operations.plans import contract_of
 from reviews.reconciliation.rules.discrepancies import Discrepancy
-from reviews.reconciliation.rules.facts import Facts
+from reviews.reconciliation.rules.facts import ContractFacts
 from reviews.recovery.operations import recovery
 from reviews.recovery.rules import recovery as rules
 from reviews.recovery.rules import recovery_table, sagas
-from reviews.recovery.rules.recovery import Decision, Means
-from reviews.recovery.rules.sagas import Step
+from reviews.recovery.rules.recovery import RecoveryDecision, RecoveryOptions
+from reviews.recovery.rules.sagas import SagaStep
 
 
-def open_ones() -> list[tuple[UUID, UUID]]:
+def open_compensations() -> list[tuple[UUID, UUID]]:
     """(tenant, unwinding) of every run that is being taken back."""
     found: list[tuple[UUID, UUID]] = []
     for tenant in events.tenants():
         with tenancy(tenant.id):
-            found += [(tenant.id, each.id) for each in runs.unwindings(tenant.id, "OPEN", "STUCK")]
+            found += [(tenant.id, each.id) for each in runs.open_unwindings(tenant.id, "OPEN", "STUCK")]
     return found
 
 
 _ERASED: dict[str, Any] = {"timestamps": {"reconciled_at": None}}
 
 
-def steps_of(tenant_id: UUID, run_id: str) -> list[Step]:
+def steps_of(tenant_id: UUID, run_id: str) -> list[SagaStep]:
     """The steps of a run as the rules see them, oldest first; recovery actions are none."""
     actions = [each for each in runs.steps_of(tenant_id, run_id) if not each.relation]
     entries = events.entries(tenant_id, [(each.id, each.seq) for each in actions])
-    links = runs.links(tenant_id, [each.id for each in actions])
+    links = runs.proposal_links(tenant_id, [each.id for each in actions])
     return [
-        Step(
+        SagaStep(
             id=str(each.id),
             state=State(each.state),
             mutating=each.mutating,
@@ -69,19 +69,19 @@ def steps_of(tenant_id: UUID, run_id: str) -> list[Step]:
     ]
 
 
-def advance(*, tenant_id: UUID, unwinding_id: UUID, at: datetime) -> bool:
+def compensate_next(*, tenant_id: UUID, unwinding_id: UUID, at: datetime) -> bool:
     """The next step back, if one can be taken now; whether anything was written."""
-    ledger.lock(tenant_id=tenant_id, subject_id=unwinding_id, kind="unwinding")
-    row = next((each for each in runs.unwindings(tenant_id, "OPEN", "STUCK") if each.id == unwinding_id), None)
+    ledger.lock_subject(tenant_id=tenant_id, subject_id=unwinding_id, kind="unwinding")
+    row = next((each for each in runs.open_unwindings(tenant_id, "OPEN", "STUCK") if each.id == unwinding_id), None)
     if row is None:
         return False
     steps = steps_of(tenant_id, row.run_id)
-    if sagas.waiting(steps):
+    if sagas.unresolved_steps(steps):
         return False
-    step = sagas.next_back(steps)
+    step = sagas.next_to_compensate(steps)
     if step is None:
         return _done(row, at=at)
-    if runs.has_order(tenant_id, UUID(step.id)):
+    if runs.has_open_order(tenant_id, UUID(step.id)):
         return False
     action = actions_queries.action(tenant_id, UUID(step.id))
     assert action is not None
@@ -95,23 +95,29 @@ def advance(*, tenant_id: UUID, unwinding_id: UUID, at: datetime) -> bool:
     return _order(row, action, decision, policy, concerned, at=at)
 
 
-def _decision(action: Any, policy: DecidingPolicy) -> tuple[Decision, tuple[str, ...]]:
+def _decision(action: Any, policy: DecidingPolicy) -> tuple[RecoveryDecision, tuple[str, ...]]:
     """What the policy says of a committed effect that must be reversed (RT-51, RT-52)."""
-    facts = Facts.of(contract_of(action.tenant_id, action))
-    orders_wanted, concerned = recovery.ordered_by_hand(action, Relation.COMPENSATION)
+    facts = ContractFacts.of(contract_of(action.tenant_id, action))
+    orders_wanted, concerned = recovery.manual_orders(action, Relation.COMPENSATION)
     asked = facts.situation(
         str(Discrepancy.COMPENSATION_REQUIRED), compensation_available=not isinstance(orders_wanted, str)
     )
-    means = Means(plan=lambda _wanted: orders_wanted, high_impact=facts.high_impact)
-    table = recovery_table.parse(bytes(policy.document))
-    return rules.decide(asked, state=State.RECONCILIATION_FAILED, means=means, policy=table), concerned
+    means = RecoveryOptions(plan=lambda _wanted: orders_wanted, high_impact=facts.high_impact)
+    table = recovery_table.parse_policy(bytes(policy.document))
+    return rules.decide_recovery(asked, state=State.RECONCILIATION_FAILED, means=means, policy=table), concerned
 
 
 def _order(
-    row: Any, action: Any, decision: Decision, policy: DecidingPolicy, concerned: tuple[str, ...], *, at: datetime
+    row: Any,
+    action: Any,
+    decision: RecoveryDecision,
+    policy: DecidingPolicy,
+    concerned: tuple[str, ...],
+    *,
+    at: datetime,
 ) -> bool:
-    head = ledger.lock(tenant_id=row.tenant_id, subject_id=action.id, kind="action")
-    recovery.begin(
+    head = ledger.lock_subject(tenant_id=row.tenant_id, subject_id=action.id, kind="action")
+    recovery.order_recovery(
         head,
         decision.orders,
         concerned=concerned,
@@ -119,16 +125,16 @@ def _order(
         requester=ledger.SYSTEM.id,
         actor=ledger.SYSTEM,
         at=at,
-        decided_by=ledger_orders.DecidedBy(policy=policy, row=decision.row or "", table=decision.table),
+        decided_by=ledger_orders.DecisionSource(policy=policy, row=decision.row or "", table=decision.table),
     )
     if row.state == "STUCK":
         _move(row, "OPEN", "unwinding_went_on", "A person has settled what it waited for.", at=at)
     return True
 
 
-def _stuck(row: Any, action: Any, decision: Decision, *, at: datetime) -> bool:
+def _stuck(row: Any, action: Any, decision: RecoveryDecision, *, at: datetime) -> bool:
     reason = decision.held_because or "Its contract names nothing that could reverse it."
-    ledger.lock(tenant_id=row.tenant_id, subject_id=action.id, kind="action")
+    ledger.lock_subject(tenant_id=row.tenant_id, subject_id=action.id, kind="action")
     cases.open_case(
         tenant_id=row.tenant_id,
         action_id=action.id,

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.record.rules.lifecycle import State
-from reviews.recovery.rules.recovery_table import BUILT_IN, Policy, Row, Situation, joined
-from reviews.recovery.rules.remedies import NAMES, RELATIONS, Order
+from reviews.recovery.rules.recovery_table import BUILT_IN, RecoveryPolicy, RecoveryRow, RecoverySituation, legal_path
+from reviews.recovery.rules.remedies import NAMES, RELATIONS, RecoveryOrder
 
 _S = State
 
@@ -44,13 +44,13 @@ _INCIDENTS = {
 }
 
 
-def no_remedy(wanted: State) -> tuple[Order, ...] | str:
+def no_remedy(wanted: State) -> tuple[RecoveryOrder, ...] | str:
     """The plan of a contract that names no tools."""
     return f"The contract names no tool for a {NAMES[RELATIONS[wanted]]}."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Means:
+class RecoveryOptions:
     """What can be done without a person here. `plan` answers for a wanted state with the orders that lead there, or
     with the reason why there are none; it is asked only where a row wants one.
 
@@ -59,7 +59,7 @@ class Means:
     is itself a recovery action.
     """
 
-    plan: Callable[[State], tuple[Order, ...] | str] = no_remedy
+    plan: Callable[[State], tuple[RecoveryOrder, ...] | str] = no_remedy
     high_impact: bool = False
     local: bool = False
     effect_seen: bool = True
@@ -69,7 +69,7 @@ class Means:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class RecoveryDecision:
     """What the policy decided: the row, what it wants, and the states to pass from here.
 
     `row` None: no discrepancy, nothing to recover. `orders` are the recovery actions to propose, in their order.
@@ -84,7 +84,7 @@ class Decision:
     incident: str | None = None
     freeze: bool = False
     next_read: bool = False
-    orders: tuple[Order, ...] = ()
+    orders: tuple[RecoveryOrder, ...] = ()
     wanted: State | None = None
     held_because: str | None = None
     table: str = ""
@@ -100,11 +100,13 @@ class Decision:
         return None if self.row is None else f"{self.row} {self.action}"
 
 
-def decide(situation: Situation, *, state: State, means: Means, policy: Policy = BUILT_IN) -> Decision:
+def decide_recovery(
+    situation: RecoverySituation, *, state: State, means: RecoveryOptions, policy: RecoveryPolicy = BUILT_IN
+) -> RecoveryDecision:
     """The decision for an action in `state` (rules 1 to 5)."""
     row = policy.match(situation)
-    path = joined(state, _way(row, situation, means))
-    orders: tuple[Order, ...] = ()
+    path = legal_path(state, _way(row, situation, means))
+    orders: tuple[RecoveryOrder, ...] = ()
     wanted: State | None = None
     held_because: str | None = None
     last = path[-1] if path else state
@@ -117,7 +119,7 @@ def decide(situation: Situation, *, state: State, means: Means, policy: Policy =
         path = path[:-1]
     ends_in_review = bool(path) and path[-1] is _S.REVIEW_REQUIRED
     critical = situation.side_effect_class == SideEffectClass.CRITICAL_MUTATION
-    return Decision(
+    return RecoveryDecision(
         row=row.id,
         action=row.action,
         path=path,
@@ -134,7 +136,7 @@ def decide(situation: Situation, *, state: State, means: Means, policy: Policy =
     )
 
 
-def _way(row: Row, situation: Situation, means: Means) -> tuple[State, ...]:
+def _way(row: RecoveryRow, situation: RecoverySituation, means: RecoveryOptions) -> tuple[State, ...]:
     """The one of a row's ways that fits (rule 3)."""
     for path in row.paths:
         if path[-1] is _S.ROLLED_BACK and means.local and not situation.externally_visible:
@@ -147,7 +149,9 @@ def _way(row: Row, situation: Situation, means: Means) -> tuple[State, ...]:
     return first
 
 
-def _ordered(row: Row, wanted: State, means: Means, policy: Policy) -> tuple[tuple[Order, ...], str | None]:
+def _ordered(
+    row: RecoveryRow, wanted: State, means: RecoveryOptions, policy: RecoveryPolicy
+) -> tuple[tuple[RecoveryOrder, ...], str | None]:
     """The orders of what the row wants, or why it must wait for a person (rule 4)."""
     name = NAMES[RELATIONS[wanted]]
     safe = wanted is _S.COMPENSATING and means.safe_without_effect

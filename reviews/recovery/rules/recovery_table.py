@@ -39,7 +39,7 @@ _REMEMBERED = 4096
 
 
 @dataclass(frozen=True)
-class Row:
+class RecoveryRow:
     """One row of the recovery table."""
 
     id: str
@@ -53,7 +53,7 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Situation:
+class RecoverySituation:
     """The inputs of the table: what was found, what the contract says, and how things stand."""
 
     triggers: frozenset[str]
@@ -77,22 +77,22 @@ class Situation:
 
 
 @dataclass(frozen=True, eq=False)
-class Policy:
+class RecoveryPolicy:
     """One version of the recovery policy: the table's rows in their order, and what runs without a person.
 
     `digest` names the rows that decided, whatever a later release builds in. A mutation has `max_attempts` in all: with
     the one that is built in, none is tried again without a person.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[RecoveryRow, ...]
     digest: str
     automatic: frozenset[State] = frozenset(RELATIONS)
     hold: frozenset[str] = frozenset()
     max_attempts: int = 1
     max_read_attempts: int = 3
-    _matched: dict[Situation, Row] = field(default_factory=dict, repr=False)
+    _matched: dict[RecoverySituation, RecoveryRow] = field(default_factory=dict, repr=False)
 
-    def match(self, situation: Situation) -> Row:
+    def match(self, situation: RecoverySituation) -> RecoveryRow:
         """The first row that fits (rule 1)."""
         found = self._matched.get(situation)
         if found is None:
@@ -102,8 +102,8 @@ class Policy:
         return found
 
 
-def _row(row: Mapping[str, Any]) -> Row:
-    return Row(
+def _row(row: Mapping[str, Any]) -> RecoveryRow:
+    return RecoveryRow(
         id=row["id"],
         trigger=row["inputs"]["trigger"],
         finding=row["finding"],
@@ -118,7 +118,7 @@ def _row(row: Mapping[str, Any]) -> Row:
 TABLE: dict[str, Any] = json.loads(files("reviews.recovery.rules").joinpath("recovery_table.json").read_bytes())
 """The table that is built in, with its vocabulary and the strategies that reviewers read (R-RP-41)."""
 
-ROWS: tuple[Row, ...] = tuple(map(_row, TABLE["rows"]))
+ROWS: tuple[RecoveryRow, ...] = tuple(map(_row, TABLE["rows"]))
 """Its rows, in the order in which they are tried."""
 
 _TRIGGERS = {row.id: row.trigger for row in ROWS}
@@ -129,11 +129,11 @@ def trigger_of(row_id: str | None) -> str:
     return _TRIGGERS.get(row_id or "", "")
 
 
-BUILT_IN = Policy(ROWS, digest(canonical(TABLE["rows"])))
+BUILT_IN = RecoveryPolicy(ROWS, digest(canonical(TABLE["rows"])))
 
 
 @lru_cache(maxsize=64)
-def parse(document: bytes) -> Policy:
+def parse_policy(document: bytes) -> RecoveryPolicy:
     """The policy in the bytes of a version that was checked when it was put in force."""
     plain = json.loads(document)
     table = plain.get("table", "built-in")
@@ -141,11 +141,11 @@ def parse(document: bytes) -> Policy:
     hold = frozenset(plain.get("hold", ()))
     attempts = {name: plain[name] for name in ("max_attempts", "max_read_attempts") if name in plain}
     if table == "built-in":
-        return Policy(ROWS, BUILT_IN.digest, named, hold, **attempts)
-    return Policy(tuple(map(_row, table)), digest(canonical(table)), named, hold, **attempts)
+        return RecoveryPolicy(ROWS, BUILT_IN.digest, named, hold, **attempts)
+    return RecoveryPolicy(tuple(map(_row, table)), digest(canonical(table)), named, hold, **attempts)
 
 
-def faults(document: Mapping[str, Any]) -> list[dict[str, str]]:
+def policy_faults(document: Mapping[str, Any]) -> list[dict[str, str]]:
     """What is wrong with the table of a policy that is to be put in force: nothing for the built-in one (rule 6)."""
     table = document.get("table", "built-in")
     rows = TABLE["rows"] if table == "built-in" else table
@@ -213,7 +213,7 @@ def _are_paths(paths: Any) -> bool:
         return False
     try:
         for path in paths:
-            joined(_S.PENDING, tuple(map(State, path)))
+            legal_path(_S.PENDING, tuple(map(State, path)))
     except (ValueError, KeyError, TypeError):
         return any(paths == row["state_paths"] for row in TABLE["rows"])
     return True
@@ -228,12 +228,12 @@ def _whole_faults(rows: Sequence[Any]) -> list[dict[str, str]]:
     return [_fault("/table", f"The row {twice} is there twice.")] if twice else []
 
 
-def _fits(row: Row, situation: Situation) -> bool:
+def _fits(row: RecoveryRow, situation: RecoverySituation) -> bool:
     named = row.trigger == "*" or row.trigger in situation.triggers
     return named and all(_agrees(key, value, situation) for key, value in row.inputs.items())
 
 
-def _agrees(key: str, wanted: Any, situation: Situation) -> bool:
+def _agrees(key: str, wanted: Any, situation: RecoverySituation) -> bool:
     if key == "any_of":
         return any(all(_agrees(name, value, situation) for name, value in part.items()) for part in wanted)
     given = getattr(situation, key)
@@ -255,7 +255,7 @@ _BETWEEN: dict[tuple[State, State], State] = {
 }
 
 
-def joined(state: State, way: tuple[State, ...]) -> tuple[State, ...]:
+def legal_path(state: State, way: tuple[State, ...]) -> tuple[State, ...]:
     """The states to pass from `state` so that the way is walked by legal steps (rule 2).
 
     What lies before the present state on the way has been walked. A way that cannot be joined is a

@@ -35,7 +35,7 @@ NAMES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class RecoveryOrder:
     """One recovery action to propose: its tool and arguments, and the effect it is about (None: the whole)."""
 
     relation: Relation
@@ -45,7 +45,7 @@ class Order:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Footing:
+class PlanBasis:
     """What a plan rests on: the contract's remedies, the arguments that each named tool knows, and the layers."""
 
     recovery: Recovery
@@ -53,18 +53,20 @@ class Footing:
     layers: Mapping[str, Mapping[str, Any]]
 
 
-def plan(footing: Footing, relation: Relation, *, concerned: Sequence[str]) -> tuple[Order, ...] | str:
+def plan_recovery(
+    footing: PlanBasis, relation: Relation, *, concerned: Sequence[str]
+) -> tuple[RecoveryOrder, ...] | str:
     """The orders of a recovery, first one first, or why there can be none; `concerned` in the contract's order."""
     name = NAMES[relation]
     single = [effect for effect in concerned if footing.recovery.remedy(relation, effect) is not None]
     if not single:
         whole = _order(footing, relation, None)
-        return (whole,) if isinstance(whole, Order) else whole
+        return (whole,) if isinstance(whole, RecoveryOrder) else whole
     missing = [effect for effect in concerned if effect not in single]
     if missing:
         return f"The contract names no tool for a {name} of {', '.join(missing)}."
     backward = relation is Relation.COMPENSATION
-    orders: list[Order] = []
+    orders: list[RecoveryOrder] = []
     for effect in reversed(single) if backward else single:
         order = _order(footing, relation, effect)
         if isinstance(order, str):
@@ -73,7 +75,7 @@ def plan(footing: Footing, relation: Relation, *, concerned: Sequence[str]) -> t
     return tuple(orders)
 
 
-def _order(footing: Footing, relation: Relation, effect: str | None) -> Order | str:
+def _order(footing: PlanBasis, relation: Relation, effect: str | None) -> RecoveryOrder | str:
     remedy = footing.recovery.remedy(relation, effect)
     if remedy is None:
         return f"The contract names no tool for a {NAMES[relation]}."
@@ -82,13 +84,13 @@ def _order(footing: Footing, relation: Relation, effect: str | None) -> Order | 
         return f"The tool {remedy.tool} is not registered."
     request = footing.layers.get("sr", {})
     try:
-        arguments = remedies.arguments_of(remedy, request=request, known=known, layers=footing.layers)
+        arguments = remedies.remedy_arguments(remedy, request=request, known=known, layers=footing.layers)
     except NoValue as missing:
         return f"The arguments of {remedy.tool} cannot be told. {missing.detail}"
-    return Order(relation=relation, tool=remedy.tool, arguments=arguments, effect=effect)
+    return RecoveryOrder(relation=relation, tool=remedy.tool, arguments=arguments, effect=effect)
 
 
-class Ended(StrEnum):
+class RemedyOutcome(StrEnum):
     """How an ordered recovery action stands."""
 
     OPEN = "OPEN"
@@ -108,10 +110,10 @@ _ENDED_BADLY = frozenset(
 )
 
 
-def ended(state: State, *, settled: bool, contradicted: bool) -> Ended:
+def remedy_outcome(state: State, *, settled: bool, contradicted: bool) -> RemedyOutcome:
     """What the state of a recovery action means for what it recovers (rule 4)."""
     if state is State.RECONCILED_SUCCESS:
-        return Ended.FAILED if contradicted else Ended.DONE
+        return RemedyOutcome.FAILED if contradicted else RemedyOutcome.DONE
     if state in _ENDED_BADLY or (state is State.UNKNOWN and settled):
-        return Ended.FAILED
-    return Ended.OPEN
+        return RemedyOutcome.FAILED
+    return RemedyOutcome.OPEN

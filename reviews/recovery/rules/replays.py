@@ -9,29 +9,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reviews.reconciliation.rules.facts import Inputs
-from reviews.reconciliation.rules.findings import predicates_of
-from reviews.reconciliation.rules.predicates import Holds
-from reviews.reconciliation.rules.reading import Effect, Reading
-from reviews.reconciliation.rules.verdict import EffectFinding, Found
+from reviews.reconciliation.rules.facts import RunInputs
+from reviews.reconciliation.rules.findings import evaluate_on_source
+from reviews.reconciliation.rules.predicates import PredicateOutcome
+from reviews.reconciliation.rules.reading import ReadEffect, Reading
+from reviews.reconciliation.rules.verdict import EffectFinding, EffectStatus
 
-_FINE = frozenset({Holds.TRUE, Holds.NOT_APPLICABLE})
+_FINE = frozenset({PredicateOutcome.TRUE, PredicateOutcome.NOT_APPLICABLE})
 
 
-def excused(inputs: Inputs, readings: tuple[Reading, ...], found: tuple[EffectFinding, ...]) -> frozenset[str]:
+def replayed_effects(
+    inputs: RunInputs, readings: tuple[Reading, ...], found: tuple[EffectFinding, ...]
+) -> frozenset[str]:
     """The effects whose repetitions are replays."""
     if not inputs.facts.no_op_success_allowed or not inputs.facts.keyed:
         return frozenset()
-    repeated = [one.name for one in found if one.found is Found.DUPLICATE]
+    repeated = [one.name for one in found if one.found is EffectStatus.DUPLICATE]
     return frozenset(name for name in repeated if all(_alike(inputs, reading, name) for reading in readings))
 
 
-def counted_once(found: tuple[EffectFinding, ...], excused: frozenset[str]) -> tuple[EffectFinding, ...]:
+def count_replays_once(found: tuple[EffectFinding, ...], excused: frozenset[str]) -> tuple[EffectFinding, ...]:
     """The findings with replays counted as one effect."""
-    return tuple(replace(one, found=Found.PRESENT) if one.name in excused else one for one in found)
+    return tuple(replace(one, found=EffectStatus.PRESENT) if one.name in excused else one for one in found)
 
 
-def _alike(inputs: Inputs, reading: Reading, name: str) -> bool:
+def _alike(inputs: RunInputs, reading: Reading, name: str) -> bool:
     effect = reading.effect(name)
     if effect.count < 2:
         return effect.present is True
@@ -40,7 +42,7 @@ def _alike(inputs: Inputs, reading: Reading, name: str) -> bool:
     return all(_holds(inputs, reading, effect, number) for number in range(effect.count))
 
 
-def _holds(inputs: Inputs, reading: Reading, effect: Effect, number: int) -> bool:
+def _holds(inputs: RunInputs, reading: Reading, effect: ReadEffect, number: int) -> bool:
     one = replace(effect, count=1, fields=effect.instances[number], instances=())
     others = tuple(one if each.name == effect.name else each for each in reading.effects)
-    return all(result.holds in _FINE for result in predicates_of(inputs, replace(reading, effects=others)))
+    return all(result.holds in _FINE for result in evaluate_on_source(inputs, replace(reading, effects=others)))

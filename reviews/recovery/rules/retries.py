@@ -15,17 +15,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from reviews.observations.rules.observe import Status
+from reviews.observations.rules.observe import ReportedStatus
 from reviews.reconciliation.rules.discrepancies import PENDING_TIMEOUT, Discrepancy
-from reviews.reconciliation.rules.facts import Facts, Inputs
+from reviews.reconciliation.rules.facts import ContractFacts, RunInputs
 from reviews.reconciliation.rules.verdict import Verdict
-from reviews.reconciliation.rules.witnesses import claims_none
-from reviews.recovery.rules.recovery_table import Policy
+from reviews.reconciliation.rules.witnesses import confirms_absence
+from reviews.recovery.rules.recovery_table import RecoveryPolicy
 
 _FINAL = frozenset({Discrepancy.STALE_STATE, Discrepancy.TARGET_MISSING})
 
 
-def may_be_sent_again(facts: Facts, entry: Mapping[str, Any], policy: Policy, *, request_hash: str | None) -> bool:
+def may_retry(
+    facts: ContractFacts, entry: Mapping[str, Any], policy: RecoveryPolicy, *, request_hash: str | None
+) -> bool:
     """Whether contract, policy and record allow one more attempt, whatever a reading shows (rules 3 and 4)."""
     made = int(entry["execution"]["attempt_count"])
     if not facts.mutating:
@@ -34,18 +36,18 @@ def may_be_sent_again(facts: Facts, entry: Mapping[str, Any], policy: Policy, *,
     return bound and facts.recovery.idempotent and not facts.critical and made < policy.max_attempts
 
 
-def is_safe(inputs: Inputs, verdict: Verdict) -> bool:
+def is_retry_safe(inputs: RunInputs, verdict: Verdict) -> bool:
     """Whether this run shows that the action may be tried again (rules 1 to 3)."""
     if not inputs.retry_safe or inputs.unwinding or inputs.is_remedy:
         return False
     final = {verdict.discrepancy, *verdict.secondary} & _FINAL
-    return verdict.decisive and claims_none(verdict) and not verdict.effect_seen and not final
+    return verdict.decisive and confirms_absence(verdict) and not verdict.effect_seen and not final
 
 
-def asked(inputs: Inputs, verdict: Verdict) -> Verdict:
+def retry_verdict(inputs: RunInputs, verdict: Verdict) -> Verdict:
     """The verdict in the words that ask the table about a retry, where tool and source agree that nothing happened."""
-    if verdict.triggers or not is_safe(inputs, verdict):
+    if verdict.triggers or not is_retry_safe(inputs, verdict):
         return verdict
-    silent = inputs.observation is None or inputs.observation.status is Status.TIMEOUT
+    silent = inputs.observation is None or inputs.observation.status is ReportedStatus.TIMEOUT
     word = PENDING_TIMEOUT if silent else str(Discrepancy.NO_OP_FAILURE)
     return replace(verdict, triggers=frozenset({word}))

@@ -29,7 +29,7 @@ class Region(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class SagaStep:
     """One action of a run. `left`: a person decided that it stays as it is; `ended_at` is as text of one form."""
 
     id: str
@@ -47,7 +47,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Silence:
+class SilentStep:
     """A step that went on over another's failure or over an outcome that nobody knew."""
 
     step: str
@@ -59,7 +59,7 @@ _OPEN = BLOCKS_REPEAT | {State.PROPOSED, State.VALIDATED}
 _FAILED = frozenset({State.FAILED, State.ABANDONED, State.ROLLED_BACK, State.COMPENSATED, State.COMPENSATION_FAILED})
 
 
-def regions(steps: Sequence[Step]) -> dict[str, Region]:
+def regions(steps: Sequence[SagaStep]) -> dict[str, Region]:
     """The region of each step, in the order in which they were proposed; without a pivot all lie before one."""
     found, passed = {}, False
     for step in steps:
@@ -69,12 +69,12 @@ def regions(steps: Sequence[Step]) -> dict[str, Region]:
     return found
 
 
-def waiting(steps: Sequence[Step]) -> list[Step]:
+def unresolved_steps(steps: Sequence[SagaStep]) -> list[SagaStep]:
     """The steps whose outcome is open, so that the run cannot be taken back yet (rule 2)."""
     return [one for one in steps if one.state in _OPEN and (one.mutating or one.state is not State.UNKNOWN)]
 
 
-def next_back(steps: Sequence[Step]) -> Step | None:
+def next_to_compensate(steps: Sequence[SagaStep]) -> SagaStep | None:
     """The step to reverse next: the one that was completed last and still stands."""
     standing = [
         one
@@ -84,29 +84,29 @@ def next_back(steps: Sequence[Step]) -> Step | None:
     return max(standing, key=lambda one: (one.ended_at or "", one.proposed_at), default=None)
 
 
-def silences(steps: Sequence[Step]) -> tuple[Silence, ...]:
+def silent_steps(steps: Sequence[SagaStep]) -> tuple[SilentStep, ...]:
     """Every step that went on in silence, in the order of the steps (rule 3)."""
     return tuple(one for place, step in enumerate(steps) for one in _over(step, steps[:place]))
 
 
-def _over(step: Step, earlier: Sequence[Step]) -> Iterator[Silence]:
+def _over(step: SagaStep, earlier: Sequence[SagaStep]) -> Iterator[SilentStep]:
     for other in earlier:
         if other.id in step.acknowledges:
             continue
         if other.state in _FAILED and not _later(other, step):
-            yield Silence(step.id, other.id, f"It ended {other.state}, and nobody had taken notice of that.")
+            yield SilentStep(step.id, other.id, f"It ended {other.state}, and nobody had taken notice of that.")
         elif other.id in step.depends_on and _later(other, step):
-            yield Silence(step.id, other.id, "Its outcome was not known yet.")
+            yield SilentStep(step.id, other.id, "Its outcome was not known yet.")
 
 
-def _later(other: Step, step: Step) -> bool:
+def _later(other: SagaStep, step: SagaStep) -> bool:
     """Whether the other step had not ended when this one was proposed."""
     if other.state in _OPEN:
         return True
     return other.ended_at is not None and datetime.fromisoformat(other.ended_at) > step.proposed_at
 
 
-def is_complete(steps: Sequence[Step]) -> bool:
+def is_complete(steps: Sequence[SagaStep]) -> bool:
     """Whether all of a run was done and stands (rule 4)."""
     return bool(steps) and all(
         one.state is State.RECONCILED_SUCCESS and not one.contradicted and not one.reversed for one in steps

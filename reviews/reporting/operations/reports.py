@@ -18,23 +18,30 @@ from reviews import queries
 from reviews.models import Report as Told
 from reviews.reconciliation.rules.discrepancies import Discrepancy
 from reviews.reporting.rules import report as rules
-from reviews.reporting.rules.recovery_report import RECOVERY_ACTIONS, RELATIONS, Part, Recovery, Stage, parts_of
-from reviews.reporting.rules.report import Report
-from reviews.verification.rules.trust import RECONCILED, Trust, trust
+from reviews.reporting.rules.recovery_report import (
+    RECOVERY_ACTIONS,
+    RELATIONS,
+    OngoingRecovery,
+    Part,
+    RecoveryStage,
+    parts_of,
+)
+from reviews.reporting.rules.report import StatusReport
+from reviews.verification.rules.trust import RECONCILED, TrustLadder, trust_ladder
 
 
-def trust_of(action: Any, entry: dict[str, Any]) -> Trust:
+def trust_of(action: Any, entry: dict[str, Any]) -> TrustLadder:
     """The action's place on the trust ladder; whether it is sealed is asked only where that would lift it."""
-    ladder = trust(entry, sealed=False, contradicted=action.contradicted)
+    ladder = trust_ladder(entry, sealed=False, contradicted=action.contradicted)
     if ladder.level < RECONCILED or not log.is_sealed(action.tenant_id, action.id):
         return ladder
-    return trust(entry, sealed=True, contradicted=action.contradicted)
+    return trust_ladder(entry, sealed=True, contradicted=action.contradicted)
 
 
-def report_on(action: Any, entry: dict[str, Any], *, ladder: Trust | None = None) -> Report:
+def report_on(action: Any, entry: dict[str, Any], *, ladder: TrustLadder | None = None) -> StatusReport:
     """What may be told about an action now; `ladder` is its trust ladder, where that is known already."""
     ladder = ladder or trust_of(action, entry)
-    return rules.report(
+    return rules.build_report(
         State(action.state),
         entry,
         trust_level=ladder.level,
@@ -46,28 +53,28 @@ def report_on(action: Any, entry: dict[str, Any], *, ladder: Trust | None = None
     )
 
 
-def report_on_new(state: State, entry: dict[str, Any]) -> Report:
+def report_on_new(state: State, entry: dict[str, Any]) -> StatusReport:
     """What may be told about an action that was written just now: nothing has come of it yet."""
-    return rules.report(state, entry, trust_level=trust(entry, sealed=False).level)
+    return rules.build_report(state, entry, trust_level=trust_ladder(entry, sealed=False).level)
 
 
-def recovery_of(action: Any, entry: dict[str, Any]) -> Recovery | None:
+def recovery_of(action: Any, entry: dict[str, Any]) -> OngoingRecovery | None:
     """The recovery that is under way for an action, as its own record says: None where there is none."""
     state, recovery = State(action.state), entry.get("recovery") or {}
     if state is State.RECONCILED_SUCCESS:
         reversing = bool(recovery.get(RECOVERY_ACTIONS[Relation.COMPENSATION])) and not action.reversed
-        under_way = reversing and runs.has_order(action.tenant_id, action.id)
-        return Recovery(Relation.COMPENSATION, Stage.RUNNING) if under_way else None
+        under_way = reversing and runs.has_open_order(action.tenant_id, action.id)
+        return OngoingRecovery(Relation.COMPENSATION, RecoveryStage.RUNNING) if under_way else None
     relation = RELATIONS.get(state)
     if relation is None:
         return None
     if not action.settled:
-        return Recovery(relation, Stage.VERIFIED)
+        return OngoingRecovery(relation, RecoveryStage.VERIFIED)
     if recovery.get(RECOVERY_ACTIONS[relation]):
-        return Recovery(relation, Stage.RUNNING)
+        return OngoingRecovery(relation, RecoveryStage.RUNNING)
     # Only a rollback has no state of its own.
-    ordered = relation is not Relation.ROLLBACK or runs.has_order(action.tenant_id, action.id)
-    return Recovery(relation, Stage.ORDERED) if ordered else None
+    ordered = relation is not Relation.ROLLBACK or runs.has_open_order(action.tenant_id, action.id)
+    return OngoingRecovery(relation, RecoveryStage.ORDERED) if ordered else None
 
 
 def _parts(action: Any, entry: dict[str, Any]) -> tuple[Part, ...]:
@@ -76,12 +83,12 @@ def _parts(action: Any, entry: dict[str, Any]) -> tuple[Part, ...]:
         return ()
     run = queries.last_partial_run(action.tenant_id, action.id)
     try:
-        return parts_of(queries.findings(run).get("verdict", {})) if run else ()
+        return parts_of(queries.run_findings(run).get("verdict", {})) if run else ()
     except CannotOpen:
         return ()
 
 
-def tell(*, action: Any, entry: dict[str, Any], to: UUID, at: datetime) -> Report:
+def issue_report(*, action: Any, entry: dict[str, Any], to: UUID, at: datetime) -> StatusReport:
     """The report, remembered as told to `to` on this state of the record; asked again, it is the same fact."""
     told = report_on(action, entry)
     # The event that this state is of: by now the action may have a newer one.

@@ -18,12 +18,12 @@ from ledger.record.queries import events as events_queries
 from ledger.record.rules.lifecycle import State
 from reviews import queries
 from reviews.models import Report as Told
-from reviews.reconciliation.rules.freshness import marks
-from reviews.reconciliation.rules.reading import restored
+from reviews.reconciliation.rules.freshness import freshness_marks
+from reviews.reconciliation.rules.reading import parse_reading
 from reviews.reporting.operations.reports import report_on
-from reviews.reporting.rules.context import Item, plain
-from reviews.reporting.rules.report import Report
-from reviews.verification.rules.trust import trust
+from reviews.reporting.rules.context import ReportedAction, to_single_line
+from reviews.reporting.rules.report import StatusReport
+from reviews.verification.rules.trust import trust_ladder
 
 STALE = "RT-11"
 """The row of the recovery table that hands a new plan the version as it is now."""
@@ -31,20 +31,20 @@ STALE = "RT-11"
 _REVERSALS = ("compensation_action_id", "rollback_action_id")
 
 
-def items_of(tenant_id: UUID, actions: Iterable[Any]) -> list[Item]:
+def reported_actions(tenant_id: UUID, actions: Iterable[Any]) -> list[ReportedAction]:
     """The actions as items, in their order; what was erased has nothing left to be told of and is left out."""
     actions = list(actions)
     entries = events_queries.entries(tenant_id, [(each.id, each.seq) for each in actions])
-    sealed = log.sealed_of(tenant_id, [each.id for each in actions]) if actions else set()
+    sealed = log.sealed_subjects(tenant_id, [each.id for each in actions]) if actions else set()
     return [
         _item(each, entry, sealed=each.id in sealed) for each in actions if (entry := entries.get(each.id)) is not None
     ]
 
 
-def _item(action: Any, entry: dict[str, Any], *, sealed: bool) -> Item:
-    ladder = trust(entry, sealed=sealed, contradicted=action.contradicted)
+def _item(action: Any, entry: dict[str, Any], *, sealed: bool) -> ReportedAction:
+    ladder = trust_ladder(entry, sealed=sealed, contradicted=action.contradicted)
     recovery = entry.get("recovery") or {}
-    return Item(
+    return ReportedAction(
         action_id=str(action.id),
         tool=action.tool,
         target=action.target,
@@ -69,13 +69,13 @@ def _as_of(action: Any, entry: dict[str, Any]) -> datetime:
 def _version(action: Any) -> str:
     """The version or ETag that the last reading showed (R-PL-16)."""
     run = queries.last_run(action.tenant_id, action.id)
-    readings = queries.findings(run).get("readings", []) if run else []
-    found: dict[str, Any] = marks(restored(readings[0])) if readings else {}
+    readings = queries.run_findings(run).get("readings", []) if run else []
+    found: dict[str, Any] = freshness_marks(parse_reading(readings[0])) if readings else {}
     mark = found.get("version", found.get("etag"))
-    return "" if mark is None else plain(str(mark))
+    return "" if mark is None else to_single_line(str(mark))
 
 
-def remember(*, tenant_id: UUID, told: Iterable[tuple[Any, Report]], to: UUID, at: datetime) -> None:
+def remember_reports(*, tenant_id: UUID, told: Iterable[tuple[Any, StatusReport]], to: UUID, at: datetime) -> None:
     """Remember reports as told to `to`, each on the state of the record that its action was read in (R-RI-15)."""
     told = list(told)
     events = sessions.event_ids(tenant_id, [(action.id, action.seq) for action, _ in told])

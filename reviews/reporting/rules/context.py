@@ -20,8 +20,8 @@ from datetime import datetime
 
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
-from reviews.reporting.rules.report import Report
-from reviews.reporting.rules.results import SETTLED, Result, Rule, result_of, rule_of
+from reviews.reporting.rules.report import StatusReport
+from reviews.reporting.rules.results import SETTLED, PlannerResult, ResultRule, result_of, rule_of
 
 MOST_FACTS = 20
 MOST_UNRESOLVED = 30
@@ -30,14 +30,14 @@ _OPENING = "What is on record. Nothing else may be told as done, and nothing tha
 
 
 @dataclass(frozen=True, kw_only=True)
-class Item:
+class ReportedAction:
     """One action on record, with its report."""
 
     action_id: str
     tool: str
     target: str
     state: State
-    report: Report
+    report: StatusReport
     as_of: datetime
     trace_id: str = ""
     discrepancy: str = ""
@@ -46,7 +46,7 @@ class Item:
     version: str = ""
 
     @property
-    def result(self) -> Result:
+    def result(self) -> PlannerResult:
         """What it came to."""
         return result_of(
             self.state,
@@ -57,7 +57,7 @@ class Item:
         )
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> ResultRule:
         """What follows from that."""
         return rule_of(self.result, self.state)
 
@@ -69,7 +69,11 @@ class Item:
     @property
     def name(self) -> str:
         """Tool and target on one short line."""
-        return f"{plain(self.tool)} on {plain(self.target)}" if self.target else plain(self.tool)
+        return (
+            f"{to_single_line(self.tool)} on {to_single_line(self.target)}"
+            if self.target
+            else to_single_line(self.tool)
+        )
 
     @property
     def statement(self) -> str:
@@ -88,7 +92,7 @@ class Capability:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
+class SessionScene:
     """What surrounds the actions: tools, what people stopped, calls that left nothing, actions that were erased or are
     too many to be looked at, and whether the run was forced to end (`limit` is its limit of calls, where it has one).
     """
@@ -109,17 +113,17 @@ class Scene:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Context:
+class ModelContext:
     """What may be told for the next turn."""
 
-    facts: tuple[Item, ...]
-    unresolved: tuple[Item, ...]
+    facts: tuple[ReportedAction, ...]
+    unresolved: tuple[ReportedAction, ...]
     more_facts: int
     more_unresolved: int
     text: str
 
 
-def context(items: Iterable[Item], scene: Scene, *, at: datetime) -> Context:
+def build_context(items: Iterable[ReportedAction], scene: SessionScene, *, at: datetime) -> ModelContext:
     """The context of a session whose actions are `items`, oldest first (rules 1 to 5)."""
     items = tuple(items)
     settled = [item for item in items if item.is_settled]
@@ -132,19 +136,19 @@ def context(items: Iterable[Item], scene: Scene, *, at: datetime) -> Context:
         *_listed("Not settled", unresolved, more[1], nothing="Not settled: nothing."),
         *_around(scene),
     ]
-    return Context(
+    return ModelContext(
         facts=facts, unresolved=unresolved, more_facts=more[0], more_unresolved=more[1], text="\n".join(lines)
     )
 
 
-def _listed(title: str, items: tuple[Item, ...], more: int, *, nothing: str) -> list[str]:
+def _listed(title: str, items: tuple[ReportedAction, ...], more: int, *, nothing: str) -> list[str]:
     if not items:
         return [nothing]
     rest = [f"- and {more} more, not listed here."] if more else []
     return [f"{title}:", *map(_line, items), *rest]
 
 
-def _line(item: Item) -> str:
+def _line(item: ReportedAction) -> str:
     found = f" Found: {item.discrepancy}." if item.discrepancy and not item.is_settled else ""
     version = f" The target's current version is {item.version}." if item.version else ""
     return (
@@ -153,7 +157,7 @@ def _line(item: Item) -> str:
     )
 
 
-def _around(scene: Scene) -> list[str]:
+def _around(scene: SessionScene) -> list[str]:
     lines = []
     if scene.unseen:
         lines.append(f"{scene.unseen} more actions are on record that nothing is told of here.")
@@ -161,14 +165,14 @@ def _around(scene: Scene) -> list[str]:
         codes = ", ".join(f"{code} {count}" for code, count in sorted(scene.refused.items()))
         lines.append(f"Refused calls, which left nothing: {codes}.")
     if scene.stops:
-        lines.append(f"Stopped, until a person lifts it: {', '.join(map(plain, scene.stops))}.")
+        lines.append(f"Stopped, until a person lifts it: {', '.join(map(to_single_line, scene.stops))}.")
     if scene.forced:
         lines.append(f"{scene.ending} No further call of this run is taken.")
-    names = ", ".join(plain(tool.name) for tool in scene.tools)
+    names = ", ".join(to_single_line(tool.name) for tool in scene.tools)
     return [*lines, f"Tools of this session, and no others: {names}." if names else "This session has no tools."]
 
 
-def plain(text: str) -> str:
+def to_single_line(text: str) -> str:
     """A name on one short line: whatever a call put into it stays a name."""
     line = re.sub(r"[\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]+", " ", text).strip()
     return line if len(line) <= LONGEST_NAME else f"{line[: LONGEST_NAME - 1]}…"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reviews.reconciliation.rules.facts import Inputs
-from reviews.reconciliation.rules.predicates import Holds
+from reviews.reconciliation.rules.facts import RunInputs
+from reviews.reconciliation.rules.predicates import PredicateOutcome
 from reviews.reconciliation.rules.reading import Reading
 from reviews.reconciliation.rules.verdict import Verdict
 
@@ -25,8 +25,8 @@ QUESTIONS = {
 _ACTORS = ("actor", "actors", "creator", "sender", "organizer", "requester", "approver")
 
 
-def account(
-    inputs: Inputs, verdict: Verdict, *, contract_digest: str, policies: Mapping[str, str]
+def summarize_evidence(
+    inputs: RunInputs, verdict: Verdict, *, contract_digest: str, policies: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
     """The answers, by question; `policies` are versions and digests of what allowed the action and judged this run."""
     entry = inputs.entry
@@ -66,7 +66,7 @@ def account(
     }
 
 
-def sentences(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+def summary_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The account as it stands in a run's evidence, one line for each question; empty without an account."""
     given = document.get("account")
     if not isinstance(given, Mapping):
@@ -96,6 +96,6 @@ def _actors(readings: tuple[Reading, ...]) -> Iterator[str]:
 
 
 def _counted(verdict: Verdict) -> str:
-    asked = [one for one in verdict.predicates if one.holds is not Holds.NOT_APPLICABLE]
-    held = sum(one.holds is Holds.TRUE for one in asked)
+    asked = [one for one in verdict.predicates if one.holds is not PredicateOutcome.NOT_APPLICABLE]
+    held = sum(one.holds is PredicateOutcome.TRUE for one in asked)
     return f"{held} of {len(asked)} hold" if asked else ""

@@ -16,8 +16,8 @@ from typing import Any
 from ledger.catalogue.rules.remedies import Relation
 from ledger.record.rules.lifecycle import State
 from reviews.reconciliation.rules.discrepancies import Discrepancy
-from reviews.reconciliation.rules.predicates import Holds, Origin, is_about
-from reviews.reconciliation.rules.verdict import Found
+from reviews.reconciliation.rules.predicates import PredicateOrigin, PredicateOutcome, mentions_effect
+from reviews.reconciliation.rules.verdict import EffectStatus
 from reviews.recovery.rules.remedies import NAMES
 
 
@@ -41,10 +41,10 @@ PART_WORDS: dict[PartOutcome, str] = {
     PartOutcome.NOT_KNOWN: "could not be told",
 }
 _OUTCOMES = {
-    Found.PRESENT: PartOutcome.APPLIED,
-    Found.ABSENT: PartOutcome.NOT_APPLIED,
-    Found.DIVERGENT: PartOutcome.INCONSISTENT,
-    Found.PENDING: PartOutcome.UNFINISHED,
+    EffectStatus.PRESENT: PartOutcome.APPLIED,
+    EffectStatus.ABSENT: PartOutcome.NOT_APPLIED,
+    EffectStatus.DIVERGENT: PartOutcome.INCONSISTENT,
+    EffectStatus.PENDING: PartOutcome.UNFINISHED,
 }
 
 
@@ -66,19 +66,19 @@ def parts_of(verdict: Mapping[str, Any]) -> tuple[Part, ...]:
     false = [
         each["text"]
         for each in verdict.get("predicates", ())
-        if each["holds"] == Holds.FALSE and each["origin"] != Origin.SCOPE
+        if each["holds"] == PredicateOutcome.FALSE and each["origin"] != PredicateOrigin.SCOPE
     ]
     return tuple(Part(each["name"].replace("_", " "), _outcome(each, false)) for each in verdict.get("effects", ()))
 
 
 def _outcome(effect: Mapping[str, Any], false: Sequence[str]) -> PartOutcome:
-    outcome = _OUTCOMES.get(Found(effect["found"]), PartOutcome.NOT_KNOWN)
-    if outcome is PartOutcome.APPLIED and any(is_about(text, frozenset({effect["name"]})) for text in false):
+    outcome = _OUTCOMES.get(EffectStatus(effect["found"]), PartOutcome.NOT_KNOWN)
+    if outcome is PartOutcome.APPLIED and any(mentions_effect(text, frozenset({effect["name"]})) for text in false):
         return PartOutcome.APPLIED_DIFFERENTLY
     return outcome
 
 
-def listed(parts: Sequence[Part]) -> str:
+def join_parts(parts: Sequence[Part]) -> str:
     """The parts in one clause: "euros and dollars took effect; pounds did not take effect"."""
     groups = [(words, [part.name for part in parts if part.outcome is one]) for one, words in PART_WORDS.items()]
     return "; ".join(f"{_joined(names)} {words}" for words, names in groups if names)
@@ -88,7 +88,7 @@ def _joined(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-class Stage(StrEnum):
+class RecoveryStage(StrEnum):
     """How far a recovery has come."""
 
     ORDERED = "ORDERED"
@@ -97,22 +97,22 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True)
-class Recovery:
+class OngoingRecovery:
     """A recovery that is under way."""
 
     relation: Relation
-    stage: Stage
+    stage: RecoveryStage
 
     @property
     def has_begun(self) -> bool:
         """Whether there is a recovery action already."""
-        return self.stage is not Stage.ORDERED
+        return self.stage is not RecoveryStage.ORDERED
 
     @property
     def text(self) -> str:
         """What is being done and what comes after it, as a sentence."""
         name, (doing, thing_read) = NAMES[self.relation], _WORDS[self.relation]
-        if self.stage is Stage.VERIFIED:
+        if self.stage is RecoveryStage.VERIFIED:
             return f"{doing}: the {name} is settled, and {thing_read} is being read again."
         state = "runs as an action of its own" if self.has_begun else "is ordered and has not begun"
         return f"{doing}: the {name} {state}, and after it {thing_read} is read again."
@@ -149,14 +149,14 @@ _OPEN = frozenset(
 _HELD = "Not settled. A person decides what follows: to reverse it, to finish it, or to leave it as it is."
 
 
-def told_in_part(
+def partial_report_text(
     state: State, text: str, entry: Mapping[str, Any], parts: Sequence[Part], *, settled_otherwise: bool
 ) -> str:
     """The report's sentence with the parts in it, as they stand in this state (rule 1).
 
     `settled_otherwise`: something else than the reading of the parts says what is so now: a person, or a contradiction.
     """
-    clause, tried = listed(parts), _tried(entry)
+    clause, tried = join_parts(parts), _tried(entry)
     is_partial = entry["reconciliation"]["discrepancy_class"] == Discrepancy.PARTIAL_APPLICATION
     if is_partial and not settled_otherwise and state in _OPEN:
         since = f" A {' and a '.join(tried)} did not settle it." if tried else ""

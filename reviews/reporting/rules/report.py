@@ -27,10 +27,10 @@ from typing import Any
 from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import BY_STATE, NEVER_RAN, WORDS, Outcome
-from reviews.reporting.rules.recovery_report import Part, Recovery, told_in_part
+from reviews.reporting.rules.recovery_report import OngoingRecovery, Part, partial_report_text
 
 
-class Code(StrEnum):
+class StatusCode(StrEnum):
     """The status codes that a user may be given: the thirteen of the reporting table, ANSWERED and ATTESTED."""
 
     NOT_EXECUTED = "NOT_EXECUTED"
@@ -50,22 +50,24 @@ class Code(StrEnum):
     ABANDONED_UNRESOLVED = "ABANDONED_UNRESOLVED"
 
 
-_TEXTS: dict[Code, str] = {
-    Code.NOT_EXECUTED: "Not executed. Nothing has been attempted.",
-    Code.ATTEMPTED_RESULT_UNKNOWN: "Attempted. What came of it is not known yet.",
-    Code.RESPONSE_RECEIVED_VERIFICATION_PENDING: "The tool has answered. Whether it is so is still being checked.",
-    Code.VERIFIED_RECONCILIATION_IN_PROGRESS: "The system of record has been read. The result is not final yet.",
-    Code.COMPLETED: "Done, and confirmed in the system of record.",
-    Code.ATTESTED: "A person has attested that it took effect; it was not verified by a reading.",
-    Code.PARTIALLY_COMPLETED: "Done in part; which parts is not on record.",
-    Code.ANSWERED: "Read; changes nothing.",
-    Code.FAILED: "Failed. No completion was confirmed.",
-    Code.FINAL_STATE_UNKNOWN: "The final state is not known. It must be reviewed before anything is tried again.",
-    Code.COMPENSATED: "It was done and then reversed; the reversal is confirmed.",
-    Code.ROLLED_BACK: "Rolled back before it took effect. Nothing durable happened.",
-    Code.REVIEW_REQUIRED: "Not settled. It waits for a person to review it.",
-    Code.RECOVERY_IN_PROGRESS: "It did not go as planned.",
-    Code.ABANDONED_UNRESOLVED: "A person stopped it. What was found wrong is on record and unresolved.",
+_TEXTS: dict[StatusCode, str] = {
+    StatusCode.NOT_EXECUTED: "Not executed. Nothing has been attempted.",
+    StatusCode.ATTEMPTED_RESULT_UNKNOWN: "Attempted. What came of it is not known yet.",
+    StatusCode.RESPONSE_RECEIVED_VERIFICATION_PENDING: (
+        "The tool has answered. Whether it is so is still being checked."
+    ),
+    StatusCode.VERIFIED_RECONCILIATION_IN_PROGRESS: "The system of record has been read. The result is not final yet.",
+    StatusCode.COMPLETED: "Done, and confirmed in the system of record.",
+    StatusCode.ATTESTED: "A person has attested that it took effect; it was not verified by a reading.",
+    StatusCode.PARTIALLY_COMPLETED: "Done in part; which parts is not on record.",
+    StatusCode.ANSWERED: "Read; changes nothing.",
+    StatusCode.FAILED: "Failed. No completion was confirmed.",
+    StatusCode.FINAL_STATE_UNKNOWN: "The final state is not known. It must be reviewed before anything is tried again.",
+    StatusCode.COMPENSATED: "It was done and then reversed; the reversal is confirmed.",
+    StatusCode.ROLLED_BACK: "Rolled back before it took effect. Nothing durable happened.",
+    StatusCode.REVIEW_REQUIRED: "Not settled. It waits for a person to review it.",
+    StatusCode.RECOVERY_IN_PROGRESS: "It did not go as planned.",
+    StatusCode.ABANDONED_UNRESOLVED: "A person stopped it. What was found wrong is on record and unresolved.",
 }
 _ABSENT = "Failed. The system of record shows that nothing happened."
 _UNSENT = "Failed before anything was sent, on the executor's word; no reading confirms it."
@@ -86,8 +88,8 @@ _BY_WORD: dict[Outcome, str] = {
     Outcome.SETTLED_AS_FAILED: "A person settled it as failed; it was not verified by a reading.",
 }
 
-ALLOWED: dict[State, tuple[Code, ...]] = {
-    State(state): tuple(map(Code, row["allowed"]))
+ALLOWED: dict[State, tuple[StatusCode, ...]] = {
+    State(state): tuple(map(StatusCode, row["allowed"]))
     for state, row in json.loads(files("reviews.reporting.rules").joinpath("reporting.json").read_bytes())[
         "by_state"
     ].items()
@@ -98,17 +100,17 @@ AUDIT_CONFIRMED = 4
 
 
 @dataclass(frozen=True)
-class Report:
+class StatusReport:
     """What may be told of an action, and on what level of trust."""
 
-    code: Code
+    code: StatusCode
     text: str
     completed: bool
     trust_level: int
     parts: tuple[Part, ...] = ()
 
 
-def report(
+def build_report(
     state: State,
     entry: Mapping[str, Any],
     *,
@@ -116,55 +118,55 @@ def report(
     completes_critical: bool = False,
     contradicted: bool = False,
     outcome: Outcome | None = None,
-    recovery: Recovery | None = None,
+    recovery: OngoingRecovery | None = None,
     parts: tuple[Part, ...] = (),
-) -> Report:
+) -> StatusReport:
     """The report on an action (rules 1 to 6): `recovery` is the one under way, `parts` those of one done in part.
 
     `outcome` says what the state alone does not: whether a person's word settled it.
     """
     bound = trust_level == AUDIT_CONFIRMED or completes_critical
-    code = Code.FINAL_STATE_UNKNOWN if contradicted else _code(state, entry, recovery, bound=bound)
+    code = StatusCode.FINAL_STATE_UNKNOWN if contradicted else _code(state, entry, recovery, bound=bound)
     if outcome is Outcome.ATTESTED:
-        code = Code.ATTESTED
+        code = StatusCode.ATTESTED
     text = _CONTRADICTED if contradicted else _text(code, state, entry, outcome)
     if parts:
         by_word = outcome is Outcome.ATTESTED or outcome in _BY_WORD
-        text = told_in_part(state, text, entry, parts, settled_otherwise=contradicted or by_word)
+        text = partial_report_text(state, text, entry, parts, settled_otherwise=contradicted or by_word)
     if recovery is not None and not contradicted:
         text = f"{text} {recovery.text}"
-    return Report(code, text, code in (Code.COMPLETED, Code.ANSWERED), trust_level, parts)
+    return StatusReport(code, text, code in (StatusCode.COMPLETED, StatusCode.ANSWERED), trust_level, parts)
 
 
-def _of_a_read(code: Code, entry: Mapping[str, Any]) -> str:
+def _of_a_read(code: StatusCode, entry: Mapping[str, Any]) -> str:
     """What is told of a tool that only reads, where it brought no answer that can be used; else empty."""
     if entry["side_effect_class"] != SideEffectClass.READ_ONLY or entry["execution"]["status"] == "NOT_EXECUTED":
         return ""
-    if code is Code.FINAL_STATE_UNKNOWN:
+    if code is StatusCode.FINAL_STATE_UNKNOWN:
         return _UNREAD
-    if code is not Code.FAILED:
+    if code is not StatusCode.FAILED:
         return ""
     return _UNUSABLE.get(entry["reconciliation"]["discrepancy_class"] or "", _READ_FAILED)
 
 
-def _code(state: State, entry: Mapping[str, Any], recovery: Recovery | None, *, bound: bool) -> Code:
+def _code(state: State, entry: Mapping[str, Any], recovery: OngoingRecovery | None, *, bound: bool) -> StatusCode:
     if state is State.PENDING and entry["execution"]["observation_pointer"] is None:
-        return Code.ATTEMPTED_RESULT_UNKNOWN
+        return StatusCode.ATTEMPTED_RESULT_UNKNOWN
     if state is State.FAILED and entry["execution"]["status"] == "NOT_EXECUTED":
-        return Code.NOT_EXECUTED
-    if Code.RECOVERY_IN_PROGRESS in ALLOWED[state] and _is_recovering(state, recovery):
-        return Code.RECOVERY_IN_PROGRESS
+        return StatusCode.NOT_EXECUTED
+    if StatusCode.RECOVERY_IN_PROGRESS in ALLOWED[state] and _is_recovering(state, recovery):
+        return StatusCode.RECOVERY_IN_PROGRESS
     if state is State.RECONCILED_SUCCESS and is_reversed(entry):
-        return Code.COMPENSATED
+        return StatusCode.COMPENSATED
     if state is State.RECONCILED_SUCCESS and is_answered(entry):
-        return Code.ANSWERED
+        return StatusCode.ANSWERED
     critical = entry["side_effect_class"] == SideEffectClass.CRITICAL_MUTATION
     if state is State.RECONCILED_SUCCESS and critical and not bound:
-        return Code.VERIFIED_RECONCILIATION_IN_PROGRESS
+        return StatusCode.VERIFIED_RECONCILIATION_IN_PROGRESS
     return ALLOWED[state][0]
 
 
-def _is_recovering(state: State, recovery: Recovery | None) -> bool:
+def _is_recovering(state: State, recovery: OngoingRecovery | None) -> bool:
     return recovery is not None and (recovery.has_begun or state is not State.FORWARD_RECOVERY)
 
 
@@ -180,30 +182,30 @@ def is_reversed(entry: Mapping[str, Any]) -> bool:
     return bool(entry["reconciliation"]["status"] == "COMPENSATED")
 
 
-def is_unsent_by_word(state: State, entry: Mapping[str, Any]) -> bool:
+def is_reported_unsent(state: State, entry: Mapping[str, Any]) -> bool:
     """Whether an action failed before anything was sent, and only its executor says so."""
     started = entry["execution"]["status"] == "FAILED"
     return state is State.FAILED and started and entry["verification"]["status"] == "NOT_REQUIRED"
 
 
-def _text(code: Code, state: State, entry: Mapping[str, Any], outcome: Outcome | None) -> str:
-    if outcome in _BY_WORD and code is not Code.NOT_EXECUTED:
+def _text(code: StatusCode, state: State, entry: Mapping[str, Any], outcome: Outcome | None) -> str:
+    if outcome in _BY_WORD and code is not StatusCode.NOT_EXECUTED:
         return _BY_WORD[outcome]
     if told := _of_a_read(code, entry):
         return told
-    if code is Code.NOT_EXECUTED and state is State.VALIDATED and entry["execution"]["attempt_count"]:
+    if code is StatusCode.NOT_EXECUTED and state is State.VALIDATED and entry["execution"]["attempt_count"]:
         return _AGAIN
     verification = entry["verification"]["status"]
-    if code is Code.FINAL_STATE_UNKNOWN and verification == "UNVERIFIABLE":
+    if code is StatusCode.FINAL_STATE_UNKNOWN and verification == "UNVERIFIABLE":
         return _UNVERIFIABLE
-    if code is Code.FAILED and state is State.FAILED and verification == "VERIFIED":
+    if code is StatusCode.FAILED and state is State.FAILED and verification == "VERIFIED":
         return _ABSENT
-    if code is Code.FAILED and is_unsent_by_word(state, entry):
+    if code is StatusCode.FAILED and is_reported_unsent(state, entry):
         return _UNSENT
     return _TEXTS[code]
 
 
-class Family(StrEnum):
+class OutcomeFamily(StrEnum):
     """How an outcome looks: each family has one colour and one shape."""
 
     WAITING = "waiting"
@@ -219,31 +221,31 @@ class Family(StrEnum):
     ENDED = "ended"
 
 
-FAMILIES: dict[Outcome, Family] = {
-    Outcome.PROPOSED: Family.WAITING,
-    Outcome.WAITING_FOR_APPROVAL: Family.WAITING,
-    Outcome.READY: Family.WAITING,
-    Outcome.APPROVED: Family.WAITING,
-    Outcome.EXECUTING: Family.RUNNING,
-    Outcome.VERIFYING: Family.VERIFYING,
-    Outcome.VERIFIED: Family.TRUE,
-    Outcome.ANSWERED: Family.ENDED,
-    Outcome.ATTESTED: Family.ATTESTED,
-    Outcome.ATTESTED_ABSENT: Family.ATTESTED,
-    Outcome.PARTIALLY_APPLIED: Family.PARTIAL,
-    Outcome.COMPENSATING: Family.RUNNING,
-    Outcome.ROLLING_BACK: Family.RUNNING,
-    Outcome.RECOVERING: Family.PARTIAL,
-    Outcome.COMPENSATED: Family.REVERSED,
-    Outcome.COMPENSATED_AS_ATTESTED: Family.ATTESTED,
-    Outcome.ROLLED_BACK: Family.REVERSED,
-    Outcome.UNKNOWN: Family.UNKNOWN,
-    Outcome.NEEDS_REVIEW: Family.HELD,
-    Outcome.CONTRADICTED: Family.UNKNOWN,
-    Outcome.FAILED: Family.FALSE,
-    Outcome.SETTLED_AS_FAILED: Family.ENDED,
-    Outcome.CLOSED_UNRESOLVED: Family.UNKNOWN,
-    **dict.fromkeys(NEVER_RAN, Family.ENDED),
+FAMILIES: dict[Outcome, OutcomeFamily] = {
+    Outcome.PROPOSED: OutcomeFamily.WAITING,
+    Outcome.WAITING_FOR_APPROVAL: OutcomeFamily.WAITING,
+    Outcome.READY: OutcomeFamily.WAITING,
+    Outcome.APPROVED: OutcomeFamily.WAITING,
+    Outcome.EXECUTING: OutcomeFamily.RUNNING,
+    Outcome.VERIFYING: OutcomeFamily.VERIFYING,
+    Outcome.VERIFIED: OutcomeFamily.TRUE,
+    Outcome.ANSWERED: OutcomeFamily.ENDED,
+    Outcome.ATTESTED: OutcomeFamily.ATTESTED,
+    Outcome.ATTESTED_ABSENT: OutcomeFamily.ATTESTED,
+    Outcome.PARTIALLY_APPLIED: OutcomeFamily.PARTIAL,
+    Outcome.COMPENSATING: OutcomeFamily.RUNNING,
+    Outcome.ROLLING_BACK: OutcomeFamily.RUNNING,
+    Outcome.RECOVERING: OutcomeFamily.PARTIAL,
+    Outcome.COMPENSATED: OutcomeFamily.REVERSED,
+    Outcome.COMPENSATED_AS_ATTESTED: OutcomeFamily.ATTESTED,
+    Outcome.ROLLED_BACK: OutcomeFamily.REVERSED,
+    Outcome.UNKNOWN: OutcomeFamily.UNKNOWN,
+    Outcome.NEEDS_REVIEW: OutcomeFamily.HELD,
+    Outcome.CONTRADICTED: OutcomeFamily.UNKNOWN,
+    Outcome.FAILED: OutcomeFamily.FALSE,
+    Outcome.SETTLED_AS_FAILED: OutcomeFamily.ENDED,
+    Outcome.CLOSED_UNRESOLVED: OutcomeFamily.UNKNOWN,
+    **dict.fromkeys(NEVER_RAN, OutcomeFamily.ENDED),
 }
 """How each outcome looks: success only where a reading showed it, red only where an execution failed."""
 
@@ -295,62 +297,62 @@ _TRIED = {
     "rollback_action_id": "a rollback",
     "recovery_action_id": "a forward recovery",
 }
-_DECIDED: dict[str | None, tuple[str, Family]] = {
-    None: ("No approval needed", Family.TRUE),
-    "PREPARING": ("Target being read first", Family.WAITING),
-    "REQUESTED": ("Waiting for approval", Family.WAITING),
-    "APPROVED": ("Approved", Family.TRUE),
-    "CONSUMED": ("Approved", Family.TRUE),
-    "REJECTED": ("Rejected", Family.FALSE),
-    "EXPIRED": ("Approval expired", Family.FALSE),
-    "VOIDED": ("Approval void", Family.FALSE),
+_DECIDED: dict[str | None, tuple[str, OutcomeFamily]] = {
+    None: ("No approval needed", OutcomeFamily.TRUE),
+    "PREPARING": ("Target being read first", OutcomeFamily.WAITING),
+    "REQUESTED": ("Waiting for approval", OutcomeFamily.WAITING),
+    "APPROVED": ("Approved", OutcomeFamily.TRUE),
+    "CONSUMED": ("Approved", OutcomeFamily.TRUE),
+    "REJECTED": ("Rejected", OutcomeFamily.FALSE),
+    "EXPIRED": ("Approval expired", OutcomeFamily.FALSE),
+    "VOIDED": ("Approval void", OutcomeFamily.FALSE),
 }
-_DECIDED_BY: dict[Outcome, tuple[str, Family]] = {
-    Outcome.BLOCKED: ("Blocked by the gate", Family.FALSE),
-    Outcome.CANCELLED: ("Cancelled", Family.ENDED),
-    Outcome.CHANGES_REQUESTED: ("Changes requested", Family.FALSE),
-    Outcome.REPLACED: ("Replaced by another version", Family.ENDED),
+_DECIDED_BY: dict[Outcome, tuple[str, OutcomeFamily]] = {
+    Outcome.BLOCKED: ("Blocked by the gate", OutcomeFamily.FALSE),
+    Outcome.CANCELLED: ("Cancelled", OutcomeFamily.ENDED),
+    Outcome.CHANGES_REQUESTED: ("Changes requested", OutcomeFamily.FALSE),
+    Outcome.REPLACED: ("Replaced by another version", OutcomeFamily.ENDED),
 }
 """What was decided of an action that never ran, where its approval alone does not say so."""
-_EXECUTED: dict[str, tuple[str, Family]] = {
-    "NOT_EXECUTED": ("Not started", Family.WAITING),
-    "EXECUTING": ("Running", Family.RUNNING),
-    "ACCEPTED": ("Accepted by the target", Family.RUNNING),
-    "PENDING": ("Ended, no proof yet", Family.VERIFYING),
-    "COMMITTED": ("Ended", Family.TRUE),
-    "FAILED": ("Failed", Family.FALSE),
-    "UNKNOWN": ("No usable answer", Family.UNKNOWN),
+_EXECUTED: dict[str, tuple[str, OutcomeFamily]] = {
+    "NOT_EXECUTED": ("Not started", OutcomeFamily.WAITING),
+    "EXECUTING": ("Running", OutcomeFamily.RUNNING),
+    "ACCEPTED": ("Accepted by the target", OutcomeFamily.RUNNING),
+    "PENDING": ("Ended, no proof yet", OutcomeFamily.VERIFYING),
+    "COMMITTED": ("Ended", OutcomeFamily.TRUE),
+    "FAILED": ("Failed", OutcomeFamily.FALSE),
+    "UNKNOWN": ("No usable answer", OutcomeFamily.UNKNOWN),
 }
-_EFFECT: dict[State, tuple[str, Family]] = {
-    State.RECONCILED_SUCCESS: ("Confirmed", Family.TRUE),
-    State.PARTIALLY_COMMITTED: ("In part", Family.PARTIAL),
-    State.FORWARD_RECOVERY: ("In part", Family.PARTIAL),
-    State.COMPENSATED: ("Reversed", Family.REVERSED),
-    State.ROLLED_BACK: ("Rolled back", Family.REVERSED),
-    State.COMPENSATING: ("Being reversed", Family.RUNNING),
-    State.UNKNOWN: ("Not known", Family.UNKNOWN),
-    State.VERIFICATION_TIMEOUT: ("Not known", Family.UNKNOWN),
-    State.COMMITTED: ("Read, being compared", Family.VERIFYING),
+_EFFECT: dict[State, tuple[str, OutcomeFamily]] = {
+    State.RECONCILED_SUCCESS: ("Confirmed", OutcomeFamily.TRUE),
+    State.PARTIALLY_COMMITTED: ("In part", OutcomeFamily.PARTIAL),
+    State.FORWARD_RECOVERY: ("In part", OutcomeFamily.PARTIAL),
+    State.COMPENSATED: ("Reversed", OutcomeFamily.REVERSED),
+    State.ROLLED_BACK: ("Rolled back", OutcomeFamily.REVERSED),
+    State.COMPENSATING: ("Being reversed", OutcomeFamily.RUNNING),
+    State.UNKNOWN: ("Not known", OutcomeFamily.UNKNOWN),
+    State.VERIFICATION_TIMEOUT: ("Not known", OutcomeFamily.UNKNOWN),
+    State.COMMITTED: ("Read, being compared", OutcomeFamily.VERIFYING),
 }
-_EFFECT_BY: dict[Outcome, tuple[str, Family]] = {
-    Outcome.CONTRADICTED: ("Contradicted later", Family.UNKNOWN),
-    Outcome.ANSWERED: ("Read; changes nothing", Family.ENDED),
-    Outcome.ATTESTED: ("Attested by a person, no reading", Family.ATTESTED),
-    Outcome.ATTESTED_ABSENT: ("No effect, attested by a person, no reading", Family.ATTESTED),
-    Outcome.COMPENSATED_AS_ATTESTED: ("Reversal attested by a person, no reading", Family.ATTESTED),
-    Outcome.SETTLED_AS_FAILED: ("Settled by a person, no reading", Family.ENDED),
-    Outcome.CLOSED_UNRESOLVED: ("Closed by a person, unresolved", Family.UNKNOWN),
-    **dict.fromkeys(NEVER_RAN, ("Nothing was executed", Family.ENDED)),
+_EFFECT_BY: dict[Outcome, tuple[str, OutcomeFamily]] = {
+    Outcome.CONTRADICTED: ("Contradicted later", OutcomeFamily.UNKNOWN),
+    Outcome.ANSWERED: ("Read; changes nothing", OutcomeFamily.ENDED),
+    Outcome.ATTESTED: ("Attested by a person, no reading", OutcomeFamily.ATTESTED),
+    Outcome.ATTESTED_ABSENT: ("No effect, attested by a person, no reading", OutcomeFamily.ATTESTED),
+    Outcome.COMPENSATED_AS_ATTESTED: ("Reversal attested by a person, no reading", OutcomeFamily.ATTESTED),
+    Outcome.SETTLED_AS_FAILED: ("Settled by a person, no reading", OutcomeFamily.ENDED),
+    Outcome.CLOSED_UNRESOLVED: ("Closed by a person, unresolved", OutcomeFamily.UNKNOWN),
+    **dict.fromkeys(NEVER_RAN, ("Nothing was executed", OutcomeFamily.ENDED)),
 }
 """What can be said of the effect where no reading settled it."""
-_VERIFICATION: dict[str, tuple[str, Family]] = {
-    "NOT_REQUIRED": ("Nothing was sent", Family.FALSE),
-    "NOT_STARTED": ("Not looked at yet", Family.WAITING),
-    "PENDING": ("Being read back", Family.VERIFYING),
-    "VERIFIED": ("Read back", Family.VERIFYING),
-    "FAILED": ("Not as intended", Family.FALSE),
-    "TIMEOUT": ("Not known", Family.UNKNOWN),
-    "UNVERIFIABLE": ("Cannot be checked", Family.UNKNOWN),
+_VERIFICATION: dict[str, tuple[str, OutcomeFamily]] = {
+    "NOT_REQUIRED": ("Nothing was sent", OutcomeFamily.FALSE),
+    "NOT_STARTED": ("Not looked at yet", OutcomeFamily.WAITING),
+    "PENDING": ("Being read back", OutcomeFamily.VERIFYING),
+    "VERIFIED": ("Read back", OutcomeFamily.VERIFYING),
+    "FAILED": ("Not as intended", OutcomeFamily.FALSE),
+    "TIMEOUT": ("Not known", OutcomeFamily.UNKNOWN),
+    "UNVERIFIABLE": ("Cannot be checked", OutcomeFamily.UNKNOWN),
 }
 
 
@@ -359,7 +361,7 @@ class Axis:
     """One axis of an action: a few words and the family that says how they look."""
 
     text: str
-    family: Family
+    family: OutcomeFamily
 
 
 @dataclass(frozen=True)
@@ -390,7 +392,7 @@ def headline(
         return "Its target is read before anybody is asked" if approval == "PREPARING" else WORDS[outcome]
     if state is State.FAILED and entry["execution"]["status"] == "NOT_EXECUTED":
         return "Not executed"
-    if is_unsent_by_word(state, entry):
+    if is_reported_unsent(state, entry):
         return "Failed before anything was sent, on the executor's word"
     if state is State.RECONCILED_SUCCESS and is_reversed(entry):
         return _HEADLINES[State.COMPENSATED]
@@ -441,16 +443,16 @@ def _effect(state: State, entry: Mapping[str, Any], outcome: Outcome) -> Axis:
     if state is State.RECONCILED_SUCCESS and is_reversed(entry):
         return Axis(*_EFFECT[State.COMPENSATED])
     if _is_read_to_its_end(state, entry):
-        return Axis("Read; changes nothing", Family.ENDED)
+        return Axis("Read; changes nothing", OutcomeFamily.ENDED)
     if state in _EFFECT:
         return Axis(*_EFFECT[state])
     verification = entry["verification"]["status"]
     if state is State.FAILED and verification == "VERIFIED":
-        return Axis("None, confirmed", Family.FALSE)
-    if is_unsent_by_word(state, entry):
-        return Axis("Nothing was sent, on the executor's word", Family.FALSE)
+        return Axis("None, confirmed", OutcomeFamily.FALSE)
+    if is_reported_unsent(state, entry):
+        return Axis("Nothing was sent, on the executor's word", OutcomeFamily.FALSE)
     finding = _FINDINGS.get(entry["reconciliation"]["discrepancy_class"] or "")
     text, look = _VERIFICATION[verification]
-    if finding and look in {Family.FALSE, Family.VERIFYING}:
+    if finding and look in {OutcomeFamily.FALSE, OutcomeFamily.VERIFYING}:
         return Axis(finding[0].upper() + finding[1:], look)
     return Axis(text, look)

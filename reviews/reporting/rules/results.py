@@ -22,10 +22,10 @@ from typing import Any
 
 from ledger.record.rules.lifecycle import State
 from reviews.reconciliation.rules.discrepancies import Discrepancy
-from reviews.reporting.rules.report import Code, Report
+from reviews.reporting.rules.report import StatusCode, StatusReport
 
 
-class Result(StrEnum):
+class PlannerResult(StrEnum):
     """What reconciliation came to, as a planner needs to know it."""
 
     SUCCESS = "SUCCESS"
@@ -47,7 +47,7 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class ResultRule:
     """What follows from a result; `statuses` are the reports that go with it, the usual one first.
 
     `chosen`: what follows instead, as (next, planning), where the state shows that one of several ways was taken.
@@ -55,59 +55,66 @@ class Rule:
 
     task_state: str
     context: str
-    statuses: tuple[Code, ...]
+    statuses: tuple[StatusCode, ...]
     next: str
     planning: str
     chosen: Mapping[State, Mapping[str, str]] = field(default_factory=dict)
 
 
-def _rule(plain: Mapping[str, Any]) -> Rule:
+def _rule(plain: Mapping[str, Any]) -> ResultRule:
     chosen = {State(state): way for state, way in plain.get("chosen", {}).items()}
-    return Rule(**{**plain, "statuses": tuple(map(Code, plain["statuses"])), "chosen": chosen})
+    return ResultRule(**{**plain, "statuses": tuple(map(StatusCode, plain["statuses"])), "chosen": chosen})
 
 
-RULES: dict[Result, Rule] = {
-    Result(name): _rule(plain)
+RULES: dict[PlannerResult, ResultRule] = {
+    PlannerResult(name): _rule(plain)
     for name, plain in json.loads(files("reviews.reporting.rules").joinpath("results.json").read_bytes())[
         "results"
     ].items()
 }
 
-_BY_STATE: dict[State, Result] = {
-    State.PROPOSED: Result.NOT_STARTED,
-    State.VALIDATED: Result.NOT_STARTED,
-    State.EXECUTING: Result.PENDING,
-    State.ACCEPTED: Result.PENDING,
-    State.PENDING: Result.PENDING,
-    State.COMMITTED: Result.PENDING,
-    State.PARTIALLY_COMMITTED: Result.PARTIAL_SUCCESS,
-    State.RECONCILED_SUCCESS: Result.SUCCESS,
-    State.RECONCILIATION_FAILED: Result.RECOVERING,
-    State.FAILED: Result.FAILURE,
-    State.VERIFICATION_TIMEOUT: Result.UNKNOWN,
-    State.UNKNOWN: Result.UNKNOWN,
-    State.COMPENSATING: Result.RECOVERING,
-    State.COMPENSATED: Result.COMPENSATED,
-    State.COMPENSATION_FAILED: Result.COMPENSATION_FAILED,
-    State.FORWARD_RECOVERY: Result.RECOVERING,
-    State.ROLLED_BACK: Result.ROLLED_BACK,
-    State.REVIEW_REQUIRED: Result.REVIEW_REQUIRED,
-    State.ABANDONED: Result.ABANDONED,
+_BY_STATE: dict[State, PlannerResult] = {
+    State.PROPOSED: PlannerResult.NOT_STARTED,
+    State.VALIDATED: PlannerResult.NOT_STARTED,
+    State.EXECUTING: PlannerResult.PENDING,
+    State.ACCEPTED: PlannerResult.PENDING,
+    State.PENDING: PlannerResult.PENDING,
+    State.COMMITTED: PlannerResult.PENDING,
+    State.PARTIALLY_COMMITTED: PlannerResult.PARTIAL_SUCCESS,
+    State.RECONCILED_SUCCESS: PlannerResult.SUCCESS,
+    State.RECONCILIATION_FAILED: PlannerResult.RECOVERING,
+    State.FAILED: PlannerResult.FAILURE,
+    State.VERIFICATION_TIMEOUT: PlannerResult.UNKNOWN,
+    State.UNKNOWN: PlannerResult.UNKNOWN,
+    State.COMPENSATING: PlannerResult.RECOVERING,
+    State.COMPENSATED: PlannerResult.COMPENSATED,
+    State.COMPENSATION_FAILED: PlannerResult.COMPENSATION_FAILED,
+    State.FORWARD_RECOVERY: PlannerResult.RECOVERING,
+    State.ROLLED_BACK: PlannerResult.ROLLED_BACK,
+    State.REVIEW_REQUIRED: PlannerResult.REVIEW_REQUIRED,
+    State.ABANDONED: PlannerResult.ABANDONED,
 }
-SETTLED: frozenset[Result] = frozenset(
-    {Result.SUCCESS, Result.ANSWERED, Result.ATTESTED, Result.FAILURE, Result.COMPENSATED, Result.ROLLED_BACK}
+SETTLED: frozenset[PlannerResult] = frozenset(
+    {
+        PlannerResult.SUCCESS,
+        PlannerResult.ANSWERED,
+        PlannerResult.ATTESTED,
+        PlannerResult.FAILURE,
+        PlannerResult.COMPENSATED,
+        PlannerResult.ROLLED_BACK,
+    }
 )
 """What a plan may build on; every other result is unresolved."""
 
 SETTLED_STATES: tuple[str, ...] = tuple(str(state) for state, result in _BY_STATE.items() if result in SETTLED)
 _GRAVE = {
-    Discrepancy.WRONG_TARGET_MODIFIED: Result.WRONG_TARGET,
-    Discrepancy.DUPLICATE_SIDE_EFFECT: Result.DUPLICATE,
+    Discrepancy.WRONG_TARGET_MODIFIED: PlannerResult.WRONG_TARGET,
+    Discrepancy.DUPLICATE_SIDE_EFFECT: PlannerResult.DUPLICATE,
 }
 _HELD = frozenset({State.REVIEW_REQUIRED, State.RECONCILIATION_FAILED, State.COMPENSATION_FAILED})
 
 
-def rule_of(result: Result, state: State) -> Rule:
+def rule_of(result: PlannerResult, state: State) -> ResultRule:
     """What follows from a result of an action in this state."""
     rule = RULES[result]
     way = rule.chosen.get(state)
@@ -115,22 +122,26 @@ def rule_of(result: Result, state: State) -> Rule:
 
 
 def result_of(
-    state: State, told: Report, *, discrepancy: str = "", contradicted: bool = False, reversal_tried: bool = False
-) -> Result:
+    state: State, told: StatusReport, *, discrepancy: str = "", contradicted: bool = False, reversal_tried: bool = False
+) -> PlannerResult:
     """The result of an action (rules 1 to 5); `told` is the report on it."""
     if contradicted:
-        return Result.UNKNOWN
+        return PlannerResult.UNKNOWN
     if state in _HELD and discrepancy in _GRAVE:
         return _GRAVE[Discrepancy(discrepancy)]
     if state is State.REVIEW_REQUIRED and reversal_tried:
-        return Result.COMPENSATION_FAILED
-    if told.parts and discrepancy == Discrepancy.PARTIAL_APPLICATION and state in RULES[Result.PARTIAL_SUCCESS].chosen:
-        return Result.PARTIAL_SUCCESS
+        return PlannerResult.COMPENSATION_FAILED
+    if (
+        told.parts
+        and discrepancy == Discrepancy.PARTIAL_APPLICATION
+        and state in RULES[PlannerResult.PARTIAL_SUCCESS].chosen
+    ):
+        return PlannerResult.PARTIAL_SUCCESS
     result = _BY_STATE[state]
-    if told.code is Code.ANSWERED:
-        return Result.ANSWERED
-    if told.code is Code.ATTESTED:
-        return Result.ATTESTED
-    if result is Result.SUCCESS and not told.completed:
-        return Result.COMPENSATED if told.code is Code.COMPENSATED else Result.PENDING
+    if told.code is StatusCode.ANSWERED:
+        return PlannerResult.ANSWERED
+    if told.code is StatusCode.ATTESTED:
+        return PlannerResult.ATTESTED
+    if result is PlannerResult.SUCCESS and not told.completed:
+        return PlannerResult.COMPENSATED if told.code is StatusCode.COMPENSATED else PlannerResult.PENDING
     return result

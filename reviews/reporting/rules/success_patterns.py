@@ -53,7 +53,7 @@ MEANINGS: Final[dict[str, str]] = {
 """What each count is a count of, as the page says it."""
 
 
-class Kept(StrEnum):
+class FindingSource(StrEnum):
     """Where a finding is kept.
 
     OVERCLAIMED is what readings found of actions whose tool had reported success, UNDERCLAIMED their result where the
@@ -71,15 +71,15 @@ class Kept(StrEnum):
     STATE = "state"
 
 
-WORDS: Final[dict[Kept, dict[str, str]]] = {
-    Kept.REFUSAL: {
+WORDS: Final[dict[FindingSource, dict[str, str]]] = {
+    FindingSource.REFUSAL: {
         "UNPARSEABLE_ARGUMENTS": "HS-02",
         "TYPE_COERCION": "HS-02",
         "SCHEMA_DRIFT": "HS-02",
         "ARGUMENT_HALLUCINATION": "HS-02",
         "DUPLICATE_BLOCKED": "HS-06",
     },
-    Kept.CLAIM: {
+    FindingSource.CLAIM: {
         "PHANTOM": "HS-01",
         "OVERSTATED": "HS-04",
         "SILENT_CHAIN": "HS-04",
@@ -90,17 +90,17 @@ WORDS: Final[dict[Kept, dict[str, str]]] = {
         "RECOVERY_OPEN": "HS-13",
         "UNKNOWN_FLATTENED": "HS-14",
     },
-    Kept.ANSWER: {"malformed": "HS-10"},
-    Kept.OVERCLAIMED: {"NO_OP_FAILURE": "HS-03", "PARTIAL_APPLICATION": "HS-04", "PROPAGATION_DELAY": "HS-09"},
-    Kept.UNDERCLAIMED: {"SUCCESS": "HS-05"},
-    Kept.DISCREPANCY: {"DUPLICATE_SIDE_EFFECT": "HS-06", "WRONG_TARGET_MODIFIED": "HS-12"},
-    Kept.CONSISTENCY: {"REPLICA": "HS-07", "CACHE": "HS-08"},
-    Kept.STATE: {"COMPENSATION_FAILED": "HS-13"},
+    FindingSource.ANSWER: {"malformed": "HS-10"},
+    FindingSource.OVERCLAIMED: {"NO_OP_FAILURE": "HS-03", "PARTIAL_APPLICATION": "HS-04", "PROPAGATION_DELAY": "HS-09"},
+    FindingSource.UNDERCLAIMED: {"SUCCESS": "HS-05"},
+    FindingSource.DISCREPANCY: {"DUPLICATE_SIDE_EFFECT": "HS-06", "WRONG_TARGET_MODIFIED": "HS-12"},
+    FindingSource.CONSISTENCY: {"REPLICA": "HS-07", "CACHE": "HS-08"},
+    FindingSource.STATE: {"COMPENSATION_FAILED": "HS-13"},
 }
 """Which pattern each word is a sign of."""
 
 
-def counted(found: Iterable[tuple[Kept, Mapping[str, int]]]) -> dict[str, int]:
+def count_patterns(found: Iterable[tuple[FindingSource, Mapping[str, int]]]) -> dict[str, int]:
     """How often each pattern was met, those that were not with zero."""
     met = Counter[str]()
     for kept, words in found:

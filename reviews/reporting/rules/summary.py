@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reviews.reporting.rules.context import Item, Scene
-from reviews.reporting.rules.results import Result
+from reviews.reporting.rules.context import ReportedAction, SessionScene
+from reviews.reporting.rules.results import PlannerResult
 
 MOST_LINES = 6
 MOST_NAMES = 3
 MOST_TEXTS = 3
 _CANNOT = "No summary could be made. The record holds every call, and the work can go on from there."
 
-_R = Result
+_R = PlannerResult
 _REVERSED = (_R.PARTIAL_SUCCESS, _R.RECOVERING, _R.COMPENSATED, _R.ROLLED_BACK, _R.ABANDONED)
 _PENDING = (_R.PENDING, _R.REVIEW_REQUIRED, _R.WRONG_TARGET, _R.COMPENSATION_FAILED, _R.DUPLICATE, _R.NOT_STARTED)
 _GRAVEST = (
@@ -33,7 +33,7 @@ _GRAVEST = (
 
 
 @dataclass(frozen=True)
-class Summary:
+class SessionSummary:
     """At most six lines; `complete` is false for the static text."""
 
     lines: tuple[str, ...]
@@ -45,9 +45,9 @@ class Summary:
         return "\n".join(self.lines)
 
 
-def summary(items: Iterable[Item], scene: Scene) -> Summary:
+def build_summary(items: Iterable[ReportedAction], scene: SessionScene) -> SessionSummary:
     """The summary of these actions, oldest first (rules 1 to 3)."""
-    by_result: dict[Result, list[Item]] = {}
+    by_result: dict[PlannerResult, list[ReportedAction]] = {}
     for item in items:
         by_result.setdefault(item.result, []).append(item)
     completed = _said(by_result, (_R.SUCCESS, _R.ANSWERED))
@@ -62,19 +62,19 @@ def summary(items: Iterable[Item], scene: Scene) -> Summary:
         *_if_any("Pending", _said(by_result, _PENDING)),
         f"Next best step: {_next(by_result, scene)}",
     ]
-    return Summary(tuple(lines))
+    return SessionSummary(tuple(lines))
 
 
-def static(scene: Scene) -> Summary:
+def fallback_summary(scene: SessionScene) -> SessionSummary:
     """What is said when no summary can be made (rule 4)."""
-    return Summary((*([scene.ending] if scene.forced else []), _CANNOT), complete=False)
+    return SessionSummary((*([scene.ending] if scene.forced else []), _CANNOT), complete=False)
 
 
 def _if_any(title: str, said: str) -> list[str]:
     return [f"{title}: {said}"] if said else []
 
 
-def _said(by_result: dict[Result, list[Item]], results: tuple[Result, ...]) -> str:
+def _said(by_result: dict[PlannerResult, list[ReportedAction]], results: tuple[PlannerResult, ...]) -> str:
     """The names of the actions with these results, and the report's words on them (rule 2)."""
     by_text: dict[str, list[str]] = {}
     for result in results:
@@ -90,7 +90,7 @@ def _names(names: list[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _with_refused(failed: str, scene: Scene) -> str:
+def _with_refused(failed: str, scene: SessionScene) -> str:
     count = sum(scene.refused.values())
     if not count:
         return failed
@@ -98,7 +98,7 @@ def _with_refused(failed: str, scene: Scene) -> str:
     return f"{failed or 'none known.'} Refusals: {calls}, not attempted."
 
 
-def _next(by_result: dict[Result, list[Item]], scene: Scene) -> str:
+def _next(by_result: dict[PlannerResult, list[ReportedAction]], scene: SessionScene) -> str:
     """The next best step (rule 3)."""
     gravest = next((result for result in _GRAVEST if result in by_result), None)
     if gravest is not None:

@@ -20,76 +20,76 @@ from reviews import queries
 from reviews.cases.operations import cases
 from reviews.cases.rules.resolutions import RECHECKED
 from reviews.readback.operations import schedules
-from reviews.readback.operations.plans import Plan, planned
-from reviews.readback.operations.readings import Taken, read_all
+from reviews.readback.operations.plans import ReadPlan, plan_for
+from reviews.readback.operations.readings import SourceReadings, read_sources
 from reviews.reconciliation.rules import reconcile
 from reviews.reconciliation.rules.verdict import Verdict
-from reviews.recovery.rules.recovery import Decision
-from reviews.verification.operations.verification import inputs_of, keep, plan_recheck
+from reviews.recovery.rules.recovery import RecoveryDecision
+from reviews.verification.operations.verification import plan_recheck, run_inputs, store_run_evidence
 
 TRY_AGAIN = timedelta(minutes=10)
 MOST_TRIES = 6
 RESTING_ON_A_REMEDY = frozenset({State.COMPENSATED, State.ROLLED_BACK, State.RECONCILED_SUCCESS})
-_NOTHING = Decision(row=None, action=None)
+_NOTHING = RecoveryDecision(row=None, action=None)
 
 
-def recheck(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> bool | None:
+def recheck_action(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> bool | None:
     """Read a settled action again; whether the reading contradicts it, None when nothing could be told."""
     with tenancy(tenant_id):
         action = actions.action(tenant_id, action_id)
-        plan = planned(tenant_id, action_id) if action is not None and may_be_rechecked(action) else None
+        plan = plan_for(tenant_id, action_id) if action is not None and can_be_rechecked(action) else None
     if plan is None:
-        schedules.settle(action_id=action_id)
+        schedules.end_schedule(action_id=action_id)
         return None
     at = clock()
-    taken = read_all(plan, at=at, clock=clock)
+    taken = read_sources(plan, at=at, clock=clock)
     with tenancy(tenant_id):
-        return conclude(plan, taken, at=at)
+        return judge_recheck(plan, taken, at=at)
 
 
-def may_be_rechecked(action: Any) -> bool:
+def can_be_rechecked(action: Any) -> bool:
     """Whether a reading can test how an action was settled; a success that was taken back tests nothing any more."""
     return action.state in RECHECKED and not action.reversed
 
 
-def conclude(plan: Plan, taken: Taken, *, at: datetime) -> bool | None:
+def judge_recheck(plan: ReadPlan, taken: SourceReadings, *, at: datetime) -> bool | None:
     """Hold a reading against how the action was settled; whether it contradicts it."""
-    head = ledger.lock(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
+    head = ledger.lock_subject(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
     action = actions.action(plan.tenant_id, plan.action_id)
-    row = queries.scheduled(plan.action_id)
-    if action is None or row is None or row.recheck is None or not may_be_rechecked(action):
+    row = queries.schedule_of(plan.action_id)
+    if action is None or row is None or row.recheck is None or not can_be_rechecked(action):
         return None
     pointer = uuid4()
-    inputs = inputs_of(plan, action, head, row, taken, pointer, at=at)
+    inputs = run_inputs(plan, action, head, row, taken, pointer, at=at)
     verdict = reconcile.reconcile(inputs)
     if not verdict.decisive:
         _later(plan, head, row, verdict, at=at)
         return None
-    kept, listed = keep(plan, inputs, verdict, _NOTHING, (), [plan.verification_policy], pointer, at=at)
+    kept, listed = store_run_evidence(plan, inputs, verdict, _NOTHING, (), [plan.verification_policy], pointer, at=at)
     contradicted = reconcile.contradicts(verdict, succeeded=head.state == State.RECONCILED_SUCCESS)
     _write(plan, head, action, verdict, kept, listed, contradicted=contradicted, at=at)
-    schedules.settle(action_id=plan.action_id)
+    schedules.end_schedule(action_id=plan.action_id)
     plan_recheck(plan, State(head.state), number=row.recheck + 1, at=at)
     return contradicted
 
 
-def _later(plan: Plan, head: ledger.Head, row: Any, verdict: Verdict, *, at: datetime) -> None:
+def _later(plan: ReadPlan, head: ledger.SubjectHead, row: Any, verdict: Verdict, *, at: datetime) -> None:
     """Nothing could be told: try again for a while, then say so and leave it to the next recheck."""
     if row.readings + 1 < MOST_TRIES:
-        schedules.read_again(schedules.Again(action_id=plan.action_id, due_at=at + TRY_AGAIN, began_at=at))
+        schedules.reschedule(schedules.NextReading(action_id=plan.action_id, due_at=at + TRY_AGAIN, began_at=at))
         return
-    happening = ledger.Happening(kind="recheck_missed", detail={"reason": verdict.reason})
+    happening = ledger.NewEvent(kind="recheck_missed", detail={"reason": verdict.reason})
     ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
-    schedules.settle(action_id=plan.action_id)
+    schedules.end_schedule(action_id=plan.action_id)
     plan_recheck(plan, State(head.state), number=row.recheck + 1, at=at)
 
 
 def _write(
-    plan: Plan,
-    head: ledger.Head,
+    plan: ReadPlan,
+    head: ledger.SubjectHead,
     action: Any,
     verdict: Verdict,
-    kept: ledger.Sealed,
+    kept: ledger.SealedEvidence,
     listed: dict[str, Any],
     *,
     contradicted: bool,
@@ -99,7 +99,7 @@ def _write(
     discrepancy = str(verdict.discrepancy or "")
     ledger.append(
         head,
-        ledger.Happening(
+        ledger.NewEvent(
             kind=kind,
             changes={"policy_context": policy_context([plan.verification_policy])},
             digests={"verification": plan.verification_policy.digest},
@@ -120,12 +120,12 @@ def _write(
 
 def _carry_over(child: Any, verdict: Verdict, *, contradicted: bool, at: datetime) -> None:
     """What a recovery action was believed to have put right is as open as the recovery action itself."""
-    head = ledger.lock(tenant_id=child.tenant_id, subject_id=child.parent_id, kind="action")
+    head = ledger.lock_subject(tenant_id=child.tenant_id, subject_id=child.parent_id, kind="action")
     parent = actions.action(child.tenant_id, child.parent_id)
     assert parent is not None
     if parent.contradicted == contradicted or not (parent.reversed or head.state in RESTING_ON_A_REMEDY):
         return
-    happening = ledger.Happening(
+    happening = ledger.NewEvent(
         kind="contradicted" if contradicted else "contradiction_withdrawn",
         detail={"reason": f"Its {child.relation} with {child.tool}: {verdict.reason}", "action_id": str(child.id)},
         view={"contradicted": contradicted},

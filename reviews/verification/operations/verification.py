@@ -25,24 +25,24 @@ from reviews import queries
 from reviews.cases.operations import cases
 from reviews.cases.rules import resolutions
 from reviews.models import Run
-from reviews.observations.rules.observe import Status
+from reviews.observations.rules.observe import ReportedStatus
 from reviews.readback.operations import schedules
-from reviews.readback.operations.plans import Plan, known_of, planned
-from reviews.readback.operations.readings import Taken, masked, plain, read_all
+from reviews.readback.operations.plans import ReadPlan, action_snapshot, plan_for
+from reviews.readback.operations.readings import SourceReadings, mask_idempotency_key, read_sources, to_json_default
 from reviews.reconciliation.rules import findings
-from reviews.reconciliation.rules.facts import AnswerFacts, Facts, Inputs, Pacing
+from reviews.reconciliation.rules.facts import AnswerFacts, ContractFacts, ReadPacing, RunInputs
 from reviews.reconciliation.rules.reading import Reading
 from reviews.reconciliation.rules.verdict import LACKING, SEEN, Verdict
 from reviews.recovery.operations import recovery
-from reviews.recovery.rules.recovery import Decision
-from reviews.reporting.rules.evidence_summary import account
+from reviews.recovery.rules.recovery import RecoveryDecision
+from reviews.reporting.rules.evidence_summary import summarize_evidence
 from reviews.verification.rules import verification as rules
-from reviews.verification.rules.steps import Step
+from reviews.verification.rules.steps import LifecycleStep
 
-AT_ONCE = Pacing()
+AT_ONCE = ReadPacing()
 
 
-def verify(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> str | None:
+def verify_action(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> str | None:
     """One verification run of one action; returns the state after, or None when there was nothing to verify.
 
     If we crash during the reading, the claim on the schedule row runs out and the action is read again. If we crash
@@ -51,16 +51,16 @@ def verify(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -
     with tenancy(tenant_id):
         plan = _plan(tenant_id, action_id)
     if plan is None:
-        schedules.settle(action_id=action_id)
+        schedules.end_schedule(action_id=action_id)
         return None
     at = clock()
-    taken = read_all(plan, at=at, clock=clock)
+    taken = read_sources(plan, at=at, clock=clock)
     with tenancy(tenant_id):
-        return conclude(plan, taken, at=at)
+        return conclude_run(plan, taken, at=at)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answerer:
+class AnswerSource:
     """The executor that answered, and what its answer breaks of the contract's answer schema; empty where nothing."""
 
     executor_id: str
@@ -69,12 +69,12 @@ class Answerer:
     schema_fault: str
 
 
-def check_answer(*, tenant_id: UUID, action_id: UUID, by: Answerer, at: datetime) -> str | None:
+def check_answer(*, tenant_id: UUID, action_id: UUID, by: AnswerSource, at: datetime) -> str | None:
     """Judge a read by its answer, in the transaction that stores it; the state after, or None where nothing is open.
 
     Nothing is read back, so nobody has to wait for a worker.
     """
-    plan = planned(tenant_id, action_id)
+    plan = plan_for(tenant_id, action_id)
     known = plan.known
     facts = AnswerFacts(
         tenant=str(tenant_id),
@@ -87,12 +87,12 @@ def check_answer(*, tenant_id: UUID, action_id: UUID, by: Answerer, at: datetime
         has_schema=bool(plan.contract.result_schema),
         schema_fault=by.schema_fault,
     )
-    return conclude(plan, Taken(), answer=facts, at=at)
+    return conclude_run(plan, SourceReadings(), answer=facts, at=at)
 
 
-def _plan(tenant_id: UUID, action_id: UUID) -> Plan | None:
+def _plan(tenant_id: UUID, action_id: UUID) -> ReadPlan | None:
     action = actions.action(tenant_id, action_id)
-    return planned(tenant_id, action_id) if action is not None and is_open(action) else None
+    return plan_for(tenant_id, action_id) if action is not None and is_open(action) else None
 
 
 def is_open(action: Any) -> bool:
@@ -102,34 +102,34 @@ def is_open(action: Any) -> bool:
         return False
     if state is State.EXECUTING:
         last = queries.last_observation(action.tenant_id, action.id)
-        return last is not None and last.status == Status.FAILED
+        return last is not None and last.status == ReportedStatus.FAILED
     return state in rules.VERIFIABLE_IN or state in rules.READ_AFTER_RECOVERY
 
 
-def conclude(
-    plan: Plan,
-    taken: Taken,
+def conclude_run(
+    plan: ReadPlan,
+    taken: SourceReadings,
     *,
-    pacing: Pacing = AT_ONCE,
-    around: recovery.Surroundings | None = None,
+    pacing: ReadPacing = AT_ONCE,
+    around: recovery.TenantDecisionContext | None = None,
     answer: AnswerFacts | None = None,
     at: datetime,
 ) -> str | None:
     """Judge what was read under the action's lock, and write down what follows; returns the state after."""
-    around = around or recovery.Surroundings(plan.tenant_id)
-    head = ledger.lock(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
+    around = around or recovery.TenantDecisionContext(plan.tenant_id)
+    head = ledger.lock_subject(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
     action = actions.action(plan.tenant_id, plan.action_id)
-    row = queries.scheduled(plan.action_id)
+    row = queries.schedule_of(plan.action_id)
     if action is None or head.entry is None or not is_open(action):
-        schedules.settle(action_id=plan.action_id)
+        schedules.end_schedule(action_id=plan.action_id)
         return None
     pointer = uuid4()
-    inputs = inputs_of(plan, action, head, row, taken, pointer, pacing=pacing, around=around, at=at)
-    outcome = rules.run(replace(inputs, answer=answer))
+    inputs = run_inputs(plan, action, head, row, taken, pointer, pacing=pacing, around=around, at=at)
+    outcome = rules.judge_run(replace(inputs, answer=answer))
     first = pacing.asked and row is not None and row.readings == 0
-    if outcome.steps or first or is_told_again(inputs, outcome):
+    if outcome.steps or first or repeats_doubt(inputs, outcome):
         decided_under = [plan.verification_policy, *([around.policy_in_force()] if outcome.decision.table else [])]
-        kept, listed = keep(
+        kept, listed = store_run_evidence(
             plan, inputs, outcome.verdict, outcome.decision, outcome.steps, decided_under, pointer, at=at
         )
         head = _append(head, outcome, kept, listed, decided_under, at=at)
@@ -138,30 +138,30 @@ def conclude(
     return head.state
 
 
-def is_told_again(inputs: Inputs, outcome: rules.Outcome) -> bool:
+def repeats_doubt(inputs: RunInputs, outcome: rules.RunOutcome) -> bool:
     """Whether a doubt is written down once more: as often as it takes until a person is called."""
     return outcome.verdict.doubt and inputs.doubts < inputs.facts.repeat_limit
 
 
-def inputs_of(
-    plan: Plan,
+def run_inputs(
+    plan: ReadPlan,
     action: Any,
-    head: ledger.Head,
+    head: ledger.SubjectHead,
     row: Any,
-    taken: Taken,
+    taken: SourceReadings,
     pointer: UUID,
     *,
-    pacing: Pacing = AT_ONCE,
-    around: recovery.Surroundings | None = None,
+    pacing: ReadPacing = AT_ONCE,
+    around: recovery.TenantDecisionContext | None = None,
     at: datetime,
-) -> Inputs:
+) -> RunInputs:
     assert head.entry is not None
-    facts = Facts.of(plan.contract, plan.numbers)
+    facts = ContractFacts.of(plan.contract, plan.numbers)
     opened_at = row.opened_at if row is not None else at
     # Whatever came since the plan was made has moved the action's last event.
     unmoved = plan.known.action.seq == head.seq
-    known = plan.known if unmoved else known_of(plan.tenant_id, action, plan.contract)
-    return Inputs(
+    known = plan.known if unmoved else action_snapshot(plan.tenant_id, action, plan.contract)
+    return RunInputs(
         state=State(head.state),
         facts=facts,
         entry=head.entry,
@@ -185,27 +185,27 @@ def inputs_of(
         query_pointer=f"{pointer}#query",
         state_pointer=str(pointer),
         pacing=pacing,
-        **recovery.circumstances(action, facts, head, known.idempotency, around),
+        **recovery.decision_inputs(action, facts, head, known.idempotency, around),
     )
 
 
-def _added(plan: Plan, entry: Mapping[str, Any]) -> tuple[str, ...]:
+def _added(plan: ReadPlan, entry: Mapping[str, Any]) -> tuple[str, ...]:
     """The predicates that the agent laid on top of the contract's."""
     own = set(plan.contract.predicates)
     return tuple(text for text in entry["intended_outcome"]["expected_predicates"] if text not in own)
 
 
-def keep(
-    plan: Plan,
-    inputs: Inputs,
+def store_run_evidence(
+    plan: ReadPlan,
+    inputs: RunInputs,
     verdict: Verdict,
-    decision: Decision,
-    steps: tuple[Step, ...],
+    decision: RecoveryDecision,
+    steps: tuple[LifecycleStep, ...],
     decided_under: Sequence[DecidingPolicy],
     pointer: UUID,
     *,
     at: datetime,
-) -> tuple[ledger.Sealed, dict[str, Any]]:
+) -> tuple[ledger.SealedEvidence, dict[str, Any]]:
     """The run's evidence: what was read, over which layers, what each predicate gave, what was decided under what.
 
     With it, what the first event of the run says of the row that the run is listed as.
@@ -213,8 +213,8 @@ def keep(
     context = dict(inputs.entry["policy_context"]) | policy_context(decided_under)
     reading = inputs.readings[0] if inputs.readings else None
     document = {
-        "account": account(inputs, verdict, contract_digest=plan.contract.digest, policies=context),
-        "layers": _shown(plan, findings.bindings(inputs, reading)),
+        "account": summarize_evidence(inputs, verdict, contract_digest=plan.contract.digest, policies=context),
+        "layers": _shown(plan, findings.run_bindings(inputs, reading)),
         "readings": inputs.readings,
         "failure": inputs.failure,
         "silent": inputs.silent,
@@ -225,11 +225,11 @@ def keep(
         "horizon_at": inputs.horizon_at,
         "sla_at": inputs.sla_at,
     }
-    sealed = ledger.seal(
+    sealed = ledger.store_evidence(
         tenant_id=plan.tenant_id,
         subject_id=plan.action_id,
         purpose="answer_checks" if inputs.facts.answer_only else "readback",
-        data=masked(orjson.dumps(document, default=plain), plan),
+        data=mask_idempotency_key(orjson.dumps(document, default=to_json_default), plan),
         media_type="application/json",
         source=reading.source if reading else "none",
         at=at,
@@ -239,7 +239,13 @@ def keep(
 
 
 def _number(
-    plan: Plan, reading: Reading | None, verdict: Verdict, decision: Decision, pointer: UUID, *, at: datetime
+    plan: ReadPlan,
+    reading: Reading | None,
+    verdict: Verdict,
+    decision: RecoveryDecision,
+    pointer: UUID,
+    *,
+    at: datetime,
 ) -> dict[str, Any]:
     """The run in codes, for lists; what it says is behind the pointer."""
     number = queries.last_run_number(plan.tenant_id, plan.action_id) + 1
@@ -264,37 +270,37 @@ def _number(
     return told | {"id": str(row.id), "pointer": str(pointer)}
 
 
-def _shown(plan: Plan, layers: dict[str, Any]) -> dict[str, Any]:
+def _shown(plan: ReadPlan, layers: dict[str, Any]) -> dict[str, Any]:
     return {name: dict(values) for name, values in layers.items()}
 
 
 def _append(
-    head: ledger.Head,
-    outcome: rules.Outcome,
-    kept: ledger.Sealed,
+    head: ledger.SubjectHead,
+    outcome: rules.RunOutcome,
+    kept: ledger.SealedEvidence,
     listed: dict[str, Any],
     decided_under: Sequence[DecidingPolicy],
     *,
     at: datetime,
-) -> ledger.Head:
+) -> ledger.SubjectHead:
     drafts = []
     for number, step in enumerate(outcome.steps):
         happening = _happening(step, None if number else listed, outcome, kept, decided_under)
-        drafts.append(ledger.draft(head, happening, actor=ledger.SYSTEM, at=at))
+        drafts.append(ledger.draft_event(head, happening, actor=ledger.SYSTEM, at=at))
         head = drafts[-1].head
     if drafts:
-        ledger.write(*drafts)
+        ledger.write_events(*drafts)
     return head
 
 
-def _ordered(head: ledger.Head, outcome: rules.Outcome, *, at: datetime) -> ledger.Head:
+def _ordered(head: ledger.SubjectHead, outcome: rules.RunOutcome, *, at: datetime) -> ledger.SubjectHead:
     """Order what the decision wants done; an approvals task proposes it (R-RP-45)."""
     decision = outcome.decision
     if not decision.orders:
         return head
     wanted = LACKING if decision.wanted is State.FORWARD_RECOVERY else SEEN
     concerned = [one.name for one in outcome.verdict.effects if one.found in wanted]
-    return recovery.begin(
+    return recovery.order_recovery(
         head,
         decision.orders,
         concerned=concerned,
@@ -306,19 +312,19 @@ def _ordered(head: ledger.Head, outcome: rules.Outcome, *, at: datetime) -> ledg
 
 
 def _happening(
-    step: Step,
+    step: LifecycleStep,
     listed: dict[str, Any] | None,
-    outcome: rules.Outcome,
-    kept: ledger.Sealed,
+    outcome: rules.RunOutcome,
+    kept: ledger.SealedEvidence,
     decided_under: Sequence[DecidingPolicy],
-) -> ledger.Happening:
+) -> ledger.NewEvent:
     decision = outcome.decision
     view: dict[str, Any] = {"settled": outcome.settled}
     if decision.row is not None:
         view["recovery_row"] = decision.row
     if step.state is State.VALIDATED and outcome.retry_at is not None:
         view["blocks_until"] = instant(outcome.retry_at)
-    return ledger.Happening(
+    return ledger.NewEvent(
         kind=step.kind,
         to=str(step.state) if step.moves else None,
         grounds=step.grounds,
@@ -337,33 +343,33 @@ def _happening(
     )
 
 
-def _follow(plan: Plan, action: Any, outcome: rules.Outcome, *, asked: bool, at: datetime) -> None:
+def _follow(plan: ReadPlan, action: Any, outcome: rules.RunOutcome, *, asked: bool, at: datetime) -> None:
     tenant_id, action_id = plan.tenant_id, plan.action_id
     if outcome.next_read_at is not None:
-        schedules.read_again(
-            schedules.Again(action_id=action_id, due_at=outcome.next_read_at, began_at=at, asked=asked)
+        schedules.reschedule(
+            schedules.NextReading(action_id=action_id, due_at=outcome.next_read_at, began_at=at, asked=asked)
         )
     else:
-        schedules.settle(action_id=action_id)
+        schedules.end_schedule(action_id=action_id)
         plan_recheck(plan, outcome.state, number=0, at=at)
     for target in outcome.freeze:
         cases.freeze_target(tenant_id=tenant_id, target=target, action_id=action_id, at=at)
     if outcome.incident is not None:
         cases.open_incident(tenant_id=tenant_id, action=action, kind=outcome.incident, outcome=outcome, at=at)
-    ledger_orders.after_failure(action, str(outcome.state), at=at)
+    ledger_orders.unwind_after_failure(action, str(outcome.state), at=at)
     if action.ordered_by is not None and outcome.settled:
         ledger_orders.wake_order(event_id=action.ordered_by, at=at)
     if outcome.case:
         cases.open_case(tenant_id=tenant_id, action_id=action_id, reason=_case_reason(outcome), at=at)
 
 
-def _case_reason(outcome: rules.Outcome) -> str:
+def _case_reason(outcome: rules.RunOutcome) -> str:
     """Why a person is asked: the decision that waits for them, or the review trigger that fired."""
     held = outcome.decision.text or "HELD"
     return held if outcome.decision.case or not outcome.attention else outcome.attention[0].upper()
 
 
-def plan_recheck(plan: Plan, state: State, *, number: int, at: datetime) -> None:
+def plan_recheck(plan: ReadPlan, state: State, *, number: int, at: datetime) -> None:
     """Schedule the contract's recheck of that number, counted from zero, if there is one for a settled action."""
     delays = plan.contract.verification.recheck_after if plan.contract.verification else ()
     if state in resolutions.RECHECKED and number < len(delays):

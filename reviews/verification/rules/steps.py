@@ -76,7 +76,7 @@ _RECONCILED = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class LifecycleStep:
     """One event to append: its kind, why, on what grounds, and how the entry differs from the one before.
 
     `state` is the state after it; a step that `moves` nothing keeps the state it found.
@@ -90,7 +90,7 @@ class Step:
     entry: Changes = field(default_factory=dict)
 
 
-def entering(state: State, before: Entry, *, at: datetime) -> Changes:
+def entry_changes(state: State, before: Entry, *, at: datetime) -> Changes:
     """The blocks of the entry that entering `state` changes."""
     wanted = dict(zip(("execution", "verification", "reconciliation"), _STATUSES[state], strict=True))
     changes: Changes = {block: {"status": to} for block, to in wanted.items() if to is not KEEP}
@@ -110,7 +110,7 @@ def entering(state: State, before: Entry, *, at: datetime) -> Changes:
     return changes
 
 
-def laid_over(entry: Entry, changes: Changes) -> dict[str, Any]:
+def apply_changes(entry: Entry, changes: Changes) -> dict[str, Any]:
     """The entry after the changes, unchecked, for deciding the step after."""
     blocks = {block: {**(entry.get(block) or {}), **fields} for block, fields in changes.items()}
     return {**entry, **blocks}

@@ -45,7 +45,7 @@ _EFFECT_EXISTS = frozenset(
 
 
 @dataclass(frozen=True)
-class Rung:
+class TrustLevel:
     """One level: reached or not, and by what or for want of what."""
 
     level: int
@@ -55,11 +55,11 @@ class Rung:
 
 
 @dataclass(frozen=True)
-class Trust:
+class TrustLadder:
     """The level that an action stands on, every rung of the ladder, and which bindings of level 4 it lacks."""
 
     level: int
-    rungs: tuple[Rung, ...]
+    rungs: tuple[TrustLevel, ...]
     missing: tuple[str, ...] = ()
 
     @property
@@ -72,7 +72,7 @@ class Trust:
         return self.level >= RECONCILED and set(self.missing) <= {TRACE}
 
 
-def trust(entry: Mapping[str, Any], *, sealed: bool, contradicted: bool = False) -> Trust:
+def trust_ladder(entry: Mapping[str, Any], *, sealed: bool, contradicted: bool = False) -> TrustLadder:
     """The ladder of an action; `sealed` says that its newest event is in the log."""
     observed = entry["execution"]["observation_pointer"] is not None
     confirmed = not contradicted and _is_confirmed(entry)
@@ -80,13 +80,13 @@ def trust(entry: Mapping[str, Any], *, sealed: bool, contradicted: bool = False)
     missing = missing_bindings(entry, sealed=sealed)
     unconfirmed = _unconfirmed(entry, contradicted=contradicted)
     rungs = (
-        Rung(0, NAMES[0], True, "The action is on record."),
+        TrustLevel(0, NAMES[0], True, "The action is on record."),
         _rung(1, observed, "The tool's answer is stored.", "No answer of the tool is on record."),
         _rung(2, confirmed, "A strong reading of the system of record shows that it exists.", unconfirmed),
         _rung(3, reconciled, "Every predicate holds.", _unreconciled(entry) if confirmed else unconfirmed),
         _rung(4, reconciled and not missing, "All five bindings exist.", _unbound(reconciled, missing)),
     )
-    return Trust(max(rung.level for rung in rungs if rung.reached), rungs, missing)
+    return TrustLadder(max(rung.level for rung in rungs if rung.reached), rungs, missing)
 
 
 def missing_bindings(entry: Mapping[str, Any], *, sealed: bool) -> tuple[str, ...]:
@@ -132,8 +132,8 @@ def _approved(entry: Mapping[str, Any]) -> bool:
     return bool(approval["approval_id"] and approval["approver_id"]) and same
 
 
-def _rung(level: int, reached: bool, lifted: str, missing: str) -> Rung:
-    return Rung(level, NAMES[level], reached, lifted if reached else missing)
+def _rung(level: int, reached: bool, lifted: str, missing: str) -> TrustLevel:
+    return TrustLevel(level, NAMES[level], reached, lifted if reached else missing)
 
 
 def _unconfirmed(entry: Mapping[str, Any], *, contradicted: bool) -> str:

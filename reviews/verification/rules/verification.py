@@ -30,31 +30,38 @@ from ledger.record.rules.lifecycle import NEEDS, Ground, State
 from reviews.cases.rules import review_triggers as attention
 from reviews.readback.rules import schedule
 from reviews.reconciliation.rules import answer_checks, predicates
-from reviews.reconciliation.rules.discrepancies import PENDING_TIMEOUT, Discrepancy, triggers
-from reviews.reconciliation.rules.facts import Inputs
-from reviews.reconciliation.rules.findings import bindings
+from reviews.reconciliation.rules.discrepancies import PENDING_TIMEOUT, Discrepancy, recovery_triggers
+from reviews.reconciliation.rules.facts import RunInputs
+from reviews.reconciliation.rules.findings import run_bindings
 from reviews.reconciliation.rules.reading import DECISIVE
 from reviews.reconciliation.rules.reconcile import reconcile
-from reviews.reconciliation.rules.verdict import LACKING, MAX_ATTEMPTS, SEEN, Result, Verdict, deadline
+from reviews.reconciliation.rules.verdict import (
+    LACKING,
+    MAX_ATTEMPTS,
+    SEEN,
+    Verdict,
+    VerificationResult,
+    waiting_deadline,
+)
 from reviews.recovery.rules import recovery, retries
-from reviews.recovery.rules.recovery import Decision, Means
-from reviews.recovery.rules.recovery_table import Situation
-from reviews.recovery.rules.remedies import RELATIONS, Footing, Order, plan
-from reviews.verification.rules.steps import KINDS, WAITING, Changes, Entry, Step, entering, laid_over
+from reviews.recovery.rules.recovery import RecoveryDecision, RecoveryOptions
+from reviews.recovery.rules.recovery_table import RecoverySituation
+from reviews.recovery.rules.remedies import RELATIONS, PlanBasis, RecoveryOrder, plan_recovery
+from reviews.verification.rules.steps import KINDS, WAITING, Changes, Entry, LifecycleStep, apply_changes, entry_changes
 
 VERIFIABLE_IN = frozenset({State.PENDING, State.ACCEPTED, State.UNKNOWN})
 READ_AFTER_RECOVERY = frozenset({State.FORWARD_RECOVERY, State.RECONCILIATION_FAILED})
 """Where a recovery action has ended and the action's own reading decides (rule 5)."""
 
 PRESERVED = "PRESERVE_UNKNOWN_AND_BLOCK"
-_NOT_DECIDED = Decision(row=None, action=None, next_read=True)
+_NOT_DECIDED = RecoveryDecision(row=None, action=None, next_read=True)
 _FINAL_FAILURES = frozenset({Discrepancy.STALE_STATE, Discrepancy.TARGET_MISSING})
 _WITHOUT_FINDING = frozenset({State.PENDING, State.COMMITTED})
 _NEED_A_VERDICT = frozenset({State.COMMITTED, State.RECONCILIATION_FAILED, State.FAILED})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """What one run leads to.
 
     `settled` says that automation is through with the action: nothing more is polled (C-62). `freeze`
@@ -63,8 +70,8 @@ class Outcome:
     """
 
     verdict: Verdict
-    decision: Decision
-    steps: tuple[Step, ...]
+    decision: RecoveryDecision
+    steps: tuple[LifecycleStep, ...]
     state: State
     next_read_at: datetime | None
     retry_at: datetime | None
@@ -75,12 +82,12 @@ class Outcome:
     freeze: tuple[str, ...]
 
 
-def run(inputs: Inputs) -> Outcome:
+def judge_run(inputs: RunInputs) -> RunOutcome:
     """The outcome of one verification run."""
     return _answered(inputs) if inputs.facts.answer_only else _read_back(inputs)
 
 
-def _read_back(inputs: Inputs) -> Outcome:
+def _read_back(inputs: RunInputs) -> RunOutcome:
     """The outcome of a run that read the system of record, or tried to."""
     if inputs.state in READ_AFTER_RECOVERY:
         return _read_after(inputs)
@@ -98,7 +105,7 @@ def _read_back(inputs: Inputs) -> Outcome:
         return _preserved(inputs, opening)
     steps = list(_first(inputs, opening))
     started = _after(inputs, steps)
-    verdict = retries.asked(started, _unwound(started, reconcile(started)))
+    verdict = retries.retry_verdict(started, _unwound(started, reconcile(started)))
     decision = _decision(started, verdict)
     if decision.path:
         steps += _walked(started, verdict, decision)
@@ -107,44 +114,44 @@ def _read_back(inputs: Inputs) -> Outcome:
     return _outcome(started, verdict, decision, steps)
 
 
-def _answered(inputs: Inputs) -> Outcome:
+def _answered(inputs: RunInputs) -> RunOutcome:
     """The outcome of a read whose answer is all that there is (rule 6)."""
     steps = []
     if inputs.state is not State.PENDING:
-        changes = entering(State.PENDING, inputs.entry, at=inputs.at)
+        changes = entry_changes(State.PENDING, inputs.entry, at=inputs.at)
         reason = "No answer is there yet; a read changes nothing meanwhile."
         kind = answer_checks.ANSWER_KINDS[State.PENDING]
-        steps.append(Step(state=State.PENDING, kind=kind, reason=reason, entry=changes))
+        steps.append(LifecycleStep(state=State.PENDING, kind=kind, reason=reason, entry=changes))
     started = _after(inputs, steps)
-    verdict = answer_checks.judged(started)
+    verdict = answer_checks.judge_answer(started)
     path = answer_checks.PATHS[verdict.result]
-    decision = Decision(row=None, action=None, path=path, next_read=not verdict.decisive)
+    decision = RecoveryDecision(row=None, action=None, path=path, next_read=not verdict.decisive)
     return _outcome(started, verdict, decision, [*steps, *_walked(started, verdict, decision)])
 
 
-def _preserved(inputs: Inputs, opening: Decision) -> Outcome:
+def _preserved(inputs: RunInputs, opening: RecoveryDecision) -> RunOutcome:
     """The record speaks of something else than this outcome: the unknown is kept, blocked, and given to a person."""
     reason = f"The idempotency record says {inputs.idempotency_status}, which does not tell what came of this attempt."
     kept = Verdict(
-        result=Result.UNKNOWN,
+        result=VerificationResult.UNKNOWN,
         decisive=False,
         reason=reason,
         discrepancy=Discrepancy.UNKNOWN_STATE,
-        triggers=triggers(Discrepancy.UNKNOWN_STATE, claimed=False),
+        triggers=recovery_triggers(Discrepancy.UNKNOWN_STATE, claimed=False),
     )
     finding = {"reconciliation": _finding(kept, opening)}
-    step = Step(state=State.UNKNOWN, kind=WAITING, reason=reason, moves=False, entry=finding)
+    step = LifecycleStep(state=State.UNKNOWN, kind=WAITING, reason=reason, moves=False, entry=finding)
     return _outcome(inputs, kept, replace(opening, case=True), [step])
 
 
-def _read_after(inputs: Inputs) -> Outcome:
+def _read_after(inputs: RunInputs) -> RunOutcome:
     """A reading after a forward recovery or a rollback has run (rule 5)."""
     verdict = _with_what_was_brought(inputs, reconcile(inputs))
-    shown = grounds(inputs, verdict)
+    shown = lifecycle_grounds(inputs, verdict)
     end = State.RECONCILED_SUCCESS if inputs.state is State.FORWARD_RECOVERY else State.ROLLED_BACK
     # What decided stands: a row of the policy then in force, or a person, who names none.
     row, _, action = str(inputs.entry["reconciliation"]["recovery_decision"] or "").partition(" ")
-    decision = Decision(row=row, action=action, next_read=True) if action else _NOT_DECIDED
+    decision = RecoveryDecision(row=row, action=action, next_read=True) if action else _NOT_DECIDED
     if NEEDS[inputs.state, end] <= shown:
         decision = replace(decision, path=(end,))
     elif verdict.decisive or verdict.timed_out:
@@ -153,41 +160,41 @@ def _read_after(inputs: Inputs) -> Outcome:
     return _outcome(inputs, verdict, decision, list(_walked(inputs, verdict, decision)))
 
 
-def _with_what_was_brought(inputs: Inputs, verdict: Verdict) -> Verdict:
+def _with_what_was_brought(inputs: RunInputs, verdict: Verdict) -> Verdict:
     """The verdict where verified forward recoveries brought some effects under keys of their own.
 
     Their own predicates have been judged; here only the rest is asked for.
     """
-    if not inputs.brought or verdict.result is Result.SUCCESS:
+    if not inputs.brought or verdict.result is VerificationResult.SUCCESS:
         return verdict
     facts = inputs.facts
     rest = replace(
         facts,
         required_effects=tuple(name for name in facts.required_effects if name not in inputs.brought),
-        predicates=tuple(text for text in facts.predicates if not predicates.is_about(text, inputs.brought)),
+        predicates=tuple(text for text in facts.predicates if not predicates.mentions_effect(text, inputs.brought)),
     )
     found = reconcile(replace(inputs, facts=rest))
-    if found.result is not Result.SUCCESS:
+    if found.result is not VerificationResult.SUCCESS:
         return found
     brought = ", ".join(sorted(inputs.brought))
     return replace(found, reason=f"{found.reason} A verified recovery action brought {brought}.")
 
 
-def _read_undone(inputs: Inputs) -> Outcome | None:
+def _read_undone(inputs: RunInputs) -> RunOutcome | None:
     """A reading of a transaction that its tool says it rolled back; None where that is not what it shows (rule 7)."""
     verdict = reconcile(inputs)
-    if Ground.LOCAL_UNCHANGED not in grounds(inputs, verdict):
+    if Ground.LOCAL_UNCHANGED not in lifecycle_grounds(inputs, verdict):
         return None
-    decision = Decision(row=None, action=None, path=(State.ROLLED_BACK,))
+    decision = RecoveryDecision(row=None, action=None, path=(State.ROLLED_BACK,))
     return _outcome(inputs, verdict, decision, list(_walked(inputs, verdict, decision)))
 
 
-def situation(inputs: Inputs, verdict: Verdict) -> Situation:
+def recovery_situation(inputs: RunInputs, verdict: Verdict) -> RecoverySituation:
     """The recovery table's inputs for a verdict (R-RP-22, R-RP-24)."""
     facts = inputs.facts
-    safe = retries.is_safe(inputs, verdict)
+    safe = retries.is_retry_safe(inputs, verdict)
     fresh = verdict.consistency is None or verdict.consistency in DECISIVE
-    return Situation(
+    return RecoverySituation(
         triggers=verdict.triggers,
         side_effect_class=facts.side_effect_class,
         reversibility=facts.reversibility,
@@ -211,10 +218,10 @@ def situation(inputs: Inputs, verdict: Verdict) -> Situation:
     )
 
 
-def means(inputs: Inputs, verdict: Verdict) -> Means:
+def recovery_options(inputs: RunInputs, verdict: Verdict) -> RecoveryOptions:
     """What can be done here without a person."""
     facts = inputs.facts
-    return Means(
+    return RecoveryOptions(
         plan=partial(_remedies, inputs, verdict),
         high_impact=facts.high_impact,
         local=facts.boundary is Boundary.LOCAL_TRANSACTION,
@@ -225,21 +232,23 @@ def means(inputs: Inputs, verdict: Verdict) -> Means:
     )
 
 
-def _remedies(inputs: Inputs, verdict: Verdict, wanted: State) -> tuple[Order, ...] | str:
+def _remedies(inputs: RunInputs, verdict: Verdict, wanted: State) -> tuple[RecoveryOrder, ...] | str:
     """The orders that lead to a wanted recovery state, or why there are none."""
     lacking = wanted is State.FORWARD_RECOVERY
     concerned = tuple(one.name for one in verdict.effects if one.found in (LACKING if lacking else SEEN))
     reading = inputs.readings[0] if inputs.readings else None
-    footing = Footing(recovery=inputs.facts.recovery, tools=inputs.recovery_tools, layers=bindings(inputs, reading))
-    return plan(footing, RELATIONS[wanted], concerned=concerned)
+    footing = PlanBasis(
+        recovery=inputs.facts.recovery, tools=inputs.recovery_tools, layers=run_bindings(inputs, reading)
+    )
+    return plan_recovery(footing, RELATIONS[wanted], concerned=concerned)
 
 
-def _happened(inputs: Inputs, verdict: Verdict) -> bool:
+def _happened(inputs: RunInputs, verdict: Verdict) -> bool:
     elsewhere = verdict.discrepancy is Discrepancy.WRONG_TARGET_MODIFIED
     return inputs.facts.mutating and (verdict.effect_seen or elsewhere)
 
 
-def grounds(inputs: Inputs, verdict: Verdict) -> frozenset[Ground]:
+def lifecycle_grounds(inputs: RunInputs, verdict: Verdict) -> frozenset[Ground]:
     """What a verdict has shown, for the lifecycle to ask for; nothing is claimed that was not read."""
     happened = _happened(inputs, verdict)
     nothing = verdict.decisive and not happened
@@ -250,115 +259,123 @@ def grounds(inputs: Inputs, verdict: Verdict) -> frozenset[Ground]:
         Ground.NO_EFFECT_NO_CLAIM: nothing and not inputs.claimed_success,
         Ground.NO_EFFECT_REMAINS: nothing,
         Ground.LOCAL_UNCHANGED: nothing and inputs.facts.boundary is Boundary.LOCAL_TRANSACTION,
-        Ground.PREDICATES_HOLD: verdict.decisive and verdict.result is Result.SUCCESS,
-        Ground.SPLIT_EFFECTS: verdict.result is Result.PARTIAL,
-        Ground.RETRY_ALLOWED: retries.is_safe(inputs, verdict),
+        Ground.PREDICATES_HOLD: verdict.decisive and verdict.result is VerificationResult.SUCCESS,
+        Ground.SPLIT_EFFECTS: verdict.result is VerificationResult.PARTIAL,
+        Ground.RETRY_ALLOWED: retries.is_retry_safe(inputs, verdict),
     }
     return frozenset(ground for ground, is_shown in shown.items() if is_shown)
 
 
-def _opening(inputs: Inputs) -> Decision | None:
+def _opening(inputs: RunInputs) -> RecoveryDecision | None:
     """What the idempotency record says of an UNKNOWN action (RT-07, RT-08, RT-45 to RT-49, RT-53)."""
     if inputs.state is not State.UNKNOWN:
         return None
     unknown = Verdict(
-        result=Result.UNKNOWN,
+        result=VerificationResult.UNKNOWN,
         decisive=False,
         reason="No answer came while the lease ran.",
         discrepancy=Discrepancy.UNKNOWN_STATE,
-        triggers=triggers(Discrepancy.UNKNOWN_STATE, claimed=False),
+        triggers=recovery_triggers(Discrepancy.UNKNOWN_STATE, claimed=False),
     )
-    asked = situation(inputs, unknown)
-    return recovery.decide(asked, state=State.UNKNOWN, means=means(inputs, unknown), policy=inputs.policy)
+    asked = recovery_situation(inputs, unknown)
+    return recovery.decide_recovery(
+        asked, state=State.UNKNOWN, means=recovery_options(inputs, unknown), policy=inputs.policy
+    )
 
 
-def _first(inputs: Inputs, opening: Decision | None) -> Iterator[Step]:
+def _first(inputs: RunInputs, opening: RecoveryDecision | None) -> Iterator[LifecycleStep]:
     if inputs.state is State.PENDING:
         return
-    changes = entering(State.PENDING, inputs.entry, at=inputs.at)
+    changes = entry_changes(State.PENDING, inputs.entry, at=inputs.at)
     reason = "The target accepted the work; what it did is read back."
     if inputs.state is State.EXECUTING:
         reason = "The tool says that it rolled back; no reading shows that yet."
     if opening is not None:
         changes["reconciliation"]["recovery_decision"] = opening.text
         reason = "No answer came; the system of record is asked instead, and nothing is sent again."
-    yield Step(state=State.PENDING, kind=KINDS[State.PENDING], reason=reason, entry=changes)
+    yield LifecycleStep(state=State.PENDING, kind=KINDS[State.PENDING], reason=reason, entry=changes)
 
 
-def _unwound(inputs: Inputs, verdict: Verdict) -> Verdict:
+def _unwound(inputs: RunInputs, verdict: Verdict) -> Verdict:
     """What succeeded while its run is being taken back must be reversed as well (R-DC-11, RT-51, RT-52)."""
     if not (inputs.unwinding and inputs.facts.mutating and verdict.effect_seen):
         return verdict
-    if not verdict.decisive or verdict.result is not Result.SUCCESS or inputs.is_remedy:
+    if not verdict.decisive or verdict.result is not VerificationResult.SUCCESS or inputs.is_remedy:
         return verdict
     required = Discrepancy.COMPENSATION_REQUIRED
     return replace(
         verdict,
-        result=Result.MISMATCH,
+        result=VerificationResult.MISMATCH,
         reason="It took effect, and its run is being taken back.",
         discrepancy=required,
-        triggers=triggers(required, claimed=False),
+        triggers=recovery_triggers(required, claimed=False),
     )
 
 
-def _after(inputs: Inputs, steps: list[Step]) -> Inputs:
+def _after(inputs: RunInputs, steps: list[LifecycleStep]) -> RunInputs:
     if not steps:
         return inputs
     entry: Entry = inputs.entry
     for step in steps:
-        entry = laid_over(entry, step.entry)
+        entry = apply_changes(entry, step.entry)
     return replace(inputs, state=State.PENDING, entry=entry)
 
 
-def _decision(inputs: Inputs, verdict: Verdict) -> Decision:
+def _decision(inputs: RunInputs, verdict: Verdict) -> RecoveryDecision:
     """What follows from a verdict; the table is asked only where there is something to recover."""
     if verdict.triggers:
-        asked = situation(inputs, verdict)
-        decision = recovery.decide(asked, state=State.PENDING, means=means(inputs, verdict), policy=inputs.policy)
+        asked = recovery_situation(inputs, verdict)
+        decision = recovery.decide_recovery(
+            asked, state=State.PENDING, means=recovery_options(inputs, verdict), policy=inputs.policy
+        )
         early = not verdict.decisive and _NEED_A_VERDICT & set(decision.path)
         # RT-45, RT-47 and RT-48 end in FAILED "after a strong read shows no effect": there is none yet.
-        return Decision(row=decision.row, action=decision.action, next_read=True) if early else _legal(inputs, decision)
+        return (
+            RecoveryDecision(row=decision.row, action=decision.action, next_read=True)
+            if early
+            else _legal(inputs, decision)
+        )
     if not verdict.decisive:
-        return Decision(row=None, action=None, next_read=True)
+        return RecoveryDecision(row=None, action=None, next_read=True)
     end = {
-        Result.SUCCESS: (State.COMMITTED, State.RECONCILED_SUCCESS),
-        Result.ABSENT: (State.FAILED,),
+        VerificationResult.SUCCESS: (State.COMMITTED, State.RECONCILED_SUCCESS),
+        VerificationResult.ABSENT: (State.FAILED,),
     }[verdict.result]
-    return Decision(row=None, action=None, path=end)
+    return RecoveryDecision(row=None, action=None, path=end)
 
 
-def _legal(inputs: Inputs, decision: Decision) -> Decision:
+def _legal(inputs: RunInputs, decision: RecoveryDecision) -> RecoveryDecision:
     """The way to FAILED of an action whose tool had claimed success leads over what was found (C-09)."""
     if not inputs.claimed_success or decision.path[:1] != (State.FAILED,):
         return decision
     return replace(decision, path=(State.COMMITTED, State.RECONCILIATION_FAILED, *decision.path))
 
 
-def _walked(inputs: Inputs, verdict: Verdict, decision: Decision) -> Iterator[Step]:
+def _walked(inputs: RunInputs, verdict: Verdict, decision: RecoveryDecision) -> Iterator[LifecycleStep]:
     """A step per state of the decision's path (rule 2)."""
-    here, entry, shown = inputs.state, inputs.entry, grounds(inputs, verdict)
+    here, entry, shown = inputs.state, inputs.entry, lifecycle_grounds(inputs, verdict)
     kinds = answer_checks.ANSWER_KINDS if inputs.facts.answer_only else KINDS
     for state in decision.path:
         changes = _changes(inputs, verdict, decision, state, entry)
-        yield Step(
+        yield LifecycleStep(
             state=state,
             kind=kinds[state],
             reason=_why(verdict, decision, state),
             grounds=(NEEDS.get((here, state), frozenset()) | {Ground.CHANGES_NOTHING}) & shown,
             entry=changes,
         )
-        here, entry = state, laid_over(entry, changes)
+        here, entry = state, apply_changes(entry, changes)
 
 
-def _changes(inputs: Inputs, verdict: Verdict, decision: Decision, state: State, entry: Entry) -> Changes:
-    changes = entering(state, entry, at=inputs.at)
+def _changes(inputs: RunInputs, verdict: Verdict, decision: RecoveryDecision, state: State, entry: Entry) -> Changes:
+    changes = entry_changes(state, entry, at=inputs.at)
     unverifiable = verdict.discrepancy is Discrepancy.UNVERIFIABLE_STATE and not verdict.timed_out
     if state is State.UNKNOWN and unverifiable:
         changes["verification"] = {"status": "UNVERIFIABLE"}
     if inputs.readings:
         changes.setdefault("verification", {}).update(_evidence(inputs))
     if inputs.facts.answer_only:
-        changes = answer_checks.entering_with_answer(state, changes, verdict)
+        changes = answer_checks.answer_changes(state, changes, verdict)
     if state not in _WITHOUT_FINDING:
         changes.setdefault("reconciliation", {}).update(_finding(verdict, decision))
     if state is State.FAILED and "idempotency" in entry and verdict.discrepancy not in _FINAL_FAILURES:
@@ -366,7 +383,7 @@ def _changes(inputs: Inputs, verdict: Verdict, decision: Decision, state: State,
     return changes
 
 
-def _evidence(inputs: Inputs) -> dict[str, Any]:
+def _evidence(inputs: RunInputs) -> dict[str, Any]:
     """Where the reading is kept (R-VD-17)."""
     return {
         "source": inputs.readings[0].source,
@@ -375,14 +392,14 @@ def _evidence(inputs: Inputs) -> dict[str, Any]:
     }
 
 
-def _finding(verdict: Verdict, decision: Decision) -> dict[str, Any]:
+def _finding(verdict: Verdict, decision: RecoveryDecision) -> dict[str, Any]:
     found: dict[str, Any] = {"discrepancy_class": None if verdict.discrepancy is None else str(verdict.discrepancy)}
     if decision.text is not None:
         found["recovery_decision"] = decision.text
     return found
 
 
-def _why(verdict: Verdict, decision: Decision, state: State) -> str:
+def _why(verdict: Verdict, decision: RecoveryDecision, state: State) -> str:
     if state is State.REVIEW_REQUIRED:
         return decision.held_because or f"{decision.text}: a person must decide. {verdict.reason}"
     if state is State.COMMITTED and not verdict.effect_seen and verdict.effects:
@@ -390,13 +407,13 @@ def _why(verdict: Verdict, decision: Decision, state: State) -> str:
     return verdict.reason
 
 
-def _noted(inputs: Inputs, verdict: Verdict, decision: Decision) -> Iterator[Step]:
+def _noted(inputs: RunInputs, verdict: Verdict, decision: RecoveryDecision) -> Iterator[LifecycleStep]:
     """The event of a run that moves nothing, when it says something new (rule 3)."""
     found = _finding(verdict, decision)
     before = inputs.entry["reconciliation"]
     if all(before[name] == value for name, value in found.items()):
         return
-    yield Step(
+    yield LifecycleStep(
         state=State.PENDING,
         kind=WAITING,
         reason=verdict.reason,
@@ -405,11 +422,11 @@ def _noted(inputs: Inputs, verdict: Verdict, decision: Decision) -> Iterator[Ste
     )
 
 
-def _outcome(inputs: Inputs, verdict: Verdict, decision: Decision, steps: list[Step]) -> Outcome:
+def _outcome(inputs: RunInputs, verdict: Verdict, decision: RecoveryDecision, steps: list[LifecycleStep]) -> RunOutcome:
     end = steps[-1].state if steps else inputs.state
     again = end is State.PENDING or (decision.next_read and end in READ_AFTER_RECOVERY)
-    noticed = attention.fired(inputs, verdict)
-    return Outcome(
+    noticed = attention.fired_triggers(inputs, verdict)
+    return RunOutcome(
         verdict=verdict,
         decision=decision,
         steps=tuple(steps),
@@ -425,14 +442,14 @@ def _outcome(inputs: Inputs, verdict: Verdict, decision: Decision, steps: list[S
     )
 
 
-def _retry_at(inputs: Inputs) -> datetime:
+def _retry_at(inputs: RunInputs) -> datetime:
     made = int(inputs.entry["execution"]["attempt_count"])
     spread = f"{inputs.seed}/retry"
     return schedule.next_read_at(inputs.facts.polling, attempts=made, at=inputs.at, until=inputs.at, seed=spread)
 
 
-def _next(inputs: Inputs, verdict: Verdict) -> datetime:
-    ends_at = deadline(inputs)
+def _next(inputs: RunInputs, verdict: Verdict) -> datetime:
+    ends_at = waiting_deadline(inputs)
     until = inputs.horizon_at if inputs.at < inputs.horizon_at and verdict.awaits_horizon else ends_at
     return schedule.next_read_at(
         inputs.facts.polling,
@@ -445,7 +462,7 @@ def _next(inputs: Inputs, verdict: Verdict) -> datetime:
     )
 
 
-def _frozen(inputs: Inputs, decision: Decision) -> tuple[str, ...]:
+def _frozen(inputs: RunInputs, decision: RecoveryDecision) -> tuple[str, ...]:
     """The intended target, and every other that the action reached (R-RP-48)."""
     if not decision.freeze:
         return ()

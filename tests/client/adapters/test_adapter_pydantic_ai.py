@@ -91,7 +91,7 @@ def test_a_call_that_waits_for_people_is_deferred_and_its_result_comes_from_the_
         asked = await agent.run("Refund charge 1.")
         told = []
         for wait_s in (0, 5):
-            results = await adapter.results(session, asked.output, wait_s=wait_s)
+            results = await adapter.deferred_results(session, asked.output, wait_s=wait_s)
             again = await agent.run(message_history=asked.all_messages(), deferred_tool_results=results)
             told.append(_answers(again)["c1"])
         return asked.output, told

@@ -26,14 +26,14 @@ def people(tenant: UUID) -> Any:
         found = {name: uuid4() for name in ("ada", "ben", "cyd")}
         for name, actor in found.items():
             groups = ["finance"] if name == "ada" else []
-            approvers_operations.enter(tenant_id=tenant, actor_id=actor, person_id=actor, groups=groups, at=NOW)
+            approvers_operations.add_approver(tenant_id=tenant, actor_id=actor, person_id=actor, groups=groups, at=NOW)
         yield found
 
 
 def lend(tenant: UUID, people: Any, giver: str = "ada", to: str = "ben", by: str = "", **changes: Any) -> Any:
     told: dict[str, Any] = {"groups": ["finance"], "tools": [], "starts_at": NOW, "ends_at": NOW + 7 * DAY}
     actor = people[by or giver]
-    return delegations.delegate(
+    return delegations.add_delegation(
         tenant_id=tenant,
         from_actor=people[giver],
         to_actor=people[to],
@@ -83,17 +83,19 @@ def test_what_was_lent_cannot_be_lent_on(tenant, people):
 
 def test_everything_ends_with_a_place(tenant, people):
     row, other = lend(tenant, people), lend(tenant, people, to="cyd")
-    delegations.end_all(tenant_id=tenant, actor_id=people["ada"], by=ledger.SYSTEM, at=NOW)
+    delegations.end_all_delegations(tenant_id=tenant, actor_id=people["ada"], by=ledger.SYSTEM, at=NOW)
     for each in (row, other):
         assert events.history(tenant, each.id)[-1][0].kind == "delegation_ended"
 
 
 def test_who_is_away_is_seen_to_be_away(tenant, people):
     by = ledger.Actor("person", people["ada"])
-    row = delegations.go_away(tenant_id=tenant, actor_id=people["ada"], starts_at=NOW, ends_at=NOW + DAY, by=by, at=NOW)
+    row = delegations.add_absence(
+        tenant_id=tenant, actor_id=people["ada"], starts_at=NOW, ends_at=NOW + DAY, by=by, at=NOW
+    )
     assert approvers.is_absent(tenant, people["ada"], NOW)
     assert not approvers.is_absent(tenant, people["ada"], NOW + DAY)
-    assert approvers.absent(tenant, NOW) == {people["ada"]}
-    delegations.come_back(tenant_id=tenant, absence_id=row.id, by=by, at=NOW)
+    assert approvers.absent_approvers(tenant, NOW) == {people["ada"]}
+    delegations.end_absence(tenant_id=tenant, absence_id=row.id, by=by, at=NOW)
     assert not approvers.is_absent(tenant, people["ada"], NOW)
     assert [event.kind for event, _, _ in events.history(tenant, row.id)] == ["absence_began", "absence_ended"]

@@ -19,7 +19,7 @@ from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
 from reviews import queries
 from reviews.incidents import operations as incidents_operations
-from reviews.incidents.rules.incidents import FreezeUndecided, Kind, Severity, Stop
+from reviews.incidents.rules.incidents import FreezeDecision, FreezeUndecided, IncidentKind, Severity
 from tests.db.record.records import Record, fill
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -33,10 +33,10 @@ def orchid(committed_db) -> Iterator[Record]:
 
 def outage(orchid: Record, *actions: UUID, about: str = "system:shop") -> Any:
     with tenancy(orchid.tenant):
-        return incidents_operations.open_about(
+        return incidents_operations.open_for_cause(
             tenant_id=orchid.tenant,
             title="The shop cannot be read",
-            kind=Kind.OPERATIONS,
+            kind=IncidentKind.OPERATIONS,
             severity=Severity.HIGH,
             about=about,
             actions=actions,
@@ -87,18 +87,18 @@ def test_an_incident_that_holds_a_freeze_is_not_closed_without_a_word_about_it(o
 
     with tenancy(tenant):
         kept, lifted = [
-            incidents_operations.contain(
+            incidents_operations.freeze_scope(
                 tenant_id=tenant, incident_id=row.id, scope="tool", value=tool, reason="Unsafe.", by=by, at=AT
             )
             for tool in ("one", "two")
         ]
-    for missing in ({}, {"freezes": {kept: Stop.KEEP}}):
+    for missing in ({}, {"freezes": {kept: FreezeDecision.KEEP}}):
         with pytest.raises(FreezeUndecided):
             close(**missing)
-    close(freezes={kept: Stop.KEEP, lifted: Stop.LIFT})
+    close(freezes={kept: FreezeDecision.KEEP, lifted: FreezeDecision.LIFT})
     with tenancy(tenant):
         assert [each.id for each in freezes_queries.freezes_in_force(tenant)] == [kept]
         assert queries.incident(tenant, row.id).state == "CLOSED"
     assert outage(orchid).id != row.id
-    with tenancy(tenant), pytest.raises(incidents_operations.CauseIsOpen):
+    with tenancy(tenant), pytest.raises(incidents_operations.CauseAlreadyOpen):
         incidents_operations.reopen(tenant_id=tenant, incident_id=row.id, reason="Again.", by=by, at=AT)

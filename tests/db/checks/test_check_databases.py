@@ -104,7 +104,7 @@ def test_a_credential_that_could_write_does_not(shop):
     info = shop.connection.info
     given = {"host": info.host, "port": info.port, "dbname": info.dbname, "user": info.user, "password": info.password}
     with (
-        postgres.connected(SystemAccess("shop", "databases", {}, given), 5) as connection,
+        postgres.read_only_connection(SystemAccess("shop", "databases", {}, given), 5) as connection,
         pytest.raises(psycopg.errors.ReadOnlySqlTransaction),
     ):
         connection.execute(sql.SQL("DELETE FROM {}.refunds").format(sql.Identifier(shop.schema)))

@@ -12,9 +12,9 @@ import pytest
 
 from ledger.catalogue.rules import expressions
 from reviews.checks import fetching
-from reviews.checks.calendar import fields, parsed
+from reviews.checks.calendar import event_fields, parse_event
 from reviews.checks.catalogue import check_for
-from reviews.checks.fetching import Answer
+from reviews.checks.fetching import SiteResponse
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 from reviews.checks.payments import _of
 
@@ -172,8 +172,8 @@ def test_a_mail_server_that_drips_is_left_in_time():
     ],
 )
 def test_an_answer_from_a_cache_is_not_the_system_s(headers, trusted):
-    answer = Answer("http://x", 200, fetching.httpx.Headers(headers), b"")
-    assert fetching.trusted_as(SystemAccess("x", "calendar"), answer, at=AT) is Consistency(trusted)
+    answer = SiteResponse("http://x", 200, fetching.httpx.Headers(headers), b"")
+    assert fetching.effective_consistency(SystemAccess("x", "calendar"), answer, at=AT) is Consistency(trusted)
 
 
 @pytest.mark.parametrize(
@@ -188,5 +188,5 @@ def test_an_answer_from_a_cache_is_not_the_system_s(headers, trusted):
     ],
 )
 def test_times_are_read_with_their_zone(start, zone, instant):
-    found = fields(parsed(f"BEGIN:VEVENT\r\nUID:1\r\n{start}\r\nEND:VEVENT\r\n"))
+    found = event_fields(parse_event(f"BEGIN:VEVENT\r\nUID:1\r\n{start}\r\nEND:VEVENT\r\n"))
     assert (found["timezone"], found["starts_at"]) == (zone, instant)

@@ -13,7 +13,7 @@ import pytest
 
 from reviews.checks import plugins
 from reviews.checks.catalogue import NoCheck, check_for
-from reviews.checks.databases import Databases
+from reviews.checks.databases import DatabaseCheck
 from reviews.checks.interface import CheckFailed, SystemAccess
 from reviews.checks.plugins import BrokenCheck
 
@@ -47,7 +47,7 @@ INDICATORS = ()
 def install(tmp_path, monkeypatch):
     """Puts a package into a folder as an installer would: a module, and a dist-info that offers it."""
     monkeypatch.syspath_prepend(tmp_path)
-    plugins.plugged.cache_clear()
+    plugins.load_plugin.cache_clear()
 
     def installed(source, *, name="lamps", value=None, module="thirteenth", distribution="thirteenth"):
         (tmp_path / f"{module}.py").write_text(source)
@@ -59,7 +59,7 @@ def install(tmp_path, monkeypatch):
         importlib.invalidate_caches()
 
     yield installed
-    plugins.plugged.cache_clear()
+    plugins.load_plugin.cache_clear()
     sys.modules.pop("thirteenth", None)
 
 
@@ -122,14 +122,14 @@ def test_the_example_of_the_docs_works(install, flags):
 
 
 def test_without_it_the_known_ones_are_named():
-    plugins.plugged.cache_clear()
+    plugins.load_plugin.cache_clear()
     with pytest.raises(NoCheck, match="databases"):
         check_for("lamps")
 
 
 def test_nothing_is_imported_before_it_is_asked_for(install):
     install("raise RuntimeError('imported')")
-    assert isinstance(check_for("databases"), Databases)
+    assert isinstance(check_for("databases"), DatabaseCheck)
     with pytest.raises(BrokenCheck, match="cannot be loaded") as broken:
         check_for("lamps")
     assert "imported" in broken.value.detail
@@ -139,7 +139,7 @@ def test_nothing_is_imported_before_it_is_asked_for(install):
 
 def test_ours_cannot_be_replaced(install):
     install(GOOD.replace('"lamps"', '"databases"'), name="databases")
-    assert isinstance(check_for("databases"), Databases)
+    assert isinstance(check_for("databases"), DatabaseCheck)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import redis
 from ledger.record.rules.lifecycle import State
 from reviews.checks.catalogue import check_for
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
-from reviews.verification.rules.verification import run
+from reviews.verification.rules.verification import judge_run
 from tests.rules.runs import FACTS, inputs
 
 CHECK = check_for("queues")
@@ -274,7 +274,7 @@ class TestToTheEnd:
 
     def outcome(self, reading):
         facts = type(FACTS)(**self.FACTS)
-        return run(inputs(reading, facts=facts, at=reading.observed_at, horizon_at=reading.observed_at,
+        return judge_run(inputs(reading, facts=facts, at=reading.observed_at, horizon_at=reading.observed_at,
                           sla_at=reading.observed_at + timedelta(hours=1)))  # fmt: skip
 
     def test_a_late_consumer_is_waited_for_and_then_done(self, valkey_url, events):

@@ -10,7 +10,7 @@ import pytest
 
 from reviews.checks import access, acl, fetching, pages
 from reviews.checks.catalogue import check_for
-from reviews.checks.fetching import Answer
+from reviews.checks.fetching import SiteResponse
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 
 AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
@@ -150,7 +150,7 @@ def test_a_policy_s_lookup_and_an_audit_trail():
 )
 def test_only_the_active_node_is_the_primary(said, standing, monkeypatch):
     """The development server is a single node, so what standby nodes answer is given here."""
-    answer = Answer("http://x/", 200, httpx.Headers(), httpx.Response(200, json=said).content)
+    answer = SiteResponse("http://x/", 200, httpx.Headers(), httpx.Response(200, json=said).content)
     monkeypatch.setattr(fetching.Site, "get", lambda *_args, **_parts: answer)
     with fetching.Site("http://127.0.0.1:1", until=0) as site:
         system = SystemAccess("vault", "security_infrastructure")
@@ -188,27 +188,27 @@ class TestTheTextOfAPolicy:
         ],
     )
     def test_what_is_not_understood_is_never_empty(self, text):
-        with pytest.raises(acl.Unreadable):
-            acl.rules(text)
+        with pytest.raises(acl.UnreadablePolicy):
+            acl.parse_policy(text)
 
     def test_hcl_and_json_say_the_same(self):
         hcl = 'path "a" { capabilities = ["read"] /* so */ }\npath "a" { capabilities = ["list"] }'
-        assert acl.rules(hcl) == acl.rules('{"path": {"a": {"capabilities": ["read", "list"]}}}')
+        assert acl.parse_policy(hcl) == acl.parse_policy('{"path": {"a": {"capabilities": ["read", "list"]}}}')
 
     def test_a_denial_of_one_denies(self):
         text = 'path "a" { capabilities = ["read"] }\npath "a" { capabilities = ["deny"] }'
-        assert acl.rules(text)["a"].capabilities == {"deny"}
+        assert acl.parse_policy(text)["a"].capabilities == {"deny"}
 
     def test_a_condition_that_is_gone_gives_more(self):
         narrow = 'path "a" { capabilities = ["create"] allowed_parameters = { "x" = ["1"] } }'
         wide = 'path "a" { capabilities = ["create"] }'
-        assert acl.gives_more(acl.rules(wide), acl.rules(narrow))
-        assert not acl.gives_more(acl.rules(narrow), acl.rules(wide))
+        assert acl.grants_more(acl.parse_policy(wide), acl.parse_policy(narrow))
+        assert not acl.grants_more(acl.parse_policy(narrow), acl.parse_policy(wide))
 
 
 class TestPages:
     def find(self, text, selector):
-        return [node.value for node in pages.Page(text).find(selector)]
+        return [node.value for node in pages.HtmlPage(text).find(selector)]
 
     def test_unclosed_elements_end_where_browsers_end_them(self):
         text = "<ul><li>one<li>two</ul><p>a<p>b<div>c</div></i><table><tr><td>1<td>2</table>"
@@ -224,14 +224,14 @@ class TestPages:
         assert self.find(text, "div input") == []
 
     def test_scripts_are_no_text(self):
-        assert pages.Page("<div>a<script>b</script></div>").find("div")[0].text == "a"
+        assert pages.HtmlPage("<div>a<script>b</script></div>").find("div")[0].text == "a"
 
     @pytest.mark.parametrize("selector", ["", "a > b", "a:hover", "a[x", "a,b", "#", ".."])
     def test_what_is_no_selector_is_told(self, selector):
         with pytest.raises(pages.BadSelector):
-            pages.parsed(selector)
+            pages.parse_selector(selector)
 
     @pytest.mark.parametrize("text", ["<a>" * 60_000, "<br>" * 60_000])
     def test_a_page_is_bounded(self, text):
-        with pytest.raises(pages.TooMuch):
-            pages.Page(text)
+        with pytest.raises(pages.PageTooLarge):
+            pages.HtmlPage(text)

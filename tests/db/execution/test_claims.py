@@ -11,10 +11,10 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import connections
 
-from ledger.db import ask
+from ledger.db import execute
 from reviews.models import Lane, Schedule
 from reviews.readback.operations import claimed_batches, schedules
-from reviews.readback.operations.claimed_batches import Mode
+from reviews.readback.operations.claimed_batches import ReadMode
 from tests.support.builders import AT
 
 TENANT = uuid4()
@@ -46,12 +46,12 @@ def due(system_id: UUID, count: int = 1, *, ago_s: float = 60, priority: int = 2
 
 
 def taken(**options: Any) -> list[UUID]:
-    found = claimed_batches.claim(**({"at": AT, "lanes": 10} | options))
+    found = claimed_batches.claim_batches(**({"at": AT, "lanes": 10} | options))
     return [each.action_id for claim in found for each in claim.due]
 
 
 def conclude(ids: list[UUID], due_at: Any = LATER) -> None:
-    schedules.read_again(*(schedules.Again(action_id=each, due_at=due_at, began_at=AT) for each in ids))
+    schedules.reschedule(*(schedules.NextReading(action_id=each, due_at=due_at, began_at=AT) for each in ids))
 
 
 @pytest.mark.usefixtures("db")
@@ -84,7 +84,7 @@ class TestOrder:
     def test_the_lane_that_waited_longest_is_served_first(self):
         busy, idle = lane(served_at=AT - timedelta(seconds=1)), lane(served_at=AT - timedelta(minutes=1))
         due(busy, priority=5), due(idle, priority=0)
-        [first] = claimed_batches.claim(at=AT, lanes=1)
+        [first] = claimed_batches.claim_batches(at=AT, lanes=1)
         assert first.system_id == idle
 
 
@@ -111,15 +111,15 @@ class TestLimits:
 
     def test_what_is_given_back_is_free_at_once(self):
         due(lane(concurrency=1), 3)
-        [claim] = claimed_batches.claim(at=AT, lanes=1)
-        claimed_batches.give_back(claim.id, [claim.due[1].action_id, claim.due[2].action_id])
+        [claim] = claimed_batches.claim_batches(at=AT, lanes=1)
+        claimed_batches.release_unread(claim.id, [claim.due[1].action_id, claim.due[2].action_id])
         conclude([claim.due[0].action_id])
         assert taken() == [claim.due[1].action_id, claim.due[2].action_id]
 
     def test_somebody_elses_claim_is_not_given_back(self):
         ids = due(lane())
         assert taken() == ids
-        claimed_batches.give_back(uuid4(), ids)
+        claimed_batches.release_unread(uuid4(), ids)
         assert taken() == []
 
     def test_a_rate_is_kept_over_all_claims(self):
@@ -131,7 +131,7 @@ class TestLimits:
 
     def test_slow_systems_get_small_batches(self):
         due(lane(pace_ms=250), 50), due(lane(pace_ms=9000), 50), due(lane(pace_ms=None), 50)
-        assert sorted(len(each.due) for each in claimed_batches.claim(at=AT, lanes=3)) == [1, 4, 10]
+        assert sorted(len(each.due) for each in claimed_batches.claim_batches(at=AT, lanes=3)) == [1, 4, 10]
 
     def test_who_wants_no_slow_systems_gets_the_fast_ones(self):
         due(lane(pace_ms=9000))
@@ -151,15 +151,15 @@ class TestCircuit:
     def test_an_open_circuit_lets_its_rows_be_held_and_not_read(self):
         shop = lane(held_until=AT + timedelta(seconds=10))
         ids = due(shop, 3)
-        [claim] = claimed_batches.claim(at=AT, lanes=1)
-        assert (claim.mode, claim.held_until) == (Mode.HOLD, AT + timedelta(seconds=10))
+        [claim] = claimed_batches.claim_batches(at=AT, lanes=1)
+        assert (claim.mode, claim.held_until) == (ReadMode.HOLD, AT + timedelta(seconds=10))
         assert [each.action_id for each in claim.due] == ids
 
     def test_the_probe_is_one_reading(self):
         shop = lane(held_until=AT)
         due(shop, 30)
-        [claim] = claimed_batches.claim(at=AT, lanes=1)
-        assert (claim.mode, len(claim.due)) == (Mode.PROBE, 1)
+        [claim] = claimed_batches.claim_batches(at=AT, lanes=1)
+        assert (claim.mode, len(claim.due)) == (ReadMode.PROBE, 1)
         assert taken() == [], "while the probe is under way nothing else is read"
 
     def test_the_probe_of_a_dead_worker_is_made_again(self):
@@ -186,7 +186,7 @@ class TestSchedules:
 
     def test_what_was_held_is_not_counted_as_a_reading(self):
         [action_id] = due(lane())
-        schedules.read_again(schedules.Again(action_id=action_id, due_at=LATER, began_at=AT, asked=False))
+        schedules.reschedule(schedules.NextReading(action_id=action_id, due_at=LATER, began_at=AT, asked=False))
         assert Schedule.objects.get(action_id=action_id).readings == 0
 
 
@@ -196,7 +196,7 @@ def test_workers_at_once_never_take_the_same_row_nor_more_than_the_limits(commit
 
     def worker(_: int) -> list[tuple[UUID, UUID]]:
         try:
-            found = [claimed_batches.claim(at=AT, lanes=2) for _ in range(5)]
+            found = [claimed_batches.claim_batches(at=AT, lanes=2) for _ in range(5)]
             return [(each.action_id, claim.id) for some in found for claim in some for each in claim.due]
         finally:
             connections.close_all()
@@ -204,5 +204,5 @@ def test_workers_at_once_never_take_the_same_row_nor_more_than_the_limits(commit
     with ThreadPoolExecutor(6) as pool:
         rows = [row for each in pool.map(worker, range(6)) for row in each]
     assert max(Counter(action_id for action_id, _ in rows).values()) == 1
-    batches = dict(ask("SELECT system_id, count(DISTINCT claim) FROM reviews_schedule GROUP BY 1"))
+    batches = dict(execute("SELECT system_id, count(DISTINCT claim) FROM reviews_schedule GROUP BY 1"))
     assert batches == {shop: 2, mail: 2}, "the shop's rate allows a hundred at once: two batches"

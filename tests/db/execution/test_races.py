@@ -20,7 +20,7 @@ from console.local.installation import ROOT
 from ledger.db import tenancy
 from ledger.models import Action, Event
 from ledger.record import operations
-from ledger.record.operations import Happening
+from ledger.record.operations import NewEvent
 from ledger.record.queries import events as queries
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import Ground, IllegalTransition
@@ -28,8 +28,8 @@ from tests.db.record.records import Record, fill
 from tests.support.builders import AT, propose
 
 PATIENCE_S = 20
-FAILED = Happening(kind="failed", to="FAILED", grounds=frozenset({Ground.NOTHING_SENT}))
-PENDING = Happening(kind="answered", to="PENDING")
+FAILED = NewEvent(kind="failed", to="FAILED", grounds=frozenset({Ground.NOTHING_SENT}))
+PENDING = NewEvent(kind="answered", to="PENDING")
 
 
 @pytest.fixture
@@ -74,14 +74,14 @@ def outcomes(running: list[Future[Any]]) -> list[str]:
     return sorted(type(each.exception(PATIENCE_S) or each.result()).__name__ for each in running)
 
 
-def append(record: Record, happening: Happening) -> operations.Head:
+def append(record: Record, happening: NewEvent) -> operations.SubjectHead:
     with tenancy(record.tenant):
         return operations.append(record.action, happening, actor=operations.SYSTEM, at=AT)
 
 
-def append_locked(record: Record, happening: Happening) -> operations.Head:
+def append_locked(record: Record, happening: NewEvent) -> operations.SubjectHead:
     with tenancy(record.tenant):
-        head = operations.lock(tenant_id=record.tenant, subject_id=record.action.id, kind="action")
+        head = operations.lock_subject(tenant_id=record.tenant, subject_id=record.action.id, kind="action")
         return operations.append(head, happening, actor=operations.SYSTEM, at=AT)
 
 
@@ -94,7 +94,7 @@ def history(record: Record) -> list[str]:
 def test_of_two_appends_on_one_head_one_wins(record, threads):
     ready = threading.Barrier(2)
 
-    def race(happening: Happening) -> operations.Head:
+    def race(happening: NewEvent) -> operations.SubjectHead:
         ready.wait(PATIENCE_S)
         return append(record, happening)
 
@@ -128,12 +128,12 @@ def test_an_append_whose_rival_rolled_back_wins(record, threads, app_connection)
 @pytest.mark.req("R-SM-23")
 def test_whoever_locks_second_finds_what_the_first_one_left(record, threads, app_connection):
     with tenancy(record.tenant):
-        head = operations.lock(tenant_id=record.tenant, subject_id=record.action.id, kind="action")
+        head = operations.lock_subject(tenant_id=record.tenant, subject_id=record.action.id, kind="action")
         late = threads.submit(apart(lambda: append_locked(record, FAILED)))
         until_someone_waits(app_connection)
         changes = {"execution": {"status": "PENDING"}}
         operations.append(
-            head, Happening(kind="answered", to="PENDING", changes=changes), actor=operations.SYSTEM, at=AT
+            head, NewEvent(kind="answered", to="PENDING", changes=changes), actor=operations.SYSTEM, at=AT
         )
     # It is judged by the state that it finds, and PENDING asks for other grounds than EXECUTING did.
     assert type(late.exception(PATIENCE_S)).__name__ == "GroundsMissing"
@@ -145,9 +145,9 @@ def test_a_lock_never_pairs_a_moved_head_with_an_old_entry(record, threads):
     def note(number: int) -> None:
         changes = {"execution": {"attempt_count": number}}
         with tenancy(record.tenant):
-            head = operations.lock(tenant_id=record.tenant, subject_id=record.action.id, kind="action")
+            head = operations.lock_subject(tenant_id=record.tenant, subject_id=record.action.id, kind="action")
             assert head.entry is not None
-            counted = Happening(
+            counted = NewEvent(
                 kind="noted", changes=changes, detail={"before": head.entry["execution"]["attempt_count"]}
             )
             operations.append(head, counted, actor=operations.SYSTEM, at=AT)
@@ -162,7 +162,7 @@ def test_a_lock_never_pairs_a_moved_head_with_an_old_entry(record, threads):
 
 
 def test_many_at_once_write_one_sequence_without_a_gap(record, threads):
-    running = [threads.submit(apart(lambda: append_locked(record, Happening(kind="noted")))) for _ in range(24)]
+    running = [threads.submit(apart(lambda: append_locked(record, NewEvent(kind="noted")))) for _ in range(24)]
     assert outcomes(running) == ["Head"] * 24
     with tenancy(record.tenant):
         rows = Event.objects.filter(tenant_id=record.tenant, subject_id=record.action.id).order_by("seq")
@@ -170,13 +170,13 @@ def test_many_at_once_write_one_sequence_without_a_gap(record, threads):
 
 
 def test_of_two_that_create_one_subject_one_wins(record, threads):
-    new = operations.Head(tenant_id=record.tenant, id=operations.new_id(AT), kind="session")
+    new = operations.SubjectHead(tenant_id=record.tenant, id=operations.new_id(AT), kind="session")
     ready = threading.Barrier(2)
 
-    def create() -> operations.Head:
+    def create() -> operations.SubjectHead:
         ready.wait(PATIENCE_S)
         with tenancy(record.tenant):
-            return operations.append(new, Happening(kind="opened", to="OPEN"), actor=operations.SYSTEM, at=AT)
+            return operations.append(new, NewEvent(kind="opened", to="OPEN"), actor=operations.SYSTEM, at=AT)
 
     assert outcomes([threads.submit(apart(create)) for _ in range(2)]) == ["Head", "IntegrityError"]
 
@@ -185,12 +185,12 @@ def test_subjects_do_not_wait_for_each_other(record, threads):
     with tenancy(record.tenant):
         other = propose(record.tenant)
     with tenancy(record.tenant):
-        operations.lock(tenant_id=record.tenant, subject_id=record.action.id, kind="action")
+        operations.lock_subject(tenant_id=record.tenant, subject_id=record.action.id, kind="action")
 
-        def move() -> operations.Head:
+        def move() -> operations.SubjectHead:
             with tenancy(record.tenant):
-                head = operations.lock(tenant_id=record.tenant, subject_id=other.id, kind="action")
-                return operations.append(head, Happening(kind="noted"), actor=operations.SYSTEM, at=AT)
+                head = operations.lock_subject(tenant_id=record.tenant, subject_id=other.id, kind="action")
+                return operations.append(head, NewEvent(kind="noted"), actor=operations.SYSTEM, at=AT)
 
         assert threads.submit(apart(move)).result(PATIENCE_S).seq == 2
 
@@ -198,15 +198,15 @@ def test_subjects_do_not_wait_for_each_other(record, threads):
 # The same mutation twice
 
 
-def ready_to_start(record: Record, operation: str) -> operations.Head:
-    validated = Happening(kind="validated", to="VALIDATED", changes={"timestamps": {"validated_at": instant(AT)}})
+def ready_to_start(record: Record, operation: str) -> operations.SubjectHead:
+    validated = NewEvent(kind="validated", to="VALIDATED", changes={"timestamps": {"validated_at": instant(AT)}})
     with tenancy(record.tenant):
         head = propose(record.tenant, view={"operation_key": operation})
         return operations.append(head, validated, actor=operations.SYSTEM, at=AT)
 
 
-def start(record: Record, head: operations.Head) -> operations.Head:
-    started = Happening(kind="started", to="EXECUTING", grounds=frozenset({Ground.RELEASED}))
+def start(record: Record, head: operations.SubjectHead) -> operations.SubjectHead:
+    started = NewEvent(kind="started", to="EXECUTING", grounds=frozenset({Ground.RELEASED}))
     with tenancy(record.tenant):
         return operations.append(head, started, actor=operations.SYSTEM, at=AT)
 
@@ -216,7 +216,7 @@ def test_of_two_starts_of_one_mutation_one_wins(record, threads):
     twins = [ready_to_start(record, "refund order 1") for _ in range(2)]
     ready = threading.Barrier(2)
 
-    def race(head: operations.Head) -> operations.Head:
+    def race(head: operations.SubjectHead) -> operations.SubjectHead:
         ready.wait(PATIENCE_S)
         return start(record, head)
 
@@ -242,8 +242,8 @@ def test_a_mutation_can_start_again_when_the_first_one_failed(record):
 
 @pytest.mark.req("R-EX-08")
 def test_two_readings_may_run_at_once(record):
-    def reading() -> operations.Head:
-        validated = Happening(kind="validated", to="VALIDATED")
+    def reading() -> operations.SubjectHead:
+        validated = NewEvent(kind="validated", to="VALIDATED")
         with tenancy(record.tenant):
             head = propose(record.tenant, view={"operation_key": "look", "mutating": False})
             return operations.append(head, validated, actor=operations.SYSTEM, at=AT)
@@ -275,7 +275,7 @@ def test_a_refusal_in_the_same_transaction_keeps_what_was_written(record):
     with tenancy(record.tenant):
         head = operations.append(record.action, PENDING, actor=operations.SYSTEM, at=AT)
         with pytest.raises(IllegalTransition):
-            operations.append(head, Happening(kind="x", to="VALIDATED"), actor=operations.SYSTEM, at=AT)
+            operations.append(head, NewEvent(kind="x", to="VALIDATED"), actor=operations.SYSTEM, at=AT)
     assert history(record)[3:] == ["answered"]
 
 

@@ -20,7 +20,7 @@ from approvals.execution.operations import executions
 from approvals.requests.queries import approvals
 from console.api.execution import routes as edge
 from ledger.catalogue.operations import registration
-from ledger.db import ask, tenancy
+from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from tests.support.api_tenant import Workshop, document, new_key, workshop
@@ -106,7 +106,7 @@ def test_of_many_redemptions_at_once_exactly_one_succeeds(shop: Workshop, thread
 def grants_of(shop: Workshop) -> Counter[UUID]:
     """How many grants each action was ever given."""
     with tenancy(shop.tenant):
-        return Counter(action_id for (action_id,) in ask("SELECT action_id FROM approvals_grant"))
+        return Counter(action_id for (action_id,) in execute("SELECT action_id FROM approvals_grant"))
 
 
 @pytest.mark.unsealed
@@ -114,7 +114,7 @@ def test_a_claim_that_looked_before_another_one_was_granted_gets_nothing(
     shop: Workshop, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ):
     action_id = shop.propose("write_document")
-    seen_free, go_on, as_it_is = Barrier(2), Barrier(2), execution_queries.reserved
+    seen_free, go_on, as_it_is = Barrier(2), Barrier(2), execution_queries.reserved_actions
     slow = iter([True])
 
     def looked(tenant_id: UUID, action_ids: list[UUID]) -> set[UUID]:
@@ -124,7 +124,7 @@ def test_a_claim_that_looked_before_another_one_was_granted_gets_nothing(
             go_on.wait(PATIENCE_S)
         return found
 
-    monkeypatch.setattr(execution_queries, "reserved", looked)
+    monkeypatch.setattr(execution_queries, "reserved_actions", looked)
     late = threads.submit(apart(shop.claim))
     seen_free.wait(PATIENCE_S)
     [order] = shop.claim()
@@ -183,7 +183,7 @@ def holding(
 
 
 def freeze(shop: Workshop) -> Any:
-    return registration.freeze(
+    return registration.place_freeze(
         tenant_id=shop.tenant,
         scope="target",
         value="document/policies/returns.md",
@@ -277,7 +277,7 @@ def test_a_long_transaction_spends_nothing_that_ran_out_meanwhile(shop: Workshop
     """B14: the grant was good when the transaction began, and when it was looked at; its own write comes too late."""
     order = shop.claimed()
     with tenancy(shop.tenant):
-        ask("UPDATE approvals_grant SET expires_at = clock_timestamp() + interval '1.5 s'")
+        execute("UPDATE approvals_grant SET expires_at = clock_timestamp() + interval '1.5 s'")
     real = executions._check_release
 
     def slow(*values: Any, **named: Any) -> None:
@@ -308,7 +308,7 @@ def test_a_connection_that_dies_before_the_commit_leaves_the_grant_unspent(
 
     def fatal(*values: Any, **named: Any) -> Any:
         real(*values, **named)
-        [(process,)] = ask("SELECT pg_backend_pid()")
+        [(process,)] = execute("SELECT pg_backend_pid()")
         superuser_connection.execute("SELECT pg_terminate_backend(%s)", [process])
         raise Died
 
@@ -326,15 +326,15 @@ def test_a_process_that_dies_after_the_commit_has_spent_the_grant(shop: Workshop
     """B11: the answer was lost; the action is EXECUTING, nobody can start it again, and there is no other grant."""
     order = shop.claimed()
 
-    real = edge.once
+    real = edge.run_once
 
     def once(*values: Any, **named: Any) -> Any:
         real(*values, **named)
         raise Died
 
-    monkeypatch.setattr(edge, "once", once)
+    monkeypatch.setattr(edge, "run_once", once)
     assert shop.start(order).status_code == 500
-    monkeypatch.setattr(edge, "once", real)
+    monkeypatch.setattr(edge, "run_once", real)
     assert shop.state(order["action_id"]) == "EXECUTING"
     assert told(shop.start(order)) == (409, "GRANT_CONSUMED")
     assert shop.claim() == []

@@ -32,9 +32,9 @@ TABLES = ("event", "entry", "evidence", "leaf", "tile", "tip", "checkpoint", "su
 def visit(tenant: UUID, text: str, *, at: datetime | None = None) -> UUID:
     """A session with a detail and a piece of evidence, opened and closed."""
     at = at or now()
-    head = ledger.Head(tenant_id=tenant, id=uuid4(), kind="session")
+    head = ledger.SubjectHead(tenant_id=tenant, id=uuid4(), kind="session")
     with tenancy(tenant):
-        sealed = ledger.seal(
+        sealed = ledger.store_evidence(
             tenant_id=tenant,
             subject_id=head.id,
             purpose="note",
@@ -43,9 +43,9 @@ def visit(tenant: UUID, text: str, *, at: datetime | None = None) -> UUID:
             source="test",
             at=at,
         )
-        opened = ledger.Happening(kind="session_opened", to="OPEN", detail={"text": text}, evidence=(sealed,))
+        opened = ledger.NewEvent(kind="session_opened", to="OPEN", detail={"text": text}, evidence=(sealed,))
         head = ledger.append(head, opened, actor=ledger.SYSTEM, at=at)
-        ledger.append(head, ledger.Happening(kind="session_closed", to="CLOSED"), actor=ledger.SYSTEM, at=at)
+        ledger.append(head, ledger.NewEvent(kind="session_closed", to="CLOSED"), actor=ledger.SYSTEM, at=at)
     return head.id
 
 

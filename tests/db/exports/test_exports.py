@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from console.pages.exports import public_keys
-from console.pages.ledger.settings_files import witnesses
+from console.pages.ledger.settings_files import load_witness_policy
 from ledger.db import tenancy
 from ledger.exports.operations import bundles as files
 from ledger.exports.operations import exports
@@ -51,9 +51,9 @@ def tenant(db):
 
 
 def happen(tenant, text, *, kind="case"):
-    head = ledger.Head(tenant_id=tenant, id=uuid4(), kind=kind)
+    head = ledger.SubjectHead(tenant_id=tenant, id=uuid4(), kind=kind)
     with tenancy(tenant):
-        sealed = ledger.seal(
+        sealed = ledger.store_evidence(
             tenant_id=tenant,
             subject_id=head.id,
             purpose="note",
@@ -62,9 +62,9 @@ def happen(tenant, text, *, kind="case"):
             source="test",
             at=now(),
         )
-        opened = ledger.Happening(kind="case_opened", to="OPEN", detail={"text": text}, evidence=(sealed,))
+        opened = ledger.NewEvent(kind="case_opened", to="OPEN", detail={"text": text}, evidence=(sealed,))
         head = ledger.append(head, opened, actor=ledger.SYSTEM, at=now())
-        ledger.append(head, ledger.Happening(kind="case_noted"), actor=ledger.SYSTEM, at=now())
+        ledger.append(head, ledger.NewEvent(kind="case_noted"), actor=ledger.SYSTEM, at=now())
     return head.id
 
 
@@ -91,7 +91,7 @@ def test_a_whole_export_is_verified_and_holds_its_own_request(tenant):
     assert report.facts["request_is_in_range"]
     assert report.facts["counts"]["events"] == newest(tenant).size
     assert {"README.txt", "verify_bundle.py", "keys.json", "proof.json"} <= members(data).keys()
-    assert members(data)["verify_bundle.py"] == files.verifier()
+    assert members(data)["verify_bundle.py"] == files.offline_verifier()
 
 
 def test_every_range_is_verified(tenant):
@@ -103,7 +103,7 @@ def test_every_range_is_verified(tenant):
 
 def test_the_same_parts_give_the_same_bytes(tmp_path):
     parts = {"README.txt": b"Read me.", "events/000000.jsonl": b"{}" * 1000}
-    first, second = (files.pack(tmp_path / name, parts) for name in ("one.zip", "other.zip"))
+    first, second = (files.write_zip(tmp_path / name, parts) for name in ("one.zip", "other.zip"))
     assert first == second
 
 
@@ -177,10 +177,10 @@ def test_a_checkpoint_that_was_kept_is_shown_to_be_continued(tenant):
 def test_every_export_and_every_download_is_on_record(tenant):
     by = ledger.Actor("auditor", uuid4())
     with tenancy(tenant):
-        row = exports.request(tenant_id=tenant, wanted={"to": 9, "format": "jsonl"}, by=by, at=now())
+        row = exports.request_export(tenant_id=tenant, wanted={"to": 9, "format": "jsonl"}, by=by, at=now())
     made = make(tenant, row.id)
     with tenancy(tenant):
-        exports.fetch(tenant_id=tenant, export_id=row.id, by=by, at=now())
+        exports.fetch_bundle(tenant_id=tenant, export_id=row.id, by=by, at=now())
         events = storage.stored_events(tenant, after=(row.id, 0), upto=row.id, limit=10)
     assert [each.columns["kind"] for each in events] == ["export_requested", "export_finished", "export_fetched"]
     assert [each.columns["actor_id"] == str(by.id) for each in events] == [True, False, True]
@@ -233,7 +233,7 @@ def test_an_export_until_now_waits_for_its_own_request_to_be_sealed(tenant):
 def test_without_a_sequencer_it_goes_on_with_what_is_signed(tenant):
     export_id = ask_for(tenant)
     later = now() + timedelta(minutes=2)
-    while public_keys.advance(tenant_id=tenant, export_id=export_id, clock=lambda: later):
+    while public_keys.advance_export(tenant_id=tenant, export_id=export_id, clock=lambda: later):
         pass
     assert row_of(tenant, export_id).end == newest(tenant).signed_size
     assert judged(exported.fetch(tenant, export_id), policy(tenant)).worst is Verdict.VERIFIED
@@ -243,7 +243,7 @@ class Killed(BaseException):
     """The worker is no more."""
 
 
-@pytest.mark.parametrize("place", ["write", "pack"])
+@pytest.mark.parametrize("place", ["write_file", "write_zip"])
 @pytest.mark.parametrize("kept", [False, True], ids=["lost", "kept"])
 def test_a_worker_that_dies_leaves_work_that_goes_on(tenant, monkeypatch, place, kept):
     """Killed at every piece, with the file lost and with it kept: nothing is missing and nothing is there twice."""
@@ -262,7 +262,7 @@ def test_a_worker_that_dies_leaves_work_that_goes_on(tenant, monkeypatch, place,
     monkeypatch.setattr(files, place, dies)
     for _ in range(100):
         try:
-            if not public_keys.advance(tenant_id=tenant, export_id=export_id, clock=now):
+            if not public_keys.advance_export(tenant_id=tenant, export_id=export_id, clock=now):
                 break
         except Killed:
             continue
@@ -276,7 +276,7 @@ def test_a_worker_that_dies_leaves_work_that_goes_on(tenant, monkeypatch, place,
 def test_pieces_that_were_made_elsewhere_are_made_again(tenant, folder):
     export_id = ask_for(tenant, end=newest(tenant).size)
     for _ in range(4):
-        public_keys.advance(tenant_id=tenant, export_id=export_id, clock=now)
+        public_keys.advance_export(tenant_id=tenant, export_id=export_id, clock=now)
     assert row_of(tenant, export_id).chunks == 3
     (folder / tenant.hex / f"{export_id}.parts" / "000001.jsonl").unlink()
     assert make(tenant, export_id).state == "FINISHED"
@@ -286,7 +286,7 @@ def test_pieces_that_were_made_elsewhere_are_made_again(tenant, folder):
 def test_progress_counts_up_and_the_result_is_removed_in_the_end(tenant, folder):
     export_id = ask_for(tenant, end=21)
     seen = []
-    while public_keys.advance(tenant_id=tenant, export_id=export_id, clock=now):
+    while public_keys.advance_export(tenant_id=tenant, export_id=export_id, clock=now):
         row = row_of(tenant, export_id)
         seen.append((row.done, row.end))
     assert seen == [(0, 21), (7, 21), (14, 21), (21, 21), (21, 21)]
@@ -295,8 +295,8 @@ def test_progress_counts_up_and_the_result_is_removed_in_the_end(tenant, folder)
     assert file.stat().st_size == row.size
     assert (folder / tenant.hex).stat().st_mode & 0o077 == 0
     assert not (folder / tenant.hex / f"{export_id}.parts").exists()
-    assert exports.remove_ended(tenant_id=tenant, at=now()) == 0
-    assert exports.remove_ended(tenant_id=tenant, at=row.expires_at) == 1
+    assert exports.remove_expired(tenant_id=tenant, at=now()) == 0
+    assert exports.remove_expired(tenant_id=tenant, at=row.expires_at) == 1
     with pytest.raises(exports.NotFinished):
         exported.fetch(tenant, export_id)
 
@@ -346,7 +346,7 @@ def test_without_the_package_parquet_is_refused_in_a_sentence(tenant, monkeypatc
 
 
 def test_what_swells_too_much_is_stored_as_it_is(tmp_path):
-    size, _ = files.pack(tmp_path / "x.zip", {"README.txt": b"\0" * 3_000_000})
+    size, _ = files.write_zip(tmp_path / "x.zip", {"README.txt": b"\0" * 3_000_000})
     assert size > 3_000_000
     with zipfile.ZipFile(tmp_path / "x.zip") as file:
         assert file.read("README.txt") == b"\0" * 3_000_000
@@ -357,7 +357,7 @@ def test_a_tenant_cannot_fetch_what_another_exported(tenant, other_tenant):
     make(tenant, export_id)
     with pytest.raises(exports.NoSuchExport):
         exported.fetch(other_tenant, export_id)
-    assert not public_keys.advance(tenant_id=other_tenant, export_id=export_id, clock=now)
+    assert not public_keys.advance_export(tenant_id=other_tenant, export_id=export_id, clock=now)
     assert events_queries.tenants()
 
 
@@ -373,7 +373,7 @@ def outsiders(tenant, settings, tmp_path, monkeypatch):
     with witness(tmp_path / "witness", [log_key]) as running, desk(authority) as stamping:
         key = f"witness one {notes.write_vkey(running.key)}"
         (tmp_path / "policy").write_text(f"{key} {running.url}\nquorum one\n")
-        settings.COUNTERFOIL_WITNESSES = witnesses(tmp_path / "policy")
+        settings.COUNTERFOIL_WITNESSES = load_witness_policy(tmp_path / "policy")
         settings.COUNTERFOIL_TSA_URL = stamping.url
         settings.COUNTERFOIL_TSA_ROOTS = (authority.root.certificate,)
         root = b64encode(authority.root.certificate.public_bytes(Encoding.DER)).decode()

@@ -18,9 +18,14 @@ from uuid import uuid4
 import pytest
 from django.conf import settings
 
-from console.pages.ledger.settings_files import Unusable, authorities, is_address, witnesses
+from console.pages.ledger.settings_files import (
+    UnusableFile,
+    is_plain_http_address,
+    load_authorities,
+    load_witness_policy,
+)
 from ledger import tasks
-from ledger.db import ask, tenancy
+from ledger.db import execute, tenancy
 from ledger.log.operations import anchoring, sequencer
 from ledger.log.queries import anchors
 from ledger.log.queries import log as log_queries
@@ -69,10 +74,10 @@ def grown(tmp_path, guard_file, clock, db):
 
     def grow(events: int = 1, *, guard=guard_file) -> int:
         clock.forward(timedelta(seconds=2))
-        head = ledger.Head(tenant_id=tenant_id, id=uuid4(), kind="case")
+        head = ledger.SubjectHead(tenant_id=tenant_id, id=uuid4(), kind="case")
         with tenancy(tenant_id):
             for number in range(events):
-                step = ledger.Happening(kind="case_opened" if number == 0 else "case_noted", to="OPEN")
+                step = ledger.NewEvent(kind="case_opened" if number == 0 else "case_noted", to="OPEN")
                 head = ledger.append(head, step, actor=ledger.SYSTEM, at=clock())
         return integrate(tenant_id, clock, guard)
 
@@ -84,10 +89,10 @@ def integrate(tenant_id, clock, guard) -> int:
     """What waits gets its place; the size that was signed."""
     clock.forward(timedelta(seconds=2))
     with seals.as_sequencer(), seals.signer(guard) as signer:
-        positions = log_queries.waiting().get(tenant_id, [])
-        sequencer.drain(tenant_id=tenant_id, positions=positions, signer=signer, at=clock())
+        positions = log_queries.pending_events().get(tenant_id, [])
+        sequencer.drain_queue(tenant_id=tenant_id, positions=positions, signer=signer, at=clock())
     with tenancy(tenant_id):
-        return anchors.newest_point(tenant_id, 1).size
+        return anchors.newest_checkpoint(tenant_id, 1).size
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +106,7 @@ def log_key():
 
 def vkey(tenant_id) -> str:
     with tenancy(tenant_id):
-        origin = ledger.origin_of(tenant_id)
+        origin = ledger.tenant_origin(tenant_id)
     return notes.vkey(origin, log_key().public_key())
 
 
@@ -125,7 +130,7 @@ def policy(folder, tenant_id, up: dict[str, RunningWitness], quorum: str):
         lines.append(f"witness {name} {text} {url}\n")
     file = folder / "policy"
     file.write_text(f"log {vkey(tenant_id)}\n" + "".join(lines) + quorum)
-    return witnesses(file)
+    return load_witness_policy(file)
 
 
 def absent(name: str) -> str:
@@ -143,12 +148,12 @@ TWO_OF_THREE = "group enough 2 one two three\nquorum enough\n"
 
 def standing(tenant_id):
     with tenancy(tenant_id):
-        return anchors.anchoring(tenant_id)[0]
+        return anchors.tenant_anchoring(tenant_id)[0]
 
 
 def evidence(tenant_id, kind):
     with tenancy(tenant_id):
-        return ask(
+        return execute(
             "SELECT log, size, name, evidence FROM ledger_anchor WHERE tenant_id = $1 AND kind = $2"
             " ORDER BY size, name",
             *(tenant_id, kind),
@@ -158,7 +163,7 @@ def evidence(tenant_id, kind):
 def pegs(tenant_id) -> list[envelope.Envelope]:
     """The log's own notes that it was anchored."""
     with tenancy(tenant_id):
-        rows = ask(
+        rows = execute(
             "SELECT envelope FROM ledger_event WHERE tenant_id = $1 AND kind = 'checkpoint_anchored' ORDER BY seq",
             tenant_id,
         )
@@ -176,7 +181,7 @@ def test_a_checkpoint_that_a_quorum_cosigned_is_anchored(tmp_path, settings, gro
         settings.COUNTERFOIL_WITNESSES = asked
         before = standing(tenant_id)
         assert (before.anchored_size, before.anchored_at, before.by, before.tail) == (None, None, (), before.size)
-        assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 2
+        assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 2
         after = standing(tenant_id)
     assert (after.anchored_size, after.by) == (size, ("one", "two"))
     assert after.age(clock() + MINUTE) == MINUTE
@@ -190,18 +195,18 @@ def test_what_was_stored_convinces_an_auditor(tmp_path, settings, grown, clock):
     size = grown(40)
     with running(tmp_path, tenant_id, "one", "three", quorum=TWO_OF_THREE) as (_, asked):
         settings.COUNTERFOIL_WITNESSES = asked
-        anchoring.anchor(tenant_id=tenant_id, clock=clock)
+        anchoring.anchor_log(tenant_id=tenant_id, clock=clock)
     with tenancy(tenant_id):
-        point = anchors.newest_point(tenant_id, 1)
+        point = anchors.newest_checkpoint(tenant_id, 1)
         stored = log_queries.tiles(tenant_id, 1, tiles.tiles_for_inclusion(17, size))
     lines = b"".join(bytes(each) for *_, each in evidence(tenant_id, "witness"))
     proof = LogProof(17, tuple(tiles.prove_inclusion(17, size, stored)), point.note + lines)
-    leaf = stored[tiles.Tile(0, 0)][17 * 32 : 18 * 32]
+    leaf = stored[tiles.TileAddress(0, 0)][17 * 32 : 18 * 32]
     auditor = witness_policy.read((tmp_path / "policy").read_bytes())
-    found = proof_rules.check(proof_rules.parse(proof_rules.write(proof)), leaf=leaf, policy=auditor)
+    found = proof_rules.check_proof(proof_rules.parse(proof_rules.write(proof)), leaf=leaf, policy=auditor)
     assert found.satisfied
     assert found.head.size == size
-    assert not proof_rules.check(proof._replace(checkpoint=point.note), leaf=leaf, policy=auditor).satisfied
+    assert not proof_rules.check_proof(proof._replace(checkpoint=point.note), leaf=leaf, policy=auditor).satisfied
 
 
 def test_a_quorum_that_cannot_be_reached_leaves_the_checkpoint_not_anchored(tmp_path, settings, grown, clock):
@@ -210,7 +215,7 @@ def test_a_quorum_that_cannot_be_reached_leaves_the_checkpoint_not_anchored(tmp_
     first = grown(3)
     with running(tmp_path, tenant_id, "one", "two", quorum=TWO_OF_THREE) as (_, asked):
         settings.COUNTERFOIL_WITNESSES = asked
-        anchoring.anchor(tenant_id=tenant_id, clock=clock)
+        anchoring.anchor_log(tenant_id=tenant_id, clock=clock)
     assert standing(tenant_id).anchored_size == first
     anchored_at = standing(tenant_id).anchored_at
     down_since = None
@@ -219,7 +224,7 @@ def test_a_quorum_that_cannot_be_reached_leaves_the_checkpoint_not_anchored(tmp_
         for turn in range(3):
             size = grown(5)
             clock.forward(MINUTE)
-            assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 1
+            assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 1
             now = standing(tenant_id)
             assert (now.anchored_size, now.anchored_at) == (first, anchored_at), "still the one of before"
             assert now.tail == now.size - first > 0
@@ -231,7 +236,7 @@ def test_a_quorum_that_cannot_be_reached_leaves_the_checkpoint_not_anchored(tmp_
     with running(tmp_path, tenant_id, "one", "two", quorum=TWO_OF_THREE) as (_, asked):
         settings.COUNTERFOIL_WITNESSES = asked
         clock.forward(MINUTE)
-        assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 1, "the other one cosigned this head already"
+        assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 1, "the other one cosigned this head already"
     healed = standing(tenant_id)
     assert healed.anchored_size == size
     assert healed.witnesses[1].fault is None
@@ -245,7 +250,7 @@ def test_two_witnesses_of_different_heads_are_no_quorum(tmp_path, settings, grow
         clock.forward(MINUTE)
         with running(tmp_path, tenant_id, name, quorum=TWO_OF_THREE) as (_, asked):
             settings.COUNTERFOIL_WITNESSES = asked
-            assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 1
+            assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 1
     assert {name for _, _, name, _ in evidence(tenant_id, "witness")} == {"one", "two"}
     assert standing(tenant_id).anchored_size is None
 
@@ -255,10 +260,10 @@ def test_a_witness_that_no_policy_names_any_more_counts_for_nothing(tmp_path, se
     grown(3)
     with running(tmp_path, tenant_id, "one", quorum="quorum one\n") as (_, asked):
         settings.COUNTERFOIL_WITNESSES = asked
-        anchoring.anchor(tenant_id=tenant_id, clock=clock)
+        anchoring.anchor_log(tenant_id=tenant_id, clock=clock)
         assert standing(tenant_id).anchored_size is not None
         (tmp_path / "policy").write_text(f"witness other {absent('other')} http://127.0.0.1:1\nquorum other\n")
-        settings.COUNTERFOIL_WITNESSES = witnesses(tmp_path / "policy")
+        settings.COUNTERFOIL_WITNESSES = load_witness_policy(tmp_path / "policy")
     assert standing(tenant_id).anchored_size is None
 
 
@@ -268,11 +273,11 @@ def test_the_digests_go_back_into_the_log(tmp_path, settings, grown, clock):
     size = grown(4)
     with running(tmp_path, tenant_id, "one", "two", quorum=TWO_OF_THREE) as (_, asked):
         settings.COUNTERFOIL_WITNESSES = asked
-        anchoring.anchor(tenant_id=tenant_id, clock=clock)
+        anchoring.anchor_log(tenant_id=tenant_id, clock=clock)
     (event,) = pegs(tenant_id)
     assert event.subject_kind == "log"
     with tenancy(tenant_id):
-        text = notes.parse(anchors.newest_point(tenant_id, 1).note).text
+        text = notes.parse(anchors.newest_checkpoint(tenant_id, 1).note).text
     assert event.digests == {
         "checkpoint": hashlib.sha256(text.encode()).hexdigest(),
         **{
@@ -291,12 +296,12 @@ def test_a_log_that_says_nothing_new_is_left_alone(tmp_path, settings, grown, cl
     with running(tmp_path, tenant_id, "one", quorum="quorum one\n") as (_, asked):
         settings.COUNTERFOIL_WITNESSES = asked
         for _ in range(3):
-            anchoring.anchor(tenant_id=tenant_id, clock=clock)
+            anchoring.anchor_log(tenant_id=tenant_id, clock=clock)
             integrate(tenant_id, clock, guard_file)
             clock.forward(5 * MINUTE)
         assert len(pegs(tenant_id)) == 1
         grown(1)
-        assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 1
+        assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 1
     assert len(pegs(tenant_id)) == 2
 
 
@@ -306,11 +311,11 @@ def test_witnesses_are_asked_at_intervals(tmp_path, settings, grown, clock):
     grown(4)
     with running(tmp_path, tenant_id, "one", quorum="quorum one\n") as (_, asked):
         settings.COUNTERFOIL_WITNESSES = asked
-        assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 1
+        assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 1
         grown(4)
-        assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 0
+        assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 0
         clock.forward(MINUTE)
-        assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 1
+        assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 1
 
 
 def test_an_answer_that_was_lost_is_fetched_again(tmp_path, settings, grown, clock):
@@ -320,19 +325,19 @@ def test_an_answer_that_was_lost_is_fetched_again(tmp_path, settings, grown, clo
     with running(tmp_path, tenant_id, "one", quorum="quorum one\n") as (up, asked):
         settings.COUNTERFOIL_WITNESSES = asked
         with tenancy(tenant_id):
-            point = anchors.newest_point(tenant_id, 1)
+            point = anchors.newest_checkpoint(tenant_id, 1)
         lost = anchoring.submission.write(anchoring.Submission(0, (), point.note))
         assert up["one"].post(lost).status_code == 200
-        assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 1
+        assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 1
         grown(3)
         with tenancy(tenant_id):
-            log = log_queries.newest(tenant_id)
-            newer = anchors.newest_point(tenant_id, 1)
+            log = log_queries.current_log(tenant_id)
+            newer = anchors.newest_checkpoint(tenant_id, 1)
         again = anchoring._proof(tenant_id, log, point.size, newer.size)
         body = anchoring.submission.write(anchoring.Submission(point.size, again, newer.note))
         assert up["one"].post(body).status_code == 200
         clock.forward(MINUTE)
-        assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 1
+        assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 1
     assert standing(tenant_id).anchored_size == newer.size
 
 
@@ -344,7 +349,7 @@ def test_a_witness_that_knows_more_than_we_do_raises_an_alarm(tmp_path, settings
     with running(tmp_path, tenant_id, "one", quorum="quorum one\n") as (up, asked):
         settings.COUNTERFOIL_WITNESSES = asked
         assert up["one"].post(other.body(0, 100)).status_code == 200
-        assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 0
+        assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 0
     now = standing(tenant_id)
     assert now.anchored_size is None
     assert now.witnesses[0].fault == f"It has cosigned 100 entries of this log, of which only {size} are signed here."
@@ -364,7 +369,7 @@ def test_a_witness_of_another_history_raises_an_alarm(tmp_path, settings, grown,
         with running(folder, tenant_id, "one", quorum="quorum one\n") as (up, asked):
             settings.COUNTERFOIL_WITNESSES = asked
             assert up["one"].post(other.body(0, theirs)).status_code == 200
-            assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 0
+            assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 0
             clock.forward(MINUTE)
         assert "does not continue" in standing(tenant_id).witnesses[0].fault
     with tenancy(tenant_id):
@@ -373,7 +378,7 @@ def test_a_witness_of_another_history_raises_an_alarm(tmp_path, settings, grown,
 
 def checkpoint_origin(tenant_id) -> str:
     with tenancy(tenant_id):
-        return ledger.origin_of(tenant_id)
+        return ledger.tenant_origin(tenant_id)
 
 
 # Whoever answers at the address of a witness
@@ -429,8 +434,8 @@ def test_whatever_answers_in_place_of_a_witness_is_not_believed(
     grown(6)
     with impostor(status, content, **headers) as url:
         (tmp_path / "policy").write_text(f"witness one {absent('one')} {url}\nquorum one\n")
-        settings.COUNTERFOIL_WITNESSES = witnesses(tmp_path / "policy")
-        assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 0
+        settings.COUNTERFOIL_WITNESSES = load_witness_policy(tmp_path / "policy")
+        assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 0
     now = standing(tenant_id)
     assert now.anchored_size is None
     assert fault in now.witnesses[0].fault
@@ -444,15 +449,15 @@ def test_a_cosignature_of_another_head_is_not_believed(tmp_path, settings, grown
     grown(3)
     with running(tmp_path, tenant_id, "one", quorum="quorum one\n") as (up, asked):
         settings.COUNTERFOIL_WITNESSES = asked
-        anchoring.anchor(tenant_id=tenant_id, clock=clock)
+        anchoring.anchor_log(tenant_id=tenant_id, clock=clock)
         old = bytes(evidence(tenant_id, "witness")[0][3])
         grown(3)
         clock.forward(MINUTE)
         with impostor(200, old) as url:
             text = (tmp_path / "policy").read_text().replace(up["one"].url, url)
             (tmp_path / "policy").write_text(text)
-            settings.COUNTERFOIL_WITNESSES = witnesses(tmp_path / "policy")
-            assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 0
+            settings.COUNTERFOIL_WITNESSES = load_witness_policy(tmp_path / "policy")
+            assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 0
     assert "is not good" in standing(tenant_id).witnesses[0].fault
 
 
@@ -465,20 +470,20 @@ def test_an_authority_stamps_the_checkpoint(settings, grown, clock, authority):
     size = grown(5)
     with desk(authority) as open_desk:
         settings.COUNTERFOIL_TSA_URL = open_desk.url
-        settings.COUNTERFOIL_TSA_ROOTS = authorities(authority.folder / "roots.pem")
-        assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 1
+        settings.COUNTERFOIL_TSA_ROOTS = load_authorities(authority.folder / "roots.pem")
+        assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 1
         grown(5)
         clock.forward(MINUTE)
-        assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 0, "not yet due"
+        assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 0, "not yet due"
     now = standing(tenant_id)
     assert (now.authority.size, now.authority.fault) == (size, None)
     ((_, _, _, response),) = evidence(tenant_id, "tsa")
     with tenancy(tenant_id):
-        notes_of = ask("SELECT note FROM ledger_checkpoint WHERE tenant_id = $1 AND size = $2", tenant_id, size)
+        notes_of = execute("SELECT note FROM ledger_checkpoint WHERE tenant_id = $1 AND size = $2", tenant_id, size)
     text = notes.parse(bytes(notes_of[0][0])).text.encode()
     at = datetime.now(UTC)
     roots = [authority.root.certificate]
-    timestamps.verified(bytes(response), text, nonce=None, roots=roots, earliest=at - MINUTE, latest=at + MINUTE)
+    timestamps.verify_response(bytes(response), text, nonce=None, roots=roots, earliest=at - MINUTE, latest=at + MINUTE)
     (event,) = pegs(tenant_id)
     assert event.digests["tsa tsa"] == hashlib.sha256(response).hexdigest()
 
@@ -501,8 +506,8 @@ def test_an_authority_that_does_not_stamp_is_said_to_fail(settings, grown, clock
         for name, value in changes.items():
             setattr(open_desk, name, value)
         settings.COUNTERFOIL_TSA_URL = open_desk.url
-        settings.COUNTERFOIL_TSA_ROOTS = authorities(authority.folder / "roots.pem")
-        assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 0
+        settings.COUNTERFOIL_TSA_ROOTS = load_authorities(authority.folder / "roots.pem")
+        assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 0
         assert open_desk.asked == 1
     now = standing(tenant_id)
     assert now.authority.size is None
@@ -514,14 +519,14 @@ def test_a_stamp_of_before_is_not_taken_for_a_new_one(settings, grown, clock, au
     """The answer to an earlier question has another nonce and another imprint."""
     tenant_id = grown.tenant
     grown(5)
-    settings.COUNTERFOIL_TSA_ROOTS = authorities(authority.folder / "roots.pem")
+    settings.COUNTERFOIL_TSA_ROOTS = load_authorities(authority.folder / "roots.pem")
     with desk(authority) as open_desk:
         settings.COUNTERFOIL_TSA_URL = open_desk.url
-        anchoring.anchor(tenant_id=tenant_id, clock=clock)
+        anchoring.anchor_log(tenant_id=tenant_id, clock=clock)
         open_desk.content = bytes(evidence(tenant_id, "tsa")[0][3])
         grown(5)
         clock.forward(10 * MINUTE)
-        assert anchoring.anchor(tenant_id=tenant_id, clock=clock) == 0
+        assert anchoring.anchor_log(tenant_id=tenant_id, clock=clock) == 0
     assert "nonce" in standing(tenant_id).authority.fault
 
 
@@ -532,7 +537,7 @@ def test_nobody_is_asked_unless_somebody_is_named(settings, grown, clock):
     grown(5)
     assert settings.COUNTERFOIL_WITNESSES is None
     assert settings.COUNTERFOIL_TSA_URL is None
-    assert anchoring.anchor(tenant_id=grown.tenant, clock=clock) == 0
+    assert anchoring.anchor_log(tenant_id=grown.tenant, clock=clock) == 0
     now = standing(grown.tenant)
     assert (now.is_asked, now.anchored_size, now.authority) == (False, None, None)
 
@@ -584,8 +589,8 @@ def test_a_policy_that_asks_nobody_is_refused_at_the_start(tmp_path, text):
     file = tmp_path / "policy"
     if text is not None:
         file.write_text(text.replace("VKEY", absent("one")))
-    with pytest.raises(Unusable, match="policy"):
-        witnesses(file)
+    with pytest.raises(UnusableFile, match="policy"):
+        load_witness_policy(file)
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", None])
@@ -593,13 +598,13 @@ def test_roots_that_are_none_are_refused_at_the_start(tmp_path, content):
     file = tmp_path / "roots.pem"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(Unusable, match=r"roots\.pem"):
-        authorities(file)
+    with pytest.raises(UnusableFile, match=r"roots\.pem"):
+        load_authorities(file)
 
 
 def test_an_address_is_a_plain_one():
-    assert is_address("https://tsa.example.org/stamp")
-    assert is_address("http://127.0.0.1:8470")
+    assert is_plain_http_address("https://tsa.example.org/stamp")
+    assert is_plain_http_address("http://127.0.0.1:8470")
     for wrong in (
         "",
         "tsa.example.org",
@@ -609,4 +614,4 @@ def test_an_address_is_a_plain_one():
         "http://a:99999",
         "http://a?b",
     ):
-        assert not is_address(wrong)
+        assert not is_plain_http_address(wrong)

@@ -17,9 +17,9 @@ from tests.support.callers import found
 
 def happen(tenant, times):
     with tenancy(tenant):
-        head = ledger.lock(tenant_id=tenant, subject_id=tenant, kind="tenant")
+        head = ledger.lock_subject(tenant_id=tenant, subject_id=tenant, kind="tenant")
         for _ in range(times):
-            head = ledger.append(head, ledger.Happening(kind="noted"), actor=ledger.SYSTEM, at=datetime.now(UTC))
+            head = ledger.append(head, ledger.NewEvent(kind="noted"), actor=ledger.SYSTEM, at=datetime.now(UTC))
 
 
 @pytest.fixture

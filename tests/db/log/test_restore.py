@@ -13,7 +13,7 @@ from django.db import connections
 from psycopg import sql
 
 from console.local.servers import APP, OWNER, SEQUENCER, SUPERUSER
-from ledger.log.signer_state import Guard, read_epoch
+from ledger.log.signer_state import SignerState, read_epoch
 from tests.conftest import _use
 from tests.support.api_tenant import Workshop, workshop
 from tests.support.seals import as_sequencer, guard_file, seal_up
@@ -24,7 +24,7 @@ def shop(committed_db: Any, settings: Any, tmp_path: Path) -> Workshop:
     settings.COUNTERFOIL_RATE_PER_S = 0
     settings.COUNTERFOIL_GUARD = guard_file()
     settings.COUNTERFOIL_EPOCH = tmp_path / "epoch"
-    with Guard(guard_file(), epoch=settings.COUNTERFOIL_EPOCH):
+    with SignerState(guard_file(), epoch=settings.COUNTERFOIL_EPOCH):
         pass
     return workshop("orchid").set_up()
 
@@ -77,15 +77,15 @@ def test_what_was_used_after_the_backup_is_not_used_again(shop: Workshop, backup
 
 def test_the_epoch_only_rises_and_outlives_either_of_its_two_places(tmp_path: Path):
     file, other = tmp_path / "epoch", tmp_path / "elsewhere"
-    with Guard(tmp_path / "guard.sqlite", epoch=file) as guard:
+    with SignerState(tmp_path / "guard.sqlite", epoch=file) as guard:
         assert (guard.epoch, read_epoch(file)) == (1, 1)
         assert guard.raise_epoch() == read_epoch(file) == 2
     file.unlink()
-    with Guard(tmp_path / "guard.sqlite", epoch=file):
+    with SignerState(tmp_path / "guard.sqlite", epoch=file):
         assert read_epoch(file) == 2
-    with Guard(tmp_path / "another.sqlite", epoch=file) as guard:
+    with SignerState(tmp_path / "another.sqlite", epoch=file) as guard:
         assert guard.epoch == 2
     other.write_text("1\n")
-    with Guard(tmp_path / "guard.sqlite", epoch=other):
+    with SignerState(tmp_path / "guard.sqlite", epoch=other):
         assert read_epoch(other) == 2
     assert file.stat().st_mode & 0o777 == 0o644

@@ -11,13 +11,13 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import IntegrityError, transaction
 
-from ledger.db import ask, tenancy
+from ledger.db import execute, tenancy
 from ledger.log.operations import sequencer
 from ledger.log.operations.sequencer import LogDamaged
 from ledger.log.queries import log as queries
 from ledger.log.rules import checkpoint, merkle, notes, tiles
-from ledger.log.rules.signing import HistoryForked, LogUnguarded, Signed
-from ledger.log.signer_state import Guard, read_keys
+from ledger.log.rules.signing import HistoryForked, LogUnguarded, TreeHead
+from ledger.log.signer_state import SignerState, read_keys
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from tests.support import seals
@@ -40,23 +40,23 @@ def tenant(db):
 
 def happen(tenant, times=1):
     """So many events of one new subject; the id of the subject."""
-    head = ledger.Head(tenant_id=tenant, id=uuid4(), kind="case")
+    head = ledger.SubjectHead(tenant_id=tenant, id=uuid4(), kind="case")
     with tenancy(tenant):
         for _ in range(times):
-            step = ledger.Happening(kind="case_noted", to="OPEN")
+            step = ledger.NewEvent(kind="case_noted", to="OPEN")
             head = ledger.append(head, step, actor=ledger.SYSTEM, at=now())
     return head.id
 
 
 def newest(tenant):
     with tenancy(tenant):
-        return queries.newest(tenant)
+        return queries.current_log(tenant)
 
 
 def leaf_hashes(tenant):
     """The hashes of the log's events in the order of their places."""
     with tenancy(tenant):
-        rows = ask(
+        rows = execute(
             "SELECT l.index, e.entry_hash FROM ledger_leaf l JOIN ledger_event e"
             " ON e.tenant_id = l.tenant_id AND e.subject_id = l.subject_id AND e.seq = l.seq"
             " WHERE l.tenant_id = $1 ORDER BY l.index",
@@ -83,8 +83,8 @@ def test_the_checkpoint_is_signed_by_the_key_of_the_log(tenant, guard_file):
     head = newest(tenant)
     note = notes.parse(head.note)
     key = read_keys(settings.COUNTERFOIL_LOG_KEY).current.public_key()
-    assert notes.verified(note, [notes.verifier(head.origin, key)])
-    assert checkpoint.parse(note.text) == checkpoint.Checkpoint(head.origin, head.size, head.root)
+    assert notes.verify_signatures(note, [notes.verifier(head.origin, key)])
+    assert checkpoint.parse(note.text) == checkpoint.CheckpointBody(head.origin, head.size, head.root)
 
 
 def test_each_place_is_proven_under_the_signed_root(tenant, guard_file):
@@ -92,7 +92,7 @@ def test_each_place_is_proven_under_the_signed_root(tenant, guard_file):
     seals.seal_up(guard_file)
     head = newest(tenant)
     with tenancy(tenant):
-        for seq, place in queries.places(tenant, subject).items():
+        for seq, place in queries.event_positions(tenant, subject).items():
             read = queries.tiles(tenant, place.log, tiles.tiles_for_inclusion(place.index, head.size))
             leaf = bytes(events.event(tenant, subject, seq).entry_hash)
             proof = tiles.prove_inclusion(place.index, head.size, read)
@@ -109,7 +109,9 @@ def test_events_keep_the_order_in_which_they_were_committed(tenant, guard_file):
             seals.seal_up(guard_file)
     seals.seal_up(guard_file)
     with tenancy(tenant):
-        indexes = [place.index for each in subjects for _, place in sorted(queries.places(tenant, each).items())]
+        indexes = [
+            place.index for each in subjects for _, place in sorted(queries.event_positions(tenant, each).items())
+        ]
     assert indexes == sorted(indexes)
 
 
@@ -142,7 +144,7 @@ def test_nothing_new_is_signed_while_nothing_happens(tenant, guard_file):
     seals.seal_up(guard_file)
     before = newest(tenant)
     with seals.as_sequencer(), seals.signer(guard_file) as signer:
-        assert sequencer.sign(tenant_id=tenant, signer=signer, at=now()) is None
+        assert sequencer.sign_head(tenant_id=tenant, signer=signer, at=now()) is None
     assert newest(tenant) == before
 
 
@@ -152,7 +154,7 @@ def test_a_quiet_log_is_said_to_be_alive_with_the_same_note(tenant, guard_file):
     before = newest(tenant)
     later = before.signed_at + sequencer.HEARTBEAT
     with seals.as_sequencer(), seals.signer(guard_file) as signer:
-        sequencer.sign(tenant_id=tenant, signer=signer, at=later)
+        sequencer.sign_head(tenant_id=tenant, signer=signer, at=later)
     assert newest(tenant).note == before.note
     assert newest(tenant).signed_at == later
 
@@ -239,15 +241,17 @@ def test_the_guard_knows_a_head_before_the_database_does(tenant, guard_file, mon
         raise RuntimeError
 
     with seals.as_sequencer(), seals.signer(guard_file) as signer:
-        sequencer.integrate(tenant_id=tenant, positions=queries.waiting()[tenant], guard=signer.guard, at=now())
+        sequencer.integrate_events(
+            tenant_id=tenant, positions=queries.pending_events()[tenant], guard=signer.guard, at=now()
+        )
         with monkeypatch.context() as patched:
             patched.setattr(sequencer, "_publish", died)
             with pytest.raises(RuntimeError), transaction.atomic():
-                sequencer.sign(tenant_id=tenant, signer=signer, at=now())
+                sequencer.sign_head(tenant_id=tenant, signer=signer, at=now())
         known = signer.guard.last(newest(tenant).origin)
         assert known.size > newest(tenant).signed_size
-        assert sequencer.sign(tenant_id=tenant, signer=signer, at=now()) == known.size
-    assert Signed(newest(tenant).signed_size, newest(tenant).root) == known
+        assert sequencer.sign_head(tenant_id=tenant, signer=signer, at=now()) == known.size
+    assert TreeHead(newest(tenant).signed_size, newest(tenant).root) == known
 
 
 @pytest.fixture
@@ -277,8 +281,8 @@ def test_another_history_of_the_same_length_is_not_signed(tenant, guard_file):
     seals.seal_up(guard_file)
     seals.seal_up(guard_file)
     head = newest(tenant)
-    with Guard(guard_file) as guard:
-        guard.advance(head.origin, Signed(head.size, head.root), Signed(head.size, b"\1" * 32))
+    with SignerState(guard_file) as guard:
+        guard.advance(head.origin, TreeHead(head.size, head.root), TreeHead(head.size, b"\1" * 32))
     happen(tenant)
     with pytest.raises(HistoryForked, match="are others than those"):
         seals.seal_up(guard_file)
@@ -290,23 +294,25 @@ def test_a_history_that_grew_past_another_one_is_not_signed(tenant, guard_file):
     seals.seal_up(guard_file)
     head = newest(tenant)
     happen(tenant, 5)
-    with seals.as_sequencer(), Guard(guard_file) as guard:
-        sequencer.integrate(tenant_id=tenant, positions=queries.waiting()[tenant], guard=guard, at=now())
-        guard.advance(head.origin, Signed(head.size, head.root), Signed(head.size + 2, b"\1" * 32))
+    with seals.as_sequencer(), SignerState(guard_file) as guard:
+        sequencer.integrate_events(tenant_id=tenant, positions=queries.pending_events()[tenant], guard=guard, at=now())
+        guard.advance(head.origin, TreeHead(head.size, head.root), TreeHead(head.size + 2, b"\1" * 32))
         with pytest.raises(HistoryForked, match="do not begin with"), seals.signer(guard_file) as signer:
-            sequencer.sign(tenant_id=tenant, signer=signer, at=now())
+            sequencer.sign_head(tenant_id=tenant, signer=signer, at=now())
 
 
 def test_after_a_restore_a_new_log_opens_with_that_fact(restored, guard_file):
     """L17: the old log keeps its last signed head, the new one begins with `restored` and takes what waits."""
     subject, old = happen(restored), newest(restored)
     with seals.as_sequencer(), seals.signer(guard_file) as signer:
-        origin = sequencer.reopen(tenant_id=restored, signer=signer, reason="The disk failed.", at=now())
+        origin = sequencer.reopen_log(tenant_id=restored, signer=signer, reason="The disk failed.", at=now())
     assert origin == f"{old.origin}/2"
     seals.seal_up(guard_file)
     with tenancy(restored):
         new, kept = queries.logs(restored)
-        first = ask("SELECT subject_id, seq FROM ledger_leaf WHERE tenant_id = $1 AND log = 2 AND index = 0", restored)
+        first = execute(
+            "SELECT subject_id, seq FROM ledger_leaf WHERE tenant_id = $1 AND log = 2 AND index = 0", restored
+        )
         [(event, _, detail)] = events.history(restored, new.id)
         assert (event.kind, first) == ("restored", [(new.id, 1)])
         assert detail["before"] == {"origin": old.origin, "size": old.size, "root": old.root.hex()}
@@ -324,7 +330,7 @@ def test_after_a_restore_a_new_log_opens_with_that_fact(restored, guard_file):
 def test_the_record_of_both_logs_is_verified_as_one(restored, guard_file):
     happen(restored, 2)
     with seals.as_sequencer(), seals.signer(guard_file) as signer:
-        sequencer.reopen(tenant_id=restored, signer=signer, reason="The disk failed.", at=now())
+        sequencer.reopen_log(tenant_id=restored, signer=signer, reason="The disk failed.", at=now())
     happen(restored, 2)
     seals.seal_up(guard_file)
     call_command("verify_ledger", verbosity=0)
@@ -333,25 +339,25 @@ def test_the_record_of_both_logs_is_verified_as_one(restored, guard_file):
 def test_a_sound_log_is_not_opened_anew(tenant, guard_file):
     seals.seal_up(guard_file)
     with seals.as_sequencer(), seals.signer(guard_file) as signer:
-        assert sequencer.reopen(tenant_id=tenant, signer=signer, reason="Why not.", at=now()) is None
+        assert sequencer.reopen_log(tenant_id=tenant, signer=signer, reason="Why not.", at=now()) is None
 
 
 def test_of_two_signers_one_goes_on(tenant, guard_file):
     seals.seal_up(guard_file)
     head = newest(tenant)
-    last = Signed(head.size, head.root)
-    with Guard(guard_file) as one, Guard(guard_file) as other:
-        one.advance(head.origin, last, Signed(head.size + 1, b"\1" * 32))
+    last = TreeHead(head.size, head.root)
+    with SignerState(guard_file) as one, SignerState(guard_file) as other:
+        one.advance(head.origin, last, TreeHead(head.size + 1, b"\1" * 32))
         with pytest.raises(HistoryForked, match="Another signer"):
-            other.advance(head.origin, last, Signed(head.size + 1, b"\2" * 32))
+            other.advance(head.origin, last, TreeHead(head.size + 1, b"\2" * 32))
 
 
 def test_a_guard_that_knows_a_log_is_given_no_other_head(tenant, guard_file):
     seals.seal_up(guard_file)
     origin = newest(tenant).origin
-    with Guard(guard_file) as guard:
+    with SignerState(guard_file) as guard:
         with pytest.raises(HistoryForked, match="nothing to adopt"):
-            guard.adopt(origin, Signed(1, b"\1" * 32))
+            guard.adopt(origin, TreeHead(1, b"\1" * 32))
         with pytest.raises(HistoryForked, match="signed before"):
             guard.enrol(origin)
     assert guard_file.stat().st_mode & 0o077 == 0

@@ -22,10 +22,10 @@ from psycopg import sql
 from console.local import processes, programs
 from console.local.installation import ROOT
 from console.local.servers import APP, OWNER, SEQUENCER, SUPERUSER
-from ledger.db import ask, tenancy
+from ledger.db import execute, tenancy
 from ledger.log.queries import log as queries
 from ledger.log.rules import merkle, notes
-from ledger.log.signer_state import read_keys, rotate
+from ledger.log.signer_state import read_keys, rotate_key
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
 from tests.conftest import _use
@@ -37,23 +37,23 @@ def now() -> datetime:
 
 
 def happen(tenant, times=1):
-    head = ledger.Head(tenant_id=tenant, id=uuid4(), kind="case")
+    head = ledger.SubjectHead(tenant_id=tenant, id=uuid4(), kind="case")
     with tenancy(tenant):
         for _ in range(times):
-            head = ledger.append(head, ledger.Happening(kind="case_noted", to="OPEN"), actor=ledger.SYSTEM, at=now())
+            head = ledger.append(head, ledger.NewEvent(kind="case_noted", to="OPEN"), actor=ledger.SYSTEM, at=now())
     return head.id
 
 
 def rebuilt(tenant):
     """The log as its leaves say it is, from nothing but the events: (size, root); no gap, no event twice."""
     with tenancy(tenant):
-        rows = ask(
+        rows = execute(
             "SELECT l.index, e.envelope FROM ledger_leaf l JOIN ledger_event e"
             " ON e.tenant_id = l.tenant_id AND e.subject_id = l.subject_id AND e.seq = l.seq"
             " WHERE l.tenant_id = $1 ORDER BY l.index",
             tenant,
         )
-        [(events,)] = ask("SELECT count(*) FROM ledger_event WHERE tenant_id = $1", tenant)
+        [(events,)] = execute("SELECT count(*) FROM ledger_event WHERE tenant_id = $1", tenant)
     assert [index for index, _ in rows] == list(range(len(rows)))
     assert len(rows) == events
     return len(rows), merkle.root_of(merkle.leaf_hash(bytes(envelope)) for _, envelope in rows)
@@ -61,8 +61,8 @@ def rebuilt(tenant):
 
 def all_is_sealed(tenant):
     with tenancy(tenant):
-        head = queries.newest(tenant)
-        return head is not None and not queries.waiting(limit=1) and head.size == head.signed_size
+        head = queries.current_log(tenant)
+        return head is not None and not queries.pending_events(limit=1) and head.size == head.signed_size
 
 
 class Process:
@@ -86,7 +86,7 @@ class Process:
         self.children = []
 
     def start(self):
-        child = processes.spawn(programs.sequencer(environment=self.environment, log=self.folder))
+        child = processes.spawn(programs.sequencer_program(environment=self.environment, log=self.folder))
         self.children.append(child)
         return child
 
@@ -112,7 +112,7 @@ class Process:
         )
 
     def end(self):
-        processes.stop([child for child in self.children if child.running()])
+        processes.stop_children([child for child in self.children if child.running()])
 
 
 @pytest.fixture
@@ -138,9 +138,9 @@ def test_it_seals_what_happens_and_ends_when_asked(process, tenant):
     assert processes.wait_until(lambda: all_is_sealed(tenant), within_s=30), process.log.read_text()
     size, root = rebuilt(tenant)
     with tenancy(tenant):
-        head = queries.newest(tenant)
+        head = queries.current_log(tenant)
     assert (head.size, head.root) == (size, root)
-    processes.stop([child])
+    processes.stop_children([child])
     assert child.process.returncode == 0
 
 
@@ -166,7 +166,7 @@ def test_one_leads_and_another_takes_over_when_it_is_killed(process, tenant):
     assert processes.wait_until(lambda: all_is_sealed(tenant), within_s=30), process.log.read_text()
     size, root = rebuilt(tenant)
     with tenancy(tenant):
-        head = queries.newest(tenant)
+        head = queries.current_log(tenant)
     assert (head.size, head.root) == (size, root)
 
 
@@ -271,7 +271,7 @@ def test_killed_at_every_statement_it_leaves_the_old_log_or_the_new_one(process,
     assert process.once().returncode == 0
     size, root = rebuilt(tenant)
     with tenancy(tenant):
-        head = queries.newest(tenant)
+        head = queries.current_log(tenant)
     assert (head.size, head.root, head.signed_size) == (size, root, size)
 
 
@@ -286,8 +286,8 @@ def test_a_writer_killed_at_every_statement_leaves_the_event_and_its_place_in_th
         subject = uuid4()
         ended = process.program(APPENDING, str(tenant), str(subject), str(stop), kept)
         with tenancy(tenant):
-            events = ask("SELECT count(*) FROM ledger_event WHERE subject_id = $1", subject)
-            waiting = ask("SELECT count(*) FROM ledger_pending WHERE subject_id = $1", subject)
+            events = execute("SELECT count(*) FROM ledger_event WHERE subject_id = $1", subject)
+            waiting = execute("SELECT count(*) FROM ledger_pending WHERE subject_id = $1", subject)
         assert events == waiting
         found_at_all += events
         if ended.returncode == 0:
@@ -306,7 +306,7 @@ def test_a_statement_that_fails_leaves_the_old_log_or_the_new_one(process, tenan
     assert process.once().returncode == 0
     size, root = rebuilt(tenant)
     with tenancy(tenant):
-        head = queries.newest(tenant)
+        head = queries.current_log(tenant)
     assert (head.size, head.root, head.signed_size) == (size, root, size)
 
 
@@ -324,9 +324,9 @@ class Written:
         connection.close()
 
     def _one(self, tenant, *, taken_back):
-        head = ledger.Head(tenant_id=tenant, id=uuid4(), kind="case")
+        head = ledger.SubjectHead(tenant_id=tenant, id=uuid4(), kind="case")
         with tenancy(tenant):
-            ledger.append(head, ledger.Happening(kind="case_noted", to="OPEN"), actor=ledger.SYSTEM, at=now())
+            ledger.append(head, ledger.NewEvent(kind="case_noted", to="OPEN"), actor=ledger.SYSTEM, at=now())
             transaction.set_rollback(taken_back)
         (self.lost if taken_back else self.kept).append((tenant, head.id))
 
@@ -347,11 +347,11 @@ def test_many_writers_of_many_tenants_each_get_their_places(process, committed_d
     for one in tenants:
         size, root = rebuilt(one)
         with tenancy(one):
-            head = queries.newest(one)
+            head = queries.current_log(one)
         assert (head.size, head.root) == (size, root)
     for one, subject in written.lost:
         with tenancy(one):
-            assert queries.places(one, subject) == {}
+            assert queries.event_positions(one, subject) == {}
 
 
 def test_writers_do_not_wait_for_it(committed_db, tenant, run):
@@ -380,11 +380,11 @@ def test_a_damaged_log_stops_alone_and_raises_an_alarm(process, tenant, superuse
     happen(tenant)
     subject = happen(other)
     with tenancy(tenant):
-        before = queries.newest(tenant)
+        before = queries.current_log(tenant)
     ended = process.once()
     assert "is stopped" in ended.stderr
     with tenancy(tenant):
-        assert queries.newest(tenant) == before
+        assert queries.current_log(tenant) == before
         [alarm] = queries.alarms(tenant)
         assert alarm.kind == "LOG_DAMAGED"
         assert queries.lag(tenant).waiting > 0
@@ -412,7 +412,7 @@ def older_copy(process, tenant, committed_db, run):
         happen(tenant, 3)
         assert process.once().returncode == 0
         with tenancy(tenant):
-            ahead = queries.newest(tenant)
+            ahead = queries.current_log(tenant)
         for role in (APP, SEQUENCER):
             superuser.execute(
                 sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(sql.Identifier(name), sql.Identifier(role))
@@ -430,9 +430,9 @@ def test_a_restored_database_cannot_fork_history(older_copy, process, tenant):
     for _ in range(2):
         assert "is stopped" in process.once().stderr
     with tenancy(tenant):
-        before = queries.newest(tenant)
+        before = queries.current_log(tenant)
         assert before.size == before.signed_size < older_copy.size
-        assert queries.places(tenant, subject) == {}
+        assert queries.event_positions(tenant, subject) == {}
     assert "--reason" in process.command("log", "restored").stderr
     told = process.command("log", "restored", "--reason", "The disk failed.")
     assert told.stdout.splitlines()[1:] == [f"Opened {before.origin}/2"], told.stderr
@@ -453,7 +453,7 @@ def test_a_restored_database_cannot_fork_history(older_copy, process, tenant):
 def test_a_lost_guard_stops_everything_until_a_checkpoint_is_adopted(process, tenant, tmp_path):
     assert process.once().returncode == 0
     with tenancy(tenant):
-        head = queries.newest(tenant)
+        head = queries.current_log(tenant)
     process.environment["COUNTERFOIL_GUARD"] = str(tmp_path / "new-guard.sqlite")
     happen(tenant)
     assert "guard does not know it" in process.once().stderr
@@ -468,7 +468,7 @@ def test_a_lost_guard_stops_everything_until_a_checkpoint_is_adopted(process, te
 def test_a_checkpoint_of_another_key_is_not_adopted(process, tenant, tmp_path):
     assert process.once().returncode == 0
     with tenancy(tenant):
-        note = bytearray(queries.newest(tenant).note)
+        note = bytearray(queries.current_log(tenant).note)
     note[note.index(b"\n") + 1] ^= 1
     file = tmp_path / "forged"
     file.write_bytes(bytes(note))
@@ -493,7 +493,7 @@ def test_a_key_is_rotated_on_record_and_signs_beside_the_old_one(process, tenant
     def signed_by():
         assert process.once().returncode == 0
         with tenancy(tenant):
-            head = queries.newest(tenant)
+            head = queries.current_log(tenant)
         return [each.key_id for each in notes.parse(head.note).signatures], head
 
     [first], head = signed_by()
@@ -503,9 +503,9 @@ def test_a_key_is_rotated_on_record_and_signs_beside_the_old_one(process, tenant
     assert len(both) == 2
     assert both[1] == first
     new = notes.verifier(head.origin, read_keys(key).current.public_key())
-    assert notes.verified(notes.parse(head.note), [new])
+    assert notes.verify_signatures(notes.parse(head.note), [new])
     with pytest.raises(ValueError, match="retire that key before"):
-        rotate(key)
+        rotate_key(key)
     assert "rotated already" in process.command("log", "rotate-key").stderr
     assert process.command("log", "retire-key").returncode == 0
     happen(tenant)
@@ -537,10 +537,10 @@ def test_a_rotation_that_died_half_way_is_ended_by_the_next_one(process, tenant,
     happen(tenant)
     assert process.once().returncode == 0
     with tenancy(tenant):
-        assert len(notes.parse(queries.newest(tenant).note).signatures) == 1
+        assert len(notes.parse(queries.current_log(tenant).note).signatures) == 1
     # Died after the files, before any event.
-    rotate(key)
+    rotate_key(key)
     assert process.command("log", "rotate-key").returncode == 0
     with tenancy(tenant):
-        log = queries.newest(tenant).id
+        log = queries.current_log(tenant).id
         assert [event.kind for event, _, _ in events_queries.history(tenant, log)] == ["log_opened", "key_rotated"]

@@ -25,10 +25,10 @@ KEPT = ("ledger_event", "ledger_leaf", "ledger_tile", "ledger_tip", "ledger_chec
 
 
 def happen(tenant, times):
-    head = ledger.Head(tenant_id=tenant, id=uuid4(), kind="case")
+    head = ledger.SubjectHead(tenant_id=tenant, id=uuid4(), kind="case")
     with tenancy(tenant):
         for number in range(times):
-            step = ledger.Happening(kind="case_opened" if number == 0 else "case_noted", to="OPEN")
+            step = ledger.NewEvent(kind="case_opened" if number == 0 else "case_noted", to="OPEN")
             head = ledger.append(head, step, actor=ledger.SYSTEM, at=datetime.now(UTC))
 
 
@@ -106,7 +106,7 @@ def broken(*options):
 
 def head(vandal):
     with tenancy(vandal.tenant):
-        return queries.newest(vandal.tenant)
+        return queries.current_log(vandal.tenant)
 
 
 def test_a_log_that_nobody_touched_holds(vandal):

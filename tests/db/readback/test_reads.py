@@ -15,25 +15,25 @@ from ledger.actions.queries import actions
 from ledger.catalogue.operations import registration
 from ledger.db import tenancy
 from ledger.record import operations
-from ledger.record.operations import Happening, Head
+from ledger.record.operations import NewEvent, SubjectHead
 from ledger.record.queries import events as queries
 from ledger.record.rules.lifecycle import Ground
 from reviews.models import Report
 from reviews.reporting.operations import reports
 from tests.support.builders import AT, propose
 
-FAILED = Happening(kind="failed", to="FAILED", grounds=frozenset({Ground.NOTHING_SENT}))
+FAILED = NewEvent(kind="failed", to="FAILED", grounds=frozenset({Ground.NOTHING_SENT}))
 
 
 @pytest.fixture
-def head(committed_db) -> Head:
+def head(committed_db) -> SubjectHead:
     """A proposed action, committed."""
     tenant = registration.create_tenant(tenant_id=uuid4(), slug="orchid", name="Orchid", host="console.test", at=AT)
     with tenancy(tenant.id):
         return propose(tenant.id)
 
 
-def fail(head: Head) -> None:
+def fail(head: SubjectHead) -> None:
     """One more event, committed by somebody else."""
 
     def append() -> None:
@@ -78,6 +78,6 @@ def test_a_report_names_the_event_that_it_was_made_from(head):
         action = actions.action(head.tenant_id, head.id)
         entry = queries.entry(head.tenant_id, head.id, action.seq)
         fail(head)
-        reports.tell(action=action, entry=entry, to=uuid4(), at=AT)
+        reports.issue_report(action=action, entry=entry, to=uuid4(), at=AT)
         told = Report.objects.get(action_id=head.id)
         assert told.event_id == queries.history(head.tenant_id, head.id)[0][0].id

@@ -15,7 +15,7 @@ from ledger.catalogue.rules import contract
 from ledger.catalogue.rules.policies import default_policy
 from ledger.db import tenancy
 from ledger.record import operations
-from ledger.record.operations import Actor, Happening, Head
+from ledger.record.operations import Actor, NewEvent, SubjectHead
 from ledger.record.rules import envelope
 from ledger.record.rules.canonical import canonical
 from ledger.record.rules.entry import amend
@@ -43,7 +43,7 @@ class Record:
     """What `fill` made."""
 
     tenant: UUID
-    action: Head
+    action: SubjectHead
     contract: UUID
     policy: UUID
     payload: UUID
@@ -51,7 +51,7 @@ class Record:
 
 def fill(slug: str, *, actions: int = 1, at: datetime = AT) -> Record:
     """Found a tenant and write a contract, a superseded policy, and actions on their way."""
-    tenant = registration.found_tenant(
+    tenant = registration.set_up_tenant(
         tenant_id=operations.new_id(at), slug=slug, name=slug, host="console.test", at=at
     ).id
     person = Actor("person", uuid4())
@@ -71,10 +71,10 @@ def fill(slug: str, *, actions: int = 1, at: datetime = AT) -> Record:
     return Record(tenant=tenant, action=action, contract=registered.id, policy=policy.id, payload=payload)
 
 
-def executing(tenant: UUID, *, at: datetime = AT) -> tuple[Head, UUID]:
+def executing(tenant: UUID, *, at: datetime = AT) -> tuple[SubjectHead, UUID]:
     """An action with a payload that is being executed, in three events, and where the payload is."""
     head = propose(tenant, at=at)
-    payload = operations.seal(
+    payload = operations.store_evidence(
         tenant_id=tenant,
         subject_id=head.id,
         purpose="payload",
@@ -83,7 +83,7 @@ def executing(tenant: UUID, *, at: datetime = AT) -> tuple[Head, UUID]:
         source="agent",
         at=at,
     )
-    validated = Happening(
+    validated = NewEvent(
         kind="validated",
         to="VALIDATED",
         changes={"timestamps": {"validated_at": instant(at)}, "approval": APPROVAL},
@@ -91,7 +91,7 @@ def executing(tenant: UUID, *, at: datetime = AT) -> tuple[Head, UUID]:
         evidence=(payload,),
         view={"approval_id": str(uuid4())},
     )
-    started = Happening(
+    started = NewEvent(
         kind="started",
         to="EXECUTING",
         grounds=frozenset({Ground.RELEASED}),
@@ -106,7 +106,7 @@ def executing(tenant: UUID, *, at: datetime = AT) -> tuple[Head, UUID]:
 
 
 def forged(
-    head: Head,
+    head: SubjectHead,
     *,
     entry: Mapping[str, Any] | None = None,
     detail: Mapping[str, Any] | None = None,
@@ -118,7 +118,7 @@ def forged(
     snapshot = entry if entry is not None else head.entry
     kept = canonical(dict(snapshot)) if snapshot is not None else None, canonical(detail) if detail else None
     fields = {
-        "origin": operations.origin_of(head.tenant_id),
+        "origin": operations.tenant_origin(head.tenant_id),
         "id": str(operations.new_id(AT)),
         "kind": "forged",
         "subject_kind": head.kind,
@@ -140,6 +140,6 @@ def forged(
     return written, kept[0] and salts[0], kept[0], kept[1] and salts[1], kept[1], json.dumps(view or {})
 
 
-def next_entry(head: Head, **changes: Any) -> dict[str, Any]:
+def next_entry(head: SubjectHead, **changes: Any) -> dict[str, Any]:
     assert head.entry is not None
     return amend(head.entry, changes)

@@ -13,12 +13,12 @@ from ledger.record import operations
 from ledger.record.queries import events as queries
 from ledger.record.queries import evidence
 from ledger.record.rules import envelope
-from ledger.record.rules.lifecycle import NOTICED, GroundsMissing, IllegalTransition, is_notice
+from ledger.record.rules.lifecycle import NOTICED, GroundsMissing, IllegalTransition, is_agent_notice
 from tests.support.builders import AT, propose
 
 
 def validated(**extra):
-    return operations.Happening(
+    return operations.NewEvent(
         kind="validated",
         to="VALIDATED",
         changes={"timestamps": {"validated_at": "2026-11-21T12:00:00.000000Z"}},
@@ -58,7 +58,7 @@ def test_an_illegal_step_changes_nothing(tenant: UUID):
         head = propose(tenant)
         with pytest.raises(IllegalTransition):
             operations.append(
-                head, operations.Happening(kind="x", to="RECONCILED_SUCCESS"), actor=operations.SYSTEM, at=AT
+                head, operations.NewEvent(kind="x", to="RECONCILED_SUCCESS"), actor=operations.SYSTEM, at=AT
             )
         assert actions.action(tenant, head.id).seq == 1
 
@@ -67,7 +67,7 @@ def test_a_step_without_its_grounds_is_refused(tenant: UUID):
     with tenancy(tenant):
         head = operations.append(propose(tenant), validated(), actor=operations.SYSTEM, at=AT)
         with pytest.raises(GroundsMissing):
-            operations.append(head, operations.Happening(kind="x", to="EXECUTING"), actor=operations.SYSTEM, at=AT)
+            operations.append(head, operations.NewEvent(kind="x", to="EXECUTING"), actor=operations.SYSTEM, at=AT)
 
 
 @pytest.mark.req("R-SM-23")
@@ -85,7 +85,7 @@ def test_a_head_that_has_moved_on_cannot_be_continued_twice(tenant: UUID):
 def test_evidence_opens_again_and_is_not_stored_in_clear(tenant: UUID):
     with tenancy(tenant):
         head = propose(tenant)
-        sealed = operations.seal(
+        sealed = operations.store_evidence(
             tenant_id=tenant,
             subject_id=head.id,
             purpose="payload",
@@ -94,7 +94,7 @@ def test_evidence_opens_again_and_is_not_stored_in_clear(tenant: UUID):
             source="agent",
             at=AT,
         )
-        assert evidence.opened(tenant, sealed.pointer) == b'{"amount":100}'
+        assert evidence.open_evidence(tenant, sealed.pointer) == b'{"amount":100}'
         assert b"amount" not in bytes(evidence.evidence(tenant, sealed.pointer).sealed)
 
 
@@ -115,7 +115,7 @@ def test_an_envelope_of_another_log_is_refused(tenant: UUID, other_tenant: UUID)
 
 def test_a_missing_subject_is_said_to_be_missing(tenant: UUID):
     with tenancy(tenant), pytest.raises(operations.NoSuchSubject):
-        operations.lock(tenant_id=tenant, subject_id=uuid4(), kind="action")
+        operations.lock_subject(tenant_id=tenant, subject_id=uuid4(), kind="action")
 
 
 @pytest.mark.req("R-PL-13")
@@ -123,11 +123,11 @@ def test_a_missing_subject_is_said_to_be_missing(tenant: UUID):
 @pytest.mark.parametrize("by", ["agent", "operator"])
 def test_the_database_says_itself_whether_an_actions_agent_knows_its_end(tenant: UUID, kind: str, by: str):
     """As the rule has it that verifies the record; and what comes later takes it back no more."""
-    happening = operations.Happening(kind=kind)
+    happening = operations.NewEvent(kind=kind)
     with tenancy(tenant):
         head = propose(tenant)
         assert actions.action(tenant, head.id).noticed is False
         head = operations.append(head, happening, actor=operations.Actor(by, uuid4()), at=AT)
-        assert actions.action(tenant, head.id).noticed is is_notice(kind, by)
-        operations.append(head, operations.Happening(kind="x"), actor=operations.SYSTEM, at=AT)
-        assert actions.action(tenant, head.id).noticed is is_notice(kind, by)
+        assert actions.action(tenant, head.id).noticed is is_agent_notice(kind, by)
+        operations.append(head, operations.NewEvent(kind="x"), actor=operations.SYSTEM, at=AT)
+        assert actions.action(tenant, head.id).noticed is is_agent_notice(kind, by)

@@ -32,7 +32,7 @@ def made(*options: str) -> dict:
 
 
 def key_of(secret: str):
-    return accounts_queries.live_key(digest(secret.encode()), at=datetime.now(UTC))
+    return accounts_queries.active_key(digest(secret.encode()), at=datetime.now(UTC))
 
 
 def test_each_role_has_one_person_who_can_sign_in():
@@ -126,7 +126,7 @@ def test_a_key_that_has_run_out_is_not_live():
     said = StringIO()
     call_command("create_key", "audit", "--tenant", "orchid", "--expires", "1", stdout=said)
     key_hash = digest(said.getvalue().strip().encode())
-    assert accounts_queries.live_key(key_hash, at=datetime.now(UTC) + timedelta(days=1, seconds=1)) is None
+    assert accounts_queries.active_key(key_hash, at=datetime.now(UTC) + timedelta(days=1, seconds=1)) is None
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ from tests.support.builders import AT
 PAYLOAD = b'{"amount":100,"to":"alice@example.org"}'
 
 
-def seal(tenant: UUID, subject: UUID, data: bytes = PAYLOAD, **changes) -> operations.Sealed:
+def seal(tenant: UUID, subject: UUID, data: bytes = PAYLOAD, **changes) -> operations.SealedEvidence:
     fields = {"purpose": "payload", "media_type": "application/json", "source": "agent", "at": AT}
-    return operations.seal(tenant_id=tenant, subject_id=subject, data=data, **(fields | changes))
+    return operations.store_evidence(tenant_id=tenant, subject_id=subject, data=data, **(fields | changes))
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def inside(tenant):
 @given(st.binary(max_size=2000))
 def test_what_was_sealed_opens_again(inside, data):
     sealed = seal(inside, uuid4(), data)
-    assert evidence.opened(inside, sealed.pointer) == data
+    assert evidence.open_evidence(inside, sealed.pointer) == data
 
 
 @pytest.mark.req("R-LE-20")
@@ -82,7 +82,7 @@ def test_one_subject_has_one_key_and_each_its_own(inside):
 
 
 def test_an_empty_document_is_evidence_too(inside):
-    assert evidence.opened(inside, seal(inside, uuid4(), b"").pointer) == b""
+    assert evidence.open_evidence(inside, seal(inside, uuid4(), b"").pointer) == b""
 
 
 def test_a_place_that_was_chosen_is_kept(inside):
@@ -102,8 +102,8 @@ def test_nobody_elses_evidence_is_found(tenant, other_tenant):
         sealed = seal(tenant, uuid4())
     with tenancy(other_tenant):
         assert evidence.evidence(other_tenant, sealed.pointer) is None
-        assert evidence.opened(other_tenant, sealed.pointer) is None
-        assert evidence.opened(tenant, sealed.pointer) is None
+        assert evidence.open_evidence(other_tenant, sealed.pointer) is None
+        assert evidence.open_evidence(tenant, sealed.pointer) is None
 
 
 def test_evidence_of_a_subject_is_listed_without_opening_it(inside):
@@ -116,15 +116,15 @@ def test_evidence_of_a_subject_is_listed_without_opening_it(inside):
 
 
 def test_a_pointer_to_nothing_opens_nothing(inside):
-    assert evidence.opened(inside, uuid4()) is None
+    assert evidence.open_evidence(inside, uuid4()) is None
 
 
 def test_with_another_key_encryption_key_nothing_opens(inside, monkeypatch):
     sealed = seal(inside, uuid4())
-    keystore.forget()
+    keystore.clear_cache()
     monkeypatch.setattr(keystore, "key_encryption_key", lambda: bytes(32))
     with pytest.raises(encryption.CannotOpen):
-        evidence.opened(inside, sealed.pointer)
+        evidence.open_evidence(inside, sealed.pointer)
 
 
 def test_evidence_whose_key_was_destroyed_is_unreadable_and_its_promise_stays(committed_db, superuser_connection):
@@ -135,8 +135,8 @@ def test_evidence_whose_key_was_destroyed_is_unreadable_and_its_promise_stays(co
         subject = uuid4()
         sealed = seal(tenant, subject)
         operations.append(
-            operations.Head(tenant_id=tenant, id=subject, kind="session"),
-            operations.Happening(kind="opened", to="OPEN", evidence=(sealed,)),
+            operations.SubjectHead(tenant_id=tenant, id=subject, kind="session"),
+            operations.NewEvent(kind="opened", to="OPEN", evidence=(sealed,)),
             actor=operations.SYSTEM,
             at=AT,
         )
@@ -144,6 +144,6 @@ def test_evidence_whose_key_was_destroyed_is_unreadable_and_its_promise_stays(co
     superuser_connection.execute("DELETE FROM ledger_subjectkey")
     with tenancy(tenant):
         with pytest.raises(encryption.CannotOpen):
-            evidence.opened(tenant, sealed.pointer)
+            evidence.open_evidence(tenant, sealed.pointer)
         ((event, _, _),) = queries.history(tenant, subject)
     assert envelope.parse(bytes(event.envelope)).commitments == (sealed.commitment,)

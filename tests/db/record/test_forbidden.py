@@ -309,7 +309,7 @@ def test_every_illegal_step_is_refused_by_the_database(app, record):
 
 
 def test_a_subject_can_only_begin_at_its_beginning(app, record):
-    new = operations.Head(tenant_id=record.tenant, id=uuid4(), kind="action")
+    new = operations.SubjectHead(tenant_id=record.tenant, id=uuid4(), kind="action")
     with pytest.raises(errors.ForeignKeyViolation):
         app.execute(APPEND, forged(new, to_state="COMMITTED", entry=record.action.entry, view=make_view(new.id)))
 

@@ -24,9 +24,9 @@ from tests.conftest import KEYS, Run
 @pytest.fixture
 def keys(template: str, run: Run) -> Iterator[str]:
     """The key database of this run, and a process that holds nothing of it."""
-    keystore.forget()
+    keystore.clear_cache()
     yield KEYS
-    keystore.forget()
+    keystore.clear_cache()
 
 
 def as_role(run: Run, role: str) -> psycopg.Connection:
@@ -41,38 +41,38 @@ def held(run: Run) -> set:
 def destroyed_by_the_eraser(run: Run, monkeypatch: pytest.MonkeyPatch, ids: list) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("django.conf.settings.KEYS_DATABASE_URL", run.postgres.url(servers.ERASER, KEYS))
-        keystore.destroy(ids)
+        keystore.destroy_keys(ids)
 
 
 def test_a_key_is_durable_before_anybody_uses_it(keys, run):
-    key = keystore.take()
+    key = keystore.new_key()
     assert key.id in held(run)
-    keystore.forget()
-    assert keystore.read([key.id]) == {key.id: key.key}
+    keystore.clear_cache()
+    assert keystore.read_keys([key.id]) == {key.id: key.key}
 
 
 def test_a_block_of_keys_is_one_commit_and_each_is_given_once(keys, run):
     before = held(run)
-    taken = [keystore.take() for _ in range(keystore.BLOCK)]
+    taken = [keystore.new_key() for _ in range(keystore.BLOCK)]
     assert len(held(run) - before) == keystore.BLOCK
     assert len({key.id for key in taken}) == len({key.key for key in taken}) == keystore.BLOCK
-    keystore.take()
+    keystore.new_key()
     assert len(held(run) - before) == 2 * keystore.BLOCK
 
 
 def test_threads_never_get_the_same_key(keys):
     with ThreadPoolExecutor(8) as pool:
-        taken = list(pool.map(lambda _: keystore.take().id, range(300)))
+        taken = list(pool.map(lambda _: keystore.new_key().id, range(300)))
     assert len(set(taken)) == 300
 
 
 def test_a_forked_process_begins_with_nothing_of_its_parents(keys):
-    keystore.take()
+    keystore.new_key()
     mine = {key.id for key in keystore._here().made}
     ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(theirs, keystore.take().id.bytes)
+        os.write(theirs, keystore.new_key().id.bytes)
         os._exit(0)
     os.waitpid(child, 0)
     assert os.read(ours, 16) not in {each.bytes for each in mine}
@@ -80,27 +80,27 @@ def test_a_forked_process_begins_with_nothing_of_its_parents(keys):
 
 
 def test_keys_are_stored_wrapped_and_for_their_own_place_only(keys, run):
-    one, other = keystore.take(), keystore.take()
+    one, other = keystore.new_key(), keystore.new_key()
     with as_role(run, servers.OWNER) as owner:
         stored = dict(owner.execute("SELECT id, wrapped FROM data_key WHERE id = ANY(%s)", [[one.id, other.id]]))
     assert one.key not in stored[one.id]
     with pytest.raises(encryption.CannotOpen):
-        encryption.open_sealed(keystore.key_encryption_key(), stored[one.id], keystore.place(other.id))
+        encryption.open_sealed(keystore.key_encryption_key(), stored[one.id], keystore.key_context(other.id))
 
 
 def test_a_destroyed_key_is_gone_at_once_here_and_within_a_minute_elsewhere(keys, run, monkeypatch):
-    key = keystore.take()
+    key = keystore.new_key()
     assert keystore.OPEN_FOR_S <= 60
     destroyed_by_the_eraser(run, monkeypatch, [key.id])
-    assert keystore.read([key.id]) == {}
+    assert keystore.read_keys([key.id]) == {}
     destroyed_by_the_eraser(run, monkeypatch, [key.id])
-    kept = keystore.take()
+    kept = keystore.new_key()
     with as_role(run, servers.ERASER) as eraser:
         eraser.execute("DELETE FROM data_key WHERE id = %s", [kept.id])
-    assert keystore.read([kept.id]) == {kept.id: kept.key}
+    assert keystore.read_keys([kept.id]) == {kept.id: kept.key}
     later = time.monotonic() + 61
     monkeypatch.setattr(keystore, "time", SimpleNamespace(monotonic=lambda: later))
-    assert keystore.read([kept.id]) == {}
+    assert keystore.read_keys([kept.id]) == {}
 
 
 @pytest.mark.parametrize(
@@ -128,29 +128,29 @@ def test_nobody_does_the_work_of_another(keys, run, role, wrong):
 
 @pytest.mark.parametrize("wrong", ["UPDATE data_key SET wrapped = wrapped", "TRUNCATE data_key"])
 def test_even_the_owner_is_stopped_from_changing_keys(keys, run, wrong):
-    keystore.take()
+    keystore.new_key()
     with as_role(run, servers.OWNER) as owner, pytest.raises(errors.IntegrityConstraintViolation):
         owner.execute(sql.SQL(wrong))
 
 
 def test_a_connection_that_was_cut_is_replaced(keys, run):
-    key = keystore.take()
+    key = keystore.new_key()
     with as_role(run, servers.SUPERUSER) as admin:
         admin.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'counterfoil keys'"
         )
     keystore._here().open.clear()
-    assert keystore.read([key.id]) == {key.id: key.key}
+    assert keystore.read_keys([key.id]) == {key.id: key.key}
 
 
 def test_a_key_database_that_is_away_is_said_as_such(keys, settings):
     settings.KEYS_DATABASE_URL = "postgresql://app:none@127.0.0.1:1/none"
-    assert not keystore.answers()
+    assert not keystore.is_reachable()
     with pytest.raises(OperationalError, match="The key database"):
-        keystore.take()
+        keystore.new_key()
     settings.KEYS_DATABASE_URL = ""
     with pytest.raises(ImproperlyConfigured):
-        keystore.take()
+        keystore.new_key()
 
 
 def test_the_record_holds_no_key(tenant):

@@ -34,7 +34,7 @@ def reach(tenant: UUID, state: State, kind: str, **view) -> UUID:
     head = propose(tenant, view=view)
     for each in way(state):
         by = kind if each is state else "on_the_way"
-        step = operations.Happening(kind=by, to=str(each), grounds=frozenset(Ground) - {Ground.CHANGES_NOTHING})
+        step = operations.NewEvent(kind=by, to=str(each), grounds=frozenset(Ground) - {Ground.CHANGES_NOTHING})
         head = operations.append(head, step, actor=PERSON, at=AT)
     return head.id
 
@@ -55,9 +55,9 @@ def test_the_database_says_itself_by_which_event_an_action_came_to_stand_as_it_d
             *((each, each) for each in SETTLING),
             ("noted", SETTLING[-1]),
         ]:
-            head = operations.append(head, operations.Happening(kind=kind), actor=PERSON, at=AT)
+            head = operations.append(head, operations.NewEvent(kind=kind), actor=PERSON, at=AT)
             assert seen(tenant, head.id).reached_by == expected
-        step = operations.Happening(kind="validated", to="VALIDATED")
+        step = operations.NewEvent(kind="validated", to="VALIDATED")
         operations.append(head, step, actor=PERSON, at=AT)
         assert seen(tenant, head.id).reached_by == "validated"
 

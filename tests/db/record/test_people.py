@@ -86,7 +86,7 @@ def decides(row: Membership) -> bool:
 
 
 def a_key(row: Membership, *, confirmed_by: Membership | None) -> Any:
-    registered = passkeys.Registered(
+    registered = passkeys.RegisteredKey(
         credential_id=f"key-{row.actor_id}", public_key=b"k", aaguid=bytes(16), sign_count=0, backup_eligible=False
     )
     key = approver_keys.enrol(
@@ -117,7 +117,7 @@ def test_a_reviewer_who_loses_the_role_decides_nothing(rita, ada):
     """B18: role removed; the key that they signed with stops, and what they lent ends."""
     key = a_key(rita, confirmed_by=ada)
     other = add(rita.tenant_id, "omar", "reviewer")
-    loan = delegations.delegate(
+    loan = delegations.add_delegation(
         tenant_id=rita.tenant_id,
         from_actor=rita.actor_id,
         to_actor=other.actor_id,
@@ -142,12 +142,12 @@ def test_a_closed_account_decides_nothing_in_any_tenant(rita):
     """B18: disabled; and opened again, it decides again, with a key that somebody must restore."""
     elsewhere = _new_tenant("willow")
     second = add(elsewhere, "rita", "reviewer")
-    people.set_open(user=rita.user, is_open=False, at=NOW)
+    people.set_account_open(user=rita.user, is_open=False, at=NOW)
     assert not decides(rita)
     with tenancy(elsewhere):
         assert not decides(second)
         assert events(second)[-1] == "account_closed"
-    people.set_open(user=rita.user, is_open=True, at=NOW)
+    people.set_account_open(user=rita.user, is_open=True, at=NOW)
     with tenancy(rita.tenant_id):
         assert decides(rita)
         assert events(rita)[-2:] == ["account_closed", "account_opened"]
@@ -159,10 +159,10 @@ def test_a_removed_member_is_out_and_keeps_the_pseudonym_when_asked_back(rita, a
     assert not decides(rita)
     assert approvers.approver_keys(rita.tenant_id, actor_id=rita.actor_id)[0].state == "REFUSED"
     asked = {"email": "rita@corp.example", "name": "Rita", "roles": ["reviewer"], "groups": []}
-    row, _ = people.invite(tenant_id=rita.tenant_id, **asked, **by(ada), is_proven=True)
+    row, _ = people.invite_member(tenant_id=rita.tenant_id, **asked, **by(ada), is_proven=True)
     assert (row.id, row.actor_id) == (rita.id, rita.actor_id)
     assert not decides(rita)
-    people.join(tenant_id=rita.tenant_id, member_id=row.id, user=rita.user, at=NOW)
+    people.join_tenant(tenant_id=rita.tenant_id, member_id=row.id, user=rita.user, at=NOW)
     assert decides(rita)
     assert events(rita) == ["member_added", "member_removed", "member_invited", "member_joined"]
 
@@ -185,7 +185,7 @@ def test_an_administrator_makes_themselves_no_reviewer_alone(ada, ben):
 def test_nor_through_a_second_account(ada, ben):
     """B19: the other account is the same person's, so it is oneself."""
     other = add(ada.tenant_id, "ada-2", "administrator")
-    people.link(tenant_id=ada.tenant_id, member_ids=[ada.id, other.id], **by(ben))
+    people.link_accounts(tenant_id=ada.tenant_id, member_ids=[ada.id, other.id], **by(ben))
     other.refresh_from_db()
     assert not change(ada, other, "administrator", "reviewer")
     with pytest.raises(people.SecondAdministratorNeeded):
@@ -216,42 +216,44 @@ def test_there_is_always_an_administrator(ada):
 
 def test_who_was_invited_is_nobody_until_they_come(here, ada):
     asked = {"email": "New@Corp.Example", "name": "Nell New", "roles": ["reviewer"], "groups": ["finance"]}
-    row, token = people.invite(tenant_id=here, **asked, **by(ada), is_proven=True)
+    row, token = people.invite_member(tenant_id=here, **asked, **by(ada), is_proven=True)
     assert row.user.username == "new@corp.example"
     assert not decides(row)
-    people.accept(token=token, password="a long enough password", at=NOW + DAY)
+    people.accept_invitation(token=token, password="a long enough password", at=NOW + DAY)
     assert decides(row)
     assert User.objects.get(id=row.user_id).check_password("a long enough password")
     with pytest.raises(people.InvitationSpent):
-        people.accept(token=token, password="another long password", at=NOW + DAY)
+        people.accept_invitation(token=token, password="another long password", at=NOW + DAY)
 
 
 def test_an_invitation_runs_out_and_is_replaced_by_the_next(here, ada):
-    row, first = people.invite(tenant_id=here, email="n@corp.example", name="", roles=[], groups=[], **by(ada))
-    second = people.invite_again(tenant_id=here, member_id=row.id, **by(ada))
+    row, first = people.invite_member(tenant_id=here, email="n@corp.example", name="", roles=[], groups=[], **by(ada))
+    second = people.renew_invitation(tenant_id=here, member_id=row.id, **by(ada))
     for token, at in ((first, NOW), (second, NOW + 7 * DAY), ("", NOW)):
         with pytest.raises(people.InvitationSpent):
-            people.accept(token=token, password="a long enough password", at=at)
+            people.accept_invitation(token=token, password="a long enough password", at=at)
     assert first not in str(Membership.objects.values_list("invite_hash"))
 
 
 def test_an_invitation_never_sets_the_password_of_an_account_that_has_one(here, ada, other_tenant):
     """Else an administrator could take over the account of anybody whose address they know."""
     known = add(other_tenant, "kim", "operator")
-    row, token = people.invite(tenant_id=here, email="kim@corp.example", name="X", roles=[], groups=[], **by(ada))
+    row, token = people.invite_member(
+        tenant_id=here, email="kim@corp.example", name="X", roles=[], groups=[], **by(ada)
+    )
     with pytest.raises(people.InvitationSpent):
-        people.accept(token=token, password="a long enough password", at=NOW)
+        people.accept_invitation(token=token, password="a long enough password", at=NOW)
     assert row.user_id == known.user_id
-    assert [each.id for each in members_queries.invited(known.user)] == [row.id]
-    people.join(tenant_id=here, member_id=row.id, user=known.user, at=NOW)
+    assert [each.id for each in members_queries.pending_invitations(known.user)] == [row.id]
+    people.join_tenant(tenant_id=here, member_id=row.id, user=known.user, at=NOW)
     with pytest.raises(people.NoSuchMember):
-        people.join(tenant_id=here, member_id=row.id, user=ada.user, at=NOW)
+        people.join_tenant(tenant_id=here, member_id=row.id, user=ada.user, at=NOW)
 
 
 def test_nobody_is_invited_twice(here, ada):
-    people.invite(tenant_id=here, email="n@corp.example", name="", roles=[], groups=[], **by(ada))
-    with pytest.raises(people.MemberAlready):
-        people.invite(tenant_id=here, email="N@corp.example", name="", roles=[], groups=[], **by(ada))
+    people.invite_member(tenant_id=here, email="n@corp.example", name="", roles=[], groups=[], **by(ada))
+    with pytest.raises(people.AlreadyMember):
+        people.invite_member(tenant_id=here, email="N@corp.example", name="", roles=[], groups=[], **by(ada))
 
 
 # One human behind several accounts
@@ -267,7 +269,7 @@ def test_accounts_with_one_verified_address_are_one_person_at_once(rita, here):
 
 def test_separating_takes_two_and_is_never_ones_own(rita, here, ada, ben):
     other = add(here, "rita-2", "reviewer")
-    people.link(tenant_id=here, member_ids=[rita.id, other.id], **by(ada))
+    people.link_accounts(tenant_id=here, member_ids=[rita.id, other.id], **by(ada))
     assert Membership.objects.get(id=other.id).person_id == rita.person_id
     people.propose_separation(tenant_id=here, member_id=other.id, **and_person(ada))
     with pytest.raises(people.SecondAdministratorNeeded):
@@ -281,7 +283,7 @@ def test_a_key_follows_the_human_behind_the_account(rita, here, ada):
     """B23: a second account confirms no key of the first."""
     other = add(here, "rita-2", "administrator")
     key = a_key(rita, confirmed_by=None)
-    people.link(tenant_id=here, member_ids=[rita.id, other.id], **by(ada))
+    people.link_accounts(tenant_id=here, member_ids=[rita.id, other.id], **by(ada))
     other.refresh_from_db()
     with pytest.raises(approver_keys.SecondPersonNeeded):
         approver_keys.confirm(

@@ -36,13 +36,13 @@ def pooled(committed_db: Any, run: Any, settings: Any, tmp_path_factory: Any) ->
         connections.close_all()
         default["PORT"] = port
         settings.KEYS_DATABASE_URL = settings.KEYS_DATABASE_URL.replace(f":{run.postgres.port}/", f":{port}/")
-        keystore.forget()
+        keystore.clear_cache()
         yield port
     finally:
         connections.close_all()
         default["PORT"] = kept
-        keystore.forget()
-        processes.stop([child])
+        keystore.clear_cache()
+        processes.stop_children([child])
 
 
 def _program(run: Any, folder: Path, port: int) -> processes.Program:
@@ -77,7 +77,7 @@ def _wait(run: Any, port: int) -> None:
             return
         except psycopg.OperationalError:
             if not left:
-                raise AssertionError(processes.tail(run.folder / "pgbouncer.log")) from None
+                raise AssertionError(processes.tail_log(run.folder / "pgbouncer.log")) from None
 
 
 def told(shop: Workshop, number: int) -> str:
@@ -102,10 +102,10 @@ def test_many_threads_share_two_servers_and_every_plan_is_there(pooled: int):
 
 def test_keys_are_read_by_many_threads_over_two_servers(pooled: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(keystore, "OPEN_FOR_S", -1)
-    made = {each.id: each.key for each in (keystore.take() for _ in range(8))}
+    made = {each.id: each.key for each in (keystore.new_key() for _ in range(8))}
 
     def read(_: int) -> bool:
-        return keystore.read(made) == made and keystore.answers()
+        return keystore.read_keys(made) == made and keystore.is_reachable()
 
     with ThreadPoolExecutor(6) as threads:
         assert all(threads.map(read, range(120)))

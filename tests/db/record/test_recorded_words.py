@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from console.transcripts.recordings import queries as recordings_queries
-from console.transcripts.recordings.queries import Sought, Wanted
+from console.transcripts.recordings.queries import ConversationQuery, RecordingQuery
 from ledger.db import tenancy
 
 TENANT, OTHER = UUID(int=201), UUID(int=202)
@@ -89,7 +89,7 @@ def indexes(plan):
 def test_words_of_a_recording_are_found_by_their_index(recorded, text, found, most):
     with tenancy(TENANT):
         rows = recordings_queries.RecordedConversation.objects.filter(
-            recordings_queries._narrowed(TENANT, MANY, Wanted(words=text))
+            recordings_queries._narrowed(TENANT, MANY, ConversationQuery(words=text))
         )
         count, plan = explained(rows)
     assert count == found
@@ -100,7 +100,9 @@ def test_words_of_a_recording_are_found_by_their_index(recorded, text, found, mo
 @pytest.mark.parametrize(("text", "found", "most"), [("parrot", 20, 20), ("parrot word5", 20, 3000), ("never", 0, 0)])
 def test_recordings_are_found_by_the_index_of_words(recorded, text, found, most):
     with tenancy(TENANT):
-        rows = recordings_queries.Recording.objects.filter(recordings_queries._sought(TENANT, Sought(words=text)))
+        rows = recordings_queries.Recording.objects.filter(
+            recordings_queries._sought(TENANT, RecordingQuery(words=text))
+        )
         count, plan = explained(rows)
     assert count == found
     assert "recorded_words" in indexes(plan)
@@ -109,6 +111,6 @@ def test_recordings_are_found_by_the_index_of_words(recorded, text, found, most)
 
 def test_the_fence_stands_behind_the_search(recorded):
     with tenancy(OTHER):
-        assert recordings_queries.recordings(TENANT, Sought(words="parrot"), limit=5) == []
-        assert recordings_queries.conversations(TENANT, MANY, Wanted(words="parrot"), limit=5).rows == []
-        assert len(recordings_queries.recordings(OTHER, Sought(words="parrot"), limit=50)) == RECORDINGS
+        assert recordings_queries.recordings(TENANT, RecordingQuery(words="parrot"), limit=5) == []
+        assert recordings_queries.conversations(TENANT, MANY, ConversationQuery(words="parrot"), limit=5).rows == []
+        assert len(recordings_queries.recordings(OTHER, RecordingQuery(words="parrot"), limit=50)) == RECORDINGS

@@ -19,13 +19,13 @@ import pytest
 from psycopg import errors, sql
 
 from console.local.installation import ROOT
-from console.local.rights import APP_RIGHTS, AUDITOR_RIGHTS, ERASER_RIGHTS, SEQUENCER_RIGHTS, Rights
+from console.local.rights import APP_RIGHTS, AUDITOR_RIGHTS, ERASER_RIGHTS, SEQUENCER_RIGHTS, RoleRights
 from console.local.servers import SUPERUSER, postgres_url
 from ledger.verification.queries import fences
 from tests.db.record.test_isolation import OUTSIDE
 
 WORD, PREFIX = "not-a-real-password", "matrix"
-RIGHTS: dict[str, Rights] = {
+RIGHTS: dict[str, RoleRights] = {
     "app": APP_RIGHTS,
     "sequencer": SEQUENCER_RIGHTS,
     "eraser": ERASER_RIGHTS,
@@ -255,8 +255,8 @@ def looked(connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> l
     def asked(text: str, *values):
         return psycopg.RawCursor(connection).execute(text, values).fetchall()
 
-    monkeypatch.setattr(fences, "ask", asked)
-    return fences.missing()
+    monkeypatch.setattr(fences, "execute", asked)
+    return fences.missing_fences()
 
 
 def test_all_fences_stand_after_a_release(matrix, monkeypatch):

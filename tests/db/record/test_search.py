@@ -51,9 +51,9 @@ def record(module_db, run) -> None:
         superuser.execute(FILL, told)
 
 
-def plan_of(wanted: search.Wanted) -> tuple[int, int]:
+def plan_of(wanted: search.SearchQuery) -> tuple[int, int]:
     """How many rows a page of this search has, and how many rows were read for it."""
-    asked, real = [], search.ask
+    asked, real = [], search.execute
 
     def explained(statement, *values):
         if not statement.startswith("SELECT e."):
@@ -67,8 +67,8 @@ def plan_of(wanted: search.Wanted) -> tuple[int, int]:
         return []
 
     with pytest.MonkeyPatch.context() as patch, tenancy(TENANT):
-        patch.setattr(search, "ask", explained)
-        search.events(TENANT, wanted)
+        patch.setattr(search, "execute", explained)
+        search.search_events(TENANT, wanted)
     return asked[0]["Actual Rows"], read_by(asked[0])
 
 
@@ -84,21 +84,21 @@ SUBJECT = UUID("019f0000-0000-0000-0000-000000000000")
 
 
 SEARCHES = {
-    "everything": search.Wanted(),
-    "a person": search.Wanted(actor=PERSON, actor_kind="person"),
-    "what a person did": search.Wanted(actor=PERSON, actor_kind="person", kind="approval_granted"),
-    "a machine": search.Wanted(actor=AGENT),
-    "a rare kind": search.Wanted(kind="contradicted"),
-    "a usual kind": search.Wanted(kind="verified"),
-    "an agent": search.Wanted(agent="agent-7"),
-    "what an agent did": search.Wanted(agent="agent-7", kind="verified"),
-    "a target": search.Wanted(target="order/77"),
-    "part of a target": search.Wanted(target="rder/77"),
-    "a subject": search.Wanted(subjects=(SUBJECT,)),
-    "a person who did nothing": search.Wanted(actor=NOBODY, actor_kind="person"),
-    "what never happened": search.Wanted(kind="case_opened"),
-    "no such agent": search.Wanted(agent="nobody"),
-    "no such target": search.Wanted(target="order/none", since=datetime(2020, 1, 1, tzinfo=UTC)),
+    "everything": search.SearchQuery(),
+    "a person": search.SearchQuery(actor=PERSON, actor_kind="person"),
+    "what a person did": search.SearchQuery(actor=PERSON, actor_kind="person", kind="approval_granted"),
+    "a machine": search.SearchQuery(actor=AGENT),
+    "a rare kind": search.SearchQuery(kind="contradicted"),
+    "a usual kind": search.SearchQuery(kind="verified"),
+    "an agent": search.SearchQuery(agent="agent-7"),
+    "what an agent did": search.SearchQuery(agent="agent-7", kind="verified"),
+    "a target": search.SearchQuery(target="order/77"),
+    "part of a target": search.SearchQuery(target="rder/77"),
+    "a subject": search.SearchQuery(subjects=(SUBJECT,)),
+    "a person who did nothing": search.SearchQuery(actor=NOBODY, actor_kind="person"),
+    "what never happened": search.SearchQuery(kind="case_opened"),
+    "no such agent": search.SearchQuery(agent="nobody"),
+    "no such target": search.SearchQuery(target="order/none", since=datetime(2020, 1, 1, tzinfo=UTC)),
 }
 PARTLY = {"part of a target", "no such target"}
 
@@ -114,11 +114,11 @@ def test_no_search_reads_the_record(record, name):
 
 def test_a_search_that_takes_too_long_is_told_so(record, monkeypatch):
     monkeypatch.setattr(search, "PATIENCE_MS", 1)
-    monkeypatch.setattr(search, "_over_time", lambda *_: search.ask("SELECT pg_sleep(2)"))
+    monkeypatch.setattr(search, "_over_time", lambda *_: search.execute("SELECT pg_sleep(2)"))
     with tenancy(TENANT), pytest.raises(search.SearchTooWide):
-        search.events(TENANT, search.Wanted())
+        search.search_events(TENANT, search.SearchQuery())
 
 
 def test_standings_know_only_what_has_a_leaf(record):
     with tenancy(TENANT):
-        assert search.standings(TENANT, [(SUBJECT, 1)]) == {}
+        assert search.log_positions(TENANT, [(SUBJECT, 1)]) == {}

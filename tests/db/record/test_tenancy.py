@@ -11,7 +11,7 @@ import pytest
 from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
 
 from ledger import db as edge
-from ledger.db import apart, ask, call, first, insert, select, select_together, tenancy, together
+from ledger.db import call_function, execute, fetch_one, insert, pipeline, savepoint, select, select_pipeline, tenancy
 from ledger.models import Action, ContractVersion, Freeze
 from tests.support.builders import AT, propose
 
@@ -20,19 +20,19 @@ CHANGE = b"SELECT set_config('application_name', 'changed', false)"
 
 
 def current() -> bytes | None:
-    return call(b"SELECT current_setting('app.tenant', true)")[0][0]
+    return call_function(b"SELECT current_setting('app.tenant', true)")[0][0]
 
 
 def change_and_fail() -> None:
-    call(CHANGE)
+    call_function(CHANGE)
     raise ZeroDivisionError
 
 
 def ask_after_hanging_up(superuser: psycopg.Connection) -> None:
     """Our own connection is ended by the server, as in a restart."""
-    backend = int.from_bytes(call(b"SELECT pg_backend_pid()")[0][0] or b"")
+    backend = int.from_bytes(call_function(b"SELECT pg_backend_pid()")[0][0] or b"")
     superuser.execute("SELECT pg_terminate_backend(%s, 5000)", [backend])
-    call(b"SELECT 1")
+    call_function(b"SELECT 1")
 
 
 def test_a_transaction_knows_its_tenant_and_forgets_it_at_the_end(committed_db, superuser_connection):
@@ -55,34 +55,34 @@ def test_a_nested_tenancy_gives_the_outer_one_back(tenant: UUID, other_tenant: U
 def test_what_fails_inside_is_rolled_back_as_a_whole(committed_db):
     with pytest.raises(ZeroDivisionError), tenancy(UUID(int=7)):
         change_and_fail()
-    assert call(b"SHOW application_name") == [(b"counterfoil",)]
+    assert call_function(b"SHOW application_name") == [(b"counterfoil",)]
 
 
 def test_a_call_is_part_of_the_transaction_around_it_even_as_its_first_statement(committed_db):
     with pytest.raises(ZeroDivisionError), transaction.atomic():
         change_and_fail()
-    assert call(b"SHOW application_name") == [(b"counterfoil",)]
+    assert call_function(b"SHOW application_name") == [(b"counterfoil",)]
 
 
 def test_values_are_bound_and_never_read_as_sql(db: None):
     text = "'; DROP TABLE ledger_event; --"
-    assert call(b"SELECT $1::text, $2::bytea, $3::bytea", text, b"\x00\xff", None) == [
+    assert call_function(b"SELECT $1::text, $2::bytea, $3::bytea", text, b"\x00\xff", None) == [
         (text.encode(), b"\x00\xff", None),
     ]
 
 
 def test_a_refusal_of_the_server_is_the_error_of_any_query(db: None):
     with pytest.raises(DatabaseError, match="division by zero"), transaction.atomic():
-        call(b"SELECT 1 / 0")
+        call_function(b"SELECT 1 / 0")
     with pytest.raises(IntegrityError), transaction.atomic():
-        call(b"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'integrity_constraint_violation'; END $$")
+        call_function(b"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'integrity_constraint_violation'; END $$")
 
 
 def test_a_lost_connection_is_an_outage_and_no_refusal(committed_db, superuser_connection):
     with pytest.raises(OperationalError), tenancy(UUID(int=7)):
         ask_after_hanging_up(superuser_connection)
     connection.close()
-    assert call(b"SELECT 1::text") == [(b"1",)]
+    assert call_function(b"SELECT 1::text") == [(b"1",)]
 
 
 def a_freeze(tenant: UUID, value: str) -> Freeze:
@@ -97,11 +97,11 @@ def insert_and_fail(row: Freeze) -> None:
 def test_rows_come_as_the_orm_gives_them(tenant: UUID):
     with tenancy(tenant):
         head = propose(tenant)
-        ours = first(Action, "tenant_id = $1 AND id = $2", tenant, head.id)
+        ours = fetch_one(Action, "tenant_id = $1 AND id = $2", tenant, head.id)
         theirs = Action.objects.get(tenant_id=tenant, id=head.id)
     names = [field.attname for field in Action._meta.concrete_fields]
     assert [getattr(ours, name) for name in names] == [getattr(theirs, name) for name in names]
-    assert first(Action, "id = $1", uuid4()) is None
+    assert fetch_one(Action, "id = $1", uuid4()) is None
 
 
 def test_json_and_bytes_and_times_survive_the_way_in_and_out(tenant: UUID):
@@ -127,7 +127,7 @@ def test_rows_of_several_tables_come_in_one_message(tenant: UUID):
     with tenancy(tenant):
         head = propose(tenant)
         insert(a_freeze(tenant, "one"), a_freeze(tenant, "two"))
-        freezes, none, actions = select_together(
+        freezes, none, actions = select_pipeline(
             (Freeze, "tenant_id = $1 ORDER BY value", tenant),
             (Freeze, "tenant_id = $1 AND value = $2", tenant, "three"),
             (Action, "tenant_id = $1", tenant),
@@ -139,7 +139,7 @@ def test_rows_of_several_tables_come_in_one_message(tenant: UUID):
 def test_rows_of_several_tables_are_written_together_or_not_at_all(tenant: UUID):
     with tenancy(tenant):
         insert(a_freeze(tenant, "one"), a_freeze(tenant, "two"))
-        with pytest.raises(IntegrityError), apart():
+        with pytest.raises(IntegrityError), savepoint():
             insert(a_freeze(tenant, "three"), a_freeze(tenant, "one"))
         assert {each.value for each in Freeze.objects.all()} == {"one", "two"}
 
@@ -147,9 +147,9 @@ def test_rows_of_several_tables_are_written_together_or_not_at_all(tenant: UUID)
 def test_what_fails_apart_leaves_the_rest_standing(tenant: UUID):
     with tenancy(tenant):
         insert(a_freeze(tenant, "kept"))
-        with pytest.raises(ZeroDivisionError), apart():
+        with pytest.raises(ZeroDivisionError), savepoint():
             insert_and_fail(a_freeze(tenant, "undone"))
-        with apart():
+        with savepoint():
             insert(a_freeze(tenant, "added"))
         # The ORM goes on in the same transaction.
         assert sorted(Freeze.objects.values_list("value", flat=True)) == ["added", "kept"]
@@ -160,8 +160,8 @@ def test_a_row_of_another_tenant_is_neither_seen_nor_written(tenant: UUID, other
         insert(a_freeze(other_tenant, "theirs"))
     with tenancy(tenant):
         assert select(Freeze, "true") == []
-        assert ask("SELECT count(*) FROM ledger_freeze WHERE value = $1", "theirs") == [(0,)]
-        with pytest.raises(DatabaseError), apart():
+        assert execute("SELECT count(*) FROM ledger_freeze WHERE value = $1", "theirs") == [(0,)]
+        with pytest.raises(DatabaseError), savepoint():
             insert(a_freeze(other_tenant, "forged"))
 
 
@@ -170,7 +170,7 @@ def test_whoever_speaks_first_speaks_inside_the_tenant(committed_db):
         return (current() or b"").decode()
 
     def by_asking() -> str:
-        return str(ask("SELECT current_setting('app.tenant', true)")[0][0])
+        return str(execute("SELECT current_setting('app.tenant', true)")[0][0])
 
     def by_the_orm() -> str:
         with connection.cursor() as cursor:
@@ -193,10 +193,10 @@ def test_whoever_speaks_first_speaks_inside_the_tenant(committed_db):
 
 
 def test_a_transaction_in_which_nothing_was_said_sends_nothing(committed_db):
-    before = call(b"SELECT pg_current_xact_id()::text")
+    before = call_function(b"SELECT pg_current_xact_id()::text")
     with tenancy(UUID(int=7)):
         pass
-    assert int(call(b"SELECT pg_current_xact_id()::text")[0][0] or b"") == int(before[0][0] or b"") + 1
+    assert int(call_function(b"SELECT pg_current_xact_id()::text")[0][0] or b"") == int(before[0][0] or b"") + 1
 
 
 def hook_and_fail(ran: list[bytes | None]) -> None:
@@ -207,33 +207,33 @@ def hook_and_fail(ran: list[bytes | None]) -> None:
 def test_hooks_of_the_commit_run_after_it_and_never_without_it(committed_db):
     ran: list[bytes | None] = []
     with tenancy(UUID(int=7)):
-        call(CHANGE)
-        transaction.on_commit(lambda: ran.append(call(b"SHOW application_name")[0][0]))
+        call_function(CHANGE)
+        transaction.on_commit(lambda: ran.append(call_function(b"SHOW application_name")[0][0]))
         assert ran == []
     assert ran == [b"changed"]
     with pytest.raises(ZeroDivisionError), tenancy(UUID(int=7)):
         hook_and_fail(ran)
     with tenancy(UUID(int=7)):
-        call(b"SELECT set_config('application_name', 'counterfoil', false)")
+        call_function(b"SELECT set_config('application_name', 'counterfoil', false)")
         transaction.set_rollback(True)
     assert ran == [b"changed"]
-    assert call(b"SHOW application_name") == [(b"changed",)]
+    assert call_function(b"SHOW application_name") == [(b"changed",)]
     connection.close()
 
 
 def test_a_refused_first_statement_leaves_the_connection_usable(committed_db):
     for prepared in (False, True):
         with pytest.raises(DatabaseError, match="division by zero"), tenancy(UUID(int=7)):
-            call(b"SELECT 1 / (ascii($1) - 48)", "0", prepared=prepared)
-        assert call(b"SELECT $1::text", "fine", prepared=prepared) == [(b"fine",)]
+            call_function(b"SELECT 1 / (ascii($1) - 48)", "0", prepared=prepared)
+        assert call_function(b"SELECT $1::text", "fine", prepared=prepared) == [(b"fine",)]
 
 
 def test_a_commit_that_the_server_refuses_is_an_error(committed_db, superuser_connection):
     superuser_connection.execute("CREATE TABLE pair (one integer UNIQUE DEFERRABLE INITIALLY DEFERRED)")
     superuser_connection.execute("GRANT SELECT, INSERT ON pair TO counterfoil_app")
     with pytest.raises(IntegrityError), tenancy(UUID(int=7)):
-        call(b"INSERT INTO pair VALUES (1), (1)")
-    assert call(b"SELECT count(*)::text FROM pair") == [(b"0",)]
+        call_function(b"INSERT INTO pair VALUES (1), (1)")
+    assert call_function(b"SELECT count(*)::text FROM pair") == [(b"0",)]
 
 
 def plans() -> list[str]:
@@ -245,10 +245,10 @@ def plans() -> list[str]:
 def test_a_prepared_call_is_planned_once_per_connection(committed_db):
     connection.close()
     for word in ("one", "two"):
-        assert call(b"SELECT $1::text", word, prepared=True) == [(word.encode(),)]
+        assert call_function(b"SELECT $1::text", word, prepared=True) == [(word.encode(),)]
     assert plans() == ["counterfoil_0"]
     connection.close()
-    assert call(b"SELECT $1::text", "three", prepared=True) == [(b"three",)]
+    assert call_function(b"SELECT $1::text", "three", prepared=True) == [(b"three",)]
     assert plans() == ["counterfoil_0"]
 
 
@@ -266,9 +266,9 @@ def test_behind_a_pooler_nothing_is_kept_in_a_session(committed_db, monkeypatch:
 
     monkeypatch.setattr(edge, "_server", lambda: Pooled(connection.connection.pgconn))
     with tenancy(UUID(int=7)):
-        assert call(b"SELECT $1::text", "one", prepared=True) == [(b"one",)]
-        assert ask("SELECT $1::text", "two") == [("two",)]
-        assert together(("SELECT $1::text", "three"), ("SELECT 4",)) == [[("three",)], [(4,)]]
+        assert call_function(b"SELECT $1::text", "one", prepared=True) == [(b"one",)]
+        assert execute("SELECT $1::text", "two") == [("two",)]
+        assert pipeline(("SELECT $1::text", "three"), ("SELECT 4",)) == [[("three",)], [(4,)]]
     assert plans() == []
     connection.close()
 
@@ -277,9 +277,9 @@ def test_what_is_asked_is_planned_once_per_connection_and_kind_of_value(committe
     connection.close()
     with tenancy(UUID(int=7)):
         for number in (1, 2, 3):
-            assert ask("SELECT $1::bigint", number) == [(number,)]
+            assert execute("SELECT $1::bigint", number) == [(number,)]
         assert plans() == ["counterfoil_0"]
-        assert ask("SELECT $1::bigint", 2**40) == [(2**40,)]
+        assert execute("SELECT $1::bigint", 2**40) == [(2**40,)]
     assert len(plans()) == 2
     connection.close()
 
@@ -289,15 +289,15 @@ def test_a_connection_keeps_a_bounded_number_of_plans(committed_db, monkeypatch:
     connection.close()
     with tenancy(UUID(int=7)):
         for number in range(10):
-            assert ask(f"SELECT {number}") == [(number,)]
-            assert ask("SELECT $1::uuid", UUID(int=7)) == [(UUID(int=7),)]
+            assert execute(f"SELECT {number}") == [(number,)]
+            assert execute("SELECT $1::uuid", UUID(int=7)) == [(UUID(int=7),)]
         assert len(plans()) <= 3
     connection.close()
 
 
 def test_statements_in_one_message_see_each_other_in_their_order(committed_db):
     with tenancy(UUID(int=7)):
-        said = together(
+        said = pipeline(
             ("SELECT set_config('app.word', $1, true)", "one"),
             ("SELECT current_setting('app.word'), current_setting('app.tenant')",),
             ("SELECT $1::int + 1, $2::uuid[]", 1, [UUID(int=8)]),
@@ -308,14 +308,14 @@ def test_statements_in_one_message_see_each_other_in_their_order(committed_db):
 def test_of_statements_in_one_message_the_first_that_is_refused_ends_all(committed_db):
     for before in ((), (("SELECT 1",),)):
         with pytest.raises(DatabaseError, match="division by zero"), tenancy(UUID(int=7)):
-            together(*before, ("SELECT 1 / $1::int", 0), ("SELECT 1 / $1::int", 0))
-        assert ask("SELECT 1") == [(1,)]
+            pipeline(*before, ("SELECT 1 / $1::int", 0), ("SELECT 1 / $1::int", 0))
+        assert execute("SELECT 1") == [(1,)]
 
 
 def test_a_connection_that_goes_from_thread_to_thread_knows_whose_transaction_it_is_in(committed_db):
     """A pool hands it on: what one thread has kept with it must not speak for the next one."""
     tenant = uuid4()
-    ask("SELECT 1")
+    execute("SELECT 1")
     held, seen = connection.connection, []
 
     def next_holder() -> None:
@@ -323,7 +323,7 @@ def test_a_connection_that_goes_from_thread_to_thread_knows_whose_transaction_it
         own, connection.connection = connection.connection, held
         try:
             with tenancy(tenant):
-                seen.append(ask("SELECT current_setting('app.tenant', true)"))
+                seen.append(execute("SELECT current_setting('app.tenant', true)"))
         finally:
             connection.connection = own
             connection.close()

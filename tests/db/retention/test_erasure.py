@@ -21,7 +21,7 @@ from ledger import keystore
 from ledger.db import tenancy
 from ledger.models import Action, Entry, Erased, Evidence, SubjectKey
 from ledger.record import operations as ledger
-from ledger.record.operations import Actor, Happening
+from ledger.record.operations import Actor, NewEvent
 from ledger.record.queries import events
 from ledger.record.queries import evidence as evidence_queries
 from ledger.record.rules import encryption, envelope
@@ -40,11 +40,11 @@ def kept(committed_db) -> Record:
     return fill("orchid", actions=2)
 
 
-def ended(kept: Record) -> ledger.Head:
+def ended(kept: Record) -> ledger.SubjectHead:
     """The record's action at rest: FAILED by the shortest way."""
     with tenancy(kept.tenant):
-        head = ledger.lock(tenant_id=kept.tenant, subject_id=kept.action.id, kind="action")
-        happening = Happening(
+        head = ledger.lock_subject(tenant_id=kept.tenant, subject_id=kept.action.id, kind="action")
+        happening = NewEvent(
             kind="observed",
             to="FAILED",
             grounds=frozenset({ledger.Ground.NOTHING_SENT}),
@@ -87,7 +87,7 @@ def test_what_two_people_decided_is_destroyed_and_the_record_still_holds(kept, r
         told = events.history(kept.tenant, request)
         assert Erased.objects.get(tenant_id=kept.tenant, subject_id=head.id).key_id is None
     assert after == before
-    assert keystore.read([key_id]) == {}
+    assert keystore.read_keys([key_id]) == {}
     assert (row.state, row.erased) == ("DONE", 1)
     assert [event.kind for event, _, _ in told] == [
         "erasure_requested",
@@ -149,14 +149,14 @@ def test_a_crash_at_any_step_is_taken_up_and_never_looks_like_a_break(committed_
         died = False
         try:
             with as_eraser(run), dying_at(step, after=after):
-                operations.execute(tenant_id=kept.tenant, erasure_id=request, clock=lambda: datetime.now(UTC))
+                operations.run_erasure(tenant_id=kept.tenant, erasure_id=request, clock=lambda: datetime.now(UTC))
         except Died:
             died = True
         assert "The record holds" in verified(kept.tenant)
         erase(run)
         with tenancy(kept.tenant):
             assert queries.erasure(kept.tenant, request).state == "DONE"
-            gone = queries.erased(kept.tenant, head.id)
+            gone = queries.erased_subject(kept.tenant, head.id)
         assert gone is not None
         assert gone.key_id is None
         step += 1
@@ -164,12 +164,12 @@ def test_a_crash_at_any_step_is_taken_up_and_never_looks_like_a_break(committed_
     assert "The record holds" in verified(kept.tenant)
 
 
-def executing_in(tenant: UUID) -> tuple[ledger.Head, UUID]:
+def executing_in(tenant: UUID) -> tuple[ledger.SubjectHead, UUID]:
     """An action with a payload that has failed."""
     from tests.db.record.records import executing
 
     head, payload = executing(tenant)
-    happening = Happening(
+    happening = NewEvent(
         kind="observed",
         to="FAILED",
         grounds=frozenset({ledger.Ground.NOTHING_SENT}),
@@ -183,7 +183,7 @@ def test_a_backup_from_before_opens_nothing_with_the_keys_of_today(kept, run, tm
     """L33: a dump that was taken before the erasure, restored beside the present key database."""
     head = ended(kept)
     with tenancy(kept.tenant):
-        assert evidence_queries.opened(kept.tenant, kept.payload) == canonical({"amount": 100})
+        assert evidence_queries.open_evidence(kept.tenant, kept.payload) == canonical({"amount": 100})
     name = kept_database()
     programs, url = run.postgres.programs.postgres.parent, run.postgres.url(servers.SUPERUSER, name)
     dump = tmp_path / "before.dump"
@@ -207,7 +207,7 @@ def test_a_backup_from_before_opens_nothing_with_the_keys_of_today(kept, run, tm
                 ).fetchone()
             assert row is not None
             assert len(row[0]) > 20
-            assert keystore.read([row[1]]) == {}
+            assert keystore.read_keys([row[1]]) == {}
             with pytest.raises(encryption.CannotOpen):
                 evidence_queries.data_key(row[1])
         finally:
@@ -224,7 +224,7 @@ def test_a_commitment_without_its_salt_tells_a_guesser_nothing(kept, run):
     """L34: every four-digit payload is tried against the commitment that stays; without the salt none fits."""
     head = ended(kept)
     with tenancy(kept.tenant):
-        sealed = ledger.seal(
+        sealed = ledger.store_evidence(
             tenant_id=kept.tenant,
             subject_id=head.id,
             purpose="payload",
@@ -233,7 +233,7 @@ def test_a_commitment_without_its_salt_tells_a_guesser_nothing(kept, run):
             source="agent",
             at=AT,
         )
-        happening = Happening(kind="noted", evidence=(sealed,))
+        happening = NewEvent(kind="noted", evidence=(sealed,))
         ledger.append(head, happening, actor=ledger.SYSTEM, at=AT)
         salt = bytes(Evidence.objects.get(tenant_id=kept.tenant, id=sealed.pointer).salt)
     assert guessed(sealed.commitment, salt) == b"4711"
@@ -261,12 +261,12 @@ def guessed(promised: envelope.Commitment, salt: bytes) -> bytes | None:
 
 def test_the_functions_look_for_themselves_whether_two_people_agreed(kept, run):
     head = ended(kept)
-    wish = operations.Wish(subjects=(head.id,), legal_basis="None", reason="None.")
+    wish = operations.ErasureRequest(subjects=(head.id,), legal_basis="None", reason="None.")
     one = Actor("person", uuid4())
     with tenancy(kept.tenant):
-        asked = operations.request(tenant_id=kept.tenant, wish=wish, by=one, at=AT)
-        alone = ledger.lock(tenant_id=kept.tenant, subject_id=asked.id, kind="erasure")
-        ledger.append(alone, Happening(kind="erasure_confirmed", to="CONFIRMED"), actor=one, at=AT)
+        asked = operations.request_erasure(tenant_id=kept.tenant, wish=wish, by=one, at=AT)
+        alone = ledger.lock_subject(tenant_id=kept.tenant, subject_id=asked.id, kind="erasure")
+        ledger.append(alone, NewEvent(kind="erasure_confirmed", to="CONFIRMED"), actor=one, at=AT)
         operations.Erasure.objects.filter(tenant_id=kept.tenant, id=asked.id).update(
             state="CONFIRMED", confirmed_by=uuid4(), begun_at=AT
         )
@@ -278,7 +278,7 @@ def test_the_functions_look_for_themselves_whether_two_people_agreed(kept, run):
         with pytest.raises(errors.InsufficientPrivilege, match="not confirmed"):
             eraser.execute("SELECT ledger_begin_erasure(%s)", [uuid4()])
     with tenancy(kept.tenant):
-        assert evidence_queries.opened(kept.tenant, kept.payload) is not None
+        assert evidence_queries.open_evidence(kept.tenant, kept.payload) is not None
 
 
 def test_an_erasure_that_has_not_begun_erases_nothing(kept, run):
@@ -293,13 +293,13 @@ def test_the_eraser_can_tell_what_it_did_and_nothing_else(kept, run):
     """It cannot confirm a request in somebody's name, nor write about anything but a request."""
     request = decided(kept.tenant, ended(kept).id)
     with tenancy(kept.tenant):
-        head = ledger.lock(tenant_id=kept.tenant, subject_id=request, kind="erasure")
+        head = ledger.lock_subject(tenant_id=kept.tenant, subject_id=request, kind="erasure")
         forged = [
-            ledger.draft(head, Happening(kind="erasure_confirmed"), actor=ledger.SYSTEM, at=AT),
-            ledger.draft(head, Happening(kind="erased"), actor=Actor("person", uuid4()), at=AT),
-            ledger.draft(
-                ledger.lock(tenant_id=kept.tenant, subject_id=kept.contract, kind="contract"),
-                Happening(kind="erased"),
+            ledger.draft_event(head, NewEvent(kind="erasure_confirmed"), actor=ledger.SYSTEM, at=AT),
+            ledger.draft_event(head, NewEvent(kind="erased"), actor=Actor("person", uuid4()), at=AT),
+            ledger.draft_event(
+                ledger.lock_subject(tenant_id=kept.tenant, subject_id=kept.contract, kind="contract"),
+                NewEvent(kind="erased"),
                 actor=ledger.SYSTEM,
                 at=AT,
             ),

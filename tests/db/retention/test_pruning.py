@@ -26,7 +26,7 @@ from ledger.record.operations import Actor
 from ledger.record.queries import events
 from ledger.retention import queries
 from ledger.retention.operations import retention
-from ledger.retention.rules.retention import HoldScope, Policy
+from ledger.retention.rules.retention import HoldScope, RetentionPolicy
 from ledger.verify_bundle import Verdict
 from tests.conftest import Run
 from tests.db.record.records import CONTRACT, Record
@@ -49,7 +49,7 @@ def old(committed_db, owner_connection) -> Record:
             " TO (ledger_uuid_from('2019-04-01 00:00Z'))"
         )
         owner_connection.execute(f"SELECT ledger_finish_partition('{part}_{MONTH}', {part == 'ledger_event'})")
-    tenant = registration.found_tenant(
+    tenant = registration.set_up_tenant(
         tenant_id=ledger.new_id(LONG_AGO), slug="orchid", name="Orchid", host="console.test", at=LONG_AGO
     ).id
     with tenancy(tenant):
@@ -58,7 +58,7 @@ def old(committed_db, owner_connection) -> Record:
             tenant_id=tenant, contract=document, actor=ledger.SYSTEM, at=LONG_AGO
         )
         head = propose(tenant, at=LONG_AGO)
-        sealed = ledger.seal(
+        sealed = ledger.store_evidence(
             tenant_id=tenant,
             subject_id=head.id,
             purpose="payload",
@@ -67,7 +67,7 @@ def old(committed_db, owner_connection) -> Record:
             source="agent",
             at=LONG_AGO,
         )
-        head = ledger.append(head, ledger.Happening(kind="noted", evidence=(sealed,)), actor=ledger.SYSTEM, at=LONG_AGO)
+        head = ledger.append(head, ledger.NewEvent(kind="noted", evidence=(sealed,)), actor=ledger.SYSTEM, at=LONG_AGO)
     return Record(tenant=tenant, action=head, contract=registered.id, policy=tenant, payload=sealed.pointer)
 
 
@@ -91,13 +91,13 @@ def prune(run: Run) -> str:
     return said.getvalue()
 
 
-def fail(head: ledger.Head) -> ledger.Head:
-    return ledger.append(head, ledger.Happening(kind="rejected", to="FAILED"), actor=ledger.SYSTEM, at=LONG_AGO)
+def fail(head: ledger.SubjectHead) -> ledger.SubjectHead:
+    return ledger.append(head, ledger.NewEvent(kind="rejected", to="FAILED"), actor=ledger.SYSTEM, at=LONG_AGO)
 
 
 def agree(tenant: UUID, **days: int) -> UUID:
     """A retention policy of two people."""
-    policy = Policy(**({"payload_days": 100, "envelope_days": 200} | days))
+    policy = RetentionPolicy(**({"payload_days": 100, "envelope_days": 200} | days))
     with tenancy(tenant):
         row = retention.propose_policy(tenant_id=tenant, policy=policy, by=Actor("person", uuid4()), at=LONG_AGO)
         retention.confirm_policy(tenant_id=tenant, retention_id=row.id, by=Actor("person", uuid4()), at=LONG_AGO)
@@ -105,21 +105,23 @@ def agree(tenant: UUID, **days: int) -> UUID:
 
 
 def leaf_and_proof(tenant: UUID, index: int, size: int) -> tuple[bytes, list[bytes]]:
-    head = log.newest(tenant)
-    stored = log.tiles(tenant, head.number, [*tiles.tiles_for_inclusion(index, size), tiles.Tile(0, index // 256)])
+    head = log.current_log(tenant)
+    stored = log.tiles(
+        tenant, head.number, [*tiles.tiles_for_inclusion(index, size), tiles.TileAddress(0, index // 256)]
+    )
     place = index % 256 * 32
-    return stored[tiles.Tile(0, index // 256)][place : place + 32], tiles.prove_inclusion(index, size, stored)
+    return stored[tiles.TileAddress(0, index // 256)][place : place + 32], tiles.prove_inclusion(index, size, stored)
 
 
 @pytest.mark.req("R-LE-02")
 def test_what_was_pruned_is_said_and_every_proof_still_holds(old, run):
     """L36: envelopes of one month go; tiles stay, later proofs verify, and so do proofs of what is gone."""
     with tenancy(old.tenant):
-        head = fail(ledger.lock(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
+        head = fail(ledger.lock_subject(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
     seal_up()
     with tenancy(old.tenant):
-        before = log.newest(old.tenant)
-        places = {place.index for place in log.places(old.tenant, head.id).values()}
+        before = log.current_log(old.tenant)
+        places = {place.index for place in log.event_positions(old.tenant, head.id).values()}
     policy = agree(old.tenant)
     decided(old.tenant, head.id)
     erase(run)
@@ -128,9 +130,9 @@ def test_what_was_pruned_is_said_and_every_proof_still_holds(old, run):
     with tenancy(old.tenant):
         assert events.history(old.tenant, head.id) == []
         assert actions.action(old.tenant, head.id) is None
-        assert queries.pruned_among(old.tenant, 1, range(before.size)) == dict.fromkeys(places, policy)
+        assert queries.pruned_leaves(old.tenant, 1, range(before.size)) == dict.fromkeys(places, policy)
         told = events.history(old.tenant, policy)[-1]
-        now = log.newest(old.tenant)
+        now = log.current_log(old.tenant)
         signed = checkpoint.parse(notes.parse(now.note).text)
         for index in range(signed.size):
             leaf, proof = leaf_and_proof(old.tenant, index, signed.size)
@@ -152,14 +154,14 @@ def test_what_was_pruned_is_said_and_every_proof_still_holds(old, run):
 
 def test_what_lasts_goes_on_after_its_month_is_gone(old, run):
     with tenancy(old.tenant):
-        head = fail(ledger.lock(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
+        head = fail(ledger.lock_subject(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
     agree(old.tenant)
     decided(old.tenant, head.id)
     erase(run)
     prune(run)
     with tenancy(old.tenant):
-        contract = ledger.lock(tenant_id=old.tenant, subject_id=old.contract, kind="contract")
-        ledger.append(contract, ledger.Happening(kind="noted"), actor=ledger.SYSTEM, at=LONG_AGO)
+        contract = ledger.lock_subject(tenant_id=old.tenant, subject_id=old.contract, kind="contract")
+        ledger.append(contract, ledger.NewEvent(kind="noted"), actor=ledger.SYSTEM, at=LONG_AGO)
         executing_in(old.tenant)
         assert [event.seq for event, _, _ in events.history(old.tenant, old.contract)] == [1, 2]
     call_command("verify_ledger", verbosity=0)
@@ -171,7 +173,7 @@ def test_what_lasts_goes_on_after_its_month_is_gone(old, run):
 )
 def test_a_month_whose_time_is_not_over_stays_and_says_why(old, run, without, why):
     with tenancy(old.tenant):
-        head = fail(ledger.lock(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
+        head = fail(ledger.lock_subject(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
     if without != "policy":
         agree(old.tenant, **({"envelope_days": 36_000} if without == "time" else {}))
     if without != "erasure":
@@ -195,7 +197,7 @@ def test_a_month_whose_time_is_not_over_stays_and_says_why(old, run, without, wh
 
 def test_only_the_owner_prunes(old, run):
     with tenancy(old.tenant):
-        head = fail(ledger.lock(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
+        head = fail(ledger.lock_subject(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
     agree(old.tenant)
     decided(old.tenant, head.id)
     erase(run)
@@ -205,7 +207,7 @@ def test_only_the_owner_prunes(old, run):
 
 def test_what_only_looks_pruned_is_named(old, run, superuser_connection):
     with tenancy(old.tenant):
-        head = fail(ledger.lock(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
+        head = fail(ledger.lock_subject(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
     policy = agree(old.tenant)
     decided(old.tenant, head.id)
     erase(run)
@@ -218,7 +220,7 @@ def test_a_bundle_says_what_was_pruned_and_its_proofs_hold(old, run, settings, t
     """L36: an auditor who has only the bundle sees how much went, under which policy, and that the rest is whole."""
     settings.COUNTERFOIL_EXPORTS = tmp_path / "exports"
     with tenancy(old.tenant):
-        head = fail(ledger.lock(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
+        head = fail(ledger.lock_subject(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
     seal_up()
     seal_up()
     kept = exported.newest(old.tenant).note

@@ -27,7 +27,7 @@ WAITS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AN
 @pytest.fixture
 def founded(committed_db):
     at = datetime.now(UTC)
-    return registration.found_tenant(
+    return registration.set_up_tenant(
         tenant_id=ledger.new_id(at), slug="orchid", name="Orchid", host="console.test", at=at
     ).id
 

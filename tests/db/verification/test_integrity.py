@@ -34,7 +34,7 @@ def begin(stage: Any) -> Any:
     with tenancy(stage.tenant):
         from ledger.record.operations import Actor
 
-        row = verification_operations.start(tenant_id=stage.tenant, by=Actor("person", by), at=now())
+        row = verification_operations.start_check(tenant_id=stage.tenant, by=Actor("person", by), at=now())
     seal_up()
     return row
 
@@ -43,7 +43,7 @@ def step(stage: Any, row: Any) -> bool:
     from console.pages.ledger import integrity_step as verification_operations
     from ledger.record.queries import events
 
-    return verification_operations.step(events.tenant_by_id(stage.tenant), row.id, clock=now)
+    return verification_operations.advance_check(events.tenant_by_id(stage.tenant), row.id, clock=now)
 
 
 def result(stage: Any, row: Any) -> Any:
@@ -53,7 +53,7 @@ def result(stage: Any, row: Any) -> Any:
         if not step(stage, row):
             break
     with tenancy(stage.tenant):
-        return verification_operations.check(stage.tenant, row.id)
+        return verification_operations.integrity_check(stage.tenant, row.id)
 
 
 @pytest.mark.req("R-LE-02")
@@ -64,7 +64,7 @@ def test_a_whole_record_holds_and_the_result_is_an_event(stage):
     row = result(stage, begin(stage))
     assert (row.state, row.finding) == ("HELD", "")
     with tenancy(stage.tenant):
-        size = log.newest(stage.tenant).size
+        size = log.current_log(stage.tenant).size
         assert row.leaves == size
         assert row.events >= size - 1
         assert row.evidence > 5
@@ -82,14 +82,14 @@ def test_steps_are_small_and_a_worker_that_dies_leaves_where_it_was(stage, monke
     row = begin(stage)
     assert step(stage, row)
     with tenancy(stage.tenant):
-        first = verification_operations.check(stage.tenant, row.id)
+        first = verification_operations.integrity_check(stage.tenant, row.id)
     assert first.subjects == 3
     with monkeypatch.context() as patch:
         patch.setattr(steps, "verify_range", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             step(stage, row)
     with tenancy(stage.tenant):
-        assert verification_operations.check(stage.tenant, row.id).place == first.place
+        assert verification_operations.integrity_check(stage.tenant, row.id).place == first.place
     assert result(stage, row).state == "HELD"
 
 
@@ -100,18 +100,18 @@ def test_it_is_paused_resumed_and_cancelled(stage):
     row = begin(stage)
     turned = {"tenant_id": stage.tenant, "check_id": row.id, "by": SYSTEM, "at": now()}
     with tenancy(stage.tenant):
-        verification_operations.pause(**turned)
+        verification_operations.pause_check(**turned)
     assert not step(stage, row)
     with tenancy(stage.tenant), pytest.raises(verification_operations.CheckUnderWay):
-        verification_operations.start(tenant_id=stage.tenant, by=SYSTEM, at=now())
+        verification_operations.start_check(tenant_id=stage.tenant, by=SYSTEM, at=now())
     with tenancy(stage.tenant):
-        verification_operations.resume(**turned)
+        verification_operations.resume_check(**turned)
     assert step(stage, row)
     with tenancy(stage.tenant):
-        verification_operations.cancel(**turned)
+        verification_operations.cancel_check(**turned)
     assert not step(stage, row)
     with tenancy(stage.tenant):
-        verification_operations.start(tenant_id=stage.tenant, by=SYSTEM, at=now())
+        verification_operations.start_check(tenant_id=stage.tenant, by=SYSTEM, at=now())
 
 
 DAMAGE = {
@@ -181,4 +181,4 @@ def begin_unsealed(stage: Any) -> Any:
     from ledger.verification import operations as verification_operations
 
     with tenancy(stage.tenant):
-        return verification_operations.start(tenant_id=stage.tenant, by=SYSTEM, at=now())
+        return verification_operations.start_check(tenant_id=stage.tenant, by=SYSTEM, at=now())

@@ -142,8 +142,8 @@ def test_a_writer_at_work_never_looks_like_a_break(committed_db, monkeypatch):
 
     def then_more(tenant_id, **bounds):
         found = heads(tenant_id, **bounds)
-        head = operations.lock(tenant_id=tenant_id, subject_id=record.action.id, kind="action")
-        operations.append(head, operations.Happening(kind="noted"), actor=operations.SYSTEM, at=AT)
+        head = operations.lock_subject(tenant_id=tenant_id, subject_id=record.action.id, kind="action")
+        operations.append(head, operations.NewEvent(kind="noted"), actor=operations.SYSTEM, at=AT)
         executing(tenant_id)
         registration.set_policy(
             tenant_id=tenant_id, kind="approval", version="3", document={}, actor=operations.SYSTEM, at=AT
@@ -330,7 +330,7 @@ def test_a_machine_that_left_a_review_is_named(vandal, action):
     head = vandal.record.action
     with tenancy(vandal.record.tenant):
         for state in ("UNKNOWN", "REVIEW_REQUIRED"):
-            held = operations.Happening(kind="held", to=state)
+            held = operations.NewEvent(kind="held", to=state)
             head = operations.append(head, held, actor=operations.SYSTEM, at=AT)
     said = {"grounds": ["reason_and_evidence"]}
     vandal.run(APPEND, *forged(head, from_state="REVIEW_REQUIRED", to_state="PENDING", detail=said))
@@ -453,7 +453,7 @@ def test_evidence_whose_key_is_gone_is_named(vandal, action, statement):
 
 def test_evidence_that_nobody_committed_to_is_named(vandal):
     with tenancy(vandal.record.tenant):
-        sealed = operations.seal(
+        sealed = operations.store_evidence(
             tenant_id=vandal.record.tenant,
             subject_id=vandal.record.action.id,
             purpose="readback",

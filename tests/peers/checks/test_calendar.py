@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from reviews.checks.calendar import Calendar, parsed
+from reviews.checks.calendar import CalendarCheck, parse_event
 from reviews.checks.catalogue import check_for
 from reviews.checks.interface import CheckFailed, Consistency
 from tests.peers.support import environment
@@ -194,9 +194,9 @@ def test_the_reader_cannot_write(planner):
 
 def test_a_series_is_read_and_not_its_exception():
     data = "BEGIN:VEVENT\r\nUID:1\r\nRECURRENCE-ID:20260309T090000\r\nSUMMARY:b\r\nEND:VEVENT\r\n"
-    event = parsed(data + "BEGIN:VEVENT\r\nUID:1\r\nSUMMARY:a\r\n  long\r\nEND:VEVENT\r\n")
+    event = parse_event(data + "BEGIN:VEVENT\r\nUID:1\r\nSUMMARY:a\r\n  long\r\nEND:VEVENT\r\n")
     assert event.text("SUMMARY") == "a long"
 
 
 def test_the_catalogue_has_it():
-    assert isinstance(check_for("calendar"), Calendar)
+    assert isinstance(check_for("calendar"), CalendarCheck)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from reviews.checks.catalogue import check_for
-from reviews.checks.email import Email, body_sha256
+from reviews.checks.email import EmailCheck, body_sha256
 from reviews.checks.interface import CheckFailed, Consistency
 from tests.peers.support import environment
 from tests.peers.support.post import BINDINGS, executed
@@ -211,4 +211,4 @@ def test_nothing_is_marked_as_read(post):
 
 
 def test_the_catalogue_has_it():
-    assert isinstance(check_for("email"), Email)
+    assert isinstance(check_for("email"), EmailCheck)

@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 
 from reviews.checks.catalogue import check_for
 from reviews.checks.interface import CheckFailed, Consistency
-from reviews.checks.payments import Payments
+from reviews.checks.payments import PaymentCheck
 from tests.peers.support import environment
 
 pytestmark = pytest.mark.long
@@ -315,4 +315,4 @@ def test_an_id_never_leads_elsewhere(careful):
 
 
 def test_the_catalogue_has_it():
-    assert isinstance(check_for("payments"), Payments)
+    assert isinstance(check_for("payments"), PaymentCheck)

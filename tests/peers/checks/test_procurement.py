@@ -119,16 +119,16 @@ def test_a_user_of_no_company_cannot_tell(shop):
 
 
 def test_an_order_that_changes_while_it_is_read_gives_no_answer(shop, monkeypatch):
-    from reviews.checks.procurement import Register
+    from reviews.checks.procurement import TrytonClient
 
     order = shop.order(upto="draft")
-    lines = Register._lines
+    lines = TrytonClient._lines
 
     def slow(register, number):
         shop.call("purchase.purchase.write", [order], {"description": "changed"})
         return lines(register, number)
 
-    monkeypatch.setattr(Register, "_lines", slow)
+    monkeypatch.setattr(TrytonClient, "_lines", slow)
     with pytest.raises(CheckFailed, match="changed") as failed:
         look(shop)
     assert failed.value.retryable

@@ -8,7 +8,7 @@ import pytest
 
 from reviews.checks.catalogue import check_for
 from reviews.checks.interface import CheckFailed, Consistency
-from reviews.checks.tickets import Tickets
+from reviews.checks.tickets import TicketCheck
 from tests.peers.support import environment
 
 pytestmark = pytest.mark.long
@@ -177,4 +177,4 @@ def test_the_viewer_cannot_write(desk):
 
 
 def test_the_catalogue_has_it():
-    assert isinstance(check_for("crm_ticketing"), Tickets)
+    assert isinstance(check_for("crm_ticketing"), TicketCheck)

@@ -6,7 +6,7 @@ import pytest
 
 from reviews.checks.catalogue import check_for
 from reviews.checks.interface import CheckFailed, Consistency
-from reviews.checks.vector import Vector
+from reviews.checks.vector import VectorSearchCheck
 
 pytestmark = pytest.mark.long
 
@@ -194,4 +194,4 @@ def test_a_table_that_is_not_there_never_answers(library):
 
 
 def test_the_catalogue_has_it():
-    assert isinstance(check_for("vector_search"), Vector)
+    assert isinstance(check_for("vector_search"), VectorSearchCheck)

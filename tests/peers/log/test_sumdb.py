@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ledger.log.rules import checkpoint, notes
-from ledger.log.rules.checkpoint import Checkpoint
+from ledger.log.rules.checkpoint import CheckpointBody
 from ledger.log.rules.merkle import leaf_hash, root_of, verify_consistency, verify_inclusion
 from tests.peers.support.sumdb import KEY, VECTORS, entries, hashes, question, recorded, written
 
@@ -51,7 +51,7 @@ def test_go_refuses_our_proof_of_something_else(sumdb):
 
 def test_go_opens_our_notes(sumdb):
     """L6: checkpoints that we sign, alone and beside signatures that Go does not know."""
-    text = checkpoint.text(Checkpoint("console.example.org/log", 300, bytes(range(32))))
+    text = checkpoint.text(CheckpointBody("console.example.org/log", 300, bytes(range(32))))
     name = "console.example.org/log"
     ours = notes.sign(text, name=name, key=OURS)
     witness = notes.verifier("witness.example", OURS.public_key(), notes.COSIGNATURE)
@@ -94,7 +94,7 @@ def test_what_was_recorded_is_what_go_says(sumdb):
 
 def accepts(data: bytes, known: notes.Verifier) -> bool:
     try:
-        notes.verified(notes.parse(data), [known])
+        notes.verify_signatures(notes.parse(data), [known])
     except (notes.BadNote, notes.UntrustedNote):
         return False
     return True

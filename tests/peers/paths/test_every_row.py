@@ -103,14 +103,16 @@ class Place:
             approval = approvals.approval_of(tenant, action_id)
             if approval is None:
                 return
-            covers, voter = votes.coverage(approval), uuid4()
-            approvers.enter(tenant_id=tenant, actor_id=voter, person_id=voter, at=self.office.now())
-            votes.vote(
+            covers, voter = votes.vote_coverage(approval), uuid4()
+            approvers.add_approver(tenant_id=tenant, actor_id=voter, person_id=voter, at=self.office.now())
+            votes.cast_vote(
                 tenant_id=tenant,
                 approval_id=approval.id,
-                verdict=binding.Verdict.APPROVE,
+                verdict=binding.VoteChoice.APPROVE,
                 voter=binding.Voter(actor=str(voter), roles=frozenset({"reviewer"}), evidence_class="C"),
-                seen=binding.Seen(payload_hash=covers.payload_hash, rendering_digest=covers.rendering_digest),
+                seen=binding.DisplayedDigests(
+                    payload_hash=covers.payload_hash, rendering_digest=covers.rendering_digest
+                ),
                 reason="I have read it.",
                 at=self.office.now(),
             )
@@ -121,8 +123,8 @@ class Place:
         self.office.observe(work, status="timeout")
         with tenancy(self.office.tenant):
             if status is not None:
-                head = ledger.lock(tenant_id=self.office.tenant, subject_id=work.action_id, kind="action")
-                said = ledger.Happening(kind="idempotency_expired", changes={"idempotency": {"status": status}})
+                head = ledger.lock_subject(tenant_id=self.office.tenant, subject_id=work.action_id, kind="action")
+                said = ledger.NewEvent(kind="idempotency_expired", changes={"idempotency": {"status": status}})
                 ledger.append(head, said, actor=ledger.SYSTEM, at=self.office.now())
         self.office.verify(work, later=how.get("later", SETTLED))
         return work.action_id
@@ -195,7 +197,7 @@ class Place:
         with tenancy(self.office.tenant):
             run = actions.action(self.office.tenant, work.action_id)
             assert run is not None
-            ledger_orders.unwind(
+            ledger_orders.unwind_run(
                 tenant_id=self.office.tenant,
                 run_id=run.run_id,
                 reason="It is no longer wanted.",
@@ -229,7 +231,7 @@ class Place:
                 timeout_s=1,
                 payload_hash=payload_hash,
             )
-            executions.start(tenant_id=office.tenant, request=request, by=office.executor, at=office.now())
+            executions.start_execution(tenant_id=office.tenant, request=request, by=office.executor, at=office.now())
         return action_id
 
 
@@ -314,7 +316,7 @@ def taken_back(place: Place, errand: Errand) -> UUID:
 def expired(place: Place) -> UUID:
     work = place.begin(place.refunding())
     place.office.observe(work, status="timeout")
-    idempotency_records.expire(at=place.office.now() + timedelta(days=31))
+    idempotency_records.expire_records(at=place.office.now() + timedelta(days=31))
     place.office.verify(work)
     return work.action_id
 

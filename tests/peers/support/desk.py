@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from reviews.checks.interface import SystemAccess
-from reviews.checks.tickets import Tickets
+from reviews.checks.tickets import TicketCheck
 from tests.peers.support import environment
 
 PINS = ("roundup==2.6.0",)
@@ -76,7 +76,7 @@ class Desk:
             "scope": {"idempotency_key": "key-1", "executed_at": executed_at.isoformat() if executed_at else ""},
             "pre": pre or {},
         }
-        return Tickets().read(
+        return TicketCheck().read(
             system=system,
             verification={"lookup": {"effects": {"work": way | part}}},
             bindings=bindings,

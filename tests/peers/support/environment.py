@@ -124,10 +124,10 @@ def running(
     child = processes.spawn(program)
     try:
         if not processes.wait_until(lambda: not child.running() or ready(), within_s=START_S) or not child.running():
-            pytest.skip(f"{program.name} did not start: {processes.tail(log)}")
+            pytest.skip(f"{program.name} did not start: {processes.tail_log(log)}")
         yield child
     finally:
-        processes.stop([child])
+        processes.stop_children([child])
 
 
 def answers(url: str) -> Callable[[], bool]:

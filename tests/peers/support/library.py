@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 
 from console.local import servers
 from reviews.checks.interface import SystemAccess
-from reviews.checks.vector import Vector
+from reviews.checks.vector import VectorSearchCheck
 from tests.conftest import new_database
 from tests.peers.support.errand import Errand
 
@@ -99,7 +99,7 @@ class Library:
             "target_column": "id",
             "retrieval": search,
         } | part
-        return Vector().read(
+        return VectorSearchCheck().read(
             system=SystemAccess("library", "vector_search", settings or {}, {"url": url or address}),
             verification={"lookup": {"effects": {"index": {k: v for k, v in lookup.items() if v is not None}}}},
             bindings=BINDINGS,

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from approvals.agents.operations import agents
-from approvals.agents.rules.registry import Entry
+from approvals.agents.rules.registry import RegistryEntry
 from approvals.execution.operations import executions, executors, ready_actions
 from approvals.execution.rules import dpop
 from approvals.gate.operations import calls
@@ -40,7 +40,7 @@ from reviews.observations.operations import observations
 from reviews.readback.operations import readings
 from reviews.readback.rules import addresses
 from reviews.reconciliation.rules.discrepancies import INDICATORS
-from reviews.reporting.rules.evidence_summary import QUESTIONS, sentences
+from reviews.reporting.rules.evidence_summary import QUESTIONS, summary_lines
 from reviews.verification.operations import verification
 from tests.peers.support.errand import TOOL, Errand
 
@@ -113,7 +113,7 @@ class Office:
         self.versions = itertools.count(1)
         self.ahead = timedelta(0)
         at = self.now()
-        self.tenant = registration.found_tenant(
+        self.tenant = registration.set_up_tenant(
             tenant_id=ledger.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at
         ).id
         self.agent, self.executor = ledger.Actor("agent", uuid4()), ledger.Actor("executor", uuid4())
@@ -132,10 +132,10 @@ class Office:
         """The system with its credential, and the contract; a new version each time."""
         at, version = self.now(), f"1.0.{next(self.versions)}"
         document = errand.document(version)
-        variables = predicates.variables(document["arguments_schema"], document["verification"])
+        variables = predicates.typed_variables(document["arguments_schema"], document["verification"])
         contract = contracts.validate(
             document,
-            compile_predicate=lambda text: predicates.fault(text, variables),
+            compile_predicate=lambda text: predicates.predicate_fault(text, variables),
             check_verification=catalogue.check_for(errand.pattern).validate,
         )
         self.place(errand)
@@ -161,7 +161,7 @@ class Office:
             )
 
     def _people(self, at: datetime) -> None:
-        entry = Entry(
+        entry = RegistryEntry(
             tenant=str(self.tenant),
             agent_id="clerk",
             version="1",
@@ -171,7 +171,7 @@ class Office:
             registered_by="tests",
             registered_at=at,
         )
-        agents.register(tenant_id=self.tenant, entry=entry, by=ledger.SYSTEM, at=at)
+        agents.register_agent(tenant_id=self.tenant, entry=entry, by=ledger.SYSTEM, at=at)
         executors.register_executor(
             tenant_id=self.tenant, executor_id="runner", public_jwk=self.jwk, tools=[TOOL], by=self.executor, at=at
         )
@@ -182,10 +182,10 @@ class Office:
         """The agent's call in a session of its own; the gate must accept it."""
         at = self.now()
         with tenancy(self.tenant):
-            wish = sessions.Wish(agent_id="clerk", goal="Do the one thing that is wanted.", ttl_seconds=3600)
+            wish = sessions.SessionRequest(agent_id="clerk", goal="Do the one thing that is wanted.", ttl_seconds=3600)
             session = sessions.open_session(tenant_id=self.tenant, wish=wish, key_actor=self.agent.id, at=at)
             call = {"call_id": uuid4().hex, "tool": TOOL, "arguments": dict(errand.arguments)}
-            answers, _ = calls.propose(
+            answers, _ = calls.propose_calls(
                 tenant_id=self.tenant,
                 session_id=session.id,
                 key_actor=self.agent.id,
@@ -201,7 +201,7 @@ class Office:
         """Claim and start; what the contract wants to know of the state before is read in between."""
         order = self._claimed(action_id)
         if order is None:
-            assert readings.take_reading(tenant_id=self.tenant, action_id=action_id, clock=lambda: self.now())
+            assert readings.read_baseline(tenant_id=self.tenant, action_id=action_id, clock=lambda: self.now())
             order = self._claimed(action_id)
         assert order is not None
         with tenancy(self.tenant):
@@ -214,8 +214,10 @@ class Office:
                 timeout_s=TIMEOUT_S,
                 payload_hash=None,
             )
-            started = executions.start(tenant_id=self.tenant, request=request, by=self.executor, at=self.now())
-        assert isinstance(started, executions.Started), started
+            started = executions.start_execution(
+                tenant_id=self.tenant, request=request, by=self.executor, at=self.now()
+            )
+        assert isinstance(started, executions.StartedExecution), started
         return Work(
             action_id,
             started.idempotency_key or "",
@@ -227,7 +229,7 @@ class Office:
 
     def _claimed(self, action_id: UUID) -> Any:
         with tenancy(self.tenant):
-            found = ready_actions.claim(
+            found = ready_actions.claim_actions(
                 tenant_id=self.tenant,
                 executor_id="runner",
                 tools=None,
@@ -244,11 +246,11 @@ class Office:
             action = actions.action(self.tenant, work.action_id)
             assert action is not None
             result = {"tool": TOOL, "status": status, "evidence": None, "error": dict(error) if error else None}
-            observations.observe(
+            observations.record_answer(
                 tenant_id=self.tenant,
                 action_id=work.action_id,
                 contract=sessions_read.disclosed_contract(self.tenant, action.contract_digest),
-                answer=observations.Answer(
+                answer=observations.AttemptAnswer(
                     attempt=work.attempt,
                     lease_ends_at=work.lease_ends_at,
                     timeout_s=TIMEOUT_S,
@@ -262,7 +264,7 @@ class Office:
 
     def verify(self, work: Work, *, later: timedelta = SETTLED) -> Ended:
         """One verification run, as the worker makes it, so long from now."""
-        verification.verify(tenant_id=self.tenant, action_id=work.action_id, clock=lambda: self.now() + later)
+        verification.verify_action(tenant_id=self.tenant, action_id=work.action_id, clock=lambda: self.now() + later)
         return self.ended(work)
 
     def ended(self, work: Work) -> Ended:
@@ -270,7 +272,7 @@ class Office:
         with tenancy(self.tenant):
             action = actions.action(self.tenant, work.action_id)
             run = after.runs_of(self.tenant, work.action_id)[-1]
-            data = evidence.opened(self.tenant, run.pointer)
+            data = evidence.open_evidence(self.tenant, run.pointer)
             assert action is not None
             assert data is not None
             entry = events.entry(self.tenant, work.action_id, action.seq)
@@ -338,4 +340,4 @@ def accounted(ended: Ended, *, actor: str, place: str) -> None:
     assert told["under_which_authority"]["contract"].startswith(TOOL)
     assert told["how_proved"]["readings"]
     assert told["how_proved"]["predicates"]
-    assert all(answer for _, answer in sentences(ended.document))
+    assert all(answer for _, answer in summary_lines(ended.document))

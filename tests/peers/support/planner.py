@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from reviews.checks.calendar import Calendar
+from reviews.checks.calendar import CalendarCheck
 from reviews.checks.interface import SystemAccess
 from tests.peers.support import environment
 
@@ -84,7 +84,7 @@ class Planner:
         system = SystemAccess(
             "planner", "calendar", {"url": self.url} | (settings or {}), {"user": "reader", "password": password}
         )
-        return Calendar().read(
+        return CalendarCheck().read(
             system=system,
             verification={"lookup": {"effects": {"book": lookup}}},
             bindings=bindings,

@@ -10,7 +10,7 @@ from email.message import EmailMessage, MIMEPart
 
 import pytest
 
-from reviews.checks.email import Email
+from reviews.checks.email import EmailCheck
 from reviews.checks.interface import SystemAccess
 from tests.peers.support import environment
 
@@ -86,7 +86,7 @@ class Post:
     def look(self, *, settings=None, bindings=BINDINGS, at=None, password="word", **part):
         lookup = {name: value for name, value in (LOOKUP | part).items() if value is not None}
         address = {"host": "127.0.0.1", "port": self.imap, "tls": "none"}
-        return Email().read(
+        return EmailCheck().read(
             system=SystemAccess("mail", "email", address | (settings or {}), {"user": "ann", "password": password}),
             verification={"lookup": {"effects": {"send": lookup}}},
             bindings=bindings,

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from reviews.checks.interface import SystemAccess
-from reviews.checks.payments import Payments
+from reviews.checks.payments import PaymentCheck
 from tests.peers.support import environment
 
 NODE = ("stripe-stateful-mock@0.0.16",)
@@ -56,7 +56,7 @@ class Processor:
     def look(self, sr=None, *, settings=None, credential=None, at=None, scope=SCOPE, ledger=None, **part):
         lookup = {"kind": "charge", "match": MATCH, "tenant_field": "metadata.tenant"} | part
         effects = {"effects": {"pay": {name: value for name, value in lookup.items() if value is not None}}}
-        return Payments().read(
+        return PaymentCheck().read(
             system=SystemAccess(
                 "stripe",
                 "payments",

@@ -35,4 +35,4 @@ def _running(server: servers.Postgres) -> Iterator[str]:
         server.wait(child)
         yield server.url(servers.SUPERUSER, "postgres")
     finally:
-        processes.stop([child])
+        processes.stop_children([child])

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ledger.log.rules.merkle import leaf_hash
-from ledger.log.rules.tiles import Tile, extend, path, prove_consistency, prove_inclusion, width
+from ledger.log.rules.tiles import TileAddress, extend, path, prove_consistency, prove_inclusion, width
 from tests.peers.support.environment import debian_tree
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "sumdb.json"
@@ -95,7 +95,7 @@ def question(sizes: tuple[int, ...], places: list[tuple[int, int]], growths: lis
     }
 
 
-def served(sizes: tuple[int, ...], tiles: dict[Tile, bytes]) -> dict[str, str]:
+def served(sizes: tuple[int, ...], tiles: dict[TileAddress, bytes]) -> dict[str, str]:
     """Every tile of the trees of these sizes, at its path."""
     return {
         path(tile, wide): written(content[: wide * 32])

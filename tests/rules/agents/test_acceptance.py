@@ -3,27 +3,31 @@ from __future__ import annotations
 import pytest
 
 from approvals.agents.rules import acceptance
-from approvals.agents.rules.acceptance import Flag, Limits, Tally
+from approvals.agents.rules.acceptance import CallTally, Flag, FlagThresholds
 
 
 def flags(tally, *, names=0, standing=None, version="1", **limits):
-    return set(acceptance.flags(tally, names=names, standing=standing or {}, version=version, limits=Limits(**limits)))
+    return set(
+        acceptance.current_flags(
+            tally, names=names, standing=standing or {}, version=version, limits=FlagThresholds(**limits)
+        )
+    )
 
 
 @pytest.mark.req("R-TG-06")
 def test_one_good_and_three_bad_calls_are_a_quarter():
-    assert Tally(made=4, accepted=1).acceptance_rate == 0.25
+    assert CallTally(made=4, accepted=1).acceptance_rate == 0.25
 
 
 @pytest.mark.req("R-MC-14", "R-MT-03")
 def test_the_four_classes_are_shares_of_all_calls():
-    tally = Tally(made=4, accepted=2, failed=1, argument=1, phantom=1)
+    tally = CallTally(made=4, accepted=2, failed=1, argument=1, phantom=1)
 
     assert (tally.valid_share, tally.failed_share, tally.argument_share, tally.phantom_share) == (0.25,) * 4
 
 
 def test_without_a_call_there_is_no_rate():
-    nothing = Tally()
+    nothing = CallTally()
 
     assert {nothing.acceptance_rate, nothing.phantom_share, nothing.valid_share, nothing.healthy} == {None}
 
@@ -34,7 +38,7 @@ def test_without_a_call_there_is_no_rate():
     [(3, 100, True), (2, 100, True), (1, 100, False), (3, 49, False), (0, 100, False)],
 )
 def test_phantoms_are_healthy_below_two_in_a_hundred_over_enough_calls(phantom, made, flagged):
-    tally = Tally(made=made, accepted=made - phantom, phantom=phantom)
+    tally = CallTally(made=made, accepted=made - phantom, phantom=phantom)
 
     assert (Flag.PHANTOM_SHARE in flags(tally)) is flagged
 
@@ -45,24 +49,24 @@ def test_the_checklist_has_the_three_causes():
 
 @pytest.mark.req("R-TG-07")
 def test_an_acceptance_rate_below_the_tenants_floor_is_a_flag():
-    assert flags(Tally(made=100, accepted=79)) == {Flag.LOW_ACCEPTANCE}
-    assert flags(Tally(made=100, accepted=80)) == set()
-    assert flags(Tally(made=100, accepted=80), acceptance_floor_pct=90) == {Flag.LOW_ACCEPTANCE}
+    assert flags(CallTally(made=100, accepted=79)) == {Flag.LOW_ACCEPTANCE}
+    assert flags(CallTally(made=100, accepted=80)) == set()
+    assert flags(CallTally(made=100, accepted=80), acceptance_floor_pct=90) == {Flag.LOW_ACCEPTANCE}
 
 
 @pytest.mark.req("R-TG-11")
 def test_many_different_refused_names_in_one_session_are_probing():
-    assert flags(Tally(made=50, accepted=50), names=50) == {Flag.PROBING}
-    assert flags(Tally(made=50, accepted=50), names=9) == set()
+    assert flags(CallTally(made=50, accepted=50), names=50) == {Flag.PROBING}
+    assert flags(CallTally(made=50, accepted=50), names=9) == set()
 
 
 @pytest.mark.parametrize(
     ("tally", "version", "stays"),
     [
-        (Tally(made=10, accepted=10), "1", True),
-        (Tally(made=50, accepted=50), "1", False),
-        (Tally(), "1", False),
-        (Tally(made=10, accepted=10), "2", False),
+        (CallTally(made=10, accepted=10), "1", True),
+        (CallTally(made=50, accepted=50), "1", False),
+        (CallTally(), "1", False),
+        (CallTally(made=10, accepted=10), "2", False),
     ],
     ids=["too few calls to tell", "healthy", "no call at all", "another version"],
 )
@@ -73,10 +77,10 @@ def test_a_flag_stands_until_the_numbers_are_healthy(tally, version, stays):
 
 
 def test_every_number_of_tools_is_in_one_band():
-    bands = [acceptance.band(number) for number in range(200)]
+    bands = [acceptance.disclosure_band(number) for number in range(200)]
 
     assert all(low <= number and (high is None or number <= high) for number, (low, high) in enumerate(bands))
 
 
 def test_limits_come_from_the_policy_where_it_says_so():
-    assert acceptance.limits({"least_calls": 5}) == Limits(least_calls=5)
+    assert acceptance.flag_thresholds({"least_calls": 5}) == FlagThresholds(least_calls=5)

@@ -9,15 +9,15 @@ from approvals.agents.rules import registry
 from approvals.agents.rules.registry import (
     AgentNotRegistered,
     CapabilityNotRegistered,
-    Entry,
+    RegistryEntry,
     RegistryEntryStale,
     RegistryFingerprintMismatch,
 )
-from approvals.agents.rules.relevance import Tool
+from approvals.agents.rules.relevance import ToolText
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 KEY = b"r" * 32
-ENTRY = Entry(
+ENTRY = RegistryEntry(
     tenant="t-1",
     agent_id="refund-agent",
     version="3",
@@ -29,14 +29,14 @@ ENTRY = Entry(
 )
 SEAL = registry.fingerprint(ENTRY, key=KEY)
 CONTRACTS = {
-    "issue_refund": Tool("Refund a charge"),
-    "list_orders": Tool("List orders"),
-    "drop_database": Tool("Drop it"),
+    "issue_refund": ToolText("Refund a charge"),
+    "list_orders": ToolText("List orders"),
+    "drop_database": ToolText("Drop it"),
 }
 
 
 def admit(entry=ENTRY, *, seal=SEAL, revoked=False, key=KEY, at=NOW, max_age_s=None):
-    return registry.admit(entry, seal=seal, revoked=revoked, key=key, at=at, max_age_s=max_age_s)
+    return registry.verify_entry(entry, seal=seal, revoked=revoked, key=key, at=at, max_age_s=max_age_s)
 
 
 def test_a_sealed_entry_is_admitted():
@@ -52,7 +52,7 @@ def test_an_unknown_and_a_revoked_agent_are_refused_alike():
 
 
 @pytest.mark.req("R-CR-05")
-@pytest.mark.parametrize("name", [field.name for field in fields(Entry)])
+@pytest.mark.parametrize("name", [field.name for field in fields(RegistryEntry)])
 def test_any_altered_field_breaks_the_seal(name):
     altered = {
         "tools": ("issue_refund", "drop_database"),
@@ -131,7 +131,7 @@ def test_asking_for_what_is_not_registered_fails_the_negotiation(wish):
 @pytest.mark.req("R-MC-20")
 def test_a_large_registry_is_cut_to_the_tools_near_the_intent():
     names = tuple(f"tool_{number}" for number in range(109))
-    contracts = dict.fromkeys(names, Tool("Does something.")) | {"tool_77": Tool("Refund a captured charge.")}
+    contracts = dict.fromkeys(names, ToolText("Does something.")) | {"tool_77": ToolText("Refund a captured charge.")}
     disclosed = registry.negotiate(
         replace(ENTRY, tools=names), contracts=contracts, intent="refund the charge of order 17"
     )

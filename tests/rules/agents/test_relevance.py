@@ -3,22 +3,24 @@ from __future__ import annotations
 import pytest
 
 from approvals.agents.rules import registry, relevance
-from approvals.agents.rules.relevance import Tool
+from approvals.agents.rules.relevance import ToolText
 
 SHOP = {
-    "issue_refund": Tool("Refund a captured charge. Use when: money goes back. NOT for: chargebacks.", ("charge_id",)),
-    "dispute_chargeback": Tool("Answer a chargeback of a bank.", ("dispute_id",)),
-    "send_email": Tool("Send a mail to a customer.", ("recipient", "subject")),
-    "list_orders": Tool("List the orders of a customer.", ("customer_id",)),
-    "cancel_order": Tool("Cancel an order before it ships.", ("order_id",)),
-    "get_weather": Tool("The weather at a place.", ("city",)),
-    "track_parcel": Tool("Where a parcel is.", ("tracking_number",)),
-    "reserve_stock": Tool("Keep pieces of an article back.", ("sku", "quantity")),
+    "issue_refund": ToolText(
+        "Refund a captured charge. Use when: money goes back. NOT for: chargebacks.", ("charge_id",)
+    ),
+    "dispute_chargeback": ToolText("Answer a chargeback of a bank.", ("dispute_id",)),
+    "send_email": ToolText("Send a mail to a customer.", ("recipient", "subject")),
+    "list_orders": ToolText("List the orders of a customer.", ("customer_id",)),
+    "cancel_order": ToolText("Cancel an order before it ships.", ("order_id",)),
+    "get_weather": ToolText("The weather at a place.", ("city",)),
+    "track_parcel": ToolText("Where a parcel is.", ("tracking_number",)),
+    "reserve_stock": ToolText("Keep pieces of an article back.", ("sku", "quantity")),
 }
 
 
 def nearest(intent, most=2):
-    return relevance.nearest(intent, SHOP, among=list(SHOP), most=most)
+    return relevance.nearest_tools(intent, SHOP, among=list(SHOP), most=most)
 
 
 @pytest.mark.req("R-MC-20")
@@ -43,9 +45,9 @@ def test_what_a_tool_is_not_for_does_not_bring_it_near():
 
 
 def test_a_word_that_every_tool_has_tells_nothing():
-    everywhere = {name: Tool(f"{tool.description} For the customer.") for name, tool in SHOP.items()}
+    everywhere = {name: ToolText(f"{tool.description} For the customer.") for name, tool in SHOP.items()}
 
-    assert relevance.nearest("customer weather", everywhere, among=list(SHOP), most=1) == ["get_weather"]
+    assert relevance.nearest_tools("customer weather", everywhere, among=list(SHOP), most=1) == ["get_weather"]
 
 
 def test_without_a_word_in_common_the_registrys_order_decides():

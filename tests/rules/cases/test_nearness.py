@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reviews.cases.rules.nearness import difference
+from reviews.cases.rules.nearness import describe_difference
 
 ORDER = {"order_id": "EX-1001", "amount": 12500, "currency": "EUR", "reason": "The lamp arrived broken."}
 
@@ -20,7 +20,7 @@ ORDER = {"order_id": "EX-1001", "amount": 12500, "currency": "EUR", "reason": "T
     ],
 )
 def test_one_difference_is_near_and_named(changes, said):
-    assert difference(ORDER, ORDER | changes, target="order/EX-1001") == said
+    assert describe_difference(ORDER, ORDER | changes, target="order/EX-1001") == said
 
 
 @pytest.mark.parametrize(
@@ -32,14 +32,14 @@ def test_one_difference_is_near_and_named(changes, said):
     ],
 )
 def test_another_matter_is_not_near(changes):
-    assert difference(ORDER, ORDER | changes, target="order/EX-1001") is None
+    assert describe_difference(ORDER, ORDER | changes, target="order/EX-1001") is None
 
 
 def test_nested_and_missing_fields_are_named_by_their_path():
     mine = {"to": {"name": "Ann", "city": "Ghent"}, "when": "today"}
     other = {"to": {"name": "Ann"}, "when": "today"}
-    assert difference(mine, other) == "to.city nothing instead of Ghent"
+    assert describe_difference(mine, other) == "to.city nothing instead of Ghent"
 
 
 def test_nothing_is_near_to_nothing():
-    assert difference({}, {}) is None
+    assert describe_difference({}, {}) is None

@@ -86,13 +86,13 @@ def test_the_strategy_matrix_has_six_rows_with_everything_said():
 def test_ticks_are_what_the_events_say():
     done = {"runbook": "held", "step": "why", "evidence": "read"}
     events = [("step_ticked", "ann", AT, done), ("commented", "ann", AT, {})]
-    assert runbooks.ticks(events)["held", "why"].evidence == "read"
-    assert runbooks.ticks([*events, ("step_unticked", "bob", AT, done)]) == {}
+    assert runbooks.ticks_by_step(events)["held", "why"].evidence == "read"
+    assert runbooks.ticks_by_step([*events, ("step_unticked", "bob", AT, done)]) == {}
 
 
 def test_a_step_that_is_not_there_is_refused_and_an_old_one_still_has_a_name():
     with pytest.raises(NoSuchStep):
-        runbooks.step("held", "dance")
+        runbooks.find_step("held", "dance")
     assert runbooks.text_of("held", "dance") == "dance"
 
 

@@ -11,7 +11,7 @@ from ledger.record.rules.lifecycle import State
 from ledger.record.rules.refusals import Refused
 from reviews.cases.rules import settlements
 from reviews.cases.rules.resolutions import UNGATED, Resolution, SecondPersonNeeded, refuse_second
-from reviews.cases.rules.settlements import Act, NotASettlement, ProofNeeded, ProposalChanged, ScreenChanged
+from reviews.cases.rules.settlements import Act, CasePageChanged, NotASettlement, ProofNeeded, ProposalChanged
 from tests.rules.cases.test_signed_settlements import HELD, Scene
 
 SCENE = Scene()
@@ -22,12 +22,12 @@ LOOKS = {Resolution.VERIFY_AGAIN, Resolution.STRONG_READ, Resolution.ACKNOWLEDGE
 
 @pytest.mark.parametrize("resolution", Resolution)
 def test_whoever_says_something_about_the_world_or_acts_on_it_proves_who_they_are(resolution: Resolution):
-    wanted = settlements.wanted_proof(HELD, resolution, policy="B")
+    wanted = settlements.required_proof(HELD, resolution, policy="B")
     assert wanted == ("D" if resolution in LOOKS else "B")
 
 
 def test_saying_who_did_what_nobody_gated_takes_a_proof():
-    assert settlements.wanted_proof(UNGATED, Resolution.ACKNOWLEDGE, policy="C") == "C"
+    assert settlements.required_proof(UNGATED, Resolution.ACKNOWLEDGE, policy="C") == "C"
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_nobody_settles_what_has_changed_since_they_read_it(name: str):
     value = getattr(COVERS, name)
     other = (*value, "6f" * 32) if name == "evidence" else value + 1 if name == "record_seq" else f"{value}?"
     now = replace(COVERS, **{name: not value if name == "contradicted" else other})
-    with pytest.raises(ScreenChanged) as refused:
+    with pytest.raises(CasePageChanged) as refused:
         settlements.check_settlement(now, seen=SEEN, wanted="C", given="A")
     assert refused.value.detail == "The case has changed since this page was read: read it again. Nothing was recorded."
 
 
 def test_a_settlement_that_needs_a_proof_says_what_was_on_the_screen():
-    with pytest.raises(ScreenChanged):
+    with pytest.raises(CasePageChanged):
         settlements.check_settlement(COVERS, seen="", wanted="C", given="C")
     settlements.check_settlement(COVERS, seen="", wanted="D", given="D")
 
@@ -68,19 +68,19 @@ def test_a_statement_reads_back_to_what_it_says_and_to_nothing_else(resolution: 
     said = SCENE.said("p-1", act, {"resolution": resolution})
     text = settlements.statement(COVERS, said, held=HELD)
     assert settlements.read_statement(text) == (COVERS, said)
-    assert json.loads(text)["settlement"]["meaning"] == settlements.meaning(HELD, resolution, act)
+    assert json.loads(text)["settlement"]["meaning"] == settlements.declaration(HELD, resolution, act)
     for wrong in (text + b" ", text.replace(b'"log_size":0', b'"log_size":"0"'), b"{}", b"not json"):
         with pytest.raises(NotASettlement):
             settlements.read_statement(wrong)
 
 
 def test_a_statement_says_in_words_what_is_claimed_and_what_follows():
-    said = settlements.meaning(HELD, Resolution.ATTEST_ABSENT, Act.CONFIRM)
+    said = settlements.declaration(HELD, Resolution.ATTEST_ABSENT, Act.CONFIRM)
     assert said == (
         "Another person has proposed this and I have read what they say; I say the same. I have seen this case and its"
         " evidence. On my own word, the effect of this action is not there."
     )
-    follows = settlements.consequence(HELD, Resolution.ATTEST_PRESENT)
+    follows = settlements.describe_consequence(HELD, Resolution.ATTEST_PRESENT)
     assert follows == "The action ends as attested by a person, never as verified. A repeat is refused."
 
 
@@ -95,7 +95,7 @@ def test_a_statement_says_in_words_what_is_claimed_and_what_follows():
 )
 def test_settling_a_contradiction_says_whether_it_stands(state: State, resolution: Resolution, follows: str):
     doubted = replace(HELD, state=state, contradicted=True)
-    assert settlements.consequence(doubted, resolution).startswith(follows)
+    assert settlements.describe_consequence(doubted, resolution).startswith(follows)
 
 
 def test_a_second_person_confirms_what_the_first_has_signed_and_nothing_else():

@@ -17,7 +17,7 @@ from ledger.record.rules.envelope import commitment
 from ledger.record.rules.lifecycle import State
 from ledger.verify_bundle import Report, Verdict, verify
 from reviews.cases.rules import settlements
-from reviews.cases.rules.resolutions import Held, Resolution
+from reviews.cases.rules.resolutions import HeldAction, Resolution
 from reviews.cases.rules.settlements import Act, Coverage, Settlement
 from tests.support.bundles import AGENT, EXECUTOR, Log, draft, policy
 from tests.support.outside.authenticators import Authenticator, b64
@@ -28,7 +28,7 @@ SALT = b"\x07" * 32
 PAYLOAD = "ab" * 32
 REASON, EVIDENCE = "I called the provider.", ["Their mail of 12:04."]
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
-HELD = Held(
+HELD = HeldAction(
     state=State.REVIEW_REQUIRED,
     executed=True,
     absent=False,
@@ -160,7 +160,7 @@ class Scene:
         log.add("approver_key/k-1", "key_confirmed", "ACTIVE", by=OTHER, detail={"person": "human-p-3"})
 
     def _assertion(self, device: Authenticator, statement: bytes) -> bytes:
-        answer = device.answer(passkeys.challenge(statement))
+        answer = device.answer(passkeys.challenge_bytes(statement))
         key = {"id": "k-1", "credential_id": device.name, "public_key": b64(device.public_key)}
         return canonical({"version": 1, "assertion": {"id": answer["id"], **answer["response"]}, "key": key})
 

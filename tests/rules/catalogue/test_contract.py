@@ -359,14 +359,14 @@ def test_a_stored_contract_that_was_altered_is_refused():
     refund = validate(document())
     altered = refund.document.replace(b"HIGH_RISK_EXTERNAL", b"READ_ONLY")
 
-    assert contract.stored(refund.document, expected_digest=refund.digest).name == "issue_refund"
+    assert contract.load_stored(refund.document, expected_digest=refund.digest).name == "issue_refund"
     with pytest.raises(ContractAltered):
-        contract.stored(altered, expected_digest=refund.digest)
+        contract.load_stored(altered, expected_digest=refund.digest)
 
 
 def test_a_stored_contract_is_the_one_that_was_validated():
     refund = validate(document())
-    again = contract.stored(refund.document, expected_digest=refund.digest)
+    again = contract.load_stored(refund.document, expected_digest=refund.digest)
 
     assert vars(again) | {"arguments_validator": None} == vars(refund) | {"arguments_validator": None}
 
@@ -540,36 +540,36 @@ def test_every_finding_names_its_fix():
 
 def test_a_target_is_rendered_from_the_arguments():
     assert validate(document()).render_target({"charge_id": "ch_1"}) == "charge/ch_1"
-    assert targets.render("order/{id}", {"id": 42}) == "order/42"
+    assert targets.render_target("order/{id}", {"id": 42}) == "order/42"
 
 
 def test_a_path_at_the_end_keeps_its_slashes_and_only_there():
-    assert targets.render("document/{path}", {"path": "a/b.txt"}) == "document/a/b.txt"
-    assert targets.render("d/{path}/x", {"path": "a/b"}) == "d/a%2Fb/x"
+    assert targets.render_target("document/{path}", {"path": "a/b.txt"}) == "document/a/b.txt"
+    assert targets.render_target("d/{path}/x", {"path": "a/b"}) == "d/a%2Fb/x"
 
 
 def test_two_different_calls_never_render_to_one_target():
-    one = targets.render("{a}/{b}", {"a": "1/2", "b": "3"})
-    other = targets.render("{a}/{b}", {"a": "1", "b": "2/3"})
+    one = targets.render_target("{a}/{b}", {"a": "1/2", "b": "3"})
+    other = targets.render_target("{a}/{b}", {"a": "1", "b": "2/3"})
 
     assert one != other
 
 
 def test_a_value_cannot_imitate_an_escape_or_hide_a_character():
-    assert targets.render("d/{p}", {"p": "a%2Fb"}) == "d/a%252Fb"
-    assert targets.render("d/{p}", {"p": "a\u202eb"}) == "d/a%E2%80%AEb"
+    assert targets.render_target("d/{p}", {"p": "a%2Fb"}) == "d/a%252Fb"
+    assert targets.render_target("d/{p}", {"p": "a\u202eb"}) == "d/a%E2%80%AEb"
 
 
 def test_two_encodings_of_one_letter_are_one_target():
-    assert targets.render("d/{p}", {"p": "e\u0301"}) == targets.render("d/{p}", {"p": "\u00e9"})
+    assert targets.render_target("d/{p}", {"p": "e\u0301"}) == targets.render_target("d/{p}", {"p": "\u00e9"})
 
 
 @pytest.mark.parametrize("path", ["", " ", "..", "a/../b", "a//b", "/a", "a/", "./a", None, True])
 def test_a_value_that_names_another_target_than_it_shows_is_refused(path):
     with pytest.raises(targets.BadTarget):
-        targets.render("document/{path}", {"path": path})
+        targets.render_target("document/{path}", {"path": path})
 
 
 def test_a_target_has_a_length_limit():
     with pytest.raises(targets.BadTarget):
-        targets.render("document/{path}", {"path": "x" * 600})
+        targets.render_target("document/{path}", {"path": "x" * 600})

@@ -237,15 +237,15 @@ def test_the_fields_that_a_predicate_asks_about_are_known():
 class TestLookupParameters:
     def test_text_integers_and_booleans_are_values(self):
         bindings = {"sr": {"id": "o-1", "n": 3, "yes": True}}
-        assert expressions.value("'shop:' + sr.id", bindings) == "shop:o-1"
-        assert expressions.value("sr.n + 1", bindings) == 4
-        assert expressions.value("sr.yes", bindings) is True
+        assert expressions.evaluate_value("'shop:' + sr.id", bindings) == "shop:o-1"
+        assert expressions.evaluate_value("sr.n + 1", bindings) == 4
+        assert expressions.evaluate_value("sr.yes", bindings) is True
 
     @pytest.mark.parametrize("text", ["sr.absent", "sr.id + 1", "sr.nothing", "sr.many", "sr"])
     def test_nothing_else_can_widen_a_lookup(self, text):
         bindings = {"sr": {"id": "o-1", "nothing": None, "many": [1]}}
         with pytest.raises(NoValue):
-            expressions.value(text, bindings)
+            expressions.evaluate_value(text, bindings)
 
     def test_a_parameter_that_could_never_be_one_is_refused(self):
         expressions.check_value("scope.idempotency_key", ("scope",))

@@ -12,18 +12,18 @@ from console.web import charts
     ("value", "said"), [(None, "none"), (0.0, "0 %"), (0.02, "2 %"), (0.0213, "2.1 %"), (1.0, "100 %"), (0.1, "10 %")]
 )
 def test_a_share_is_said_in_percent_and_no_share_is_no_zero(value, said):
-    assert charts.percent(value) == said
+    assert charts.format_percent(value) == said
 
 
 def test_a_gap_in_the_calls_is_a_gap_in_the_line():
-    drawn = charts.spark([0.5, 0.5, None, 1.0], label="Rate", top=1.0)
+    drawn = charts.sparkline([0.5, 0.5, None, 1.0], label="Rate", top=1.0)
 
     assert re.findall(r'<polyline points="([^"]+)"', drawn) == ["0.0,15.0 40.0,15.0", "108.0,1.0 120.0,1.0"]
     assert 'aria-label="Rate: 100 % at the end, at most 100 %"' in drawn
 
 
 def test_the_limit_is_drawn_and_nothing_is_said_of_no_calls():
-    drawn = charts.spark([None, None], label="Share", line=0.02)
+    drawn = charts.sparkline([None, None], label="Share", line=0.02)
 
     assert 'class="limit"' in drawn
     assert "polyline" not in drawn
@@ -31,16 +31,16 @@ def test_the_limit_is_drawn_and_nothing_is_said_of_no_calls():
 
 
 def test_a_label_cannot_break_out_of_the_chart():
-    assert "<b>" not in charts.spark([1.0], label='"><b>')
+    assert "<b>" not in charts.sparkline([1.0], label='"><b>')
 
 
 def test_what_differs_is_named_by_its_place():
     old = {"a": {"b/c": 1, "gone": [1]}, "same": "x"}
     new = {"a": {"b/c": True, "new": None}, "same": "x"}
 
-    assert contract_diff.changes(old, new) == [
+    assert contract_diff.diff_documents(old, new) == [
         {"path": "/a/b~1c", "before": "1", "after": "true"},
         {"path": "/a/gone", "before": "[1]", "after": ""},
         {"path": "/a/new", "before": "", "after": "null"},
     ]
-    assert contract_diff.changes(old, old) == []
+    assert contract_diff.diff_documents(old, old) == []

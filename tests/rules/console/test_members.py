@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from console.accounts.members.rules import BadGroup, Change, UnknownRole, is_own_gain
+from console.accounts.members.rules import BadGroup, MemberRoles, UnknownRole, is_self_promotion
 
 ADA, BEN = uuid4(), uuid4()
 
@@ -25,17 +25,17 @@ ADA, BEN = uuid4(), uuid4()
 )
 def test_power_over_approvals_is_the_role_and_its_groups(before, after, gains):
     """B19: nobody gives it to themselves, through whichever account; to others they may."""
-    now, wanted = (Change.of(roles.split(), groups.split()) for roles, groups in (before, after))
-    assert is_own_gain(now, wanted, person=ADA, by_person=ADA) is gains
-    assert not is_own_gain(now, wanted, person=ADA, by_person=BEN)
+    now, wanted = (MemberRoles.of(roles.split(), groups.split()) for roles, groups in (before, after))
+    assert is_self_promotion(now, wanted, person=ADA, by_person=ADA) is gains
+    assert not is_self_promotion(now, wanted, person=ADA, by_person=BEN)
 
 
 @pytest.mark.parametrize("name", ["", "Finance", "reviewers", "a b", "-x", "x" * 41, "fünf", "a/b"])
 def test_a_group_is_a_plain_word_and_never_everybody(name):
     with pytest.raises(BadGroup):
-        Change.of(["reviewer"], [name])
+        MemberRoles.of(["reviewer"], [name])
 
 
 def test_there_are_four_roles():
     with pytest.raises(UnknownRole):
-        Change.of(["superuser"], [])
+        MemberRoles.of(["superuser"], [])

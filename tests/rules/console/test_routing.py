@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 from console.notifications.routing import (
     BURST,
     BadSettings,
-    Quiet,
-    Settings,
-    Wish,
+    MailPreferences,
+    NotificationSettings,
+    QuietHours,
+    choose_route,
+    parse_mail_preferences,
+    parse_settings,
     period_end,
-    route,
-    settings_of,
-    wish_of,
 )
-from console.notifications.rules import AUDIENCES, Happening, Occasion, occasion, weight
+from console.notifications.rules import AUDIENCES, Occasion, RecordedEvent, occasion_of, urgency_of
 
 NOON = datetime(2026, 11, 20, 12, 3, tzinfo=UTC)
-NIGHT = Quiet(time(22), time(7), "Europe/Berlin")
+NIGHT = QuietHours(time(22), time(7), "Europe/Berlin")
 
 
 def told(channel: str, risk: str, **given: object) -> tuple[str, datetime] | None:
-    found = route(channel, risk, **({"settings": Settings(), "at": NOON} | given))
+    found = choose_route(channel, risk, **({"settings": NotificationSettings(), "at": NOON} | given))
     return (found.manner, found.due_at) if found else None
 
 
@@ -37,26 +37,31 @@ def test_low_risk_is_collected_and_high_risk_goes_at_once():
 
 
 def test_what_the_tenant_has_turned_off_no_wish_turns_on():
-    settings = settings_of({"email": {"LOW": "off"}})
+    settings = parse_settings({"email": {"LOW": "off"}})
     assert (
-        told("email", "LOW", settings=settings, wish=Wish(email=dict.fromkeys(("LOW", "NORMAL", "HIGH"), "now")))
+        told(
+            "email",
+            "LOW",
+            settings=settings,
+            wish=MailPreferences(email=dict.fromkeys(("LOW", "NORMAL", "HIGH"), "now")),
+        )
         is None
     )
 
 
 @pytest.mark.parametrize(("wanted", "manner"), [("now", "now"), ("digest", "digest"), ("off", None), ("", "digest")])
 def test_a_person_chooses_for_their_own_mail(wanted, manner):
-    found = told("email", "LOW", wish=Wish(email={"LOW": wanted, "NORMAL": "", "HIGH": ""}))
+    found = told("email", "LOW", wish=MailPreferences(email={"LOW": wanted, "NORMAL": "", "HIGH": ""}))
     assert (found[0] if found else None) == manner
 
 
 def test_mail_waits_for_the_morning_and_high_risk_does_not():
     night = datetime(2026, 11, 20, 23, 30, tzinfo=UTC)
     morning = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
-    wish = Wish(quiet=NIGHT)
+    wish = MailPreferences(quiet=NIGHT)
     assert told("email", "NORMAL", wish=wish, at=night) == ("now", morning)
     assert told("email", "HIGH", wish=wish, at=night) == ("now", night)
-    assert told("email", "HIGH", wish=Wish(quiet=NIGHT, urgent_passes=False), at=night) == ("now", morning)
+    assert told("email", "HIGH", wish=MailPreferences(quiet=NIGHT, urgent_passes=False), at=night) == ("now", morning)
     assert told("email", "NORMAL", wish=wish) == ("now", NOON)
 
 
@@ -64,8 +69,8 @@ def test_quiet_hours_follow_the_persons_clock_when_it_changes():
     """The night in which summer time ends is an hour longer."""
     late = datetime(2026, 10, 24, 21, 0, tzinfo=UTC)
     assert NIGHT.over_at(late) == datetime(2026, 10, 25, 6, 0, tzinfo=UTC)
-    assert Quiet(time(12), time(14)).over_at(NOON) == NOON.replace(hour=14, minute=0)
-    assert Quiet(time(9), time(12)).over_at(NOON) == NOON
+    assert QuietHours(time(12), time(14)).over_at(NOON) == NOON.replace(hour=14, minute=0)
+    assert QuietHours(time(9), time(12)).over_at(NOON) == NOON
 
 
 def test_a_flood_becomes_one_message():
@@ -76,9 +81,9 @@ def test_a_flood_becomes_one_message():
 
 def test_a_machine_hears_everything_at_once_or_nothing():
     assert told("webhook", "LOW", lately=1000) == ("now", NOON)
-    assert told("webhook", "LOW", settings=settings_of({"webhook": {"LOW": "off"}})) is None
+    assert told("webhook", "LOW", settings=parse_settings({"webhook": {"LOW": "off"}})) is None
     with pytest.raises(BadSettings):
-        settings_of({"webhook": {"LOW": "digest"}})
+        parse_settings({"webhook": {"LOW": "digest"}})
 
 
 @pytest.mark.parametrize(
@@ -95,12 +100,12 @@ def test_a_machine_hears_everything_at_once_or_nothing():
 )
 def test_settings_that_mean_nothing_are_refused(document):
     with pytest.raises(BadSettings):
-        settings_of(document)
+        parse_settings(document)
 
 
 def test_settings_survive_being_stored():
-    settings = settings_of({"slack": {"LOW": "off"}, "digest_min": 60})
-    assert settings_of(settings.document()) == settings
+    settings = parse_settings({"slack": {"LOW": "off"}, "digest_min": 60})
+    assert parse_settings(settings.document()) == settings
 
 
 @pytest.mark.parametrize(
@@ -119,7 +124,7 @@ def test_settings_survive_being_stored():
 def test_wishes_that_mean_nothing_are_refused(changes):
     whole = {"email": {}, "digest_min": None, "quiet_from": None, "quiet_until": None, "zone": "UTC"}
     with pytest.raises(BadSettings):
-        wish_of(**(whole | {"urgent_passes": True} | changes))
+        parse_mail_preferences(**(whole | {"urgent_passes": True} | changes))
 
 
 @given(st.datetimes(timezones=st.just(UTC)).filter(lambda at: at.year < 9999), st.integers(5, 1440))
@@ -130,28 +135,28 @@ def test_a_period_ends_after_what_it_collects_and_not_too_late(at, minutes):
 @pytest.mark.parametrize(
     ("event", "wanted"),
     [
-        (Happening("approval", "approval_requested", "", "REQUESTED"), Occasion.REQUESTED),
-        (Happening("approval", "prepared", "PREPARING", "REQUESTED"), Occasion.REQUESTED),
-        (Happening("approval", "approval_prepared", "", "PREPARING"), None),
-        (Happening("approval", "approved", "REQUESTED", "APPROVED"), Occasion.APPROVED),
-        (Happening("approval", "voted", "REQUESTED", "REQUESTED"), None),
-        (Happening("approval", "rejected", "REQUESTED", "REJECTED"), Occasion.REJECTED),
-        (Happening("approval", "changes_requested", "REQUESTED", "REJECTED"), Occasion.CHANGES),
-        (Happening("approval", "approval_expired", "APPROVED", "EXPIRED"), Occasion.EXPIRED),
-        (Happening("approval", "approval_voided", "REQUESTED", "VOIDED"), Occasion.VOIDED),
-        (Happening("approval", "consumed", "APPROVED", "CONSUMED"), None),
-        (Happening("approval", "approval_reminded", "REQUESTED", "REQUESTED"), Occasion.REMINDED),
-        (Happening("approver_key", "key_proposed", "", "PENDING"), Occasion.KEY_WAITS),
-        (Happening("approver_key", "key_confirmed", "PENDING", "ACTIVE"), None),
-        (Happening("emergency", "emergency_used", "", "USED"), Occasion.EMERGENCY),
-        (Happening("agent", "agent_flagged", "REGISTERED", "REGISTERED"), Occasion.AGENT_FLAGGED),
-        (Happening("agent", "agent_flag_cleared", "REGISTERED", "REGISTERED"), None),
-        (Happening("emergency", "emergency_reviewed", "USED", "REVIEWED"), None),
-        (Happening("action", "approved", "VALIDATED", "VALIDATED"), None),
+        (RecordedEvent("approval", "approval_requested", "", "REQUESTED"), Occasion.REQUESTED),
+        (RecordedEvent("approval", "prepared", "PREPARING", "REQUESTED"), Occasion.REQUESTED),
+        (RecordedEvent("approval", "approval_prepared", "", "PREPARING"), None),
+        (RecordedEvent("approval", "approved", "REQUESTED", "APPROVED"), Occasion.APPROVED),
+        (RecordedEvent("approval", "voted", "REQUESTED", "REQUESTED"), None),
+        (RecordedEvent("approval", "rejected", "REQUESTED", "REJECTED"), Occasion.REJECTED),
+        (RecordedEvent("approval", "changes_requested", "REQUESTED", "REJECTED"), Occasion.CHANGES),
+        (RecordedEvent("approval", "approval_expired", "APPROVED", "EXPIRED"), Occasion.EXPIRED),
+        (RecordedEvent("approval", "approval_voided", "REQUESTED", "VOIDED"), Occasion.VOIDED),
+        (RecordedEvent("approval", "consumed", "APPROVED", "CONSUMED"), None),
+        (RecordedEvent("approval", "approval_reminded", "REQUESTED", "REQUESTED"), Occasion.REMINDED),
+        (RecordedEvent("approver_key", "key_proposed", "", "PENDING"), Occasion.KEY_WAITS),
+        (RecordedEvent("approver_key", "key_confirmed", "PENDING", "ACTIVE"), None),
+        (RecordedEvent("emergency", "emergency_used", "", "USED"), Occasion.EMERGENCY),
+        (RecordedEvent("agent", "agent_flagged", "REGISTERED", "REGISTERED"), Occasion.AGENT_FLAGGED),
+        (RecordedEvent("agent", "agent_flag_cleared", "REGISTERED", "REGISTERED"), None),
+        (RecordedEvent("emergency", "emergency_reviewed", "USED", "REVIEWED"), None),
+        (RecordedEvent("action", "approved", "VALIDATED", "VALIDATED"), None),
     ],
 )
 def test_what_people_are_told_of_is_read_off_the_record(event, wanted):
-    assert occasion(event) == wanted
+    assert occasion_of(event) == wanted
 
 
 def test_every_occasion_has_an_audience():
@@ -170,4 +175,4 @@ def test_every_occasion_has_an_audience():
     ],
 )
 def test_how_urgent_it_is(what, risk, wanted):
-    assert weight(what, risk) == wanted
+    assert urgency_of(what, risk) == wanted

@@ -31,11 +31,11 @@ def prove(*, header=None, claims=None, key=KEY):
         "ath": dpop.grant_hash(GRANT),
     } | (claims or {})
     present = {name: value for name, value in whole_claims.items() if value is not None}
-    return jws.write(header=whole_header, claims=present, sign=key.sign)
+    return jws.write_token(header=whole_header, claims=present, sign=key.sign)
 
 
 def verify(proof, *, method="POST", url=URL, grant=GRANT, at=NOW):
-    return dpop.verify(proof, method=method, url=url, grant=grant, at=at)
+    return dpop.verify_proof(proof, method=method, url=url, grant=grant, at=at)
 
 
 def test_an_honest_proof_holds_and_names_its_key():

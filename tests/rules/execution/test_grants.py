@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from approvals.execution.rules import dpop, grants, jws
 from approvals.execution.rules.grants import (
-    Approved,
-    Grant,
+    ApprovalReference,
+    GrantClaims,
     GrantExpired,
     GrantInvalid,
     GrantKey,
     GrantOutdated,
+    GrantTerms,
     GrantWrongExecutor,
-    Logged,
-    Terms,
+    LogReference,
 )
 from approvals.voting.rules.binding import ContractChanged, PolicyChanged
 from ledger.record.rules.refusals import Refused
@@ -32,14 +32,14 @@ KEY = Ed25519PrivateKey.from_private_bytes(b"k" * 32)
 OTHER = Ed25519PrivateKey.from_private_bytes(b"o" * 32)
 KEYS = [GrantKey(KEY.public_key(), NOW - timedelta(days=1))]
 ISSUER = "https://console.example"
-APPROVED = Approved(
+APPROVED = ApprovalReference(
     approval_id="p-1",
     rule="IRREVERSIBLE",
     terms_digest="55" * 32,
     votes=("66" * 32, "77" * 32),
-    logged=Logged(origin="console.example/log", index=40, size=42),
+    logged=LogReference(origin="console.example/log", index=40, size=42),
 )
-TERMS = Terms(
+TERMS = GrantTerms(
     tenant="t-1",
     environment="production",
     epoch=3,
@@ -65,11 +65,11 @@ TERMS = Terms(
     executor="refunds-1",
     thumbprint="T" * 43,
 )
-GRANT = Grant(issuer=ISSUER, jti="j-1", issued_at=NOW, expires_at=NOW + timedelta(seconds=120), terms=TERMS)
+GRANT = GrantClaims(issuer=ISSUER, jti="j-1", issued_at=NOW, expires_at=NOW + timedelta(seconds=120), terms=TERMS)
 
 
 def verify(token, *, at=NOW, keys=KEYS, issuer=ISSUER):
-    return grants.verify(token, keys=keys, issuer=issuer, at=at)
+    return grants.verify_token(token, keys=keys, issuer=issuer, at=at)
 
 
 def parts(token):
@@ -79,8 +79,8 @@ def parts(token):
 
 def forged(*, header=None, claims=None, key=KEY):
     """A token that our own key signed, with anything at all in header and claims."""
-    good_header, good_claims = parts(grants.mint(GRANT, key=KEY))
-    return jws.write(header=header or good_header, claims=claims or good_claims, sign=key.sign)
+    good_header, good_claims = parts(grants.mint_token(GRANT, key=KEY))
+    return jws.write_token(header=header or good_header, claims=claims or good_claims, sign=key.sign)
 
 
 def signed_text(header, claims):
@@ -90,7 +90,7 @@ def signed_text(header, claims):
 
 @pytest.mark.req("R-AP-06")
 def test_a_grant_says_after_verification_what_was_minted():
-    assert verify(grants.mint(GRANT, key=KEY)) == GRANT
+    assert verify(grants.mint_token(GRANT, key=KEY)) == GRANT
 
 
 def words(least=0):
@@ -99,15 +99,15 @@ def words(least=0):
 
 NUMBERS = st.integers(0, 2**53 - 1)
 APPROVALS = st.builds(
-    Approved,
+    ApprovalReference,
     approval_id=words(1),
     rule=words(),
     terms_digest=words(1),
     votes=st.lists(words(1), max_size=4).map(tuple),
-    logged=st.none() | st.builds(Logged, origin=words(1), index=NUMBERS, size=NUMBERS),
+    logged=st.none() | st.builds(LogReference, origin=words(1), index=NUMBERS, size=NUMBERS),
 )
 ANY_TERMS = st.builds(
-    Terms,
+    GrantTerms,
     **dict.fromkeys(("epoch", "revision", "attempt", "payload_length"), NUMBERS),
     **dict.fromkeys(("target", "precondition", "agent_version", "run_id", "idempotency"), words()),
     limits=st.dictionaries(st.sampled_from(["amount", "currency"]), words()),
@@ -123,11 +123,11 @@ ANY_TERMS = st.builds(
 def test_reading_undoes_minting_for_any_terms(terms):
     grant = replace(GRANT, terms=terms)
 
-    assert verify(grants.mint(grant, key=KEY)) == grant
+    assert verify(grants.mint_token(grant, key=KEY)) == grant
 
 
 def test_every_changed_character_is_refused():
-    token = grants.mint(GRANT, key=KEY)
+    token = grants.mint_token(GRANT, key=KEY)
 
     for place in range(len(token)):
         other = "A" if token[place] != "A" else "B"
@@ -137,7 +137,7 @@ def test_every_changed_character_is_refused():
 
 @pytest.mark.req("R-AP-08")
 def test_an_expired_grant_is_refused_from_its_last_instant_on():
-    token = grants.mint(GRANT, key=KEY)
+    token = grants.mint_token(GRANT, key=KEY)
 
     assert verify(token, at=NOW + timedelta(seconds=119))
     with pytest.raises(GrantExpired):
@@ -147,11 +147,11 @@ def test_an_expired_grant_is_refused_from_its_last_instant_on():
 @pytest.mark.parametrize("life", [0, -1, 301])
 def test_a_grant_of_an_impossible_life_is_not_minted(life):
     with pytest.raises(ValueError, match="300"):
-        grants.mint(replace(GRANT, expires_at=NOW + timedelta(seconds=life)), key=KEY)
+        grants.mint_token(replace(GRANT, expires_at=NOW + timedelta(seconds=life)), key=KEY)
 
 
 def test_a_long_life_is_refused_even_when_our_key_signed_it():
-    _, claims = parts(grants.mint(GRANT, key=KEY))
+    _, claims = parts(grants.mint_token(GRANT, key=KEY))
 
     with pytest.raises(GrantInvalid):
         verify(forged(claims=claims | {"exp": claims["iat"] + 3600}))
@@ -163,14 +163,14 @@ def test_a_long_life_is_refused_even_when_our_key_signed_it():
 
 def test_a_grant_of_another_installation_is_refused():
     with pytest.raises(GrantInvalid):
-        verify(grants.mint(GRANT, key=KEY), issuer="https://staging.example")
+        verify(grants.mint_token(GRANT, key=KEY), issuer="https://staging.example")
 
 
 def test_a_grant_under_an_unknown_key_is_refused():
     with pytest.raises(GrantInvalid):
-        verify(grants.mint(GRANT, key=OTHER))
+        verify(grants.mint_token(GRANT, key=OTHER))
     with pytest.raises(GrantInvalid):
-        verify(grants.mint(GRANT, key=KEY), keys=[])
+        verify(grants.mint_token(GRANT, key=KEY), keys=[])
 
 
 def test_a_known_kid_over_another_keys_signature_is_refused():
@@ -186,7 +186,7 @@ def test_a_key_signs_only_within_its_window(since, until):
     keys = [GrantKey(KEY.public_key(), NOW + since, until and NOW + until)]
 
     with pytest.raises(GrantInvalid):
-        verify(grants.mint(GRANT, key=KEY), keys=keys)
+        verify(grants.mint_token(GRANT, key=KEY), keys=keys)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_key_signs_only_within_its_window(since, until):
     ],
 )
 def test_a_header_that_asks_for_anything_else_is_refused(change):
-    header, _ = parts(grants.mint(GRANT, key=KEY))
+    header, _ = parts(grants.mint_token(GRANT, key=KEY))
 
     with pytest.raises(GrantInvalid):
         verify(forged(header=header | change))
@@ -220,7 +220,7 @@ def test_a_header_that_asks_for_anything_else_is_refused(change):
 
 @pytest.mark.parametrize("name", ["alg", "typ", "kid"])
 def test_a_header_without_a_field_is_refused(name):
-    header, _ = parts(grants.mint(GRANT, key=KEY))
+    header, _ = parts(grants.mint_token(GRANT, key=KEY))
     del header[name]
 
     with pytest.raises(GrantInvalid):
@@ -228,7 +228,7 @@ def test_a_header_without_a_field_is_refused(name):
 
 
 def test_a_mac_made_with_the_public_key_is_refused():
-    header, claims = parts(grants.mint(GRANT, key=KEY))
+    header, claims = parts(grants.mint_token(GRANT, key=KEY))
 
     def mac(data):
         code = hmac.HMAC(KEY.public_key().public_bytes_raw(), hashes.SHA256())
@@ -236,14 +236,14 @@ def test_a_mac_made_with_the_public_key_is_refused():
         return code.finalize()
 
     with pytest.raises(GrantInvalid):
-        verify(jws.write(header=header | {"alg": "HS256"}, claims=claims, sign=mac))
+        verify(jws.write_token(header=header | {"alg": "HS256"}, claims=claims, sign=mac))
     with pytest.raises(GrantInvalid):
-        verify(jws.write(header=header, claims=claims, sign=mac))
+        verify(jws.write_token(header=header, claims=claims, sign=mac))
 
 
-@pytest.mark.parametrize("name", sorted(parts(grants.mint(GRANT, key=KEY))[1]))
+@pytest.mark.parametrize("name", sorted(parts(grants.mint_token(GRANT, key=KEY))[1]))
 def test_a_missing_claim_is_refused(name):
-    _, claims = parts(grants.mint(GRANT, key=KEY))
+    _, claims = parts(grants.mint_token(GRANT, key=KEY))
     del claims[name]
 
     with pytest.raises(GrantInvalid):
@@ -281,14 +281,14 @@ def test_a_missing_claim_is_refused(name):
     ],
 )
 def test_an_unknown_or_mistyped_claim_is_refused(change):
-    _, claims = parts(grants.mint(GRANT, key=KEY))
+    _, claims = parts(grants.mint_token(GRANT, key=KEY))
 
     with pytest.raises(GrantInvalid):
         verify(forged(claims=claims | change))
 
 
 def test_a_name_that_stands_twice_is_refused():
-    header, claims = (json.dumps(part) for part in parts(grants.mint(GRANT, key=KEY)))
+    header, claims = (json.dumps(part) for part in parts(grants.mint_token(GRANT, key=KEY)))
 
     assert verify(signed_text(header, claims)) == GRANT
     with pytest.raises(GrantInvalid):
@@ -319,11 +319,11 @@ def test_a_name_that_stands_twice_is_refused():
 )
 def test_a_token_of_another_form_is_refused(damage):
     with pytest.raises(GrantInvalid):
-        verify(damage(grants.mint(GRANT, key=KEY)))
+        verify(damage(grants.mint_token(GRANT, key=KEY)))
 
 
 def test_stray_bits_in_the_last_character_are_refused():
-    token = grants.mint(GRANT, key=KEY)
+    token = grants.mint_token(GRANT, key=KEY)
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     twin = token[:-1] + alphabet[alphabet.index(token[-1]) ^ 1]
 
@@ -342,7 +342,7 @@ def test_no_text_breaks_the_reader(text):
 
 
 def test_a_grant_for_exactly_what_holds_passes():
-    grants.check(GRANT, TERMS)
+    grants.check_terms(GRANT, TERMS)
 
 
 OTHERS = {
@@ -381,15 +381,15 @@ NAMED = {
 
 
 @pytest.mark.req("R-AP-06")
-@pytest.mark.parametrize("name", [each.name for each in fields(Terms)])
+@pytest.mark.parametrize("name", [each.name for each in fields(GrantTerms)])
 def test_one_changed_term_is_refused(name):
     """B1: each field that a grant binds, changed on either side; a field that is added later is in this test."""
     changed = replace(TERMS, **{name: OTHERS[name]})
 
     with pytest.raises(NAMED.get(name, GrantInvalid)):
-        grants.check(GRANT, changed)
+        grants.check_terms(GRANT, changed)
     with pytest.raises(NAMED.get(name, GrantInvalid)):
-        grants.check(replace(GRANT, terms=changed), TERMS)
+        grants.check_terms(replace(GRANT, terms=changed), TERMS)
 
 
 @pytest.mark.parametrize(
@@ -402,23 +402,23 @@ def test_one_changed_term_is_refused(name):
         {"votes": ("66" * 32, "77" * 32, "88" * 32)},
         {"votes": ("77" * 32, "66" * 32)},
         {"logged": None},
-        {"logged": Logged(origin="console.example/log/2", index=40, size=42)},
-        {"logged": Logged(origin="console.example/log", index=39, size=42)},
-        {"logged": Logged(origin="console.example/log", index=40, size=41)},
+        {"logged": LogReference(origin="console.example/log/2", index=40, size=42)},
+        {"logged": LogReference(origin="console.example/log", index=39, size=42)},
+        {"logged": LogReference(origin="console.example/log", index=40, size=41)},
     ],
 )
 def test_one_changed_term_of_the_approval_is_refused(change):
     """B1: the approval, its rule and terms, each vote, and where the log has them."""
     with pytest.raises(GrantInvalid):
-        grants.check(GRANT, replace(TERMS, approval=replace(APPROVED, **change)))
+        grants.check_terms(GRANT, replace(TERMS, approval=replace(APPROVED, **change)))
 
 
 def test_a_log_that_has_grown_since_changes_nothing():
     grown = replace(APPROVED, logged=replace(APPROVED.logged, size=900))
     early = replace(GRANT, terms=replace(TERMS, approval=replace(APPROVED, logged=None)))
 
-    grants.check(GRANT, replace(TERMS, approval=grown))
-    grants.check(early, TERMS)
+    grants.check_terms(GRANT, replace(TERMS, approval=grown))
+    grants.check_terms(early, TERMS)
 
 
 @pytest.mark.parametrize(
@@ -432,20 +432,20 @@ def test_a_log_that_has_grown_since_changes_nothing():
     ],
 )
 def test_the_limits_are_what_the_payload_says_of_money(payload, found):
-    assert grants.limits(payload, ("amount", "currency")) == found
-    assert grants.limits(payload, ()) == {}
+    assert grants.amount_limits(payload, ("amount", "currency")) == found
+    assert grants.amount_limits(payload, ()) == {}
 
 
 def test_a_grant_that_would_be_too_long_is_not_minted():
     many = replace(APPROVED, votes=("66" * 32,) * 300)
 
     with pytest.raises(ValueError, match="too long"):
-        grants.mint(replace(GRANT, terms=replace(TERMS, approval=many)), key=KEY)
+        grants.mint_token(replace(GRANT, terms=replace(TERMS, approval=many)), key=KEY)
 
 
 @pytest.mark.req("R-AP-21")
 def test_what_is_stored_does_not_hold_the_token():
-    token = grants.mint(GRANT, key=KEY)
+    token = grants.mint_token(GRANT, key=KEY)
 
     assert len(grants.token_hash(token)) == 64
     assert token not in grants.token_hash(token)
@@ -456,7 +456,7 @@ def test_the_key_set_publishes_public_parts_and_windows_only():
     published = grants.jwks([*KEYS, retired])["keys"]
 
     assert {"d"} & {name for key in published for name in key} == set()
-    assert published[0]["kid"] == parts(grants.mint(GRANT, key=KEY))[0]["kid"]
+    assert published[0]["kid"] == parts(grants.mint_token(GRANT, key=KEY))[0]["kid"]
     assert "exp" not in published[0]
     assert published[1]["exp"] == int(NOW.timestamp())
 
@@ -477,7 +477,7 @@ def test_the_shared_vectors_come_out_as_they_say(vector):
 
     def judge():
         grant = verify(vector["token"], at=at, keys=keys, issuer=VECTORS["issuer"])
-        grants.check(grant, replace(grant.terms, **ours))
+        grants.check_terms(grant, replace(grant.terms, **ours))
 
     if vector["code"] is None:
         judge()

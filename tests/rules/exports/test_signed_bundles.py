@@ -95,7 +95,7 @@ class Scene:
             log.add("approver_key/k-1", "key_suspended", "SUSPENDED", by=SYSTEM, detail={"reason": "Lost."})
 
     def document(self, statement: bytes) -> bytes:
-        answer = self.answer(self.device, passkeys.challenge(statement))
+        answer = self.answer(self.device, passkeys.challenge_bytes(statement))
         key = {"id": "k-1", "credential_id": self.device.name, "public_key": b64(self.device.public_key)}
         assertion = {"id": answer["id"], **answer["response"]}
         return canonical({"version": 1, "assertion": assertion, "key": key | self.key})

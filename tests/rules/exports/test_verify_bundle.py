@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger import verify_bundle
-from ledger.exports.rules.bundles import Opened, lost_line
+from ledger.exports.rules.bundles import OpenedCommitment, lost_line
 from ledger.record.rules import envelope, lifecycle
 from ledger.verify_bundle import Report, Verdict, consistent, verify
 from tests.support.bundles import (
@@ -94,7 +94,7 @@ def test_a_filtered_bundle_says_how_many_it_withholds():
 
 def test_payloads_that_are_not_disclosed_are_counted():
     log = day()
-    log.events[2] = replace(log.events[2], opened=[log.events[2].opened[0], Opened(gone="withheld")])
+    log.events[2] = replace(log.events[2], opened=[log.events[2].opened[0], OpenedCommitment(gone="withheld")])
     report = checked(draft(log))
     assert (report.worst, report.looked["commitments"]) == (Verdict.VERIFIED, "16 opened, 1 not disclosed")
 
@@ -326,7 +326,7 @@ def test_a_rewrite_that_no_witness_saw_is_not_anchored():
 # Payloads (L25) and ranges (L26)
 
 
-def at(log: Log, index: int, opened: list[Opened]) -> Log:
+def at(log: Log, index: int, opened: list[OpenedCommitment]) -> Log:
     log.events[index] = replace(log.events[index], opened=opened)
     return log
 
@@ -359,7 +359,7 @@ def test_payloads_exchanged_between_two_events_are_broken_at_both():
 
 def test_a_payload_that_nobody_erased_and_that_is_gone_makes_the_bundle_incomplete():
     log = day()
-    report = checked(draft(at(log, 2, [log.events[2].opened[0], Opened()])))
+    report = checked(draft(at(log, 2, [log.events[2].opened[0], OpenedCommitment()])))
     assert first(report) == (Verdict.INCOMPLETE, "commitments", 2)
 
 
@@ -374,7 +374,7 @@ def erased(upto: int = 9, *, confirmed_by: tuple[str, str] = OTHER_PERSON) -> Lo
     subjects = [{"id": "ac-1", "kind": "action", "events": upto, "evidence": []}]
     log.add("erasure/er-1", "erased", detail={"count": 1, "subjects": subjects})
     log.add("erasure/er-1", "erasure_done", "DONE")
-    return at(log, 2, [log.events[2].opened[0], Opened(gone="erased", by="er-1")])
+    return at(log, 2, [log.events[2].opened[0], OpenedCommitment(gone="erased", by="er-1")])
 
 
 def test_an_erased_payload_leaves_every_proof_standing():
@@ -382,16 +382,19 @@ def test_an_erased_payload_leaves_every_proof_standing():
     report = checked(draft(erased()))
     assert (first(report), report.facts["counts"]["erased"]) == ((Verdict.ERASED, "erasures", 2), 1)
     assert checked(draft(erased(upto=1))).worst is Verdict.ERASED
-    both = at(erased(), 8, [*erased().events[8].opened[:1], Opened(gone="erased", by="er-1")])
+    both = at(erased(), 8, [*erased().events[8].opened[:1], OpenedCommitment(gone="erased", by="er-1")])
     assert checked(draft(both)).facts["counts"]["erased"] == 2
 
 
 def test_an_erasure_that_is_nowhere_on_record_is_not_believed():
     unproven = (Verdict.INCOMPLETE, "erasures", None)
     log = day()
-    assert first(checked(draft(at(log, 2, [log.events[2].opened[0], Opened(gone="erased", by="er-1")])))) == unproven
+    assert (
+        first(checked(draft(at(log, 2, [log.events[2].opened[0], OpenedCommitment(gone="erased", by="er-1")]))))
+        == unproven
+    )
     assert first(checked(draft(erased(upto=0)))) == unproven
-    of_another = at(erased(), 5, [erased().events[5].opened[0], Opened(gone="erased", by="er-1")])
+    of_another = at(erased(), 5, [erased().events[5].opened[0], OpenedCommitment(gone="erased", by="er-1")])
     assert first(checked(draft(of_another))) == unproven
     assert first(checked(draft(erased(), 0, 14))) == unproven
 
@@ -400,7 +403,7 @@ def test_an_erasure_that_is_nowhere_on_record_is_not_believed():
 def test_what_stands_behind_the_erasure_is_erased_only_as_far_as_it_says(upto, verdict):
     log = erased(upto)
     log.add("action/ac-1", "commented", detail={"text": "Later."})
-    assert checked(draft(at(log, 16, [Opened(gone="erased", by="er-1")]))).worst is verdict
+    assert checked(draft(at(log, 16, [OpenedCommitment(gone="erased", by="er-1")]))).worst is verdict
 
 
 def test_nobody_erases_alone():
@@ -420,7 +423,7 @@ def by_policy(*, agreed_by: tuple[str, str] = OTHER_PERSON, state: str = "ACTIVE
     log.add("erasure/er-1", "erasure_confirmed", "CONFIRMED", detail={"retention": named})
     subjects = [{"id": "ac-1", "kind": "action", "events": 9, "evidence": []}]
     log.add("erasure/er-1", "erased", detail={"count": 1, "subjects": subjects})
-    return at(log, 2, [log.events[2].opened[0], Opened(gone="erased", by="er-1")])
+    return at(log, 2, [log.events[2].opened[0], OpenedCommitment(gone="erased", by="er-1")])
 
 
 def test_a_policy_of_two_people_erases_by_itself():
@@ -649,7 +652,7 @@ def test_what_is_withheld_of_an_event_is_not_held_against_it():
     log = Log()
     for subject, kind, to, said in (*BEGUN, started()):
         log.add(subject, kind, to, **said)  # type: ignore[arg-type]
-    hidden = [Opened(gone="withheld")] * 2
+    hidden = [OpenedCommitment(gone="withheld")] * 2
     assert checked(draft(at(log, 3, hidden[:2]))).worst is Verdict.VERIFIED
     bare = ("action/a", "execution_started", "EXECUTING", {"by": ("executor", "e")})
     assert "needs grounds" in lines_of(story(*BEGUN, bare))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from approvals.gate.rules.agent_evidence import MAX_ITEMS, Item, kept_evidence, read_evidence, write_evidence
+from approvals.gate.rules.agent_evidence import MAX_ITEMS, EvidenceItem, parse_evidence, read_evidence, write_evidence
 from approvals.gate.rules.proposals import read_call
 
 SENT = [
@@ -15,8 +15,11 @@ SENT = [
 
 def test_what_was_sent_is_kept_as_it_was():
     items = read_evidence(SENT)
-    assert items == (Item(statement=SENT[0]["statement"]), Item(link="https://tickets.example/7", id="ticket/7"))
-    assert [each.document() for each in kept_evidence(write_evidence(items))] == SENT
+    assert items == (
+        EvidenceItem(statement=SENT[0]["statement"]),
+        EvidenceItem(link="https://tickets.example/7", id="ticket/7"),
+    )
+    assert [each.document() for each in parse_evidence(write_evidence(items))] == SENT
     assert read_evidence(None) == read_evidence([]) == ()
     assert len(read_evidence([{"id": "x" * 512}] * MAX_ITEMS)) == MAX_ITEMS
 

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from approvals.gate.rules import agent_evidence, coercion, gate, stale_reads
-from approvals.gate.rules.gate import Dependency, Proposal, Standing, Surroundings
+from approvals.gate.rules.gate import CallerContext, Dependency, Proposal, TargetContext
 from approvals.gate.rules.layers import CODES, Layer, layer_of
 from approvals.sessions.rules import pins
 from ledger.catalogue.rules import contract
 from ledger.record.rules.canonical import canonical, digest, parse
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-PIN = pins.pin(session_id="s-1", goal="Refund order 17", ttl_seconds=600, at=NOW)
+PIN = pins.new_pin(session_id="s-1", goal="Refund order 17", ttl_seconds=600, at=NOW)
 
 
 def tool(name, **changes):
@@ -47,7 +47,7 @@ def tool(name, **changes):
 
 REFUND = tool("issue_refund")
 READ = tool("list_orders", side_effect_class="READ_ONLY")
-STANDING = Standing(
+STANDING = CallerContext(
     registered=True,
     sealed=True,
     open=True,
@@ -56,7 +56,7 @@ STANDING = Standing(
     catalogue=frozenset({"issue_refund", "list_orders", "drop_database"}),
 )
 CALL = Proposal(call_id="c-1", tool="issue_refund", arguments={"order_id": "17", "amount": 5}, pin_hash=PIN.hash)
-CLEAR = Surroundings(dependencies={})
+CLEAR = TargetContext(dependencies={})
 
 
 def compiles(_contract, text):
@@ -64,7 +64,7 @@ def compiles(_contract, text):
 
 
 def judge(call=CALL, standing=STANDING, at=NOW):
-    return gate.judge(call, standing, compile_predicate=compiles, at=at)
+    return gate.check_call(call, standing, compile_predicate=compiles, at=at)
 
 
 def test_a_good_call_is_accepted_with_its_payload_hash_and_target():
@@ -171,9 +171,11 @@ LAYERS = {
     "schema": judge(replace(CALL, arguments={"order_id": "17", "amount": 5, "mode": "huge"})),
     "semantics": judge(replace(CALL, target_resource="order/18")),
     "permissions": judge(replace(CALL, tool="drop_database")),
-    "policy": gate.clear(judge(), CALL, Surroundings(dependencies={}, freezes=(("tenant", ""),))),
+    "policy": gate.check_preconditions(judge(), CALL, TargetContext(dependencies={}, freezes=(("tenant", ""),))),
     "budget": judge(standing=replace(STANDING, calls_made=3, iteration_limit=3)),
-    "confirmation": gate.clear(judge(), CALL, Surroundings(dependencies={}, unobserved=(("a-1", "PENDING"),))),
+    "confirmation": gate.check_preconditions(
+        judge(), CALL, TargetContext(dependencies={}, unobserved=(("a-1", "PENDING"),))
+    ),
 }
 
 
@@ -299,7 +301,7 @@ def test_nothing_is_converted_for_a_tool_that_did_not_ask_for_it_or_changes_some
     forged = replace(REFUND, coerces=True)
 
     assert judge(replace(CALL, tool="list_orders", arguments={"order_id": 17, "amount": 5})).code == "TYPE_COERCION"
-    assert coercion.lossless({"order_id": "17", "amount": "5"}, forged) is None
+    assert coercion.coerce_arguments({"order_id": "17", "amount": "5"}, forged) is None
     with pytest.raises(contract.BadContract):
         tool("issue_refund", coercion="lossless")
 
@@ -308,7 +310,7 @@ def test_nothing_is_converted_for_a_tool_that_did_not_ask_for_it_or_changes_some
 
 
 def cleared(around, call=CALL):
-    return gate.clear(judge(call), call, around)
+    return gate.check_preconditions(judge(call), call, around)
 
 
 def test_nothing_around_changes_nothing():
@@ -331,7 +333,7 @@ def test_nothing_around_changes_nothing():
 )
 def test_a_dependency_must_be_settled_and_its_failure_acknowledged(dependency, passes):
     call = replace(CALL, depends_on=("a-1",))
-    verdict = cleared(Surroundings(dependencies={"a-1": dependency}), call)
+    verdict = cleared(TargetContext(dependencies={"a-1": dependency}), call)
 
     assert verdict.accepted is passes
     assert verdict.code == ("ACCEPTED" if passes else "UNRESOLVED_DEPENDENCY")
@@ -340,13 +342,13 @@ def test_a_dependency_must_be_settled_and_its_failure_acknowledged(dependency, p
 def test_the_agent_may_acknowledge_a_failure_but_not_an_open_action():
     call = replace(CALL, depends_on=("a-1",), acknowledges=frozenset({"a-1"}))
 
-    assert cleared(Surroundings(dependencies={"a-1": Dependency("FAILED")}), call).accepted
-    assert not cleared(Surroundings(dependencies={"a-1": Dependency("PENDING")}), call).accepted
+    assert cleared(TargetContext(dependencies={"a-1": Dependency("FAILED")}), call).accepted
+    assert not cleared(TargetContext(dependencies={"a-1": Dependency("PENDING")}), call).accepted
 
 
 @pytest.mark.req("R-PL-13", "R-PL-14")
 def test_a_step_on_the_same_target_that_nobody_has_observed_stops_a_mutation_and_no_read():
-    around = Surroundings(dependencies={}, unobserved=(("a-1", "UNKNOWN"),))
+    around = TargetContext(dependencies={}, unobserved=(("a-1", "UNKNOWN"),))
     verdict = cleared(around)
 
     assert (verdict.code, verdict.on_record) == ("UNRESOLVED_DEPENDENCY", False)
@@ -357,7 +359,7 @@ def test_a_step_on_the_same_target_that_nobody_has_observed_stops_a_mutation_and
 
 @pytest.mark.req("R-PL-14")
 def test_after_a_failed_step_a_mutation_needs_a_decision_and_a_read_none():
-    around = Surroundings(dependencies={}, failed=("a-1", "a-2"), superseded="FAILED")
+    around = TargetContext(dependencies={}, failed=("a-1", "a-2"), superseded="FAILED")
 
     assert cleared(around).code == "UNRESOLVED_DEPENDENCY"
     assert cleared(around, replace(CALL, acknowledges=frozenset({"a-1"}))).code == "UNRESOLVED_DEPENDENCY"
@@ -368,7 +370,7 @@ def test_after_a_failed_step_a_mutation_needs_a_decision_and_a_read_none():
 
 def test_a_success_that_was_taken_back_must_be_acknowledged():
     call = replace(CALL, depends_on=("a-1",))
-    around = Surroundings(dependencies={"a-1": Dependency("RECONCILED_SUCCESS", reversed=True)})
+    around = TargetContext(dependencies={"a-1": Dependency("RECONCILED_SUCCESS", reversed=True)})
 
     assert "reversed" in cleared(around, call).errors[0]["detail"]
     assert cleared(around, replace(call, acknowledges=frozenset({"a-1"}))).accepted
@@ -378,9 +380,9 @@ def test_a_success_that_was_taken_back_must_be_acknowledged():
 
 
 def based(*reads, contract=None, target="order/17", changes=None, at=NOW):
-    found = stale_reads.read(list(reads))
+    found = stale_reads.parse_reads(list(reads))
     assert found is not None
-    return stale_reads.stale(found, contract or REFUND, target, changes or {}, at=at)
+    return stale_reads.find_stale_read(found, contract or REFUND, target, changes or {}, at=at)
 
 
 READ = {"resource": "order/17", "version": "3", "read_at": "2030-01-01T00:00:00Z"}
@@ -391,19 +393,19 @@ LATER = NOW + timedelta(seconds=90)
 @pytest.mark.parametrize(
     ("change", "stale"),
     [
-        (stale_reads.Change(what="an action is at work"), True),
-        (stale_reads.Change(what="an action changed it", until=LATER), True),
-        (stale_reads.Change(what="an action changed it", until=NOW), False),
-        (stale_reads.Change(version="4", seen_at=LATER), True),
-        (stale_reads.Change(version="3", seen_at=LATER), False),
-        (stale_reads.Change(version="4", seen_at=NOW), False),
-        (stale_reads.Change(state="PENDING"), True),
-        (stale_reads.Change(state="3", until=LATER), True),
-        (stale_reads.Change(state="3", until=NOW), False),
+        (stale_reads.ResourceChange(what="an action is at work"), True),
+        (stale_reads.ResourceChange(what="an action changed it", until=LATER), True),
+        (stale_reads.ResourceChange(what="an action changed it", until=NOW), False),
+        (stale_reads.ResourceChange(version="4", seen_at=LATER), True),
+        (stale_reads.ResourceChange(version="3", seen_at=LATER), False),
+        (stale_reads.ResourceChange(version="4", seen_at=NOW), False),
+        (stale_reads.ResourceChange(state="PENDING"), True),
+        (stale_reads.ResourceChange(state="3", until=LATER), True),
+        (stale_reads.ResourceChange(state="3", until=NOW), False),
     ],
 )
 def test_a_read_is_stale_once_the_record_knows_of_something_newer(change, stale):
-    found = based(READ, changes={"order/17": (stale_reads.Change(), change)}, at=LATER)
+    found = based(READ, changes={"order/17": (stale_reads.ResourceChange(), change)}, at=LATER)
 
     assert (found is not None) is stale
     assert based(READ, changes={"order/18": (change,)}, at=LATER) is None
@@ -482,11 +484,13 @@ def test_what_the_agent_says_a_call_rests_on_changes_nothing_that_the_gate_finds
 
 
 def test_the_gate_asks_about_reads_last():
-    call = replace(CALL, based_on=stale_reads.read([READ]))
-    around = Surroundings(dependencies={}, changes={"order/17": (stale_reads.Change(what="an action is at work"),)})
+    call = replace(CALL, based_on=stale_reads.parse_reads([READ]))
+    around = TargetContext(
+        dependencies={}, changes={"order/17": (stale_reads.ResourceChange(what="an action is at work"),)}
+    )
 
-    assert gate.clear(judge(call), call, around).accepted
-    verdict = gate.clear(judge(call), call, around, at=NOW)
+    assert gate.check_preconditions(judge(call), call, around).accepted
+    verdict = gate.check_preconditions(judge(call), call, around, at=NOW)
     assert (verdict.code, verdict.layer, verdict.on_record) == ("STALE_STATE_READ", "semantics", False)
 
 
@@ -496,8 +500,8 @@ def test_a_dependency_that_nobody_knows_is_unresolved():
 
 @pytest.mark.req("R-EX-15")
 def test_a_frozen_target_stops_mutations_and_every_other_freeze_stops_reads_too():
-    target = Surroundings(dependencies={}, freezes=(("target", "order/17"),))
-    tenant = Surroundings(dependencies={}, freezes=(("tenant", ""),))
+    target = TargetContext(dependencies={}, freezes=(("target", "order/17"),))
+    tenant = TargetContext(dependencies={}, freezes=(("tenant", ""),))
     read = replace(CALL, tool="list_orders")
 
     assert cleared(target).code == "TARGET_FROZEN"
@@ -507,11 +511,11 @@ def test_a_frozen_target_stops_mutations_and_every_other_freeze_stops_reads_too(
 
 @pytest.mark.req("R-EX-08")
 def test_an_open_twin_blocks_a_mutation_and_leaves_no_second_action():
-    verdict = cleared(Surroundings(dependencies={}, open_twin="a-1"))
+    verdict = cleared(TargetContext(dependencies={}, open_twin="a-1"))
 
     assert (verdict.code, verdict.on_record) == ("DUPLICATE_BLOCKED", False)
     assert "a-1" in verdict.hint
-    assert cleared(Surroundings(dependencies={}, open_twin="a-1"), replace(CALL, tool="list_orders")).accepted
+    assert cleared(TargetContext(dependencies={}, open_twin="a-1"), replace(CALL, tool="list_orders")).accepted
 
 
 def test_the_operation_is_named_by_tool_target_and_payload():
@@ -530,7 +534,7 @@ def test_the_operation_is_named_by_tool_target_and_payload():
 def test_a_refused_call_stays_refused_for_its_first_reason():
     phantom = replace(CALL, tool="nothing_like_it")
 
-    assert cleared(Surroundings(dependencies={}, open_twin="a-1"), phantom).code == "PHANTOM_TOOL"
+    assert cleared(TargetContext(dependencies={}, open_twin="a-1"), phantom).code == "PHANTOM_TOOL"
 
 
 @pytest.mark.req("R-TG-09")

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from approvals.gate.rules.intent import Words, contradictions
+from approvals.gate.rules.intent import AgentStatement, find_contradictions
 from approvals.requests.rules.rendering import render_payload, rendering_digest
 
 REFUND = {"charge_id": "ch_8812", "amount": 24000, "currency": "EUR", "to": "ada@example.org"}
 
 
 def said(text: str, where: str = "goal", payload: object = REFUND) -> list[str]:
-    return [each.sentence for each in contradictions(payload, [Words(where, text)])]
+    return [each.sentence for each in find_contradictions(payload, [AgentStatement(where, text)])]
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,12 @@ def test_an_expectation_of_another_value_is_a_contradiction(text, wanted):
 
 
 def test_every_place_where_the_agent_speaks_is_read_and_each_contradiction_is_told_once():
-    words = [Words("goal", "Refund 24 EUR"), Words("restated goal", "Refund 24 EUR"), Words("goal", "Refund 24 EUR")]
-    assert [each.where for each in contradictions(REFUND, words)] == ["goal", "restated goal"]
+    words = [
+        AgentStatement("goal", "Refund 24 EUR"),
+        AgentStatement("restated goal", "Refund 24 EUR"),
+        AgentStatement("goal", "Refund 24 EUR"),
+    ]
+    assert [each.where for each in find_contradictions(REFUND, words)] == ["goal", "restated goal"]
 
 
 def test_amounts_in_lists_and_below_are_found():
@@ -110,7 +114,7 @@ def test_what_is_quoted_is_made_visible_and_what_is_cut_says_so():
 def test_no_words_break_it_or_touch_the_facts(text, where):
     """B35: the facts are unaffected, whatever the agent says."""
     before = rendering_digest(render_payload(REFUND))
-    contradictions(REFUND, [Words(where, text)])
+    find_contradictions(REFUND, [AgentStatement(where, text)])
     assert rendering_digest(render_payload(REFUND)) == before
 
 

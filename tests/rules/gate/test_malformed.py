@@ -31,7 +31,7 @@ GOOD = {"path": "a/b.txt", "value": 7}
 
 
 def found(arguments):
-    return malformed.find(arguments, schema=SCHEMA, validator=rules_schemas.compiled(SCHEMA))
+    return malformed.find_mistake(arguments, schema=SCHEMA, validator=rules_schemas.compile_schema(SCHEMA))
 
 
 def test_good_arguments_hold_no_mistake():
@@ -212,12 +212,12 @@ def test_the_number_of_errors_is_bounded():
     [("issue_refunds", "issue_refund"), ("Issue-Refund", "issue_refund"), ("launch_rocket", None), ("", None)],
 )
 def test_the_nearest_name_is_suggested_when_it_is_near(name, expected):
-    assert malformed.nearest(name, ["issue_refund", "delete_document"]) == expected
+    assert malformed.nearest_name(name, ["issue_refund", "delete_document"]) == expected
 
 
 @given(st.text())
 def test_a_shown_name_is_harmless(name):
-    text = malformed.shown(name)
+    text = malformed.safe_name(name)
 
     assert len(text) <= 64
     assert text.isascii()

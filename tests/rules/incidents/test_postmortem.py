@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from reviews.incidents.rules.postmortem import Concerned, Done, Facts, Line, Stopped, markdown
+from reviews.incidents.rules.postmortem import (
+    AffectedSubject,
+    CompletedStep,
+    PlacedFreeze,
+    PostmortemFacts,
+    TimelineEvent,
+    render_markdown,
+)
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -21,19 +28,19 @@ def facts(**changes):
         "note": "The key is sent now.",
         "runbook": "It happened more than once",
         "as_of": AT,
-        "actions": (Concerned(id="a-1", title="Refund order 1", state="Failed", found="Duplicate"),),
-        "freezes": (Stopped(what="tool x", reason="Unsafe.", placed_at=AT, lifted_at=None, decision="kept"),),
+        "actions": (AffectedSubject(id="a-1", title="Refund order 1", state="Failed", found="Duplicate"),),
+        "freezes": (PlacedFreeze(what="tool x", reason="Unsafe.", placed_at=AT, lifted_at=None, decision="kept"),),
         "steps": (
-            Done(text="Count.", who="Ann", at=AT, evidence="two"),
-            Done(text="Lift.", who="", at=None, evidence=""),
+            CompletedStep(text="Count.", who="Ann", at=AT, evidence="two"),
+            CompletedStep(text="Lift.", who="", at=None, evidence=""),
         ),
-        "lines": (Line(at=AT, about="Incident", what="Closed", who="Ann", detail="", seq=4, hash="ab" * 32),),
+        "lines": (TimelineEvent(at=AT, about="Incident", what="Closed", who="Ann", detail="", seq=4, hash="ab" * 32),),
     }
-    return Facts(**(plain | changes))
+    return PostmortemFacts(**(plain | changes))
 
 
 def test_every_fact_is_in_it():
-    told = markdown(facts())
+    told = render_markdown(facts())
     for part in (
         "# Two refunds",
         "Severity: High",
@@ -49,7 +56,7 @@ def test_every_fact_is_in_it():
 
 
 def test_text_from_outside_stays_text():
-    told = markdown(facts(title="# Big <script>\n| a | [b](http://c)", note="*none*"))
+    told = render_markdown(facts(title="# Big <script>\n| a | [b](http://c)", note="*none*"))
     assert "<script>" not in told
     assert "](http" not in told
     assert "\\*none\\*" in told
@@ -57,6 +64,6 @@ def test_text_from_outside_stays_text():
 
 
 def test_an_incident_without_anything_is_told_shortly():
-    told = markdown(facts(actions=(), freezes=(), steps=(), note="", closed_at=None))
+    told = render_markdown(facts(actions=(), freezes=(), steps=(), note="", closed_at=None))
     assert "not closed" in told
     assert "## Actions" not in told

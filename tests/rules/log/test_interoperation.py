@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ledger.log.rules import checkpoint, notes
-from ledger.log.rules.checkpoint import Checkpoint
+from ledger.log.rules.checkpoint import CheckpointBody
 from ledger.log.rules.merkle import ProofFails, leaf_hash, root_of, verify_consistency, verify_inclusion
 from ledger.log.rules.tiles import extend, prove_consistency, prove_inclusion
 
@@ -38,7 +38,7 @@ def rust():
 
 
 def signed(size: int) -> str:
-    text = checkpoint.text(Checkpoint(NAME, size, ROOTS[size]))
+    text = checkpoint.text(CheckpointBody(NAME, size, ROOTS[size]))
     return notes.write(notes.Note(text, (notes.sign(text, name=NAME, key=KEY),))).decode()
 
 
@@ -122,7 +122,7 @@ def test_we_verify_the_notes_that_go_signed():
     for each in GO["Signed"]:
         data = base64.b64decode(each)
         note = notes.parse(data)
-        assert notes.verified(note, [notes.read_vkey(PETER)]) == note.signatures
+        assert notes.verify_signatures(note, [notes.read_vkey(PETER)]) == note.signatures
         assert notes.write(note) == data
         with pytest.raises(notes.UntrustedNote):
-            notes.verified(note._replace(text=note.text + "more\n"), [notes.read_vkey(PETER)])
+            notes.verify_signatures(note._replace(text=note.text + "more\n"), [notes.read_vkey(PETER)])

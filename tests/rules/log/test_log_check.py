@@ -9,9 +9,9 @@ from hashlib import sha256
 import pytest
 
 from ledger.log.rules import log_check
-from ledger.log.rules.log_check import BLOCK, LogBroken, Summit
+from ledger.log.rules.log_check import BLOCK, LogBroken, TreeBuilder
 from ledger.log.rules.merkle import leaf_hash, root_of
-from ledger.log.rules.tiles import Tile, extend
+from ledger.log.rules.tiles import TileAddress, extend
 
 
 class Kept:
@@ -37,14 +37,14 @@ class Kept:
 
     def check(self, *, in_steps=False):
         above = {tile: hashes for tile, hashes in self.tiles.items() if tile.level >= 2}
-        summit = Summit(above, self.heads)
-        for places in log_check.blocks(self.size):
+        summit = TreeBuilder(above, self.heads)
+        for places in log_check.leaf_blocks(self.size):
             marks = [size for size in self.heads if places.start < size <= places.stop]
             rows = [row for row in self.rows if row[0] in places]
-            walked = log_check.walk(places, rows, self.tiles, marks)
+            walked = log_check.check_block(places, rows, self.tiles, marks)
             summit.add(pickle.loads(pickle.dumps(walked)))
             if in_steps:
-                kept, summit = json.loads(json.dumps(summit.kept())), Summit(above, self.heads)
+                kept, summit = json.loads(json.dumps(summit.kept())), TreeBuilder(above, self.heads)
                 summit.go_on(kept)
         summit.finish(self.root)
         return summit.holds
@@ -110,7 +110,12 @@ def test_two_entries_that_changed_places_are_named():
 
 def test_each_level_of_tiles_is_compared():
     size = BLOCK * 2 + 300
-    for tile, index in ((Tile(0, 3), 768), (Tile(1, 0), 0), (Tile(1, 1), BLOCK), (Tile(2, 0), 0)):
+    for tile, index in (
+        (TileAddress(0, 3), 768),
+        (TileAddress(1, 0), 0),
+        (TileAddress(1, 1), BLOCK),
+        (TileAddress(2, 0), 0),
+    ):
         log = Kept(size)
         log.tiles[tile] = sha256(b"other").digest() + log.tiles[tile][32:]
         assert log.broken().index == index, tile

@@ -41,7 +41,7 @@ def recursion(start: int, end: int) -> bytes:
     return hashlib.sha256(b"\x01" + recursion(start, start + k) + recursion(start + k, end)).digest()
 
 
-def stored(size: int) -> dict[tiles.Tile, bytes]:
+def stored(size: int) -> dict[tiles.TileAddress, bytes]:
     return extend(0, {}, MANY[:size]).changed
 
 

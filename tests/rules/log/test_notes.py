@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.log.rules import checkpoint, notes
-from ledger.log.rules.checkpoint import BadCheckpoint, Checkpoint
+from ledger.log.rules.checkpoint import BadCheckpoint, CheckpointBody
 from ledger.log.rules.merkle import EMPTY_ROOT
 from ledger.log.rules.notes import (
     COSIGNATURE,
@@ -22,8 +22,8 @@ from ledger.log.rules.notes import (
     read_signatures,
     read_vkey,
     sign,
-    verified,
     verifier,
+    verify_signatures,
     vkey,
     write_vkey,
 )
@@ -74,7 +74,7 @@ def test_the_example_of_the_specification_verifies():
     note = notes.parse(EXAMPLE.encode())
     key = read_vkey(EXAMPLE_KEY)
     assert (key.name, key.key_id.hex(), key.kind) == ("example.com/foo", "530d903a", 1)
-    assert verified(note, [key]) == note.signatures
+    assert verify_signatures(note, [key]) == note.signatures
     assert note.text == "This is an example message.\n"
     assert notes.write(note) == EXAMPLE.encode()
     assert write_vkey(key) == EXAMPLE_KEY
@@ -87,7 +87,7 @@ def test_a_flipped_bit_anywhere_in_the_example_is_refused(place):
         damaged = bytearray(EXAMPLE.encode())
         damaged[place] ^= 1 << bit
         with pytest.raises((BadNote, UntrustedNote)):
-            verified(notes.parse(bytes(damaged)), [read_vkey(EXAMPLE_KEY)])
+            verify_signatures(notes.parse(bytes(damaged)), [read_vkey(EXAMPLE_KEY)])
 
 
 def test_the_key_of_a_public_witness_is_read():
@@ -123,7 +123,7 @@ def test_the_example_checkpoint_is_read():
 
 
 def test_what_a_key_signed_it_verifies():
-    assert verified(notes.parse(notes.write(SIGNED)), [OURS]) == SIGNED.signatures
+    assert verify_signatures(notes.parse(notes.write(SIGNED)), [OURS]) == SIGNED.signatures
     assert vkey(NAME, KEY.public_key()) == write_vkey(OURS)
     assert read_vkey(vkey(NAME, KEY.public_key())) == OURS
 
@@ -133,7 +133,7 @@ def test_signatures_of_unknown_keys_are_ignored():
     same_name = Signature(NAME, b"none", bytes(64))
     same_id = Signature("other.example", OURS.key_id, bytes(64))
     note = Note(TEXT, (unknown(1), same_name, same_id, *SIGNED.signatures, unknown(2)))
-    assert verified(notes.parse(notes.write(note)), [OURS]) == SIGNED.signatures
+    assert verify_signatures(notes.parse(notes.write(note)), [OURS]) == SIGNED.signatures
 
 
 def test_a_bad_signature_of_a_known_key_refuses_the_note():
@@ -143,28 +143,28 @@ def test_a_bad_signature_of_a_known_key_refuses_the_note():
     both = [OURS, verifier("other.example", OTHER.public_key())]
     for signatures in ((bad,), (bad, *SIGNED.signatures), (*SIGNED.signatures, bad), (other, bad)):
         with pytest.raises(UntrustedNote):
-            verified(Note(TEXT, signatures), both)
+            verify_signatures(Note(TEXT, signatures), both)
 
 
 def test_a_note_that_no_known_key_signed_is_refused():
     """L4: none known."""
     for signatures, known in [((unknown(1),), [OURS]), (SIGNED.signatures, []), ((unknown(1), unknown(2)), [])]:
         with pytest.raises(UntrustedNote):
-            verified(Note(TEXT, signatures), known)
+            verify_signatures(Note(TEXT, signatures), known)
 
 
 def test_a_signature_is_good_for_its_own_text_name_and_type_only():
     other_text = Note(TEXT.replace("\n7\n", "\n8\n"), SIGNED.signatures)
     with pytest.raises(UntrustedNote):
-        verified(other_text, [OURS])
+        verify_signatures(other_text, [OURS])
     renamed = Note(TEXT, (SIGNED.signatures[0]._replace(name="other.example"),))
     with pytest.raises(UntrustedNote):
-        verified(renamed, [OURS, verifier("other.example", KEY.public_key())])
+        verify_signatures(renamed, [OURS, verifier("other.example", KEY.public_key())])
     witness = verifier(NAME, KEY.public_key(), COSIGNATURE)
     assert witness.key_id != OURS.key_id
     retyped = Note(TEXT, (SIGNED.signatures[0]._replace(key_id=witness.key_id),))
     with pytest.raises(UntrustedNote):
-        verified(retyped, [witness])
+        verify_signatures(retyped, [witness])
 
 
 @pytest.mark.parametrize("length", [1, 8, 63, 65, 72])
@@ -173,7 +173,7 @@ def test_a_signature_of_another_length_is_refused(length):
     for kind in (notes.ED25519, COSIGNATURE):
         key = verifier(NAME, KEY.public_key(), kind)
         with pytest.raises(UntrustedNote):
-            verified(Note(TEXT, (Signature(NAME, key.key_id, cut),)), [key])
+            verify_signatures(Note(TEXT, (Signature(NAME, key.key_id, cut),)), [key])
 
 
 # The form
@@ -183,7 +183,7 @@ def test_a_signature_of_another_length_is_refused(length):
 def test_a_note_may_have_many_signatures(count):
     """L4: 17 signatures. A policy may list 32 witnesses beside the log, so the limit of 16 would be too low."""
     note = Note(TEXT, (*(unknown(number) for number in range(1, count)), *SIGNED.signatures))
-    assert verified(notes.parse(notes.write(note)), [OURS]) == SIGNED.signatures
+    assert verify_signatures(notes.parse(notes.write(note)), [OURS]) == SIGNED.signatures
 
 
 def test_there_is_a_limit():
@@ -301,7 +301,7 @@ ROOT = "CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I="
     st.binary(min_size=32, max_size=32),
 )
 def test_a_checkpoint_is_read_as_it_is_written(origin, size, root):
-    head = Checkpoint(origin, size, root)
+    head = CheckpointBody(origin, size, root)
     assert checkpoint.parse(checkpoint.text(head)) == head
 
 
@@ -348,8 +348,12 @@ def test_lines_that_others_add_are_kept():
 
 
 def test_an_empty_log_has_a_checkpoint():
-    head = Checkpoint("o", 0, EMPTY_ROOT)
+    head = CheckpointBody("o", 0, EMPTY_ROOT)
     assert checkpoint.parse(checkpoint.text(head)) == head
-    for wrong in (Checkpoint("o", -1, EMPTY_ROOT), Checkpoint("a\nb", 1, EMPTY_ROOT), Checkpoint("o", 1, b"short")):
+    for wrong in (
+        CheckpointBody("o", -1, EMPTY_ROOT),
+        CheckpointBody("a\nb", 1, EMPTY_ROOT),
+        CheckpointBody("o", 1, b"short"),
+    ):
         with pytest.raises((ValueError, BadCheckpoint)):
             checkpoint.text(wrong)

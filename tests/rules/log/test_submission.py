@@ -10,21 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.log.rules import checkpoint, notes, submission
-from ledger.log.rules.checkpoint import BadCheckpoint, Checkpoint
+from ledger.log.rules.checkpoint import BadCheckpoint, CheckpointBody
 from ledger.log.rules.cosignature import cosign
 from ledger.log.rules.merkle import EMPTY_ROOT, ProofFails, leaf_hash, root_of
 from ledger.log.rules.notes import COSIGNATURE, BadNote, Note, UntrustedNote
 from ledger.log.rules.submission import (
     NOTHING_YET,
     BadSubmission,
+    CosignedHead,
     ForkedLog,
-    Head,
     StaleSize,
     Submission,
     UnknownLog,
-    answered,
-    judge,
-    read,
+    add_cosignatures,
+    advance_head,
+    verify_submission,
 )
 from ledger.log.rules.tiles import extend, prove_consistency
 
@@ -38,7 +38,7 @@ TILES = extend(0, {}, LEAVES).changed
 
 
 def signed(size: int, *, origin: str = ORIGIN, key: Ed25519PrivateKey = KEY, root: bytes | None = None) -> bytes:
-    text = checkpoint.text(Checkpoint(origin, size, root or root_of(LEAVES[:size])))
+    text = checkpoint.text(CheckpointBody(origin, size, root or root_of(LEAVES[:size])))
     return notes.write(Note(text, (notes.sign(text, name=origin, key=key),)))
 
 
@@ -47,68 +47,70 @@ def body(old: int, new: int, **changes) -> bytes:
     return submission.write(Submission(old, proof, signed(new, **changes)))
 
 
-def head(size: int) -> Head:
-    return Head(size, root_of(LEAVES[:size])) if size else NOTHING_YET
+def head(size: int) -> CosignedHead:
+    return CosignedHead(size, root_of(LEAVES[:size])) if size else NOTHING_YET
 
 
 @given(st.integers(0, 40), st.integers(0, 40))
 def test_a_head_is_taken_exactly_when_it_continues_the_last_one(stored, new):
     """L20: whatever the witness has, the proof is from there or it is not taken."""
     for old in range(new + 1):
-        said = read(body(old, new), LOGS)
+        said = verify_submission(body(old, new), LOGS)
         if old == stored:
-            assert judge(said, head(stored)) == head(new)
+            assert advance_head(said, head(stored)) == head(new)
         else:
             with pytest.raises(StaleSize) as refused:
-                judge(said, head(stored))
+                advance_head(said, head(stored))
             assert refused.value.size == stored
 
 
 def test_the_same_head_again_is_taken_again():
-    assert judge(read(body(7, 7), LOGS), head(7)) == head(7)
-    assert judge(read(body(0, 0), LOGS), NOTHING_YET) == NOTHING_YET
+    assert advance_head(verify_submission(body(7, 7), LOGS), head(7)) == head(7)
+    assert advance_head(verify_submission(body(0, 0), LOGS), NOTHING_YET) == NOTHING_YET
 
 
 def test_another_root_at_the_same_size_is_a_fork():
     with pytest.raises(ForkedLog):
-        judge(read(body(7, 7, root=bytes(32)), LOGS), head(7))
+        advance_head(verify_submission(body(7, 7, root=bytes(32)), LOGS), head(7))
 
 
 def test_a_proof_of_another_history_fails():
     other = extend(0, {}, [leaf_hash(b"other"), *LEAVES[1:9]])
-    said = read(submission.write(Submission(7, tuple(prove_consistency(7, 9, other.changed)), signed(9))), LOGS)
+    said = verify_submission(
+        submission.write(Submission(7, tuple(prove_consistency(7, 9, other.changed)), signed(9))), LOGS
+    )
     with pytest.raises(ProofFails):
-        judge(said, head(7))
+        advance_head(said, head(7))
     for proof in ((), (bytes(32),)):
         with pytest.raises(ProofFails):
-            judge(read(body(7, 9, proof=proof), LOGS), head(7))
+            advance_head(verify_submission(body(7, 9, proof=proof), LOGS), head(7))
     with pytest.raises(ProofFails):
-        judge(read(body(0, 9, proof=(bytes(32),)), LOGS), NOTHING_YET)
+        advance_head(verify_submission(body(0, 9, proof=(bytes(32),)), LOGS), NOTHING_YET)
 
 
 def test_an_unknown_log_is_refused_before_its_signature_is_looked_at():
     for key in (KEY, OTHER):
         with pytest.raises(UnknownLog):
-            read(body(0, 5, origin="other.example/log", key=key), LOGS)
+            verify_submission(body(0, 5, origin="other.example/log", key=key), LOGS)
 
 
 def test_a_head_that_the_log_did_not_sign_is_refused():
     with pytest.raises(UntrustedNote):
-        read(body(0, 5, key=OTHER), LOGS)
-    again = Note(checkpoint.text(Checkpoint(ORIGIN, 6, root_of(LEAVES[:6]))), notes.parse(signed(5)).signatures)
+        verify_submission(body(0, 5, key=OTHER), LOGS)
+    again = Note(checkpoint.text(CheckpointBody(ORIGIN, 6, root_of(LEAVES[:6]))), notes.parse(signed(5)).signatures)
     with pytest.raises(UntrustedNote):
-        read(submission.write(Submission(0, (), notes.write(again))), LOGS)
+        verify_submission(submission.write(Submission(0, (), notes.write(again))), LOGS)
 
 
 def test_a_log_may_have_two_keys_while_they_are_exchanged():
     both = [*LOGS, notes.verifier(ORIGIN, OTHER.public_key())]
     for key in (KEY, OTHER):
-        assert read(body(0, 5, key=key), both).head.size == 5
+        assert verify_submission(body(0, 5, key=key), both).head.size == 5
 
 
 def test_the_old_size_is_not_larger_than_the_new_one():
     with pytest.raises(BadSubmission):
-        read(body(9, 7), LOGS)
+        verify_submission(body(9, 7), LOGS)
 
 
 GOOD = body(7, 9)
@@ -141,9 +143,9 @@ GOOD = body(7, 9)
 )
 def test_every_other_form_is_a_bad_request(data):
     """L20: 400."""
-    assert read(GOOD, LOGS).old_size == 7
+    assert verify_submission(GOOD, LOGS).old_size == 7
     with pytest.raises((BadSubmission, BadNote, BadCheckpoint)) as refused:
-        read(data, LOGS)
+        verify_submission(data, LOGS)
     assert refused.value.status == 400
 
 
@@ -161,15 +163,15 @@ def test_a_good_cosignature_joins_the_note():
     by = notes.verifier("w.example", WITNESS.public_key(), COSIGNATURE)
     line = cosign(note.text, name="w.example", key=WITNESS, seconds=5)
     stranger = notes.Signature("stranger.example", b"abcd", bytes(72))
-    joined = answered(notes.write_signatures([stranger, line]).encode(), note, [by])
+    joined = add_cosignatures(notes.write_signatures([stranger, line]).encode(), note, [by])
     assert joined.signatures == (*note.signatures, line)
-    assert answered(notes.write_signatures([line]).encode(), joined, [by]) == joined
+    assert add_cosignatures(notes.write_signatures([line]).encode(), joined, [by]) == joined
 
 
 def test_an_answer_without_a_good_cosignature_is_refused():
     note = notes.parse(signed(9))
     by = notes.verifier("w.example", WITNESS.public_key(), COSIGNATURE)
-    other = cosign(checkpoint.text(Checkpoint(ORIGIN, 1, EMPTY_ROOT)), name="w.example", key=WITNESS, seconds=5)
+    other = cosign(checkpoint.text(CheckpointBody(ORIGIN, 1, EMPTY_ROOT)), name="w.example", key=WITNESS, seconds=5)
     for lines in (b"", b"\n", b"hello\n", b"\xff\n", notes.write_signatures([other]).encode(), signed(9)):
         with pytest.raises((BadNote, UntrustedNote)):
-            answered(lines, note, [by])
+            add_cosignatures(lines, note, [by])

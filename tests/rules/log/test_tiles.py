@@ -15,14 +15,14 @@ from ledger.log.rules.merkle import EMPTY_ROOT, root_of, verify_consistency, ver
 from ledger.log.rules.tiles import (
     WIDTH,
     NoSuchTile,
-    Tile,
-    edge,
+    TileAddress,
     extend,
     parse_path,
     path,
     prove_consistency,
     prove_inclusion,
-    root,
+    right_edge,
+    root_hash,
     tiles_for_consistency,
     tiles_for_inclusion,
     width,
@@ -42,7 +42,7 @@ def _each_node_hashed_once(monkeypatch):
 
 
 @cache
-def everything() -> dict[Tile, bytes]:
+def everything() -> dict[TileAddress, bytes]:
     return extend(0, {}, LEAVES).changed
 
 
@@ -85,7 +85,7 @@ def textbook_proof(m: int, start: int, end: int, whole: bool) -> list[bytes]:
     return [*textbook_proof(m - k, start + k, end, False), textbook(start, start + k)]
 
 
-def exactly(size: int, asked) -> dict[Tile, bytes]:
+def exactly(size: int, asked) -> dict[TileAddress, bytes]:
     """The tiles asked for, each as wide as the log of this size has it, and no other."""
     return {tile: everything()[tile][: width(tile, size) * 32] for tile in asked}
 
@@ -94,7 +94,7 @@ def exactly(size: int, asked) -> dict[Tile, bytes]:
 def test_every_tree_of_up_to_300_leaves_is_the_textbooks():
     """L2: for every n ≤ 300 the root by tiles is the textbook's, and so is the root of the stream."""
     for size in range(301):
-        assert root(size, exactly(size, edge(size))) == textbook(0, size) == root_of(LEAVES[:size])
+        assert root_hash(size, exactly(size, right_edge(size))) == textbook(0, size) == root_of(LEAVES[:size])
 
 
 @pytest.mark.usefixtures("_each_node_hashed_once")
@@ -129,7 +129,7 @@ def test_proofs_hold_at_any_size_with_no_tile_but_those_that_were_named(data):
     index = data.draw(st.integers(0, size - 1) | st.sampled_from([0, size - 1, (size - 1) // WIDTH * WIDTH]))
     old = data.draw(st.integers(0, size) | st.sampled_from([each for each in CORNERS if each <= size] or [size]))
     tree, before = textbook(0, size), textbook(0, old)
-    assert root(size, exactly(size, edge(size))) == tree
+    assert root_hash(size, exactly(size, right_edge(size))) == tree
     proof = prove_inclusion(index, size, exactly(size, tiles_for_inclusion(index, size)))
     verify_inclusion(leaf=LEAVES[index], index=index, size=size, proof=proof, root=tree)
     proof = prove_consistency(old, size, exactly(size, tiles_for_consistency(old, size)))
@@ -140,7 +140,7 @@ def test_proofs_hold_at_any_size_with_no_tile_but_those_that_were_named(data):
 def test_roots_and_proofs_hold_around_full_tiles(size):
     """L2: 255/256/257, 65,535/65,536/65,537 and others."""
     tree = textbook(0, size)
-    assert root(size, exactly(size, edge(size))) == tree == root_of(LEAVES[:size])
+    assert root_hash(size, exactly(size, right_edge(size))) == tree == root_of(LEAVES[:size])
     for index in {0, 254, 255, 256, size // 2, size - 2, size - 1} & set(range(size)):
         proof = prove_inclusion(index, size, exactly(size, tiles_for_inclusion(index, size)))
         verify_inclusion(leaf=LEAVES[index], index=index, size=size, proof=proof, root=tree)
@@ -160,11 +160,11 @@ def test_a_tile_that_has_grown_meanwhile_serves_as_well(size):
 
 @pytest.mark.parametrize("size", [300, 65_537, LARGEST])
 def test_a_narrower_tile_is_our_mistake_and_said_so(size):
-    named = exactly(size, edge(size))
+    named = exactly(size, right_edge(size))
     with pytest.raises(ValueError, match="narrower"):
-        root(size, {tile: content[:-32] for tile, content in named.items()})
+        root_hash(size, {tile: content[:-32] for tile, content in named.items()})
     with pytest.raises(KeyError):
-        root(size, {})
+        root_hash(size, {})
 
 
 def test_a_proof_is_read_from_a_handful_of_tiles_at_any_size():
@@ -192,7 +192,7 @@ def test_a_log_is_the_same_however_it_grew(steps, start):
     kept = exactly(start, [tile for tile in everything() if width(tile, start)])
     size = start
     for step in steps:
-        growth = extend(size, {tile: kept[tile] for tile in edge(size)}, LEAVES[size : size + step])
+        growth = extend(size, {tile: kept[tile] for tile in right_edge(size)}, LEAVES[size : size + step])
         assert growth.size == size + step
         frozen = {tile for tile in kept if width(tile, size) == WIDTH}
         assert frozen.isdisjoint(growth.changed), "a full tile never changes"
@@ -204,7 +204,7 @@ def test_a_log_is_the_same_however_it_grew(steps, start):
 
 def test_nothing_new_changes_nothing():
     for size in (0, 1, 256, 300):
-        assert extend(size, exactly(size, edge(size)), []) == (size, textbook(0, size), {})
+        assert extend(size, exactly(size, right_edge(size)), []) == (size, textbook(0, size), {})
 
 
 def test_a_leaf_hash_of_another_length_is_our_mistake():
@@ -218,10 +218,10 @@ def test_the_widths_are_those_of_the_specification():
     assert sum(tile.level == 0 and w == 256 for tile, w in wide.items()) == 273
     partial = {(tile.level, w) for tile, w in wide.items() if 0 < w < 256}
     assert partial == {(0, 112), (1, 17), (2, 1)}
-    assert [width(Tile(level, 0), 256) for level in range(3)] == [256, 1, 0]
-    assert edge(70_000) == {Tile(0, 273), Tile(1, 1), Tile(2, 0)}
-    assert edge(256) == {Tile(1, 0)}
-    assert edge(0) == frozenset()
+    assert [width(TileAddress(level, 0), 256) for level in range(3)] == [256, 1, 0]
+    assert right_edge(70_000) == {TileAddress(0, 273), TileAddress(1, 1), TileAddress(2, 0)}
+    assert right_edge(256) == {TileAddress(1, 0)}
+    assert right_edge(0) == frozenset()
 
 
 # Paths
@@ -230,11 +230,11 @@ def test_the_widths_are_those_of_the_specification():
 @pytest.mark.parametrize(
     ("tile", "wide", "text"),
     [
-        (Tile(0, 0), 256, "tile/0/000"),
-        (Tile(0, 999), 256, "tile/0/999"),
-        (Tile(1, 1000), 1, "tile/1/x001/000.p/1"),
-        (Tile(0, 1_234_067), 256, "tile/0/x001/x234/067"),
-        (Tile(63, 1_234_067), 255, "tile/63/x001/x234/067.p/255"),
+        (TileAddress(0, 0), 256, "tile/0/000"),
+        (TileAddress(0, 999), 256, "tile/0/999"),
+        (TileAddress(1, 1000), 1, "tile/1/x001/000.p/1"),
+        (TileAddress(0, 1_234_067), 256, "tile/0/x001/x234/067"),
+        (TileAddress(63, 1_234_067), 255, "tile/63/x001/x234/067.p/255"),
     ],
 )
 def test_paths_are_those_of_the_specification(tile, wide, text):
@@ -245,7 +245,7 @@ def test_paths_are_those_of_the_specification(tile, wide, text):
 
 @given(st.integers(0, 63), st.integers(0, 2**63), st.integers(1, 256))
 def test_a_path_is_read_back(level, index, wide):
-    assert parse_path(path(Tile(level, index), wide)) == (Tile(level, index), wide)
+    assert parse_path(path(TileAddress(level, index), wide)) == (TileAddress(level, index), wide)
 
 
 @pytest.mark.parametrize(

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from ledger.log.rules import checkpoint, notes, witness_policy
 from ledger.log.rules import proof as proof_rules
-from ledger.log.rules.checkpoint import Checkpoint
-from ledger.log.rules.cosignature import Cosignature, cosign, cosignatures
+from ledger.log.rules.checkpoint import CheckpointBody
+from ledger.log.rules.cosignature import Cosignature, cosign, verify_cosignatures
 from ledger.log.rules.merkle import ProofFails, leaf_hash, root_of
 from ledger.log.rules.notes import COSIGNATURE, Note, Signature, UntrustedNote
 from ledger.log.rules.proof import BadLogProof, LogProof
 from ledger.log.rules.tiles import extend, prove_inclusion
-from ledger.log.rules.witness_policy import BadPolicy, satisfied, standing
+from ledger.log.rules.witness_policy import BadWitnessPolicy, evaluate_checkpoint, is_satisfied
 from ledger.record.rules.refusals import Refused
 
 ORIGIN = "console.example.org/log"
 LEAVES = [leaf_hash(bytes([number])) for number in range(20)]
-HEAD = Checkpoint(ORIGIN, 20, root_of(LEAVES))
+HEAD = CheckpointBody(ORIGIN, 20, root_of(LEAVES))
 TEXT = checkpoint.text(HEAD)
 
 
@@ -52,7 +52,7 @@ def policy(*lines: str, logs: str = f"log {LOG_KEY}\n") -> bytes:
 def test_a_cosignature_names_its_time():
     note = notes.parse(signed("w1", seconds=1_679_315_147))
     by = notes.read_vkey(VKEYS["w1"])
-    assert cosignatures(note, [by]) == (Cosignature(by, 1_679_315_147),)
+    assert verify_cosignatures(note, [by]) == (Cosignature(by, 1_679_315_147),)
 
 
 def test_the_signed_bytes_are_those_of_the_specification():
@@ -67,31 +67,31 @@ def test_a_cosignature_with_another_time_is_refused():
     log, line = note.signatures
     later = line._replace(signature=(1_800_000_000).to_bytes(8, "big") + line.signature[8:])
     with pytest.raises(UntrustedNote):
-        cosignatures(note._replace(signatures=(log, later)), [notes.read_vkey(VKEYS["w1"])])
+        verify_cosignatures(note._replace(signatures=(log, later)), [notes.read_vkey(VKEYS["w1"])])
 
 
 def test_a_time_beyond_the_specification_is_refused():
     with pytest.raises(UntrustedNote):
-        cosignatures(notes.parse(signed("w1", seconds=2**63)), [notes.read_vkey(VKEYS["w1"])])
+        verify_cosignatures(notes.parse(signed("w1", seconds=2**63)), [notes.read_vkey(VKEYS["w1"])])
 
 
 def test_a_witness_counts_once_with_its_latest_time():
     lines = [cosign(TEXT, name="w1.example", key=WITNESSES["w1"], seconds=seconds) for seconds in (5, 9, 7)]
     by = notes.read_vkey(VKEYS["w1"])
-    assert cosignatures(Note(TEXT, tuple(lines)), [by]) == (Cosignature(by, 9),)
+    assert verify_cosignatures(Note(TEXT, tuple(lines)), [by]) == (Cosignature(by, 9),)
 
 
 def test_unknown_witnesses_are_ignored():
-    assert cosignatures(notes.parse(signed("w1", "w2")), []) == ()
-    assert [each.by.name for each in cosignatures(notes.parse(signed("w1", "w2")), [notes.read_vkey(VKEYS["w2"])])] == [
-        "w2.example"
-    ]
+    assert verify_cosignatures(notes.parse(signed("w1", "w2")), []) == ()
+    assert [
+        each.by.name for each in verify_cosignatures(notes.parse(signed("w1", "w2")), [notes.read_vkey(VKEYS["w2"])])
+    ] == ["w2.example"]
 
 
 def test_a_log_does_not_witness_itself():
     """A signature of type 0x01 is no cosignature, whatever key made it."""
     same = notes.verifier(ORIGIN, LOG.public_key(), COSIGNATURE)
-    assert cosignatures(notes.parse(signed()), [same, notes.read_vkey(LOG_KEY)]) == ()
+    assert verify_cosignatures(notes.parse(signed()), [same, notes.read_vkey(LOG_KEY)]) == ()
 
 
 # Policies
@@ -120,11 +120,11 @@ def test_a_log_does_not_witness_itself():
 def test_a_quorum_is_as_many_as_the_policy_says(lines, enough, short):
     read = witness_policy.read(policy(*lines))
     for names in enough:
-        assert satisfied(read, names)
-        assert standing(read, signed(*names)).satisfied
+        assert is_satisfied(read, names)
+        assert evaluate_checkpoint(read, signed(*names)).satisfied
     for names in short:
-        assert not satisfied(read, names)
-        assert not standing(read, signed(*names)).satisfied
+        assert not is_satisfied(read, names)
+        assert not evaluate_checkpoint(read, signed(*names)).satisfied
 
 
 @given(st.data())
@@ -134,13 +134,13 @@ def test_more_witnesses_never_make_a_quorum_worse(data):
     read = witness_policy.read(policy("group X 2 w1 w2 w3", f"group Y {threshold} X w4 w5", "quorum Y"))
     for count in range(len(names)):
         for some in itertools.combinations(names, count):
-            if satisfied(read, some):
-                assert all(satisfied(read, (*some, more)) for more in names)
+            if is_satisfied(read, some):
+                assert all(is_satisfied(read, (*some, more)) for more in names)
 
 
 def test_a_name_of_no_witness_adds_nothing():
     read = witness_policy.read(policy("group X 2 w1 w2 w3", "quorum X"))
-    assert not satisfied(read, ["X", "w1", "somebody"])
+    assert not is_satisfied(read, ["X", "w1", "somebody"])
 
 
 def test_a_policy_is_read_with_comments_tabs_and_addresses():
@@ -151,7 +151,7 @@ def test_a_policy_is_read_with_comments_tabs_and_addresses():
     read = witness_policy.read(text.encode())
     assert read.logs[0].url == "https://log.example"
     assert (read.witnesses[0].name, read.witnesses[0].url, read.quorum) == ("é", "https://w", "é")
-    assert standing(read, signed("w1")).cosigned == {"é": 1_700_000_000}
+    assert evaluate_checkpoint(read, signed("w1")).cosigned == {"é": 1_700_000_000}
 
 
 def test_names_are_octets():
@@ -209,7 +209,7 @@ def test_names_are_octets():
     ],
 )
 def test_every_other_policy_is_refused(text):
-    with pytest.raises(BadPolicy):
+    with pytest.raises(BadWitnessPolicy):
         witness_policy.read(text)
 
 
@@ -217,7 +217,7 @@ def test_a_head_that_no_listed_log_signed_is_refused():
     other = notes.vkey("other.example/log", key(50).public_key())
     for logs in (f"log {other}\n", "", f"log {notes.vkey(ORIGIN, key(51).public_key())}\n"):
         with pytest.raises(UntrustedNote):
-            standing(witness_policy.read(policy("quorum none", logs=logs)), signed("w1"))
+            evaluate_checkpoint(witness_policy.read(policy("quorum none", logs=logs)), signed("w1"))
 
 
 def test_a_bad_cosignature_of_a_listed_witness_refuses_the_head():
@@ -227,13 +227,15 @@ def test_a_bad_cosignature_of_a_listed_witness_refuses_the_head():
     damaged = notes.write(note._replace(signatures=(note.signatures[0], bad, *note.signatures[2:])))
     read = witness_policy.read(policy("group g any w1 w2 w3", "quorum g"))
     with pytest.raises(UntrustedNote):
-        standing(read, damaged)
+        evaluate_checkpoint(read, damaged)
 
 
 def test_a_head_that_only_witnesses_signed_is_refused():
     note = notes.parse(signed("w1"))
     with pytest.raises(UntrustedNote):
-        standing(witness_policy.read(policy("quorum w1")), notes.write(note._replace(signatures=note.signatures[1:])))
+        evaluate_checkpoint(
+            witness_policy.read(policy("quorum w1")), notes.write(note._replace(signatures=note.signatures[1:]))
+        )
 
 
 # A proof in a file
@@ -252,21 +254,21 @@ def test_a_proof_is_read_as_it_is_written(extra):
 def test_a_proof_shows_its_own_entry_under_the_head():
     read = witness_policy.read(policy("quorum w1"))
     for index in range(20):
-        found = proof_rules.check(proof(index), leaf=LEAVES[index], policy=read)
+        found = proof_rules.check_proof(proof(index), leaf=LEAVES[index], policy=read)
         assert found.head == HEAD
         assert found.satisfied
         with pytest.raises(ProofFails):
-            proof_rules.check(proof(index), leaf=LEAVES[(index + 1) % 20], policy=read)
+            proof_rules.check_proof(proof(index), leaf=LEAVES[(index + 1) % 20], policy=read)
 
 
 def test_a_proof_without_its_witness_says_so():
     read = witness_policy.read(policy("quorum w2"))
-    assert not proof_rules.check(proof(), leaf=LEAVES[7], policy=read).satisfied
+    assert not proof_rules.check_proof(proof(), leaf=LEAVES[7], policy=read).satisfied
 
 
-def believed(data: bytes, leaf: bytes, read: witness_policy.Policy) -> bool:
+def believed(data: bytes, leaf: bytes, read: witness_policy.WitnessPolicy) -> bool:
     try:
-        return proof_rules.check(proof_rules.parse(data), leaf=leaf, policy=read).satisfied
+        return proof_rules.check_proof(proof_rules.parse(data), leaf=leaf, policy=read).satisfied
     except Refused:
         return False
 
@@ -311,4 +313,4 @@ def test_signatures_beside_a_proof_are_not_trusted_for_their_number():
     strangers = tuple(Signature(f"s{number}.example", bytes([number] * 4), bytes(72)) for number in range(20))
     note = notes.parse(signed())
     data = notes.write(note._replace(signatures=(*note.signatures, *strangers)))
-    assert not standing(witness_policy.read(policy("group g any w1 w2", "quorum g")), data).satisfied
+    assert not evaluate_checkpoint(witness_policy.read(policy("group g any w1 w2", "quorum g")), data).satisfied

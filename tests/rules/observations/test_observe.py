@@ -8,16 +8,17 @@ from hypothesis import strategies as st
 
 from console.api.actions.predicates import OBSERVED
 from ledger.record.rules.entry import amend
-from ledger.record.rules.lifecycle import State, step
+from ledger.record.rules.lifecycle import State
+from ledger.record.rules.lifecycle import next_state as step
 from reviews.observations.rules import observe
-from reviews.observations.rules.observe import Status, next_state, received
+from reviews.observations.rules.observe import ReportedStatus, answer_step, next_state
 from tests.rules.runs import LATER, entry, fits
 
 TOOL = "issue_refund"
 
 
 def seen(status="success", **parts):
-    return observe.observe({"tool": TOOL, "status": status, **parts}, tool=TOOL)
+    return observe.parse_result({"tool": TOOL, "status": status, **parts}, tool=TOOL)
 
 
 def before_send(**parts):
@@ -52,22 +53,22 @@ def test_the_six_statuses_are_read(status):
     ],
 )
 def test_anything_else_is_malformed_and_claims_nothing(result):
-    found = observe.observe(result, tool=TOOL)
-    assert found.status is Status.MALFORMED
+    found = observe.parse_result(result, tool=TOOL)
+    assert found.status is ReportedStatus.MALFORMED
     assert found.fault
     assert not found.claimed_success
 
 
 @pytest.mark.req("R-TC-12")
 def test_a_failure_with_evidence_contradicts_itself():
-    assert seen("failed", error={"code": "X"}, evidence={"id": 1}).status is Status.MALFORMED
-    assert seen("failed", error={"code": "X"}, evidence={}).status is Status.FAILED
+    assert seen("failed", error={"code": "X"}, evidence={"id": 1}).status is ReportedStatus.MALFORMED
+    assert seen("failed", error={"code": "X"}, evidence={}).status is ReportedStatus.FAILED
 
 
 def test_sub_results_must_be_a_list():
     result = {"status": "partial"}
-    assert observe.observe(result, tool=TOOL, sub_results="x").status is Status.MALFORMED
-    assert observe.observe(result, tool=TOOL, sub_results=[1]).sub_results == (1,)
+    assert observe.parse_result(result, tool=TOOL, sub_results="x").status is ReportedStatus.MALFORMED
+    assert observe.parse_result(result, tool=TOOL, sub_results=[1]).sub_results == (1,)
 
 
 @pytest.mark.req("R-EX-07", "R-EX-09", "R-EX-10", "R-SM-03")
@@ -124,7 +125,7 @@ def test_news_of_accepted_work_starts_verification():
 @pytest.mark.parametrize("observation", [seen(), before_send(), seen("accepted"), seen("timeout")])
 def test_each_answer_is_a_legal_event_that_points_to_it(state, observation):
     before = entry(state)
-    event = received(observation, state=state, entry=before, pointer="ob-1", at=LATER)
+    event = answer_step(observation, state=state, entry=before, pointer="ob-1", at=LATER)
     target = str(event.state) if event.moves else None
     step("action", str(state), target, by="executor", grounds=event.grounds)
     after = amend(before, event.entry)
@@ -134,7 +135,7 @@ def test_each_answer_is_a_legal_event_that_points_to_it(state, observation):
 
 
 def test_where_nothing_can_be_read_a_call_that_never_left_has_nothing_to_verify():
-    event = received(before_send(), state=State.EXECUTING, entry=entry(), pointer="ob-1", at=LATER)
+    event = answer_step(before_send(), state=State.EXECUTING, entry=entry(), pointer="ob-1", at=LATER)
     after = amend(entry(State.EXECUTING), event.entry)
     assert after["verification"]["status"] == "NOT_REQUIRED"
     assert after["idempotency"]["status"] == "FAILED_RETRYABLE"
@@ -145,13 +146,13 @@ def test_where_nothing_can_be_read_a_call_that_never_left_has_nothing_to_verify(
 
 def test_a_claim_of_success_is_not_taken_back_by_a_later_answer():
     claim, later = seen("success"), seen("failed")
-    assert observe.telling([]) is None
-    assert observe.telling([claim, later]) == claim
-    assert observe.telling([seen("timeout"), later]) == later
+    assert observe.deciding_observation([]) is None
+    assert observe.deciding_observation([claim, later]) == claim
+    assert observe.deciding_observation([seen("timeout"), later]) == later
 
 
 def test_every_field_that_expressions_see_of_an_answer_may_be_named_in_a_predicate():
-    seen_whole = observe.bindings(
+    seen_whole = observe.observation_bindings(
         seen("partial", error={"code": "X", "message": "m", "phase": "after"}, evidence={"id": 1})
     )
 
@@ -160,8 +161,8 @@ def test_every_field_that_expressions_see_of_an_answer_may_be_named_in_a_predica
 
 
 def test_without_an_answer_expressions_see_nothing():
-    assert observe.bindings(None) == {}
-    shown = observe.bindings(seen("partial", error={"code": "X"}, evidence={"id": 1}))
+    assert observe.observation_bindings(None) == {}
+    shown = observe.observation_bindings(seen("partial", error={"code": "X"}, evidence={"id": 1}))
     assert shown["status"] == "partial"
     assert shown["success"] is False
     assert shown["error"] == {"code": "X"}
@@ -175,6 +176,6 @@ def test_without_an_answer_expressions_see_nothing():
     )
 )
 def test_no_answer_is_too_odd_to_be_recorded(result):
-    found = observe.observe(result, tool=TOOL)
-    assert observe.said(found)
-    assert found.status in Status
+    found = observe.parse_result(result, tool=TOOL)
+    assert observe.describe_observation(found)
+    assert found.status in ReportedStatus

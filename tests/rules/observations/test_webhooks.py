@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from reviews.observations.rules import webhooks
-from reviews.observations.rules.webhooks import BadMapping, BadSecret, SignatureInvalid, Signed
+from reviews.observations.rules.webhooks import BadMapping, BadSecret, SignatureInvalid, SignedHeaders
 
 AT = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 SECRET = "whsec_" + base64.b64encode(b"a secret of at least 24 bytes").decode()
@@ -14,26 +14,32 @@ OTHER = "whsec_" + base64.b64encode(b"another secret of many bytes").decode()
 BODY = b'{"data": {"id": "ch_1"}}'
 
 
-def signed(secret: str = SECRET, body: bytes = BODY, **changes: str) -> Signed:
+def signed(secret: str = SECRET, body: bytes = BODY, **changes: str) -> SignedHeaders:
     given = {"id": "msg_1", "timestamp": str(int(AT.timestamp()))} | changes
-    made = webhooks.signature(webhooks.key_of(secret), webhook_id=given["id"], timestamp=given["timestamp"], body=body)
-    return Signed(given["id"], given["timestamp"], changes.get("signature", made))
+    made = webhooks.signature(
+        webhooks.decode_secret(secret), webhook_id=given["id"], timestamp=given["timestamp"], body=body
+    )
+    return SignedHeaders(given["id"], given["timestamp"], changes.get("signature", made))
 
 
 def test_the_published_example_of_standard_webhooks_verifies():
     key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-    given = Signed("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
-    webhooks.check(given, b'{"test": 2432232314}', secrets=[key], at=datetime.fromtimestamp(1614265330, tz=UTC))
+    given = SignedHeaders(
+        "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    )
+    webhooks.verify_signature(
+        given, b'{"test": 2432232314}', secrets=[key], at=datetime.fromtimestamp(1614265330, tz=UTC)
+    )
 
 
 def test_what_was_signed_with_one_of_the_secrets_passes():
-    webhooks.check(signed(), BODY, secrets=[SECRET], at=AT)
-    webhooks.check(signed(), BODY, secrets=[OTHER, SECRET], at=AT)
+    webhooks.verify_signature(signed(), BODY, secrets=[SECRET], at=AT)
+    webhooks.verify_signature(signed(), BODY, secrets=[OTHER, SECRET], at=AT)
 
 
 def test_one_good_signature_among_others_passes():
     both = f"v1a,xxx {signed(OTHER).signature} {signed().signature}"
-    webhooks.check(signed(signature=both), BODY, secrets=[SECRET], at=AT)
+    webhooks.verify_signature(signed(signature=both), BODY, secrets=[SECRET], at=AT)
 
 
 @pytest.mark.parametrize(
@@ -45,33 +51,33 @@ def test_one_good_signature_among_others_passes():
         (signed(signature=""), BODY),
         (signed(signature="v2," + "A" * 44), BODY),
         (signed(signature="v1,ü"), BODY),
-        (Signed("msg_2", signed().timestamp, signed().signature), BODY),
-        (Signed("", signed().timestamp, signed().signature), BODY),
-        (Signed("m" * 257, signed().timestamp, signed().signature), BODY),
-        (Signed("msg_1", "now", signed().signature), BODY),
-        (Signed("msg_1", "\u0661\u0667", signed().signature), BODY),
-        (Signed("msg_1", "9" * 400, signed().signature), BODY),
+        (SignedHeaders("msg_2", signed().timestamp, signed().signature), BODY),
+        (SignedHeaders("", signed().timestamp, signed().signature), BODY),
+        (SignedHeaders("m" * 257, signed().timestamp, signed().signature), BODY),
+        (SignedHeaders("msg_1", "now", signed().signature), BODY),
+        (SignedHeaders("msg_1", "\u0661\u0667", signed().signature), BODY),
+        (SignedHeaders("msg_1", "9" * 400, signed().signature), BODY),
     ],
 )
 def test_what_was_not_signed_so_is_refused(given, body):
     with pytest.raises(SignatureInvalid):
-        webhooks.check(given, body, secrets=[SECRET], at=AT)
+        webhooks.verify_signature(given, body, secrets=[SECRET], at=AT)
 
 
 def test_a_hook_without_secrets_takes_nothing():
     with pytest.raises(SignatureInvalid):
-        webhooks.check(signed(), BODY, secrets=[], at=AT)
+        webhooks.verify_signature(signed(), BODY, secrets=[], at=AT)
 
 
 @pytest.mark.parametrize("off", [-301, 301])
 def test_a_signature_of_another_time_is_refused(off):
     with pytest.raises(SignatureInvalid):
-        webhooks.check(signed(), BODY, secrets=[SECRET], at=AT + timedelta(seconds=off))
+        webhooks.verify_signature(signed(), BODY, secrets=[SECRET], at=AT + timedelta(seconds=off))
 
 
 @pytest.mark.parametrize("off", [-299, 299])
 def test_clocks_may_differ_by_five_minutes(off):
-    webhooks.check(signed(), BODY, secrets=[SECRET], at=AT + timedelta(seconds=off))
+    webhooks.verify_signature(signed(), BODY, secrets=[SECRET], at=AT + timedelta(seconds=off))
 
 
 @pytest.mark.parametrize(
@@ -79,19 +85,19 @@ def test_clocks_may_differ_by_five_minutes(off):
 )
 def test_what_is_no_secret_is_refused(secret):
     with pytest.raises(BadSecret):
-        webhooks.key_of(secret)
+        webhooks.decode_secret(secret)
 
 
 def test_an_action_is_named_by_pointers_into_the_body():
     mapping = {"idempotency_key": "/data/keys/0", "target": "charge/{/data/charge}/{/n~1o}", "action_id": "/nowhere"}
     document = {"data": {"keys": ["k-1"], "charge": "ch_1"}, "n/o": 7}
-    assert webhooks.named(mapping, document) == {"idempotency_key": "k-1", "target": "charge/ch_1/7"}
+    assert webhooks.named_identifiers(mapping, document) == {"idempotency_key": "k-1", "target": "charge/ch_1/7"}
 
 
 @pytest.mark.parametrize("document", [None, [], "text", 5, {"data": {"keys": {}}}, {"data": {"keys": [True, 1.5]}}])
 def test_a_body_of_another_shape_names_nothing(document):
     mapping = {"idempotency_key": "/data/keys/0", "action_id": "/data/keys/01a", "target": "x/{/data/keys/1}"}
-    assert webhooks.named(mapping, document) == {}
+    assert webhooks.named_identifiers(mapping, document) == {}
 
 
 @pytest.mark.parametrize(
@@ -108,4 +114,4 @@ def test_a_body_of_another_shape_names_nothing(document):
 )
 def test_a_wrong_mapping_is_named(mapping, said):
     with pytest.raises(BadMapping, match=said):
-        webhooks.mapping_of({"webhook": mapping})
+        webhooks.parse_mapping({"webhook": mapping})

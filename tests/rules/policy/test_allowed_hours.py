@@ -51,27 +51,29 @@ def test_a_night_shift_belongs_to_the_day_on_which_it_begins(moment, is_open):
 def test_the_opening_is_the_next_moment_at_which_something_may_be_released():
     friday_evening = at("2030-01-04T19:00:00+00:00")
 
-    assert allowed_hours.opening([allowed_hours.read(OFFICE)], at=friday_evening) == at("2030-01-07T08:00:00+00:00")
-    assert allowed_hours.opening([], at=friday_evening) == friday_evening
+    assert allowed_hours.next_opening([allowed_hours.read(OFFICE)], at=friday_evening) == at(
+        "2030-01-07T08:00:00+00:00"
+    )
+    assert allowed_hours.next_opening([], at=friday_evening) == friday_evening
 
 
 def test_several_hours_hold_when_all_of_them_do():
     both = [allowed_hours.read(OFFICE), allowed_hours.read({"from": "12:00", "to": "13:00"})]
 
-    assert allowed_hours.opening(both, at=at("2030-01-04T19:00:00+00:00")) == at("2030-01-07T12:00:00+00:00")
+    assert allowed_hours.next_opening(both, at=at("2030-01-04T19:00:00+00:00")) == at("2030-01-07T12:00:00+00:00")
     assert not allowed_hours.are_open(both, at=at("2030-01-07T10:00:00+00:00"))
 
 
 def test_hours_that_exclude_each_other_never_open():
     both = [allowed_hours.read(OFFICE), allowed_hours.read({"from": "20:00", "to": "21:00"})]
 
-    assert allowed_hours.opening(both, at=at("2030-01-04T19:00:00+00:00")) is None
+    assert allowed_hours.next_opening(both, at=at("2030-01-04T19:00:00+00:00")) is None
 
 
 def test_a_time_that_the_clock_skips_opens_after_the_gap():
     spring = allowed_hours.read({"from": "02:30", "to": "04:00", "zone": "Europe/Berlin"})
 
-    assert allowed_hours.opening([spring], at=at("2030-03-31T00:00:00+00:00")) == at("2030-03-31T01:30:00+00:00")
+    assert allowed_hours.next_opening([spring], at=at("2030-03-31T00:00:00+00:00")) == at("2030-03-31T01:30:00+00:00")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def test_hours_that_nobody_can_keep_are_refused(said):
 )
 def test_at_its_opening_it_is_open_and_never_before(moment, said):
     wanted = [allowed_hours.read(said)]
-    opening = allowed_hours.opening(wanted, at=moment)
+    opening = allowed_hours.next_opening(wanted, at=moment)
 
     assert opening is not None
     assert allowed_hours.are_open(wanted, at=opening)

@@ -73,7 +73,7 @@ def charges(policy, args=None, contract=TOOL):
 )
 def test_a_call_lies_outside_when_an_entry_covers_it_and_its_condition_is_not_false(entry, outside):
     policy = autonomy.parse({"outside": [{"name": "one", "reason": "People refund."} | entry]})
-    refusal = autonomy.beyond(policy, TOOL, facts())
+    refusal = autonomy.check_boundary(policy, TOOL, facts())
 
     assert (refusal is not None) is outside
     if refusal is not None:
@@ -82,7 +82,7 @@ def test_a_call_lies_outside_when_an_entry_covers_it_and_its_condition_is_not_fa
 
 def test_what_could_not_be_told_says_so():
     policy = autonomy.parse({"outside": [{"name": "odd", "when": "args.nothing == 1"}]})
-    refusal = autonomy.beyond(policy, TOOL, facts())
+    refusal = autonomy.check_boundary(policy, TOOL, facts())
 
     assert refusal is not None
     assert "could not be told" in refusal.errors[0]["detail"]
@@ -91,7 +91,7 @@ def test_what_could_not_be_told_says_so():
 def test_the_policy_that_a_tenant_starts_with_leaves_nothing_outside_and_has_no_budget():
     policy = autonomy.parse({"boundary": "disclosed_tools"})
 
-    assert autonomy.beyond(policy, TOOL, facts()) is None
+    assert autonomy.check_boundary(policy, TOOL, facts()) is None
     assert charges(policy) == ()
     assert policy.watch.probing_names == 10
 
@@ -160,10 +160,10 @@ def test_verification_costs_each_source_once_and_again_for_each_look_that_follow
     verified = {"pattern": "databases", "system": "shop", "predicates": ["sa.exists"]}
     books = {"name": "books", "pattern": "databases", "system": "books", "predicates": ["sa.exists"], "lookup": {}}
 
-    assert autonomy.cost(TOOL) == 1
-    assert autonomy.cost(tool(verification=verified | {"recheck_after": ["PT1H", "P1D"]})) == 3
+    assert autonomy.reading_cost(TOOL) == 1
+    assert autonomy.reading_cost(tool(verification=verified | {"recheck_after": ["PT1H", "P1D"]})) == 3
     twice = verified | {"sources": [books], "recheck_after": ["PT1H"]}
-    assert autonomy.cost(tool(verification=twice, approval={"baseline": True})) == 5
+    assert autonomy.reading_cost(tool(verification=twice, approval={"baseline": True})) == 5
     assert [one.amount for one in charges(budget(readings=9), contract=tool(verification=twice))] == [4]
 
 

@@ -9,7 +9,7 @@ from approvals.policy.rules import policy
 from approvals.policy.rules import policy_facts as facts
 from approvals.policy.rules.policy import BadPolicy
 from approvals.policy.rules.policy_facts import Facts
-from approvals.voting.rules.quorum import INDEPENDENCE, Risk, Terms, Threshold
+from approvals.voting.rules.quorum import INDEPENDENCE, ApprovalTerms, Risk, Threshold
 from ledger.catalogue.rules import contract
 from ledger.catalogue.rules.effects import Reversibility, SideEffectClass
 
@@ -20,7 +20,7 @@ PLAIN = policy.parse({"version": "1"})
 
 def asked_for(contract, chosen):
     """Why people are asked, whatever the call holds."""
-    return policy.demand(contract, chosen, Facts(at=NOW)).reasons
+    return policy.decide_call(contract, chosen, Facts(at=NOW)).reasons
 
 
 def tool(**changes):
@@ -127,7 +127,7 @@ REFUND = {"amount": "240.00", "currency": "EUR", "order": "EX-1"}
 def held(*rules, args=REFUND, session=None, contract=None, at=AT_NOON, **document):
     facts = Facts(at=at, args=args, target="order/EX-1", agent={"id": "refunds"}, session=session or {})
     chosen = policy.parse({"version": "2", "rules": list(rules)} | document)
-    return policy.demand(contract or tool(), chosen, facts)
+    return policy.decide_call(contract or tool(), chosen, facts)
 
 
 def rule(outcome="hold", name="large", **said):
@@ -257,8 +257,10 @@ def test_step_up_is_raised_and_never_lowered():
 def test_a_risk_that_is_found_out_later_raises_the_step_up_as_well():
     chosen = policy.parse({"version": "1", "step_up_by_risk": {"HIGH": "A", "LOW": "C"}})
 
-    assert policy.at_risk(chosen, Terms(step_up="C", batchable=True), Risk.HIGH) == Terms(step_up="A")
-    assert policy.at_risk(chosen, Terms(step_up="A"), Risk.LOW).step_up == "A"
+    assert policy.raise_terms(chosen, ApprovalTerms(step_up="C", batchable=True), Risk.HIGH) == ApprovalTerms(
+        step_up="A"
+    )
+    assert policy.raise_terms(chosen, ApprovalTerms(step_up="A"), Risk.LOW).step_up == "A"
 
 
 @pytest.mark.parametrize(
@@ -326,7 +328,7 @@ def test_only_small_reversible_things_can_be_voted_on_in_batches():
     ],
 )
 def test_an_amount_is_read_exactly(args, minor):
-    assert facts.amount(args)["minor"] == minor
+    assert facts.money_amount(args)["minor"] == minor
 
 
 @pytest.mark.parametrize(
@@ -344,7 +346,7 @@ def test_an_amount_is_read_exactly(args, minor):
     ],
 )
 def test_what_cannot_be_read_exactly_is_no_amount(args):
-    assert facts.amount(args) == {}
+    assert facts.money_amount(args) == {}
 
 
 @pytest.mark.parametrize(
@@ -418,7 +420,7 @@ def test_break_glass_is_off_unless_a_policy_says_otherwise():
 def test_a_policy_is_read_back_from_its_bytes():
     chosen = policy.parse({"version": "1", "rules": [rule(when="amount.minor > 3")]})
 
-    assert policy.stored(chosen.document).digest == chosen.digest
+    assert policy.load_stored(chosen.document).digest == chosen.digest
 
 
 def test_a_policy_without_version_is_refused():

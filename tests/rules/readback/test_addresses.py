@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reviews.readback.rules.addresses import holds_secret, is_loopback, resolve
+from reviews.readback.rules.addresses import holds_secret, is_loopback, resolve_address
 
 BOOKS = {"url": "postgresql://reader:word@books.example:5432/books"}
 BANK = {"url": "https://api.bank.example", "token": "rk_1"}
@@ -56,7 +56,7 @@ MAIL = {"host": "mail.example", "port": 993, "user": "ann", "password": "word"}
     ],
 )
 def test_settings_lead_no_secret_elsewhere(settings, credential, said):
-    assert resolve(settings, credential)[1][: len(said)] == said
+    assert resolve_address(settings, credential)[1][: len(said)] == said
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,12 @@ def test_settings_lead_no_secret_elsewhere(settings, credential, said):
     ],
 )
 def test_an_address_that_the_credential_names_is_used(settings, credential):
-    assert resolve(settings, credential)[1] == ""
+    assert resolve_address(settings, credential)[1] == ""
 
 
 def test_the_credentials_own_address_is_filled_in():
-    assert resolve({"consistency": "STRONG"}, BANK)[0]["url"] == BANK["url"]
-    assert resolve({"host": "mail.example"}, MAIL)[0] == {"host": "mail.example", "port": 993}
+    assert resolve_address({"consistency": "STRONG"}, BANK)[0]["url"] == BANK["url"]
+    assert resolve_address({"host": "mail.example"}, MAIL)[0] == {"host": "mail.example", "port": 993}
 
 
 def test_what_is_a_secret():

@@ -4,37 +4,37 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ledger.catalogue.rules.policies import BadPolicy, Budget, budget, check
-from reviews.readback.rules.budget import Spent, over, spent_at, stretch, with_reads
+from ledger.catalogue.rules.policies import BadPolicy, ReadingBudget, check_policy, reading_budget
+from reviews.readback.rules.budget import ReadingUsage, add_reads, exceeded_budget, interval_factor, usage_at
 
 AT = datetime(2026, 11, 21, 12, 30, 0, tzinfo=UTC)
 
 
-def spent(reads: int) -> Spent:
-    return with_reads(spent_at(None, at=AT), reads)
+def spent(reads: int) -> ReadingUsage:
+    return add_reads(usage_at(None, at=AT), reads)
 
 
 def test_without_a_budget_nothing_is_over():
-    assert over(Budget(), spent(10**9)) is None
-    assert stretch(Budget(), spent(10**9), rank=0) == 1.0
+    assert exceeded_budget(ReadingBudget(), spent(10**9)) is None
+    assert interval_factor(ReadingBudget(), spent(10**9), rank=0) == 1.0
 
 
 def test_a_budget_is_used_up_when_it_is_reached():
-    assert over(Budget(readings_per_hour=10), spent(9)) is None
-    assert over(Budget(readings_per_hour=10), spent(10)) == "hour"
-    assert over(Budget(readings_per_hour=10, readings_per_day=10), spent(10)) == "day"
+    assert exceeded_budget(ReadingBudget(readings_per_hour=10), spent(9)) is None
+    assert exceeded_budget(ReadingBudget(readings_per_hour=10), spent(10)) == "hour"
+    assert exceeded_budget(ReadingBudget(readings_per_hour=10, readings_per_day=10), spent(10)) == "day"
 
 
 def test_a_new_hour_begins_at_nothing_and_the_day_goes_on():
-    later = spent_at(spent(7), at=AT + timedelta(hours=1))
+    later = usage_at(spent(7), at=AT + timedelta(hours=1))
     assert (later.in_hour, later.in_day) == (0, 7)
-    assert spent_at(spent(7), at=AT + timedelta(days=1)).in_day == 0
-    assert spent_at(spent(7), at=AT + timedelta(minutes=20)).in_hour == 7
+    assert usage_at(spent(7), at=AT + timedelta(days=1)).in_day == 0
+    assert usage_at(spent(7), at=AT + timedelta(minutes=20)).in_hour == 7
 
 
 @pytest.mark.req("R-VD-14")
 def test_beyond_it_the_gravest_are_stretched_least():
-    factors = [stretch(Budget(readings_per_hour=1), spent(1), rank=rank) for rank in range(6)]
+    factors = [interval_factor(ReadingBudget(readings_per_hour=1), spent(1), rank=rank) for rank in range(6)]
     assert factors == sorted(factors, reverse=True)
     assert (factors[5], factors[0]) == (2.0, 64.0)
 
@@ -42,8 +42,8 @@ def test_beyond_it_the_gravest_are_stretched_least():
 @pytest.mark.parametrize("part", [{"readings_per_hour": 0}, {"per_hour": 5}, {"readings_per_day": "5"}])
 def test_a_wrong_budget_is_refused(part):
     with pytest.raises(BadPolicy):
-        check("verification", {"budget": part})
+        check_policy("verification", {"budget": part})
 
 
 def test_what_a_policy_says_is_read_from_it():
-    assert budget({"budget": {"readings_per_day": 5}}) == Budget(readings_per_day=5)
+    assert reading_budget({"budget": {"readings_per_day": 5}}) == ReadingBudget(readings_per_day=5)

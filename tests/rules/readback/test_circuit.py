@@ -7,54 +7,54 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reviews.readback.rules import circuit
-from reviews.readback.rules.circuit import Circuit, Standing
-from reviews.readback.rules.limits import Limits
+from reviews.readback.rules.circuit import Circuit, CircuitState
+from reviews.readback.rules.limits import SystemLimits
 
 AT = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
-LIMITS = Limits(failures=3, cooldown_s=10, longest_cooldown_s=60)
+LIMITS = SystemLimits(failures=3, cooldown_s=10, longest_cooldown_s=60)
 
 
 def after(failures: int, *, since: Circuit | None = None, at: datetime = AT) -> Circuit:
     found = since or Circuit()
     for _ in range(failures):
-        found = circuit.failed(found, LIMITS, began_at=at, seed="shop", at=at)
+        found = circuit.after_failure(found, LIMITS, began_at=at, seed="shop", at=at)
     return found
 
 
 def test_a_new_circuit_lets_everything_through():
-    assert circuit.standing(Circuit(), at=AT) is Standing.CLOSED
-    assert circuit.allowed(Circuit(), wanted=50, in_flight=3, at=AT) == 50
+    assert circuit.circuit_state(Circuit(), at=AT) is CircuitState.CLOSED
+    assert circuit.allowed_readings(Circuit(), wanted=50, in_flight=3, at=AT) == 50
 
 
 def test_failures_below_the_limit_change_nothing_yet():
     found = after(2)
     assert found.failures == 2
-    assert circuit.standing(found, at=AT) is Standing.CLOSED
+    assert circuit.circuit_state(found, at=AT) is CircuitState.CLOSED
 
 
 def test_the_last_failure_of_the_limit_opens_it():
     found = after(3)
-    assert circuit.standing(found, at=AT) is Standing.OPEN
-    assert circuit.allowed(found, wanted=50, in_flight=0, at=AT) == 0
+    assert circuit.circuit_state(found, at=AT) is CircuitState.OPEN
+    assert circuit.allowed_readings(found, wanted=50, in_flight=0, at=AT) == 0
     assert found.since == AT
 
 
 def test_an_answer_between_failures_begins_the_count_again():
-    found = after(2, since=circuit.answered(after(2), at=AT))
-    assert circuit.standing(found, at=AT) is Standing.CLOSED
+    found = after(2, since=circuit.after_answer(after(2), at=AT))
+    assert circuit.circuit_state(found, at=AT) is CircuitState.CLOSED
 
 
 def test_after_the_cool_down_exactly_one_reading_is_made():
     found = after(3)
     assert found.probe_at is not None
     assert timedelta(seconds=9) <= found.probe_at - AT <= timedelta(seconds=11)
-    assert circuit.standing(found, at=found.probe_at) is Standing.HALF_OPEN
-    assert circuit.allowed(found, wanted=50, in_flight=0, at=found.probe_at) == 1
-    assert circuit.allowed(found, wanted=50, in_flight=1, at=found.probe_at) == 0
+    assert circuit.circuit_state(found, at=found.probe_at) is CircuitState.HALF_OPEN
+    assert circuit.allowed_readings(found, wanted=50, in_flight=0, at=found.probe_at) == 1
+    assert circuit.allowed_readings(found, wanted=50, in_flight=1, at=found.probe_at) == 0
 
 
 def test_an_answered_probe_closes_it():
-    found = circuit.answered(after(3), at=AT + timedelta(seconds=20))
+    found = circuit.after_answer(after(3), at=AT + timedelta(seconds=20))
     assert found == Circuit(since=AT + timedelta(seconds=20))
 
 
@@ -63,7 +63,7 @@ def test_each_failed_probe_doubles_the_wait_up_to_the_longest():
     for _ in range(4):
         assert found.probe_at is not None
         at = found.probe_at
-        found = circuit.failed(found, LIMITS, began_at=at, seed="shop", at=at)
+        found = circuit.after_failure(found, LIMITS, began_at=at, seed="shop", at=at)
         waits.append(found.cooldown_s)
     assert waits == [20, 40, 60, 60]
     assert found.since == AT, "open since the first failure, not since the last probe"
@@ -71,13 +71,13 @@ def test_each_failed_probe_doubles_the_wait_up_to_the_longest():
 
 def test_a_late_failure_of_a_reading_from_before_moves_nothing():
     found = after(3)
-    late = circuit.failed(found, LIMITS, began_at=AT - timedelta(seconds=5), seed="shop", at=AT)
+    late = circuit.after_failure(found, LIMITS, began_at=AT - timedelta(seconds=5), seed="shop", at=AT)
     assert (late.probe_at, late.cooldown_s) == (found.probe_at, found.cooldown_s)
 
 
 def test_the_same_seed_waits_alike_and_another_differs():
-    twin = circuit.failed(after(2), LIMITS, began_at=AT, seed="shop", at=AT)
-    other = circuit.failed(after(2), LIMITS, began_at=AT, seed="mail", at=AT)
+    twin = circuit.after_failure(after(2), LIMITS, began_at=AT, seed="shop", at=AT)
+    other = circuit.after_failure(after(2), LIMITS, began_at=AT, seed="mail", at=AT)
     assert twin == after(3)
     assert other.probe_at != twin.probe_at
 
@@ -86,17 +86,17 @@ def test_the_same_seed_waits_alike_and_another_differs():
 def test_never_more_than_one_reading_passes_an_open_circuit(outcomes):
     found, at = Circuit(), AT
     for was_answered in outcomes:
-        assert circuit.allowed(found, wanted=10, in_flight=1, at=at) in ((10,) if not found.is_open else (0,))
-        assert circuit.allowed(found, wanted=10, in_flight=0, at=at) <= (10 if not found.is_open else 1)
+        assert circuit.allowed_readings(found, wanted=10, in_flight=1, at=at) in ((10,) if not found.is_open else (0,))
+        assert circuit.allowed_readings(found, wanted=10, in_flight=0, at=at) <= (10 if not found.is_open else 1)
         at = max(at, found.probe_at or at) + timedelta(seconds=1)
         found = (
-            circuit.answered(found, at=at)
+            circuit.after_answer(found, at=at)
             if was_answered
-            else circuit.failed(found, LIMITS, began_at=at, seed="x", at=at)
+            else circuit.after_failure(found, LIMITS, began_at=at, seed="x", at=at)
         )
         assert found.is_open == (found.failures >= LIMITS.failures)
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 7])
 def test_nothing_wanted_is_nothing_allowed(wanted):
-    assert circuit.allowed(Circuit(), wanted=wanted, in_flight=0, at=AT) == wanted
+    assert circuit.allowed_readings(Circuit(), wanted=wanted, in_flight=0, at=AT) == wanted

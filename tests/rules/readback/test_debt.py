@@ -4,40 +4,42 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ledger.catalogue.rules.policies import BadPolicy, StopRelease, check, stop_release
-from reviews.readback.rules.debt import NO_DEBT, Debt, Stop, release_stop
+from ledger.catalogue.rules.policies import BadPolicy, ReleaseStop, check_policy, release_stop_rule
+from reviews.readback.rules.debt import NO_DEBT, StopReason, VerificationDebt, release_stop
 
 AT = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
 
-def stop(policy: StopRelease, *, is_open: bool = False, stopped: bool = False, debt: Debt = NO_DEBT) -> Stop | None:
+def stop(
+    policy: ReleaseStop, *, is_open: bool = False, stopped: bool = False, debt: VerificationDebt = NO_DEBT
+) -> StopReason | None:
     return release_stop(policy, is_open=is_open, stopped=stopped, debt=debt, at=AT)
 
 
-def owed(waiting: int = 0, *, since_s: float = 0) -> Debt:
-    return Debt(waiting=waiting, due=0, oldest_at=AT - timedelta(seconds=since_s))
+def owed(waiting: int = 0, *, since_s: float = 0) -> VerificationDebt:
+    return VerificationDebt(waiting=waiting, due=0, oldest_at=AT - timedelta(seconds=since_s))
 
 
 def test_by_default_only_an_open_circuit_stops():
-    assert stop(StopRelease()) is None
-    assert stop(StopRelease(), is_open=True) is Stop.CIRCUIT_OPEN
-    assert stop(StopRelease(), debt=owed(9999, since_s=10**7)) is None
+    assert stop(ReleaseStop()) is None
+    assert stop(ReleaseStop(), is_open=True) is StopReason.CIRCUIT_OPEN
+    assert stop(ReleaseStop(), debt=owed(9999, since_s=10**7)) is None
 
 
 def test_a_policy_may_let_an_open_circuit_pass():
-    assert stop(StopRelease(open_circuit=False), is_open=True) is None
+    assert stop(ReleaseStop(open_circuit=False), is_open=True) is None
 
 
 def test_a_policy_may_count_what_waits_and_for_how_long():
-    assert stop(StopRelease(waiting=5), debt=owed(4)) is None
-    assert stop(StopRelease(waiting=5), debt=owed(5)) is Stop.TOO_MANY_WAIT
-    assert stop(StopRelease(oldest_s=60), debt=owed(1, since_s=59)) is None
-    assert stop(StopRelease(oldest_s=60), debt=owed(1, since_s=60)) is Stop.WAITED_TOO_LONG
-    assert stop(StopRelease(oldest_s=60), debt=NO_DEBT) is None
+    assert stop(ReleaseStop(waiting=5), debt=owed(4)) is None
+    assert stop(ReleaseStop(waiting=5), debt=owed(5)) is StopReason.TOO_MANY_WAIT
+    assert stop(ReleaseStop(oldest_s=60), debt=owed(1, since_s=59)) is None
+    assert stop(ReleaseStop(oldest_s=60), debt=owed(1, since_s=60)) is StopReason.WAITED_TOO_LONG
+    assert stop(ReleaseStop(oldest_s=60), debt=NO_DEBT) is None
 
 
 def test_a_persons_switch_comes_first_and_no_policy_lifts_it():
-    assert stop(StopRelease(open_circuit=False), stopped=True, is_open=True) is Stop.BY_PERSON
+    assert stop(ReleaseStop(open_circuit=False), stopped=True, is_open=True) is StopReason.BY_PERSON
 
 
 @pytest.mark.parametrize(
@@ -45,11 +47,11 @@ def test_a_persons_switch_comes_first_and_no_policy_lifts_it():
 )
 def test_a_wrong_setting_is_refused(part):
     with pytest.raises(BadPolicy):
-        check("verification", {"stop_release": part})
+        check_policy("verification", {"stop_release": part})
 
 
 def test_what_a_policy_says_is_read_from_it():
     document = {"stop_release": {"open_circuit": False, "waiting": 7}}
-    check("verification", document)
-    assert stop_release(document) == StopRelease(open_circuit=False, waiting=7)
-    assert stop_release({}) == StopRelease()
+    check_policy("verification", document)
+    assert release_stop_rule(document) == ReleaseStop(open_circuit=False, waiting=7)
+    assert release_stop_rule({}) == ReleaseStop()

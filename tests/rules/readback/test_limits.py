@@ -5,17 +5,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from reviews.readback.rules import limits
-from reviews.readback.rules.limits import BadLimits, Limits
+from reviews.readback.rules.limits import BadLimits, SystemLimits
 
 AT = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
 
 def test_a_system_without_limits_has_the_defaults():
-    assert limits.limits_of({"root": "/srv"}) == Limits()
+    assert limits.limits_of({"root": "/srv"}) == SystemLimits()
 
 
 def test_what_is_given_stands_and_the_rest_is_default():
-    assert limits.limits_of({"limits": {"concurrency": 1}}) == Limits(concurrency=1)
+    assert limits.limits_of({"limits": {"concurrency": 1}}) == SystemLimits(concurrency=1)
 
 
 @pytest.mark.parametrize(
@@ -38,24 +38,24 @@ def test_a_wrong_limit_is_named(given, path, said):
 
 
 def test_who_has_not_read_may_read_a_seconds_worth():
-    assert limits.allowance(reads_per_minute=600, paid_until=None, at=AT) == 10
-    assert limits.allowance(reads_per_minute=600, paid_until=AT - timedelta(hours=1), at=AT) == 10
+    assert limits.readings_within_rate(reads_per_minute=600, paid_until=None, at=AT) == 10
+    assert limits.readings_within_rate(reads_per_minute=600, paid_until=AT - timedelta(hours=1), at=AT) == 10
 
 
 def test_a_slow_rate_lets_one_through_and_then_waits_its_share():
-    assert limits.allowance(reads_per_minute=6, paid_until=None, at=AT) == 1
-    paid = limits.paid_after(reads_per_minute=6, paid_until=None, reads=1, at=AT)
-    assert limits.allowance(reads_per_minute=6, paid_until=paid, at=AT + timedelta(seconds=9)) == 0
-    assert limits.allowance(reads_per_minute=6, paid_until=paid, at=AT + timedelta(seconds=10)) == 1
+    assert limits.readings_within_rate(reads_per_minute=6, paid_until=None, at=AT) == 1
+    paid = limits.paid_until_after(reads_per_minute=6, paid_until=None, reads=1, at=AT)
+    assert limits.readings_within_rate(reads_per_minute=6, paid_until=paid, at=AT + timedelta(seconds=9)) == 0
+    assert limits.readings_within_rate(reads_per_minute=6, paid_until=paid, at=AT + timedelta(seconds=10)) == 1
 
 
 @pytest.mark.parametrize("rate", [1, 7, 60, 600, 6000])
 def test_over_an_hour_never_more_than_the_rate_and_a_burst_are_read(rate):
     paid, made, at = None, 0, AT
     while at < AT + timedelta(hours=1):
-        now = limits.allowance(reads_per_minute=rate, paid_until=paid, at=at)
+        now = limits.readings_within_rate(reads_per_minute=rate, paid_until=paid, at=at)
         if now:
-            paid = limits.paid_after(reads_per_minute=rate, paid_until=paid, reads=now, at=at)
+            paid = limits.paid_until_after(reads_per_minute=rate, paid_until=paid, reads=now, at=at)
             made += now
         at += timedelta(seconds=0.5)
     assert made <= rate * 60 + max(1, rate // 60)

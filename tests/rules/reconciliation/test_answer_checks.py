@@ -10,12 +10,12 @@ from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.record.rules import entry as entries
 from ledger.record.rules.lifecycle import Ground, State
 from ledger.record.rules.outcomes import Outcome, outcome_of_step
-from reviews.observations.rules.observe import Observation, Status
+from reviews.observations.rules.observe import ParsedObservation, ReportedStatus
 from reviews.reconciliation.rules.facts import AnswerFacts
-from reviews.reporting.rules.report import axes, headline, report
-from reviews.reporting.rules.results import Result, result_of
-from reviews.verification.rules.steps import laid_over
-from reviews.verification.rules.verification import run
+from reviews.reporting.rules.report import axes, build_report, headline
+from reviews.reporting.rules.results import PlannerResult, result_of
+from reviews.verification.rules.steps import apply_changes
+from reviews.verification.rules.verification import judge_run
 from tests.rules.runs import LATER, MEDIUM, SLA, SUCCESS, entry, failed, inputs
 
 READS = replace(
@@ -46,15 +46,15 @@ def read(state=State.PENDING, **changes):
 
 def ended(given):
     """The outcome of a run, the states it went through, and the entry at its end, each entry checked on the way."""
-    outcome, snapshot = run(given), given.entry
+    outcome, snapshot = judge_run(given), given.entry
     for step in outcome.steps:
-        snapshot = laid_over(snapshot, step.entry)
-    entries.check(snapshot)
+        snapshot = apply_changes(snapshot, step.entry)
+    entries.check_entry(snapshot)
     return outcome, [str(step.state) for step in outcome.steps], snapshot
 
 
 def told(outcome, snapshot):
-    return report(outcome.state, snapshot, trust_level=1)
+    return build_report(outcome.state, snapshot, trust_level=1)
 
 
 def test_four_checks_passed_are_an_answer_and_no_more():
@@ -65,7 +65,7 @@ def test_four_checks_passed_are_an_answer_and_no_more():
     assert told(outcome, snapshot).code == "ANSWERED"
     assert headline(outcome.state, snapshot) == "Answered"
     assert axes(outcome.state, snapshot).effect.text == "Read; changes nothing"
-    assert result_of(outcome.state, told(outcome, snapshot)) is Result.ANSWERED
+    assert result_of(outcome.state, told(outcome, snapshot)) is PlannerResult.ANSWERED
     assert not outcome.case
     assert outcome.next_read_at is None
 
@@ -114,9 +114,9 @@ def test_an_answer_of_which_nobody_knows_where_it_came_from_is_not_used():
     [
         None,
         failed("NOPE"),
-        Observation(status=Status.TIMEOUT),
-        Observation(status=Status.PARTIAL),
-        Observation(status=Status.MALFORMED, fault="It is not an object."),
+        ParsedObservation(status=ReportedStatus.TIMEOUT),
+        ParsedObservation(status=ReportedStatus.PARTIAL),
+        ParsedObservation(status=ReportedStatus.MALFORMED, fault="It is not an object."),
     ],
 )
 @pytest.mark.parametrize("state", [State.PENDING, State.UNKNOWN])
@@ -133,31 +133,31 @@ def test_a_read_without_an_answer_has_failed_and_needs_nobody(state, observation
 
 
 def test_a_read_that_is_still_at_work_is_waited_for_until_its_time_is_over():
-    working = Observation(status=Status.ACCEPTED)
-    waiting = run(read(State.ACCEPTED, observation=working, at=LATER))
+    working = ParsedObservation(status=ReportedStatus.ACCEPTED)
+    waiting = judge_run(read(State.ACCEPTED, observation=working, at=LATER))
     assert waiting.state is State.PENDING
     assert waiting.next_read_at is not None
     assert ended(read(observation=working, at=SLA))[1] == ["FAILED"]
 
 
 def test_an_unknown_read_is_never_told_to_wait_for_a_person():
-    text = report(State.UNKNOWN, read(State.UNKNOWN).entry, trust_level=0).text
+    text = build_report(State.UNKNOWN, read(State.UNKNOWN).entry, trust_level=0).text
     assert text == "It is not known whether what was read can be relied on. It was a read: nothing was changed."
 
 
 def test_only_a_read_may_rest_on_changing_nothing():
-    assert entries.allows(read().entry, {Ground.CHANGES_NOTHING})
-    assert not entries.allows(entry(), {Ground.CHANGES_NOTHING})
-    assert not entries.allows(None, {Ground.CHANGES_NOTHING})
-    assert entries.allows(entry(), {Ground.DECISIVE_READ})
+    assert entries.allows_grounds(read().entry, {Ground.CHANGES_NOTHING})
+    assert not entries.allows_grounds(entry(), {Ground.CHANGES_NOTHING})
+    assert not entries.allows_grounds(None, {Ground.CHANGES_NOTHING})
+    assert entries.allows_grounds(entry(), {Ground.DECISIVE_READ})
 
 
 def test_a_read_that_was_read_back_is_told_as_confirmed():
     snapshot = ended(read())[2]
     snapshot["verification"] |= {"verified_state_pointer": "r-1"}
-    assert report(State.RECONCILED_SUCCESS, snapshot, trust_level=3).code == "COMPLETED"
+    assert build_report(State.RECONCILED_SUCCESS, snapshot, trust_level=3).code == "COMPLETED"
 
 
 def test_success_without_a_check_is_not_reached_by_what_changes_something():
     writes = replace(READS, side_effect_class=SideEffectClass.EPHEMERAL_WRITE)
-    assert run(inputs(facts=writes, observation=SUCCESS, answer=GIVEN)).state is State.UNKNOWN
+    assert judge_run(inputs(facts=writes, observation=SUCCESS, answer=GIVEN)).state is State.UNKNOWN

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from ledger.catalogue.rules import depth
-from ledger.catalogue.rules.depth import By, Requirement
+from ledger.catalogue.rules.depth import CheckEvidence, CheckRequirement
 from ledger.catalogue.rules.effects import DEFAULT_SLA_S, SideEffectClass
 from ledger.catalogue.rules.policies import BUILT_IN_NUMBERS
-from reviews.reconciliation.rules.facts import Failure
+from reviews.reconciliation.rules.facts import ReadFailure
 from reviews.reconciliation.rules.reading import Consistency
 from tests.rules.runs import (
     FACTS,
@@ -30,7 +30,7 @@ from tests.support.refund_shop import refund_contract
 
 def asked(**changes):
     """The depth of the refund contract, changed."""
-    return depth.depth(refund_contract(**changes))
+    return depth.verification_depth(refund_contract(**changes))
 
 
 def covering(**changes):
@@ -47,12 +47,12 @@ def with_lookup(**part):
 @pytest.mark.req("R-VD-05")
 def test_what_a_high_risk_class_requires_is_covered_by_the_contracts_own_words():
     assert covering() == {
-        "provider_transaction_id": By.EFFECTS,
-        "delivery_status": By.PREDICATES,
-        "recipient_or_target": By.SCOPE,
-        "amount": By.PREDICATES,
-        "idempotency_key": By.EFFECTS,
-        "externally_visible_state": By.PREDICATES,
+        "provider_transaction_id": CheckEvidence.EFFECTS,
+        "delivery_status": CheckEvidence.PREDICATES,
+        "recipient_or_target": CheckEvidence.SCOPE,
+        "amount": CheckEvidence.PREDICATES,
+        "idempotency_key": CheckEvidence.EFFECTS,
+        "externally_visible_state": CheckEvidence.PREDICATES,
     }
 
 
@@ -84,7 +84,7 @@ def test_an_author_says_what_makes_a_check_or_why_it_does_not_apply():
         "idempotency_key": {"by": ["sa.amount == sr.amount"]},
     }
     assert asked(**plain).uncovered == ()
-    assert covering(**plain)["recipient_or_target"] is By.NOT_APPLICABLE
+    assert covering(**plain)["recipient_or_target"] is CheckEvidence.NOT_APPLICABLE
 
 
 @pytest.mark.req("R-VD-07")
@@ -116,12 +116,12 @@ def test_the_table_and_the_defaults_say_the_same():
 
 
 def deep(*requirements, demanding=True, facts=FACTS):
-    return replace(facts, depth=depth.Depth(facts.side_effect_class, demanding, (), requirements))
+    return replace(facts, depth=depth.VerificationDepth(facts.side_effect_class, demanding, (), requirements))
 
 
-AMOUNT = Requirement("amount", By.PREDICATES, texts=("sa.amount == sr.amount",))
-TARGET = Requirement("recipient_or_target", By.SCOPE, texts=("target",))
-NOBODY = Requirement("delivery_status", By.NOTHING, note="No predicate speaks of it.")
+AMOUNT = CheckRequirement("amount", CheckEvidence.PREDICATES, texts=("sa.amount == sr.amount",))
+TARGET = CheckRequirement("recipient_or_target", CheckEvidence.SCOPE, texts=("target",))
+NOBODY = CheckRequirement("delivery_status", CheckEvidence.NOTHING, note="No predicate speaks of it.")
 
 
 def made(outcome):
@@ -159,20 +159,20 @@ def test_a_scope_that_the_source_does_not_tell_is_unchecked():
 @pytest.mark.parametrize(
     ("by", "without", "outcome"),
     [
-        (By.APPROVAL, set(), "CHECKED"),
-        (By.APPROVAL, {"approval"}, "UNCHECKED"),
-        (By.POLICIES, set(), "CHECKED"),
-        (By.ENTRY, set(), "CHECKED"),
-        (By.SOURCES, set(), "UNCHECKED"),
-        (By.BEFORE, set(), "UNCHECKED"),
-        (By.STRONG_READ, set(), "CHECKED"),
-        (By.SETTLED, set(), "CHECKED"),
-        (By.INTEGRITY, set(), "CHECKED"),
+        (CheckEvidence.APPROVAL, set(), "CHECKED"),
+        (CheckEvidence.APPROVAL, {"approval"}, "UNCHECKED"),
+        (CheckEvidence.POLICIES, set(), "CHECKED"),
+        (CheckEvidence.ENTRY, set(), "CHECKED"),
+        (CheckEvidence.SOURCES, set(), "UNCHECKED"),
+        (CheckEvidence.BEFORE, set(), "UNCHECKED"),
+        (CheckEvidence.STRONG_READ, set(), "CHECKED"),
+        (CheckEvidence.SETTLED, set(), "CHECKED"),
+        (CheckEvidence.INTEGRITY, set(), "CHECKED"),
     ],
 )
 def test_checks_of_the_record_are_read_from_the_record(by, without, outcome):
     snapshot = {name: block for name, block in entry().items() if name not in without}
-    run = inputs(reading(), facts=deep(Requirement("one", by), demanding=False), entry=snapshot)
+    run = inputs(reading(), facts=deep(CheckRequirement("one", by), demanding=False), entry=snapshot)
     assert made(walk(run)[0]) == {"one": outcome}
 
 
@@ -211,8 +211,8 @@ def test_a_partial_effect_of_a_medium_class_is_looked_at_beside_its_recovery():
         ("decline", no_refund(), {"observation": failed("CARD_DECLINED")}),
         ("mismatch", refund(fields=FIELDS | {"amount": 1}), {}),
         ("duplicate", refund(count=2), {}),
-        ("provider_unreachable", None, {"failure": Failure("Down.", retryable=True), "attempts": 2}),
-        ("verification_timeout", None, {"failure": Failure("Down.", retryable=True), "at": SLA}),
+        ("provider_unreachable", None, {"failure": ReadFailure("Down.", retryable=True), "attempts": 2}),
+        ("verification_timeout", None, {"failure": ReadFailure("Down.", retryable=True), "at": SLA}),
     ],
 )
 def test_each_trigger_of_a_high_risk_class_calls_a_person(trigger, found, changes):
@@ -223,7 +223,7 @@ def test_each_trigger_of_a_high_risk_class_calls_a_person(trigger, found, change
 
 
 def test_an_outage_of_a_moment_calls_nobody():
-    assert noticed(failure=Failure("Down.", retryable=True)) == ()
+    assert noticed(failure=ReadFailure("Down.", retryable=True)) == ()
 
 
 def test_nothing_calls_a_person_when_all_is_well():

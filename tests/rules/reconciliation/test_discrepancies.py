@@ -6,7 +6,14 @@ import itertools
 
 import pytest
 
-from reviews.reconciliation.rules.discrepancies import INDICATORS, PARAMETERS, Discrepancy, pointed_to, ranked, triggers
+from reviews.reconciliation.rules.discrepancies import (
+    INDICATORS,
+    PARAMETERS,
+    Discrepancy,
+    indicated_discrepancies,
+    rank_discrepancies,
+    recovery_triggers,
+)
 from reviews.recovery.rules.recovery_table import ROWS
 
 ORDER = [
@@ -33,11 +40,11 @@ def test_the_twelve_classes_have_one_order():
 @pytest.mark.req("R-DC-13", "R-DC-14")
 def test_the_first_of_several_decides_and_the_rest_are_kept():
     for first, second in itertools.combinations(Discrepancy, 2):
-        assert ranked([second, first, second]) == (first, second)
+        assert rank_discrepancies([second, first, second]) == (first, second)
 
 
 def test_nothing_found_has_no_class():
-    assert ranked([]) == ()
+    assert rank_discrepancies([]) == ()
 
 
 @pytest.mark.req("R-RP-22")
@@ -45,7 +52,7 @@ def test_nothing_found_has_no_class():
 @pytest.mark.parametrize("claimed", [True, False])
 def test_every_class_asks_in_words_that_the_table_knows(discrepancy, claimed):
     known = {row.trigger for row in ROWS} | set(ORDER)
-    words = triggers(discrepancy, claimed=claimed)
+    words = recovery_triggers(discrepancy, claimed=claimed)
     assert str(discrepancy) in words
     assert words <= known
     assert words & {row.trigger for row in ROWS}
@@ -61,22 +68,22 @@ def test_every_class_asks_in_words_that_the_table_knows(discrepancy, claimed):
     ],
 )
 def test_classes_with_a_type_of_the_source_use_it(discrepancy, word):
-    assert word in triggers(Discrepancy(discrepancy), claimed=False)
+    assert word in recovery_triggers(Discrepancy(discrepancy), claimed=False)
 
 
 @pytest.mark.parametrize("discrepancy", ["VALUE_MISMATCH", "NO_OP_FAILURE", "PROPAGATION_DELAY"])
 def test_a_claim_that_the_authority_does_not_bear_out_is_a_mismatch(discrepancy):
     one = Discrepancy(discrepancy)
-    assert "OBSERVATION_AUTHORITY_MISMATCH" in triggers(one, claimed=True)
-    assert "OBSERVATION_AUTHORITY_MISMATCH" not in triggers(one, claimed=False)
+    assert "OBSERVATION_AUTHORITY_MISMATCH" in recovery_triggers(one, claimed=True)
+    assert "OBSERVATION_AUTHORITY_MISMATCH" not in recovery_triggers(one, claimed=False)
 
 
 @pytest.mark.req("R-CP-16")
 def test_every_indicator_points_to_a_class():
     assert len(PARAMETERS) == 12
     assert sum(map(len, PARAMETERS.values())) == 88
-    assert pointed_to(INDICATORS) <= set(Discrepancy)
-    assert pointed_to(["missing_row", "wrong_tenant"]) == {
+    assert indicated_discrepancies(INDICATORS) <= set(Discrepancy)
+    assert indicated_discrepancies(["missing_row", "wrong_tenant"]) == {
         Discrepancy.TARGET_MISSING,
         Discrepancy.WRONG_TARGET_MODIFIED,
     }
@@ -84,4 +91,4 @@ def test_every_indicator_points_to_a_class():
 
 def test_an_indicator_that_no_pattern_knows_is_our_mistake():
     with pytest.raises(KeyError):
-        pointed_to(["made_up"])
+        indicated_discrepancies(["made_up"])

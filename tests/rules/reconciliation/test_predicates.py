@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reviews.reconciliation.rules import predicates
-from reviews.reconciliation.rules.predicates import Holds, Origin
-from reviews.reconciliation.rules.reading import Effect, Reading, shown
+from reviews.reconciliation.rules.predicates import PredicateOrigin, PredicateOutcome
+from reviews.reconciliation.rules.reading import ReadEffect, Reading, reading_bindings
 from tests.rules.runs import reading, refund
 
 SCOPE = {
@@ -24,7 +24,7 @@ def evaluated(found: Reading, *contract, added=(), scope=None, pre=None, sr=None
         "si": {"target_resource": "order/o-17"},
         "sr": sr,
         "so": {},
-        "sa": shown(found, ("refund",)),
+        "sa": reading_bindings(found, ("refund",)),
         "scope": SCOPE if scope is None else scope,
         "pre": {} if pre is None else pre,
     }
@@ -59,24 +59,24 @@ KINDS = [
 @pytest.mark.parametrize(("text", "right", "wrong"), KINDS)
 def test_the_ten_kinds_can_hold_fail_and_be_undecidable(text, right, wrong):
     pre = {"target": {"version": 7}}
-    assert holds(text, right, pre=pre) is Holds.TRUE
-    assert holds(text, wrong, pre=pre) is Holds.FALSE
-    assert holds(text, {}, pre=pre) is Holds.UNDECIDABLE
+    assert holds(text, right, pre=pre) is PredicateOutcome.TRUE
+    assert holds(text, wrong, pre=pre) is PredicateOutcome.FALSE
+    assert holds(text, {}, pre=pre) is PredicateOutcome.UNDECIDABLE
 
 
 @pytest.mark.req("R-RC-02")
 def test_fields_that_nobody_asked_about_do_no_harm():
     extra = {"amount": 1000, "id": "re_1", "created_at": "2026-03-02T09:00:00Z", "fee": None}
-    assert holds("sa.amount == sr.amount", extra) is Holds.TRUE
+    assert holds("sa.amount == sr.amount", extra) is PredicateOutcome.TRUE
 
 
 def test_one_value_that_cannot_be_carried_makes_all_undecidable():
-    assert holds("sa.amount == sr.amount", {"amount": 1000, "note": "a\0b"}) is Holds.UNDECIDABLE
+    assert holds("sa.amount == sr.amount", {"amount": 1000, "note": "a\0b"}) is PredicateOutcome.UNDECIDABLE
 
 
 def test_a_stored_predicate_that_no_longer_compiles_is_undecidable():
     (*_, result) = evaluated(reading(), "sa.amount ==")
-    assert result.holds is Holds.UNDECIDABLE
+    assert result.holds is PredicateOutcome.UNDECIDABLE
     assert "does not compile" in result.reason
 
 
@@ -95,9 +95,9 @@ def test_the_agent_may_add_and_the_contract_stays():
     results = evaluated(reading(), "sa.amount == sr.amount", added=("sa.currency == 'CHF'",))
     said = {one.origin: one.holds for one in results}
     assert said == {
-        Origin.SCOPE: Holds.TRUE,
-        Origin.CONTRACT: Holds.TRUE,
-        Origin.AGENT: Holds.FALSE,
+        PredicateOrigin.SCOPE: PredicateOutcome.TRUE,
+        PredicateOrigin.CONTRACT: PredicateOutcome.TRUE,
+        PredicateOrigin.AGENT: PredicateOutcome.FALSE,
     }
 
 
@@ -105,42 +105,42 @@ def test_the_agent_may_add_and_the_contract_stays():
 @pytest.mark.parametrize(
     ("scope", "tenant", "target"),
     [
-        ({"tenant": ("acme",), "target": ("o-17",)}, Holds.TRUE, Holds.TRUE),
-        ({"tenant": ("acme",), "target": ("order/o-17",)}, Holds.TRUE, Holds.TRUE),
-        ({"tenant": ("acme",), "target": ("17",)}, Holds.TRUE, Holds.FALSE),
-        ({"tenant": ("acme",), "target": ("o-1",)}, Holds.TRUE, Holds.FALSE),
-        ({"tenant": ("ACME",)}, Holds.FALSE, Holds.NOT_APPLICABLE),
-        ({"tenant": ("acme", "other")}, Holds.FALSE, Holds.NOT_APPLICABLE),
-        ({"tenant": (None,)}, Holds.UNDECIDABLE, Holds.NOT_APPLICABLE),
-        ({"tenant": (None, "other")}, Holds.FALSE, Holds.NOT_APPLICABLE),
-        ({"tenant": ()}, Holds.UNDECIDABLE, Holds.NOT_APPLICABLE),
-        ({}, Holds.NOT_APPLICABLE, Holds.NOT_APPLICABLE),
+        ({"tenant": ("acme",), "target": ("o-17",)}, PredicateOutcome.TRUE, PredicateOutcome.TRUE),
+        ({"tenant": ("acme",), "target": ("order/o-17",)}, PredicateOutcome.TRUE, PredicateOutcome.TRUE),
+        ({"tenant": ("acme",), "target": ("17",)}, PredicateOutcome.TRUE, PredicateOutcome.FALSE),
+        ({"tenant": ("acme",), "target": ("o-1",)}, PredicateOutcome.TRUE, PredicateOutcome.FALSE),
+        ({"tenant": ("ACME",)}, PredicateOutcome.FALSE, PredicateOutcome.NOT_APPLICABLE),
+        ({"tenant": ("acme", "other")}, PredicateOutcome.FALSE, PredicateOutcome.NOT_APPLICABLE),
+        ({"tenant": (None,)}, PredicateOutcome.UNDECIDABLE, PredicateOutcome.NOT_APPLICABLE),
+        ({"tenant": (None, "other")}, PredicateOutcome.FALSE, PredicateOutcome.NOT_APPLICABLE),
+        ({"tenant": ()}, PredicateOutcome.UNDECIDABLE, PredicateOutcome.NOT_APPLICABLE),
+        ({}, PredicateOutcome.NOT_APPLICABLE, PredicateOutcome.NOT_APPLICABLE),
     ],
 )
 def test_tenant_and_target_are_checked_without_being_asked(scope, tenant, target):
     first, second = evaluated(reading(refund(scope=scope)))
     assert (first.holds, second.holds) == (tenant, target)
-    assert all(one.reason for one in (first, second) if one.holds is not Holds.TRUE)
+    assert all(one.reason for one in (first, second) if one.holds is not PredicateOutcome.TRUE)
 
 
 def test_numbers_of_tenants_compare_as_text():
     found = reading(refund(scope={"tenant": (42,)}))
-    assert evaluated(found, scope={"tenant": "42"})[0].holds is Holds.TRUE
+    assert evaluated(found, scope={"tenant": "42"})[0].holds is PredicateOutcome.TRUE
 
 
 def test_without_an_authorised_tenant_nothing_is_within_it():
     found = reading(refund(scope={"tenant": ("acme",)}))
-    assert evaluated(found, scope={})[0].holds is Holds.UNDECIDABLE
+    assert evaluated(found, scope={})[0].holds is PredicateOutcome.UNDECIDABLE
 
 
 def test_an_effect_that_is_absent_has_no_scope_to_check():
-    absent = Effect(name="refund", present=False, scope={"tenant": (), "target": ()})
-    assert {one.holds for one in evaluated(reading(absent))} == {Holds.NOT_APPLICABLE}
+    absent = ReadEffect(name="refund", present=False, scope={"tenant": (), "target": ()})
+    assert {one.holds for one in evaluated(reading(absent))} == {PredicateOutcome.NOT_APPLICABLE}
 
 
 class TestWhatExpressionsSee:
     def test_the_first_wanted_effect_stands_at_the_top(self):
-        found = shown(reading(refund(), target={"exists": True, "version": 3}), ("refund",))
+        found = reading_bindings(reading(refund(), target={"exists": True, "version": 3}), ("refund",))
         assert found["amount"] == 1000
         assert found["exists"] is True
         assert found["count"] == 1
@@ -148,13 +148,13 @@ class TestWhatExpressionsSee:
         assert found["target"] == {"exists": True, "version": 3}
 
     def test_what_could_not_be_told_has_no_key(self):
-        found = shown(reading(Effect(name="refund", present=None)), ("refund",))
+        found = reading_bindings(reading(ReadEffect(name="refund", present=None)), ("refund",))
         assert found == {"effects": {"refund": {}}}
 
     def test_a_field_cannot_pose_as_what_the_check_found(self):
         forged = refund(fields={"exists": "yes", "count": 9})
-        found = shown(reading(forged), ("refund",))
+        found = reading_bindings(reading(forged), ("refund",))
         assert (found["exists"], found["count"]) == (True, 1)
 
     def test_without_a_reading_there_is_nothing(self):
-        assert shown(None, ("refund",)) == {}
+        assert reading_bindings(None, ("refund",)) == {}

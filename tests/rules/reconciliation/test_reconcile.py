@@ -13,14 +13,14 @@ from ledger.catalogue.rules.contract import Source
 from ledger.catalogue.rules.effects import Boundary, Reversibility, SideEffectClass
 from ledger.catalogue.rules.remedies import Recovery, Relation, Remedy
 from ledger.record.rules.lifecycle import State
-from reviews.observations.rules.observe import Observation, Status
-from reviews.reconciliation.rules.facts import Failure
-from reviews.reconciliation.rules.reading import Consistency, Effect
+from reviews.observations.rules.observe import ParsedObservation, ReportedStatus
+from reviews.reconciliation.rules.facts import ReadFailure
+from reviews.reconciliation.rules.reading import Consistency, ReadEffect
 from reviews.reconciliation.rules.reconcile import contradicts, reconcile
-from reviews.reconciliation.rules.verdict import MAX_ATTEMPTS, Result
-from reviews.recovery.rules.recovery_table import ROWS, Policy
+from reviews.reconciliation.rules.verdict import MAX_ATTEMPTS, VerificationResult
+from reviews.recovery.rules.recovery_table import ROWS, RecoveryPolicy
 from reviews.recovery.rules.remedies import RELATIONS
-from reviews.verification.rules.verification import run
+from reviews.verification.rules.verification import judge_run
 from tests.rules.runs import (
     FACTS,
     FIELDS,
@@ -122,7 +122,7 @@ class TestTheTableOfTheExample:
     @pytest.mark.req("R-DC-05", "R-RP-09", "R-RP-50", "R-SM-07")
     def test_one_of_two_effects_is_partial_and_held(self):
         two = replace(FACTS, required_effects=("refund", "notice"), predicates=())
-        absent = Effect(name="notice", present=False)
+        absent = ReadEffect(name="notice", present=False)
         outcome, passed, snapshot = walk(inputs(reading(refund(), absent), facts=two))
         assert passed == ["COMMITTED", "PARTIALLY_COMMITTED", "REVIEW_REQUIRED"]
         assert outcome.case
@@ -139,7 +139,7 @@ class TestTheTableOfTheExample:
         assert passed == []
         assert outcome.decision.row == "RT-01"
         assert snapshot["reconciliation"]["discrepancy_class"] == "PROPAGATION_DELAY"
-        again = run(replace(lagging, entry=snapshot, attempts=1))
+        again = judge_run(replace(lagging, entry=snapshot, attempts=1))
         assert again.steps == ()
         outcome, passed, snapshot = walk(inputs(reading(), entry=snapshot, attempts=2))
         assert passed == SUCCEEDED
@@ -185,13 +185,13 @@ class TestEvidenceIsNotTruth:
         assert snapshot["reconciliation"]["discrepancy_class"] is None
 
     def test_a_malformed_answer_is_read_back_like_any_other(self):
-        odd = Observation(status=Status.MALFORMED, fault="not an object")
+        odd = ParsedObservation(status=ReportedStatus.MALFORMED, fault="not an object")
         assert walk(inputs(reading(), observation=odd))[1] == SUCCEEDED
         assert walk(inputs(reading(no_refund()), observation=odd))[1] == ["FAILED"]
 
     @pytest.mark.req("R-EX-10", "R-SM-04")
     def test_accepted_work_is_not_called_absent_while_the_target_works(self):
-        accepted = Observation(status=Status.ACCEPTED)
+        accepted = ParsedObservation(status=ReportedStatus.ACCEPTED)
         waiting = inputs(reading(no_refund()), observation=accepted, state=State.ACCEPTED)
         outcome, passed, snapshot = walk(waiting)
         assert passed == ["PENDING"]
@@ -230,7 +230,7 @@ class TestScope:
     @pytest.mark.req("R-DC-14", "R-RP-25")
     def test_the_wrong_target_outweighs_amount_and_duplicate(self):
         wrong = refund(count=2, fields=FIELDS | {"amount": 1}, scope={"tenant": ("other",)})
-        outcome = run(inputs(reading(wrong)))
+        outcome = judge_run(inputs(reading(wrong)))
         assert outcome.decision.row == "RT-14"
         assert outcome.verdict.discrepancy == "WRONG_TARGET_MODIFIED"
         assert outcome.verdict.secondary == ("DUPLICATE_SIDE_EFFECT", "VALUE_MISMATCH")
@@ -241,7 +241,7 @@ class TestScope:
         assert outcome.decision.row == "RT-16"
 
     def test_an_escape_from_the_sandbox_is_an_alarm_even_without_a_claim(self):
-        escape = reading(Effect(name="refund", present=None), indicators=("path_escapes_sandbox",))
+        escape = reading(ReadEffect(name="refund", present=None), indicators=("path_escapes_sandbox",))
         outcome, passed, _ = walk(inputs(escape, observation=None))
         assert passed == REVIEWED
         assert outcome.incident == "security"
@@ -300,13 +300,13 @@ class TestWeakReadings:
         assert outcome.next_read_at is not None
 
     def test_a_source_that_cannot_prove_freshness_is_weak(self):
-        outcome = run(inputs(reading(indicators=("freshness_not_guaranteed",))))
+        outcome = judge_run(inputs(reading(indicators=("freshness_not_guaranteed",))))
         assert outcome.decision.row == "RT-02"
         assert outcome.state is State.PENDING
 
     def test_one_weak_source_among_strong_ones_is_enough(self):
         weak = reading(source="replica", consistency=Consistency.REPLICA)
-        assert run(inputs(reading(), weak)).decision.row == "RT-02"
+        assert judge_run(inputs(reading(), weak)).decision.row == "RT-02"
 
     def test_it_times_out_when_nothing_strong_ever_answers(self):
         weak = reading(consistency=Consistency.REPLICA)
@@ -326,7 +326,7 @@ class TestWhatCannotBeTold:
 
     def test_a_false_predicate_outweighs_an_undecidable_one(self):
         partial = refund(fields={"amount": 999})
-        assert run(inputs(reading(partial))).decision.row == "RT-04"
+        assert judge_run(inputs(reading(partial))).decision.row == "RT-04"
 
     @pytest.mark.req("R-DC-10", "R-RP-15", "R-SM-26")
     def test_an_unverifiable_low_risk_action_stays_unknown_and_settled(self):
@@ -351,12 +351,12 @@ class TestWhatCannotBeTold:
         assert outcome.decision.row == row
 
     def test_a_check_that_can_never_work_is_unverifiable(self):
-        outcome = run(inputs(failure=Failure("permission denied", retryable=False)))
+        outcome = judge_run(inputs(failure=ReadFailure("permission denied", retryable=False)))
         assert outcome.decision.row == "RT-16"
 
     @pytest.mark.req("R-RP-19", "R-VD-16", "R-FB-10")
     def test_an_outage_holds_and_retries_until_the_sla(self):
-        down = Failure("connection refused", retryable=True)
+        down = ReadFailure("connection refused", retryable=True)
         outcome, passed, _ = walk(inputs(failure=down))
         assert passed == []
         assert outcome.decision.row == "RT-19"
@@ -403,7 +403,7 @@ class TestWhatCannotBeTold:
 
     @pytest.mark.req("R-VD-14")
     def test_polling_has_a_budget(self):
-        outcome = run(inputs(attempts=MAX_ATTEMPTS))
+        outcome = judge_run(inputs(attempts=MAX_ATTEMPTS))
         assert outcome.decision.row == "RT-44"
 
     @pytest.mark.req("R-RP-08", "R-EX-22")
@@ -499,7 +499,7 @@ class TestCriticalMutations:
 
     @pytest.mark.req("R-VD-06", "R-VD-16")
     def test_a_source_that_stays_silent_ends_in_review_and_a_freeze(self):
-        silent = (Failure("It is down.", retryable=True, source="bank"),)
+        silent = (ReadFailure("It is down.", retryable=True, source="bank"),)
         waiting = inputs(reading(), facts=self.FACTS, silent=silent)
         outcome, passed, _ = walk(waiting)
         assert (outcome.decision.row, passed) == ("RT-19", [])
@@ -532,7 +532,7 @@ class TestWitnesses:
 
     @pytest.mark.req("R-VD-05")
     def test_the_primary_source_decides_while_the_other_is_silent(self):
-        silent = (Failure("It is down.", retryable=True, source="bank"),)
+        silent = (ReadFailure("It is down.", retryable=True, source="bank"),)
         assert walk(inputs(reading(), facts=self.FACTS, silent=silent))[1] == SUCCEEDED
         assert walk(inputs(reading(), bank(consistency=Consistency.CACHE), facts=self.FACTS))[1] == SUCCEEDED
 
@@ -569,7 +569,7 @@ class TestAlternates:
         reversibility=Reversibility.REVERSIBLE,
         further=(BANK,),
     )
-    DOWN = Failure("It is down.", retryable=True)
+    DOWN = ReadFailure("It is down.", retryable=True)
 
     @pytest.mark.req("R-VD-01")
     def test_an_alternate_source_answers_for_one_that_is_down_or_weak(self):
@@ -585,7 +585,7 @@ class TestAlternates:
 
 class TestRecoveryBelowHighRisk:
     def test_it_is_held_where_the_installation_may_not_act_alone(self):
-        nobody = Policy(ROWS, "", automatic=frozenset())
+        nobody = RecoveryPolicy(ROWS, "", automatic=frozenset())
         wrong = inputs(
             reading(refund(fields=FIELDS | {"amount": 1})), facts=MEDIUM, recovery_tools=TOOLS, policy=nobody
         )
@@ -608,7 +608,7 @@ class TestRecoveryBelowHighRisk:
     @pytest.mark.req("R-RP-50", "R-VD-04")
     def test_a_part_that_is_taken_back_is_looked_at_by_a_person_as_well(self):
         both = replace(MEDIUM, required_effects=("refund", "notice"))
-        half = reading(refund(), Effect(name="notice", present=False))
+        half = reading(refund(), ReadEffect(name="notice", present=False))
         outcome, passed, _ = walk(inputs(half, facts=both, recovery_tools=TOOLS))
         assert passed[-1] == "COMPENSATING"
         assert outcome.case
@@ -636,7 +636,7 @@ class TestRecoveryBelowHighRisk:
         said = {"facts": local, "state": State.EXECUTING, "observation": failed("CONFLICT", "rolled_back")}
         assert walk(inputs(reading(no_refund()), **said))[1] == ["ROLLED_BACK"]
         assert walk(inputs(reading(), **said))[1] == ["PENDING", *SUCCEEDED]
-        assert walk(inputs(failure=Failure("down", True), **said))[1] == ["PENDING"]
+        assert walk(inputs(failure=ReadFailure("down", True), **said))[1] == ["PENDING"]
 
     @pytest.mark.req("R-DC-11")
     def test_what_took_effect_in_a_run_that_is_taken_back_is_reversed(self):
@@ -662,21 +662,21 @@ class TestRecoveryBelowHighRisk:
             },
         )
         after = {"facts": both, "state": State.FORWARD_RECOVERY, "entry": later}
-        half = reading(refund(), Effect(name="notice", present=False))
+        half = reading(refund(), ReadEffect(name="notice", present=False))
         assert walk(inputs(half, **after))[1] == ["REVIEW_REQUIRED"]
         assert walk(inputs(half, brought=frozenset({"notice"}), **after))[1] == ["RECONCILED_SUCCESS"]
-        whole = reading(refund(), Effect(name="notice", present=True, count=1))
+        whole = reading(refund(), ReadEffect(name="notice", present=True, count=1))
         assert walk(inputs(whole, **after))[1] == ["RECONCILED_SUCCESS"]
 
 
 class TestRepeatability:
     @pytest.mark.req("R-RC-14", "R-RP-22", "R-DC-13")
     def test_the_same_inputs_give_the_same_outcome(self):
-        assert run(inputs(reading(refund(pending=True)))) == run(inputs(reading(refund(pending=True))))
+        assert judge_run(inputs(reading(refund(pending=True)))) == judge_run(inputs(reading(refund(pending=True))))
 
     def test_only_open_states_are_verified(self):
         with pytest.raises(ValueError, match="not verified"):
-            run(inputs(state=State.RECONCILED_SUCCESS, entry=entry()))
+            judge_run(inputs(state=State.RECONCILED_SUCCESS, entry=entry()))
 
     def test_a_later_reading_contradicts_what_was_settled(self):
         gone, there = reconcile(inputs(reading(no_refund()))), reconcile(inputs(reading()))
@@ -690,7 +690,10 @@ class TestRepeatability:
 
 OBSERVATIONS = st.sampled_from(
     [None, SUCCESS, failed("X"), failed("STALE_STATE")]
-    + [Observation(status=one) for one in (Status.PENDING, Status.ACCEPTED, Status.TIMEOUT)]
+    + [
+        ParsedObservation(status=one)
+        for one in (ReportedStatus.PENDING, ReportedStatus.ACCEPTED, ReportedStatus.TIMEOUT)
+    ]
 )
 EFFECTS = st.builds(
     lambda present, count, pending, tenant, amount: refund(
@@ -738,7 +741,7 @@ def any_inputs(draw):
             safe_without_effect=draw(st.booleans()),
         ),
     )
-    failure = draw(st.sampled_from([None, None, Failure("down", True), Failure("never", False)]))
+    failure = draw(st.sampled_from([None, None, ReadFailure("down", True), ReadFailure("never", False)]))
     return inputs(
         *draw(st.lists(READINGS, max_size=2)),
         state=draw(st.sampled_from([State.PENDING, State.ACCEPTED, State.UNKNOWN])),
@@ -751,7 +754,7 @@ def any_inputs(draw):
         ),
         at=draw(st.sampled_from([at(10), LATER, SLA])),
         retry_safe=draw(st.booleans()),
-        policy=Policy(ROWS, "", frozenset(draw(st.sets(st.sampled_from(sorted(RELATIONS)))))),
+        policy=RecoveryPolicy(ROWS, "", frozenset(draw(st.sets(st.sampled_from(sorted(RELATIONS)))))),
         recovery_tools=TOOLS,
         unwinding=draw(st.booleans()),
         is_remedy=draw(st.booleans()),
@@ -769,7 +772,7 @@ def test_whatever_is_found_the_way_is_legal_and_success_is_proven(case):
         assert case.readings
         assert all(one.is_strong for one in case.readings)
         assert all(one.holds in {"TRUE", "NOT_APPLICABLE"} for one in found.predicates)
-        assert found.result is Result.SUCCESS
+        assert found.result is VerificationResult.SUCCESS
     if outcome.state is State.FAILED:
         assert not found.effect_seen or not case.facts.mutating
         # A tool that only reads and names no check has nothing to read back: without an answer it has failed.

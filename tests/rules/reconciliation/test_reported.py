@@ -7,24 +7,24 @@ from dataclasses import replace
 import pytest
 
 from ledger.catalogue.rules.effects import SideEffectClass
-from reviews.observations.rules.observe import Observation, Status, observe
+from reviews.observations.rules.observe import ParsedObservation, ReportedStatus, parse_result
 from reviews.reconciliation.rules.discrepancies import Discrepancy
 from reviews.reconciliation.rules.reconcile import reconcile
-from reviews.reconciliation.rules.verdict import Result
-from reviews.verification.rules.verification import run
+from reviews.reconciliation.rules.verdict import VerificationResult
+from reviews.verification.rules.verification import judge_run
 from tests.rules.runs import FACTS, inputs, no_refund, reading, refund
 
 
 def said(*effects):
-    return Observation(status=Status.SUCCESS, side_effects=effects)
+    return ParsedObservation(status=ReportedStatus.SUCCESS, side_effects=effects)
 
 
 @pytest.mark.req("R-TC-20")
 def test_two_effects_are_reported_where_one_was_wanted_and_read():
     verdict = reconcile(inputs(reading(), observation=said("refund", "refund")))
-    assert (verdict.result, verdict.discrepancy) == (Result.DUPLICATE, Discrepancy.DUPLICATE_SIDE_EFFECT)
+    assert (verdict.result, verdict.discrepancy) == (VerificationResult.DUPLICATE, Discrepancy.DUPLICATE_SIDE_EFFECT)
     assert "refund" in verdict.reason
-    outcome = run(inputs(reading(), observation=said("refund", "refund")))
+    outcome = judge_run(inputs(reading(), observation=said("refund", "refund")))
     assert str(outcome.state) == "REVIEW_REQUIRED"
     assert "RECONCILED_SUCCESS" not in [str(step.state) for step in outcome.steps]
     assert outcome.freeze
@@ -33,7 +33,7 @@ def test_two_effects_are_reported_where_one_was_wanted_and_read():
 @pytest.mark.req("R-TC-20")
 def test_an_effect_that_was_not_wanted_leaves_it_open_what_else_was_done():
     verdict = reconcile(inputs(reading(), observation=said("refund", "credit")))
-    assert (verdict.result, verdict.discrepancy) == (Result.UNKNOWN, Discrepancy.UNVERIFIABLE_STATE)
+    assert (verdict.result, verdict.discrepancy) == (VerificationResult.UNKNOWN, Discrepancy.UNVERIFIABLE_STATE)
     assert "credit" in verdict.reason
 
 
@@ -45,7 +45,7 @@ def test_two_effects_are_found_where_one_was_reported():
 
 @pytest.mark.parametrize("effects", [(), ("refund",), ({"effect": "refund", "id": "re_1"},)])
 def test_what_was_wanted_and_reported_once_or_not_at_all_is_a_success(effects):
-    assert reconcile(inputs(reading(), observation=said(*effects))).result is Result.SUCCESS
+    assert reconcile(inputs(reading(), observation=said(*effects))).result is VerificationResult.SUCCESS
 
 
 def test_what_is_reported_is_no_effect():
@@ -54,7 +54,7 @@ def test_what_is_reported_is_no_effect():
 
 
 def test_a_report_that_names_its_effects_otherwise_is_no_success():
-    (effect,) = observe({"status": "success", "side_effects": [{"id": 7}]}, tool="x").side_effects
+    (effect,) = parse_result({"status": "success", "side_effects": [{"id": 7}]}, tool="x").side_effects
     verdict = reconcile(inputs(reading(), observation=said("refund", effect)))
     assert verdict.discrepancy is Discrepancy.UNVERIFIABLE_STATE
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.record.rules.entry import NO_RECOVERY, SCHEMA, BadEntry, amend, check, is_complete, with_blocks
+from ledger.record.rules.entry import NO_RECOVERY, SCHEMA, BadEntry, add_state_blocks, amend, check_entry, is_complete
 from ledger.record.rules.lifecycle import State
 from tests.support.builders import make_entry
 
@@ -77,8 +77,8 @@ def dotted(path):
 
 
 def test_a_full_entry_and_a_bare_one_are_good():
-    check(full())
-    check(bare())
+    check_entry(full())
+    check_entry(bare())
 
 
 @pytest.mark.req("R-LE-03")
@@ -102,10 +102,10 @@ def test_the_lists_of_words_have_their_lengths():
 @pytest.mark.req("R-LE-04")
 @pytest.mark.parametrize(("path", "value"), ENUMS, ids=dotted)
 def test_each_word_of_a_list_is_good_and_no_neighbour_of_it(path, value):
-    check(put(path, value))
+    check_entry(put(path, value))
     for wrong in (str(value).lower(), f"{value} ", f"{value}S"):
         with pytest.raises(BadEntry, match=path[-1]):
-            check(put(path, wrong))
+            check_entry(put(path, wrong))
 
 
 @pytest.mark.req("R-LE-03", "R-LE-05")
@@ -117,7 +117,7 @@ def test_a_missing_member_is_refused(path):
         here = here[name]
     del here[path[-1]]
     with pytest.raises(BadEntry, match=path[-1]):
-        check(entry)
+        check_entry(entry)
 
 
 @pytest.mark.req("R-LE-05")
@@ -125,18 +125,18 @@ def test_a_missing_member_is_refused(path):
 def test_an_optional_block_may_be_absent_and_may_not_be_empty(block):
     entry = full()
     del entry[block]
-    check(entry)
+    check_entry(entry)
     with pytest.raises(BadEntry):
-        check(entry | {block: {}})
+        check_entry(entry | {block: {}})
     with pytest.raises(BadEntry):
-        check(entry | {block: None})
+        check_entry(entry | {block: None})
 
 
 @pytest.mark.req("R-LE-03")
 @pytest.mark.parametrize("path", [path for path, _ in OBJECTS], ids=dotted)
 def test_an_extra_member_is_refused_at_every_level(path):
     with pytest.raises(BadEntry, match="extra"):
-        check(put((*path, "extra"), "x"))
+        check_entry(put((*path, "extra"), "x"))
 
 
 @pytest.mark.parametrize(("path", "schema"), LEAVES, ids=dotted)
@@ -146,14 +146,14 @@ def test_a_member_of_another_type_is_refused(path, schema):
     for name, value in others.items():
         if name not in allowed:
             with pytest.raises(BadEntry):
-                check(put(path, value))
+                check_entry(put(path, value))
 
 
 @pytest.mark.parametrize("value", [-1, "1", None, True])
 def test_attempts_are_counted_from_zero(value):
-    check(put(("execution", "attempt_count"), 0))
+    check_entry(put(("execution", "attempt_count"), 0))
     with pytest.raises(BadEntry):
-        check(put(("execution", "attempt_count"), value))
+        check_entry(put(("execution", "attempt_count"), value))
 
 
 @pytest.mark.req("R-LE-16")
@@ -175,7 +175,7 @@ def test_attempts_are_counted_from_zero(value):
 )
 def test_a_bad_date_is_refused_wherever_it_stands(path, text):
     with pytest.raises(BadEntry):
-        check(put(path, text))
+        check_entry(put(path, text))
 
 
 def test_every_date_of_the_schema_is_found():
@@ -186,17 +186,17 @@ def test_every_date_of_the_schema_is_found():
 @pytest.mark.parametrize(("earlier", "later"), list(pairwise(ORDER)), ids=dotted)
 def test_times_that_run_backwards_are_refused(earlier, later):
     times = dict.fromkeys(ORDER, "2026-11-21T12:00:00.000000Z")
-    check(full(timestamps=times | {later: "2026-11-21T12:00:00.000000Z"}))
+    check_entry(full(timestamps=times | {later: "2026-11-21T12:00:00.000000Z"}))
     with pytest.raises(BadEntry, match="backwards"):
-        check(full(timestamps=times | dict.fromkeys(ORDER[ORDER.index(later) :], "2026-11-21T11:59:59.999999Z")))
+        check_entry(full(timestamps=times | dict.fromkeys(ORDER[ORDER.index(later) :], "2026-11-21T11:59:59.999999Z")))
 
 
 @pytest.mark.req("R-LE-12")
 def test_times_are_compared_across_those_that_were_not_reached():
     times = dict.fromkeys(ORDER, None) | {"proposed_at": "2026-11-21T12:00:00.000000Z"}
-    check(full(timestamps=times | {"reconciled_at": "2026-11-21T12:00:00.000000Z"}))
+    check_entry(full(timestamps=times | {"reconciled_at": "2026-11-21T12:00:00.000000Z"}))
     with pytest.raises(BadEntry, match="backwards"):
-        check(full(timestamps=times | {"reconciled_at": "2026-11-21T11:00:00.000000Z"}))
+        check_entry(full(timestamps=times | {"reconciled_at": "2026-11-21T11:00:00.000000Z"}))
 
 
 @pytest.mark.parametrize(
@@ -209,14 +209,14 @@ def test_times_are_compared_across_those_that_were_not_reached():
 )
 def test_times_are_compared_as_times_and_not_as_text(earlier, later):
     unreached = dict.fromkeys(ORDER, None)
-    check(full(timestamps=unreached | {"proposed_at": earlier, "validated_at": later}))
+    check_entry(full(timestamps=unreached | {"proposed_at": earlier, "validated_at": later}))
     with pytest.raises(BadEntry, match="backwards"):
-        check(full(timestamps=unreached | {"proposed_at": later, "validated_at": earlier}))
+        check_entry(full(timestamps=unreached | {"proposed_at": later, "validated_at": earlier}))
 
 
 def test_a_leap_second_cannot_be_compared():
     with pytest.raises(BadEntry, match="compare"):
-        check(put(("timestamps", "proposed_at"), "2016-12-31T23:59:60Z"))
+        check_entry(put(("timestamps", "proposed_at"), "2016-12-31T23:59:60Z"))
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
@@ -224,7 +224,7 @@ def test_what_is_no_block_is_refused(value):
     for block in SCHEMA["required"]:
         if block not in ("action_id", "workflow_run_id", "tenant_id", "principal_id", "side_effect_class"):
             with pytest.raises(BadEntry):
-                check(full(**{block: value}))
+                check_entry(full(**{block: value}))
 
 
 # Amendments
@@ -284,7 +284,7 @@ def entered(state, status="PENDING", changes=None):
     """The entry of a mutation whose idempotency record said `status`, after the action entered `state`."""
     entry = full()
     entry["idempotency"]["status"] = status
-    return amend(entry, with_blocks(entry, changes or {}, state))
+    return amend(entry, add_state_blocks(entry, changes or {}, state))
 
 
 SAID = {
@@ -320,6 +320,6 @@ def test_whoever_has_shown_that_it_may_be_tried_again_says_so():
 def test_an_entry_has_its_recovery_block_from_the_start_of_the_recovery(state):
     entry = full()
     del entry["recovery"]
-    assert amend(entry, with_blocks(entry, {}, state))["recovery"] == NO_RECOVERY
+    assert amend(entry, add_state_blocks(entry, {}, state))["recovery"] == NO_RECOVERY
     ordered = {"recovery": {"compensation_action_id": "a-2"}}
-    assert amend(full(), with_blocks(full(), ordered, state))["recovery"]["compensation_action_id"] == "a-2"
+    assert amend(full(), add_state_blocks(full(), ordered, state))["recovery"]["compensation_action_id"] == "a-2"

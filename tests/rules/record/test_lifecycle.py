@@ -21,9 +21,9 @@ from ledger.record.rules.lifecycle import (
     GroundsMissing,
     IllegalTransition,
     State,
+    next_state,
     replay,
     states,
-    step,
 )
 
 TABLE = json.loads((Path(__file__).parents[2] / "vectors" / "state_machine.json").read_text())
@@ -109,26 +109,26 @@ def test_states_that_must_not_be_confused_have_different_ways_in_or_out(pair):
 @pytest.mark.parametrize(("start", "target"), PAIRS, ids=lambda state: str(state))
 def test_every_pair_of_states_moves_or_is_refused(start, target):
     if (start, target) in TRANSITIONS or start is target:
-        assert step("action", start, target, by="person", grounds=EVERY_GROUND) == target
+        assert next_state("action", start, target, by="person", grounds=EVERY_GROUND) == target
     else:
         with pytest.raises(IllegalTransition):
-            step("action", start, target, by="person", grounds=EVERY_GROUND)
+            next_state("action", start, target, by="person", grounds=EVERY_GROUND)
 
 
 @pytest.mark.parametrize(("start", "target"), sorted(NEEDS), ids=lambda state: str(state))
 def test_each_ground_that_is_missing_stops_the_step(start, target):
     needed = NEEDS[start, target]
-    assert step("action", start, target, by="person", grounds=needed) == target
+    assert next_state("action", start, target, by="person", grounds=needed) == target
     for missing in needed:
         with pytest.raises(GroundsMissing, match=missing):
-            step("action", start, target, by="person", grounds=EVERY_GROUND - {missing, STANDS_FOR.get(missing)})
+            next_state("action", start, target, by="person", grounds=EVERY_GROUND - {missing, STANDS_FOR.get(missing)})
 
 
 def test_of_what_changes_nothing_no_reading_is_asked_and_nothing_else_is_spared():
     read = NEEDS[State.PENDING, State.COMMITTED] - {Ground.DECISIVE_READ} | {Ground.CHANGES_NOTHING}
-    assert step("action", State.PENDING, State.COMMITTED, by="system", grounds=read) == State.COMMITTED
+    assert next_state("action", State.PENDING, State.COMMITTED, by="system", grounds=read) == State.COMMITTED
     with pytest.raises(GroundsMissing, match="effect_or_claim"):
-        step("action", State.PENDING, State.COMMITTED, by="system", grounds=frozenset({Ground.CHANGES_NOTHING}))
+        next_state("action", State.PENDING, State.COMMITTED, by="system", grounds=frozenset({Ground.CHANGES_NOTHING}))
 
 
 STAGES = [
@@ -151,7 +151,7 @@ STAGES = [
 @pytest.mark.parametrize(("skipped", "start", "target", "grounds"), STAGES, ids=[each[0] for each in STAGES])
 def test_no_stage_between_a_proposal_and_its_success_can_be_left_out(skipped, start, target, grounds):
     with pytest.raises((IllegalTransition, GroundsMissing)):
-        step("action", start, target, by="person", grounds=grounds)
+        next_state("action", start, target, by="person", grounds=grounds)
 
 
 @pytest.mark.req("R-SM-18")
@@ -159,7 +159,7 @@ def test_no_stage_between_a_proposal_and_its_success_can_be_left_out(skipped, st
 @pytest.mark.parametrize("target", [target for start, target in MOVES if start is State.REVIEW_REQUIRED])
 def test_only_a_person_takes_an_action_out_of_review(target, by):
     with pytest.raises(GroundsMissing, match="person"):
-        step("action", "REVIEW_REQUIRED", target, by=by, grounds=EVERY_GROUND)
+        next_state("action", "REVIEW_REQUIRED", target, by=by, grounds=EVERY_GROUND)
 
 
 @pytest.mark.req("R-SM-18", "R-SM-19")
@@ -172,8 +172,8 @@ def test_a_person_needs_reason_and_evidence_to_end_a_review(target):
 @pytest.mark.parametrize("target", ["VALIDATED", "PROPOSED"])
 def test_a_failed_action_is_retried_by_policy_only(target):
     with pytest.raises(GroundsMissing):
-        step("action", "FAILED", target, by="system")
-    assert step("action", "FAILED", target, by="system", grounds=frozenset({Ground.RETRY_ALLOWED})) == target
+        next_state("action", "FAILED", target, by="system")
+    assert next_state("action", "FAILED", target, by="system", grounds=frozenset({Ground.RETRY_ALLOWED})) == target
 
 
 @pytest.mark.req("R-SM-14")
@@ -194,14 +194,14 @@ def test_success_always_rests_on_predicates_that_hold():
 @pytest.mark.parametrize("target", [None, "same"])
 def test_an_event_that_moves_nothing_is_legal_in_every_state(kind, target):
     for state in states(kind):
-        assert step(kind, state, state if target else None, by="system") == state
+        assert next_state(kind, state, state if target else None, by="system") == state
 
 
 @pytest.mark.parametrize("kind", sorted(MACHINES))
 @pytest.mark.parametrize("target", [None, ""])
 def test_nothing_happens_to_what_does_not_exist(kind, target):
     with pytest.raises(IllegalTransition, match="must be created"):
-        step(kind, "", target, by="system")
+        next_state(kind, "", target, by="system")
 
 
 @pytest.mark.parametrize("kind", sorted(MACHINES))
@@ -209,14 +209,14 @@ def test_every_pair_of_every_machine_moves_or_is_refused(kind):
     everything = sorted(states(kind) | {"", "NO_SUCH_STATE"})
     for start, target in product(everything, everything):
         if (start, target) in MACHINES[kind] or (start == target and start in states(kind)):
-            assert step(kind, start, target, by="person", grounds=EVERY_GROUND) == target
+            assert next_state(kind, start, target, by="person", grounds=EVERY_GROUND) == target
         else:
             with pytest.raises(IllegalTransition):
-                step(kind, start, target, by="person", grounds=EVERY_GROUND)
+                next_state(kind, start, target, by="person", grounds=EVERY_GROUND)
 
 
 def test_a_step_answers_in_plain_text():
-    assert type(step("action", "PROPOSED", State.VALIDATED, by="system")) is str
+    assert type(next_state("action", "PROPOSED", State.VALIDATED, by="system")) is str
 
 
 # What can be reached

@@ -16,15 +16,23 @@ import pytest
 
 from console.notifications.messages import SAID
 from console.web import labels
-from console.web.event_labels import Said, sentence
+from console.web.event_labels import LabelledEvent, event_sentence
 from ledger.catalogue.rules.remedies import Relation
 from ledger.record.rules.lifecycle import SETTLING, State
 from ledger.record.rules.outcomes import WORDS, Outcome, outcome_of, outcome_of_step
 from reviews.reconciliation.rules.discrepancies import Discrepancy
-from reviews.reporting.rules.context import Item, Scene, context
-from reviews.reporting.rules.recovery_report import Part, PartOutcome, Recovery, Stage
-from reviews.reporting.rules.report import FAMILIES, Code, Family, Report, axes, headline, report
-from reviews.reporting.rules.summary import summary
+from reviews.reporting.rules.context import ReportedAction, SessionScene, build_context
+from reviews.reporting.rules.recovery_report import OngoingRecovery, Part, PartOutcome, RecoveryStage
+from reviews.reporting.rules.report import (
+    FAMILIES,
+    OutcomeFamily,
+    StatusCode,
+    StatusReport,
+    axes,
+    build_report,
+    headline,
+)
+from reviews.reporting.rules.summary import build_summary
 from reviews.rules.guard.codes import Kind, Violation, violation_of
 from reviews.rules.guard.correcting.frames import told, unevidenced
 from reviews.rules.guard.records import Record
@@ -72,10 +80,10 @@ def entries(standing: Standing) -> Iterator[dict]:
 
 def reports(standing: Standing, entry: dict) -> Iterator:
     partial = entry["reconciliation"]["discrepancy_class"] == Discrepancy.PARTIAL_APPLICATION
-    recoveries = (None, *(Recovery(relation, stage) for relation in Relation for stage in Stage))
-    recovering = FAMILIES[outcome_of(standing)] in {Family.RUNNING, Family.PARTIAL}
+    recoveries = (None, *(OngoingRecovery(relation, stage) for relation in Relation for stage in RecoveryStage))
+    recovering = FAMILIES[outcome_of(standing)] in {OutcomeFamily.RUNNING, OutcomeFamily.PARTIAL}
     for level, recovery in product((0, 3, 4), recoveries if recovering else (None,)):
-        yield report(
+        yield build_report(
             standing.state,
             entry,
             trust_level=level,
@@ -90,28 +98,31 @@ def said_of(standing: Standing, entry: dict) -> Iterator[tuple[str, str]]:
     """Each surface with its sentence."""
     outcome = outcome_of(standing)
     discrepancy = entry["reconciliation"]["discrepancy_class"] or ""
-    yield "badge, list and table", labels.outcome(standing)
+    yield "badge, list and table", labels.outcome_label(standing)
     yield "API", str(outcome).replace("_", " ")
     yield "headline", headline(standing.state, entry, outcome=outcome)
     shown = axes(standing.state, entry, outcome=outcome, approval="CONSUMED" if standing.approval_id else None)
     yield "axes", f"{shown.decision.text}; {shown.effect.text}"
     if outcome_of_step(str(standing.state), standing.reached_by) not in SETTLED_BY_READING:
-        yield "narrative", sentence(Said(kind=standing.reached_by, who="Reviewer", detail={}, entry=entry))
-        yield "timeline", labels.step("action", standing.reached_by, str(standing.state))
+        yield (
+            "narrative",
+            event_sentence(LabelledEvent(kind=standing.reached_by, who="Reviewer", detail={}, entry=entry)),
+        )
+        yield "timeline", labels.step_label("action", standing.reached_by, str(standing.state))
     for found in set(reports(standing, entry)):
         yield from told_by(standing.state, standing.contradicted, standing.reversed, found, discrepancy)
 
 
 @cache
-def told_by(state: State, contradicted: bool, taken_back: bool, found: Report, discrepancy: str) -> tuple:
+def told_by(state: State, contradicted: bool, taken_back: bool, found: StatusReport, discrepancy: str) -> tuple:
     """What is made of a report, each surface with its sentence."""
     standing = Standing(state, contradicted=contradicted, reversed=taken_back)
     return tuple(_told_by(standing, found, discrepancy))
 
 
-def _told_by(standing: Standing, found: Report, discrepancy: str) -> Iterator[tuple[str, str]]:
+def _told_by(standing: Standing, found: StatusReport, discrepancy: str) -> Iterator[tuple[str, str]]:
     yield "report", f"{found.text} {found.code.replace('_', ' ')}"
-    item = Item(
+    item = ReportedAction(
         action_id="a-1",
         tool="issue_refund",
         target="order/1",
@@ -121,9 +132,9 @@ def _told_by(standing: Standing, found: Report, discrepancy: str) -> Iterator[tu
         contradicted=standing.contradicted,
         discrepancy=discrepancy,
     )
-    yield "model context", "\n".join(context([item], Scene(), at=LATER).text.split("\n")[1:])
+    yield "model context", "\n".join(build_context([item], SessionScene(), at=LATER).text.split("\n")[1:])
     yield "task state", f"{item.rule.context} {item.rule.task_state} {item.rule.planning}"
-    yield "summary", " ".join(summary([item], Scene()).lines)
+    yield "summary", " ".join(build_summary([item], SessionScene()).lines)
     record = recorded(standing, found)
     yield "guard", told(record, None)
     if violation_of(Kind.DONE, record) is Violation.UNEVIDENCED:
@@ -171,10 +182,10 @@ def test_completed_and_green_are_what_a_reading_settled_as_done(state: State):
         if standing.state is not state:
             continue
         outcome = outcome_of(standing)
-        assert (FAMILIES[outcome] is Family.TRUE) == (outcome is Outcome.VERIFIED)
+        assert (FAMILIES[outcome] is OutcomeFamily.TRUE) == (outcome is Outcome.VERIFIED)
         for entry in entries(standing):
             effect = axes(standing.state, entry, outcome=outcome).effect
-            assert (effect.family is Family.TRUE) <= (outcome is Outcome.VERIFIED), (effect, standing)
+            assert (effect.family is OutcomeFamily.TRUE) <= (outcome is Outcome.VERIFIED), (effect, standing)
             for found in reports(standing, entry):
                 good = outcome in {Outcome.VERIFIED, Outcome.ANSWERED}
                 assert found.completed <= good, (found, standing)
@@ -198,7 +209,7 @@ def test_no_name_of_an_outcome_or_of_an_event_claims_what_no_reading_settled():
     assert {outcome for outcome, word in WORDS.items() if claims(word)} == {Outcome.VERIFIED}
     of_readings = {"reconciled", "compensated", "rechecked"}
     for kind in {*KINDS.values(), *SETTLING} - of_readings:
-        assert not claims(labels.event(kind)), labels.event(kind)
+        assert not claims(labels.event_label(kind)), labels.event_label(kind)
 
 
 def test_no_notice_tells_of_an_outcome_as_so():
@@ -216,9 +227,9 @@ def test_the_walk_hears_a_claim_where_one_is_made():
             assert "report" in heard, outcome
     assert claims("Done, and confirmed in the system of record.") == ["Done", "confirmed"]
     assert claims("It is done; not verified by a reading.") == ["done"]
-    assert not claims(report(State.FAILED, in_state(State.FAILED), trust_level=0).text)
-    assert Code.ATTESTED in set(Code)
+    assert not claims(build_report(State.FAILED, in_state(State.FAILED), trust_level=0).text)
+    assert StatusCode.ATTESTED in set(StatusCode)
 
 
 def test_a_comparison_that_failed_is_not_told_as_a_rollback_before_one_is_decided():
-    assert labels.step("action", "reconciliation_failed", "RECONCILIATION_FAILED") == "Not as intended"
+    assert labels.step_label("action", "reconciliation_failed", "RECONCILIATION_FAILED") == "Not as intended"

@@ -11,11 +11,11 @@ import pytest
 
 from ledger.catalogue.rules.remedies import Relation
 from ledger.record.rules.lifecycle import TRANSITIONS, State
-from reviews.recovery.rules.recovery import Means, decide, no_remedy
-from reviews.recovery.rules.recovery_table import BUILT_IN, ROWS, Policy, Situation, joined
-from reviews.recovery.rules.remedies import Order
+from reviews.recovery.rules.recovery import RecoveryOptions, decide_recovery, no_remedy
+from reviews.recovery.rules.recovery_table import BUILT_IN, ROWS, RecoveryPolicy, RecoverySituation, legal_path
+from reviews.recovery.rules.remedies import RecoveryOrder
 
-PLAIN = Situation(
+PLAIN = RecoverySituation(
     triggers=frozenset(),
     side_effect_class="MEDIUM_RISK_WRITE",
     reversibility="COMPENSABLE",
@@ -23,8 +23,8 @@ PLAIN = Situation(
     read_consistency="PRIMARY",
     idempotency_status="PENDING",
 )
-UNDO = Order(relation=Relation.COMPENSATION, tool="cancel_refund", arguments={"refund": "re_1"})
-EVERYTHING = Means(plan=lambda wanted: (UNDO,))
+UNDO = RecoveryOrder(relation=Relation.COMPENSATION, tool="cancel_refund", arguments={"refund": "re_1"})
+EVERYTHING = RecoveryOptions(plan=lambda wanted: (UNDO,))
 match = BUILT_IN.match
 # What each row says, read off the table in the requirements: row, action, last state of its way.
 ENDS = {
@@ -153,7 +153,7 @@ def test_the_table_has_every_input_that_it_names():
 def test_every_way_can_be_walked(row):
     for path in row.paths:
         start = STARTS.get(str(path[0]), State.PENDING)
-        walked = joined(start, path)
+        walked = legal_path(start, path)
         for before, after in itertools.pairwise((start, *walked)):
             assert (before, after) in TRANSITIONS
         assert (walked or (start,))[-1] is path[-1]
@@ -177,17 +177,17 @@ def test_every_way_can_be_walked(row):
 )
 def test_ways_are_joined_by_legal_steps(state, path, expected):
     way = tuple(map(State, path.split()))
-    assert joined(State(state), way) == tuple(map(State, expected.split()))
+    assert legal_path(State(state), way) == tuple(map(State, expected.split()))
 
 
 def test_a_way_that_cannot_be_joined_is_our_mistake():
     with pytest.raises(KeyError):
-        joined(State.RECONCILED_SUCCESS, (State.REVIEW_REQUIRED,))
+        legal_path(State.RECONCILED_SUCCESS, (State.REVIEW_REQUIRED,))
 
 
 def decided(row_id, *, means=EVERYTHING, policy=BUILT_IN, **changes):
     row = next(row for row in ROWS if row.id == row_id)
-    return decide(replace(fitting(row), **changes), state=State.PENDING, means=means, policy=policy)
+    return decide_recovery(replace(fitting(row), **changes), state=State.PENDING, means=means, policy=policy)
 
 
 def test_a_decision_names_row_and_action():
@@ -215,7 +215,7 @@ def test_what_freezes_and_who_is_told(row, freeze, incident):
 
 def test_a_failed_compensation_that_others_saw_is_an_incident():
     row = next(row for row in ROWS if row.id == "RT-17")
-    found = decide(fitting(row), state=State.COMPENSATING, means=EVERYTHING)
+    found = decide_recovery(fitting(row), state=State.COMPENSATING, means=EVERYTHING)
     assert found.path == (State.COMPENSATION_FAILED, State.REVIEW_REQUIRED)
     assert found.incident == "operations"
 
@@ -236,8 +236,8 @@ def test_rows_that_wait_read_again_and_move_nothing(row):
         (replace(EVERYTHING, plan=no_remedy), BUILT_IN, "names no tool"),
         (replace(EVERYTHING, effect_seen=False), BUILT_IN, "Nothing was found"),
         (replace(EVERYTHING, is_remedy=True), BUILT_IN, "recovery action itself"),
-        (EVERYTHING, Policy(ROWS, "", automatic=frozenset()), "without a person"),
-        (EVERYTHING, Policy(ROWS, "", hold=frozenset(row.id for row in ROWS)), "for a person"),
+        (EVERYTHING, RecoveryPolicy(ROWS, "", automatic=frozenset()), "without a person"),
+        (EVERYTHING, RecoveryPolicy(ROWS, "", hold=frozenset(row.id for row in ROWS)), "for a person"),
     ],
 )
 @pytest.mark.parametrize("row", ["RT-03", "RT-05", "RT-09", "RT-10", "RT-35", "RT-51"])

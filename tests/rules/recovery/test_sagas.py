@@ -8,7 +8,15 @@ import pytest
 
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
-from reviews.recovery.rules.sagas import Region, Step, is_complete, next_back, regions, silences, waiting
+from reviews.recovery.rules.sagas import (
+    Region,
+    SagaStep,
+    is_complete,
+    next_to_compensate,
+    regions,
+    silent_steps,
+    unresolved_steps,
+)
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 DONE = State.RECONCILED_SUCCESS
@@ -24,7 +32,7 @@ def step(number: int, state: State = DONE, **changes):
         "proposed_at": at,
         "ended_at": instant(at + timedelta(seconds=30)),
     }
-    return Step(**(usual | changes))
+    return SagaStep(**(usual | changes))
 
 
 @pytest.mark.req("R-RP-39")
@@ -37,42 +45,42 @@ def test_each_step_lies_before_at_or_after_the_pivot():
 @pytest.mark.req("R-RP-32")
 def test_the_way_back_goes_by_completion_not_by_proposal():
     first_ended_last = step(1, ended_at=instant(START + timedelta(hours=1)))
-    assert next_back([first_ended_last, step(2)]).id == "s1"
-    assert next_back([step(1), step(2)]).id == "s2"
-    assert next_back([step(1), step(2, reversed=True)]).id == "s1"
-    assert next_back([step(1, left=True), step(2, reversed=True)]) is None
-    assert next_back([step(1, mutating=False), step(2, State.FAILED)]) is None
+    assert next_to_compensate([first_ended_last, step(2)]).id == "s1"
+    assert next_to_compensate([step(1), step(2)]).id == "s2"
+    assert next_to_compensate([step(1), step(2, reversed=True)]).id == "s1"
+    assert next_to_compensate([step(1, left=True), step(2, reversed=True)]) is None
+    assert next_to_compensate([step(1, mutating=False), step(2, State.FAILED)]) is None
 
 
 @pytest.mark.parametrize("state", [State.PENDING, State.UNKNOWN, State.REVIEW_REQUIRED, State.VALIDATED])
 def test_an_open_step_is_waited_for(state):
-    assert [one.id for one in waiting([step(1), step(2, state)])] == ["s2"]
+    assert [one.id for one in unresolved_steps([step(1), step(2, state)])] == ["s2"]
 
 
 def test_what_was_only_read_and_is_unknown_is_not_waited_for():
-    assert waiting([step(1, State.UNKNOWN, mutating=False), step(2, State.FAILED)]) == []
+    assert unresolved_steps([step(1, State.UNKNOWN, mutating=False), step(2, State.FAILED)]) == []
 
 
 @pytest.mark.req("R-EX-20")
 def test_a_step_after_a_failure_that_nobody_noticed_went_on_in_silence():
     failed = step(1, State.FAILED)
-    (silence,) = silences([failed, step(2)])
+    (silence,) = silent_steps([failed, step(2)])
     assert (silence.step, silence.over) == ("s2", "s1")
-    assert silences([failed, step(2, acknowledges=("s1",))]) == ()
+    assert silent_steps([failed, step(2, acknowledges=("s1",))]) == ()
 
 
 def test_a_failure_that_came_later_was_not_passed_over():
     late = step(1, State.FAILED, ended_at=instant(START + timedelta(hours=1)))
-    assert silences([late, step(2)]) == ()
+    assert silent_steps([late, step(2)]) == ()
 
 
 @pytest.mark.req("R-EX-20")
 def test_a_step_that_builds_on_an_open_outcome_went_on_in_silence():
-    assert silences([step(1, State.PENDING), step(2, depends_on=("s1",))])[0].over == "s1"
-    assert silences([step(1, State.PENDING), step(2)]) == ()
+    assert silent_steps([step(1, State.PENDING), step(2, depends_on=("s1",))])[0].over == "s1"
+    assert silent_steps([step(1, State.PENDING), step(2)]) == ()
     slow = step(1, ended_at=instant(START + timedelta(hours=1)))
-    assert silences([slow, step(2, depends_on=("s1",))])[0].because == "Its outcome was not known yet."
-    assert silences([step(1), step(2, depends_on=("s1",))]) == ()
+    assert silent_steps([slow, step(2, depends_on=("s1",))])[0].because == "Its outcome was not known yet."
+    assert silent_steps([step(1), step(2, depends_on=("s1",))]) == ()
 
 
 def test_a_run_is_complete_when_every_step_stands():

@@ -9,8 +9,8 @@ import pytest
 from ledger.catalogue.rules.remedies import Relation
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import BY_STATE, Outcome
-from reviews.reporting.rules.recovery_report import Part, PartOutcome, Recovery, Stage, parts_of
-from reviews.reporting.rules.report import ALLOWED, Code, Family, axes, headline, report
+from reviews.reporting.rules.recovery_report import OngoingRecovery, Part, PartOutcome, RecoveryStage, parts_of
+from reviews.reporting.rules.report import ALLOWED, OutcomeFamily, StatusCode, axes, build_report, headline
 from tests.rules.runs import LEDGER, entry
 
 USUAL = {
@@ -55,7 +55,7 @@ def in_state(state, *, execution=None, verification=None, finding=None, **blocks
 def told(state, *, trust_level=3, recovery_ids=None, **changes):
     options = {name: changes.pop(name) for name in list(changes) if name in OPTIONS}
     blocks = changes if recovery_ids is None else changes | {"recovery": recovery_ids}
-    return report(state, in_state(state, **blocks), trust_level=trust_level, **options)
+    return build_report(state, in_state(state, **blocks), trust_level=trust_level, **options)
 
 
 OPTIONS = {"completes_critical", "contradicted", "outcome", "recovery", "parts"}
@@ -71,7 +71,7 @@ def test_every_state_has_its_report(state):
     assert found.completed == (state is State.RECONCILED_SUCCESS)
 
 
-RECOVERIES = [None, *(Recovery(relation, stage) for relation in Relation for stage in Stage)]
+RECOVERIES = [None, *(OngoingRecovery(relation, stage) for relation in Relation for stage in RecoveryStage)]
 PARTS = (
     Part("euros", PartOutcome.APPLIED),
     Part("dollars", PartOutcome.APPLIED),
@@ -87,7 +87,7 @@ def test_only_reconciled_success_is_ever_completed():
         by_word = attested and state is State.RECONCILED_SUCCESS and not contradicted
         outcome = Outcome.ATTESTED if by_word else BY_STATE[state]
         found = told(state, contradicted=contradicted, outcome=outcome, recovery=recovery, parts=parts, trust_level=4)
-        assert found.completed == (found.code in (Code.COMPLETED, Code.ANSWERED))
+        assert found.completed == (found.code in (StatusCode.COMPLETED, StatusCode.ANSWERED))
         assert found.completed <= (state is State.RECONCILED_SUCCESS and not contradicted)
         assert found.code in ALLOWED[state] or contradicted
 
@@ -95,20 +95,20 @@ def test_only_reconciled_success_is_ever_completed():
 @pytest.mark.parametrize("state", State)
 def test_a_contradiction_outweighs_every_state(state):
     found = told(state, contradicted=True)
-    assert (found.code, found.completed) == (Code.FINAL_STATE_UNKNOWN, False)
+    assert (found.code, found.completed) == (StatusCode.FINAL_STATE_UNKNOWN, False)
     assert "contradicts" in found.text
 
 
 @pytest.mark.req("R-RI-02")
 def test_pending_without_an_answer_is_only_an_attempt():
-    silent = report(State.PENDING, entry(), trust_level=0)
-    assert silent.code is Code.ATTEMPTED_RESULT_UNKNOWN
+    silent = build_report(State.PENDING, entry(), trust_level=0)
+    assert silent.code is StatusCode.ATTEMPTED_RESULT_UNKNOWN
 
 
 @pytest.mark.req("R-RI-01")
 def test_what_failed_before_it_ran_was_not_executed():
     found = told(State.FAILED, execution="NOT_EXECUTED", verification="NOT_REQUIRED")
-    assert found.code is Code.NOT_EXECUTED
+    assert found.code is StatusCode.NOT_EXECUTED
 
 
 def test_nothing_happened_is_said_only_where_absence_was_read():
@@ -128,7 +128,7 @@ def test_a_critical_mutation_is_completed_only_with_all_that_its_class_binds_it_
 
 def test_a_failure_on_the_executors_word_says_whose_word_it_is():
     record = in_state(State.FAILED, execution="FAILED", verification="NOT_REQUIRED")
-    found = report(State.FAILED, record, trust_level=1)
+    found = build_report(State.FAILED, record, trust_level=1)
     assert found.text == "Failed before anything was sent, on the executor's word; no reading confirms it."
     assert headline(State.FAILED, record) == "Failed before anything was sent, on the executor's word"
     assert axes(State.FAILED, record).effect.text == "Nothing was sent, on the executor's word"
@@ -142,9 +142,9 @@ def test_what_was_done_in_part_is_told_until_it_is_settled():
     assert partial(State.PARTIALLY_COMMITTED) == f"Done in part: {CLAUSE}."
     held = partial(State.REVIEW_REQUIRED)
     assert held.startswith(f"Done in part: {CLAUSE}. Not settled. A person decides what follows")
-    compensating = partial(State.COMPENSATING, recovery=Recovery(Relation.COMPENSATION, Stage.RUNNING))
+    compensating = partial(State.COMPENSATING, recovery=OngoingRecovery(Relation.COMPENSATION, RecoveryStage.RUNNING))
     assert compensating.startswith(f"Done in part: {CLAUSE}. It is being reversed: the compensation")
-    forward = partial(State.FORWARD_RECOVERY, recovery=Recovery(Relation.FORWARD, Stage.VERIFIED))
+    forward = partial(State.FORWARD_RECOVERY, recovery=OngoingRecovery(Relation.FORWARD, RecoveryStage.VERIFIED))
     assert forward.endswith("the forward recovery is settled, and the whole is being read again.")
 
 
@@ -200,7 +200,7 @@ def test_each_finding_of_a_part_has_its_words():
 def test_what_was_attested_is_told_as_attested():
     """And never as completed, whatever a reading before it had shown."""
     done = told(State.RECONCILED_SUCCESS, outcome=Outcome.ATTESTED, trust_level=4)
-    assert (done.code, done.completed) == (Code.ATTESTED, False)
+    assert (done.code, done.completed) == (StatusCode.ATTESTED, False)
     assert done.text == "A person has attested that it took effect; it was not verified by a reading."
     absent = told(State.FAILED, outcome=Outcome.ATTESTED_ABSENT, verification="VERIFIED")
     assert absent.text == "A person has attested that nothing happened; it was not verified by a reading."
@@ -210,25 +210,27 @@ def test_what_was_attested_is_told_as_attested():
 
 def test_what_cannot_be_checked_says_so():
     found = told(State.UNKNOWN, verification="UNVERIFIABLE")
-    assert found.code is Code.FINAL_STATE_UNKNOWN
+    assert found.code is StatusCode.FINAL_STATE_UNKNOWN
     assert "no reliable way" in found.text
 
 
 def test_a_rollback_that_is_ordered_is_no_failure_but_a_recovery():
-    ordered = told(State.RECONCILIATION_FAILED, recovery=Recovery(Relation.ROLLBACK, Stage.ORDERED))
-    assert ordered.code is Code.RECOVERY_IN_PROGRESS
+    ordered = told(State.RECONCILIATION_FAILED, recovery=OngoingRecovery(Relation.ROLLBACK, RecoveryStage.ORDERED))
+    assert ordered.code is StatusCode.RECOVERY_IN_PROGRESS
     assert ordered.text == (
         "It did not go as planned. It is being rolled back: the rollback is ordered and has not begun, and after it"
         " the target is read again."
     )
-    assert told(State.RECONCILIATION_FAILED).code is Code.FAILED
-    assert told(State.FAILED, recovery=Recovery(Relation.ROLLBACK, Stage.RUNNING)).code is Code.FAILED
+    assert told(State.RECONCILIATION_FAILED).code is StatusCode.FAILED
+    assert (
+        told(State.FAILED, recovery=OngoingRecovery(Relation.ROLLBACK, RecoveryStage.RUNNING)).code is StatusCode.FAILED
+    )
 
 
 def test_a_forward_recovery_is_in_progress_once_its_action_exists():
-    ordered = told(State.FORWARD_RECOVERY, recovery=Recovery(Relation.FORWARD, Stage.ORDERED))
-    running = told(State.FORWARD_RECOVERY, recovery=Recovery(Relation.FORWARD, Stage.RUNNING))
-    assert (ordered.code, running.code) == (Code.PARTIALLY_COMPLETED, Code.RECOVERY_IN_PROGRESS)
+    ordered = told(State.FORWARD_RECOVERY, recovery=OngoingRecovery(Relation.FORWARD, RecoveryStage.ORDERED))
+    running = told(State.FORWARD_RECOVERY, recovery=OngoingRecovery(Relation.FORWARD, RecoveryStage.RUNNING))
+    assert (ordered.code, running.code) == (StatusCode.PARTIALLY_COMPLETED, StatusCode.RECOVERY_IN_PROGRESS)
 
 
 @pytest.mark.req("R-SM-20", "R-RI-11")
@@ -258,7 +260,7 @@ def test_every_state_has_a_headline_three_axes_and_a_look(state):
         assert found.decision.text
         assert found.execution.text
         assert found.effect.text
-        looks_done = found.effect.family is Family.TRUE
+        looks_done = found.effect.family is OutcomeFamily.TRUE
         assert looks_done == (state is State.RECONCILED_SUCCESS)
 
 
@@ -267,7 +269,7 @@ def test_the_headline_says_what_was_found():
     assert headline(State.REVIEW_REQUIRED, held) == "Needs review: nothing changed"
     found = axes(State.REVIEW_REQUIRED, held, approval="CONSUMED")
     assert found.effect.text == "Nothing changed"
-    assert found.effect.family is Family.FALSE
+    assert found.effect.family is OutcomeFamily.FALSE
     assert found.decision.text == "Approved"
 
 
@@ -298,4 +300,4 @@ def test_a_contradicted_action_shows_it_everywhere():
     settled = in_state(State.RECONCILED_SUCCESS)
     assert "contradicted" in headline(State.RECONCILED_SUCCESS, settled, outcome=Outcome.CONTRADICTED)
     found = axes(State.RECONCILED_SUCCESS, settled, outcome=Outcome.CONTRADICTED)
-    assert found.effect.family is Family.UNKNOWN
+    assert found.effect.family is OutcomeFamily.UNKNOWN

@@ -8,10 +8,18 @@ from typing import Any
 import pytest
 
 from ledger.record.rules.lifecycle import State
-from reviews.reporting.rules.context import MOST_FACTS, MOST_UNRESOLVED, Capability, Item, Scene, context, plain
-from reviews.reporting.rules.report import Code, report
-from reviews.reporting.rules.results import RULES, SETTLED, SETTLED_STATES, Result
-from reviews.reporting.rules.summary import MOST_LINES, static, summary
+from reviews.reporting.rules.context import (
+    MOST_FACTS,
+    MOST_UNRESOLVED,
+    Capability,
+    ReportedAction,
+    SessionScene,
+    build_context,
+    to_single_line,
+)
+from reviews.reporting.rules.report import StatusCode, build_report
+from reviews.reporting.rules.results import RULES, SETTLED, SETTLED_STATES, PlannerResult
+from reviews.reporting.rules.summary import MOST_LINES, build_summary, fallback_summary
 from reviews.rules.guard.records import Ground, Record, Tool
 from reviews.rules.guard.verdict import judge
 from tests.rules.reporting.test_report import CLAUSE, PARTS, in_state
@@ -44,9 +52,11 @@ REACHED: dict[str, dict[str, Any]] = {
 }
 
 
-def item(state: str = "RECONCILED_SUCCESS", *, name: str = "a1", trust_level: int = 3, **changes: Any) -> Item:
+def item(
+    state: str = "RECONCILED_SUCCESS", *, name: str = "a1", trust_level: int = 3, **changes: Any
+) -> ReportedAction:
     found, entry = State(state), in_state(State(state), **changes.pop("entry", {}))
-    told = report(
+    told = build_report(
         found,
         entry,
         trust_level=trust_level,
@@ -54,11 +64,11 @@ def item(state: str = "RECONCILED_SUCCESS", *, name: str = "a1", trust_level: in
         parts=changes.pop("parts", ()),
     )
     usual: dict[str, Any] = {"tool": "issue_refund", "target": "charge/ch_81"}
-    return Item(action_id=name, state=found, report=told, as_of=AT, **usual | changes)
+    return ReportedAction(action_id=name, state=found, report=told, as_of=AT, **usual | changes)
 
 
-def told(*items: Item, **scene: Any) -> str:
-    return context(items, Scene(**scene), at=AT).text
+def told(*items: ReportedAction, **scene: Any) -> str:
+    return build_context(items, SessionScene(**scene), at=AT).text
 
 
 @pytest.mark.req("R-PL-01", "R-PL-03", "R-PL-04", "R-PL-05", "R-PL-06", "R-PL-07", "R-PL-08")
@@ -68,7 +78,7 @@ def test_each_result_has_the_status_and_the_behaviour_of_the_table(result: str):
     status, turns_on = TABLE[result]
     assert found.result == result
     assert str(found.report.code) == status
-    assert RULES[Result(result)].statuses[0] == status
+    assert RULES[PlannerResult(result)].statuses[0] == status
     assert turns_on in found.rule.planning.lower()
     assert found.rule.task_state
     assert found.rule.context
@@ -86,24 +96,24 @@ def test_each_result_has_the_status_and_the_behaviour_of_the_table(result: str):
 )
 def test_a_part_is_told_as_a_part_with_the_way_that_was_chosen(state: str, chosen: str, turns_on: str):
     found = item(state, discrepancy="PARTIAL_APPLICATION", entry={"finding": "PARTIAL_APPLICATION"}, parts=PARTS)
-    assert (found.result, found.rule.next) == (Result.PARTIAL_SUCCESS, chosen)
+    assert (found.result, found.rule.next) == (PlannerResult.PARTIAL_SUCCESS, chosen)
     assert turns_on in found.rule.planning
     assert not found.is_settled
     assert f"Done in part: {CLAUSE}." in told(found)
-    line = next(each for each in summary([found], Scene()).lines if each.startswith("Not whole: "))
+    line = next(each for each in build_summary([found], SessionScene()).lines if each.startswith("Not whole: "))
     assert CLAUSE in line
-    assert summary([found], Scene()).lines[-1] == f"Next best step: {found.rule.planning}"
+    assert build_summary([found], SessionScene()).lines[-1] == f"Next best step: {found.rule.planning}"
 
 
 @pytest.mark.req("R-PL-08")
 def test_a_duplicate_waits_for_a_person_and_is_never_repeated():
     found = item("REVIEW_REQUIRED", discrepancy="DUPLICATE_SIDE_EFFECT")
-    assert (found.result, found.rule.next) == (Result.DUPLICATE, "WAIT_FOR_PEOPLE")
+    assert (found.result, found.rule.next) == (PlannerResult.DUPLICATE, "WAIT_FOR_PEOPLE")
     assert "not repeat" in found.rule.planning
 
 
 def test_what_came_back_to_people_after_a_reversal_is_a_failed_compensation():
-    assert item("REVIEW_REQUIRED", reversal_tried=True).result is Result.COMPENSATION_FAILED
+    assert item("REVIEW_REQUIRED", reversal_tried=True).result is PlannerResult.COMPENSATION_FAILED
 
 
 @pytest.mark.parametrize("state", State)
@@ -121,15 +131,15 @@ def test_only_what_is_confirmed_and_not_contradicted_is_a_fact():
     assert facts == {State.RECONCILED_SUCCESS, State.FAILED, State.COMPENSATED, State.ROLLED_BACK}
     assert not item(contradicted=True).is_settled
     critical = {"side_effect_class": "CRITICAL_MUTATION"}
-    assert item(entry=critical, trust_level=3).result is Result.PENDING
-    assert item(entry=critical, trust_level=4).result is Result.SUCCESS
-    assert Result.PARTIAL_SUCCESS not in SETTLED
+    assert item(entry=critical, trust_level=3).result is PlannerResult.PENDING
+    assert item(entry=critical, trust_level=4).result is PlannerResult.SUCCESS
+    assert PlannerResult.PARTIAL_SUCCESS not in SETTLED
 
 
 @pytest.mark.req("R-PL-09", "R-PL-15")
 def test_the_context_holds_facts_and_open_things_apart_each_with_moment_and_trust():
     open_one = item("REVIEW_REQUIRED", name="a2", discrepancy="VALUE_MISMATCH", trust_level=2)
-    found = context([item(), open_one], Scene(), at=AT)
+    found = build_context([item(), open_one], SessionScene(), at=AT)
     assert [one.action_id for one in found.facts] == ["a1"]
     assert [one.action_id for one in found.unresolved] == ["a2"]
     verified, _, unsettled = found.text.partition("Not settled:")
@@ -160,13 +170,13 @@ def test_stops_refused_calls_and_the_limit_are_told():
 def test_the_size_is_bounded_and_what_is_left_out_is_counted():
     many = [item(name=f"f{number}") for number in range(100)]
     many += [item("UNKNOWN", name=f"u{number}", target="x" * 512) for number in range(100)]
-    found = context(many, Scene(), at=AT)
+    found = build_context(many, SessionScene(), at=AT)
     assert (found.more_facts, found.more_unresolved) == (100 - MOST_FACTS, 100 - MOST_UNRESOLVED)
     assert found.facts[-1].action_id == "f99"
     assert found.unresolved[0].action_id == "u0"
     assert f"and {100 - MOST_FACTS} more" in found.text
     assert len(found.text) < 25_000
-    short = summary(many, Scene())
+    short = build_summary(many, SessionScene())
     assert "and 97 more" in short.text
     assert len(short.text) < 3_000
 
@@ -178,8 +188,8 @@ def test_what_a_call_put_into_a_name_stays_on_one_line():
     line = next(one for one in told(item("UNKNOWN", target=planted)).split("\n") if "[a1]" in one)
     assert "[a9]" in line
     assert "The final state is not known." in line
-    assert len(summary([item("UNKNOWN", target=planted)], Scene()).text.split("\n")) <= MOST_LINES
-    assert plain("a\x00b\u202ec") == "a b c"
+    assert len(build_summary([item("UNKNOWN", target=planted)], SessionScene()).text.split("\n")) <= MOST_LINES
+    assert to_single_line("a\x00b\u202ec") == "a b c"
 
 
 # The summary
@@ -187,9 +197,9 @@ def test_what_a_call_put_into_a_name_stays_on_one_line():
 
 @pytest.mark.req("R-FB-02", "R-FB-03")
 def test_the_summary_has_its_three_parts_and_names_unknown_and_pending_as_such():
-    found = summary(
+    found = build_summary(
         [item(), item("FAILED", name="a2"), item("UNKNOWN", name="a3"), item("PENDING", name="a4")],
-        Scene(forced=True, limit=3),
+        SessionScene(forced=True, limit=3),
     )
     assert [line.partition(":")[0] for line in found.lines] == [
         "Completed so far",
@@ -206,7 +216,7 @@ def test_the_summary_has_its_three_parts_and_names_unknown_and_pending_as_such()
 @pytest.mark.parametrize("state", State)
 def test_nothing_but_success_stands_among_what_is_completed(state: State):
     for contradicted in (False, True):
-        lines = summary([item(state, contradicted=contradicted)], Scene()).lines
+        lines = build_summary([item(state, contradicted=contradicted)], SessionScene()).lines
         is_done = state is State.RECONCILED_SUCCESS and not contradicted
         assert ("issue_refund" in lines[0]) == is_done, lines
         assert sum("issue_refund" in line for line in lines) == 1
@@ -217,44 +227,44 @@ def test_nothing_but_success_stands_among_what_is_completed(state: State):
 
 def test_a_summary_of_everything_at_once_has_six_lines():
     every = [item(state, name=state, discrepancy=wrong) for state in State for wrong in ("", "WRONG_TARGET_MODIFIED")]
-    scene = Scene(refused={"PHANTOM_TOOL": 1, "SCHEMA_DRIFT": 2}, unseen=4, forced=True, limit=9)
-    found = summary(every, scene)
+    scene = SessionScene(refused={"PHANTOM_TOOL": 1, "SCHEMA_DRIFT": 2}, unseen=4, forced=True, limit=9)
+    found = build_summary(every, scene)
     assert len(found.lines) == MOST_LINES
     assert "security path" in found.lines[-1]
     assert "Refusals: 3 calls, not attempted." in found.lines[1]
 
 
 def test_a_summary_of_nothing_says_so():
-    assert summary([], Scene()).lines == (
+    assert build_summary([], SessionScene()).lines == (
         "Completed so far: nothing.",
         "Failures: none known.",
         "Next best step: Begin with the first call.",
     )
-    assert "Correct the refused calls." in summary([], Scene(refused={"PHANTOM_TOOL": 1})).lines[-1]
+    assert "Correct the refused calls." in build_summary([], SessionScene(refused={"PHANTOM_TOOL": 1})).lines[-1]
 
 
 @pytest.mark.req("R-FB-05")
 def test_the_static_text_claims_nothing_and_says_that_work_can_go_on():
-    for scene in (Scene(), Scene(forced=True), Scene(forced=True, limit=3)):
-        found = static(scene)
+    for scene in (SessionScene(), SessionScene(forced=True), SessionScene(forced=True, limit=3)):
+        found = fallback_summary(scene)
         assert not found.complete
         assert "can go on" in found.text
         assert len(found.lines) <= MOST_LINES
-    assert "limit of 3 calls" in static(Scene(forced=True, limit=3)).text
+    assert "limit of 3 calls" in fallback_summary(SessionScene(forced=True, limit=3)).text
 
 
 def test_every_word_about_an_action_is_its_report(monkeypatch: pytest.MonkeyPatch):
     for state in State:
         found = item(state)
-        assert found.report.text in summary([found], Scene()).text
+        assert found.report.text in build_summary([found], SessionScene()).text
         assert found.report.text in told(found)
-        assert found.report.code in Code
+        assert found.report.code in StatusCode
 
 
 # The guard
 
 
-def ground(items: list[Item]) -> Ground:
+def ground(items: list[ReportedAction]) -> Ground:
     tools = {one.tool: Tool(name=one.tool, done=("refunded", "issued a refund"), object=("refund",)) for one in items}
     records = [
         Record(
@@ -280,15 +290,15 @@ def test_every_summary_passes_the_completion_guard(state: State):
     in_part = item(state, discrepancy="PARTIAL_APPLICATION", entry={"finding": "PARTIAL_APPLICATION"}, parts=PARTS)
     for one in (item(state), item(state, contradicted=True), in_part):
         for items in ([one], [item(name="a0", tool="send_note", target="note/7"), one]):
-            made = summary(items, Scene(refused={"PHANTOM_TOOL": 1}, forced=True, limit=3))
+            made = build_summary(items, SessionScene(refused={"PHANTOM_TOOL": 1}, forced=True, limit=3))
             found = judge(made.text, ground(items))
             assert found.verdict == "ALLOW", (made.text, found.violations)
 
 
 @pytest.mark.req("R-FB-05")
 def test_the_static_text_passes_the_completion_guard():
-    for scene in (Scene(), Scene(forced=True, limit=3)):
-        for text in (static(scene).text, summary([], scene).text):
+    for scene in (SessionScene(), SessionScene(forced=True, limit=3)):
+        for text in (fallback_summary(scene).text, build_summary([], scene).text):
             assert judge(text, ground([])).verdict == "ALLOW", text
 
 

@@ -6,22 +6,22 @@ import pytest
 
 from approvals.gate.rules.layers import CODES
 from ledger.record.rules.lifecycle import State
-from reviews.observations.rules.observe import Status
+from reviews.observations.rules.observe import ReportedStatus
 from reviews.reconciliation.rules.discrepancies import Discrepancy
 from reviews.reconciliation.rules.reading import Consistency
-from reviews.reconciliation.rules.verdict import Result
-from reviews.reporting.rules.success_patterns import MEANINGS, PATTERNS, WORDS, Kept, counted
+from reviews.reconciliation.rules.verdict import VerificationResult
+from reviews.reporting.rules.success_patterns import MEANINGS, PATTERNS, WORDS, FindingSource, count_patterns
 from reviews.rules.guard.codes import Violation
 
 KNOWN = {
-    Kept.REFUSAL: set(CODES),
-    Kept.CLAIM: {str(each) for each in Violation},
-    Kept.ANSWER: {str(each) for each in Status},
-    Kept.OVERCLAIMED: {str(each) for each in Discrepancy},
-    Kept.UNDERCLAIMED: {str(each) for each in Result},
-    Kept.DISCREPANCY: {str(each) for each in Discrepancy},
-    Kept.CONSISTENCY: {str(each) for each in Consistency},
-    Kept.STATE: {str(each) for each in State},
+    FindingSource.REFUSAL: set(CODES),
+    FindingSource.CLAIM: {str(each) for each in Violation},
+    FindingSource.ANSWER: {str(each) for each in ReportedStatus},
+    FindingSource.OVERCLAIMED: {str(each) for each in Discrepancy},
+    FindingSource.UNDERCLAIMED: {str(each) for each in VerificationResult},
+    FindingSource.DISCREPANCY: {str(each) for each in Discrepancy},
+    FindingSource.CONSISTENCY: {str(each) for each in Consistency},
+    FindingSource.STATE: {str(each) for each in State},
 }
 
 
@@ -34,23 +34,25 @@ def test_each_of_the_fourteen_has_a_sign_on_record():
 
 @pytest.mark.parametrize("status", ["success", "failed", "accepted", "pending", "timeout", "partial"])
 def test_an_ordinary_answer_is_a_sign_of_nothing(status):
-    assert not any(counted([(Kept.ANSWER, {status: 3})]).values())
+    assert not any(count_patterns([(FindingSource.ANSWER, {status: 3})]).values())
 
 
 @pytest.mark.parametrize("state", ["UNKNOWN", "ACCEPTED", "PENDING", "PARTIALLY_COMMITTED", "FAILED"])
 def test_an_outcome_that_is_told_as_it_is_is_a_sign_of_nothing(state):
-    assert not any(counted([(Kept.STATE, {state: 3})]).values())
+    assert not any(count_patterns([(FindingSource.STATE, {state: 3})]).values())
 
 
-@pytest.mark.parametrize("kept", list(Kept))
+@pytest.mark.parametrize("kept", list(FindingSource))
 def test_a_sign_is_a_word_that_the_record_knows(kept):
     assert WORDS[kept].keys() <= KNOWN[kept]
 
 
 def test_signs_of_one_pattern_add_up_and_other_words_count_for_none():
-    found = counted([(Kept.REFUSAL, {"SCHEMA_DRIFT": 2, "PHANTOM_TOOL": 9}), (Kept.REFUSAL, {"TYPE_COERCION": 1})])
+    found = count_patterns(
+        [(FindingSource.REFUSAL, {"SCHEMA_DRIFT": 2, "PHANTOM_TOOL": 9}), (FindingSource.REFUSAL, {"TYPE_COERCION": 1})]
+    )
     assert found == dict.fromkeys(PATTERNS, 0) | {"HS-02": 3}
 
 
 def test_a_word_counts_only_where_it_is_kept():
-    assert set(counted([(Kept.ANSWER, {"UNKNOWN": 3})]).values()) == {0}
+    assert set(count_patterns([(FindingSource.ANSWER, {"UNKNOWN": 3})]).values()) == {0}

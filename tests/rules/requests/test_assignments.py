@@ -21,22 +21,22 @@ MARA, PAUL, INES = uuid4(), uuid4(), uuid4()
 
 def test_a_claim_is_over_by_itself():
     until = NOW + assignments.LIFE
-    assert assignments.standing(MARA, until, at=until - timedelta(seconds=1)) == assignments.Claim(MARA, until)
-    assert assignments.standing(MARA, until, at=until) is None
-    assert assignments.standing(None, None, at=NOW) is None
+    assert assignments.active_claim(MARA, until, at=until - timedelta(seconds=1)) == assignments.Claim(MARA, until)
+    assert assignments.active_claim(MARA, until, at=until) is None
+    assert assignments.active_claim(None, None, at=NOW) is None
 
 
 def test_only_others_are_warned_of_a_claim():
     claim = assignments.Claim(MARA, NOW)
-    assert assignments.of_another(claim, me=MARA) is None
-    assert assignments.of_another(claim, me=PAUL) == claim
-    assert assignments.of_another(None, me=PAUL) is None
+    assert assignments.claim_of_another(claim, me=MARA) is None
+    assert assignments.claim_of_another(claim, me=PAUL) == claim
+    assert assignments.claim_of_another(None, me=PAUL) is None
 
 
 def test_who_has_least_to_do_is_suggested():
-    assert assignments.suggested([MARA, PAUL, INES], {MARA: 3, PAUL: 1, INES: 1}) == PAUL
-    assert assignments.suggested([MARA, PAUL], {MARA: 1}) == PAUL
-    assert assignments.suggested([], {}) is None
+    assert assignments.least_loaded([MARA, PAUL, INES], {MARA: 3, PAUL: 1, INES: 1}) == PAUL
+    assert assignments.least_loaded([MARA, PAUL], {MARA: 1}) == PAUL
+    assert assignments.least_loaded([], {}) is None
 
 
 # Threads
@@ -67,21 +67,21 @@ class Line:
     ],
 )
 def test_a_text_mentions_members_by_name(text, found):
-    assert threads.mentioned(text, threads.handles(MEMBERS)) == found
+    assert threads.find_mentions(text, threads.mention_handles(MEMBERS)) == found
 
 
 def test_a_name_that_fits_two_mentions_neither():
-    known = threads.handles([*MEMBERS, (uuid4(), "mara@elsewhere.example", "Mara Klein")])
-    assert threads.mentioned("@mara", known) == []
-    assert threads.mentioned("@mara@orchid.example", known) == [MARA]
+    known = threads.mention_handles([*MEMBERS, (uuid4(), "mara@elsewhere.example", "Mara Klein")])
+    assert threads.find_mentions("@mara", known) == []
+    assert threads.find_mentions("@mara@orchid.example", known) == [MARA]
 
 
 def test_a_line_says_something_and_is_not_endless():
-    assert threads.checked("  Yes.\n") == "Yes."
+    assert threads.check_text("  Yes.\n") == "Yes."
     with pytest.raises(threads.NothingSaid):
-        threads.checked(" \n ")
+        threads.check_text(" \n ")
     with pytest.raises(threads.TooLong, match="2000 are allowed"):
-        threads.checked("x" * 2001, longest=threads.LONGEST_ANSWER)
+        threads.check_text("x" * 2001, longest=threads.LONGEST_ANSWER)
 
 
 def test_a_question_is_open_until_its_own_answer():
@@ -93,7 +93,7 @@ def test_a_question_is_open_until_its_own_answer():
 
 # Batches
 
-ITEM = batches.Item(
+ITEM = batches.BatchItem(
     id=uuid4(),
     tool="write_note",
     contract_digest="c",
@@ -108,7 +108,7 @@ ITEM = batches.Item(
 
 
 def test_items_of_one_kind_and_low_risk_are_a_batch():
-    batches.checked([ITEM, replace(ITEM, id=uuid4()), replace(ITEM, id=uuid4(), step_up="B")])
+    batches.check_batch([ITEM, replace(ITEM, id=uuid4()), replace(ITEM, id=uuid4(), step_up="B")])
 
 
 @pytest.mark.parametrize(
@@ -125,22 +125,22 @@ def test_items_of_one_kind_and_low_risk_are_a_batch():
 def test_what_matters_is_never_in_a_batch(change, said):
     """B39: whatever the policy says, an item that is grave is decided on its own page."""
     with pytest.raises(batches.NotForBatches, match=said):
-        batches.checked([ITEM, replace(ITEM, **change)])
+        batches.check_batch([ITEM, replace(ITEM, **change)])
 
 
 @pytest.mark.parametrize("change", [{"tool": "x"}, {"contract_digest": "x"}, {"policy_digest": "x"}])
 def test_items_of_another_kind_are_no_batch(change):
     with pytest.raises(batches.NotOfOneKind):
-        batches.checked([ITEM, replace(ITEM, **change)])
+        batches.check_batch([ITEM, replace(ITEM, **change)])
 
 
 def test_a_batch_is_capped_by_its_policy_and_by_the_product():
     with pytest.raises(batches.TooManyAtOnce, match="3 at most"):
-        batches.checked([replace(ITEM, id=uuid4()) for _ in range(4)])
+        batches.check_batch([replace(ITEM, id=uuid4()) for _ in range(4)])
     with pytest.raises(batches.TooManyAtOnce, match="50 at most"):
-        batches.checked([replace(ITEM, id=uuid4(), most=1000) for _ in range(51)])
+        batches.check_batch([replace(ITEM, id=uuid4(), most=1000) for _ in range(51)])
     with pytest.raises(batches.NothingChosen):
-        batches.checked([])
+        batches.check_batch([])
 
 
 # Floods
@@ -155,7 +155,7 @@ def test_an_agent_may_have_so_many_approvals_waiting(open_now, most, flood):
 def test_nobody_votes_faster_than_they_can_read():
     """B38: so many votes in a minute, and no more."""
     given = [NOW - timedelta(seconds=second) for second in (1, 30, 59, 60, 90)]
-    rate_limits.check_pace(given, most=4, at=NOW)
+    rate_limits.check_voting_rate(given, most=4, at=NOW)
     with pytest.raises(rate_limits.TooManyVotes):
-        rate_limits.check_pace(given, most=3, at=NOW)
-    rate_limits.check_pace(given, most=0, at=NOW)
+        rate_limits.check_voting_rate(given, most=3, at=NOW)
+    rate_limits.check_voting_rate(given, most=0, at=NOW)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from approvals.requests.rules import clocks
-from approvals.requests.rules.clocks import Stop, Why
+from approvals.requests.rules.clocks import Stop, StopReason
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -21,15 +21,15 @@ def minutes(count: float) -> timedelta:
 
 
 def frozen(begin: float, end: float | None = None) -> Stop:
-    return Stop(Why.FREEZE, NOON + minutes(begin), None if end is None else NOON + minutes(end))
+    return Stop(StopReason.FREEZE, NOON + minutes(begin), None if end is None else NOON + minutes(end))
 
 
 def asked(begin: float, end: float | None = None) -> Stop:
-    return Stop(Why.QUESTION, NOON + minutes(begin), None if end is None else NOON + minutes(end))
+    return Stop(StopReason.QUESTION, NOON + minutes(begin), None if end is None else NOON + minutes(end))
 
 
 def read(*stops: Stop, at: float, patience: timedelta = NONE) -> clocks.Clock:
-    return clocks.read(began=NOON, allowed=HOUR, stops=stops, patience=patience, at=NOON + minutes(at))
+    return clocks.compute_clock(began=NOON, allowed=HOUR, stops=stops, patience=patience, at=NOON + minutes(at))
 
 
 def test_nothing_stops_a_clock_that_nothing_covers():
@@ -45,7 +45,7 @@ def test_a_clock_that_has_run_out_says_when():
 
 def test_a_freeze_stops_it_and_shows_what_is_left():
     clock = read(frozen(10), at=500)
-    assert (clock.stopped_at, clock.why, clock.left) == (NOON + minutes(10), Why.FREEZE, minutes(50))
+    assert (clock.stopped_at, clock.why, clock.left) == (NOON + minutes(10), StopReason.FREEZE, minutes(50))
     assert clock.ends_at == NOON + HOUR
     assert clock.goes_on_at is None
 
@@ -82,7 +82,11 @@ def test_a_freeze_at_this_very_moment_stops_it_too():
 
 def test_a_question_stops_it_no_longer_than_the_policy_allows():
     waits = read(asked(10), at=25, patience=minutes(30))
-    assert (waits.why, waits.stopped_at, waits.goes_on_at) == (Why.QUESTION, NOON + minutes(10), NOON + minutes(40))
+    assert (waits.why, waits.stopped_at, waits.goes_on_at) == (
+        StopReason.QUESTION,
+        NOON + minutes(10),
+        NOON + minutes(40),
+    )
     assert (waits.ends_at, waits.latest) == (NOON + HOUR, NOON + minutes(90))
     goes_on = read(asked(10), at=50, patience=minutes(30))
     assert (goes_on.stopped_at, goes_on.ran) == (None, minutes(20))
@@ -106,14 +110,14 @@ def test_a_freeze_uses_up_no_patience():
 
 def test_a_question_that_was_answered_before_a_freeze_leaves_the_freeze():
     clock = read(asked(10, 20), frozen(15), at=30, patience=minutes(30))
-    assert (clock.why, clock.stopped_at, clock.goes_on_at) == (Why.FREEZE, NOON + minutes(10), None)
+    assert (clock.why, clock.stopped_at, clock.goes_on_at) == (StopReason.FREEZE, NOON + minutes(10), None)
 
 
 stops = st.builds(
     lambda why, begin, length: Stop(
         why, NOON + minutes(begin), None if length is None else NOON + minutes(begin + length)
     ),
-    st.sampled_from(list(Why)),
+    st.sampled_from(list(StopReason)),
     st.integers(-30, 200),
     st.none() | st.integers(1, 90),
 )
@@ -121,8 +125,10 @@ stops = st.builds(
 
 @given(st.lists(stops, max_size=5), st.integers(0, 90), st.integers(0, 300), st.integers(0, 120))
 def test_it_never_runs_backwards_and_never_longer_than_allowed(found, patience, at, later):
-    one = clocks.read(began=NOON, allowed=HOUR, stops=found, patience=minutes(patience), at=NOON + minutes(at))
-    two = clocks.read(began=NOON, allowed=HOUR, stops=found, patience=minutes(patience), at=NOON + minutes(at + later))
+    one = clocks.compute_clock(began=NOON, allowed=HOUR, stops=found, patience=minutes(patience), at=NOON + minutes(at))
+    two = clocks.compute_clock(
+        began=NOON, allowed=HOUR, stops=found, patience=minutes(patience), at=NOON + minutes(at + later)
+    )
     assert NONE <= one.ran <= two.ran <= HOUR
     assert one.ran + one.left == HOUR
     assert one.ends_at <= two.ends_at
@@ -130,9 +136,9 @@ def test_it_never_runs_backwards_and_never_longer_than_allowed(found, patience, 
         assert two == one
 
 
-@given(st.lists(stops.filter(lambda stop: stop.why is Why.QUESTION), max_size=5), st.integers(0, 90))
+@given(st.lists(stops.filter(lambda stop: stop.why is StopReason.QUESTION), max_size=5), st.integers(0, 90))
 def test_questions_never_move_the_hard_limit(found, patience):
-    clock = clocks.read(
+    clock = clocks.compute_clock(
         began=NOON, allowed=HOUR, stops=found, patience=minutes(patience), at=NOON + HOUR + minutes(patience)
     )
     assert clock.is_over

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from approvals.requests.rules import clocks, deadlines
-from approvals.requests.rules.clocks import Stop, Why
-from approvals.requests.rules.deadlines import Step
+from approvals.requests.rules.clocks import Stop, StopReason
+from approvals.requests.rules.deadlines import DeadlineStep
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 AGAIN = timedelta(seconds=30)
-PLAN = deadlines.plan(remind_before_s=600, escalate_after_s=1200)
+PLAN = deadlines.make_plan(remind_before_s=600, escalate_after_s=1200)
 
 
 def minutes(count):
@@ -21,21 +21,21 @@ def minutes(count):
 
 
 def clock(at, *stops):
-    return clocks.read(began=NOON, allowed=HOUR, stops=stops, at=NOON + minutes(at))
+    return clocks.compute_clock(began=NOON, allowed=HOUR, stops=stops, at=NOON + minutes(at))
 
 
 def due(at, *stops, plan=PLAN):
-    return {step for step in Step if deadlines.is_due(step, plan, clock(at, *stops))}
+    return {step for step in DeadlineStep if deadlines.is_due(step, plan, clock(at, *stops))}
 
 
 @pytest.mark.parametrize(
     ("at", "steps"),
     [
         (19, set()),
-        (20, {Step.ESCALATE}),
-        (40, {Step.ESCALATE, Step.BREACH}),
-        (49, {Step.ESCALATE, Step.BREACH}),
-        (50, {Step.ESCALATE, Step.BREACH, Step.REMIND}),
+        (20, {DeadlineStep.ESCALATE}),
+        (40, {DeadlineStep.ESCALATE, DeadlineStep.BREACH}),
+        (49, {DeadlineStep.ESCALATE, DeadlineStep.BREACH}),
+        (50, {DeadlineStep.ESCALATE, DeadlineStep.BREACH, DeadlineStep.REMIND}),
         (60, set()),
     ],
 )
@@ -44,35 +44,35 @@ def test_each_step_comes_at_its_time_and_none_after_the_end(at, steps):
 
 
 def test_a_policy_that_says_nothing_has_no_steps():
-    plan = deadlines.plan(remind_before_s=None, escalate_after_s=None)
+    plan = deadlines.make_plan(remind_before_s=None, escalate_after_s=None)
     assert due(59, plan=plan) == set()
-    assert deadlines.look_at(Step.REMIND, plan, clock(5), at=NOON, again=AGAIN) is None
+    assert deadlines.next_check(DeadlineStep.REMIND, plan, clock(5), at=NOON, again=AGAIN) is None
 
 
 def test_a_clock_that_stands_still_reminds_nobody():
-    frozen = Stop(Why.FREEZE, NOON + minutes(10), None)
+    frozen = Stop(StopReason.FREEZE, NOON + minutes(10), None)
     assert due(55, frozen) == set()
-    assert deadlines.look_at(Step.ESCALATE, PLAN, clock(55, frozen), at=NOON, again=AGAIN) == NOON + AGAIN
+    assert deadlines.next_check(DeadlineStep.ESCALATE, PLAN, clock(55, frozen), at=NOON, again=AGAIN) == NOON + AGAIN
 
 
 def test_time_that_stood_still_counts_for_no_step():
-    frozen = Stop(Why.FREEZE, NOON + minutes(10), NOON + minutes(40))
+    frozen = Stop(StopReason.FREEZE, NOON + minutes(10), NOON + minutes(40))
     assert due(45, frozen) == set()
-    assert due(50, frozen) == {Step.ESCALATE}
+    assert due(50, frozen) == {DeadlineStep.ESCALATE}
 
 
 def test_the_next_look_is_when_the_step_is_due():
     at = NOON + minutes(5)
-    assert deadlines.look_at(Step.ESCALATE, PLAN, clock(5), at=at, again=AGAIN) == NOON + minutes(20)
-    assert deadlines.look_at(Step.REMIND, PLAN, clock(5), at=at, again=AGAIN) == NOON + minutes(50)
+    assert deadlines.next_check(DeadlineStep.ESCALATE, PLAN, clock(5), at=at, again=AGAIN) == NOON + minutes(20)
+    assert deadlines.next_check(DeadlineStep.REMIND, PLAN, clock(5), at=at, again=AGAIN) == NOON + minutes(50)
 
 
 def test_a_step_that_would_come_after_the_end_never_comes():
-    plan = deadlines.plan(remind_before_s=None, escalate_after_s=3600)
+    plan = deadlines.make_plan(remind_before_s=None, escalate_after_s=3600)
     assert due(59, plan=plan) == set()
-    assert deadlines.look_at(Step.ESCALATE, plan, clock(5), at=NOON, again=AGAIN) is None
+    assert deadlines.next_check(DeadlineStep.ESCALATE, plan, clock(5), at=NOON, again=AGAIN) is None
 
 
 def test_a_reminder_that_is_longer_than_the_time_comes_at_once():
-    plan = deadlines.plan(remind_before_s=7200, escalate_after_s=None)
-    assert due(0, plan=plan) == {Step.REMIND}
+    plan = deadlines.make_plan(remind_before_s=7200, escalate_after_s=None)
+    assert due(0, plan=plan) == {DeadlineStep.REMIND}

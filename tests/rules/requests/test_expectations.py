@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from approvals.requests.rules.expectations import Request, review_expectations
+from approvals.requests.rules.expectations import RequestContent, review_expectations
 
 BEFORE = {
     "amount": 2050,
@@ -25,7 +25,7 @@ CONTRACT = (
 def reviewed(text, target="order/7", **edited):
     after = {name: value for name, value in (BEFORE | edited).items() if value != "(gone)"}
     return review_expectations(
-        [text], before=Request(BEFORE, "order/7"), after=Request(after, target), predicates=CONTRACT
+        [text], before=RequestContent(BEFORE, "order/7"), after=RequestContent(after, target), predicates=CONTRACT
     )
 
 
@@ -125,8 +125,8 @@ def test_what_holds_or_cannot_be_told_from_the_request_stays(text):
 def test_a_count_of_effects_is_not_a_field_of_that_name():
     found = review_expectations(
         ["sa.count == 1", "sr.count == 4"],
-        before=Request({"count": 4}, "t"),
-        after=Request({"count": 5}, "t"),
+        before=RequestContent({"count": 4}, "t"),
+        after=RequestContent({"count": 5}, "t"),
         predicates=(),
     )
     assert ([each.text for each in found.dropped], found.kept) == (["sr.count == 4"], ("sa.count == 1",))

@@ -6,10 +6,10 @@ import copy
 
 import pytest
 
-from approvals.requests.rules.preflight import judge
+from approvals.requests.rules.preflight import judge_conditions
 from ledger.catalogue.rules import contract
 from ledger.catalogue.rules.contract import BadContract
-from ledger.catalogue.rules.preflight_reads import Preparation, read
+from ledger.catalogue.rules.preflight_reads import PreflightSpec, read
 from tests.rules.catalogue.test_contract import REFUND
 
 PAID = {
@@ -31,7 +31,7 @@ WISHES = read(
 def over(wishes=WISHES, *, known=True, foreign=False, **target):
     bindings = copy.deepcopy(PAID)
     bindings["pre"]["target"] |= target
-    return judge(wishes, bindings if known else {**bindings, "pre": {}}, known=known, foreign=foreign)
+    return judge_conditions(wishes, bindings if known else {**bindings, "pre": {}}, known=known, foreign=foreign)
 
 
 def test_an_action_that_could_go_well_is_let_through():
@@ -92,7 +92,7 @@ def test_the_digest_names_the_whole_result():
 
 
 def test_a_contract_that_asks_for_nothing_wants_no_reading():
-    assert not Preparation().wanted
+    assert not PreflightSpec().wanted
     assert not read({"blast_radius": {"count": "sr.amount"}}).wanted
     assert read({"blast_radius": {"count": "pre.target.rows"}}).wanted
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from approvals.requests.rules import rendering
-from approvals.requests.rules.rendering import render_payload, rendering_digest, visible
+from approvals.requests.rules.rendering import mark_hidden, render_payload, rendering_digest
 
 text = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60)
 payloads = st.dictionaries(
@@ -136,7 +136,7 @@ def test_two_payloads_never_share_a_rendering(one, other):
 
 @given(text)
 def test_nothing_unseen_is_left(value):
-    shown, _ = visible(value)
+    shown, _ = mark_hidden(value)
 
     assert not set(shown) & set("\u202e\u200b\u0000\u001b\u2066\u00ad")
 

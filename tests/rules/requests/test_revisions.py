@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from approvals.requests.rules.revisions import changes, summarise_changes
+from approvals.requests.rules.revisions import field_changes, summarise_changes
 
 BEFORE = {"amount": 1250, "currency": "EUR", "order_id": "EX-1001", "lines": [{"sku": "a"}, {"sku": "b"}]}
 
 
 def told(after):
-    return [(each.path, each.old, each.new) for each in changes(BEFORE, after)]
+    return [(each.path, each.old, each.new) for each in field_changes(BEFORE, after)]
 
 
 def test_the_same_payload_changes_nothing():
@@ -38,7 +38,7 @@ def test_what_went_is_told_too():
 
 def test_folding_hides_no_change():
     long = {"text": "x" * 5000}
-    (change,) = changes(long, {"text": "x" * 4999 + "y"})
+    (change,) = field_changes(long, {"text": "x" * 4999 + "y"})
     assert change.old != change.new
 
 

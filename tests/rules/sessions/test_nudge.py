@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from approvals.sessions.rules.nudge import SETTLED, Move, next_step, next_steps, nudge
+from approvals.sessions.rules.nudge import SETTLED, NextMove, choose_nudge, next_step, next_steps
 from ledger.record.rules.lifecycle import State
 from tests.rules.gate.test_gate import tool
 
@@ -15,7 +15,7 @@ OPEN = sorted(set(map(str, State)) - SETTLED)
 @pytest.mark.req("R-MC-09", "R-MC-11")
 @pytest.mark.parametrize("state", OPEN)
 def test_an_open_action_makes_the_nudge_wait_and_forbids_a_repeat(state: str):
-    advice = nudge(["RECONCILED_SUCCESS", state], refused=["PHANTOM_TOOL"], steps=("list_orders",))
+    advice = choose_nudge(["RECONCILED_SUCCESS", state], refused=["PHANTOM_TOOL"], steps=("list_orders",))
 
     assert advice.wait
     assert advice.next_tools == ()
@@ -24,10 +24,10 @@ def test_an_open_action_makes_the_nudge_wait_and_forbids_a_repeat(state: str):
 
 
 def test_the_gravest_open_state_is_named():
-    assert "not known" in nudge(["VALIDATED", "REVIEW_REQUIRED", "UNKNOWN", "EXECUTING"]).text
-    assert "A person must settle" in nudge(["VALIDATED", "EXECUTING", "REVIEW_REQUIRED"]).text
-    assert "being put right" in nudge(["EXECUTING", "COMPENSATING"]).text
-    assert "not carried out yet" in nudge(["VALIDATED"]).text
+    assert "not known" in choose_nudge(["VALIDATED", "REVIEW_REQUIRED", "UNKNOWN", "EXECUTING"]).text
+    assert "A person must settle" in choose_nudge(["VALIDATED", "EXECUTING", "REVIEW_REQUIRED"]).text
+    assert "being put right" in choose_nudge(["EXECUTING", "COMPENSATING"]).text
+    assert "not carried out yet" in choose_nudge(["VALIDATED"]).text
 
 
 @pytest.mark.req("R-MC-10", "R-MC-12")
@@ -43,41 +43,41 @@ def test_a_next_step_counts_only_when_the_contract_chains_and_the_session_disclo
 
 @pytest.mark.req("R-MC-10")
 def test_a_declared_next_step_is_the_nudge_and_without_one_it_is_the_general_form():
-    directive = nudge(["RECONCILED_SUCCESS"], steps=("list_orders",))
-    assert (directive.move, directive.next_tool) == (Move.CALL, "list_orders")
+    directive = choose_nudge(["RECONCILED_SUCCESS"], steps=("list_orders",))
+    assert (directive.move, directive.next_tool) == (NextMove.CALL, "list_orders")
     assert "`list_orders`" in directive.text
-    several = nudge([], steps=("list_orders", "send_note"))
+    several = choose_nudge([], steps=("list_orders", "send_note"))
     assert several.next_tools == ("list_orders", "send_note")
     assert several.next_tool is None
-    assert nudge(["RECONCILED_SUCCESS"]).move is Move.GO_ON
+    assert choose_nudge(["RECONCILED_SUCCESS"]).move is NextMove.GO_ON
 
 
 @pytest.mark.req("R-MC-09")
 def test_refused_calls_are_corrected_before_anything_else():
-    advice = nudge([None, "FAILED"], refused=["PHANTOM_TOOL", "SCHEMA_DRIFT"], steps=("list_orders",))
-    assert advice.move is Move.CORRECT
+    advice = choose_nudge([None, "FAILED"], refused=["PHANTOM_TOOL", "SCHEMA_DRIFT"], steps=("list_orders",))
+    assert advice.move is NextMove.CORRECT
     assert not advice.wait
 
 
 @pytest.mark.req("R-MC-11")
 @pytest.mark.parametrize("code", ["TARGET_FROZEN", "BUDGET_EXCEEDED", "DUPLICATE_BLOCKED", "UNRESOLVED_DEPENDENCY"])
 def test_what_is_frozen_or_spent_or_depends_on_something_open_is_waited_for(code: str):
-    advice = nudge([None], refused=[code, "PHANTOM_TOOL"], steps=("list_orders",))
+    advice = choose_nudge([None], refused=[code, "PHANTOM_TOOL"], steps=("list_orders",))
     assert advice.wait
     assert "do not repeat" in advice.text
 
 
 def test_what_policy_refuses_is_not_tried_again():
-    assert nudge([], refused=["OUTSIDE_AUTONOMY"]).move is Move.ASK
+    assert choose_nudge([], refused=["OUTSIDE_AUTONOMY"]).move is NextMove.ASK
 
 
 @pytest.mark.req("R-FB-06")
 def test_at_the_limit_nothing_is_called_any_more_whatever_is_open():
-    for advice in (nudge(["UNKNOWN"], refused=["ITERATION_LIMIT"]), nudge(["UNKNOWN"], forced=True)):
-        assert advice.move is Move.STOP
+    for advice in (choose_nudge(["UNKNOWN"], refused=["ITERATION_LIMIT"]), choose_nudge(["UNKNOWN"], forced=True)):
+        assert advice.move is NextMove.STOP
         assert "summary" in advice.text
 
 
 @pytest.mark.parametrize("code", ["PIN_EXPIRED", "SESSION_CLOSED", "AGENT_NOT_REGISTERED"])
 def test_a_session_that_takes_nothing_more_needs_a_new_one(code: str):
-    assert nudge(["UNKNOWN"], refused=[code]).move is Move.NEW_SESSION
+    assert choose_nudge(["UNKNOWN"], refused=[code]).move is NextMove.NEW_SESSION

@@ -14,7 +14,7 @@ GOAL = "Refund order 17 to the café"
 
 
 def pinned(session_id="s-1", goal=GOAL, ttl_seconds=600):
-    return pins.pin(session_id=session_id, goal=goal, ttl_seconds=ttl_seconds, at=NOW)
+    return pins.new_pin(session_id=session_id, goal=goal, ttl_seconds=ttl_seconds, at=NOW)
 
 
 @pytest.mark.req("R-PA-01")
@@ -37,7 +37,7 @@ def test_a_pin_keeps_the_text_the_hash_and_the_instant():
     ],
 )
 def test_case_spaces_and_composition_do_not_matter(restated):
-    assert pins.compare(pinned(), goal=restated, at=NOW).match
+    assert pins.compare_goal(pinned(), goal=restated, at=NOW).match
 
 
 @pytest.mark.req("R-PA-04")
@@ -53,7 +53,7 @@ def test_case_spaces_and_composition_do_not_matter(restated):
     ],
 )
 def test_any_difference_that_survives_is_drift(restated):
-    compared = pins.compare(pinned(), goal=restated, at=NOW)
+    compared = pins.compare_goal(pinned(), goal=restated, at=NOW)
 
     assert (compared.match, compared.reason) == (False, "ASK_DRIFT")
     assert compared.restated_hash != pinned().hash
@@ -64,7 +64,7 @@ def test_one_goal_in_two_sessions_makes_two_pins():
     other = pinned(session_id="s-2")
 
     assert other.hash != pinned().hash
-    assert pins.compare(pinned(), sent_hash=other.hash, at=NOW).reason == "ASK_DRIFT"
+    assert pins.compare_goal(pinned(), sent_hash=other.hash, at=NOW).reason == "ASK_DRIFT"
 
 
 @pytest.mark.req("R-PA-05")
@@ -72,32 +72,32 @@ def test_an_expired_pin_is_drift_with_a_reason_of_its_own():
     last = NOW + timedelta(seconds=599)
     over = NOW + timedelta(seconds=600)
 
-    assert pins.compare(pinned(), goal=GOAL, at=last).match
-    assert pins.compare(pinned(), goal=GOAL, at=over).reason == "PIN_EXPIRED"
+    assert pins.compare_goal(pinned(), goal=GOAL, at=last).match
+    assert pins.compare_goal(pinned(), goal=GOAL, at=over).reason == "PIN_EXPIRED"
 
 
 def test_goal_and_hash_must_both_match_when_both_are_sent():
     good = pinned()
 
-    assert pins.compare(good, goal=GOAL, sent_hash=good.hash, at=NOW).match
-    assert not pins.compare(good, goal=GOAL, sent_hash="0" * 64, at=NOW).match
-    assert not pins.compare(good, goal="another", sent_hash=good.hash, at=NOW).match
+    assert pins.compare_goal(good, goal=GOAL, sent_hash=good.hash, at=NOW).match
+    assert not pins.compare_goal(good, goal=GOAL, sent_hash="0" * 64, at=NOW).match
+    assert not pins.compare_goal(good, goal="another", sent_hash=good.hash, at=NOW).match
 
 
 def test_nothing_restated_is_no_match():
-    assert not pins.compare(pinned(), at=NOW).match
-    assert not pins.compare(pinned(), sent_hash="", at=NOW).match
-    assert not pins.compare(pinned(), sent_hash="\ud800", at=NOW).match
+    assert not pins.compare_goal(pinned(), at=NOW).match
+    assert not pins.compare_goal(pinned(), sent_hash="", at=NOW).match
+    assert not pins.compare_goal(pinned(), sent_hash="\ud800", at=NOW).match
 
 
 @pytest.mark.req("R-PA-07")
 def test_one_mode_reports_and_the_other_refuses():
-    pins.require(pinned(), goal=GOAL, at=NOW)
+    pins.require_match(pinned(), goal=GOAL, at=NOW)
 
     with pytest.raises(pins.AskDrift):
-        pins.require(pinned(), goal="another", at=NOW)
+        pins.require_match(pinned(), goal="another", at=NOW)
     with pytest.raises(pins.PinExpired):
-        pins.require(pinned(), goal=GOAL, at=NOW + timedelta(days=1))
+        pins.require_match(pinned(), goal=GOAL, at=NOW + timedelta(days=1))
 
 
 @pytest.mark.parametrize(("goal", "ttl"), [("", 5), (" \n", 5), ("x" * 8001, 5), ("x", 0), ("x", -1), ("x", 10**9)])

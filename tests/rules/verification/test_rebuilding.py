@@ -5,27 +5,39 @@ from __future__ import annotations
 from uuid import uuid4
 
 from ledger.record.rules.envelope import Envelope
-from ledger.verification.rules.rebuilding import Happened, RecordTable, at, changes, creates, fixed, said, state
+from ledger.verification.rules.rebuilding import (
+    RecordTable,
+    VerifiedEvent,
+    changes_row,
+    constant,
+    creates_row,
+    detail_field,
+    event_time,
+    state_after,
+)
 from tests.support.builders import AT
 
 SUBJECT = str(uuid4())
 THINGS = RecordTable(
     model="things",
     subjects=("thing",),
-    events={"made": creates(name=said("name"), made_at=at, gone=fixed(None)), "renamed": changes(name=said("name"))},
-    always={"state": state},
+    events={
+        "made": creates_row(name=detail_field("name"), made_at=event_time, gone=constant(None)),
+        "renamed": changes_row(name=detail_field("name")),
+    },
+    always={"state": state_after},
 )
 LINKS = RecordTable(
     model="links",
     subjects=("thing",),
     place="thing_id",
     key=("kind", "to"),
-    events={"linked": creates(lambda event: ("one", event.said("to")), at=at)},
+    events={"linked": creates_row(lambda event: ("one", event.said("to")), at=event_time)},
 )
 
 
 def event(kind, detail, seq=1):
-    return Happened(
+    return VerifiedEvent(
         envelope=Envelope(
             origin="o",
             id=str(uuid4()),

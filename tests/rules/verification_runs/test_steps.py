@@ -6,7 +6,7 @@ import pytest
 
 from ledger.record.rules.entry import amend
 from ledger.record.rules.lifecycle import TRANSITIONS, State
-from reviews.verification.rules.steps import KINDS, entering, laid_over
+from reviews.verification.rules.steps import KINDS, apply_changes, entry_changes
 from tests.rules.runs import LATER, LEDGER, entry, fits
 
 WAYS = [
@@ -31,7 +31,7 @@ def test_the_three_statuses_fit_the_state_all_the_way(way):
     snapshot = entry(here)
     for state in rest:
         assert (here, state) in TRANSITIONS
-        snapshot = amend(snapshot, entering(state, snapshot, at=LATER))
+        snapshot = amend(snapshot, entry_changes(state, snapshot, at=LATER))
         fits(state, snapshot)
         here = state
 
@@ -48,7 +48,7 @@ def test_every_state_that_a_run_enters_has_a_kind_of_event():
 
 def test_changes_are_laid_over_block_by_block():
     before = entry()
-    after = laid_over(before, {"execution": {"status": "FAILED"}, "recovery": {"review_id": "c-1"}})
+    after = apply_changes(before, {"execution": {"status": "FAILED"}, "recovery": {"review_id": "c-1"}})
     assert after["execution"] == before["execution"] | {"status": "FAILED"}
     assert after["recovery"] == {"review_id": "c-1"}
     assert before["execution"]["status"] == "PENDING"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reviews.verification.rules.trust import missing_bindings, trust
+from reviews.verification.rules.trust import missing_bindings, trust_ladder
 from tests.rules.runs import entry
 
 
@@ -21,7 +21,7 @@ def proven(**blocks):
 
 
 def level(found, *, sealed=True, **flags):
-    return trust(found, sealed=sealed, **flags).level
+    return trust_ladder(found, sealed=sealed, **flags).level
 
 
 READ = {"verification": {"status": "VERIFIED", "verified_state_pointer": "ev-2"}}
@@ -53,7 +53,7 @@ EXISTS = ("VALUE_MISMATCH", "PARTIAL_APPLICATION", "DUPLICATE_SIDE_EFFECT", "COM
 @pytest.mark.req("R-OB-06")
 @pytest.mark.parametrize("found", EXISTS)
 def test_a_strong_reading_that_shows_the_effect_is_level_two_whatever_else_is_wrong(found):
-    ladder = trust(read("REVIEW_REQUIRED", discrepancy_class=found), sealed=True)
+    ladder = trust_ladder(read("REVIEW_REQUIRED", discrepancy_class=found), sealed=True)
     assert ladder.level == 2
     assert ladder.rungs[2].because == "A strong reading of the system of record shows that it exists."
     assert ladder.rungs[3].because == "Not every predicate holds."
@@ -79,13 +79,13 @@ ATTESTED = read("RECONCILED_SUCCESS", recovery_decision="HUMAN_ATTESTATION")
     ],
 )
 def test_a_reading_that_does_not_show_the_effect_lifts_to_no_level(found, because):
-    ladder = trust(found, sealed=True)
+    ladder = trust_ladder(found, sealed=True)
     assert ladder.level == 1
     assert {rung.because for rung in ladder.rungs[2:4]} == {because}
 
 
 def test_what_was_shown_and_then_reversed_stays_a_verified_observation():
-    ladder = trust(read("COMPENSATED", discrepancy_class="VALUE_MISMATCH"), sealed=True)
+    ladder = trust_ladder(read("COMPENSATED", discrepancy_class="VALUE_MISMATCH"), sealed=True)
     assert (ladder.level, ladder.rungs[3].because) == (2, "It was reversed afterwards.")
 
 
@@ -98,7 +98,7 @@ def test_success_by_attestation_alone_is_not_reconciled():
 
 
 def test_a_contradiction_takes_back_what_a_reading_had_shown():
-    found = trust(proven(), sealed=True, contradicted=True)
+    found = trust_ladder(proven(), sealed=True, contradicted=True)
     assert found.level == 1
     assert found.rungs[2].because == found.rungs[3].because == "It was contradicted after it was settled."
 
@@ -116,7 +116,7 @@ def test_a_contradiction_takes_back_what_a_reading_had_shown():
     ],
 )
 def test_without_one_binding_the_level_is_three_and_the_want_is_named(blocks, missing):
-    found = trust(proven(**blocks), sealed=True)
+    found = trust_ladder(proven(**blocks), sealed=True)
     assert found.level == 3
     assert missing in found.rungs[4].because
     assert missing_bindings(proven(**blocks), sealed=True) == (missing,)
@@ -124,11 +124,11 @@ def test_without_one_binding_the_level_is_three_and_the_want_is_named(blocks, mi
 
 def test_a_critical_completion_needs_every_binding_but_a_trace_that_its_agent_did_not_send():
     own_trace = {"trace": {"parent_span_id": None}}
-    assert trust(proven(**own_trace), sealed=True).completes_critical
-    assert not trust(proven(**own_trace), sealed=False).completes_critical
+    assert trust_ladder(proven(**own_trace), sealed=True).completes_critical
+    assert not trust_ladder(proven(**own_trace), sealed=False).completes_critical
     for lacking in ({"idempotency": {"key_hash": None}}, {"approval": {"approver_id": None}}):
-        assert not trust(proven(**lacking), sealed=True).completes_critical
-    assert not trust(read("REVIEW_REQUIRED", discrepancy_class="VALUE_MISMATCH"), sealed=True).completes_critical
+        assert not trust_ladder(proven(**lacking), sealed=True).completes_critical
+    assert not trust_ladder(read("REVIEW_REQUIRED", discrepancy_class="VALUE_MISMATCH"), sealed=True).completes_critical
 
 
 def test_what_needs_no_key_or_approval_does_not_miss_it():
@@ -139,6 +139,6 @@ def test_what_needs_no_key_or_approval_does_not_miss_it():
 
 def test_every_rung_says_why():
     for found in (entry(), proven()):
-        rungs = trust(found, sealed=False).rungs
+        rungs = trust_ladder(found, sealed=False).rungs
         assert [rung.level for rung in rungs] == [0, 1, 2, 3, 4]
         assert all(rung.name and rung.because for rung in rungs)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from approvals.voting.rules import binding
-from approvals.voting.rules.binding import Coverage, Current, Seen, Verdict, Vote, Voter
+from approvals.voting.rules.binding import Coverage, CurrentState, DisplayedDigests, VoteChoice, Voter, VoteStatement
 from ledger.record.rules.canonical import canonical, parse
 from ledger.record.rules.proof_classes import is_as_strong
 from ledger.record.rules.refusals import Refused
@@ -51,7 +51,7 @@ COVERAGE = Coverage(
     renderer="fields-1",
     locale="en-gb",
 )
-VOTE = Vote(
+VOTE = VoteStatement(
     statement_id="st-1",
     nonce="77" * 32,
     voter="person-1",
@@ -59,7 +59,7 @@ VOTE = Vote(
     role="reviewer",
     groups=("finance", "reviewers"),
     delegated_by="",
-    verdict=Verdict.APPROVE,
+    verdict=VoteChoice.APPROVE,
     reason_commitment="66" * 32,
     evidence_class="C",
     credential_id="",
@@ -72,8 +72,8 @@ VOTE = Vote(
     log_root="88" * 32,
 )
 VOTER = Voter(actor="person-1", roles=frozenset({"reviewer"}), evidence_class="C")
-SEEN = Seen(payload_hash=COVERAGE.payload_hash, rendering_digest=COVERAGE.rendering_digest)
-CURRENT = Current(
+SEEN = DisplayedDigests(payload_hash=COVERAGE.payload_hash, rendering_digest=COVERAGE.rendering_digest)
+CURRENT = CurrentState(
     payload_hash=COVERAGE.payload_hash,
     contract_digest=COVERAGE.contract_digest,
     policy_digest=COVERAGE.policy_digest,
@@ -90,7 +90,7 @@ def test_reading_a_statement_gives_what_was_written():
 
 @given(
     st.text(alphabet=st.characters(exclude_categories=["Cs"])),
-    st.sampled_from(Verdict),
+    st.sampled_from(VoteChoice),
     st.datetimes(min_value=datetime(2000, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
 )
 def test_reading_undoes_writing_for_any_text_verdict_and_time(text, verdict, at):
@@ -148,10 +148,10 @@ def test_a_statement_names_every_part_that_must_be_bound():
     assert said["payload"] == {"media_type": "application/json", "canonicalisation": "RFC 8785, integers only"}
     assert set(said) == {"domain", "version", "type", "covers", "payload", "vote"}
     assert set(said["covers"]) == set(COVERED)
-    assert set(said["vote"]) == {field.name for field in fields(Vote)} | {"meaning"}
+    assert set(said["vote"]) == {field.name for field in fields(VoteStatement)} | {"meaning"}
 
 
-DENIALS = [Verdict.REJECT, Verdict.REQUEST_CHANGES]
+DENIALS = [VoteChoice.REJECT, VoteChoice.REQUEST_CHANGES]
 
 
 @pytest.mark.parametrize("verdict", DENIALS)
@@ -165,7 +165,7 @@ def test_saying_no_is_never_blocked_by_step_up(verdict, evidence_class):
 @pytest.mark.parametrize("evidence_class", ["", "E", "AB", "d"])
 def test_a_no_without_even_a_session_does_not_count(evidence_class):
     with pytest.raises(binding.StepUpRequired):
-        vote(voter=replace(VOTER, evidence_class=evidence_class), verdict=Verdict.REJECT, reason="No.")
+        vote(voter=replace(VOTER, evidence_class=evidence_class), verdict=VoteChoice.REJECT, reason="No.")
 
 
 @pytest.mark.parametrize(("evidence_class", "step_up"), [("D", "C"), ("C", "B"), ("C", "A"), ("B", "A"), ("", "C")])
@@ -181,10 +181,10 @@ def test_a_page_that_says_what_it_covered_is_held_to_all_of_it():
         vote(seen=replace(SEEN, covers=binding.coverage_digest(replace(COVERAGE, precondition="other"))))
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(Vote)])
+@pytest.mark.parametrize("name", [field.name for field in fields(VoteStatement)])
 def test_any_changed_field_of_the_vote_is_another_statement(name):
     others = {
-        "verdict": Verdict.REJECT,
+        "verdict": VoteChoice.REJECT,
         "groups": ("reviewers",),
         "issued_at": NOW - timedelta(1),
         "not_before": NOW - timedelta(1),
@@ -201,7 +201,7 @@ def test_a_statement_says_what_the_signature_means():
 
     assert said["domain"] == "counterfoil-approval-statement"
     assert "authorise" in said["vote"]["meaning"]
-    assert set(binding.MEANING) == set(Verdict)
+    assert set(binding.MEANING) == set(VoteChoice)
 
 
 def damaged_statements():
@@ -248,7 +248,7 @@ def test_anything_that_was_not_written_as_a_statement_is_refused(data):
 
 def vote(**changes):
     facts = {
-        "verdict": Verdict.APPROVE,
+        "verdict": VoteChoice.APPROVE,
         "voter": VOTER,
         "requesters": frozenset({"agent-actor", "key-owner"}),
         "undecided": True,
@@ -282,8 +282,8 @@ def test_a_vote_by_a_reviewer_on_what_is_shown_counts():
         ({"frozen": True}, binding.TargetFrozen, 409),
         ({"coverage": replace(COVERAGE, step_up="B")}, binding.StepUpRequired, 403),
         ({"voter": replace(VOTER, evidence_class="")}, binding.StepUpRequired, 403),
-        ({"verdict": Verdict.REJECT}, binding.ReasonRequired, 422),
-        ({"verdict": Verdict.REQUEST_CHANGES, "reason": " \n"}, binding.ReasonRequired, 422),
+        ({"verdict": VoteChoice.REJECT}, binding.ReasonRequired, 422),
+        ({"verdict": VoteChoice.REQUEST_CHANGES, "reason": " \n"}, binding.ReasonRequired, 422),
     ],
 )
 def test_one_changed_fact_refuses_the_vote(changes, refusal, status):
@@ -294,7 +294,7 @@ def test_one_changed_fact_refuses_the_vote(changes, refusal, status):
 
 
 def test_a_frozen_target_can_still_be_refused():
-    vote(frozen=True, verdict=Verdict.REJECT, reason="Frozen.")
+    vote(frozen=True, verdict=VoteChoice.REJECT, reason="Frozen.")
 
 
 @pytest.mark.parametrize("given_class", ["A", "B", "C", "", "D", "AB", "a"])

@@ -7,46 +7,48 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from approvals.voting.rules import break_glass
-from approvals.voting.rules.break_glass import Rule
+from approvals.voting.rules.break_glass import BreakGlassRule
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 
 
 @pytest.mark.req("R-AP-15")
 def test_it_is_off_in_a_policy_that_does_not_speak_of_it():
-    assert not break_glass.read({"version": "1"}).enabled
-    assert not break_glass.read({"version": "1", "break_glass": {}}).enabled
-    assert not break_glass.read({"version": "1", "break_glass": {"enabled": "yes"}}).enabled
+    assert not break_glass.read_rule({"version": "1"}).enabled
+    assert not break_glass.read_rule({"version": "1", "break_glass": {}}).enabled
+    assert not break_glass.read_rule({"version": "1", "break_glass": {"enabled": "yes"}}).enabled
 
 
 def test_what_the_policy_leaves_out_is_strict():
-    rule = break_glass.read({"version": "1", "break_glass": {"enabled": True}})
-    assert rule == Rule(enabled=True, groups=frozenset(), review_within_s=86_400, reviewers=2, step_up="A")
+    rule = break_glass.read_rule({"version": "1", "break_glass": {"enabled": True}})
+    assert rule == BreakGlassRule(enabled=True, groups=frozenset(), review_within_s=86_400, reviewers=2, step_up="A")
 
 
 @pytest.mark.req("R-AP-15")
 def test_nobody_breaks_glass_that_is_switched_off():
     with pytest.raises(break_glass.BreakGlassOff):
-        break_glass.check_use(Rule(), roles={"operator", "reviewer", "administrator"}, groups={"on-call"})
+        break_glass.check_use(BreakGlassRule(), roles={"operator", "reviewer", "administrator"}, groups={"on-call"})
 
 
 @pytest.mark.parametrize("roles", [set(), {"reviewer"}, {"administrator", "compliance"}])
 def test_only_an_operator_breaks_it(roles):
     with pytest.raises(break_glass.NotAnOperator):
-        break_glass.check_use(Rule(enabled=True), roles=roles, groups=set())
-    break_glass.check_use(Rule(enabled=True), roles=roles | {"operator"}, groups=set())
+        break_glass.check_use(BreakGlassRule(enabled=True), roles=roles, groups=set())
+    break_glass.check_use(BreakGlassRule(enabled=True), roles=roles | {"operator"}, groups=set())
 
 
 def test_where_groups_are_named_the_operator_is_in_one():
-    rule = Rule(enabled=True, groups=frozenset({"on-call", "duty"}))
+    rule = BreakGlassRule(enabled=True, groups=frozenset({"on-call", "duty"}))
     with pytest.raises(break_glass.NotAnOperator):
         break_glass.check_use(rule, roles={"operator"}, groups={"finance"})
     break_glass.check_use(rule, roles={"operator"}, groups={"finance", "duty"})
 
 
 def test_what_it_grants_lives_for_minutes_and_never_longer_than_the_policy_says():
-    assert break_glass.release_by(policy_says=NOW + timedelta(hours=1), used_at=NOW) == NOW + timedelta(minutes=5)
-    assert break_glass.release_by(policy_says=NOW + timedelta(minutes=1), used_at=NOW) == NOW + timedelta(minutes=1)
+    assert break_glass.release_deadline(policy_says=NOW + timedelta(hours=1), used_at=NOW) == NOW + timedelta(minutes=5)
+    assert break_glass.release_deadline(policy_says=NOW + timedelta(minutes=1), used_at=NOW) == NOW + timedelta(
+        minutes=1
+    )
 
 
 @pytest.mark.req("R-AP-14")

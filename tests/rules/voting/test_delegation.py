@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from approvals.voting.rules.delegation import Holder, LoanRefused, check_loan, check_span
+from approvals.voting.rules.delegation import Holder, LoanRefused, check_delegation, check_period
 
 NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -21,7 +21,7 @@ ADA, BEN, CYD = holder("ada", "finance"), holder("ben", "legal"), holder("cyd")
 
 
 def test_thirty_days_and_not_a_second_more():
-    check_span(NOW, NOW + 30 * DAY, at=NOW)
+    check_period(NOW, NOW + 30 * DAY, at=NOW)
     for starts, ends in (
         (NOW, NOW + 30 * DAY + timedelta(seconds=1)),
         (NOW, NOW),
@@ -29,21 +29,21 @@ def test_thirty_days_and_not_a_second_more():
         (NOW - 2 * DAY, NOW - DAY),
     ):
         with pytest.raises(LoanRefused):
-            check_span(starts, ends, at=NOW)
+            check_period(starts, ends, at=NOW)
 
 
 def test_only_what_is_ones_own_can_be_lent():
-    check_loan(ADA, BEN, ["finance"])
-    check_loan(ADA, BEN, ["reviewers"])
+    check_delegation(ADA, BEN, ["finance"])
+    check_delegation(ADA, BEN, ["reviewers"])
     for groups in ([], ["legal"], ["finance", "legal"]):
         with pytest.raises(LoanRefused):
-            check_loan(ADA, BEN, groups)
+            check_delegation(ADA, BEN, groups)
 
 
 def test_what_was_lent_cannot_be_lent_on():
     """Depth one: Ben decides for finance by Ada's loan, which gives him no group that he could lend to Cyd."""
     with pytest.raises(LoanRefused):
-        check_loan(BEN, CYD, ["finance"])
+        check_delegation(BEN, CYD, ["finance"])
 
 
 @pytest.mark.req("R-AP-11")
@@ -60,4 +60,4 @@ def test_what_was_lent_cannot_be_lent_on():
 )
 def test_who_decides_not_neither_lends_nor_receives(giver, receiver):
     with pytest.raises(LoanRefused):
-        check_loan(giver, receiver, ["finance"])
+        check_delegation(giver, receiver, ["finance"])

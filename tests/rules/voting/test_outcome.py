@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from approvals.voting.rules.outcome import NEXT, Decision, verdict
+from approvals.voting.rules.outcome import NEXT, Decision, decision_outcome
 from ledger.record.rules.lifecycle import states
 
 
 def test_every_state_of_an_approval_has_a_verdict_and_every_verdict_a_next_step():
-    assert {verdict(state).decision for state in states("approval")} <= set(NEXT) == set(Decision)
+    assert {decision_outcome(state).decision for state in states("approval")} <= set(NEXT) == set(Decision)
 
 
 @pytest.mark.parametrize("state", ["PREPARING", "REQUESTED"])
 def test_waiting_is_no_denial(state):
-    told = verdict(state)
+    told = decision_outcome(state)
     assert told.waiting
     assert (told.decision, told.next) == (Decision.WAITING, "WAIT")
     assert "nobody has denied it" in told.advice
@@ -23,7 +23,7 @@ def test_waiting_is_no_denial(state):
 @pytest.mark.parametrize("state", ["APPROVED", "CONSUMED"])
 def test_approved_is_never_told_as_done(state):
     """Trap: "approved" covering failure."""
-    told = verdict(state)
+    told = decision_outcome(state)
     assert (told.decision, told.next) == (Decision.APPROVED, "READ_REPORT")
     assert "does not mean that it has" in told.advice
 
@@ -43,20 +43,20 @@ def test_approved_is_never_told_as_done(state):
     ],
 )
 def test_how_it_ended_is_told_exactly(state, code, wanted):
-    assert verdict(state, ended={"code": code, "reason": "Why."}).decision is wanted
+    assert decision_outcome(state, ended={"code": code, "reason": "Why."}).decision is wanted
 
 
 def test_the_reviewers_words_are_told_where_the_policy_lets_them():
     """Trap: a reject reason that nobody can read."""
     end = {"code": "REJECTED", "reason": "The customer has been refunded already.", "approval_id": "1"}
-    assert verdict("REJECTED", ended=end).reason == "The customer has been refunded already."
-    assert verdict("REJECTED", ended=end, reasons=False).reason == ""
+    assert decision_outcome("REJECTED", ended=end).reason == "The customer has been refunded already."
+    assert decision_outcome("REJECTED", ended=end, reasons=False).reason == ""
     found = {"code": "PREFLIGHT_REFUSED", "reason": "The charge is disputed.", "conditions": [{"name": "open"}]}
-    told = verdict("VOIDED", ended=found, reasons=False)
+    told = decision_outcome("VOIDED", ended=found, reasons=False)
     assert told.reason == "The charge is disputed."
     assert told.more == {"conditions": [{"name": "open"}]}
 
 
 def test_what_was_replaced_leads_to_what_replaced_it():
-    assert verdict("VOIDED", superseded=True).next == "FOLLOW"
-    assert verdict("REJECTED", ended={"code": "REJECTED"}, superseded=True).decision is Decision.REJECTED
+    assert decision_outcome("VOIDED", superseded=True).next == "FOLLOW"
+    assert decision_outcome("REJECTED", ended={"code": "REJECTED"}, superseded=True).decision is Decision.REJECTED

@@ -12,28 +12,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from approvals.voting.rules import passkeys
-from approvals.voting.rules.passkeys import AssertionInvalid, CounterRegressed, Key, RelyingParty
+from approvals.voting.rules.passkeys import AssertionInvalid, CounterRegressed, EnrolledKey, RelyingParty
 from tests.support.outside.authenticators import AT, BE, BS, ED, UP, UV, Authenticator, b64, cose_ed25519, cose_p256
 
 STATEMENT = b'{"domain":"counterfoil-approval-statement","version":2}'
 ORIGIN = "https://console.example.org"
 PARTY = RelyingParty(id="console.example.org", origins=frozenset({ORIGIN}))
-CHALLENGE = passkeys.challenge(STATEMENT)
+CHALLENGE = passkeys.challenge_bytes(STATEMENT)
 
 
 def device(kind: str = "p256", **settings: Any) -> Authenticator:
     return Authenticator(kind, rp_id=PARTY.id, origin=ORIGIN, **settings)
 
 
-def key_of(one: Authenticator, **changes: Any) -> Key:
+def key_of(one: Authenticator, **changes: Any) -> EnrolledKey:
     return replace(
-        Key(credential_id=one.name, public_key=one.public_key, sign_count=0, backup_eligible=False), **changes
+        EnrolledKey(credential_id=one.name, public_key=one.public_key, sign_count=0, backup_eligible=False), **changes
     )
 
 
-def checked(one: Authenticator, *, key: Key | None = None, statement: bytes = STATEMENT, **bent: Any) -> Any:
+def checked(one: Authenticator, *, key: EnrolledKey | None = None, statement: bytes = STATEMENT, **bent: Any) -> Any:
     answer = passkeys.read_assertion(one.answer(CHALLENGE, **bent))
-    return passkeys.verify(answer, key=key or key_of(one), party=PARTY, statement=statement)
+    return passkeys.verify_assertion(answer, key=key or key_of(one), party=PARTY, statement=statement)
 
 
 def refused(one: Authenticator, **how: Any) -> str:
@@ -67,8 +67,8 @@ def test_extensions_may_be_there_if_they_can_be_read():
 
 
 def test_the_challenge_names_one_statement_and_is_no_plain_hash_of_it():
-    assert passkeys.challenge(STATEMENT) != passkeys.challenge(STATEMENT + b" ")
-    assert passkeys.challenge(STATEMENT) != hashlib.sha256(STATEMENT).digest()
+    assert passkeys.challenge_bytes(STATEMENT) != passkeys.challenge_bytes(STATEMENT + b" ")
+    assert passkeys.challenge_bytes(STATEMENT) != hashlib.sha256(STATEMENT).digest()
     assert passkeys.confirmation_code(STATEMENT) != passkeys.confirmation_code(STATEMENT + b" ")
     assert len(passkeys.confirmation_code(STATEMENT)) == 9
 
@@ -326,7 +326,9 @@ def test_one_bent_bit_anywhere_is_refused(place, bit):
         bent = bytearray(part)
         bent[place % len(part)] ^= 1 << bit
         with pytest.raises(AssertionInvalid):
-            passkeys.verify(replace(whole, **{name: bytes(bent)}), key=key_of(one), party=PARTY, statement=STATEMENT)
+            passkeys.verify_assertion(
+                replace(whole, **{name: bytes(bent)}), key=key_of(one), party=PARTY, statement=STATEMENT
+            )
 
 
 def test_what_is_kept_of_an_assertion_can_be_checked_again():
@@ -340,7 +342,7 @@ def test_what_is_kept_of_an_assertion_can_be_checked_again():
 # Registrations
 
 
-def registered(one: Authenticator, **how: Any) -> passkeys.Registered:
+def registered(one: Authenticator, **how: Any) -> passkeys.RegisteredKey:
     return passkeys.read_registration(one.registration(CHALLENGE, **how), party=PARTY, wanted=CHALLENGE)
 
 

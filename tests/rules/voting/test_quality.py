@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from approvals.voting.rules.quality import DIMENSIONS, Vote, reports
+from approvals.voting.rules.quality import DIMENSIONS, VoteFacts, quality_reports
 
 
-def vote(voter: str = "ann", **changes: object) -> Vote:
+def vote(voter: str = "ann", **changes: object) -> VoteFacts:
     base = {
         "rule": "IRREVERSIBLE",
         "agent": "support",
@@ -19,11 +19,11 @@ def vote(voter: str = "ann", **changes: object) -> Vote:
         "opened": 2,
         "state": "RECONCILED_SUCCESS",
     }
-    return Vote(voter=voter, **(base | changes))
+    return VoteFacts(voter=voter, **(base | changes))
 
 
 def figures(votes, *, privacy="team", may_name=False, me="", by=("rule",)):
-    return reports(votes, privacy=privacy, may_name=may_name, me=me, by=by)
+    return quality_reports(votes, privacy=privacy, may_name=may_name, me=me, by=by)
 
 
 TEAM = [vote("ann"), vote("bob"), vote("cem"), vote("ann"), vote("bob")]

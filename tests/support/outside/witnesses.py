@@ -14,7 +14,7 @@ import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ledger.log.rules import checkpoint, notes, submission
-from ledger.log.rules.checkpoint import Checkpoint
+from ledger.log.rules.checkpoint import CheckpointBody
 from ledger.log.rules.merkle import leaf_hash, root_of
 from ledger.log.rules.notes import Note, Verifier
 from ledger.log.rules.submission import Submission
@@ -40,7 +40,7 @@ class SomeLog:
         return notes.vkey(self.origin, self.key.public_key())
 
     def signed(self, size: int, root: bytes | None = None) -> bytes:
-        text = checkpoint.text(Checkpoint(self.origin, size, root or root_of(self.leaves[:size])))
+        text = checkpoint.text(CheckpointBody(self.origin, size, root or root_of(self.leaves[:size])))
         return notes.write(Note(text, (notes.sign(text, name=self.origin, key=self.key),)))
 
     def body(self, old: int, new: int) -> bytes:

@@ -88,7 +88,9 @@ def replaced(shop: Workshop, clock: Clock) -> str:
     approval = shop.approval_of(action_id)
     with tenancy(shop.tenant):
         found = requests.asking.approval(shop.tenant, UUID(approval["approval_id"]))
-        requests.fail_unrun(found, code="SUPERSEDED", reason="Edited.", actor=requests.ledger.SYSTEM, at=clock.now())
+        requests.fail_unexecuted_action(
+            found, code="SUPERSEDED", reason="Edited.", actor=requests.ledger.SYSTEM, at=clock.now()
+        )
     return action_id
 
 
@@ -96,7 +98,7 @@ def expired(shop: Workshop, clock: Clock) -> str:
     action_id = shop.propose()
     approval = UUID(shop.approval_of(action_id)["approval_id"])
     with tenancy(shop.tenant):
-        requests.expire(tenant_id=shop.tenant, approval_id=approval, at=clock.now() + timedelta(days=30))
+        requests.expire_approval(tenant_id=shop.tenant, approval_id=approval, at=clock.now() + timedelta(days=30))
     return action_id
 
 

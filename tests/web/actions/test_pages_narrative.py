@@ -113,11 +113,11 @@ def test_nothing_in_a_story_acts_as_markup_on_paper():
     from datetime import UTC, datetime
     from uuid import UUID
 
-    from console.web.narrative import Line, Narrative
-    from console.web.pdf import pdf
+    from console.web.narrative import Narrative, NarrativeLine
+    from console.web.pdf import narrative_pdf
 
     nasty = '#panic("read as code") *bold* $x$ #include "/etc/passwd" @label <tag> \\ ] [ \u202e \U0001f600'
-    line = Line(
+    line = NarrativeLine(
         at=datetime(2026, 11, 1, tzinfo=UTC),
         text=nasty,
         who=nasty,
@@ -135,4 +135,4 @@ def test_nothing_in_a_story_acts_as_markup_on_paper():
         title=nasty, lines=[line], facts=[(nasty, nasty)], origin=nasty, people=[(nasty, nasty)], sealed=0, unsealed=1,
         broken=1,
     )  # fmt: skip
-    assert pdf(told).startswith(b"%PDF-")
+    assert narrative_pdf(told).startswith(b"%PDF-")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from console.web.action_titles import title
-from ledger.catalogue.rules.money import money
+from console.web.action_titles import action_title
+from ledger.catalogue.rules.money import format_money
 
 
 @pytest.mark.parametrize(
@@ -20,11 +20,11 @@ from ledger.catalogue.rules.money import money
     ],
 )
 def test_the_title_says_verb_amount_and_thing(kind, target, payload, wanted):
-    assert title(kind, target, payload) == wanted
+    assert action_title(kind, target, payload) == wanted
 
 
 def test_a_misleading_character_in_the_target_is_marked():
-    assert title("delete", "document/\u0430.md") == "Delete document \u0430⟦U+0430⟧.md"
+    assert action_title("delete", "document/\u0430.md") == "Delete document \u0430⟦U+0430⟧.md"
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_a_misleading_character_in_the_target_is_marked():
     ],
 )
 def test_an_amount_is_read_only_where_it_is_money(amount, currency, wanted):
-    assert money(amount, currency) == wanted
+    assert format_money(amount, currency) == wanted

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from reviews.reporting.rules.results import RULES, Result
+from reviews.reporting.rules.results import RULES, PlannerResult
 from tests.support import settling
 from tests.support.api_tenant import Clock, Workshop
 from tests.support.browser_users import words
@@ -97,9 +97,9 @@ def irreparable() -> dict[str, Any]:
     return lesser(recovery={"idempotent": True})
 
 
-JOURNEYS: dict[Result, Journey] = {
-    Result.SUCCESS: Journey(lesser, refunded, "COMPLETED", "CONTINUE", ("NOT_STARTED", "RECONCILED_SUCCESS")),
-    Result.PARTIAL_SUCCESS: Journey(
+JOURNEYS: dict[PlannerResult, Journey] = {
+    PlannerResult.SUCCESS: Journey(lesser, refunded, "COMPLETED", "CONTINUE", ("NOT_STARTED", "RECONCILED_SUCCESS")),
+    PlannerResult.PARTIAL_SUCCESS: Journey(
         lambda: in_parts(pivot=True, approval_required=True),
         begun_in_part,
         "PARTIALLY_COMPLETED",
@@ -107,15 +107,17 @@ JOURNEYS: dict[Result, Journey] = {
         ("NOT_STARTED", "RECONCILED_PARTIAL"),
         "PARTIAL_APPLICATION",
     ),
-    Result.PENDING: Journey(lesser, accepted, "RESPONSE_RECEIVED_VERIFICATION_PENDING", "WAIT", ("NOT_STARTED",)),
-    Result.FAILURE: Journey(
+    PlannerResult.PENDING: Journey(
+        lesser, accepted, "RESPONSE_RECEIVED_VERIFICATION_PENDING", "WAIT", ("NOT_STARTED",)
+    ),
+    PlannerResult.FAILURE: Journey(
         lambda: lesser(recovery={}),
         refused,
         "FAILED",
         "REPAIR",
         ("NOT_STARTED", "RECONCILED_FAILURE"),
     ),
-    Result.COMPENSATED: Journey(
+    PlannerResult.COMPENSATED: Journey(
         lesser,
         reversed_,
         "COMPENSATED",
@@ -123,9 +125,11 @@ JOURNEYS: dict[Result, Journey] = {
         ("NOT_STARTED", "RECONCILED_FAILURE", "COMPENSATED"),
         "VALUE_MISMATCH",
     ),
-    Result.ROLLED_BACK: Journey(local, rolled_back, "ROLLED_BACK", "REPLAN", ("NOT_STARTED", "ROLLED_BACK")),
-    Result.UNKNOWN: Journey(lesser, silent, "FINAL_STATE_UNKNOWN", "RECONCILE_FIRST", ("NOT_STARTED", "UNKNOWN")),
-    Result.REVIEW_REQUIRED: Journey(
+    PlannerResult.ROLLED_BACK: Journey(local, rolled_back, "ROLLED_BACK", "REPLAN", ("NOT_STARTED", "ROLLED_BACK")),
+    PlannerResult.UNKNOWN: Journey(
+        lesser, silent, "FINAL_STATE_UNKNOWN", "RECONCILE_FIRST", ("NOT_STARTED", "UNKNOWN")
+    ),
+    PlannerResult.REVIEW_REQUIRED: Journey(
         irreparable,
         wrong,
         "REVIEW_REQUIRED",
@@ -133,7 +137,7 @@ JOURNEYS: dict[Result, Journey] = {
         ("NOT_STARTED", "RECONCILED_FAILURE", "REVIEW_REQUIRED"),
         "VALUE_MISMATCH",
     ),
-    Result.WRONG_TARGET: Journey(
+    PlannerResult.WRONG_TARGET: Journey(
         irreparable,
         lambda counter, clock: wrong(counter, clock, tenant="willow"),
         "REVIEW_REQUIRED",
@@ -141,7 +145,7 @@ JOURNEYS: dict[Result, Journey] = {
         ("NOT_STARTED", "RECONCILED_FAILURE", "REVIEW_REQUIRED"),
         "WRONG_TARGET_MODIFIED",
     ),
-    Result.COMPENSATION_FAILED: Journey(
+    PlannerResult.COMPENSATION_FAILED: Journey(
         lambda: lesser(externally_visible=True),
         lambda counter, clock: reversed_(counter, clock, status=None),
         "REVIEW_REQUIRED",
@@ -149,7 +153,7 @@ JOURNEYS: dict[Result, Journey] = {
         ("NOT_STARTED", "RECONCILED_FAILURE", "REVIEW_REQUIRED"),
         "VALUE_MISMATCH",
     ),
-    Result.DUPLICATE: Journey(
+    PlannerResult.DUPLICATE: Journey(
         irreparable,
         lambda counter, clock: refunded(counter, clock, times=2),
         "REVIEW_REQUIRED",
@@ -168,7 +172,7 @@ def statuses(counter: Counter, action_id: str) -> tuple[str, ...]:
 @pytest.mark.req("R-RC-07", "R-PL-12", "R-HO-08")
 @pytest.mark.parametrize("result", JOURNEYS)
 def test_a_result_is_reached_told_and_planned_for_as_the_table_says(
-    counter: Counter, clock: Clock, secrets_dir: Path, result: Result
+    counter: Counter, clock: Clock, secrets_dir: Path, result: PlannerResult
 ):
     journey = JOURNEYS[result]
     cashier = counter.open(secrets_dir, journey.contract(), cancelling(), refund_part())
@@ -176,7 +180,7 @@ def test_a_result_is_reached_told_and_planned_for_as_the_table_says(
     known = fact(cashier, action_id)
     assert (known["result"], known["next_behaviour"]["code"]) == (result, journey.next)
     told = cashier.report(action_id)
-    assert (told["code"], told["completed"]) == (journey.code, result is Result.SUCCESS)
+    assert (told["code"], told["completed"]) == (journey.code, result is PlannerResult.SUCCESS)
     assert known["code"] == told["code"] in RULES[result].statuses
     assert known["statement"].endswith(told["text"])
     assert (known["discrepancy"] or "") == journey.discrepancy

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from console.pages.actions.action_record import names
+from console.pages.actions.action_record import actor_names
 from ledger.db import tenancy
 from tests.support import settling
 from tests.support.api_tenant import Clock
@@ -49,7 +49,7 @@ def test_a_settled_case_says_who_settled_it_and_how_and_its_finding_as_past(
     assert settling.confirm(second, case_id).status_code == 200
 
     with tenancy(counter.tenant):
-        called = {str(each): name for each, name in names(counter.tenant).items()}
+        called = {str(each): name for each, name in actor_names(counter.tenant).items()}
     action = counter.operator_key.get(f"/actions/{action_id}").json()
     settlement = action["settlement"]
     assert (settlement["resolution"], settlement["reason"]) == (resolution, "Seen at the bank.")

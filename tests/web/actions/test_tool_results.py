@@ -29,7 +29,7 @@ def observed(shop: Workshop, **changes: Any) -> tuple[str, Any]:
 def kept(shop: Workshop, action_id: str) -> dict[str, Any]:
     with tenancy(shop.tenant):
         pointers = evidence.evidence_of(shop.tenant, UUID(action_id))
-        data = next(evidence.opened(shop.tenant, each.id) for each in pointers if each.purpose == "observation")
+        data = next(evidence.open_evidence(shop.tenant, each.id) for each in pointers if each.purpose == "observation")
     assert data is not None
     found: dict[str, Any] = orjson.loads(data)["result"]
     return found

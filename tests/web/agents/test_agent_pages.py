@@ -14,8 +14,8 @@ from approvals import tasks
 from approvals.models import Agent
 from console import tasks as notices
 from console.models import Sighting
-from console.notifications.facts import facts
-from console.notifications.messages import letter
+from console.notifications.facts import load_facts
+from console.notifications.messages import render_message
 from console.notifications.rules import Occasion
 from ledger.db import tenancy
 from ledger.record.queries import events
@@ -66,8 +66,8 @@ def test_who_is_told_of_too_many_invented_tools_is_led_to_the_runbook_with_its_t
         assert book in links(page(told, path), "runbooks"), path
     with tenancy(shop.tenant):
         line = {"kind": Occasion.AGENT_FLAGGED, "about_kind": "agent", "about": str(Agent.objects.get().id)}
-        [fact] = facts(events.tenant_by_id(shop.tenant), [line])
-    [mail] = letter([fact], tenant="orchid", personal=True, at=timezone.now()).paragraphs
+        [fact] = load_facts(events.tenant_by_id(shop.tenant), [line])
+    [mail] = render_message([fact], tenant="orchid", personal=True, at=timezone.now()).paragraphs
     assert "Check the tools loaded, renames and the model tier." in mail
     assert mail.endswith(book)
     section = page(told, "runbooks").split('id="phantom-rate"')[1].split("</section>")[0]

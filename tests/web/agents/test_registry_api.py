@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 
 from approvals.models import Agent, Call
-from console.pages.contracts.contract_check import validated
+from console.pages.contracts.contract_check import validate_contract
 from ledger.catalogue.rules.contract import BadContract
 from ledger.db import tenancy
 from ledger.record.queries import events
@@ -447,4 +447,4 @@ def test_whatever_stands_in_a_lookup_is_a_fault_that_is_named_and_never_ours(odd
             part = part[name]
         part[place[-1]] = odd
         with pytest.raises(BadContract):
-            validated(copy)
+            validate_contract(copy)

@@ -43,7 +43,7 @@ from approvals.voting.operations import approvers
 from console.accounts.members import operations as people
 from console.models import Membership
 from ledger import register
-from ledger.db import ask, tenancy
+from ledger.db import execute, tenancy
 from ledger.management.commands import verify_ledger
 from ledger.record import operations as ledger
 from ledger.record.queries import events
@@ -148,9 +148,9 @@ class Desk(RuleBasedStateMachine):
         tenant, place = self.shop.tenant, self._place(who)
         with tenancy(tenant):
             if back:
-                approvers.enter(tenant_id=tenant, actor_id=place, person_id=place, at=self.clock.now())
+                approvers.add_approver(tenant_id=tenant, actor_id=place, person_id=place, at=self.clock.now())
             else:
-                approvers.leave(tenant_id=tenant, actor_id=place, at=self.clock.now())
+                approvers.remove_approver(tenant_id=tenant, actor_id=place, at=self.clock.now())
             row = Membership.objects.select_related("user").get(tenant_id=tenant, actor_id=place)
             # On record as the console writes it, without what else comes with a closed account.
             kind = "account_opened" if back else "account_closed"
@@ -252,12 +252,12 @@ class Desk(RuleBasedStateMachine):
         """Time passes: all that has been put down moves into the past, for the database's own clock cannot be moved."""
         self.shop.run_out(seconds=seconds)
         with tenancy(self.shop.tenant):
-            ask(
+            execute(
                 "UPDATE approvals_approval SET decide_by = decide_by - make_interval(secs => $2),"
                 " release_by = release_by - make_interval(secs => $2) WHERE tenant_id = $1 AND paused_at IS NULL",
                 *(self.shop.tenant, seconds),
             )
-            ask(
+            execute(
                 "UPDATE approvals_due SET due_at = due_at - make_interval(secs => $2) WHERE tenant_id = $1",
                 *(self.shop.tenant, seconds),
             )
@@ -347,7 +347,7 @@ def machine(shop: Workshop, clock: Clock, tmp_path: Path) -> type[Desk]:
     with tenancy(shop.tenant):
         # One human, two accounts.
         both = [found[f"{who}@orchid"].id for who in ("ana", PEOPLE[3])]
-        people.link(tenant_id=shop.tenant, member_ids=both, by=ledger.SYSTEM, at=clock.now())
+        people.link_accounts(tenant_id=shop.tenant, member_ids=both, by=ledger.SYSTEM, at=clock.now())
     made = {"shop": shop, "clock": clock, "people": voters, "places": places, "other": new_key(), "folder": folder}
     return type("Today", (Desk,), made)
 

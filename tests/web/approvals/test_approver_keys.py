@@ -57,7 +57,7 @@ def step(operation: Any, stage: Any, key: Any, by: Any, **more: Any) -> None:
 def state(stage: Any, key: Any) -> tuple[str, list[str]]:
     with tenancy(stage.tenant):
         kinds = [event.kind for event, _, _ in events.history(stage.tenant, key.id)]
-        row = approvers.approver_key(stage.tenant, key.credential_id)
+        row = approvers.approver_key_by_credential(stage.tenant, key.credential_id)
     assert row is not None
     return row.state, kinds
 
@@ -105,7 +105,7 @@ def test_a_machine_enrols_no_key(stage, people):
             by=ledger.Actor("operator", people[0].actor_id),
             person_id=people[0].actor_id,
             name="",
-            registered=passkeys.Registered(
+            registered=passkeys.RegisteredKey(
                 credential_id="x", public_key=b"", aaguid=bytes(16), sign_count=0, backup_eligible=False
             ),
             registration=b"{}",

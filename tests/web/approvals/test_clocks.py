@@ -32,7 +32,7 @@ def waits(stage: Stage) -> Any:
 
 def freeze(stage: Stage, clock: Clock, scope: str = "tool", value: str = "issue_refund") -> Any:
     with tenancy(stage.tenant):
-        return registration.freeze(
+        return registration.place_freeze(
             tenant_id=stage.tenant, scope=scope, value=value, reason="Look.", actor=ledger.SYSTEM, at=clock.now()
         )
 
@@ -125,12 +125,14 @@ def test_the_release_deadline_stands_still_too_and_no_grant_is_minted_meanwhile(
 def ask(stage: Stage, waits: Any, clock: Clock, text: str = "Is there a photo?") -> Any:
     by = ledger.Actor("person", stage.person("reviewer").actor_id)
     with tenancy(stage.tenant):
-        return threads.ask(tenant_id=stage.tenant, approval_id=waits.id, text=text, known={}, by=by, at=clock.now())
+        return threads.ask_question(
+            tenant_id=stage.tenant, approval_id=waits.id, text=text, known={}, by=by, at=clock.now()
+        )
 
 
 def answer(stage: Stage, waits: Any, clock: Clock, question: Any, text: str = "Yes, two.") -> Any:
     with tenancy(stage.tenant):
-        return threads.answer(
+        return threads.answer_question(
             tenant_id=stage.tenant,
             action_id=waits.action_id,
             question_id=question.id,
@@ -197,5 +199,5 @@ def test_the_agent_is_not_asked_without_end(stage, waits, clock):
 
 def test_a_clock_that_nothing_stops_is_not_written_down_again(stage, waits, clock):
     with tenancy(stage.tenant):
-        assert clocks.look(tenant_id=stage.tenant, approval_id=waits.id, at=clock.now()) is False
+        assert clocks.refresh_clock(tenant_id=stage.tenant, approval_id=waits.id, at=clock.now()) is False
     assert told(stage, waits) == ["approval_requested"]

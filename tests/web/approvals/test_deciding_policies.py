@@ -168,7 +168,7 @@ def test_a_later_reading_names_the_policy_that_it_was_judged_under(counter: Coun
     assert counter.state(started["action_id"]) == "RECONCILED_SUCCESS"
     later = put_in_force(counter, "verification", "later", default_policy("verification") | {"repeat_limit": 4})
     clock.forward(seconds=3700)
-    rechecks.recheck(tenant_id=counter.tenant, action_id=UUID(started["action_id"]), clock=clock.now)
+    rechecks.recheck_action(tenant_id=counter.tenant, action_id=UUID(started["action_id"]), clock=clock.now)
     event, entry, _ = history(counter, started["action_id"])[-1]
     assert event.kind == "rechecked"
     assert entry["policy_context"]["verification_policy_digest"] == later
@@ -194,17 +194,17 @@ def test_a_compensation_that_failed_is_decided_by_the_policy_in_force_by_then(
 
 
 @pytest.fixture
-def decided(cashier: Counter, clock: Clock) -> tuple[Counter, ledger.Head, dict[str, Any]]:
+def decided(cashier: Counter, clock: Clock) -> tuple[Counter, ledger.SubjectHead, dict[str, Any]]:
     """An action that a recovery policy of the tenant's own has decided, and the detail of that event."""
     action_id = claimed_wrongly(cashier)
     put_in_force(cashier, "recovery", "strict", HELD)
     read(cashier, clock, action_id)
     with tenancy(cashier.tenant):
-        head = ledger.lock(tenant_id=cashier.tenant, subject_id=UUID(action_id), kind="action")
+        head = ledger.lock_subject(tenant_id=cashier.tenant, subject_id=UUID(action_id), kind="action")
     return cashier, head, decision(cashier, action_id)[2]
 
 
-def found(counter: Counter, head: ledger.Head, *, detail: dict[str, Any], **changes: Any) -> str:
+def found(counter: Counter, head: ledger.SubjectHead, *, detail: dict[str, Any], **changes: Any) -> str:
     """What the check says of one more event, as somebody writes it who goes around every rule."""
     assert head.entry is not None
     at = history(counter, str(head.id))[-1][0].at
@@ -217,7 +217,7 @@ def found(counter: Counter, head: ledger.Head, *, detail: dict[str, Any], **chan
     return broken.value.detail.rpartition(": ")[2]
 
 
-def digests(head: ledger.Head, **changes: str) -> dict[str, str]:
+def digests(head: ledger.SubjectHead, **changes: str) -> dict[str, str]:
     assert head.entry is not None
     context = head.entry["policy_context"]
     return {kind: context[f"{kind}_policy_digest"] for kind in ("verification", "recovery")} | changes

@@ -36,7 +36,7 @@ def opened(counter, action_id, clock):
     """A reviewer opens the page, and the reading that it asks for is taken."""
     clock.forward(seconds=30)
     with tenancy(counter.tenant):
-        target_drift.look_again(approval=newest(counter, action_id), by=ledger.SYSTEM, at=clock.now())
+        target_drift.request_reading(approval=newest(counter, action_id), by=ledger.SYSTEM, at=clock.now())
     read(clock)
 
 
@@ -119,8 +119,8 @@ def test_both_ways_to_a_release_look_at_the_target(ready, till, clock):
     order = ordered(ready, action_id, clock)
     till.till.execute(CHANGED)
     with tenancy(ready.tenant):
-        head = ledger.lock(tenant_id=ready.tenant, subject_id=UUID(action_id), kind="action")
-        ledger.append(head, ledger.Happening(kind="reading_wanted"), actor=ledger.SYSTEM, at=clock.now())
+        head = ledger.lock_subject(tenant_id=ready.tenant, subject_id=UUID(action_id), kind="action")
+        ledger.append(head, ledger.NewEvent(kind="reading_wanted"), actor=ledger.SYSTEM, at=clock.now())
     read(clock)
     refused = ready.start(order)
     assert (refused.status_code, refused.json()["code"]) == (409, "PRECONDITION_DRIFT")

@@ -51,7 +51,7 @@ def test_an_edit_is_a_new_action_and_the_original_ends_with_every_byte_kept(read
         old, new = (actions.action(ready.tenant, UUID(each)) for each in (action_id, made["action_id"]))
         assert (new.supersedes, new.agent, new.session_id) == (old.id, old.agent, old.session_id)
         assert old.payload_hash == approval["payload_hash"] != new.payload_hash == made["payload_hash"]
-        assert b'"amount":1250' in evidence.opened(ready.tenant, old.payload_pointer)
+        assert b'"amount":1250' in evidence.open_evidence(ready.tenant, old.payload_pointer)
         assert approvals.approval(ready.tenant, UUID(approval["approval_id"])).state == "VOIDED"
         fresh = approvals.approval(ready.tenant, UUID(made["approval_id"]))
     assert (fresh.state, fresh.editor is not None, fresh.payload_hash) == ("REQUESTED", True, new.payload_hash)

@@ -79,7 +79,7 @@ def test_a_vote_is_signed_by_a_passkey_and_says_so_everywhere(shop: Workshop, ap
 
 def test_what_was_signed_is_the_statement_that_was_shown(shop: Workshop, approval: dict[str, Any], blue: Authenticator):
     challenge = ask(shop.reviewer, approval).json()
-    assert wanted(challenge) == passkeys.challenge(challenge["statement"].encode())
+    assert wanted(challenge) == passkeys.challenge_bytes(challenge["statement"].encode())
     assert challenge["publicKey"]["userVerification"] == "required"
     assert challenge["publicKey"]["allowCredentials"] == [{"type": "public-key", "id": blue.name}]
     cast(shop.reviewer, approval, challenge, blue.answer(wanted(challenge)))
@@ -102,7 +102,7 @@ def test_the_raw_assertion_is_kept_with_the_vote_and_as_evidence(
     kept = json.loads(bytes(vote.assertion))
     with tenancy(shop.tenant):
         evidence = evidence_queries.evidence_of(shop.tenant, UUID(approval["approval_id"]))
-        sealed = {row.purpose: evidence_queries.opened(shop.tenant, row.id) for row in evidence}
+        sealed = {row.purpose: evidence_queries.open_evidence(shop.tenant, row.id) for row in evidence}
     told = json.loads(sealed["assertion"] or b"")
     assert told["assertion"] == kept
     assert told["key"]["public_key"] == b64(blue.public_key)
@@ -352,7 +352,7 @@ def test_a_key_that_nobody_confirmed_signs_nothing(shop: Workshop, approval: dic
 
 def stop(shop: Workshop, one: Authenticator) -> None:
     with tenancy(shop.tenant):
-        row = approvers.approver_key(shop.tenant, one.name)
+        row = approvers.approver_key_by_credential(shop.tenant, one.name)
         assert row is not None
         approver_keys.suspend(
             tenant_id=shop.tenant,
@@ -394,7 +394,7 @@ def test_what_a_stopped_key_approved_is_asked_for_again(shop: Workshop, approval
         ("policy_row", "OTHER"),
         ("policy_digest", "0" * 64),
         ("requester", uuid4()),
-        ("terms", quorum.Terms(decide_within_s=61).document()),
+        ("terms", quorum.ApprovalTerms(decide_within_s=61).document()),
     ],
 )
 def test_a_change_while_the_page_is_open_is_seen(

@@ -33,7 +33,7 @@ def reviewer(shop: Workshop, name: str, *groups: str, person: UUID | None = None
     caller = shop.person("reviewer", name=name)
     actor = actor_of(shop, name)
     with tenancy(shop.tenant):
-        approvers.enter(tenant_id=shop.tenant, actor_id=actor, person_id=person or actor, groups=groups, at=NOW)
+        approvers.add_approver(tenant_id=shop.tenant, actor_id=actor, person_id=person or actor, groups=groups, at=NOW)
     return caller
 
 
@@ -181,7 +181,7 @@ def test_who_was_disabled_does_not_vote(shop: Workshop):
     action_id = shop.propose()
     bob = reviewer(shop, "bob@orchid")
     with tenancy(shop.tenant):
-        approvers.leave(tenant_id=shop.tenant, actor_id=actor_of(shop, "bob@orchid"), at=NOW)
+        approvers.remove_approver(tenant_id=shop.tenant, actor_id=actor_of(shop, "bob@orchid"), at=NOW)
 
     assert refused(shop.vote(shop.approval_of(action_id), by=bob)) == (403, "NOT_ELIGIBLE")
 

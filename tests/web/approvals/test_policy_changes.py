@@ -19,13 +19,13 @@ from tests.web.approvals.test_policies import NOW, TWO, actor_of, kinds, refused
 
 def leave(shop: Workshop, name: str) -> None:
     with tenancy(shop.tenant):
-        approvers.leave(tenant_id=shop.tenant, actor_id=actor_of(shop, name), at=NOW)
+        approvers.remove_approver(tenant_id=shop.tenant, actor_id=actor_of(shop, name), at=NOW)
 
 
 def regroup(shop: Workshop, name: str, *groups: str) -> None:
     actor = actor_of(shop, name)
     with tenancy(shop.tenant):
-        approvers.enter(tenant_id=shop.tenant, actor_id=actor, person_id=actor, groups=groups, at=NOW)
+        approvers.add_approver(tenant_id=shop.tenant, actor_id=actor, person_id=actor, groups=groups, at=NOW)
 
 
 def granted(shop: Workshop, *, by: Any) -> str:

@@ -49,7 +49,7 @@ def test_the_baseline_is_frozen_in_the_approval_and_can_be_computed_again(ready,
     action_id = asked(ready, clock)
     approval = approval_of(ready, action_id)
     with tenancy(ready.tenant):
-        taken = readings.readings_taken(ready.tenant, [UUID(action_id)])
+        taken = readings.newest_reading_pointers(ready.tenant, [UUID(action_id)])
         requested = events.history(ready.tenant, approval.id)[-1][2]
     assert taken[UUID(action_id)] == approval.baseline_pointer
     assert requested["before"]["baseline_digest"] == approval.baseline_digest

@@ -252,8 +252,8 @@ def test_the_thread_shows_the_agents_words_as_the_agents(stage):
     from tests.support.scenes import now
 
     with tenancy(stage.tenant):
-        (line,) = votes.lines_of(stage.tenant, waits.id)
-        threads.answer(
+        (line,) = votes.thread_lines(stage.tenant, waits.id)
+        threads.answer_question(
             tenant_id=stage.tenant,
             action_id=waits.action_id,
             question_id=line.id,
@@ -273,7 +273,7 @@ def test_a_freeze_is_shown_with_what_is_left(stage, clock):
 
     (waits,) = asked(stage)
     with tenancy(stage.tenant):
-        registration.freeze(
+        registration.place_freeze(
             tenant_id=stage.tenant,
             scope="tool",
             value="issue_refund",

@@ -10,13 +10,13 @@ from approvals.models import Agent
 from console import tasks
 from console.accounts.members import operations as people
 from console.models import Membership, Message
-from console.notifications.facts import facts
-from console.notifications.messages import letter
+from console.notifications.facts import load_facts
+from console.notifications.messages import render_message
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.retention.operations import retention
-from ledger.retention.rules.retention import Policy
+from ledger.retention.rules.retention import RetentionPolicy
 from tests.support.browser_users import visitor, words
 from tests.support.settling import settle_on_page
 
@@ -122,7 +122,9 @@ def test_erasing_and_keeping_wait_for_another_of_compliance(stage):
     asking, other = stage.person("compliance"), stage.person("compliance", name="other@orchid")
     operator = stage.person("operator")
     with tenancy(stage.tenant):
-        retention.propose_policy(tenant_id=stage.tenant, policy=Policy(payload_days=400), by=actor(asking), at=now())
+        retention.propose_policy(
+            tenant_id=stage.tenant, policy=RetentionPolicy(payload_days=400), by=actor(asking), at=now()
+        )
     gathered()
     assert "retention_waits" in told(stage, other)
     assert "retention_waits" not in told(stage, asking) + told(stage, operator)
@@ -132,8 +134,8 @@ def test_nothing_of_the_case_leaves_the_console(stage):
     case = stage.case()
     line = {"kind": "settlement_waits", "risk": "NORMAL", "about_kind": "case", "about": str(case.id)}
     with tenancy(stage.tenant):
-        (fact,) = facts(events.tenant_by_id(stage.tenant), [line])
-    sent = letter([fact], tenant="orchid", personal=True, at=now())
+        (fact,) = load_facts(events.tenant_by_id(stage.tenant), [line])
+    sent = render_message([fact], tenant="orchid", personal=True, at=now())
     text = "\n".join([sent.subject, *sent.paragraphs])
     order = case.target.removeprefix("order/")
     assert order in fact.title

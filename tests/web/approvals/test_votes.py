@@ -74,8 +74,11 @@ def test_a_vote_signs_the_evidence_that_was_shown_and_nothing_runs_it(shop: Work
     made = shop.call(evidence=EVIDENCE)
     approval = shop.approval_of(made["action_id"])
     with tenancy(shop.tenant):
-        pointer, commitment = evidence.first_piece(shop.tenant, UUID(made["action_id"]), "agent_evidence") or ("", "")
-        assert parse(evidence.opened(shop.tenant, UUID(str(pointer))) or b"") == EVIDENCE
+        pointer, commitment = evidence.first_evidence(shop.tenant, UUID(made["action_id"]), "agent_evidence") or (
+            "",
+            "",
+        )
+        assert parse(evidence.open_evidence(shop.tenant, UUID(str(pointer))) or b"") == EVIDENCE
         event, _, detail = events.history(shop.tenant, UUID(made["action_id"]))[0]
     assert approval["covers"]["evidence_commitment"] == commitment
     promised = parse(bytes(event.envelope))["commitments"]
@@ -140,7 +143,7 @@ def test_the_signed_statement_says_what_was_shown_and_who_said_what(shop: Worksh
     covers, said = binding.read_statement(bytes(vote.statement))
     assert covers.payload_hash == approval["payload_hash"]
     assert covers.action_id == approval["action_id"]
-    assert (said.verdict, said.evidence_class, said.voter) == (binding.Verdict.APPROVE, "C", str(vote.voter))
+    assert (said.verdict, said.evidence_class, said.voter) == (binding.VoteChoice.APPROVE, "C", str(vote.voter))
     assert binding.statement_hash(bytes(vote.statement)) == told["statement_hash"]
 
 

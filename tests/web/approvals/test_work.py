@@ -32,7 +32,7 @@ def person(stage: Stage, name: str) -> ledger.Actor:
 
 def claim(stage: Stage, waits: Any, clock: Clock, by: ledger.Actor) -> Any:
     with tenancy(stage.tenant):
-        return assignment.claim(tenant_id=stage.tenant, approval_id=waits.id, by=by, at=clock.now())
+        return assignment.claim_approval(tenant_id=stage.tenant, approval_id=waits.id, by=by, at=clock.now())
 
 
 def again(stage: Stage, waits: Any) -> Any:
@@ -52,9 +52,9 @@ def test_a_claim_is_on_record_and_over_by_itself(stage, waits, clock):
     mara = person(stage, "mara")
     claim(stage, waits, clock, mara)
     held = again(stage, waits)
-    assert assignments.standing(held.claimed_by, held.claimed_until, at=clock.now()).by == mara.id
+    assert assignments.active_claim(held.claimed_by, held.claimed_until, at=clock.now()).by == mara.id
     clock.forward(minutes=31)
-    assert assignments.standing(held.claimed_by, held.claimed_until, at=clock.now()) is None
+    assert assignments.active_claim(held.claimed_by, held.claimed_until, at=clock.now()) is None
     assert len(details(stage, waits, "approval_claimed")) == 1
 
 
@@ -76,9 +76,9 @@ def test_only_who_claimed_it_lets_go_of_it(stage, waits, clock):
     mara, paul = person(stage, "mara"), person(stage, "paul")
     claim(stage, waits, clock, mara)
     with tenancy(stage.tenant), pytest.raises(assignments.NotClaimed):
-        assignment.release(tenant_id=stage.tenant, approval_id=waits.id, by=paul, at=clock.now())
+        assignment.release_claim(tenant_id=stage.tenant, approval_id=waits.id, by=paul, at=clock.now())
     with tenancy(stage.tenant):
-        assignment.release(tenant_id=stage.tenant, approval_id=waits.id, by=mara, at=clock.now())
+        assignment.release_claim(tenant_id=stage.tenant, approval_id=waits.id, by=mara, at=clock.now())
     assert again(stage, waits).claimed_by is None
 
 
@@ -93,14 +93,14 @@ def test_what_is_decided_is_nobodys_work_any_more(stage, waits, clock):
 
 def assign(stage: Stage, waits: Any, clock: Clock, to: UUID, among: list[UUID]) -> None:
     with tenancy(stage.tenant):
-        assignment.assign(
+        assignment.assign_approval(
             tenant_id=stage.tenant, approval_id=waits.id, to=to, among=among, by=ledger.SYSTEM, at=clock.now()
         )
 
 
 def test_it_is_given_to_somebody_who_may_decide(stage, waits, clock):
     mara = person(stage, "mara")
-    with pytest.raises(assignments.NotEligible):
+    with pytest.raises(assignments.AssigneeNotEligible):
         assign(stage, waits, clock, uuid4(), [mara.id])
     assign(stage, waits, clock, mara.id, [mara.id])
     assert again(stage, waits).assigned_to == mara.id
@@ -110,13 +110,13 @@ def test_it_is_given_to_somebody_who_may_decide(stage, waits, clock):
 def test_the_least_loaded_is_suggested(stage, waits, clock):
     mara, paul = person(stage, "mara"), person(stage, "paul")
     with tenancy(stage.tenant):
-        assert assignment.suggestion(stage.tenant, [mara.id, paul.id], at=clock.now()) == mara.id
+        assert assignment.suggest_assignee(stage.tenant, [mara.id, paul.id], at=clock.now()) == mara.id
     assign(stage, waits, clock, mara.id, [mara.id])
     claim(stage, stage.approval(stage.propose()), clock, mara)
     claim(stage, stage.approval(stage.propose()), clock, paul)
     with tenancy(stage.tenant):
-        assert approvals.load(stage.tenant, at=clock.now()) == {mara.id: 2, paul.id: 1}
-        assert assignment.suggestion(stage.tenant, [mara.id, paul.id], at=clock.now()) == paul.id
+        assert approvals.workload(stage.tenant, at=clock.now()) == {mara.id: 2, paul.id: 1}
+        assert assignment.suggest_assignee(stage.tenant, [mara.id, paul.id], at=clock.now()) == paul.id
 
 
 # Threads
@@ -125,7 +125,7 @@ def test_the_least_loaded_is_suggested(stage, waits, clock):
 def test_what_is_said_is_on_record_with_whom_it_mentions(stage, waits, clock):
     mara, paul = person(stage, "mara"), person(stage, "paul")
     with tenancy(stage.tenant):
-        row = threads.comment(
+        row = threads.add_comment(
             tenant_id=stage.tenant,
             approval_id=waits.id,
             text="@paul, is this the same lamp?",
@@ -190,7 +190,7 @@ def test_nobody_is_reminded_of_what_is_decided_or_stands_still(stage, clock):
     decided, frozen = (stage.approval(stage.propose()) for _ in range(2))
     stage.approve(decided.action_id)
     with tenancy(stage.tenant):
-        registration.freeze(
+        registration.place_freeze(
             tenant_id=stage.tenant,
             scope="tool",
             value="issue_refund",
@@ -207,7 +207,7 @@ def test_nobody_is_reminded_of_what_is_decided_or_stands_still(stage, clock):
 def test_time_left_is_counted_from_when_people_were_asked(stage, clock):
     waits = stage.approval(stage.propose())
     with tenancy(stage.tenant):
-        read = deadlines.clock(waits, at=waits.requested_at + timedelta(hours=1))
+        read = deadlines.clock_of(waits, at=waits.requested_at + timedelta(hours=1))
     assert (read.ran, read.ends_at) == (timedelta(hours=1), waits.decide_by)
 
 

@@ -54,7 +54,7 @@ def work_one(stage, batch) -> str | None:
 
     with tenancy(stage.tenant):
         operators = frozenset(people.operators(stage.tenant))
-    return batches.work(tenant_id=stage.tenant, batch_id=batch.id, operators=operators, clock=timezone.now)
+    return batches.process_next_item(tenant_id=stage.tenant, batch_id=batch.id, operators=operators, clock=timezone.now)
 
 
 def test_selected_cases_are_claimed_one_by_one_and_a_refusal_says_why(stage):

@@ -91,9 +91,9 @@ def test_a_page_of_the_queue_goes_on_where_the_one_before_ended(stage, sort):
     visitor(stage, "operator").post(f"cases/{cases[1].id}/claim")
     with tenancy(stage.tenant):
         at = timezone.now()
-        whole = [each.id for each in queries.shelf(stage.tenant, "open", sort=sort, at=at)]
+        whole = [each.id for each in queries.cases_on_tab(stage.tenant, "open", sort=sort, at=at)]
         parts, after = [], None
-        while found := queries.shelf(stage.tenant, "open", sort=sort, at=at, after=after, limit=1):
+        while found := queries.cases_on_tab(stage.tenant, "open", sort=sort, at=at, after=after, limit=1):
             after = found[0].id
             parts.append(after)
     assert parts == whole
@@ -190,7 +190,7 @@ def test_every_source_of_a_run_has_a_line_of_its_own(stage):
     sources = [
         {"source": name, "consistency": "STRONG", "freshness": "1", "pointer": name} for name in ("bank", "mail")
     ]
-    with patch.object(queries, "findings", return_value={"readings": sources, "verdict": {}, "decision": {}}):
+    with patch.object(queries, "run_findings", return_value={"readings": sources, "verdict": {}, "decision": {}}):
         said = words(visitor(stage, "operator").page(f"cases/{case.id}"))
     assert "bank" in said
     assert "mail" in said

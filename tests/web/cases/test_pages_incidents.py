@@ -12,7 +12,7 @@ from ledger.db import tenancy
 from ledger.record.queries import events
 from reviews import queries
 from reviews.incidents import operations as incidents_operations
-from reviews.incidents.rules.incidents import Kind, Severity
+from reviews.incidents.rules.incidents import IncidentKind, Severity
 from tests.support.browser_users import visitor, words
 
 NOTE = "The executor sends its key now."
@@ -156,10 +156,10 @@ def test_incidents_carry_a_part_of_the_taxonomy_and_are_found_by_it(shop):
     ):
         assert opened(book)["tag"] == tag
     with tenancy(shop.tenant):
-        cause = incidents_operations.open_about(
+        cause = incidents_operations.open_for_cause(
             tenant_id=shop.tenant,
             title="Invented tools",
-            kind=Kind.OPERATIONS,
+            kind=IncidentKind.OPERATIONS,
             severity=Severity.LOW,
             about="phantom:librarian",
             at=timezone.now(),

@@ -18,7 +18,7 @@ def test_what_is_sent_back_is_read_again_and_settles(shop: Workshop, clock: Cloc
     answer = shop.operator.post(f"/reviews/{case['case_id']}/resolve", body)
     assert answer.json()["state"] == "RESOLVED", answer.content
     assert shop.state(case["action_id"]) == "PENDING"
-    [claim] = claimed_batches.claim(at=clock.now(), lanes=5)
+    [claim] = claimed_batches.claim_batches(at=clock.now(), lanes=5)
     assert [str(each.action_id) for each in claim.due] == [case["action_id"]]
     assert shop.read_back(case["action_id"], clock) == "RECONCILED_SUCCESS"
     assert shop.report(case["action_id"])["completed"] is True

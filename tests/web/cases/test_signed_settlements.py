@@ -83,7 +83,7 @@ def test_the_second_person_signs_over_what_the_first_signed(shop: Workshop, case
     confirm(shop.reviewer, case["case_id"])
     with tenancy(shop.tenant):
         rows = evidence.evidence_of(shop.tenant, UUID(case["action_id"]))
-        kept = {row.purpose: evidence.opened(shop.tenant, row.id) for row in rows}
+        kept = {row.purpose: evidence.open_evidence(shop.tenant, row.id) for row in rows}
         told = [detail for event, _, detail in events.history(shop.tenant, UUID(case["case_id"])) if detail]
     first, second = json.loads(kept["proposal"] or b""), json.loads(kept["statement"] or b"")
     assert second["covers"] == first["covers"]

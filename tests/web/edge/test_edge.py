@@ -82,7 +82,7 @@ def served(run: Run, module_db: CommittedDatabase, tmp_path_factory: pytest.Temp
 def impatient(served: Served, tmp_path: Path) -> Iterator[Served]:
     """A second web process, which gives every request a second."""
     port, environment = servers.free_port(), served.stack.environment | {"COUNTERFOIL_REQUEST_WITHIN_S": "1"}
-    child = processes.spawn(programs.web(port=port, environment=environment, log=tmp_path))
+    child = processes.spawn(programs.web_program(port=port, environment=environment, log=tmp_path))
     other = replace(served, port=port, pid=child.process.pid)
 
     def answers() -> bool:
@@ -92,10 +92,10 @@ def impatient(served: Served, tmp_path: Path) -> Iterator[Served]:
             return False
 
     try:
-        assert processes.wait_until(answers, within_s=60), processes.tail(tmp_path / "web.log")
+        assert processes.wait_until(answers, within_s=60), processes.tail_log(tmp_path / "web.log")
         yield other
     finally:
-        processes.stop([child])
+        processes.stop_children([child])
 
 
 def request(path: str, *headers: str, method: str = "POST") -> str:
@@ -237,16 +237,16 @@ def test_overload_is_shed_what_begins_first_and_what_tells_last(served: Served):
         def send(text: str, times: int) -> list[socket.socket]:
             return [lines.enter_context(served.sent(text)) for _ in range(times)]
 
-        waiting = send(page, asgi.THREADS + admission.WAITING[admission.Rank.BEGINS])
+        waiting = send(page, asgi.THREADS + admission.WAITING[admission.RequestRank.BEGINS])
         is_shed(first_answered(lambda: send(begin, 1)))
-        waiting += send(page, admission.WAITING[admission.Rank.ORDINARY])
+        waiting += send(page, admission.WAITING[admission.RequestRank.ORDINARY])
         is_shed(first_answered(lambda: send(page, 1)))
         told = send(tell, 5)
         assert served.get("/healthz").status_code == 200
         assert served.get("/readyz").status_code in (200, 503)
         assert not answered(told, within_s=0.5)
         unlock()
-        for line in waiting[: asgi.THREADS + admission.WAITING[admission.Rank.BEGINS]]:
+        for line in waiting[: asgi.THREADS + admission.WAITING[admission.RequestRank.BEGINS]]:
             assert answer_on(line)[0] == 200
         for line in told:
             status, said = answer_on(line)
@@ -288,19 +288,19 @@ ACTION = "01a206d7-6246-7b32-bf92-06b16e0aaa88"
 @pytest.mark.parametrize(
     ("method", "path", "rank"),
     [
-        ("POST", "/api/v1/executions/claim", admission.Rank.BEGINS),
-        ("POST", f"/api/v1/actions/{ACTION}/executions", admission.Rank.BEGINS),
-        ("GET", f"/api/v1/actions/{ACTION}/executions", admission.Rank.ORDINARY),
-        ("POST", "/api/v1/sessions", admission.Rank.ORDINARY),
-        ("POST", f"/api/v1/actions/{ACTION}/executions/1/observations", admission.Rank.TELLS_OR_STOPS),
-        ("POST", f"/api/v1/actions/{ACTION}/executions/1/heartbeat", admission.Rank.TELLS_OR_STOPS),
-        ("POST", "/api/v1/freezes", admission.Rank.TELLS_OR_STOPS),
-        ("GET", "/api/v1/freezes", admission.Rank.ORDINARY),
-        ("POST", "/t/orchid/freezes/place", admission.Rank.TELLS_OR_STOPS),
+        ("POST", "/api/v1/executions/claim", admission.RequestRank.BEGINS),
+        ("POST", f"/api/v1/actions/{ACTION}/executions", admission.RequestRank.BEGINS),
+        ("GET", f"/api/v1/actions/{ACTION}/executions", admission.RequestRank.ORDINARY),
+        ("POST", "/api/v1/sessions", admission.RequestRank.ORDINARY),
+        ("POST", f"/api/v1/actions/{ACTION}/executions/1/observations", admission.RequestRank.TELLS_OR_STOPS),
+        ("POST", f"/api/v1/actions/{ACTION}/executions/1/heartbeat", admission.RequestRank.TELLS_OR_STOPS),
+        ("POST", "/api/v1/freezes", admission.RequestRank.TELLS_OR_STOPS),
+        ("GET", "/api/v1/freezes", admission.RequestRank.ORDINARY),
+        ("POST", "/t/orchid/freezes/place", admission.RequestRank.TELLS_OR_STOPS),
     ],
 )
-def test_what_stops_or_tells_goes_before_what_begins(method: str, path: str, rank: admission.Rank):
-    assert admission.rank(method, path) is rank
+def test_what_stops_or_tells_goes_before_what_begins(method: str, path: str, rank: admission.RequestRank):
+    assert admission.request_rank(method, path) is rank
 
 
 def test_only_the_two_streams_reach_the_side_of_streams():

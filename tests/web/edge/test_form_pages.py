@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, resolve
 
-from console.web.form_pages import can_be_read, find_page
+from console.web.form_pages import answers_get, find_page
 from tests.support.browser_users import visitor, words
 
 TEMPLATES = Path(__file__).resolve().parents[3] / "templates"
@@ -35,7 +35,7 @@ def pages(patterns=None, before=""):
 
 
 def answering_only():
-    return [(path, each) for path, each in pages() if not can_be_read(each.callback)]
+    return [(path, each) for path, each in pages() if not answers_get(each.callback)]
 
 
 def test_the_url_table_has_many_addresses_that_only_take_forms():
@@ -53,7 +53,7 @@ def test_the_address_of_a_form_leads_to_a_page_that_can_be_read(stage):
     for path, each in answering_only():
         answer = member.client.get(path)
         assert (answer.status_code, answer["Location"]) == (302, find_page(path)), each.name
-        assert can_be_read(resolve(answer["Location"]).func), each.name
+        assert answers_get(resolve(answer["Location"]).func), each.name
 
 
 @pytest.mark.parametrize(

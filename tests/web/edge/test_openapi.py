@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from console.web.admission import NotAdmitted, TooLarge, TooSlow, refuse
+from console.web.admission import NotAdmitted, TooLarge, TooSlow, send_refusal
 from tests.support import api_tour
 from tests.support.api_tenant import Clock, Workshop, anonymous
 from tests.support.callers import Api
@@ -152,7 +152,7 @@ def refused_at_the_edge(refusal: NotAdmitted) -> tuple[dict[str, Any], bytes]:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(refuse(refusal, {"path": "/api/v1/sessions"}, receive, send))
+    asyncio.run(send_refusal(refusal, {"path": "/api/v1/sessions"}, receive, send))
     return sent[0], b"".join(each.get("body", b"") for each in sent[1:])
 
 

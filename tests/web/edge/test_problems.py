@@ -212,7 +212,7 @@ def test_evidence_is_a_text_or_a_file(shop: Workshop):
     picture = SimpleUploadedFile("folder.png", b"\x89PNG\x00\xff", content_type="image/png")
     answer = shop.operator.client.post("/api/v1/evidence", {"action_id": action_id, "file": picture})
     assert answer.status_code == 201, answer.content
-    kept = in_tenant(shop, lambda: evidence.opened(shop.tenant, UUID(answer.json()["pointer"])))
+    kept = in_tenant(shop, lambda: evidence.open_evidence(shop.tenant, UUID(answer.json()["pointer"])))
     assert kept == b"\x89PNG\x00\xff"
     for body in (
         {"action_id": action_id},
@@ -260,7 +260,7 @@ def test_a_fault_of_ours_says_nothing_of_itself_and_leaves_nothing(operator_key:
     def broken(**_: Any) -> Any:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(registration, "freeze", broken)
+    monkeypatch.setattr(registration, "place_freeze", broken)
     answer = operator_key.post("/freezes", {"scope": "all", "reason": "Wait."})
     a_problem(answer, 500, "FAULT")
     assert b"secret detail" not in answer.content
@@ -270,7 +270,7 @@ def test_a_record_that_cannot_be_reached_is_503(operator_key: Api, monkeypatch: 
     def away(**_: Any) -> Any:
         raise OperationalError("connection to server at 10.0.0.7 failed")
 
-    monkeypatch.setattr(registration, "freeze", away)
+    monkeypatch.setattr(registration, "place_freeze", away)
     answer = operator_key.post("/freezes", {"scope": "all", "reason": "Wait."})
     a_problem(answer, 503, "UNAVAILABLE")
     assert b"10.0.0.7" not in answer.content
@@ -283,7 +283,7 @@ def test_two_who_write_the_same_at_once_meet_in_a_conflict(operator_key: Api, mo
     def late(**told: Any) -> Any:
         raise IntegrityError from UniqueViolation()
 
-    monkeypatch.setattr(registration, "freeze", late)
+    monkeypatch.setattr(registration, "place_freeze", late)
     a_problem(operator_key.post("/freezes", body), 409, "CONFLICT")
 
 

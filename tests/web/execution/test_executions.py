@@ -269,13 +269,13 @@ def test_the_grant_of_one_action_starts_no_other(shop: Workshop):
 def test_a_grant_that_we_did_not_sign_is_refused(shop: Workshop):
     order = shop.claimed()
     header, claims, signature = order["grant"].split(".")
-    ours = grants.verify(
+    ours = grants.verify_token(
         order["grant"],
-        keys=grant_keys.accepted(),
+        keys=grant_keys.accepted_keys(),
         issuer="http://localhost:8000",
         at=timezone.now(),
     )
-    forged = grants.mint(ours, key=Ed25519PrivateKey.generate())
+    forged = grants.mint_token(ours, key=Ed25519PrivateKey.generate())
     for grant in (forged, f"{header}.{claims}.{signature[:-4]}AAAA", f"{header}.{claims}.", "grant"):
         assert refused(shop.start(order | {"grant": grant})) == (403, "GRANT_INVALID")
 
@@ -621,7 +621,7 @@ def test_the_record_points_to_the_answer_as_it_came(shop: Workshop):
     started = shop.started()
     shop.observe(started, result=result(evidence={"receipt": "R-77"}))
     pointer = shop.history(started["action_id"])[-1]["entry"]["execution"]["observation_pointer"]
-    kept = json.loads(in_record(shop, lambda: evidence_queries.opened(shop.tenant, UUID(pointer))))
+    kept = json.loads(in_record(shop, lambda: evidence_queries.open_evidence(shop.tenant, UUID(pointer))))
     assert kept["result"]["evidence"] == {"receipt": "R-77"}
 
 

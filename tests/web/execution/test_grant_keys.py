@@ -43,20 +43,20 @@ def refused(answer: Any) -> tuple[int, str]:
 def test_a_new_key_is_published_first_and_signs_later(shop: Workshop):
     """B26: verifiers have read it before its first grant; until then the key before it signs."""
     first = next(iter(published()))
-    kid = grant_keys.introduce(lead=grant_keys.LEAD, reason="Yearly.", at=timezone.now())
+    kid = grant_keys.introduce_key(lead=grant_keys.LEAD, reason="Yearly.", at=timezone.now())
     jwks = published()
     assert set(jwks) == {first, kid}
     assert jwks[first]["exp"] == jwks[kid]["nbf"] > timezone.now().timestamp() + 500
     assert "d" not in jwks[kid]
     assert kid_of(shop.claimed()) == first
     with pytest.raises(grant_keys.KeyWaiting):
-        grant_keys.introduce(lead=grant_keys.LEAD, reason="Again.", at=timezone.now())
+        grant_keys.introduce_key(lead=grant_keys.LEAD, reason="Again.", at=timezone.now())
 
 
 def test_what_the_old_key_signed_is_good_to_its_end(shop: Workshop):
     """B26: rotation with overlap."""
     order = shop.claimed()
-    kid = grant_keys.introduce(lead=timedelta(0), reason="Yearly.", at=timezone.now())
+    kid = grant_keys.introduce_key(lead=timedelta(0), reason="Yearly.", at=timezone.now())
     assert kid_of(shop.claimed(path="policies/b.md")) == kid != kid_of(order)
     assert shop.start(order).status_code == 201
 
@@ -66,36 +66,36 @@ def test_a_retired_key_is_good_for_nothing_at_once(shop: Workshop):
     order = shop.claimed()
     old = kid_of(order)
     with pytest.raises(grant_keys.LastKey):
-        grant_keys.retire(kid=old, reason="Stolen.", at=timezone.now())
-    kid = grant_keys.introduce(lead=timedelta(0), reason="Stolen.", at=timezone.now())
-    grant_keys.retire(kid=old, reason="Stolen.", at=timezone.now())
+        grant_keys.retire_key(kid=old, reason="Stolen.", at=timezone.now())
+    kid = grant_keys.introduce_key(lead=timedelta(0), reason="Stolen.", at=timezone.now())
+    grant_keys.retire_key(kid=old, reason="Stolen.", at=timezone.now())
     assert refused(shop.start(order)) == (403, "GRANT_INVALID")
     assert set(published()) == {kid}
-    assert [each.kid for each in grant_keys.directory()] == [old, kid]
+    assert [each.kid for each in grant_keys.key_directory()] == [old, kid]
     assert events(shop) == [("grant_key_introduced", kid), ("grant_key_retired", old)]
     with pytest.raises(grant_keys.UnknownKey):
-        grant_keys.retire(kid="nobody", reason="", at=timezone.now())
+        grant_keys.retire_key(kid="nobody", reason="", at=timezone.now())
 
 
 def test_a_key_that_does_not_sign_yet_signs_nothing_that_counts(shop: Workshop, settings: Any):
     """B26: its private half is there already; a grant from before its time is refused."""
     order = shop.claimed()
-    kid = grant_keys.introduce(lead=grant_keys.LEAD, reason="Yearly.", at=timezone.now())
+    kid = grant_keys.introduce_key(lead=grant_keys.LEAD, reason="Yearly.", at=timezone.now())
     file = settings.COUNTERFOIL_SECRETS_DIR / "grant_keys" / f"{kid}.pem"
     assert file.stat().st_mode & 0o077 == 0
     early = load_pem_private_key(file.read_bytes(), password=None)
     header, claims = (json.loads(jws.decode(part)) for part in order["grant"].split(".")[:2])
-    token = jws.write(header=header | {"kid": kid}, claims=claims, sign=early.sign)
+    token = jws.write_token(header=header | {"kid": kid}, claims=claims, sign=early.sign)
     assert refused(shop.start(order | {"grant": token})) == (403, "GRANT_INVALID")
 
 
 def test_a_change_of_keys_that_died_half_way_is_said_by_the_next_run(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
     with monkeypatch.context() as patched:
-        patched.setattr(grant_keys, "announce", lambda **_: None)
-        kid = grant_keys.introduce(lead=timedelta(0), reason="Yearly.", at=timezone.now())
+        patched.setattr(grant_keys, "announce_keys", lambda **_: None)
+        kid = grant_keys.introduce_key(lead=timedelta(0), reason="Yearly.", at=timezone.now())
     assert events(shop) == []
     for _ in range(2):
-        grant_keys.announce(reason="Yearly.", at=timezone.now())
+        grant_keys.announce_keys(reason="Yearly.", at=timezone.now())
     assert events(shop) == [("grant_key_introduced", kid)]
 
 
@@ -116,8 +116,8 @@ def test_every_key_there_ever_was_is_in_a_bundle(shop: Workshop):
     from console.pages.exports.public_keys import public_keys
 
     old = next(iter(published()))
-    kid = grant_keys.introduce(lead=timedelta(0), reason="Stolen.", at=timezone.now())
-    grant_keys.retire(kid=old, reason="Stolen.", at=timezone.now())
+    kid = grant_keys.introduce_key(lead=timedelta(0), reason="Stolen.", at=timezone.now())
+    grant_keys.retire_key(kid=old, reason="Stolen.", at=timezone.now())
     with tenancy(shop.tenant):
         told = json.loads(public_keys(shop.tenant))
     assert [jwk["kid"] for jwk in told["grants"]["keys"]] == [old, kid]

@@ -19,10 +19,10 @@ from approvals.models import Approval, Session
 from approvals.requests.queries import approvals
 from approvals.tasks import lapse
 from approvals.voting.queries import votes as votes_queries
-from counterfoil.execution.grants import GrantRefused, Holder, KeySet, verify
-from counterfoil.execution.sealed import LogPolicy, check
+from counterfoil.execution.grants import GrantHolder, GrantRefused, KeySet, verify_grant
+from counterfoil.execution.sealed import LogPolicy, check_votes
 from counterfoil.proof import read_claims
-from ledger.db import ask, tenancy
+from ledger.db import execute, tenancy
 from ledger.log.queries import log, proofs
 from ledger.log.rules import notes
 from ledger.models import Tenant
@@ -37,7 +37,7 @@ def refused(answer: Any) -> tuple[int, str]:
 
 def signed(header: dict[str, Any], claims: dict[str, Any]) -> str:
     """Anything at all, under the key that signs now: what somebody who stole it can make."""
-    return jws.write(header=header, claims=claims, sign=grant_keys.signing(timezone.now()).sign)
+    return jws.write_token(header=header, claims=claims, sign=grant_keys.signing_key(timezone.now()).sign)
 
 
 def parts(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -53,7 +53,7 @@ def altered(order: dict[str, Any], **changes: Any) -> dict[str, Any]:
 def stored(shop: Workshop, order: dict[str, Any]) -> dict[str, Any]:
     """Make the database believe that this very token is the one that it minted."""
     with tenancy(shop.tenant):
-        ask(
+        execute(
             "UPDATE approvals_grant SET token_hash = $2 WHERE tenant_id = $1 AND action_id = $3",
             *(shop.tenant, grants.token_hash(order["grant"]), UUID(order["action_id"])),
         )
@@ -284,7 +284,7 @@ def test_a_web_host_with_a_wrong_clock_changes_nothing_about_a_grants_life(shop:
     clock.forward(minutes=minutes)
     order = shop.claimed()
     with tenancy(shop.tenant):
-        [(left,)] = ask(
+        [(left,)] = execute(
             "SELECT extract(epoch FROM expires_at - clock_timestamp())::float8 FROM approvals_grant"
             " WHERE action_id = $1",
             UUID(order["action_id"]),
@@ -303,13 +303,13 @@ def test_a_database_without_the_keys_mints_nothing(shop: Workshop, settings: Any
     """B29: every row of grants and keys of a stolen database; the token is in none, and another key's is refused."""
     order = shop.claimed()
     with tenancy(shop.tenant):
-        [(row,)] = ask("SELECT to_jsonb(g)::text FROM approvals_grant g")
+        [(row,)] = execute("SELECT to_jsonb(g)::text FROM approvals_grant g")
     assert order["grant"].split(".")[2] not in row
     private = (settings.COUNTERFOIL_SECRETS_DIR / "grant_key.pem").read_text().splitlines()[1]
     assert private not in row
     claims = parts(order["grant"])[1]
     thief = Ed25519PrivateKey.generate()
-    forged = jws.write(header=parts(order["grant"])[0], claims=claims, sign=thief.sign)
+    forged = jws.write_token(header=parts(order["grant"])[0], claims=claims, sign=thief.sign)
     assert refused(shop.start(stored(shop, order | {"grant": forged}))) == (403, "GRANT_INVALID")
 
 
@@ -318,7 +318,7 @@ def test_a_stolen_grant_key_starts_nothing_that_was_not_minted(shop: Workshop):
     action_id = shop.approved()
     other = shop.claimed(path="policies/other.md")
     with tenancy(shop.tenant):
-        ask("UPDATE approvals_grant SET voided_at = clock_timestamp() WHERE action_id = $1", UUID(action_id))
+        execute("UPDATE approvals_grant SET voided_at = clock_timestamp() WHERE action_id = $1", UUID(action_id))
     claims = parts(other["grant"])[1] | {"sub": action_id, "jti": str(uuid4())}
     forged = {"action_id": action_id, "grant": signed(parts(other["grant"])[0], claims)}
     assert refused(shop.start(forged)) == (403, "GRANT_INVALID")
@@ -336,17 +336,17 @@ def test_grants_do_not_depend_on_the_secret_of_sessions(shop: Workshop, settings
 
 def vkeys(shop: Workshop) -> list[str]:
     with tenancy(shop.tenant):
-        head = log.newest(shop.tenant)
+        head = log.current_log(shop.tenant)
         assert head is not None
-        return proofs.keys(shop.tenant, head.id)
+        return proofs.verifier_keys(shop.tenant, head.id)
 
 
 def strict(shop: Workshop, order: dict[str, Any], policy: LogPolicy) -> dict[str, Any]:
     """What a strict executor does with an order before it starts it."""
-    holder = Holder("http://localhost:8000", "runner", shop.key.thumbprint)
-    keys = KeySet(lambda: grants.jwks(grant_keys.accepted()))
-    claims = verify(order["grant"], keys=keys, holder=holder, at=timezone.now().timestamp())
-    check(claims, order.get("proof"), policy=policy)
+    holder = GrantHolder("http://localhost:8000", "runner", shop.key.thumbprint)
+    keys = KeySet(lambda: grants.jwks(grant_keys.accepted_keys()))
+    claims = verify_grant(order["grant"], keys=keys, holder=holder, at=timezone.now().timestamp())
+    check_votes(claims, order.get("proof"), policy=policy)
     return claims
 
 

@@ -250,7 +250,7 @@ class Shift(RuleBasedStateMachine):
             return True
         assert action.state == State.RECONCILED_SUCCESS
         runs = reviews.runs_of(action.tenant_id, action.id)
-        return any(_is_strong_success(reviews.findings(run)) for run in runs)
+        return any(_is_strong_success(reviews.run_findings(run)) for run in runs)
 
     def _owned(self, action: Any) -> bool:
         tenant = action.tenant_id
@@ -265,7 +265,7 @@ class Shift(RuleBasedStateMachine):
         if action.state in WATCHED:
             return Schedule.objects.filter(action_id=action.id).exists()
         if action.state in ("COMPENSATING", "FORWARD_RECOVERY"):
-            return runs_queries.has_order(tenant, action.id)
+            return runs_queries.has_open_order(tenant, action.id)
         return bool(Schedule.objects.filter(action_id=action.id).exists())
 
     def teardown(self) -> None:

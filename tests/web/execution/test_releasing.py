@@ -12,7 +12,7 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.db import tenancy
 from ledger.record.queries import events as events_queries
 from reviews.readback.operations import systems
-from reviews.readback.operations.systems import Asked
+from reviews.readback.operations.systems import ReadAttempt
 from tests.support.api_tenant import Clock, Workshop
 from tests.support.callers import key_for, person_for
 
@@ -25,16 +25,16 @@ def away(shop: Workshop, clock: Clock, *, times: int = 5) -> None:
     with tenancy(shop.tenant):
         system = catalogue_queries.system(shop.tenant, "documents")
         assert system is not None
-        asked = [Asked(began_at=at, took_ms=1, unanswered="No route to it.") for _ in range(times)]
-        systems.answered(tenant_id=shop.tenant, system_id=system.id, asked=asked, at=at)
+        asked = [ReadAttempt(began_at=at, took_ms=1, unanswered="No route to it.") for _ in range(times)]
+        systems.record_attempts(tenant_id=shop.tenant, system_id=system.id, asked=asked, at=at)
 
 
 def back(shop: Workshop, clock: Clock) -> None:
     with tenancy(shop.tenant):
         system = catalogue_queries.system(shop.tenant, "documents")
         assert system is not None
-        asked = [Asked(began_at=clock.now(), took_ms=1)]
-        systems.answered(tenant_id=shop.tenant, system_id=system.id, asked=asked, at=clock.now())
+        asked = [ReadAttempt(began_at=clock.now(), took_ms=1)]
+        systems.record_attempts(tenant_id=shop.tenant, system_id=system.id, asked=asked, at=clock.now())
 
 
 def waits(shop: Workshop, action_id: str, tool: str = "delete_document") -> list[str]:

@@ -23,8 +23,8 @@ def comparing(shop: Workshop) -> Workshop:
 
 
 def take_readings(clock: Clock) -> None:
-    for tenant_id, action_id in schedules.readings_wanted():
-        readings.take_reading(tenant_id=tenant_id, action_id=action_id, clock=clock.now)
+    for tenant_id, action_id in schedules.requested_readings():
+        readings.read_baseline(tenant_id=tenant_id, action_id=action_id, clock=clock.now)
 
 
 def kinds(shop: Workshop, action_id: str) -> list[str]:

@@ -14,7 +14,7 @@ from django.db import DatabaseError, connection, transaction
 from approvals.gate import queries as calls_read
 from approvals.gate.rules.layers import CODES
 from approvals.models import Call, Session
-from ledger.db import ask, tenancy
+from ledger.db import execute, tenancy
 from ledger.record.queries import events as events_queries
 from ledger.record.queries import evidence
 from tests.support.api_tenant import DELETE, GOAL, Clock, Workshop, contract, document, workshop
@@ -408,7 +408,7 @@ def test_a_renamed_tool_is_a_phantom_that_leads_to_its_new_name(shop: Workshop):
 def test_what_breaks_inside_the_gate_refuses_and_its_words_stay_here(shop: Workshop):
     session = shop.session()
     asked = call(session, intended_outcome={"expected_predicates": ["sa.exists"]})
-    with patch("console.api.actions.predicates.added_fault", side_effect=RuntimeError(SECRET)):
+    with patch("console.api.actions.predicates.agent_predicate_fault", side_effect=RuntimeError(SECRET)):
         answer = shop.agent.post(f"/sessions/{session['session_id']}/calls", {"calls": [asked, call(session)]})
     results = answer.json()["results"]
     assert [code(each) for each in results] == ["GATE_FAULT", None]
@@ -507,7 +507,7 @@ def test_drift_is_on_record_with_both_hashes_and_the_restated_text(shop: Worksho
     assert gate_log(shop, session)[0].restated_goal == restated
     with tenancy(shop.tenant):
         kept = evidence.evidence_of(shop.tenant, UUID(session["session_id"]))
-        texts = [evidence.opened(shop.tenant, each.id) for each in kept if each.purpose == "restated_goal"]
+        texts = [evidence.open_evidence(shop.tenant, each.id) for each in kept if each.purpose == "restated_goal"]
     assert texts == [restated.encode()] * 2
 
 
@@ -557,7 +557,7 @@ def test_who_tries_many_names_is_flagged_and_the_log_of_it_cannot_be_changed(sho
 
     for change in ("UPDATE approvals_call SET code = 'ACCEPTED'", "DELETE FROM approvals_call"):
         with pytest.raises(DatabaseError), transaction.atomic(), tenancy(shop.tenant):
-            ask(change)
+            execute(change)
     assert len(gate_log(shop, session)) == 52
 
 

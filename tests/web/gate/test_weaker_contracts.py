@@ -200,7 +200,7 @@ def test_administrators_and_operators_hear_of_it(shop: Workshop):
 
     ada = administrator_of(shop)
     send(shop)
-    collect.gather(tenant_of(shop), at=datetime.now(UTC))
+    collect.collect_notices(tenant_of(shop), at=datetime.now(UTC))
     said = words(Visitor(ada.client, shop.slug).page("notices"))
     assert "A weaker contract version waits for a second person" in said
 
@@ -213,14 +213,14 @@ def test_the_linter_compares_with_the_version_in_force(shop: Workshop):
     from console.management.commands import lint_contract
     from console.pages.contracts import contract_check
 
-    found = lint_contract._findings(contract_check.validated(weaker()), shop.tenant)
+    found = lint_contract._findings(contract_check.validate_contract(weaker()), shop.tenant)
     said = {each.code: each.told for each in found}
     assert said["CLASS_LOWERED"] == (
         "Its class falls from MEDIUM_RISK_WRITE to LOW_RISK_INTERNAL."
         " It waits for a second person once it is sent; version 1.0.0 is in force."
     )
     assert "CLASS_LOWERED" not in {
-        each.code for each in lint_contract._findings(contract_check.validated(weaker()), None)
+        each.code for each in lint_contract._findings(contract_check.validate_contract(weaker()), None)
     }
 
 

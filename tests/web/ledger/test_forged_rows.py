@@ -31,15 +31,14 @@ from ledger.management.commands import verify_ledger
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.retention.operations import erasure, retention
-from ledger.retention.rules.retention import HoldScope, Policy
+from ledger.retention.rules.retention import HoldScope, RetentionPolicy
 from ledger.verification import operations as verification_operations
 from ledger.verification.rules.rebuilding import RecordTable
 from ledger.verification.rules.stored_record import RecordBroken
 from reviews.cases.operations import batches
-from reviews.cases.rules.batches import Kind
+from reviews.cases.rules.batches import BatchKind
 from reviews.incidents import operations as incidents_operations
-from reviews.incidents.rules.incidents import Kind as IncidentKind
-from reviews.incidents.rules.incidents import Severity
+from reviews.incidents.rules.incidents import IncidentKind, Severity
 from reviews.observations.operations import ungated_effects, webhooks
 from reviews.observations.rules.ungated_effects import Change
 from reviews.readback.operations import systems
@@ -90,7 +89,7 @@ def fill(shop: Workshop, case_id: UUID, action_id: UUID, clock: Clock) -> None:
         who, to = actor["giver@orchid"], actor["taker@orchid"]
         lender = ledger.Actor("person", who)
         later = at + timedelta(hours=1)
-        delegations.delegate(
+        delegations.add_delegation(
             tenant_id=here,
             from_actor=who,
             to_actor=to,
@@ -104,7 +103,7 @@ def fill(shop: Workshop, case_id: UUID, action_id: UUID, clock: Clock) -> None:
             by_person=who,
             at=at,
         )
-        delegations.go_away(tenant_id=here, actor_id=who, starts_at=at, ends_at=later, by=lender, at=at)
+        delegations.add_absence(tenant_id=here, actor_id=who, starts_at=at, ends_at=later, by=lender, at=at)
         device = Authenticator().registration(b"c" * 32)
         approver_keys.enrol(
             tenant_id=here,
@@ -115,25 +114,27 @@ def fill(shop: Workshop, case_id: UUID, action_id: UUID, clock: Clock) -> None:
             registration=b"{}",
             at=at,
         )
-        registration.freeze(tenant_id=here, scope="target", value="document/x", reason="Look first.", actor=BY, at=at)
+        registration.place_freeze(
+            tenant_id=here, scope="target", value="document/x", reason="Look first.", actor=BY, at=at
+        )
         retention.place_hold(
             tenant_id=here, scope=HoldScope.TARGET, value="document/y", reason="A lawsuit.", by=BY, at=at
         )
-        retention.propose_policy(tenant_id=here, policy=Policy(), by=BY, at=at)
-        verification_operations.start(tenant_id=here, by=BY, at=at)
-        exports.request(tenant_id=here, wanted={}, by=BY, at=at)
+        retention.propose_policy(tenant_id=here, policy=RetentionPolicy(), by=BY, at=at)
+        verification_operations.start_check(tenant_id=here, by=BY, at=at)
+        exports.request_export(tenant_id=here, wanted={}, by=BY, at=at)
         about = {"title": "It failed.", "kind": IncidentKind.OPERATIONS, "severity": Severity.LOW}
-        incidents_operations.open_about(tenant_id=here, **about, actions=[action_id], cases=[case_id], at=at)
-        batches.start(tenant_id=here, kind=Kind.CLAIM, wanted={}, selected=[case_id], by=BY, at=at)
-        webhooks.create(tenant_id=here, name="documents", secret=SECRET, by=BY, at=at)
+        incidents_operations.open_for_cause(tenant_id=here, **about, actions=[action_id], cases=[case_id], at=at)
+        batches.start(tenant_id=here, kind=BatchKind.CLAIM, wanted={}, selected=[case_id], by=BY, at=at)
+        webhooks.create_hook(tenant_id=here, name="documents", secret=SECRET, by=BY, at=at)
         systems.stop_releasing(tenant_id=here, name="documents", reason="It is being moved.", by=BY, at=at)
         action = actions.action(here, action_id)
         assert action is not None
-        actions_operations.unwind(tenant_id=here, run_id=action.run_id, reason="Take it back.", actor=BY, at=at)
+        actions_operations.unwind_run(tenant_id=here, run_id=action.run_id, reason="Take it back.", actor=BY, at=at)
         change = Change(place="7", at=at, operation="delete", target="document/z")
-        ungated_effects.tell(here, catalogue_queries.system(here, "documents"), change, at=at)
-        wish = erasure.Wish(subjects=(UUID(refused),), legal_basis="Art. 17", reason="Asked for.")
-        erasure.request(tenant_id=here, wish=wish, by=BY, at=at)
+        ungated_effects.open_ungated_case(here, catalogue_queries.system(here, "documents"), change, at=at)
+        wish = erasure.ErasureRequest(subjects=(UUID(refused),), legal_basis="Art. 17", reason="Asked for.")
+        erasure.request_erasure(tenant_id=here, wish=wish, by=BY, at=at)
     seal_up()
 
 
@@ -304,7 +305,7 @@ def test_every_table_is_compared_or_is_outside_with_a_reason_and_so_is_every_col
         for model in apps.get_app_config(app).get_models()
     }
     compared = {table.model: table for table in register.record_tables()}
-    outside = register.tables_outside()
+    outside = register.excluded_tables()
     assert set(compared) | set(outside) == set(models)
     assert not set(compared) & set(outside)
     assert all(len(reason) > 10 for reason in outside.values())
@@ -317,5 +318,5 @@ def test_every_table_is_compared_or_is_outside_with_a_reason_and_so_is_every_col
 
 def test_the_documentation_lists_every_table_that_is_outside():
     said = (Path(__file__).parents[3] / "docs" / "ledger.md").read_text()
-    missing = [model for model in register.tables_outside() if f"`{model}`" not in said]
+    missing = [model for model in register.excluded_tables() if f"`{model}`" not in said]
     assert missing == []

@@ -11,7 +11,7 @@ import pytest
 from console.models import Sighting
 from ledger.db import tenancy
 from ledger.log.rules import checkpoint, merkle, notes, tiles
-from ledger.log.rules.tiles import Tile
+from ledger.log.rules.tiles import TileAddress
 from ledger.verify_bundle import Verdict
 from tests.support import exported, seals
 from tests.support.api_tenant import Clock, Workshop
@@ -35,19 +35,19 @@ def worked(shop: Workshop, clock: Clock) -> Workshop:
     return shop
 
 
-def head_of(shop: Workshop) -> checkpoint.Checkpoint:
+def head_of(shop: Workshop) -> checkpoint.CheckpointBody:
     answer = shop.auditor.get("/ledger/checkpoint")
     assert (answer.status_code, answer["Content-Type"]) == (200, "text/plain; charset=utf-8")
     trusted = exported.policy(shop.tenant).decode().split()[1]
     note = notes.parse(answer.content)
-    assert notes.verified(note, [notes.read_vkey(trusted)])
+    assert notes.verify_signatures(note, [notes.read_vkey(trusted)])
     return checkpoint.parse(note.text)
 
 
 def test_checkpoint_tiles_and_entries_lead_to_each_other(worked: Workshop):
     head = head_of(worked)
     assert head.size > 20
-    tile = worked.auditor.get(f"/ledger/{tiles.path(Tile(0, 0), head.size)}").content
+    tile = worked.auditor.get(f"/ledger/{tiles.path(TileAddress(0, 0), head.size)}").content
     leaves = [tile[at : at + 32] for at in range(0, len(tile), 32)]
     assert merkle.root_of(leaves) == head.root
     entries = worked.auditor.get(f"/ledger/tile/entries/000.p/{head.size}").content

@@ -16,7 +16,7 @@ def head(stage):
     from ledger.log.queries import log
 
     with tenancy(stage.tenant):
-        return log.newest(stage.tenant)
+        return log.current_log(stage.tenant)
 
 
 def test_before_there_is_a_log_the_page_says_so(stage):
@@ -121,7 +121,7 @@ def test_an_entry_is_proved_by_index_by_hash_and_by_address(stage):
     seal_up()
     reader = visitor(stage, "reviewer")
     with tenancy(stage.tenant):
-        found = proofs.leaf(stage.tenant, 1, 7)
+        found = proofs.leaf_at(stage.tenant, 1, 7)
         event = events.event(stage.tenant, action_id, 1)
     for asked in ("7", found.hash.hex(), f"http://console.test/t/orchid/events/{found.subject_id}/{found.seq}"):
         page = reader.page("ledger", entry=asked)
@@ -154,16 +154,16 @@ def test_an_event_that_was_changed_does_not_prove(stage, monkeypatch):
 
     action_id = stage.propose()
     seal_up()
-    real = events.one_event
+    real = events.event_with_detail
 
     def changed(*asked):
         row, entry, detail = real(*asked)
         row.entry_hash = b"\x00" * 32
         return row, entry, detail
 
-    monkeypatch.setattr(events, "one_event", changed)
+    monkeypatch.setattr(events, "event_with_detail", changed)
     with tenancy(stage.tenant):
-        place = log.place(stage.tenant, action_id, 1)
+        place = log.event_position(stage.tenant, action_id, 1)
     page = visitor(stage, "compliance").page("ledger", entry=str(place.index))
     assert 'data-holds="no"' in page
     assert "This does not hold." in words(page)
@@ -181,7 +181,7 @@ def test_a_browser_gets_all_it_needs_to_check_an_event_by_itself(stage):
     seal_up()
     told = reader.get(f"events/{action_id}/1/proof").json()
     note = notes.parse(told["checkpoint"].encode())
-    notes.verified(note, [notes.read_vkey(key) for key in told["keys"]])
+    notes.verify_signatures(note, [notes.read_vkey(key) for key in told["keys"]])
     point = checkpoint.parse(note.text)
     verify_inclusion(
         leaf=leaf_hash(told["envelope"].encode()),
@@ -215,8 +215,8 @@ def test_the_header_says_since_when_nothing_is_sealed(stage, monkeypatch):
     assert "not sealing since 40 s ago" in words(page)
     monkeypatch.setattr(log, "lag", lambda tenant: log.Lag(waiting=0, oldest_s=None, unsigned_s=None))
     with tenancy(stage.tenant):
-        assert not log_status.seal(stage.tenant, at=at).is_wrong
-        silent = log_status.seal(stage.tenant, at=at + timedelta(minutes=3))
+        assert not log_status.log_status(stage.tenant, at=at).is_wrong
+        silent = log_status.log_status(stage.tenant, at=at + timedelta(minutes=3))
     assert silent.is_wrong
     assert "no sign of life" in silent.why
 

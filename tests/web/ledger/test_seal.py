@@ -36,10 +36,10 @@ def test_places_without_a_signature_are_no_seal(shop, monkeypatch):
     seals.seal_up()
     action_id = shop.propose()
     shop.vote(shop.approval_of(action_id))
-    monkeypatch.setattr("ledger.log.operations.sequencer.sign", lambda **named: None)
+    monkeypatch.setattr("ledger.log.operations.sequencer.sign_head", lambda **named: None)
     seals.seal_up()
     with tenancy(shop.tenant):
-        assert queries.waiting() == {}
+        assert queries.pending_events() == {}
     assert waits(shop, action_id) == ["seal"]
 
 

@@ -11,7 +11,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from rfc3161_client import HashAlgorithm, TimestampRequestBuilder
 
 from ledger import verify_bundle
-from ledger.log.rules.timestamps import BadTimeStamp, verified
+from ledger.log.rules.timestamps import BadTimeStamp, verify_response
 from tests.support.outside.authorities import DAY, TIME_STAMPING, Authority, issue
 
 TEXT = b"console.example.org/log\n7\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n"
@@ -35,7 +35,7 @@ def stamped(authority: Authority, **parts):
 def check(authority: Authority, response: bytes, *, nonce, data: bytes = TEXT, **changes):
     now = datetime.now(UTC)
     parts = {"roots": [authority.root.certificate], "earliest": now - DAY, "latest": now + DAY} | changes
-    return verified(response, data, nonce=nonce, **parts)
+    return verify_response(response, data, nonce=nonce, **parts)
 
 
 def test_a_real_authority_is_believed(authority):

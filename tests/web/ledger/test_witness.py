@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from ledger.log.rules import notes, submission
-from ledger.log.rules.cosignature import cosignatures
+from ledger.log.rules.cosignature import verify_cosignatures
 from ledger.log.rules.merkle import leaf_hash, root_of
-from ledger.log.rules.submission import SIZE_TYPE, answered
+from ledger.log.rules.submission import SIZE_TYPE, add_cosignatures
 from tests.support.outside.witnesses import NAME, ROOT, RunningWitness, SomeLog, environment, run, witness
 
 LOGS = [SomeLog(origin=f"console.example.org/log/{number}") for number in range(20)]
@@ -63,8 +63,8 @@ def test_a_head_that_continues_the_last_one_is_cosigned(seen, log):
     for old, new in [(0, 5), (5, 9), (9, 9), (9, 250)]:
         answer = seen.post(log.body(old, new))
         assert answer.status_code == 200
-        note = answered(answer.content, notes.parse(log.signed(new)), [seen.key])
-        (cosigned,) = cosignatures(note, [seen.key])
+        note = add_cosignatures(answer.content, notes.parse(log.signed(new)), [seen.key])
+        (cosigned,) = verify_cosignatures(note, [seen.key])
         assert cosigned.by.name == NAME
         assert before <= cosigned.seconds <= time.time() + 1
 
@@ -230,9 +230,9 @@ def test_a_witness_that_cannot_remember_does_not_cosign(seen, shared, log):
 def test_each_commit_reaches_the_disk(folder):
     """L20: a write-ahead log that is synced at each commit."""
     assert run(folder, "--name", NAME, "--vkey").returncode == 0
-    from console.witness.memory import Memory
+    from console.witness.memory import WitnessState
 
-    connection = Memory(folder)._connection()
+    connection = WitnessState(folder)._connection()
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
     connection.close()
@@ -241,12 +241,12 @@ def test_each_commit_reaches_the_disk(folder):
 def test_the_stated_time_never_goes_back(folder):
     """A clock that was set back does not make a later head look older than an earlier one."""
     run(folder, "--name", NAME, "--vkey")
-    from console.witness.memory import Memory
+    from console.witness.memory import WitnessState
 
-    memory = Memory(folder)
+    memory = WitnessState(folder)
     stated = [
         memory.advance(
-            "log", b"", judged=lambda last: submission.Head(last.size + 1, bytes(32)), clock=lambda at=at: at
+            "log", b"", judged=lambda last: submission.CosignedHead(last.size + 1, bytes(32)), clock=lambda at=at: at
         )
         for at in (100, 50, 101, 99)
     ]

@@ -65,10 +65,10 @@ def test_a_webhook_is_signed_and_carries_a_link_and_nothing_of_the_record(alarme
 
     assert tasks.tell_alarms() == 2
     [(headers, body)] = receiver.received
-    signed = webhooks.Signed(headers["webhook-id"], headers["webhook-timestamp"], headers["webhook-signature"])
-    webhooks.check(signed, body, secrets=[SECRET], at=datetime.now(UTC))
+    signed = webhooks.SignedHeaders(headers["webhook-id"], headers["webhook-timestamp"], headers["webhook-signature"])
+    webhooks.verify_signature(signed, body, secrets=[SECRET], at=datetime.now(UTC))
     with pytest.raises(webhooks.SignatureInvalid):
-        webhooks.check(signed, body + b" ", secrets=[SECRET], at=datetime.now(UTC))
+        webhooks.verify_signature(signed, body + b" ", secrets=[SECRET], at=datetime.now(UTC))
     told = json.loads(body)
     assert told["type"] == "alarm.raised"
     assert (told["data"]["kind"], told["data"]["url"]) == ("LOG_DAMAGED", "http://localhost:8000/t/orchid/ledger")
@@ -128,7 +128,9 @@ def test_an_alarm_that_was_answered_is_not_told_any_more(alarmed, receiver):
 
     with tenancy(alarmed.tenant):
         row = log.alarms(alarmed.tenant)[0]
-        alarms.acknowledge(tenant_id=alarmed.tenant, alarm_id=row.id, reason="Seen.", by=SYSTEM, at=datetime.now(UTC))
+        alarms.acknowledge_alarm(
+            tenant_id=alarmed.tenant, alarm_id=row.id, reason="Seen.", by=SYSTEM, at=datetime.now(UTC)
+        )
     assert tasks.tell_alarms() == 0
     assert receiver.received == []
 

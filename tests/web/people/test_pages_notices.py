@@ -9,7 +9,7 @@ import pytest
 
 from console import tasks
 from console.models import Notice
-from console.notifications.channels import Outlets
+from console.notifications.channels import TenantOutlets
 from ledger.db import tenancy
 from tests.support.browser_users import visitor, words
 from tests.support.outside.receivers import posts
@@ -117,7 +117,7 @@ def test_only_administrators_choose_what_goes_out(stage):
 def test_no_address_and_no_secret_is_shown(stage, settings):
     secret = "whsec_" + "YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFh"
     settings.COUNTERFOIL_CHANNELS = {
-        "*": Outlets("https://hooks.example.org/room-4711", ("https://in.example.org/x", secret))
+        "*": TenantOutlets("https://hooks.example.org/room-4711", ("https://in.example.org/x", secret))
     }
     page = visitor(stage, "administrator").page("notices/channels")
     assert "Chat room has an address" in words(page)
@@ -126,7 +126,7 @@ def test_no_address_and_no_secret_is_shown(stage, settings):
 
 def test_what_could_not_be_delivered_is_listed_with_the_reason_and_sent_again(stage, settings):
     with posts() as server:
-        settings.COUNTERFOIL_CHANNELS = {"orchid": Outlets(slack=server.url)}
+        settings.COUNTERFOIL_CHANNELS = {"orchid": TenantOutlets(slack=server.url)}
         server.answers = [410]
         told(stage, one="HIGH")
         administrator = visitor(stage, "administrator")
@@ -156,29 +156,29 @@ def test_what_could_not_be_delivered_is_listed_with_the_reason_and_sent_again(st
     ],
 )
 def test_a_file_of_channels_that_cannot_work_stops_the_process(tmp_path, written, said):
-    from console.notifications.channels import outlets
-    from console.pages.ledger.settings_files import Unusable
+    from console.notifications.channels import load_outlets
+    from console.pages.ledger.settings_files import UnusableFile
 
     file = tmp_path / "channels.json"
     file.write_text(written)
     file.chmod(0o600)
-    with pytest.raises(Unusable, match=said):
-        outlets(file)
+    with pytest.raises(UnusableFile, match=said):
+        load_outlets(file)
 
 
 def test_a_file_of_channels_that_others_can_read_stops_the_process(tmp_path):
-    from console.notifications.channels import Outlets, of, outlets
-    from console.pages.ledger.settings_files import Unusable
+    from console.notifications.channels import TenantOutlets, load_outlets, outlets_for
+    from console.pages.ledger.settings_files import UnusableFile
 
     file = tmp_path / "channels.json"
     file.write_text('{"orchid": {"slack": "https://hooks.example.org/x"}}')
     file.chmod(0o640)
-    with pytest.raises(Unusable, match="chmod 600"):
-        outlets(file)
+    with pytest.raises(UnusableFile, match="chmod 600"):
+        load_outlets(file)
     file.chmod(0o600)
-    known = outlets(file)
-    assert of(known, "orchid").slack == "https://hooks.example.org/x"
-    assert of(known, "willow") == Outlets()
+    known = load_outlets(file)
+    assert outlets_for(known, "orchid").slack == "https://hooks.example.org/x"
+    assert outlets_for(known, "willow") == TenantOutlets()
 
 
 def test_the_list_over_the_api_is_the_persons_own(stage):

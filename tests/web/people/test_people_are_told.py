@@ -19,8 +19,8 @@ from console.models import Message, Notice, NoticeCursor
 from console.notifications import collect
 from console.notifications import operations as notifications_operations
 from console.notifications import queries as notifications_queries
-from console.notifications.channels import Outlets
-from console.notifications.routing import BURST, Quiet, Settings, Wish
+from console.notifications.channels import TenantOutlets
+from console.notifications.routing import BURST, MailPreferences, NotificationSettings, QuietHours
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from tests.support.outside.receivers import mails, posts
@@ -32,14 +32,14 @@ REVIEWER = "rita@orchid"
 @pytest.fixture
 def room(settings, stage):
     with posts() as server:
-        settings.COUNTERFOIL_CHANNELS = {"orchid": Outlets(slack=server.url)}
+        settings.COUNTERFOIL_CHANNELS = {"orchid": TenantOutlets(slack=server.url)}
         yield server
 
 
 @pytest.fixture
 def machine(settings, stage):
     with posts() as server:
-        settings.COUNTERFOIL_CHANNELS = {"*": Outlets(webhook=(f"http://127.0.0.1:{server.port}/told", SECRET))}
+        settings.COUNTERFOIL_CHANNELS = {"*": TenantOutlets(webhook=(f"http://127.0.0.1:{server.port}/told", SECRET))}
         yield server
 
 
@@ -93,7 +93,7 @@ def test_who_may_vote_is_told_once_in_the_console(stage):
 def test_a_decision_is_told_to_who_took_part_and_not_to_who_made_it(stage):
     approval = stage.approval(stage.propose())
     writer, named = stage.person("operator"), stage.person("compliance")
-    say(stage, threads.comment, approval, "Is the photo there, @cora?", known={"cora": named.actor_id})
+    say(stage, threads.add_comment, approval, "Is the photo there, @cora?", known={"cora": named.actor_id})
     stage.approve(approval.action_id)
     tasks.tell_people()
     assert inbox(stage, writer) == ["approved"]
@@ -103,9 +103,9 @@ def test_a_decision_is_told_to_who_took_part_and_not_to_who_made_it(stage):
 
 def test_an_answer_is_told_to_who_asked(stage):
     approval = stage.approval(stage.propose())
-    question = say(stage, threads.ask, approval, "Which lamp?", known={})
+    question = say(stage, threads.ask_question, approval, "Which lamp?", known={})
     with tenancy(stage.tenant):
-        threads.answer(
+        threads.answer_question(
             tenant_id=stage.tenant,
             action_id=approval.action_id,
             question_id=question.id,
@@ -135,7 +135,7 @@ def test_a_lost_hint_and_a_dead_worker_lose_nothing(stage, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(notifications_operations, "end_reading", dies)
+        patch.setattr(notifications_operations, "advance_cursor", dies)
         with pytest.raises(KeyboardInterrupt):
             tasks.tell_people()
     assert inbox(stage, place) == []
@@ -255,10 +255,12 @@ def test_a_request_that_was_decided_before_its_mail_went_is_not_sent(stage, post
 def test_mail_waits_for_the_morning_unless_it_is_of_high_risk(stage, postbox, clock):
     clock.stopped = datetime.now(UTC)
     here = clock.now().time()
-    wish = Wish(quiet=Quiet(_shifted(here, -1), _shifted(here, 2)))
+    wish = MailPreferences(quiet=QuietHours(_shifted(here, -1), _shifted(here, 2)))
     with tenancy(stage.tenant):
         place = stage.person("reviewer", name=REVIEWER)
-        notifications_operations.set_wish(tenant_id=stage.tenant, actor_id=place.actor_id, wish=wish, at=clock.now())
+        notifications_operations.set_mail_preferences(
+            tenant_id=stage.tenant, actor_id=place.actor_id, wish=wish, at=clock.now()
+        )
     calm, urgent = stage.propose(), stage.propose()
     at_risk(stage, calm, "NORMAL")
     at_risk(stage, urgent, "HIGH")
@@ -314,7 +316,7 @@ def test_the_address_of_a_room_is_never_logged():
     from django.conf import settings
 
     assert settings.LOGGING["loggers"]["slack_sdk"]["level"] == "WARNING"
-    assert "room-secret" not in repr(Outlets(slack="https://hooks.example.org/room-secret"))
+    assert "room-secret" not in repr(TenantOutlets(slack="https://hooks.example.org/room-secret"))
 
 
 @pytest.mark.parametrize(
@@ -371,7 +373,7 @@ def test_a_worker_that_dies_after_sending_sends_again_under_the_same_id(stage, m
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(notifications_operations, "answered", dies)
+        patch.setattr(notifications_operations, "record_delivery", dies)
         with pytest.raises(KeyboardInterrupt):
             tasks.tell_people()
     clock.forward(seconds=20)
@@ -389,7 +391,7 @@ def test_an_address_that_is_gone_is_given_up_at_once_and_sent_again_on_demand(st
     assert row.given_up_at is not None
     assert tasks.tell_people() == 0
     with tenancy(stage.tenant):
-        notifications_operations.send_again(
+        notifications_operations.retry_notice(
             tenant_id=stage.tenant, notice_id=row.id, by=ledger.SYSTEM, at=datetime.now(UTC)
         )
     assert tasks.tell_people() == 1
@@ -417,8 +419,8 @@ def test_settings_are_on_record_with_what_they_were(stage):
             for event, _, detail in events.history(stage.tenant, stage.tenant)
             if event.kind == "notice_settings_changed"
         ]
-        assert notifications_queries.settings(stage.tenant).slack["LOW"] == "off"
-    assert detail["from"] == Settings().document()
+        assert notifications_queries.tenant_settings(stage.tenant).slack["LOW"] == "off"
+    assert detail["from"] == NotificationSettings().document()
 
 
 def test_what_was_told_long_ago_is_dropped(stage, machine, clock):

@@ -45,7 +45,9 @@ def hook(mapped: Workshop) -> str:
 def send(hook: str, clock: Clock, body: Any, *, secret: str = SECRET, webhook_id: str = "msg_1", **headers: str) -> Any:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     timestamp = str(int(clock.now().timestamp()))
-    signature = webhooks.signature(webhooks.key_of(secret), webhook_id=webhook_id, timestamp=timestamp, body=data)
+    signature = webhooks.signature(
+        webhooks.decode_secret(secret), webhook_id=webhook_id, timestamp=timestamp, body=data
+    )
     given = {"webhook-id": webhook_id, "webhook-timestamp": timestamp, "webhook-signature": signature} | headers
     return anonymous().client.post(f"/api/v1/hooks/{hook}", data, "application/json", headers=given)
 
@@ -240,10 +242,10 @@ def test_a_wrong_mapping_is_refused_when_a_system_is_registered(mapped: Workshop
 
 def test_deliveries_are_forgotten_when_nobody_repeats_them_any_more(hook: str, mapped: Workshop, clock: Clock):
     send(hook, clock, {})
-    operations.forget(before=clock.now() - KEPT)
+    operations.prune_deliveries(before=clock.now() - KEPT)
     assert stored(mapped)[2] == 1
     clock.forward(days=8)
-    operations.forget(before=clock.now() - KEPT)
+    operations.prune_deliveries(before=clock.now() - KEPT)
     assert stored(mapped)[2] == 0
 
 

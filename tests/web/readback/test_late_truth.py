@@ -33,14 +33,14 @@ def written(shop: Workshop, clock: Clock, tmp_path: Path) -> str:
 
 
 def due(clock: Clock) -> list[UUID]:
-    taken = claimed_batches.claim(at=clock.now(), lanes=10)
+    taken = claimed_batches.claim_batches(at=clock.now(), lanes=10)
     for claim in taken:
-        claimed_batches.give_back(claim.id, [each.action_id for each in claim.due])
+        claimed_batches.release_unread(claim.id, [each.action_id for each in claim.due])
     return [each.action_id for claim in taken for each in claim.due if each.recheck is not None]
 
 
 def look_again(shop: Workshop, action_id: str, clock: Clock) -> bool | None:
-    return rechecks.recheck(tenant_id=shop.tenant, action_id=UUID(action_id), clock=clock.now)
+    return rechecks.recheck_action(tenant_id=shop.tenant, action_id=UUID(action_id), clock=clock.now)
 
 
 def kinds(shop: Workshop, action_id: str) -> list[str]:

@@ -45,7 +45,7 @@ def settings_of(shop: Workshop) -> dict[str, Any]:
 
 def access(shop: Workshop) -> tuple[SystemAccess | None, str]:
     with tenancy(shop.tenant):
-        return plans.access_to(shop.tenant, shop.slug, "books")
+        return plans.system_access(shop.tenant, shop.slug, "books")
 
 
 @pytest.fixture
@@ -140,10 +140,10 @@ def test_no_secret_is_sent_without_tls_but_on_this_machine():
         {"headers": {"X-Vault-Token": "x"}},
     ):
         with pytest.raises(CheckFailed, match=r"10\.0\.0\.7 is asked without TLS, so no secret is sent to it\."):
-            fetching.Site("http://10.0.0.7:8200", until=fetching.until(5), **asked)
-        fetching.Site("http://127.0.0.1:8200", until=fetching.until(5), **asked)
-        fetching.Site("https://10.0.0.7:8200", until=fetching.until(5), **asked)
-    fetching.Site("http://10.0.0.7:8200", until=fetching.until(5))
+            fetching.Site("http://10.0.0.7:8200", until=fetching.deadline_after(5), **asked)
+        fetching.Site("http://127.0.0.1:8200", until=fetching.deadline_after(5), **asked)
+        fetching.Site("https://10.0.0.7:8200", until=fetching.deadline_after(5), **asked)
+    fetching.Site("http://10.0.0.7:8200", until=fetching.deadline_after(5))
 
 
 def test_a_databases_password_leaves_this_machine_only_under_tls():

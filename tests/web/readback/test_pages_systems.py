@@ -10,7 +10,7 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.db import tenancy
 from reviews.observations.operations import webhooks
 from reviews.readback.operations import systems
-from reviews.readback.operations.systems import Asked
+from reviews.readback.operations.systems import ReadAttempt
 from tests.support.browser_users import visitor, words
 from tests.support.builders import AT
 from tests.web.readback.test_hooks import SECRET
@@ -21,8 +21,8 @@ PATH = "systems"
 def asked(stage, count: int = 1, *, unanswered: str = "") -> None:
     with tenancy(stage.tenant):
         system = catalogue_queries.system(stage.tenant, "shop")
-        made = [Asked(began_at=AT, took_ms=12, unanswered=unanswered) for _ in range(count)]
-        systems.answered(tenant_id=stage.tenant, system_id=system.id, asked=made, at=AT)
+        made = [ReadAttempt(began_at=AT, took_ms=12, unanswered=unanswered) for _ in range(count)]
+        systems.record_attempts(tenant_id=stage.tenant, system_id=system.id, asked=made, at=AT)
 
 
 def system_id(stage):
@@ -55,7 +55,7 @@ def test_a_system_that_is_away_shows_why_and_until_when(stage):
 
 def test_an_outage_leads_to_its_incident(stage):
     asked(stage, 5, unanswered="Connection refused")
-    systems.watch(at=AT + timedelta(hours=1))
+    systems.open_outage_incidents(at=AT + timedelta(hours=1))
     assert "/t/orchid/incidents/" in visitor(stage, "operator").page(PATH)
 
 
@@ -83,12 +83,12 @@ def test_who_does_not_operate_sees_and_may_not_stop(stage):
 
 def test_webhook_addresses_are_shown(stage, secrets_dir):
     with tenancy(stage.tenant):
-        row = webhooks.create(tenant_id=stage.tenant, name="shop", secret=SECRET, by=stage.executor, at=AT)
+        row = webhooks.create_hook(tenant_id=stage.tenant, name="shop", secret=SECRET, by=stage.executor, at=AT)
     said = words(visitor(stage, "operator").page(PATH))
     assert f"/api/v1/hooks/{row.id}" in said
     assert "no webhook has come yet" in said
 
 
 def test_no_system_is_said_in_a_sentence(stage, monkeypatch):
-    monkeypatch.setattr("console.pages.systems.context.every", lambda *_, **__: [])
+    monkeypatch.setattr("console.pages.systems.context.all_systems", lambda *_, **__: [])
     assert "No authoritative system is registered." in words(visitor(stage, "operator").page(PATH))

@@ -29,13 +29,13 @@ def clock(clock: Clock) -> Clock:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
     """The actions that were really read, in order."""
     made: list[UUID] = []
-    real = polling.read_all
+    real = polling.read_sources
 
     def counted(plan: Any, *, at: Any, clock: Any) -> Any:
         made.append(plan.action_id)
         return real(plan, at=at, clock=clock)
 
-    monkeypatch.setattr(polling, "read_all", counted)
+    monkeypatch.setattr(polling, "read_sources", counted)
     return made
 
 
@@ -121,14 +121,14 @@ def test_a_check_that_breaks_takes_nothing_else_down(
     (tmp_path / "documents" / "notes").mkdir()
     for name in ("0.md", "1.md"):
         (tmp_path / "documents" / "notes" / name).write_text("Quiet.")
-    real = polling.read_all
+    real = polling.read_sources
 
     def sometimes(plan: Any, *, at: Any, clock: Any) -> Any:
         if str(plan.action_id) == broken:
             raise KeyError("a bug of somebody's check")
         return real(plan, at=at, clock=clock)
 
-    monkeypatch.setattr(polling, "read_all", sometimes)
+    monkeypatch.setattr(polling, "read_sources", sometimes)
     clock.forward(seconds=10)
     assert tasks.verify_due() == 2
     assert (shop.state(broken), shop.state(fine)) == ("PENDING", "RECONCILED_SUCCESS")
@@ -301,9 +301,9 @@ class TestBudget:
         clock.forward(seconds=1)
         tasks.verify_due()
         with tenancy(shop.tenant):
-            [(_, tool, count)] = queries.spending(shop.tenant, since=clock.now().date())
+            [(_, tool, count)] = queries.usage_by_tool(shop.tenant, since=clock.now().date())
             assert (tool, count) == ("write_document", 3)
-            assert queries.spent(shop.tenant, at=clock.now()).in_hour == 3
+            assert queries.reading_usage(shop.tenant, at=clock.now()).in_hour == 3
 
     @pytest.mark.req("R-VD-14")
     def test_beyond_the_budget_readings_are_stretched_and_it_is_said_once(

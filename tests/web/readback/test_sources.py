@@ -40,7 +40,7 @@ def findings(counter: Counter, action_id: str) -> dict[str, Any]:
     entry = counter.operator_key.get(f"/actions/{action_id}").json()["entry"]
     pointer = entry["verification"]["verified_state_pointer"]
     with tenancy(counter.tenant):
-        found: dict[str, Any] = orjson.loads(evidence.opened(counter.tenant, UUID(pointer)) or b"{}")
+        found: dict[str, Any] = orjson.loads(evidence.open_evidence(counter.tenant, UUID(pointer)) or b"{}")
     return found
 
 

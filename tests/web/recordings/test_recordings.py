@@ -16,7 +16,7 @@ from console.models import RecordedConversation, RecordedMessage, RecordedWord, 
 from console.transcripts.recordings import operations as recordings_operations
 from console.transcripts.recordings import queries as recordings_queries
 from console.transcripts.recordings import recording_rows
-from console.transcripts.recordings.queries import Sought
+from console.transcripts.recordings.queries import RecordingQuery
 from ledger.db import tenancy
 from ledger.models import Action, Event
 from ledger.record.queries import events
@@ -71,7 +71,7 @@ def test_the_import_is_one_event_with_who_which_bytes_and_what_came_of_it(stage,
     [row] = rows(stage)
     with tenancy(stage.tenant):
         [event] = Event.objects.filter(tenant_id=stage.tenant, subject_kind="recording")
-        _, _, detail = events.one_event(stage.tenant, row.id, 1)
+        _, _, detail = events.event_with_detail(stage.tenant, row.id, 1)
     assert len(rows(stage, Event)) == before + 1
     assert (event.subject_id, event.kind, event.state, event.actor_kind) == (
         row.id,
@@ -117,7 +117,7 @@ def test_two_tenants_may_import_the_same_file(stage, other_tenant, tmp_path):
 def test_the_later_of_two_imports_at_once_is_refused_by_the_database(stage, tmp_path, monkeypatch):
     file = recording(tmp_path, BAD)
     imported(file)
-    monkeypatch.setattr(recordings_queries, "with_digest", lambda *_: None)
+    monkeypatch.setattr(recordings_queries, "recording_with_digest", lambda *_: None)
     code, _, err = imported(file)
     assert code == 1
     assert "A file of exactly these bytes was imported already." in err
@@ -165,7 +165,7 @@ def test_rubbish_is_refused_and_leaves_nothing(stage, tmp_path, text):
 def test_a_file_that_changes_while_it_is_read_is_not_imported(stage, tmp_path, monkeypatch):
     file = recording(tmp_path, BAD)
     digests = iter(["a" * 64, "b" * 64])
-    monkeypatch.setattr("console.transcripts.recordings.importing.digest_of", lambda _: next(digests))
+    monkeypatch.setattr("console.transcripts.recordings.importing.sha256_of_file", lambda _: next(digests))
     code, _, err = imported(file)
     assert code == 1
     assert "The file changed while it was read; nothing of it was imported." in err
@@ -254,7 +254,7 @@ def test_a_recording_is_erased_under_two_persons_and_may_come_again(stage, tmp_p
     assert rows(stage, RecordedConversation)[0].label == ""
     assert {(each.word, tuple(each.conversations)) for each in rows(stage, RecordedWord)} == {("", ())}
     with tenancy(stage.tenant):
-        assert recordings_queries.recordings(stage.tenant, Sought(words="refund"), limit=5) == []
+        assert recordings_queries.recordings(stage.tenant, RecordingQuery(words="refund"), limit=5) == []
     for page in (path, f"{path}/1"):
         answer = first.get(page)
         assert answer.status_code == 410

@@ -176,11 +176,13 @@ def test_agents_and_executors_may_not_read_and_every_look_is_noted(shop, tmp_pat
 
 
 def erased(shop, run, path):
-    wish = erasure.Wish(subjects=(UUID(path.removeprefix("/recordings/")),), legal_basis="Art. 17", reason="Asked for.")
+    wish = erasure.ErasureRequest(
+        subjects=(UUID(path.removeprefix("/recordings/")),), legal_basis="Art. 17", reason="Asked for."
+    )
     first, second = (Actor("person", uuid4()) for _ in range(2))
     with tenancy(shop.tenant):
-        row = erasure.request(tenant_id=shop.tenant, wish=wish, by=first, at=timezone.now())
-        erasure.confirm(tenant_id=shop.tenant, erasure_id=row.id, by=second, at=timezone.now())
+        row = erasure.request_erasure(tenant_id=shop.tenant, wish=wish, by=first, at=timezone.now())
+        erasure.confirm_erasure(tenant_id=shop.tenant, erasure_id=row.id, by=second, at=timezone.now())
     assert erase_here(run, shop.tenant, row.id) == 1
 
 

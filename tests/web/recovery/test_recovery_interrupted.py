@@ -48,7 +48,7 @@ def test_a_verdict_without_its_order_is_no_verdict(cashier: Counter, clock: Cloc
     cashier.till.refund(started["idempotency_key"], amount=99)
     cashier.tell(started)
     clock.forward(seconds=30)
-    with patch.object(recovery, "begin", side_effect=Died), pytest.raises(Died):
+    with patch.object(recovery, "order_recovery", side_effect=Died), pytest.raises(Died):
         cashier.read_back(started["action_id"], clock)
     assert cashier.state(started["action_id"]) == "PENDING"
     cashier.read_back(started["action_id"], clock)
@@ -77,14 +77,14 @@ def test_a_recovery_action_that_its_parent_does_not_know_of_was_never_proposed(c
 def test_an_end_that_was_half_carried_over_is_carried_over_again(cashier: Counter, clock: Clock):
     action_id = wrong(cashier, clock)
     child = child_of(cashier, action_id)
-    following = ledger_orders.after_failure
+    following = ledger_orders.unwind_after_failure
 
     def dying(action: Any, state: str, **more: Any) -> Any:
         if state == "COMPENSATED":
             raise Died
         return following(action, state, **more)
 
-    with patch.object(ledger_orders, "after_failure", dying):
+    with patch.object(ledger_orders, "unwind_after_failure", dying):
         carried_out(cashier, clock, child)
     assert cashier.state(action_id) == "COMPENSATING"
     clock.forward(seconds=60)
@@ -97,7 +97,7 @@ def test_an_end_that_was_half_carried_over_is_carried_over_again(cashier: Counte
 def test_a_failed_step_and_the_taking_back_of_its_run_are_one_fact(cashier: Counter, clock: Clock):
     run = Run(cashier, clock)
     run.step("EX-1001")
-    with patch.object(ledger_orders, "unwind", side_effect=Died), pytest.raises(Died):
+    with patch.object(ledger_orders, "unwind_run", side_effect=Died), pytest.raises(Died):
         run.step("EX-1002", works=False)
     failing = run.step_ids()[-1]
     assert cashier.state(failing) == "PENDING"

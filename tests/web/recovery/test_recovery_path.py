@@ -416,7 +416,7 @@ def test_a_compensation_that_is_undone_later_opens_the_question_again(
     assert cashier.report(action_id)["code"] == "COMPENSATED"
     counter.till.till.execute("UPDATE refunds SET status = 'succeeded'")
     clock.forward(hours=2)
-    rechecks.recheck(tenant_id=cashier.tenant, action_id=child.id, clock=clock.now)
+    rechecks.recheck_action(tenant_id=cashier.tenant, action_id=child.id, clock=clock.now)
     for one in (str(child.id), action_id):
         told = cashier.report(one, by=cashier.operator_key)
         assert (told["code"], told["completed"]) == ("FINAL_STATE_UNKNOWN", False), told
@@ -435,5 +435,5 @@ def test_a_success_that_was_taken_back_is_not_tested_as_a_success(counter: Count
     run.step("EX-1002", works=False)
     carried_out(cashier, clock, run.child())
     clock.forward(hours=2)
-    rechecks.recheck(tenant_id=cashier.tenant, action_id=UUID(stands), clock=clock.now)
+    rechecks.recheck_action(tenant_id=cashier.tenant, action_id=UUID(stands), clock=clock.now)
     assert cashier.report(stands)["code"] == "COMPENSATED"

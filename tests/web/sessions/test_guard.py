@@ -130,7 +130,7 @@ def test_each_verdict_is_kept_with_its_grounds_and_without_words(shop: Workshop,
     with tenancy(shop.tenant):
         [kept] = queries.guard_verdicts(shop.tenant, session_id=UUID(session))
         event = Event.objects.get(tenant_id=shop.tenant, id=kept.event_id)
-        opened = queries.guarded(kept)
+        opened = queries.guarded_message(kept)
     assert kept.message_hash == sha256(LIE.encode()).hexdigest()
     assert kept.codes == ["PREMATURE"]
     assert [each["action_id"] for each in kept.records] == [action]

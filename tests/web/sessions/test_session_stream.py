@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from console.asgi import application
 from console.web import stream
-from counterfoil.transport.events import Event, Feed
+from counterfoil.transport.events import Event, EventParser
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from tests.support.api_tenant import DELETE, Workshop, workshop
@@ -54,7 +54,7 @@ def heard(shop: Workshop, session: str, *, until: bytes, **headers: str) -> list
 
 def events(chunks: list[bytes]) -> list[Event]:
     """What somebody who reads events gets of it."""
-    feed = Feed()
+    feed = EventParser()
     return [event for chunk in chunks for event in feed.chunk(chunk)]
 
 
@@ -93,8 +93,8 @@ def test_the_guards_verdict_is_told_by_codes_without_the_message(busy: Workshop)
     at = timezone.now()
     with tenancy(busy.tenant):
         ledger.append(
-            ledger.lock(tenant_id=busy.tenant, subject_id=UUID(session["session_id"]), kind="session"),
-            ledger.Happening(
+            ledger.lock_subject(tenant_id=busy.tenant, subject_id=UUID(session["session_id"]), kind="session"),
+            ledger.NewEvent(
                 kind="message_blocked", detail={"codes": ["PHANTOM"], "message_hash": "0" * 64, "claims": ["secret"]}
             ),
             actor=ledger.SYSTEM,

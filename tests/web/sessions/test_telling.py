@@ -230,7 +230,7 @@ def test_a_summary_that_breaks_leaves_a_static_text_and_the_refusal_stands(
     def broken(*_: Any) -> Any:
         raise RuntimeError(MARKER)
 
-    monkeypatch.setattr(summaries, "summary", broken)
+    monkeypatch.setattr(summaries, "build_summary", broken)
     last = send(shop, session, call(session))
     assert last["results"][0]["result"]["error"]["code"] == "ITERATION_LIMIT"
     assert last["summary"]["complete"] is False

@@ -14,38 +14,42 @@ from django.views.decorators.http import require_GET, require_POST
 from approvals.requests.operations import assignment, threads
 from approvals.requests.queries import approvals
 from console.accounts import queries as directory
-from console.pages.actions.action_record import names
-from console.pages.approvals.forms import Said
-from console.pages.approvals.queue import eligible, looking_words, nobody_left
+from console.pages.actions.action_record import actor_names
+from console.pages.approvals.forms import CommentForm
+from console.pages.approvals.queue import eligible_assignees, refuse_no_assignee, viewers_text
 from console.web import presence
-from console.web.http import Request, back_to, in_tenant
+from console.web.http import TenantRequest, in_tenant, redirect_back
 
 MOST_SHOWN = 100
 
 
 @in_tenant("reviewer", "operator")
 @require_POST
-def claim(request: Request, approval_id: UUID) -> HttpResponse:
-    assignment.claim(tenant_id=request.tenant.id, approval_id=approval_id, by=request.caller.actor, at=request.as_of)
-    return back_to(request, _page(request, approval_id))
+def claim(request: TenantRequest, approval_id: UUID) -> HttpResponse:
+    assignment.claim_approval(
+        tenant_id=request.tenant.id, approval_id=approval_id, by=request.caller.actor, at=request.as_of
+    )
+    return redirect_back(request, _page(request, approval_id))
 
 
 @in_tenant("reviewer", "operator")
 @require_POST
-def release(request: Request, approval_id: UUID) -> HttpResponse:
-    assignment.release(tenant_id=request.tenant.id, approval_id=approval_id, by=request.caller.actor, at=request.as_of)
-    return back_to(request, _page(request, approval_id))
+def release(request: TenantRequest, approval_id: UUID) -> HttpResponse:
+    assignment.release_claim(
+        tenant_id=request.tenant.id, approval_id=approval_id, by=request.caller.actor, at=request.as_of
+    )
+    return redirect_back(request, _page(request, approval_id))
 
 
 @in_tenant("reviewer", "operator")
 @require_POST
-def assign(request: Request, approval_id: UUID) -> HttpResponse:
-    among = eligible(_found(request, approval_id), at=request.as_of)
+def assign(request: TenantRequest, approval_id: UUID) -> HttpResponse:
+    among = eligible_assignees(_found(request, approval_id), at=request.as_of)
     try:
         to = UUID(request.POST.get("to", ""))
     except ValueError:
-        to = assignment.suggestion(request.tenant.id, among, at=request.as_of) or nobody_left()
-    assignment.assign(
+        to = assignment.suggest_assignee(request.tenant.id, among, at=request.as_of) or refuse_no_assignee()
+    assignment.assign_approval(
         tenant_id=request.tenant.id,
         approval_id=approval_id,
         to=to,
@@ -53,34 +57,34 @@ def assign(request: Request, approval_id: UUID) -> HttpResponse:
         by=request.caller.actor,
         at=request.as_of,
     )
-    messages.success(request, f"Given to {names(request.tenant.id).get(to, 'somebody')}.")
+    messages.success(request, f"Given to {actor_names(request.tenant.id).get(to, 'somebody')}.")
     return redirect(_page(request, approval_id))
 
 
 @in_tenant("reviewer", "operator", "compliance")
 @require_POST
-def comment(request: Request, approval_id: UUID) -> HttpResponse:
-    return _said(request, approval_id, threads.comment)
+def comment(request: TenantRequest, approval_id: UUID) -> HttpResponse:
+    return _said(request, approval_id, threads.add_comment)
 
 
 @in_tenant("reviewer", "operator")
 @require_POST
-def ask(request: Request, approval_id: UUID) -> HttpResponse:
-    return _said(request, approval_id, threads.ask)
+def ask_agent(request: TenantRequest, approval_id: UUID) -> HttpResponse:
+    return _said(request, approval_id, threads.ask_question)
 
 
 @in_tenant()
 @require_GET
-def looking(request: Request, approval_id: UUID) -> HttpResponse:
+def report_presence(request: TenantRequest, approval_id: UUID) -> HttpResponse:
     """Say that this page is open, and hear who else has it open."""
     _found(request, approval_id)
-    presence.look(request.tenant.id, approval_id, request.caller.actor.id, at=request.as_of)
+    presence.record_presence(request.tenant.id, approval_id, request.caller.actor.id, at=request.as_of)
     return render(request, "approvals/_looking.html", {"looking": _looking(request, [approval_id])})
 
 
 @in_tenant()
 @require_GET
-def everywhere(request: Request) -> HttpResponse:
+def list_presence(request: TenantRequest) -> HttpResponse:
     """Who has which of the listed approvals open."""
     ids = []
     for text in request.GET.getlist("id")[:MOST_SHOWN]:
@@ -94,15 +98,15 @@ def everywhere(request: Request) -> HttpResponse:
     )
 
 
-def _looking(request: Request, ids: list[UUID]) -> list[dict[str, Any]]:
-    found = presence.looking(request.tenant.id, ids, at=request.as_of)
-    called = names(request.tenant.id) if found else {}
+def _looking(request: TenantRequest, ids: list[UUID]) -> list[dict[str, Any]]:
+    found = presence.present_viewers(request.tenant.id, ids, at=request.as_of)
+    called = actor_names(request.tenant.id) if found else {}
     me = request.caller.actor.id
-    return [{"id": one, "words": looking_words(found.get(one, ()), called, me=me)} for one in ids]
+    return [{"id": one, "words": viewers_text(found.get(one, ()), called, me=me)} for one in ids]
 
 
-def _said(request: Request, approval_id: UUID, say: Any) -> HttpResponse:
-    form = Said(request.POST)
+def _said(request: TenantRequest, approval_id: UUID, say: Any) -> HttpResponse:
+    form = CommentForm(request.POST)
     if not form.is_valid():
         messages.error(request, "Nothing was written: say something, in at most 4,000 characters.")
         return redirect(f"{_page(request, approval_id)}#thread")
@@ -110,19 +114,19 @@ def _said(request: Request, approval_id: UUID, say: Any) -> HttpResponse:
         tenant_id=request.tenant.id,
         approval_id=approval_id,
         text=form.cleaned_data["text"],
-        known=directory.handles(request.tenant.id),
+        known=directory.mention_names(request.tenant.id),
         by=request.caller.actor,
         at=request.as_of,
     )
     return redirect(f"{_page(request, approval_id)}#thread")
 
 
-def _found(request: Request, approval_id: UUID) -> Any:
+def _found(request: TenantRequest, approval_id: UUID) -> Any:
     found = approvals.approval(request.tenant.id, approval_id)
     if found is None:
         raise Http404
     return found
 
 
-def _page(request: Request, approval_id: UUID) -> str:
+def _page(request: TenantRequest, approval_id: UUID) -> str:
     return reverse("approval", args=[request.tenant.slug, approval_id])

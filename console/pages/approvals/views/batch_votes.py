@@ -15,31 +15,31 @@ from approvals.voting.operations import batch_votes as operations
 from approvals.voting.operations import votes
 from approvals.voting.rules import batches, binding
 from console.accounts.step_up import proof_class
-from console.pages.actions.action_record import account
-from console.pages.approvals.context import fields
-from console.pages.approvals.forms import Ballots, picked
+from console.pages.actions.action_record import load_action_record
+from console.pages.approvals.context import payload_fields
+from console.pages.approvals.forms import BatchVoteForm, selected_ids
 from console.web import labels
-from console.web.action_titles import title
-from console.web.http import Request, in_tenant
+from console.web.action_titles import action_title
+from console.web.http import TenantRequest, in_tenant
 from ledger.actions.queries import actions as actions_queries
 
 
 @in_tenant("reviewer")
-def batch(request: Request) -> HttpResponse:
+def vote_on_several(request: TenantRequest) -> HttpResponse:
     if request.method != "POST":
-        return _show(request, picked(request.GET), Ballots())
-    form = Ballots(request.POST)
+        return _show(request, selected_ids(request.GET), BatchVoteForm())
+    form = BatchVoteForm(request.POST)
     if not form.is_valid():
-        return _show(request, picked(request.POST), form, status=422)
+        return _show(request, selected_ids(request.POST), form, status=422)
     given = form.cleaned_data
     proof = proof_class(request, request.user, given["password"], given["otp"])
     if not proof:
         form.add_error("otp" if given["otp"] else "password", "This is not right. No vote was recorded.")
-        return _show(request, picked(request.POST), form, status=403)
-    outcomes = operations.vote(
+        return _show(request, selected_ids(request.POST), form, status=403)
+    outcomes = operations.vote_batch(
         tenant_id=request.tenant.id,
         shown=form.shown(),
-        verdict=binding.Verdict(given["verdict"]),
+        verdict=binding.VoteChoice(given["verdict"]),
         voter=binding.Voter(actor=str(request.caller.actor.id), roles=request.caller.roles, evidence_class=proof),
         reason=given["reason"],
         at=request.as_of,
@@ -47,7 +47,7 @@ def batch(request: Request) -> HttpResponse:
     return render(request, "approvals/batch_result.html", _told(request, outcomes))
 
 
-def _show(request: Request, ids: list[UUID], form: Ballots, *, status: int = 200) -> HttpResponse:
+def _show(request: TenantRequest, ids: list[UUID], form: BatchVoteForm, *, status: int = 200) -> HttpResponse:
     """The items in full, those that cannot be voted on together apart from the rest."""
     found = approvals.approvals_named(request.tenant.id, ids)
     if not found:
@@ -57,7 +57,7 @@ def _show(request: Request, ids: list[UUID], form: Ballots, *, status: int = 200
     items, apart = [], []
     kind: tuple[str, str, str] | None = None
     for each in found.values():
-        item = operations.item_of(each, actions[each.action_id])
+        item = operations.batch_item(each, actions[each.action_id])
         why_not = _why_not(each, item, kind)
         if why_not:
             apart.append(_row(request, each, actions[each.action_id]) | {"why_not": why_not})
@@ -69,40 +69,40 @@ def _show(request: Request, ids: list[UUID], form: Ballots, *, status: int = 200
     return render(request, "approvals/batch.html", context, status=status)
 
 
-def _why_not(approval: Any, item: batches.Item, kind: tuple[str, str, str] | None) -> str:
+def _why_not(approval: Any, item: batches.BatchItem, kind: tuple[str, str, str] | None) -> str:
     if approval.state != "REQUESTED":
         return "It was decided already."
-    if said := batches.why_not(item):
+    if said := batches.exclusion_reason(item):
         return said
     if kind is not None and item.kind != kind:
         return "It is of another kind than the first: another tool, contract or policy."
     return ""
 
 
-def _row(request: Request, approval: Any, action: Any) -> dict[str, Any]:
+def _row(request: TenantRequest, approval: Any, action: Any) -> dict[str, Any]:
     return {
         "id": approval.id,
         "action": action,
-        "title": title(action.operation_kind, action.target),
+        "title": action_title(action.operation_kind, action.target),
         "href": reverse("approval", args=[request.tenant.slug, approval.id]),
     }
 
 
-def _item(request: Request, approval: Any, action: Any) -> dict[str, Any]:
-    told, covers = account(request.tenant, action), votes.coverage(approval)
+def _item(request: TenantRequest, approval: Any, action: Any) -> dict[str, Any]:
+    told, covers = load_action_record(request.tenant, action), votes.vote_coverage(approval)
     return _row(request, approval, action) | {
         "title": told.title,
         "row": approval,
         "covers": covers,
         "covers_digest": binding.coverage_digest(covers),
-        "fields": fields(told),
+        "fields": payload_fields(told),
     }
 
 
 _LOOKS = {"VOTED": ("tick", "Voted"), "DECIDED": ("minus", "Decided by others"), "REFUSED": ("stop", "Not taken")}
 
 
-def _told(request: Request, outcomes: list[operations.Outcome]) -> dict[str, Any]:
+def _told(request: TenantRequest, outcomes: list[operations.ItemResult]) -> dict[str, Any]:
     found = approvals.approvals_named(request.tenant.id, [each.approval_id for each in outcomes])
     actions = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found.values()])
     items = []

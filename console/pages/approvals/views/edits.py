@@ -16,11 +16,11 @@ from approvals.requests.queries import approvals
 from approvals.voting.rules import binding
 from console.api.actions import predicates
 from console.api.transaction import after_commit
-from console.pages.actions.action_record import arguments, payload_of
+from console.pages.actions.action_record import parse_arguments, payload_of
 from console.pages.approvals import edit_form
 from console.tasks import read_before
-from console.web.action_titles import title
-from console.web.http import Request, in_tenant
+from console.web.action_titles import action_title
+from console.web.http import TenantRequest, in_tenant
 from ledger.actions.queries import actions
 from ledger.record.rules.canonical import NotCanonical, read
 
@@ -30,14 +30,14 @@ _MENDABLE = (edits.EditRefused, edits.NothingChanged, binding.ReasonRequired, No
 
 @require_http_methods(["GET", "POST"])
 @in_tenant("reviewer")
-def edit(request: Request, approval_id: UUID) -> HttpResponse:
+def edit(request: TenantRequest, approval_id: UUID) -> HttpResponse:
     found = approvals.approval(request.tenant.id, approval_id)
     action = actions.action(request.tenant.id, found.action_id) if found else None
     if found is None or action is None:
         raise Http404
     if request.method == "GET":
-        return _page(request, found, action, edit_form.blank(found, arguments(payload_of(action))))
-    form = edit_form.Edit(request.POST)
+        return _page(request, found, action, edit_form.initial_form(found, parse_arguments(payload_of(action))))
+    form = edit_form.EditForm(request.POST)
     if not form.is_valid():
         return _page(request, found, action, form, status=422)
     try:
@@ -47,48 +47,48 @@ def edit(request: Request, approval_id: UUID) -> HttpResponse:
             refusal.afterwards()
         return _page(request, found, action, form, refusal=refusal, status=refusal.status)
     if seen.approval_id is None:
-        differences = edit_form.differences(seen.changes)
+        differences = edit_form.changed_fields(seen.changes)
         return _page(request, found, action, form, differences=differences, dropped=seen.dropped, kept=seen.kept)
     messages.success(request, "Request replaced. The new version needs its own approval.")
     return redirect("approval", request.tenant.slug, seen.approval_id)
 
 
-def _looked(request: Request, approval_id: UUID, form: edit_form.Edit) -> edits.Edited:
-    return edits.preview(
+def _looked(request: TenantRequest, approval_id: UUID, form: edit_form.EditForm) -> edits.EditResult:
+    return edits.preview_edit(
         tenant_id=request.tenant.id,
         approval_id=approval_id,
         edit=_wanted(form),
-        compile_predicate=predicates.added_fault,
+        compile_predicate=predicates.agent_predicate_fault,
         at=request.as_of,
     )
 
 
-def _made(request: Request, approval_id: UUID, form: edit_form.Edit) -> edits.Edited:
-    made = edits.edit(
+def _made(request: TenantRequest, approval_id: UUID, form: edit_form.EditForm) -> edits.EditResult:
+    made = edits.apply_edit(
         tenant_id=request.tenant.id,
         approval_id=approval_id,
         edit=_wanted(form),
         editor=request.caller.actor.id,
-        compile_predicate=predicates.added_fault,
+        compile_predicate=predicates.agent_predicate_fault,
         at=request.as_of,
     )
     after_commit(read_before)
     return made
 
 
-def _wanted(form: edit_form.Edit) -> edits.Edit:
+def _wanted(form: edit_form.EditForm) -> edits.Edit:
     said = form.cleaned_data
     return edits.Edit(arguments=read(said["payload"]), reason=said["reason"], payload_hash=said["payload_hash"])
 
 
 def _page(
-    request: Request, approval: Any, action: Any, form: edit_form.Edit, *, status: int = 200, **shown: Any
+    request: TenantRequest, approval: Any, action: Any, form: edit_form.EditForm, *, status: int = 200, **shown: Any
 ) -> HttpResponse:
     context = {
         "here": "approvals",
         "approvals_href": reverse("approvals", args=[request.tenant.slug]),
         "back": reverse("approval", args=[request.tenant.slug, approval.id]),
-        "title": title(action.operation_kind, action.target, arguments(payload_of(action))),
+        "title": action_title(action.operation_kind, action.target, parse_arguments(payload_of(action))),
         "action": action,
         "form": form,
         **shown,

@@ -20,11 +20,11 @@ from approvals.voting.queries import approvers
 from approvals.voting.rules import batches
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as directory
-from console.pages.actions.action_record import names
+from console.pages.actions.action_record import actor_names
 from console.pages.approvals import queue
-from console.pages.approvals.forms import NewView, QueueFilter
-from console.pages.approvals.queue import Card, cards
-from console.web.http import Request, back_to, in_tenant
+from console.pages.approvals.forms import QueueFilter, SaveViewForm
+from console.pages.approvals.queue import QueueCard, queue_cards
+from console.web.http import TenantRequest, in_tenant, redirect_back
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue import queries as catalogue_queries
 
@@ -39,7 +39,7 @@ _LEFT_OUT = ("after", "before", "tab")
 
 
 @in_tenant()
-def inbox(request: Request) -> HttpResponse:
+def inbox(request: TenantRequest) -> HttpResponse:
     tab = request.GET.get("tab", "")
     if tab not in TABS:
         raise Http404
@@ -49,7 +49,7 @@ def inbox(request: Request) -> HttpResponse:
 
 
 @in_tenant()
-def following(request: Request) -> HttpResponse:
+def next_approval(request: TenantRequest) -> HttpResponse:
     """The next one that waits for this person's vote, under the filters with which they last looked at the queue."""
     query = QueryDict(request.session.get(_kept(request), ""))
     wanted = queue_filter(request, query).wanted(me=request.caller.actor.id)
@@ -64,11 +64,11 @@ def following(request: Request) -> HttpResponse:
 
 
 @in_tenant()
-def export(request: Request) -> HttpResponse:
+def export_csv(request: TenantRequest) -> HttpResponse:
     """What the filters leave of the queue, as a table; nothing of any payload."""
     wanted = queue_filter(request, request.GET).wanted(me=request.caller.actor.id)
     found = approvals.queue(request.tenant.id, limit=MOST_EXPORTED, at=request.as_of, **wanted)
-    accounts_operations.see(
+    accounts_operations.record_sighting(
         tenant_id=request.tenant.id,
         by=request.caller.actor,
         kind="queue",
@@ -83,8 +83,8 @@ def export(request: Request) -> HttpResponse:
 
 @in_tenant()
 @require_POST
-def save_view(request: Request) -> HttpResponse:
-    form = NewView(request.POST)
+def save_view(request: TenantRequest) -> HttpResponse:
+    form = SaveViewForm(request.POST)
     if not form.is_valid():
         messages.error(request, "Not saved: give the view a name of at most 60 characters.")
         return redirect(_here(request))
@@ -104,14 +104,14 @@ def save_view(request: Request) -> HttpResponse:
 
 @in_tenant()
 @require_POST
-def remove_view(request: Request, view_id: UUID) -> HttpResponse:
-    accounts_operations.remove_view(
+def remove_view(request: TenantRequest, view_id: UUID) -> HttpResponse:
+    accounts_operations.delete_view(
         tenant_id=request.tenant.id, by=request.caller.actor, view_id=view_id, at=request.as_of
     )
-    return back_to(request, _here(request))
+    return redirect_back(request, _here(request))
 
 
-def queue_filter(request: Request, query: QueryDict) -> QueueFilter:
+def queue_filter(request: TenantRequest, query: QueryDict) -> QueueFilter:
     """The filters of an address, over what this tenant has to choose from."""
     tenant = request.tenant.id
     called = directory.names_of(tenant)
@@ -121,16 +121,16 @@ def queue_filter(request: Request, query: QueryDict) -> QueueFilter:
         people=people,
         tools=sorted(catalogue_queries.tool_names(tenant)),
         agents=[each.agent_id for each in agents_queries.agents(tenant)],
-        groups=approvers.groups_asked(tenant),
+        groups=approvers.approver_groups(tenant),
     )
 
 
-def _waiting(request: Request) -> dict[str, Any]:
+def _waiting(request: TenantRequest) -> dict[str, Any]:
     filters = queue_filter(request, request.GET)
     wanted = filters.wanted(me=request.caller.actor.id)
     after = _uuid(request.GET.get("after", ""))
     found = approvals.queue(request.tenant.id, after=after, limit=PAGE + 1, at=request.as_of, **wanted)
-    shown = cards(request, found[:PAGE])
+    shown = queue_cards(request, found[:PAGE])
     query = _bare(request.GET)
     if request.session.get(_kept(request)) != query:
         request.session[_kept(request)] = query
@@ -150,15 +150,15 @@ def _waiting(request: Request) -> dict[str, Any]:
     }
 
 
-def _settled(request: Request, tab: str) -> dict[str, Any]:
+def _settled(request: TenantRequest, tab: str) -> dict[str, Any]:
     here, before = _here(request), _uuid(request.GET.get("before", ""))
     if tab == "decided":
-        found = approvals.decided(request.tenant.id, before=before, limit=PAGE)
+        found = approvals.decided_approvals(request.tenant.id, before=before, limit=PAGE)
     else:
         found = approvals.approvals(request.tenant.id, states=("APPROVED",), limit=PAGE)
     more = tab == "decided" and len(found) == PAGE
     return {
-        "cards": cards(request, found),
+        "cards": queue_cards(request, found),
         "order": "newest first" if tab == "decided" else "what ends first comes first",
         "empty": TABS[tab][1],
         "older": f"{here}?tab=decided&before={found[-1].id}" if more else "",
@@ -173,16 +173,16 @@ def _order(filters: QueueFilter) -> str:
     return str(dict(filters.fields["sort"].choices)[chosen]).lower()  # type: ignore[attr-defined]
 
 
-def _batch(request: Request, shown: list[Card]) -> dict[str, Any] | None:
+def _batch(request: TenantRequest, shown: list[QueueCard]) -> dict[str, Any] | None:
     """The bar for voting on several at once; only where this person may vote and something may be batched."""
     if "reviewer" not in request.caller.roles or not any(card.may_batch for card in shown):
         return None
     return {"href": reverse("approvals-batch", args=[request.tenant.slug]), "most": batches.MOST}
 
 
-def _views(request: Request, query: str) -> list[dict[str, Any]]:
+def _views(request: TenantRequest, query: str) -> list[dict[str, Any]]:
     found = directory.saved_views(request.tenant.id, "approvals", of=request.caller.actor.id)
-    called = names(request.tenant.id) if found else {}
+    called = actor_names(request.tenant.id) if found else {}
     return [
         {
             "name": each.name,
@@ -198,12 +198,12 @@ def _views(request: Request, query: str) -> list[dict[str, Any]]:
     ]
 
 
-def _looking(request: Request, found: list[Any]) -> str:
+def _looking(request: TenantRequest, found: list[Any]) -> str:
     ids = urlencode([("id", each.id) for each in found])
     return f"{reverse('approvals-looking', args=[request.tenant.slug])}?{ids}" if found else ""
 
 
-def _tabs(request: Request, current: str) -> list[dict[str, Any]]:
+def _tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
     here = _here(request)
     return [
         {"href": f"{here}?tab={tab}" if tab else here, "word": word, "current": tab == current}
@@ -211,7 +211,7 @@ def _tabs(request: Request, current: str) -> list[dict[str, Any]]:
     ]
 
 
-def _page_after(request: Request, last: UUID | None) -> str:
+def _page_after(request: TenantRequest, last: UUID | None) -> str:
     kept = {name: value for name, value in request.GET.items() if value and name != "after"}
     return f"{request.path}?{urlencode({**kept, 'after': last} if last else kept)}"
 
@@ -222,11 +222,11 @@ def _bare(query: QueryDict) -> str:
     return urlencode(sorted((name, value) for name, value in query.items() if value and name in known))
 
 
-def _kept(request: Request) -> str:
+def _kept(request: TenantRequest) -> str:
     return f"queue:{request.tenant.slug}"
 
 
-def _here(request: Request) -> str:
+def _here(request: TenantRequest) -> str:
     return reverse("approvals", args=[request.tenant.slug])
 
 
@@ -241,15 +241,15 @@ _COLUMNS = ("approval", "action", "tool", "target", "agent", "class", "reversibi
 _PEOPLE = ("assigned_to", "claimed_by", "missing")
 
 
-def _table(request: Request, found: list[Any]) -> str:
+def _table(request: TenantRequest, found: list[Any]) -> str:
     text = io.StringIO()
     written = csv.writer(text)
     written.writerow((*_COLUMNS, *_PEOPLE))
     actions = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found])
-    called, missing = names(request.tenant.id), queue.missing(request.tenant.id, found)
+    called, missing = actor_names(request.tenant.id), queue.missing_votes(request.tenant.id, found)
     for each in found:
         action = actions[each.action_id]
-        claim = queue.claim_on(each, at=request.as_of)
+        claim = queue.active_claim(each, at=request.as_of)
         row = (each.id, action.id, action.tool, action.target, action.agent, action.side_effect_class)
         times = (each.requested_at.isoformat(), each.decide_by.isoformat())
         people = (called.get(each.assigned_to, ""), called.get(claim.by, "") if claim else "", missing[each.id])

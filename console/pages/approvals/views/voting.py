@@ -14,29 +14,29 @@ from approvals.requests.queries import approvals
 from approvals.voting.operations import challenges, signatures, votes
 from approvals.voting.rules import binding
 from console.accounts.step_up import proof_class, session_hash
-from console.api.approvals.votes import told
+from console.api.approvals.votes import challenge_document
 from console.api.auth import NotAllowed
-from console.pages.approvals.views.approvals import page
+from console.pages.approvals.views.approvals import render_approval
 from console.web import erased_pages, labels
-from console.web.forms import Unsigned, Vote
-from console.web.http import Request, in_tenant
-from ledger.db import apart
+from console.web.forms import UnsignedVoteForm, VoteForm
+from console.web.http import TenantRequest, in_tenant
+from ledger.db import savepoint
 from ledger.record.rules.refusals import Refused
 
 
 @in_tenant("reviewer", "operator")
 @require_POST
-def vote(request: Request, approval_id: UUID) -> HttpResponse:
+def vote(request: TenantRequest, approval_id: UUID) -> HttpResponse:
     _check_role(request)
-    form = Vote(request.POST)
+    form = VoteForm(request.POST)
     if not form.is_valid():
-        return page(request, approval_id, form, status=422)
+        return render_approval(request, approval_id, form, status=422)
     try:
         proof = _proof(request, form)
         if not proof:
             return _wrong(request, approval_id, form)
-        with apart():
-            votes.vote(
+        with savepoint():
+            votes.cast_vote(
                 tenant_id=request.tenant.id,
                 approval_id=approval_id,
                 verdict=form.said(),
@@ -51,23 +51,23 @@ def vote(request: Request, approval_id: UUID) -> HttpResponse:
             raise
         if refusal.afterwards is not None:
             refusal.afterwards()
-        return page(request, approval_id, form, status=refusal.status, refusal=refusal)
+        return render_approval(request, approval_id, form, status=refusal.status, refusal=refusal)
     messages.success(request, f"Recorded: you {labels.VERDICTS[form.said()][1]}.")
     return redirect("approval", request.tenant.slug, approval_id)
 
 
 @in_tenant("reviewer", "operator")
 @require_POST
-def challenge(request: Request, approval_id: UUID) -> HttpResponse:
+def challenge(request: TenantRequest, approval_id: UUID) -> HttpResponse:
     """What a passkey is to sign, for the page's script; a refusal as the API words it."""
     _check_role(request)
-    form = Unsigned(request.POST)
+    form = UnsignedVoteForm(request.POST)
     if not form.is_valid():
         faults = [str(each) for errors in form.errors.values() for each in errors]
         return JsonResponse({"code": "INVALID", "detail": " ".join(faults)}, status=422)
     try:
-        with apart():
-            asked = challenges.ask(
+        with savepoint():
+            asked = challenges.create_vote_challenge(
                 tenant_id=request.tenant.id,
                 approval_id=approval_id,
                 verdict=form.said(),
@@ -82,19 +82,19 @@ def challenge(request: Request, approval_id: UUID) -> HttpResponse:
         if refusal.afterwards is not None:
             refusal.afterwards()
         return JsonResponse({"code": refusal.code, "detail": refusal.detail}, status=refusal.status)
-    return JsonResponse(told(asked), status=201)
+    return JsonResponse(challenge_document(asked), status=201)
 
 
 @in_tenant()
-def shown(request: Request, approval_id: UUID) -> HttpResponse:
+def vote_coverage(request: TenantRequest, approval_id: UUID) -> HttpResponse:
     """What a vote would cover now: the page compares it with what it shows."""
-    gone = erased_pages.instead(request, "approval", approval_id)
+    gone = erased_pages.erased_page(request, "approval", approval_id)
     if gone is not None:
         return gone
     approval = approvals.approval(request.tenant.id, approval_id)
     if approval is None:
         raise Http404
-    covers = votes.coverage(approval)
+    covers = votes.vote_coverage(approval)
     held = {
         "state": approval.state,
         "payload_hash": covers.payload_hash,
@@ -104,20 +104,20 @@ def shown(request: Request, approval_id: UUID) -> HttpResponse:
     return JsonResponse(held)
 
 
-def _check_role(request: Request) -> None:
+def _check_role(request: TenantRequest) -> None:
     """Operators who are no reviewers may break the glass, where the policy lets them, and nothing else."""
-    if "reviewer" not in request.caller.roles and request.POST.get("verdict") != binding.Verdict.BREAK_GLASS:
+    if "reviewer" not in request.caller.roles and request.POST.get("verdict") != binding.VoteChoice.BREAK_GLASS:
         raise NotAllowed("Only reviewers may do this.")
 
 
-def _proof(request: Request, form: Vote) -> str:
+def _proof(request: TenantRequest, form: VoteForm) -> str:
     held = form.cleaned_data
     return "A" if held["assertion"] else proof_class(request, request.user, held["password"], held["otp"])
 
 
-def _wrong(request: Request, approval_id: UUID, form: Vote) -> HttpResponse:
+def _wrong(request: TenantRequest, approval_id: UUID, form: VoteForm) -> HttpResponse:
     """A wrong password or code: on record, and the page again."""
-    votes.note_refused(
+    votes.record_refused_vote(
         tenant_id=request.tenant.id,
         approval_id=approval_id,
         voter=request.caller.actor.id,
@@ -128,18 +128,18 @@ def _wrong(request: Request, approval_id: UUID, form: Vote) -> HttpResponse:
         form.add_error("otp", "This code is wrong or was used before. Your vote was not recorded.")
     else:
         form.add_error("password", "This is not your password. Your vote was not recorded.")
-    return page(request, approval_id, form, status=403)
+    return render_approval(request, approval_id, form, status=403)
 
 
-def _voter(request: Request, proof: str) -> binding.Voter:
+def _voter(request: TenantRequest, proof: str) -> binding.Voter:
     return binding.Voter(actor=str(request.caller.actor.id), roles=request.caller.roles, evidence_class=proof)
 
 
-def _signed(request: Request, form: Vote) -> signatures.Signed | None:
+def _signed(request: TenantRequest, form: VoteForm) -> signatures.ChallengeAnswer | None:
     held: dict[str, Any] = form.cleaned_data
     if not held["assertion"]:
         return None
-    return signatures.Signed(
+    return signatures.ChallengeAnswer(
         challenge_id=held["challenge_id"] or UUID(int=0),
         session_hash=session_hash(request),
         assertion=held["assertion"],

@@ -13,30 +13,30 @@ from django.views.decorators.http import require_POST
 
 from console.accounts import queries as directory
 from console.api.transaction import after_commit
-from console.pages.actions.action_record import happenings, names
+from console.pages.actions.action_record import actor_names, event_rows
 from console.pages.cases.views.cases import TABS, case_filter, found_cases, queue_tabs
 from console.tasks import work_batches
 from console.web import labels
-from console.web.forms import BatchOrder
-from console.web.http import Request, in_tenant
+from console.web.forms import BatchForm
+from console.web.http import TenantRequest, in_tenant
 from ledger.record.queries import events
 from reviews import queries
 from reviews.cases.operations import batches
-from reviews.cases.rules.batches import MOST, Kind
+from reviews.cases.rules.batches import MOST, BatchKind
 
 
 @in_tenant("operator")
-def start(request: Request) -> HttpResponse:
+def start_batch(request: TenantRequest) -> HttpResponse:
     if request.method != "POST":
         return _all(request)
     owners = directory.operators(request.tenant.id)
-    form = BatchOrder(request.POST, owners=[(str(actor), name) for actor, name in owners.items()])
+    form = BatchForm(request.POST, owners=[(str(actor), name) for actor, name in owners.items()])
     if not form.is_valid():
         messages.error(request, f"Nothing was begun. {form.missing()}")
         return redirect("cases", request.tenant.slug)
     row = batches.start(
         tenant_id=request.tenant.id,
-        kind=Kind(form.cleaned_data["kind"]),
+        kind=BatchKind(form.cleaned_data["kind"]),
         wanted=form.wanted(as_of=request.as_of),
         selected=_selected(request, form),
         by=request.caller.actor,
@@ -46,7 +46,7 @@ def start(request: Request) -> HttpResponse:
     return redirect("batch", request.tenant.slug, row.id)
 
 
-def _selected(request: Request, form: BatchOrder) -> list[UUID]:
+def _selected(request: TenantRequest, form: BatchForm) -> list[UUID]:
     """The ticked cases, or all that match the filter of the page they were seen on."""
     if form.cleaned_data["scope"] != "all":
         return form.cases()
@@ -57,10 +57,10 @@ def _selected(request: Request, form: BatchOrder) -> list[UUID]:
     return [each.id for each in found_cases(request, tab, case_filter(request, seen), limit=MOST + 1)]
 
 
-def _all(request: Request) -> HttpResponse:
+def _all(request: TenantRequest) -> HttpResponse:
     found = queries.batches(request.tenant.id)
-    progress = queries.progress(request.tenant.id, [each.id for each in found])
-    called = names(request.tenant.id)
+    progress = queries.batch_progress(request.tenant.id, [each.id for each in found])
+    called = actor_names(request.tenant.id)
     context = {
         "here": "cases",
         "tabs": queue_tabs(request, "batches"),
@@ -71,26 +71,26 @@ def _all(request: Request) -> HttpResponse:
 
 
 @in_tenant("operator")
-def batch(request: Request, batch_id: UUID) -> HttpResponse:
+def show_batch(request: TenantRequest, batch_id: UUID) -> HttpResponse:
     found = queries.batch(request.tenant.id, batch_id)
     if found is None:
         raise Http404
-    called = names(request.tenant.id)
-    progress = queries.progress(request.tenant.id, [found.id])[found.id]
+    called = actor_names(request.tenant.id)
+    progress = queries.batch_progress(request.tenant.id, [found.id])[found.id]
     context = {
         "here": "cases",
         "batches_href": reverse("batches", args=[request.tenant.slug]),
         "batch": _row(request, found, progress, called),
         "items": _items(request, found),
         "told": _told(found, called),
-        "timeline": happenings(events.history(request.tenant.id, found.id), called),
+        "timeline": event_rows(events.history(request.tenant.id, found.id), called),
     }
     return render(request, "batches/_detail.html" if request.htmx else "batches/detail.html", context)
 
 
 @in_tenant("operator")
 @require_POST
-def turn(request: Request, batch_id: UUID) -> HttpResponse:
+def change_batch(request: TenantRequest, batch_id: UUID) -> HttpResponse:
     """Pause, resume or cancel."""
     way = {"pause": batches.pause, "resume": batches.resume, "cancel": batches.cancel}.get(request.POST.get("to", ""))
     if way is None:
@@ -99,7 +99,7 @@ def turn(request: Request, batch_id: UUID) -> HttpResponse:
     return redirect("batch", request.tenant.slug, batch_id)
 
 
-def _row(request: Request, row: Any, progress: Any, called: dict[UUID, str]) -> dict[str, Any]:
+def _row(request: TenantRequest, row: Any, progress: Any, called: dict[UUID, str]) -> dict[str, Any]:
     return {
         "row": row,
         "word": labels.BATCHES[row.kind],
@@ -111,7 +111,7 @@ def _row(request: Request, row: Any, progress: Any, called: dict[UUID, str]) -> 
     }
 
 
-def _items(request: Request, row: Any) -> list[dict[str, Any]]:
+def _items(request: TenantRequest, row: Any) -> list[dict[str, Any]]:
     items = queries.batch_items(request.tenant.id, row.id)
     cases = queries.cases_by_id(request.tenant.id, [each.case_id for each in items])
     return [
@@ -136,4 +136,4 @@ def _told(row: Any, called: dict[UUID, str]) -> list[tuple[str, str]]:
         told["to"] = called.get(UUID(told["to"]), "somebody")
     if "until" in told:
         told["until"] = f"{told['until'][:16].replace('T', ' ')} UTC"
-    return [(labels.sentence(name), value) for name, value in told.items()]
+    return [(labels.sentence_case(name), value) for name, value in told.items()]

@@ -13,18 +13,18 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from console.accounts import queries as directory
-from console.api.approvals.votes import told
+from console.api.approvals.votes import challenge_document
 from console.api.auth import NotAllowed
-from console.pages.actions.action_record import names
+from console.pages.actions.action_record import actor_names
 from console.pages.cases import settlement_signing
-from console.pages.cases.context import dispute
-from console.pages.cases.ungated_effects import ungated
+from console.pages.cases.context import case_context
+from console.pages.cases.ungated_effects import ungated_context
 from console.web import erased_pages, labels
-from console.web.action_titles import title
-from console.web.forms import BatchOrder, CaseFilter, Confirmation, Remark, Resolution
-from console.web.http import Request, in_tenant, looked
+from console.web.action_titles import action_title
+from console.web.forms import BatchForm, CaseFilter, ConfirmationForm, RemarkForm, ResolutionForm
+from console.web.http import TenantRequest, in_tenant, record_page_view
 from ledger.actions.queries import actions as actions_queries
-from ledger.db import apart
+from ledger.db import savepoint
 from ledger.record.rules.refusals import Refused
 from reviews import queries
 from reviews.cases.operations import cases
@@ -36,7 +36,7 @@ PAGE = 50
 
 
 @in_tenant()
-def queue(request: Request) -> HttpResponse:
+def list_cases(request: TenantRequest) -> HttpResponse:
     tab = request.GET.get("tab", "")
     if tab not in TABS:
         raise Http404
@@ -62,19 +62,19 @@ _EMPTY = {"settled": "No case is settled yet", "snoozed": "No case is snoozed"}
 
 
 @in_tenant()
-def case(request: Request, case_id: UUID) -> HttpResponse:
-    page = erased_pages.instead(request, "case", case_id) or show(request, case_id)
+def case(request: TenantRequest, case_id: UUID) -> HttpResponse:
+    page = erased_pages.erased_page(request, "case", case_id) or render_case(request, case_id)
     found = queries.case(request.tenant.id, case_id)
-    looked(request, "case", case_id, found.action_id if found else None)
+    record_page_view(request, "case", case_id, found.action_id if found else None)
     return page
 
 
 @in_tenant("operator")
 @require_POST
-def resolve(request: Request, case_id: UUID) -> HttpResponse:
-    form = Resolution(request.POST, allowed=resolutions.Resolution)
+def resolve(request: TenantRequest, case_id: UUID) -> HttpResponse:
+    form = ResolutionForm(request.POST, allowed=resolutions.Resolution)
     if not form.is_valid():
-        return show(request, case_id, resolution=form, status=422)
+        return render_case(request, case_id, resolution=form, status=422)
 
     def settle() -> str:
         return cases.resolve(
@@ -84,15 +84,15 @@ def resolve(request: Request, case_id: UUID) -> HttpResponse:
             reason=form.cleaned_data["reason"],
             evidence=form.pieces(),
             by=request.caller.actor,
-            proof=settlement_signing.proof_of(request, request.caller, case_id, given, at=request.as_of),
+            proof=settlement_signing.verified_proof(request, request.caller, case_id, given, at=request.as_of),
             at=request.as_of,
         )
 
     try:
-        given = settlement_signing.given(request, form.cleaned_data, request.user)
+        given = settlement_signing.verify_identity(request, form.cleaned_data, request.user)
         if not given.evidence_class:
             raise settlements.ProofNeeded(WRONG_PROOF)
-        with apart():
+        with savepoint():
             state = settle()
     except Refused as refusal:
         return _refused(request, case_id, refusal, form)
@@ -106,14 +106,14 @@ WRONG_PROOF = "The password or the code is wrong. Nothing was recorded."
 
 @in_tenant("operator", "reviewer")
 @require_POST
-def confirm(request: Request, case_id: UUID) -> HttpResponse:
-    form = Confirmation(request.POST)
+def confirm(request: TenantRequest, case_id: UUID) -> HttpResponse:
+    form = ConfirmationForm(request.POST)
     if not form.is_valid():
         messages.error(request, "Nothing was recorded: say whether you confirm it or decline it.")
-        return show(request, case_id, status=422)
+        return render_case(request, case_id, status=422)
     try:
         proof = _proof_of_second(request, case_id, form) if form.accepted() else None
-        with apart():
+        with savepoint():
             cases.confirm(
                 tenant_id=request.tenant.id,
                 case_id=case_id,
@@ -130,40 +130,42 @@ def confirm(request: Request, case_id: UUID) -> HttpResponse:
     return redirect("case", request.tenant.slug, case_id)
 
 
-def _proof_of_second(request: Request, case_id: UUID, form: Confirmation) -> Any:
-    given = settlement_signing.given(request, form.cleaned_data, request.user)
+def _proof_of_second(request: TenantRequest, case_id: UUID, form: ConfirmationForm) -> Any:
+    given = settlement_signing.verify_identity(request, form.cleaned_data, request.user)
     if not given.evidence_class:
         raise settlements.ProofNeeded(WRONG_PROOF)
-    return settlement_signing.proof_of(request, request.caller, case_id, given, at=request.as_of)
+    return settlement_signing.verified_proof(request, request.caller, case_id, given, at=request.as_of)
 
 
 @in_tenant("operator", "reviewer")
 @require_POST
-def challenge(request: Request, case_id: UUID) -> HttpResponse:
+def challenge(request: TenantRequest, case_id: UUID) -> HttpResponse:
     """What a passkey is to sign, for the page's script; a refusal as the API words it."""
     try:
-        with apart():
-            asked = settlement_signing.ask(request, request.caller, case_id, _said(request), at=request.as_of)
+        with savepoint():
+            asked = settlement_signing.create_challenge(
+                request, request.caller, case_id, _said(request), at=request.as_of
+            )
     except Refused as refusal:
         if refusal.afterwards is not None:
             refusal.afterwards()
         return JsonResponse({"code": refusal.code, "detail": refusal.detail}, status=refusal.status)
-    return JsonResponse(told(asked), status=201)
+    return JsonResponse(challenge_document(asked), status=201)
 
 
-def _said(request: Request) -> settlement_signing.Said:
+def _said(request: TenantRequest) -> settlement_signing.SettlementDraft:
     """What the page wants signed: a resolution by an operator, else the confirmation of what was proposed."""
     if "resolution" not in request.POST:
-        form = Confirmation({**request.POST.dict(), "answer": "confirm"})
+        form = ConfirmationForm({**request.POST.dict(), "answer": "confirm"})
         covers = form.cleaned_data["covers"] if form.is_valid() else ""
-        return settlement_signing.Said(covers=covers, credential_id=request.POST.get("credential_id", ""))
+        return settlement_signing.SettlementDraft(covers=covers, credential_id=request.POST.get("credential_id", ""))
     if "operator" not in request.caller.roles:
         raise NotAllowed
-    wish = Resolution(request.POST, allowed=resolutions.Resolution)
+    wish = ResolutionForm(request.POST, allowed=resolutions.Resolution)
     if not wish.is_valid():
         raise resolutions.EvidenceMissing
     held = wish.cleaned_data
-    return settlement_signing.Said(
+    return settlement_signing.SettlementDraft(
         covers=held["covers"],
         resolution=resolutions.Resolution(held["resolution"]),
         reason=held["reason"],
@@ -172,21 +174,21 @@ def _said(request: Request) -> settlement_signing.Said:
     )
 
 
-def _refused(request: Request, case_id: UUID, refusal: Refused, form: Resolution | None) -> HttpResponse:
+def _refused(request: TenantRequest, case_id: UUID, refusal: Refused, form: ResolutionForm | None) -> HttpResponse:
     """The page again as it is now, with what was typed and why it was not taken."""
     if refusal.status == 404:
         raise refusal
     if refusal.afterwards is not None:
         refusal.afterwards()
-    return show(request, case_id, resolution=form, refusal=refusal, status=refusal.status)
+    return render_case(request, case_id, resolution=form, refusal=refusal, status=refusal.status)
 
 
-def show(
-    request: Request,
+def render_case(
+    request: TenantRequest,
     case_id: UUID,
     *,
-    resolution: Resolution | None = None,
-    remark: Remark | None = None,
+    resolution: ResolutionForm | None = None,
+    remark: RemarkForm | None = None,
     refusal: Refused | None = None,
     status: int = 200,
 ) -> HttpResponse:
@@ -194,7 +196,7 @@ def show(
     found = queries.case(request.tenant.id, case_id)
     if found is None:
         raise Http404
-    tell = dispute if found.action_id else ungated
+    tell = case_context if found.action_id else ungated_context
     page = tell(request.tenant, found, caller=request.caller, at=request.as_of)
     context = {
         "here": "cases",
@@ -202,13 +204,13 @@ def show(
         "case": page,
         "refusal": refusal,
         "typed": _unplaced(page, resolution) if refusal else None,
-        "form": resolution or Resolution(allowed=[]),
-        "comment_form": remark or Remark(),
+        "form": resolution or ResolutionForm(allowed=[]),
+        "comment_form": remark or RemarkForm(),
     }
     return render(request, "cases/_detail.html" if request.htmx else "cases/detail.html", context, status=status)
 
 
-def _unplaced(page: dict[str, Any], form: Resolution | None) -> dict[str, str] | None:
+def _unplaced(page: dict[str, Any], form: ResolutionForm | None) -> dict[str, str] | None:
     """What was typed into a form that the page does not offer any more: it is shown, so that nothing is lost."""
     offered = {each["code"] for group in page["ways"] for each in group["choices"]} if page["may_settle"] else set()
     if form is None or form.data.get("resolution") in offered:
@@ -216,22 +218,22 @@ def _unplaced(page: dict[str, Any], form: Resolution | None) -> dict[str, str] |
     return {name: form.data.get(name, "") for name in ("reason", "evidence")}
 
 
-def case_filter(request: Request, query: QueryDict | None = None) -> CaseFilter:
+def case_filter(request: TenantRequest, query: QueryDict | None = None) -> CaseFilter:
     """The filters of an address, over what this tenant has to choose from."""
     seen = request.GET if query is None else query
-    return CaseFilter(seen, owners=_owners(request), reasons=queries.reasons(request.tenant.id))
+    return CaseFilter(seen, owners=_owners(request), reasons=queries.open_case_reasons(request.tenant.id))
 
 
-def _owners(request: Request) -> list[tuple[str, str]]:
+def _owners(request: TenantRequest) -> list[tuple[str, str]]:
     return [(str(actor), name) for actor, name in directory.operators(request.tenant.id).items()]
 
 
-def _batch(request: Request) -> dict[str, Any] | None:
+def _batch(request: TenantRequest) -> dict[str, Any] | None:
     """The bar for doing one thing to many cases; for operators only."""
     if "operator" not in request.caller.roles:
         return None
     return {
-        "form": BatchOrder(owners=_owners(request), auto_id="batch-%s"),
+        "form": BatchForm(owners=_owners(request), auto_id="batch-%s"),
         "href": reverse("batches", args=[request.tenant.slug]),
         "filter": request.GET.urlencode(),
         "most": MOST,
@@ -239,7 +241,7 @@ def _batch(request: Request) -> dict[str, Any] | None:
 
 
 def found_cases(
-    request: Request, tab: str, filters: CaseFilter, *, after: UUID | None = None, limit: int = PAGE
+    request: TenantRequest, tab: str, filters: CaseFilter, *, after: UUID | None = None, limit: int = PAGE
 ) -> list[Any]:
     """The cases that a tab shows under its filters."""
     wanted = filters.wanted(as_of=request.as_of) if filters.is_valid() else {}
@@ -247,7 +249,9 @@ def found_cases(
         wanted["owner"] = request.caller.actor.id if tab == "mine" else None
     name = tab if tab in ("snoozed", "settled") else "open"
     sort = filters.cleaned_data.get("sort", "")
-    return queries.shelf(request.tenant.id, name, sort=sort, at=request.as_of, after=after, limit=limit, **wanted)
+    return queries.cases_on_tab(
+        request.tenant.id, name, sort=sort, at=request.as_of, after=after, limit=limit, **wanted
+    )
 
 
 def _order(filters: CaseFilter) -> str:
@@ -255,7 +259,7 @@ def _order(filters: CaseFilter) -> str:
     return "gravest first, then oldest" if not chosen else dict(filters.fields["sort"].choices)[chosen].lower()  # type: ignore[attr-defined]
 
 
-def queue_tabs(request: Request, current: str) -> list[dict[str, Any]]:
+def queue_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
     """The shelves of the queue, and the batches beside them."""
     here = reverse("cases", args=[request.tenant.slug])
     tabs = [(name, word, f"{here}?tab={name}" if name else here) for name, word in TABS.items()]
@@ -264,7 +268,7 @@ def queue_tabs(request: Request, current: str) -> list[dict[str, Any]]:
     return [{"href": href, "word": word, "current": name == current} for name, word, href in tabs]
 
 
-def _page_after(request: Request, last: UUID | None) -> str:
+def _page_after(request: TenantRequest, last: UUID | None) -> str:
     kept = {name: value for name, value in request.GET.items() if value and name != "after"}
     return f"{request.path}?{urlencode({**kept, 'after': last} if last else kept)}"
 
@@ -276,14 +280,16 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-def _rows(request: Request, found: list[Any]) -> list[dict[str, Any]]:
+def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
     actions = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found if each.action_id])
-    called = names(request.tenant.id)
+    called = actor_names(request.tenant.id)
     return [
         {
             "row": each,
             "href": reverse("case", args=[request.tenant.slug, each.id]),
-            "title": title(actions[each.action_id].operation_kind, each.target) if each.action_id else each.target,
+            "title": action_title(actions[each.action_id].operation_kind, each.target)
+            if each.action_id
+            else each.target,
             **_found(each),
             "action": actions.get(each.action_id),
             "owner": called.get(each.claimed_by, "") if each.claimed_by else "",
@@ -295,8 +301,8 @@ def _rows(request: Request, found: list[Any]) -> list[dict[str, Any]]:
 
 def _found(case: Any) -> dict[str, str]:
     """What a case is about; of a settled one how it was settled, and what had been found."""
-    label = labels.discrepancy(case.discrepancy) if case.discrepancy else labels.reason(case.reason)
+    label = labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
     if case.state == "RESOLVED":
-        settled = labels.RESOLUTIONS.get(case.resolution, (labels.sentence(case.resolution), ""))[0]
+        settled = labels.RESOLUTIONS.get(case.resolution, (labels.sentence_case(case.resolution), ""))[0]
         return {"found": f"Settled: {settled.lower()}", "reason": f"Earlier: {label.lower()}"}
-    return {"found": label, "reason": labels.reason(case.reason) if case.discrepancy else ""}
+    return {"found": label, "reason": labels.case_reason_label(case.reason) if case.discrepancy else ""}

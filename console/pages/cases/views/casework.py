@@ -10,31 +10,31 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from console.accounts import queries as directory
-from console.pages.cases.views.cases import show
-from console.web.forms import Assignment, Reason, Remark, Snooze
-from console.web.http import Request, in_tenant
+from console.pages.cases.views.cases import render_case
+from console.web.forms import AssignmentForm, ReasonForm, RemarkForm, SnoozeForm
+from console.web.http import TenantRequest, in_tenant
 from reviews.cases.operations import cases, casework
 
 
 @in_tenant("operator")
 @require_POST
-def claim(request: Request, case_id: UUID) -> HttpResponse:
+def claim(request: TenantRequest, case_id: UUID) -> HttpResponse:
     casework.claim(tenant_id=request.tenant.id, case_id=case_id, by=request.caller.actor, at=request.as_of)
     return redirect("case", request.tenant.slug, case_id)
 
 
 @in_tenant("operator")
 @require_POST
-def release(request: Request, case_id: UUID) -> HttpResponse:
+def release(request: TenantRequest, case_id: UUID) -> HttpResponse:
     casework.release(tenant_id=request.tenant.id, case_id=case_id, by=request.caller.actor, at=request.as_of)
     return redirect("case", request.tenant.slug, case_id)
 
 
 @in_tenant("operator")
 @require_POST
-def assign(request: Request, case_id: UUID) -> HttpResponse:
+def assign(request: TenantRequest, case_id: UUID) -> HttpResponse:
     owners = directory.operators(request.tenant.id)
-    form = Assignment(request.POST, owners=[(str(actor), name) for actor, name in owners.items()])
+    form = AssignmentForm(request.POST, owners=[(str(actor), name) for actor, name in owners.items()])
     if not form.is_valid():
         return _incomplete(request, case_id, "Nothing was changed: choose an operator.")
     to = UUID(form.cleaned_data["to"])
@@ -47,8 +47,8 @@ def assign(request: Request, case_id: UUID) -> HttpResponse:
 
 @in_tenant("operator")
 @require_POST
-def snooze(request: Request, case_id: UUID) -> HttpResponse:
-    form = Snooze(request.POST)
+def snooze(request: TenantRequest, case_id: UUID) -> HttpResponse:
+    form = SnoozeForm(request.POST)
     if not form.is_valid():
         return _incomplete(request, case_id, "Not snoozed: say for how long, and why it can wait.")
     casework.snooze(
@@ -65,15 +65,15 @@ def snooze(request: Request, case_id: UUID) -> HttpResponse:
 
 @in_tenant("operator")
 @require_POST
-def wake(request: Request, case_id: UUID) -> HttpResponse:
+def wake(request: TenantRequest, case_id: UUID) -> HttpResponse:
     casework.wake(tenant_id=request.tenant.id, case_id=case_id, by=request.caller.actor, at=request.as_of)
     return redirect("case", request.tenant.slug, case_id)
 
 
 @in_tenant("operator")
 @require_POST
-def reopen(request: Request, case_id: UUID) -> HttpResponse:
-    form = Reason(request.POST)
+def reopen(request: TenantRequest, case_id: UUID) -> HttpResponse:
+    form = ReasonForm(request.POST)
     if not form.is_valid():
         return _incomplete(request, case_id, "Not reopened: say what you doubt, and why.")
     cases.reopen(
@@ -89,10 +89,10 @@ def reopen(request: Request, case_id: UUID) -> HttpResponse:
 
 @in_tenant("operator", "reviewer", "compliance")
 @require_POST
-def comment(request: Request, case_id: UUID) -> HttpResponse:
-    form = Remark(request.POST)
+def comment(request: TenantRequest, case_id: UUID) -> HttpResponse:
+    form = RemarkForm(request.POST)
     if not form.is_valid():
-        return show(request, case_id, remark=form, status=422)
+        return render_case(request, case_id, remark=form, status=422)
     casework.comment(
         tenant_id=request.tenant.id,
         case_id=case_id,
@@ -103,6 +103,6 @@ def comment(request: Request, case_id: UUID) -> HttpResponse:
     return redirect("case", request.tenant.slug, case_id)
 
 
-def _incomplete(request: Request, case_id: UUID, said: str) -> HttpResponse:
+def _incomplete(request: TenantRequest, case_id: UUID, said: str) -> HttpResponse:
     messages.error(request, said)
-    return show(request, case_id, status=422)
+    return render_case(request, case_id, status=422)
