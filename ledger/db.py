@@ -7,7 +7,7 @@ written out, and values are bound by the server, never put into the text.
     call_function    one of the record's functions, bytes for bytes; `prepared`, its plan is kept with the connection
     execute          any statement, with Python's types; its plan is kept
     pipeline         several such statements in one message
-    select           rows of one table as the ORM would give them, `fetch_one` the first, `select_together` of several
+    select           rows of one table as the ORM would give them, `fetch_one` the first, `select_pipeline` of several
     insert           new rows of any tables, in one statement
     savepoint        what is done inside is undone alone
 """

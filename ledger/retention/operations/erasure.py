@@ -1,8 +1,8 @@
 """Erasing: asked for by one person, confirmed by another, carried out by a role that can do nothing else.
 
 What people do here (`request`, `confirm`, `refuse`, `withdraw`) are events of a subject of kind `erasure`.
-`run_erasure` runs in the eraser's process: the functions of the database that it calls look for themselves whether two people agreed,
-no hold stands in the way, and the subject is one that the request names (docs/ledger.md, "Erasure, holds, retention").
+`run_erasure` runs in the eraser's process: the functions of the database that it calls look for themselves whether two
+people agreed, no hold stands in the way, and the subject is one that the request names (docs/ledger.md, "Erasure, holds, retention").
 """
 
 from __future__ import annotations
