@@ -22,6 +22,7 @@ from console.transcripts.acts import AuditedAct, TrustRequirement, believed_stat
 from console.transcripts.gating import AT, RecordedGate
 from console.transcripts.looking_back import ChangeMemory
 from console.transcripts.offers import ToolOffer
+from console.transcripts.receipts import ReceiptView, receipt_view
 from console.transcripts.records import (
     AGENT,
     USER,
@@ -75,6 +76,7 @@ class ConversationAudit:
     spoken: int
     is_open: bool
     faults: tuple[TranscriptFault, ...] = ()
+    receipts: tuple[ReceiptView, ...] = ()
 
 
 @dataclass(eq=False)
@@ -92,6 +94,8 @@ class _Run:
     corrected: dict[int, str] = field(default_factory=dict)
     faults: list[TranscriptFault] = field(default_factory=list)
     spoken: int = 0
+    unreported: dict[int, AuditedAct] = field(default_factory=dict)
+    receipts: list[ReceiptView] = field(default_factory=list)
 
     def turn(self, turn: TranscriptTurn) -> None:
         for call in turn.calls:
@@ -133,11 +137,15 @@ class _Run:
         return next(named, None)
 
     def _note(self, act: AuditedAct) -> None:
+        self.unreported[act.number] = act
         self.records[act.number] = guard_record(act, self.trust)
         self.ground = None
 
     def _say(self, turn: TranscriptTurn) -> None:
         self.spoken += 1
+        seen = receipt_view(turn.number, turn.text, self.unreported.values(), self.trust)
+        self.receipts.extend([seen] if seen is not None else [])
+        self.unreported = {number: act for number, act in self.unreported.items() if act.told is None}
         if self.ground is None:
             self.ground = Ground(self.offer.tools, tuple(self.records.values()))
         verdict = judge(turn.text, self.ground)
@@ -197,6 +205,7 @@ def audit_conversation(
         run.spoken,
         offer.is_open,
         (*conversation.faults, *run.faults),
+        tuple(run.receipts),
     )
 
 

@@ -34,6 +34,7 @@ def conversation_document(one: ConversationAudit, trust: TrustRequirement) -> di
         "calls": [call_document(act, trust) for act in one.acts],
         "claims": [claim_document(each) for each in one.claims],
         "corrected": [{"turn": turn, "text": text} for turn, text in sorted(one.corrected.items())],
+        "receipts": [{"turn": each.turn, "said": each.said, "lines": list(each.lines)} for each in one.receipts],
         "faults": [fault_document(each) for each in one.faults],
     }
 

@@ -22,7 +22,7 @@ from console.transcripts import values, wording
 from console.transcripts.acts import AuditedAct, PredicateResult
 from console.transcripts.gating import AT
 from ledger.catalogue.rules.contract import Contract
-from ledger.rules.fields import Field, Source, compare_fields
+from ledger.rules.fields import SETS, Field, Source, compare_fields
 from reviews.observations.rules import observe
 from reviews.observations.rules.observe import ReportedStatus
 from reviews.reconciliation.rules import predicates
@@ -103,7 +103,7 @@ def compare_with_read(change: AuditedAct, read: AuditedAct, later: list[AuditedA
 def _is_of_the_same_kind(change: AuditedAct, read: AuditedAct) -> bool:
     """Whether two tools are about one kind of thing, by their names (rule 2)."""
     changed, shown = wording.things_of(change.call.tool), wording.things_of(read.call.tool)
-    if wording.verb_of(change.call.tool)[0] in wording.SETS:
+    if wording.verb_of(change.call.tool)[0] in SETS:
         naming_it = (name for name in change.arguments if name.lower().endswith(_NAMES_IT))
         changed |= {word for name in naming_it for word in wording.words_of(name)}
     return not changed or not shown or bool(changed & shown)

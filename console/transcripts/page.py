@@ -72,6 +72,7 @@ def _trimmed(one: dict[str, Any]) -> dict[str, Any]:
         "claims": [claim for claim in one["claims"] if claim["code"]][:MOST_KEPT],
         "false": sum(bool(claim["code"]) for claim in one["claims"]),
         "corrected": [],
+        "receipts": one["receipts"][:MOST_ROWS],
     }
 
 
@@ -167,6 +168,14 @@ def _conversation(one: dict[str, Any]) -> dict[str, Any]:
         "false": one["false"],
         "claims": [_claim(claim) for claim in one["claims"][:MOST_ROWS]],
         "differences": rows[:MOST_ROWS],
+        "receipts": [
+            {
+                "turn": each["turn"],
+                "said": printable_text(each["said"], 600),
+                "lines": [printable_text(line, 300) for line in each["lines"]],
+            }
+            for each in one["receipts"][:MOST_ROWS]
+        ],
         "calls": [each for call in one["calls"] if (each := _call(call)) is not None][:MOST_ROWS],
     }
 

@@ -86,11 +86,6 @@ WORDS = frozenset((
 """Names of arguments that hold words and name no thing."""
 # A deletion leaves nothing to compare.
 DELETES = frozenset(("delete", "remove", "drop", "destroy", "purge", "wipe", "erase"))
-# What these do, they do to the thing that an argument names: a read of that thing shows it.
-SETS = frozenset((
-    "update", "modify", "change", "set", "edit", "rename", "assign", "switch", "upgrade", "downgrade", "move", "patch",
-    "put", "reschedule", "enable", "disable",
-))
 # fmt: on
 _PARTS = re.compile(r"[_.\-/:\s]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 

@@ -3,7 +3,8 @@
 1. Each argument is a field, one inside an object by its path (`address.city`), a list as a whole. What an answer or a
    reading shows of it is found by its name, or where the contract says it is: `answers`.
 2. By name a field is looked for at the top of what is shown, in an object that only wraps it (`result`, `data`,
-   `evidence`) and in one that is named as the tool's own thing (`refund` of `issue_refund`). Never elsewhere and never
+   `evidence`) and in one that is named as the tool's own thing (`refund` of `issue_refund`; `account` of
+   `upgrade_plan(account_id)`), or that shows two arguments or more and one of them as asked. Never elsewhere and never
    in a list: the same name means another thing there (who paid first, every line of a delivery).
 3. `answers` maps an argument to a path in the answer (`refund.total`, `items[].id`, `payments[-1].method`), or to null
    where the answer's field of that name means something else. With `unit` the answer's number counts `minor` or `major`
@@ -12,7 +13,8 @@
    contract declares them. Nor does a status that says only that the call went well or goes on.
 5. The reading wins over the answer where it tells; else the answer stands. What nothing shows is neither the same nor
    different (`same` None).
-6. Of a tool that adds to a number (`deposit`, `increase`) numbers are changes: another number is no difference.
+6. Of a tool that adds to a number (`deposit`, `increase`) numbers are changes: another number is no difference. Of one
+   that moves a thing, the place that it was asked to take it from is not where it is.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from ledger.catalogue.rules.money import MONEY, decimal_places, is_currency
@@ -50,6 +54,14 @@ _WENT_WELL: Final = frozenset((
 _ADDS: Final = frozenset((
     "add", "increase", "decrease", "deposit", "withdraw", "increment", "decrement", "adjust", "move", "topup",
 ))
+SETS: Final = frozenset((
+    "update", "modify", "change", "set", "edit", "assign", "switch", "upgrade", "downgrade", "patch", "put",
+    "reschedule", "enable", "disable", "rename", "move",
+))
+"""What these do, they do to the thing that an argument names."""
+_MOVES: Final = frozenset(("rename", "move", "copy"))
+_PLACES: Final = frozenset(("path", "file", "filename", "source", "url", "location", "folder", "name"))
+_SHARES: Final = frozenset(("percent", "percentage", "rate", "ratio", "share", "probability", "discount"))
 # fmt: on
 _WORDS: Final = re.compile(r"[_.\-/:\s]+|(?<=[a-z0-9])(?=[A-Z])")
 
@@ -99,18 +111,22 @@ def compare_fields(
 
     `answer` and `reading` are what came back as JSON values; None where nothing did.
     """
+    every = tuple(islice(_asked(arguments, contract), MOST_FIELDS))
     things = _things(contract)
-    adds = contract is not None and _ADDS.issuperset(_words(contract.name)[:1])
+    verb = next(iter(_words(contract.name)), "") if contract is not None else ""
+    if verb in SETS:
+        things |= {part for name in arguments if _words(name)[-1:] == ("id",) for part in _words(name)[:-1]}
+    sources = [
+        (source, shown, _levels(shown, things, every))
+        for source, shown in ((Source.READ, reading), (Source.ANSWER, answer))
+        if shown is not None
+    ]
     found = []
-    for asked in _asked(arguments, contract):
-        told = [
-            _compared(asked, shown, source, things, adds=adds)
-            for source, shown in ((Source.READ, reading), (Source.ANSWER, answer))
-        ]
-        decided = next((one for one in told if one.same is not None), None)
-        found.append(decided or next((one for one in told if one.source is not None), told[0]))
-        if len(found) >= MOST_FIELDS:
-            break
+    for asked in every:
+        told = [_compared(asked, shown, source, levels, verb) for source, shown, levels in sources]
+        shown_anywhere = [one for one in told if one.source is not None]
+        decided = (one for one in shown_anywhere if one.same is not None)
+        found.append(next(decided, None) or next(iter(shown_anywhere), Field(asked.name, asked.value)))
     return tuple(found)
 
 
@@ -122,7 +138,7 @@ def notations(arguments: Mapping[str, Any], contract: Contract | None) -> dict[s
 def _asked(arguments: Mapping[str, Any], contract: Contract | None) -> Iterator[_Asked]:
     declared = contract.answers if contract is not None else {}
     schema: Mapping[str, Any] = contract.arguments_schema if contract is not None else {}
-    currency = next((value for name, value in arguments.items() if fold_text(name).endswith("currency")), None)
+    currency = next((value for name, value in arguments.items() if fold_name(name).endswith("currency")), None)
     digits = decimal_places(str(currency)) if is_currency(currency) else None
     for steps, value, part in _leaves(arguments, schema, ()):
         name = ".".join(steps)
@@ -131,6 +147,7 @@ def _asked(arguments: Mapping[str, Any], contract: Contract | None) -> Iterator[
             choices=tuple(part["enum"]) if isinstance(part.get("enum"), list) else (),
             in_order="prefixItems" in part,
             is_money=bool(set(_words(steps[-1])) & MONEY),
+            is_share=bool(set(_words(steps[-1])) & _SHARES),
             minor=where.minor if where is not None else None,
             places=digits,
         )
@@ -150,59 +167,86 @@ def _leaves(
             yield (*above, str(name)), one, part
 
 
-def _compared(asked: _Asked, shown: Any, source: Source, things: Collection[str], *, adds: bool) -> Field:
+def _compared(asked: _Asked, shown: Any, source: Source, levels: list[list[_Holder]], verb: str) -> Field:
     silent = Field(asked.name, asked.value)
-    if shown is None or asked.hidden:
+    if asked.hidden:
         return silent
     if asked.answer_path is not None:
         path, found = asked.answer_path.path, find_at(shown, asked.answer_path.path)
     else:
-        path, found = _by_name(shown, asked.steps, things)
+        path, found = _by_name(levels, asked.steps)
     if found is None:
         return silent
     same = same_value(asked.value, found, asked.notation)
-    if same is False and asked.answer_path is None and _says_nothing(asked, found, adds=adds):
+    if same is False and asked.answer_path is None and _says_nothing(asked, found, verb):
         same = None
     return replace(silent, shown=found, same=same, source=source, path=path)
 
 
-def _says_nothing(asked: _Asked, found: Any, *, adds: bool) -> bool:
+def _says_nothing(asked: _Asked, found: Any, verb: str) -> bool:
     """Whether another value under the same name need not be about what was asked (rules 4 and 6)."""
-    last = fold_text(asked.steps[-1])
+    last = fold_name(asked.steps[-1])
     if last in _OF_THE_ANSWER or (last in _STATUS and fold_text(found) in _WENT_WELL):
         return True
-    return adds and isinstance(asked.value, int | float)
+    return (verb in _ADDS and isinstance(asked.value, int | float)) or (verb in _MOVES and last in _PLACES)
 
 
-def _by_name(shown: Any, steps: tuple[str, ...], things: Collection[str]) -> tuple[str, Any]:
-    """Where a field stands by its name, and its value; of several places that do not agree none counts (rule 2)."""
-    holders = [("", shown)]
-    for _ in range(_DEPTH):
-        found = [each for holder in holders if (each := _inside(*holder, steps))[1] is not None]
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """An object in which fields are looked for, where it stands, and how its names are spelled."""
+
+    path: str
+    value: Mapping[str, Any]
+    names: Mapping[str, str]
+
+
+def _holder(path: str, value: Mapping[str, Any]) -> _Holder:
+    return _Holder(path, value, {fold_name(str(name)): name for name in value})
+
+
+def _levels(shown: Any, things: Collection[str], every: Collection[_Asked]) -> list[list[_Holder]]:
+    """The objects in which fields are looked for, from the top down (rule 2)."""
+    level = [_holder("", shown)] if isinstance(shown, Mapping) else []
+    levels: list[list[_Holder]] = []
+    while level and len(levels) < _DEPTH:
+        levels.append(level)
+        below = [
+            (fold_name(str(name)), _holder(f"{each.path}.{name}".lstrip("."), value))
+            for each in level
+            for name, value in each.value.items()
+            if isinstance(value, Mapping)
+        ]
+        level = [holder for name, holder in below if name in things or _shows_several(holder, every)]
+    return levels
+
+
+def _shows_several(holder: _Holder, every: Collection[_Asked]) -> bool:
+    """Whether an object shows several of the arguments, and one of them as it was asked."""
+    found = [(asked, value) for asked in every if (value := _inside(holder, asked.steps)[1]) is not None]
+    return len(found) > 1 and any(same_value(asked.value, value, asked.notation) for asked, value in found)
+
+
+def _by_name(levels: list[list[_Holder]], steps: tuple[str, ...]) -> tuple[str, Any]:
+    """Where a field stands by its name, and its value; of several places that do not agree none counts."""
+    for level in levels:
+        found = [each for holder in level if (each := _inside(holder, steps))[1] is not None]
         if found:
             return found[0] if all(same_value(found[0][1], one) for _, one in found[1:]) else ("", None)
-        holders = [
-            (f"{path}.{name}".lstrip("."), below)
-            for path, one in holders
-            if isinstance(one, Mapping)
-            for name, below in one.items()
-            if isinstance(below, Mapping) and fold_text(name) in things
-        ]
     return "", None
 
 
-def _inside(path: str, value: Any, steps: tuple[str, ...]) -> tuple[str, Any]:
+def _inside(holder: _Holder, steps: tuple[str, ...]) -> tuple[str, Any]:
     """The value under these names, however they are spelled (`orderId`, `order_id`), and its path."""
-    for step in steps:
-        if not isinstance(value, Mapping):
-            return "", None
-        name = step if step in value else next((one for one in value if fold_text(one) == fold_text(step)), None)
-        if name is None:
-            return "", None
-        path, value = f"{path}.{name}".lstrip("."), value[name]
-    return path, value
+    name = holder.names.get(fold_name(steps[0]))
+    if name is None:
+        return "", None
+    path, value = f"{holder.path}.{name}".lstrip("."), holder.value[name]
+    if len(steps) == 1:
+        return path, value
+    return _inside(_holder(path, value), steps[1:]) if isinstance(value, Mapping) else ("", None)
 
 
+@lru_cache(maxsize=1024)
 def _things(contract: Contract | None) -> frozenset[str]:
     """The names of objects in which a tool shows its own thing, folded: wrappers, and the words of the tool."""
     if contract is None:
@@ -210,9 +254,17 @@ def _things(contract: Contract | None) -> frozenset[str]:
     rest = _words(contract.name)[1:]
     kind = contract.target_template.partition("/")[0]
     named = {*rest, kind, "".join(rest), *contract.required_effects, contract.operation_kind}
-    folded = {fold_text(one) for one in named if one and "{" not in one}
+    named |= {f"{word}ing" for word in _words(contract.name)[:1]}
+    folded = {fold_name(one) for one in named if one and "{" not in one}
     return _WRAPPERS | folded | {one.removesuffix("s") for one in folded} | {f"{one}s" for one in folded}
 
 
-def _words(name: str) -> list[str]:
-    return [word.lower() for word in _WORDS.split(name) if word]
+@lru_cache(maxsize=4096)
+def fold_name(name: str) -> str:
+    """A name for comparing, however it is spelled."""
+    return fold_text(name)
+
+
+@lru_cache(maxsize=4096)
+def _words(name: str) -> tuple[str, ...]:
+    return tuple(word.lower() for word in _WORDS.split(name) if word)

@@ -5,12 +5,12 @@ two. What is cut off, masked, of another kind or in a notation that is not read 
 
 1. Texts are folded: case, spacing, `_` and `-`, the marks around an id (`#W12`, `orders/W12`). Where the schema lists
    the choices, another choice is another value; else a text that contains the other cannot be told from it, nor a
-   code (`CA`) from a name (`California`), nor what is masked or longer than `LONG` characters.
+   code (`CA`) or an id (`C024BE`) from a name (`California`), nor what is masked or longer than `LONG` characters.
 2. Numbers are equal whatever their notation: 12.5, "12.50", "$12.50", "1.250,00 EUR".
 3. Money: an integer may count minor units. Where the contract says in which unit the answer counts, an integer that was
-   asked for counts minor units (as everywhere, `ledger.catalogue.rules.money`), and both sides are converted. Where
-   it does not
-   say, but a currency is known, 1250 and "12.50" are the same; without one it cannot be told whether they are.
+   asked for counts minor units (as everywhere, `ledger.catalogue.rules.money`), and both sides are converted. Where it
+   does not say, but a currency is known, 1250 and "12.50" are the same; without one it cannot be told whether they are,
+   nor whether an amount is the same where only its sign differs. Nor a share: 10 and 0.1.
 4. Dates: a date and a time of that day, one instant in two zones, seconds since 1970. Less than a day apart, where a
    zone is missing, cannot be told.
 5. An object is the same where everything that was asked of it and is shown is the same.
@@ -34,11 +34,14 @@ _NEAR: Final = Decimal("1e-6")
 _DAY: Final = timedelta(days=1)
 _YES: Final = frozenset({"true", "yes", "y", "on", "1", "enabled", "active"})
 _NO: Final = frozenset({"false", "no", "n", "off", "0", "disabled", "inactive"})
+_QUOTES: Final = {0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"'}
+_BETWEEN: Final = re.compile(r"^https?://(www\.)?|[\s_\-\u2010-\u2015]+")
 _SIGN: Final = re.compile(r"[$€£¥₹]|^[A-Z]{3}(?=\s)|(?<=\s)[A-Z]{3}$")
 _NUMERAL: Final = re.compile(r"[-+]?\d{1,15}(?:[.,'\u2019 ]\d{1,10})*")
 _DATED: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}.{0,21})?")
 _PHONE: Final = re.compile(r"\+?[\d\s().-]{7,20}")
 _MASK: Final = re.compile(r"[*•…]|\.\.\.|x{3,}", re.IGNORECASE)
+_ID: Final = re.compile(r"(?=\S*\d)\S+")
 _CODE: Final = re.compile(r"[A-Z]{1,3}")
 
 
@@ -53,6 +56,7 @@ class Notation:
     choices: tuple[Any, ...] = ()
     in_order: bool = False
     is_money: bool = False
+    is_share: bool = False
     minor: bool | None = None
     places: int | None = None
 
@@ -82,9 +86,9 @@ def same_value(asked: Any, shown: Any, notation: Notation = PLAIN) -> bool | Non
 
 
 def fold_text(value: Any) -> str:
-    """A text for comparing: one case, no spacing, no marks between or around its words."""
+    """A text for comparing: one case, no spacing, no marks between or around its words, `cancelled` as `canceled`."""
     text = unicodedata.normalize("NFKC", str(value)).casefold().strip().lstrip("#").rstrip("/.")
-    return re.sub(r"[\s_\-\u2010-\u2015]+", "", text.translate({0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"'}))
+    return _BETWEEN.sub("", text.translate(_QUOTES)).replace("ll", "l")
 
 
 def _is_list(value: Any) -> bool:
@@ -110,11 +114,9 @@ def _stands_in(member: Any, thing: Mapping[str, Any]) -> bool:
 
 
 def _same_list(asked: Any, shown: Any, notation: Notation) -> bool | None:
-    if not _is_list(shown):
-        return True if _is_list(asked) and len(asked) == 1 and same_value(asked[0], shown) is True else None
-    if not _is_list(asked):
-        parts = str(asked).split(",") if isinstance(asked, str) else [asked]
-        return True if all(_is_listed(one.strip() if isinstance(one, str) else one, shown) for one in parts) else None
+    if not _is_list(shown) or not _is_list(asked):
+        # A list beside a plain value or a text with commas: it may agree, and says nothing where it does not.
+        return True if all(_membership(one, _parts(shown)) for one in _parts(asked)) else None
     if not asked:
         return True if not shown else None
     if notation.in_order:
@@ -128,8 +130,10 @@ def _same_list(asked: Any, shown: Any, notation: Notation) -> bool | None:
     return True if None not in told else None
 
 
-def _is_listed(member: Any, shown: Sequence[Any]) -> bool:
-    return _membership(member, shown) is True
+def _parts(value: Any) -> Sequence[Any]:
+    if _is_list(value):
+        return value  # type: ignore[no-any-return]
+    return [one.strip() for one in value.split(",")] if isinstance(value, str) else [value]
 
 
 def _membership(member: Any, shown: Sequence[Any]) -> bool | None:
@@ -229,8 +233,12 @@ def _same_number(
         return False
     if _meet(*numbers):
         return True
+    if notation.is_share and any(_meet([one.scaleb(by) for one in numbers[0]], numbers[1]) for by in (2, -2)):
+        return None
     if not notation.is_money and not any(signs):
         return False
+    if _meet([-one for one in numbers[0]], numbers[1]):
+        return None
     scale = notation.places if notation.places is not None else 2
     if not any(_meet([one.scaleb(by) for one in numbers[0]], numbers[1]) for by in (scale, -scale)):
         return False
@@ -255,11 +263,13 @@ def _same_text(asked: str, shown: str, choices: tuple[Any, ...]) -> bool | None:
         return None
     if max(len(asked), len(shown)) > LONG or _MASK.search(asked) or _MASK.search(shown):
         return None
-    if bool(_CODE.fullmatch(asked.strip())) is not bool(_CODE.fullmatch(shown.strip())):
-        return None
     if _PHONE.fullmatch(asked) and _PHONE.fullmatch(shown):
         ends = sorted((re.sub(r"\D", "", asked).lstrip("0"), re.sub(r"\D", "", shown).lstrip("0")), key=len)
         return ends[1].endswith(ends[0])
+    if bool(_CODE.fullmatch(asked.strip())) is not bool(_CODE.fullmatch(shown.strip())):
+        return None
+    if bool(_ID.fullmatch(asked.strip())) is not bool(_ID.fullmatch(shown.strip())):
+        return None
     return False
 
 

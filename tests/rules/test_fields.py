@@ -41,6 +41,9 @@ SPELLED = [
     (True, "off", False),
     (True, "perhaps", None),
     (20, "20 GB of disk", None),
+    ("#general", "C024BE", None),
+    ("cancelled", "canceled", True),
+    ("http://example.org/a", "https://www.example.org/a/", True),
     ("premium", None, None),
 ]
 
@@ -63,6 +66,8 @@ def test_a_value_is_the_same_however_it_is_written_and_what_cannot_be_told_is_no
         ([{"flight": "F1"}], [{"flight": "F2", "price": 80}], False),
         ("a, b", ["b", "a"], True),
         ("a", ["a", "b"], True),
+        (["a", "b"], "a,b", True),
+        (["a", "z"], "a, b", None),
         (["a"], "a", True),
     ],
 )
@@ -93,6 +98,9 @@ def test_another_choice_of_the_schema_is_another_value_even_where_it_contains_th
         (1250, 1250, Notation(minor=False), False),
         ("12.50", 1250, Notation(minor=True), True),
         (1250, 1250, Notation(minor=False, places=0), True),
+        ("100", "-100.00", Notation(is_money=True), None),
+        (10, "0.1", Notation(is_share=True), None),
+        (10, "15", Notation(is_share=True), False),
     ],
 )
 def test_minor_units_are_converted_as_the_contract_says_and_never_guessed(asked, shown, notation, same):
@@ -164,6 +172,26 @@ def test_a_field_is_found_by_name_at_the_top_in_a_wrapper_and_in_the_tools_own_t
 )
 def test_a_name_that_means_another_thing_is_no_difference(asked, answer):
     assert compared(asked, answer).same is None
+
+
+def test_an_object_that_shows_several_arguments_and_one_as_asked_is_the_thing_itself():
+    shown = {"id": 7, "booked": {"method": "card", "quantity": 2}}
+
+    method, quantity = compare_fields({"method": "card", "quantity": 3}, contract=contract("book_room"), answer=shown)
+
+    assert (method.same, quantity.same, quantity.path) == (True, False, "booked.quantity")
+    assert compared({"method": "paypal", "quantity": 3}, shown, contract("book_room")).same is None
+
+
+def test_the_thing_that_an_id_names_is_looked_into_where_the_tool_sets_something_of_it():
+    shown = {"order": {"id": "W1", "method": "card"}}
+
+    assert compared({"method": "paypal", "order_id": "W1"}, shown, contract("set_method", target_resource="x")).differs
+    assert compared({"method": "paypal", "order_id": "W1"}, shown, contract("pay", target_resource="x")).same is None
+
+
+def test_the_place_that_a_thing_was_moved_from_is_not_where_it_is():
+    assert compared({"name": "a.txt"}, {"name": "b.txt"}, contract("rename_order")).same is None
 
 
 def test_a_number_that_is_added_is_not_held_against_the_sum():

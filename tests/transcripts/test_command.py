@@ -54,6 +54,24 @@ def test_it_prints_the_totals_and_the_gravest_conversations(tmp_path):
     assert "line 1 " not in out
 
 
+def test_the_report_sets_what_the_agent_said_beside_what_the_record_shows(tmp_path):
+    said = "Your refund of $100 is on its way."
+    file = recording(tmp_path, [*BAD[:3], agent(said), *BAD[3:], agent("Anything else?"), user("No."), agent("Bye.")])
+
+    assert audit(file, "--json", tmp_path / "report.json", "--html", tmp_path / "report.html")[0] == 0
+
+    [one] = json.loads((tmp_path / "report.json").read_bytes())["conversations"]
+    first, second = one["receipts"]
+    assert (first["turn"], first["said"]) == (3, said)
+    assert first["lines"] == [
+        "Reported success (unverified): issue refund ABC123. The amount is 50; 100 was asked for."
+    ]
+    assert second["lines"] == ["Failed: cancel reservaton. Reason: Error: unknown tool"]
+    page = (tmp_path / "report.html").read_text()
+    row = page.split("What the record shows")[1].split("</tr>")[1]
+    assert row.index(said) < row.index("The amount is 50; 100 was asked for.")
+
+
 def test_a_refused_contract_ends_the_run_before_anything_is_audited_and_says_why(tmp_path):
     contract = tmp_path / "contract.json"
     contract.write_text(json.dumps([*TOOLS, {"name": "issue_refund", "side_effect_class": "HARMLESS"}]))
