@@ -24,8 +24,8 @@ from console.transcripts import values
 from console.transcripts.answers import ParsedAnswer
 from console.transcripts.records import TranscriptCall
 from ledger.catalogue.rules.contract import Contract
+from ledger.catalogue.rules.fields import Field
 from ledger.record.rules.lifecycle import State
-from ledger.rules.fields import Field
 from reviews.observations.rules.observe import ReportedStatus
 from reviews.reporting.rules.report import ALLOWED
 from reviews.rules.guard.records import Record

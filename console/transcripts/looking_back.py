@@ -22,7 +22,7 @@ from console.transcripts import values, wording
 from console.transcripts.acts import AuditedAct, PredicateResult
 from console.transcripts.gating import AT
 from ledger.catalogue.rules.contract import Contract
-from ledger.rules.fields import SETS, Field, Source, compare_fields
+from ledger.catalogue.rules.fields import SETS, Field, Source, compare_fields
 from reviews.observations.rules import observe
 from reviews.observations.rules.observe import ReportedStatus
 from reviews.reconciliation.rules import predicates

@@ -6,7 +6,7 @@ L2  Intended is what a predicate expects of a field, and that each effect of the
 L3  Believed changes only by reconciliation: until an action is reconciled, nothing of it is believed.
 L4  A field whose predicate holds does not differ, however differently it is written. Else the authority differs from
     what was intended (or requested, where nothing was intended), and an observation differs from the authority, by the
-    comparison of `ledger.rules.fields`. What that cannot tell differs where the predicate fails.
+    comparison of `ledger.catalogue.rules.fields`. What that cannot tell differs where the predicate fails.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from console.pages.actions.action_record import ActionRecord, parse_arguments
+from ledger.catalogue.rules.fields import Source, compare_fields, notations
+from ledger.catalogue.rules.value_comparison import PLAIN, Notation, same_value
 from ledger.record.rules.outcomes import Outcome, outcome_of
-from ledger.rules.fields import Source, compare_fields, notations
-from ledger.rules.value_comparison import PLAIN, Notation, same_value
 
 _COLUMNS: Final = (
     ("intended", "Intended", "what the predicates expect"),

@@ -39,7 +39,7 @@ Optional fields beyond api.md's example:
 | stale_errors | [] | the tool's error codes for "the target has moved on" (STALE_STATE, R-EX-17) |
 | formerly | [] | names that the tool had: a call of one stays a phantom, with the new name suggested (R-MC-22) |
 | coercion | none | `lossless`: a tool that only reads takes a value in another type that says the same (C-38) |
-| answers | {} | where the tool's answer shows an argument (`ledger.rules.answer_paths`) |
+| answers | {} | where the tool's answer shows an argument (`ledger.catalogue.rules.answer_paths`) |
 | based_on | {} | `required`: a call names the read that it rests on; `max_age_s`: how old that may be (R-TC-16) |
 
 The digest is SHA-256 over the RFC 8785 bytes of the document as registered, without our defaults:
@@ -65,6 +65,7 @@ from jsonschema_rs import Draft202012Validator
 from ledger.catalogue.rules import contract_faults, remedies, targets
 from ledger.catalogue.rules import preflight_reads as preparation
 from ledger.catalogue.rules import schemas as rules_schemas
+from ledger.catalogue.rules.answer_paths import AnswerPath, read_answers
 from ledger.catalogue.rules.depth import VerificationDepth, verification_depth
 from ledger.catalogue.rules.effects import (
     DEFAULT_REVERSIBILITY,
@@ -80,7 +81,6 @@ from ledger.catalogue.rules.preflight_reads import PreflightSpec
 from ledger.catalogue.rules.remedies import Recovery
 from ledger.record.rules.canonical import NotCanonical, digest
 from ledger.record.rules.refusals import Refused
-from ledger.rules.answer_paths import AnswerPath, read_answers
 
 MAX_DOCUMENT = 256 * 1024
 MAX_DEPTH = 32

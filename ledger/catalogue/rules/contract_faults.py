@@ -15,9 +15,9 @@ from jsonschema_rs import Draft202012Validator, ValidationError
 
 from ledger.catalogue.rules import expressions, preflight_reads, remedies, targets
 from ledger.catalogue.rules import schemas as rules_schemas
+from ledger.catalogue.rules.answer_paths import answer_faults
 from ledger.catalogue.rules.effects import DEFAULT_REVERSIBILITY, UPPER_CLASSES, Reversibility, SideEffectClass
 from ledger.catalogue.rules.expressions import BadExpression
-from ledger.rules.answer_paths import answer_faults
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -29,7 +29,7 @@ from typing import Any
 
 from ledger.catalogue.rules.depth import CheckEvidence, verification_depth
 from ledger.catalogue.rules.money import MONEY
-from ledger.rules.value_comparison import fold_text
+from ledger.catalogue.rules.value_comparison import fold_text
 
 # fmt: off
 _VAGUE_VERBS = frozenset(

@@ -27,9 +27,9 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from ledger.catalogue.rules.answer_paths import AnswerPath, find_at
 from ledger.catalogue.rules.money import MONEY, decimal_places, is_currency
-from ledger.rules.answer_paths import AnswerPath, find_at
-from ledger.rules.value_comparison import Notation, fold_text, same_value
+from ledger.catalogue.rules.value_comparison import Notation, fold_text, same_value
 
 if TYPE_CHECKING:
     from ledger.catalogue.rules.contract import Contract

@@ -6,8 +6,8 @@ import pytest
 
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.contract import BadContract, Contract
-from ledger.rules.fields import Field, Source, compare_fields
-from ledger.rules.value_comparison import Notation, same_value
+from ledger.catalogue.rules.fields import Field, Source, compare_fields
+from ledger.catalogue.rules.value_comparison import Notation, same_value
 
 SPELLED = [
     (100, "100.00", True),
