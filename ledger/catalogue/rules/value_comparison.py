@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -30,6 +30,9 @@ from typing import Any, Final
 
 LONG: Final = 120
 """Longer texts are free text, which tools cut, wrap and format."""
+_HUGE: Final = 20_000
+_DEEPEST: Final = 6
+_MOST_PAIRS: Final = 5_000
 _NEAR: Final = Decimal("1e-6")
 _DAY: Final = timedelta(days=1)
 _YES: Final = frozenset({"true", "yes", "y", "on", "1", "enabled", "active"})
@@ -64,14 +67,14 @@ class Notation:
 PLAIN: Final = Notation()
 
 
-def same_value(asked: Any, shown: Any, notation: Notation = PLAIN) -> bool | None:
+def same_value(asked: Any, shown: Any, notation: Notation = PLAIN, *, depth: int = 0) -> bool | None:
     """Whether what is shown is what was asked for; None where that cannot be told."""
-    if asked is None or shown is None:
+    if asked is None or shown is None or depth > _DEEPEST or _is_huge(asked) or _is_huge(shown):
         return None
     if isinstance(asked, Mapping) or isinstance(shown, Mapping):
-        return _same_object(asked, shown)
+        return _same_object(asked, shown, depth)
     if _is_list(asked) or _is_list(shown):
-        return _same_list(asked, shown, notation)
+        return _same_list(asked, shown, notation, depth)
     if isinstance(asked, bool) or isinstance(shown, bool):
         return _same_truth(asked, shown)
     moments = _moment(asked), _moment(shown)
@@ -91,17 +94,23 @@ def fold_text(value: Any) -> str:
     return _BETWEEN.sub("", text.translate(_QUOTES)).replace("ll", "l")
 
 
+def _is_huge(value: Any) -> bool:
+    """Whether a number has more digits than anything counts, or a text more than anybody compares."""
+    return (isinstance(value, int) and value.bit_length() > 128) or (isinstance(value, str) and len(value) > _HUGE)
+
+
 def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
-def _same_object(asked: Any, shown: Any) -> bool | None:
+def _same_object(asked: Any, shown: Any, depth: int) -> bool | None:
     if not isinstance(asked, Mapping):
         return True if not _is_list(asked) and _stands_in(asked, shown) else None
     if not isinstance(shown, Mapping):
         return None
     named = {fold_text(name): value for name, value in shown.items()}
-    told = [same_value(value, named[fold_text(name)]) for name, value in asked.items() if fold_text(name) in named]
+    pairs = ((value, named[name]) for key, value in asked.items() if (name := fold_text(key)) in named)
+    told = [same_value(value, other, depth=depth + 1) for value, other in pairs]
     if False in told:
         return False
     return True if told and None not in told else None
@@ -113,18 +122,17 @@ def _stands_in(member: Any, thing: Mapping[str, Any]) -> bool:
     return any(same_value(member, value) is True for value in plain)
 
 
-def _same_list(asked: Any, shown: Any, notation: Notation) -> bool | None:
+def _same_list(asked: Any, shown: Any, notation: Notation, depth: int) -> bool | None:
     if not _is_list(shown) or not _is_list(asked):
         # A list beside a plain value or a text with commas: it may agree, and says nothing where it does not.
-        return True if all(_membership(one, _parts(shown)) for one in _parts(asked)) else None
+        return True if set(_memberships(_parts(asked), _parts(shown), depth)) == {True} else None
     if not asked:
         return True if not shown else None
     if notation.in_order:
-        told = [same_value(one, other) for one, other in zip(asked, shown, strict=False)]
-        if len(asked) > len(shown) or False in told:
-            return False
-        return True if None not in told else None
-    told = [_membership(one, shown) for one in asked]
+        told = [same_value(one, other, depth=depth + 1) for one, other in zip(asked, shown, strict=False)]
+        told += [False] * (len(asked) - len(shown))
+    else:
+        told = list(_memberships(asked, shown, depth))
     if False in told:
         return False
     return True if None not in told else None
@@ -136,12 +144,17 @@ def _parts(value: Any) -> Sequence[Any]:
     return [one.strip() for one in value.split(",")] if isinstance(value, str) else [value]
 
 
-def _membership(member: Any, shown: Sequence[Any]) -> bool | None:
-    """Whether a member stands in what is listed; None where nothing listed can be held against it."""
-    told = [same_value(member, other) for other in shown]
-    if True in told:
-        return True
-    return None if None in told else False
+def _memberships(asked: Sequence[Any], shown: Sequence[Any], depth: int) -> Iterator[bool | None]:
+    """Whether each member stands in what is listed; None where nothing listed can be held against it."""
+    listed = {fold_text(one) for one in shown if isinstance(one, str | int) and not _is_huge(one)}
+    pairs = 0
+    for member in asked:
+        if isinstance(member, str | int) and not _is_huge(member) and fold_text(member) in listed:
+            yield True
+            continue
+        pairs += len(shown)
+        told = {same_value(member, other, depth=depth + 1) for other in shown} if pairs <= _MOST_PAIRS else {None}
+        yield True if True in told else None if None in told else False
 
 
 def _same_truth(asked: Any, shown: Any) -> bool | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.contract import BadContract, Contract
@@ -75,6 +77,16 @@ def test_a_list_is_the_same_where_each_member_asked_for_is_listed(asked, shown, 
     assert same_value(asked, shown) is same
 
 
+def test_what_is_huge_or_deep_cannot_be_told():
+    deep: list = []
+    for _ in range(5_000):
+        deep = [deep]
+    assert same_value(deep, [deep]) is None
+    assert same_value(10**5_000, 10**5_000) is None
+    assert same_value("2026-05-01T00:00:00Z", 10**400) is None
+    assert same_value(["x" + str(each) for each in range(5_000)], ["y"] * 5_000) in (None, False)
+
+
 def test_order_matters_only_where_the_schema_says_so():
     assert same_value(["a", "b"], ["b", "a"]) is True
     assert same_value(["a", "b"], ["b", "a"], Notation(in_order=True)) is False
@@ -137,6 +149,23 @@ def contract(name: str = "issue_refund", answers: object = None, **parts: object
         **parts,
     }
     return contracts.validate(document, compile_predicate=lambda _: None)
+
+
+KNOWN = contract()
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.dates().map(str) | st.datetimes().map(str),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(JSON, JSON)
+def test_no_pair_of_values_is_too_odd_to_compare_and_nothing_differs_from_itself(one, other):
+    assert same_value(one, other) in (True, False, None)
+    assert same_value(one, one) is not False
+    arguments = one if isinstance(one, dict) else {"amount": one}
+    compare_fields(arguments, contract=KNOWN, answer=other, reading={"amount": other})
 
 
 def compared(asked: dict, answer: object, known: Contract | None = None, reading: object = None) -> Field:
