@@ -18,6 +18,10 @@ def main() -> None:
         from console.transcripts.start import main as audit
 
         raise SystemExit(audit(sys.argv))
+    if sys.argv[1:2] == ["suggest_sayings"]:
+        from console.transcripts.start import suggest
+
+        raise SystemExit(suggest(sys.argv))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
     fill_environment(sys.argv[1:])
     from django.core.management import execute_from_command_line

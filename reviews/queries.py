@@ -92,6 +92,12 @@ def last_run(tenant_id: UUID, action_id: UUID) -> Run | None:
     return Run.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("-number").first()
 
 
+def last_runs(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Run]:
+    """The newest run of each of these actions that has one."""
+    found = Run.objects.filter(tenant_id=tenant_id, action_id__in=action_ids).order_by("action_id", "-number")
+    return {run.action_id: run for run in found.distinct("action_id")}
+
+
 def last_partial_run(tenant_id: UUID, action_id: UUID) -> Run | None:
     """The newest reading that found an action done in part."""
     found = Run.objects.filter(tenant_id=tenant_id, action_id=action_id, result=VerificationResult.PARTIAL)

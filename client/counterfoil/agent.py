@@ -33,6 +33,8 @@ from counterfoil.answers import (
     Outcome,
     Pin,
     Question,
+    Receipt,
+    ReceiptForm,
     RecordedAnswer,
     Report,
     SessionState,
@@ -252,15 +254,34 @@ class SessionRequests(ActionRequests):
         return Request("GET", f"{self._path}/summary", reading.read_summary, trace=self.trace)
 
     @request_method
-    def guard(self, message: str, *, claims: Sequence[Mapping[str, Any]] | None = None) -> Request[GuardResult]:
-        """Whether a message claims only what the record bears out; a blocked one comes corrected."""
-        return self._guard(message, claims)
+    def guard(
+        self, message: str, *, claims: Sequence[Mapping[str, Any]] | None = None, language: str = "en"
+    ) -> Request[GuardResult]:
+        """What the record says to a message: which sentences give way to what, and the receipt behind it."""
+        return self._guard(message, claims, language)
 
     @request_method
-    def guarded(self, message: str, *, claims: Sequence[Mapping[str, Any]] | None = None) -> Plan[str]:
-        """The message if the guard allows it, else its correction: what may be sent to the user."""
-        found: GuardResult = yield self._guard(message, claims)
-        return message if found.allowed else found.corrected or ""
+    def guarded(
+        self,
+        message: str,
+        *,
+        claims: Sequence[Mapping[str, Any]] | None = None,
+        language: str = "en",
+        receipt: ReceiptForm | None = "text",
+    ) -> Plan[str]:
+        """What may be sent to the user: the message as the guard lets it go out, and behind it the receipt.
+
+        The message may cite: `{{action:CALL_ID}}` becomes the line of that action, `{{CALL_ID.amount}}` a value.
+        """
+        found: GuardResult = yield self._guard(message, claims, language)
+        return found.sendable(message, form=receipt)
+
+    @request_method
+    def receipt(self, *, language: str = "en") -> Request[Receipt]:
+        """The console's own lines on everything that this session changed."""
+        return Request(
+            "GET", f"{self._path}/guard", reading.receipt, params={"limit": 1, "language": language}, trace=self.trace
+        )
 
     @request_method
     def end(self) -> Request[None]:
@@ -275,8 +296,10 @@ class SessionRequests(ActionRequests):
         bodies = [call.body(goal=goal, pin_hash=self.pin.hash) for call in calls]
         return Request("POST", f"{self._path}/calls", read, {"calls": bodies}, trace=self.trace.child())
 
-    def _guard(self, message: str, claims: Sequence[Mapping[str, Any]] | None) -> Request[GuardResult]:
-        stated = {"claims": [dict(claim) for claim in claims]} if claims else {}
+    def _guard(self, message: str, claims: Sequence[Mapping[str, Any]] | None, language: str) -> Request[GuardResult]:
+        stated: dict[str, Any] = {"claims": [dict(claim) for claim in claims]} if claims else {}
+        if language != "en":
+            stated["language"] = language
         return self._post("/guard", reading.read_guard_result, {"message": message, **stated})
 
     def _post(self, rest: str, read: Any, body: Mapping[str, Any]) -> Request[Any]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 SETTLED = frozenset({"RECONCILED_SUCCESS", "FAILED", "COMPENSATED", "ROLLED_BACK", "ABANDONED"})
 """The states in which an action stays, unless a later reading contradicts it."""
 
 Json = Mapping[str, Any]
+ReceiptForm = Literal["text", "markdown", "html"]
 
 
 @dataclass(frozen=True)
@@ -240,18 +241,47 @@ class Violation:
 
 
 @dataclass(frozen=True)
+class ReceiptLine:
+    """The console's own line about one action; `code` is its confirmation code, where it has one."""
+
+    action_id: str
+    tool: str
+    target: str
+    outcome: str
+    text: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What the record holds, in lines that may be told as they are: each as text, and all in three forms."""
+
+    lines: tuple[ReceiptLine, ...] = ()
+    open: tuple[ReceiptLine, ...] = ()
+    text: str = ""
+    markdown: str = ""
+    html: str = ""
+
+
+@dataclass(frozen=True)
 class GuardResult:
-    """What the guard says of a message; a blocked one comes with the text that may be sent instead."""
+    """What the guard says of a message: what goes out instead, where something does, and the receipt behind it."""
 
     verdict: str
     violations: tuple[Violation, ...]
     corrected: str | None
     raw: Json = field(repr=False)
+    receipt: Receipt = Receipt()
 
     @property
     def allowed(self) -> bool:
-        """Whether the message may be sent as it is."""
+        """Whether the record contradicts nothing in the message."""
         return self.verdict == "ALLOW"
+
+    def sendable(self, message: str, *, form: ReceiptForm | None = "text") -> str:
+        """What goes out: the message, or what stands in its place, and behind it the receipt in this form, if any."""
+        receipt = "" if form is None else str(getattr(self.receipt, form))
+        return "\n\n".join(filter(None, (message if self.corrected is None else self.corrected, receipt)))
 
 
 @dataclass(frozen=True)
@@ -269,6 +299,7 @@ class Outcome:
     call: CallResult | None = None
     report: Report | None = None
     approval: Verdict | None = None
+    receipt: Receipt | None = None
 
     @property
     def refused(self) -> bool:

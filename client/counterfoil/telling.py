@@ -3,6 +3,8 @@
 A refused call comes back with the reason, the hint and the suggestion, so that the model can mend
 it. One that is still open comes back as open: with what it waits for, and how to ask again. The only
 sentence about the outcome is the console's report.
+
+`cite` is what a model writes where it tells of the action: the console puts its own line there.
 """
 
 from __future__ import annotations
@@ -29,6 +31,18 @@ CHECK = Tool(
 )
 """The tool that a model asks again with; it is answered by the library and is no call to the gate."""
 
+LINES = Tool(
+    name="status_lines",
+    version="1",
+    description=(
+        "The lines that may be told to the user about everything done here, from the record. Use when: you are about to"
+        " report what was done. Copy a line as it is, or write its `cite` and the line is put there; a value is cited"
+        " as {{CALL_ID.field}}, like {{call-7.amount}}. NOT for: doing anything; it changes nothing."
+    ),
+    arguments_schema={"type": "object", "additionalProperties": False, "properties": {}},
+)
+"""The tool that returns ready lines; it is answered by the library and is no call to the gate."""
+
 _OPEN = "Not settled: do not say that it is done, and do not repeat the call."
 _PEOPLE = "People have yet to decide; that is no denial. "
 _AGAIN = f" Ask again with `{CHECK.name}`."
@@ -40,6 +54,9 @@ def outcome_document(outcome: Outcome, *, can_ask: bool = False) -> dict[str, An
         call = outcome.call
         refusal = {"accepted": False, "code": call.code, "message": call.message, "hint": call.hint}
         return _present(refusal | {"suggestion": call.suggestion, "errors": [dict(one) for one in call.errors]})
+    if outcome.receipt is not None:
+        lines = (*outcome.receipt.lines, *outcome.receipt.open)
+        return {"lines": [{"text": one.text, "cite": citation(one.action_id)} for one in lines]}
     report, approval = outcome.report, outcome.approval
     said: dict[str, Any] = {"accepted": True, "action_id": outcome.action_id, "state": outcome.state}
     said["completed"] = outcome.completed
@@ -48,9 +65,16 @@ def outcome_document(outcome: Outcome, *, can_ask: bool = False) -> dict[str, An
     if approval is not None:
         said["approval"] = _present({"decision": approval.decision, "reason": approval.reason})
         said["next"] = approval.next.text
+    name = outcome.call.call_id if outcome.call is not None else outcome.action_id
+    said["cite"] = citation(name) if name and report is not None else None
     if not outcome.settled:
         said["note"] = (_PEOPLE if outcome.held else "") + _OPEN + (_AGAIN if can_ask else "")
     return _present(said)
+
+
+def citation(name: str) -> str:
+    """How a message cites an action, by the id of its call or its own: the console puts its own line there."""
+    return "{{action:" + name + "}}"
 
 
 def outcome_text(outcome: Outcome, *, can_ask: bool = False) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 from uuid import UUID
@@ -37,11 +37,12 @@ def page_response(
     shown: Callable[[Any], dict[str, Any]],
     *,
     id_of: Callable[[Any], UUID] = attrgetter("id"),
+    beside: Mapping[str, Any] | None = None,
 ) -> HttpResponse:
-    """A page of at most `limit` rows, read with one more to know whether another page follows."""
+    """A page of at most `limit` rows, read with one more to know whether another follows; `beside` is told with it."""
     page = rows[:limit]
     following = str(id_of(page[-1])) if len(rows) > limit else None
-    return json_response({"items": [shown(row) for row in page], "next": following})
+    return json_response({"items": [shown(row) for row in page], "next": following, **(beside or {})})
 
 
 def whole_list_response(rows: Sequence[Any], wanted: Paged, shown: Callable[[Any], dict[str, Any]]) -> HttpResponse:

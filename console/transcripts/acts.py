@@ -20,15 +20,18 @@ from enum import StrEnum
 from typing import Any
 
 from approvals.gate.rules.gate import GateVerdict
-from console.transcripts import values
 from console.transcripts.answers import ParsedAnswer
 from console.transcripts.records import TranscriptCall
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.fields import Field
 from ledger.record.rules.lifecycle import State
+from ledger.record.rules.outcomes import BY_STATE, Outcome
+from reviews.guarding.rules.records import Record
 from reviews.observations.rules.observe import ReportedStatus
 from reviews.reporting.rules.report import ALLOWED
-from reviews.rules.guard.records import Record
+
+THE_THING = "(the thing itself)"
+"""The field that stands for whether a deleted thing is still there."""
 
 
 class TrustRequirement(StrEnum):
@@ -141,39 +144,44 @@ def guard_record(act: AuditedAct, trust: TrustRequirement) -> Record:
     state = believed_state(act, trust)
     told = act.told
     done = state is State.RECONCILED_SUCCESS
+    # A field that differs contradicts what is said of that field, and nothing else.
+    contradicted = act.contradicted and {one.name for one in act.differences} <= {THE_THING}
     reason = told.reason if told is not None and told.reason else act.verdict.message if state is None else ""
     return Record(
         action_id=str(act.number),
         tool=act.call.tool,
         target=act.verdict.target_resource,
-        arguments=_known_of(act),
+        arguments=act.arguments,
         state=None if state is None else str(state),
-        completed=done and not act.contradicted,
+        completed=done and not contradicted,
         code=str(ALLOWED[state][0]) if state is not None else "NOT_EXECUTED",
         text=_text(act, state),
         reason=reason,
         evidence=(*told.evidence, f"answer to call {act.number}") if told is not None and done else (),
-        done=told.done if told is not None else (),
-        open=told.open if told is not None else (),
-        contradicted=act.contradicted,
+        contradicted=contradicted,
+        outcome=_outcome_of(act, state),
+        call_id=act.call.id,
+        answer=_answer_of(act),
+        fields=tuple(one for one in act.fields if one.name != THE_THING),
     )
 
 
+def _outcome_of(act: AuditedAct, state: State | None) -> str:
+    """The outcome's word, or what stands for it here: nothing in a recording is verified (rule 4)."""
+    if state is None:
+        return Outcome.BLOCKED
+    if state is not State.RECONCILED_SUCCESS:
+        return BY_STATE[state]
+    return Outcome.ANSWERED if not act.mutating else "Reported success (unverified)"
+
+
+def _answer_of(act: AuditedAct) -> Mapping[str, Any]:
+    """The fields of its answer; what is no object has none, and stands under `answer`."""
+    content = act.told.content if act.told is not None else None
+    return content if isinstance(content, Mapping) else {} if content is None else {"answer": content}
+
+
 def _text(act: AuditedAct, state: State | None) -> str:
-    if act.contradicted:
+    if act.contradicted and {one.name for one in act.differences} <= {THE_THING}:
         return "Its answer, or a later read, shows other values than were asked for."
     return _TEXTS[state] if state is not None else "The call was refused."
-
-
-def _known_of(act: AuditedAct) -> dict[str, Any]:
-    """The arguments, and the plain values of an answer that says success: an agent may well name what it was told."""
-    known = dict(act.arguments)
-    if (
-        act.told is not None
-        and act.told.status is ReportedStatus.SUCCESS
-        and isinstance(act.told.content, Mapping | list)
-    ):
-        known["(answer)"] = values.plain_values(act.told.content)
-    elif act.told is not None and act.told.status is ReportedStatus.SUCCESS and isinstance(act.told.content, str):
-        known["(answer)"] = act.told.content[:500]
-    return known

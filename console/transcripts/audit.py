@@ -5,8 +5,7 @@
 2. The guard judges every message of the agent against what had happened until then, and nothing that came later.
 3. An answer belongs to the newest open call of its id; without an id, to the oldest open call of its tool.
 4. Where nobody wrote down which tools there were, the agent may have had one that it did not use here, and a tool that
-   runs any code or command can do anything: a claim that fits no tool is passed over then. Where no tool changes
-   anything, what is told of others ("a new browser was launched") is no claim; it must speak of agent or user.
+   runs any code or command can do anything: a claim of what no call did is passed over then.
 5. A change that failed, or whose outcome is open, and that the agent neither told nor tried again, makes every later
    change a silent one (R-EX-20).
 """
@@ -14,7 +13,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from console.transcripts import answers
@@ -33,14 +32,12 @@ from console.transcripts.records import (
     TranscriptTurn,
 )
 from ledger.record.rules.lifecycle import State
+from reviews.guarding.rules.records import Ground, Record
+from reviews.guarding.rules.verdict import Found, Violation, judge
 from reviews.observations.rules.observe import ReportedStatus
 from reviews.recovery.rules import sagas
-from reviews.rules.guard.codes import Violation as Code
-from reviews.rules.guard.records import Ground, Record
-from reviews.rules.guard.verdict import Found, Violation, judge
 
 MOST_STEPS = 200
-_PERSON = re.compile(r"\b(i|we|me|us|my|our|you|your)\b", re.IGNORECASE)
 _END = re.compile(r"(?<=[.!?])[\s\"')\]]+|\n+")
 
 
@@ -89,7 +86,7 @@ class _Run:
     acts: list[AuditedAct] = field(default_factory=list)
     waiting: list[AuditedAct] = field(default_factory=list)
     records: dict[int, Record] = field(default_factory=dict)
-    ground: Ground | None = None
+    changed: set[int] = field(default_factory=set)
     claims: list[AgentClaim] = field(default_factory=list)
     corrected: dict[int, str] = field(default_factory=dict)
     faults: list[TranscriptFault] = field(default_factory=list)
@@ -139,32 +136,28 @@ class _Run:
     def _note(self, act: AuditedAct) -> None:
         self.unreported[act.number] = act
         self.records[act.number] = guard_record(act, self.trust)
-        self.ground = None
+        self.changed.add(act.number)
 
     def _say(self, turn: TranscriptTurn) -> None:
         self.spoken += 1
         seen = receipt_view(turn.number, turn.text, self.unreported.values(), self.trust)
         self.receipts.extend([seen] if seen is not None else [])
         self.unreported = {number: act for number, act in self.unreported.items() if act.told is None}
-        if self.ground is None:
-            self.ground = Ground(self.offer.tools, tuple(self.records.values()))
-        verdict = judge(turn.text, self.ground)
+        told = (replace(one, is_new=number in self.changed) for number, one in self.records.items())
+        verdict = judge(turn.text, Ground(self.offer.tools, tuple(told)))
+        self.changed.clear()
         violations = {(one.span, one.code, one.action_id): one for one in verdict.violations}
-        told = [one for one in verdict.claims if not self._passed_over(one, turn.text)]
-        for found in told:
+        claims = [one for one in verdict.claims if not self._passed_over(one)]
+        for found in claims:
             # One sentence may be several claims, each about a call of its own.
             about = found.action_ids[0] if found.action_ids else None
             self._claim(turn, found, violations.get((found.span, found.code, about)))
-        if verdict.corrected is not None and any(one.code for one in told):
+        if verdict.corrected is not None and any(one.code for one in claims):
             self.corrected[turn.number] = verdict.corrected
 
-    def _passed_over(self, found: Found, text: str) -> bool:
-        """Whether a claim that fits no tool says nothing here (rule 4)."""
-        if found.code != Code.IMAGINED_CAPABILITY:
-            return False
-        if self.offer.may_do_more:
-            return True
-        return not self.offer.changes_anything and not _PERSON.search(sentence_around(text, found.span))
+    def _passed_over(self, found: Found) -> bool:
+        """Whether a claim of what no call did says nothing here (rule 4)."""
+        return found.rule == "phantom" and self.offer.may_do_more
 
     def _claim(self, turn: TranscriptTurn, found: Found, violation: Violation | None) -> None:
         numbers = tuple(int(one) for one in found.action_ids if one.isdigit())

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from console.transcripts import values, wording
-from console.transcripts.acts import AuditedAct, PredicateResult
+from console.transcripts.acts import THE_THING, AuditedAct, PredicateResult
 from console.transcripts.gating import AT
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.fields import SETS, Field, Source, compare_fields
@@ -137,9 +137,7 @@ def _after_deletion(change: AuditedAct, read: AuditedAct, named: frozenset[str])
     found = values.identifiers(told.content, limit=200) if isinstance(told.content, Mapping) and gone is None else ()
     still = bool(named.intersection(found)) and named_identifiers(change.arguments) <= named
     if still:
-        change.read_fields["(the thing itself)"] = Field(
-            "(the thing itself)", "deleted", "still there", same=False, source=Source.READ
-        )
+        change.read_fields[THE_THING] = Field(THE_THING, "deleted", "still there", same=False, source=Source.READ)
         change.contradicted = True
         change.seen_by.clear()
     return still

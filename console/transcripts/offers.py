@@ -19,7 +19,7 @@ from console.transcripts import wording
 from console.transcripts.contracts import ContractCatalogue
 from console.transcripts.records import Transcript
 from ledger.catalogue.rules.contract import Contract
-from reviews.rules.guard.records import Tool
+from reviews.guarding.rules.records import Tool
 
 MOST_DRAFTS = 10_000
 ANYTHING = frozenset(
@@ -37,11 +37,6 @@ class ToolOffer:
     is_open: bool = False
     tools: tuple[Tool, ...] = field(default=())
     _does_anything: bool = False
-
-    @property
-    def changes_anything(self) -> bool:
-        """Whether one of the tools changes something."""
-        return any(one.mutating for one in self.tools)
 
     @property
     def may_do_more(self) -> bool:
@@ -116,6 +111,8 @@ def guard_tool(contract: Contract, name: str) -> Tool:
         done=contract.claims.done or (wording.done_phrases(contract.name) if contract.mutating else ()),
         object=contract.claims.object or wording.object_phrases(contract.name),
         target_template=contract.target_template,
+        sayings=contract.claims.sayings,
+        report=contract.report,
     )
 
 

@@ -1,4 +1,4 @@
-"""The command without an installation: `manage.py audit_transcripts` needs no settings, no keys and no server."""
+"""The commands without an installation: `audit_transcripts` and `suggest_sayings` need no settings, keys or server."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ from django.conf import settings
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command as `manage.py` was called; it ends the process itself where it refuses."""
+    """Run the audit as `manage.py` was called; it ends the process itself where it refuses."""
     settings.configure(USE_I18N=False, USE_TZ=True)
     from console.management.commands.audit_transcripts import Command
+
+    Command().run_from_argv(arguments)
+    return 0
+
+
+def suggest(arguments: list[str]) -> int:
+    """Run the suggestions as `manage.py` was called."""
+    settings.configure(USE_I18N=False, USE_TZ=True)
+    from console.management.commands.suggest_sayings import Command
 
     Command().run_from_argv(arguments)
     return 0

@@ -12,9 +12,9 @@ from typing import Any
 from console.transcripts.acts import AuditedAct
 from console.transcripts.audit import AgentClaim, ConversationAudit
 from console.transcripts.gating import FRACTION
+from reviews.guarding.rules.codes import TAGS
+from reviews.guarding.rules.codes import Violation as Code
 from reviews.observations.rules.observe import ReportedStatus
-from reviews.rules.guard.codes import TAGS
-from reviews.rules.guard.codes import Violation as Code
 
 MOST_TOOLS = 2_000
 HEALTHY_PHANTOMS = 0.02

@@ -107,6 +107,28 @@ def blocks(seen: Seen) -> Answer:
     return Answer(200, {"verdict": "BLOCK", "violations": [violation], "corrected": "Nothing was paid back yet."})
 
 
+LINE = "Verified: Refunded 12.50 EUR to order EX-1. Confirmation: re_1."
+RECEIPT = {
+    "lines": [
+        {"action_id": "act-1", "tool": "issue_refund", "target": "order/EX-1", "outcome": "VERIFIED", "text": LINE}
+        | {"code": "re_1"}
+    ],
+    "open": [],
+    "text": f"On record:\n- {LINE}",
+    "markdown": f"On record:\n\n- {LINE}",
+    "html": f"<ul><li>{LINE}</li></ul>",
+}
+
+
+def fills_in(seen: Seen) -> Answer:
+    """A guard that fills in citations of call-1, and has a receipt."""
+    if not seen.body:
+        return Answer(200, {"items": [], "next": None, "receipt": RECEIPT})
+    cited = "{{action:call-1}}" in seen.body["message"]
+    corrected = seen.body["message"].replace("{{action:call-1}}", LINE) if cited else None
+    return Answer(200, {"verdict": "ALLOW", "violations": [], "corrected": corrected, "receipt": RECEIPT})
+
+
 def held_until_asked(console: StandIn, times: int) -> None:
     """An action that waits for people until it was looked at so often."""
     waits = [stands("VALIDATED", approval=WAITING)] * times

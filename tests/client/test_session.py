@@ -13,7 +13,7 @@ from counterfoil.answers import NextStep, Question
 from counterfoil.problems import BodyRefused, ConsoleFault, NotNow, Unreachable
 from counterfoil.transport.backoff import Backoff
 from tests.client.consoles import Answer, refusal, stand_in
-from tests.client.sessions import COMPLETED, NOT_EXECUTED, WAITING, a_day, accepted, refused, stands
+from tests.client.sessions import COMPLETED, LINE, NOT_EXECUTED, WAITING, a_day, accepted, fills_in, refused, stands
 
 REFUND = Call("issue_refund", {"charge_id": "ch_1", "amount": 500}, call_id="c1")
 BRIEF = Backoff(give_up_after_s=1.0)
@@ -132,6 +132,17 @@ def test_the_guard_says_what_may_be_sent(console, do):
     assert do(lambda _, session: session.guarded("Refunded.")) == "I have not refunded it."
     console.plan("/guard", Answer(200, {"verdict": "ALLOW", "violations": [], "corrected": None}))
     assert do(lambda _, session: session.guarded("Hello.")) == "Hello."
+
+
+def test_a_message_goes_out_with_its_receipt_in_the_form_and_language_asked_for(console, do):
+    console.plan("/guard", fills_in)
+    said = "Here you are. {{action:call-1}}"
+    assert do(lambda _, session: session.guarded(said)) == f"Here you are. {LINE}\n\nOn record:\n- {LINE}"
+    html = do(lambda _, session: session.guarded("Bye.", receipt="html", language="de"))
+    assert html == f"Bye.\n\n<ul><li>{LINE}</li></ul>"
+    assert console.to("/guard")[-1].body == {"message": "Bye.", "language": "de"}
+    assert do(lambda _, session: session.guarded("Bye.", receipt=None)) == "Bye."
+    assert [line.code for line in do(lambda _, session: session.receipt()).lines] == ["re_1"]
 
 
 def test_the_next_turn_gets_facts_and_a_person_gets_six_lines(console, do):

@@ -1,12 +1,19 @@
-"""`python -m tests.guard`: the evaluator's table for each part of the corpus."""
+"""`python -m tests.guard`: the guard's figures on conversations, made ones and real ones."""
 
 from __future__ import annotations
 
 import sys
 
-from tests.guard.evaluate import cases, evaluate, table
+from django.conf import settings
 
-for name in ("open.jsonl", "held_back.jsonl"):
-    corpus = cases(name)
-    if corpus:
-        sys.stdout.write(f"{name}\n{table(evaluate(corpus))}\n\n")
+from tests.guard import retail
+from tests.guard.conversations import messages
+from tests.guard.figures import figures_of, table
+
+settings.configure(USE_I18N=False, USE_TZ=True)
+sys.stdout.write(f"conversations, nothing configured\n{table(figures_of(messages()))}\n\n")
+sys.stdout.write(f"conversations, with sayings\n{table(figures_of(messages(sayings=True)))}\n\n")
+if retail.is_there():
+    sys.stdout.write(f"real conversations of a shop, nothing configured\n{retail.report(retail.measured())}\n")
+else:
+    sys.stdout.write("The real conversations are not there; COUNTERFOIL_RECORDINGS names their folder.\n")

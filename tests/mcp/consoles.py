@@ -62,9 +62,19 @@ class Console:
                 return Answer(200, {"results": [self.judged(call) for call in seen.body["calls"]], "nudge": None})
             if parts[-1] == "surface":
                 self.surfaces.append(seen.body["withheld"])
+            if parts[-1] == "guard":
+                return Answer(200, {"items": [], "next": None, "receipt": self.receipt()})
             if path == "/sessions":
                 return Answer(201, self.session())
             return Answer(200, {})
+
+    def receipt(self) -> dict[str, Any]:
+        lines = [
+            {"action_id": action_id, "tool": action.tool, "target": "note/1", "outcome": self.verdict, "code": ""}
+            | {"text": f"{self.verdict}: {action.tool}."}
+            for action_id, action in self.actions.items()
+        ]
+        return {"lines": lines, "open": [], "text": "\n".join(line["text"] for line in lines)}
 
     def session(self) -> dict[str, Any]:
         names = [tool["name"] for tool in self.tools]

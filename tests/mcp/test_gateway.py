@@ -51,6 +51,22 @@ def test_an_accepted_call_reaches_the_server_once_and_answers_with_what_may_be_t
     assert observation["raw"]["structuredContent"]["kept"] is True
 
 
+def test_a_client_fetches_lines_that_may_be_told_and_how_each_is_cited(bench, desk):
+    async def script(client):
+        nothing = await client.call_tool("counterfoil_lines", {})
+        done = await client.call_tool("keep_note", NOTE)
+        return nothing, done, await client.call_tool("counterfoil_lines", {}), client.instructions
+
+    nothing, done, told, instructions = bench.talk(script)
+    (action_id,) = desk.actions
+    assert nothing.content[0].text == "Nothing was changed yet."
+    assert word(done)["cite"] == f"{{{{action:{action_id}}}}}"
+    tool = desk.one.tool
+    assert told.content[0].text == f"COMPLETED: {tool}."
+    assert word(told)["lines"] == [{"text": f"COMPLETED: {tool}.", "cite": word(done)["cite"]}]
+    assert "counterfoil_lines" in instructions
+
+
 def test_what_runs_is_the_stored_payload_and_not_what_the_caller_sent(bench, desk):
     judged = desk.judged
 

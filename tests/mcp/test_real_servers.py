@@ -70,7 +70,7 @@ def test_what_a_real_server_wrote_is_confirmed_in_the_system_of_record(house, fi
         return tools, written, await client.call_tool("read_file", {"path": "today.md"})
 
     tools, written, read = files.talk_across(script)
-    assert set(tools) == {"write_file", "read_file", "list_directory", "counterfoil_status"}
+    assert set(tools) == {"write_file", "read_file", "list_directory", "counterfoil_status", "counterfoil_lines"}
     assert tools["write_file"].description.startswith("Write a text file.")
     assert (files.folder.parent / "kept" / "today.md").read_text() == "Quiet."
     told = word(written)

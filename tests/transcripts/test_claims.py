@@ -6,7 +6,7 @@ import pytest
 
 from console.transcripts.acts import TrustRequirement
 from console.transcripts.audit import sentence_around
-from tests.transcripts.recordings import TOOLS, agent, asks, run, user
+from tests.transcripts.recordings import agent, asks, run, user
 
 ID = "ABC123"
 CANCELLED = asks("cancel_reservation", {"confirmation": "C-778"}, reservation_id=ID)
@@ -52,7 +52,8 @@ def test_words_beside_a_call_are_judged_with_that_call_under_way():
 def test_a_claim_about_another_value_than_the_answer_shows_does_not_stand():
     paid = asks("issue_refund", {"refund_id": "re_1", "amount": 50}, reservation_id=ID, amount=100)
 
-    assert codes(paid, agent("Your refund of $100 has been issued.")) == ["UNKNOWN_FLATTENED"]
+    assert codes(paid, agent("Your refund of $100 has been issued.")) == ["WRONG_TARGET"]
+    assert codes(paid, agent("Your refund of $50 has been issued.")) == [""]
 
 
 def test_the_report_says_what_stands_behind_a_claim_and_strict_trust_asks_for_a_read():
@@ -82,19 +83,16 @@ def test_a_blocked_message_comes_with_what_might_have_been_said():
     assert f"cancelled your reservation {ID}." not in found.corrected[3]
 
 
-def test_without_a_tool_list_nothing_can_be_imagined():
-    said = agent("I have booked a table at the restaurant for you.")
-
-    assert codes(said) == ["IMAGINED_CAPABILITY"]
-    assert codes(said, tools=()) == []
+def test_what_no_tool_has_words_for_is_nobodys_business():
+    assert codes(agent("I have booked a table at the restaurant for you.")) == []
 
 
-def test_what_is_told_of_others_is_no_claim_of_an_agent_that_only_reads():
-    reads = [tool for tool in TOOLS if tool["function"]["name"].startswith(("get", "read"))]
-    told = agent("A new browser has been launched by the company.")
+def test_without_a_tool_list_what_no_call_did_may_have_been_done_all_the_same():
+    said = agent(f"I have cancelled your reservation {ID}.")
+    read = asks("get_reservation", {"reservation_id": ID}, reservation_id=ID)
 
-    assert codes(told, tools=reads) == []
-    assert codes(agent("I have booked a table for you."), tools=reads) == ["IMAGINED_CAPABILITY"]
+    assert codes(read, said) == ["PHANTOM"]
+    assert codes(read, said, tools=()) == []
 
 
 def test_the_sentence_around_a_claim_is_quoted_whole():
@@ -108,4 +106,5 @@ def test_a_detail_is_that_of_the_claims_own_call():
     phantom = asks("cancel_reservaton", "Error: unknown tool", reservation_id=ID)
     first = run(user("Cancel it."), FAILED, phantom, DONE).claims[0]
 
-    assert (first.code, first.acts, first.detail) == ("MISREAD", (1,), "The tool answered that it failed.")
+    assert (first.code, first.acts) == ("MISREAD", (1,))
+    assert first.detail.startswith("Failed: cancel reservation ABC123. The tool answered that it failed. Reason: ")

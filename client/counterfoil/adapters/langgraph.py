@@ -21,8 +21,11 @@ from langgraph.types import interrupt
 from counterfoil.adapters.offer import interrupt_value, parse_call, poll_action, propose_call, session_tools
 from counterfoil.agent import AsyncSession, Call, Session, SessionRequests
 from counterfoil.answers import Outcome, Tool
-from counterfoil.telling import CHECK, outcome_text
+from counterfoil.telling import CHECK, LINES, outcome_text
 from counterfoil.transport.request import Plan
+
+OWN = frozenset({CHECK.name, LINES.name})
+"""The tools that the library answers itself."""
 
 State = Mapping[str, Any]
 Update = dict[str, list[Any]]
@@ -55,7 +58,9 @@ def call_tools(session: Session | AsyncSession, *, wait_s: float = 30.0, interru
 
 
 def guard(session: Session | AsyncSession) -> Node:
-    """A node that puts the guard's correction in the place of a last message that claims too much."""
+    """A node that puts what may go out in the place of a last message: with what the record contradicts replaced,
+    citations filled in, and the receipt behind it.
+    """
     if isinstance(session, Session):
         return lambda state: session.carry_out(_guarded(session, state))
 
@@ -104,9 +109,9 @@ def _turn(session: SessionRequests, state: State, wait_s: float, interrupts: boo
     asked = _calls(state["messages"])
     outcomes: dict[str, Outcome] = {}
     for call in asked:
-        if call.tool == CHECK.name:
+        if call.tool in OWN:
             outcomes[call.call_id] = yield from propose_call(session, call, for_s=wait_s, for_people=not interrupts)
-    batch = [call for call in asked if call.tool != CHECK.name]
+    batch = [call for call in asked if call.tool not in OWN]
     if batch:
         proposing = SessionRequests.attempts.build(session, batch, for_s=wait_s, for_people=not interrupts)
         found = yield from proposing

@@ -1,6 +1,7 @@
 """What every adapter offers a model, and what it does with the model's calls.
 
-1. The tools are those of the session's contract, with its schemas, and `check_action` to ask again.
+1. The tools are those of the session's contract, with its schemas, `check_action` to ask again, and `status_lines` for
+   ready lines about what was done.
 2. A model's call goes to the gate as it was written, also one that names no tool or does not parse:
    the gate is what tells the model how to mend it.
 3. The call id is the framework's own, so that a step which a framework runs again is the same call,
@@ -15,10 +16,10 @@ import re
 from typing import Any
 
 from counterfoil.agent import Call, SessionRequests
-from counterfoil.answers import CallResult, Outcome, Tool
+from counterfoil.answers import CallResult, Outcome, Receipt, Tool
 from counterfoil.canonical import parse_json
 from counterfoil.problems import BodyRefused, NotFound
-from counterfoil.telling import CHECK
+from counterfoil.telling import CHECK, LINES
 from counterfoil.transport.request import Plan
 
 _ID = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -28,7 +29,7 @@ _NAME_IT = "Give the `action_id` that the call's answer named."
 
 def session_tools(session: SessionRequests) -> tuple[Tool, ...]:
     """The tools that a model gets."""
-    return (*session.contract.tools, CHECK)
+    return (*session.contract.tools, CHECK, LINES)
 
 
 def parse_call(name: str, arguments: Any, call_id: str | None) -> Call:
@@ -39,6 +40,9 @@ def parse_call(name: str, arguments: Any, call_id: str | None) -> Call:
 
 def propose_call(session: SessionRequests, call: Call, *, for_s: float, for_people: bool = True) -> Plan[Outcome]:
     """Propose a model's call, or look again at what it asks about."""
+    if call.tool == LINES.name:
+        told: Receipt = yield SessionRequests.receipt.build(session)
+        return Outcome(settled=True, action_id=None, state=None, receipt=told)
     if call.tool != CHECK.name:
         plan: Plan[Outcome] = SessionRequests.attempt.build(session, call, for_s=for_s, for_people=for_people)
         return (yield from plan)

@@ -25,12 +25,12 @@ from agents.tool_context import ToolContext
 from counterfoil.adapters.offer import parse_call, propose_call, session_tools
 from counterfoil.agent import AsyncSession
 from counterfoil.answers import Tool as ContractTool
-from counterfoil.telling import CHECK, outcome_text
+from counterfoil.telling import CHECK, LINES, outcome_text
 
 
 def tools(session: AsyncSession, *, wait_s: float = 30.0, interrupts: bool = False) -> list[Tool]:
     """The tools of a session; each call waits `wait_s` at most for its outcome."""
-    return [_tool(session, one, wait_s, interrupts and one is not CHECK) for one in session_tools(session)]
+    return [_tool(session, one, wait_s, interrupts and one not in (CHECK, LINES)) for one in session_tools(session)]
 
 
 def run_config(session: AsyncSession, **options: Any) -> RunConfig:
@@ -48,7 +48,9 @@ def run_config(session: AsyncSession, **options: Any) -> RunConfig:
 
 
 def output_guardrail(session: AsyncSession) -> OutputGuardrail[Any]:
-    """A guardrail that stops a run whose final message claims too much; `output_info` has the correction."""
+    """A guardrail that stops a run whose final message may not go out as it is: `output_info` has what the record
+    contradicts, what goes out instead, and the receipt.
+    """
 
     async def guard(context: RunContextWrapper[Any], agent: Agent[Any], output: Any) -> GuardrailFunctionOutput:
         if not isinstance(output, str):
@@ -56,7 +58,8 @@ def output_guardrail(session: AsyncSession) -> OutputGuardrail[Any]:
         found = await session.guard(output)
         codes = [violation.code for violation in found.violations]
         info = {"verdict": found.verdict, "violations": codes, "corrected": found.corrected}
-        return GuardrailFunctionOutput(output_info=info, tripwire_triggered=not found.allowed)
+        info |= {"receipt": found.receipt.text, "sendable": found.sendable(output)}
+        return GuardrailFunctionOutput(output_info=info, tripwire_triggered=found.corrected is not None)
 
     return OutputGuardrail(guard, name="counterfoil")
 

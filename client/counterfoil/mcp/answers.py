@@ -12,10 +12,12 @@ from typing import Any
 
 from mcp_types import CallToolResult, TextContent, Tool
 
-from counterfoil.answers import CallResult, Report, Status
+from counterfoil.answers import CallResult, Receipt, Report, Status
+from counterfoil.telling import citation
 from counterfoil.work import Failure
 
 STATUS_TOOL = "counterfoil_status"
+LINES_TOOL = "counterfoil_lines"
 WORD = "counterfoil"
 ENDED = frozenset(
     {
@@ -52,6 +54,26 @@ def status_tool() -> Tool:
             },
         },
     )
+
+
+def lines_tool() -> Tool:
+    """The gateway's own tool for ready lines."""
+    return Tool(
+        name=LINES_TOOL,
+        description=(
+            "The lines that may be told to the user about everything done through this server, from the record."
+            " Use when: you are about to report what was done. Copy a line as it is, or write its `cite`, like"
+            " {{action:ID}}, or {{ID.amount}} for one value, and the console puts it there."
+            " NOT for: doing anything; it changes nothing."
+        ),
+        input_schema={"type": "object", "additionalProperties": False, "properties": {}},
+    )
+
+
+def lines(receipt: Receipt) -> CallToolResult:
+    """What may be told about everything that was changed."""
+    told = [{"text": one.text, "cite": citation(one.action_id)} for one in (*receipt.lines, *receipt.open)]
+    return _answer(receipt.text or "Nothing was changed yet.", {"status": "answered", "lines": told}, is_error=False)
 
 
 def refusal_result(result: CallResult, *, prefix: str) -> CallToolResult:
@@ -93,6 +115,7 @@ def final_result(
     word: dict[str, Any] = {
         "status": "answered" if said is not None else "running" if _is_open(report, error) else "ended",
         "action_id": status.action_id,
+        "cite": citation(status.action_id),
         "state": status.state,
         "report": {"code": report.code, "text": report.text, "completed": report.completed},
     }

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import httpx
 
 from counterfoil.agent import Agent, Call, Session
-from counterfoil.answers import CallResult, Report, Status
+from counterfoil.answers import CallResult, Receipt, Report, Status
 from counterfoil.executor import Executor, Order
 from counterfoil.mcp.settings import Settings
 from counterfoil.mcp.surface import OfferedTool, RegisteredTool, registered_tools
@@ -137,6 +137,11 @@ class ConsoleClient:
     def report(self, action_id: str) -> Report:
         """What may be told about it."""
         return self._agent.report(action_id)
+
+    def receipt(self) -> Receipt:
+        """What may be told about everything that this session changed."""
+        assert self._session is not None
+        return self._session.receipt()
 
     def withdraw(self, action_id: str) -> None:
         """Take an action back that has not started."""

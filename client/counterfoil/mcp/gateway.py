@@ -27,7 +27,7 @@ from pydantic import ValidationError
 from counterfoil.agent import Call
 from counterfoil.answers import CallResult
 from counterfoil.mcp import answers
-from counterfoil.mcp.answers import STATUS_TOOL
+from counterfoil.mcp.answers import LINES_TOOL, STATUS_TOOL
 from counterfoil.mcp.desk import ConsoleClient
 from counterfoil.mcp.errands import PendingCall, PendingCalls
 from counterfoil.mcp.settings import Settings
@@ -91,13 +91,15 @@ class GatedTools:
         await to_thread.run_sync(self._desk.withhold, self._surface.withheld)
 
     async def list_tools(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        tools = [one.shown for one in self._surface.offered if one.tool.name != STATUS_TOOL]
-        return types.ListToolsResult(tools=[*tools, answers.status_tool()])
+        tools = [one.shown for one in self._surface.offered if one.tool.name not in (STATUS_TOOL, LINES_TOOL)]
+        return types.ListToolsResult(tools=[*tools, answers.status_tool(), answers.lines_tool()])
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         arguments = params.arguments or {}
         if params.name == STATUS_TOOL:
             return await self._status(ctx, arguments)
+        if params.name == LINES_TOOL:
+            return await self._lines()
         seen = self._surface.seen.get(params.name)
         if seen is not None and seen.fate is ToolDecision.CHANGED:
             message = f"This tool is withheld: {seen.why}. It must be registered again before it can be called."
@@ -113,6 +115,13 @@ class GatedTools:
             return answers.refusal_result(result, prefix=self._settings.prefix)
         errand = self._errands.begin(result.action_id, dict(result.approval))
         return await self._wait(ctx, errand)
+
+    async def _lines(self) -> types.CallToolResult:
+        try:
+            return answers.lines(await to_thread.run_sync(self._desk.receipt))
+        except (Problem, Unreachable) as fault:
+            log.info("the receipt could not be fetched: %s", fault)
+            return answers.withheld_result("CONSOLE_AWAY", "The console cannot be reached; tell nothing as done.")
 
     def _propose(self, tool: str, arguments: dict[str, Any], meta: Any) -> CallResult:
         said: Mapping[str, Any] = meta if isinstance(meta, dict) else {}

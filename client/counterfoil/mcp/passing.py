@@ -34,7 +34,8 @@ _MOST_CLIENTS = 200
 _INSTRUCTIONS = (
     "Calls of these tools pass a gate, and some wait for a person. structuredContent.counterfoil says what became of a"
     " call; tell users only its report.text. While its status is waiting or running, do not repeat the call: ask with"
-    " counterfoil_status."
+    " counterfoil_status. Before you report what was done, ask counterfoil_lines: copy its lines or write their"
+    " cite."
 )
 _EVENTS: dict[str, ServerEvent] = {
     "notifications/tools/list_changed": ToolsListChanged(),

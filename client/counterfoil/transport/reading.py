@@ -166,6 +166,25 @@ def read_guard_result(answer: Json) -> answers.GuardResult:
         violations=_each(_violation, answer.get("violations")),
         corrected=answer.get("corrected"),
         raw=answer,
+        receipt=receipt(answer),
+    )
+
+
+def receipt(answer: Json) -> answers.Receipt:
+    """The receipt beside a verdict, or beside the guard's log."""
+    told = answer.get("receipt") or {}
+    return answers.Receipt(
+        lines=_each(_receipt_line, told.get("lines")),
+        open=_each(_receipt_line, told.get("open")),
+        text=told.get("text") or "",
+        markdown=told.get("markdown") or "",
+        html=told.get("html") or "",
+    )
+
+
+def _receipt_line(item: Json) -> answers.ReceiptLine:
+    return answers.ReceiptLine(
+        item["action_id"], item["tool"], item["target"], item["outcome"], item["text"], item.get("code") or ""
     )
 
 

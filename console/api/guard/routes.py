@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
@@ -19,37 +19,33 @@ from console.api.transaction import in_tenancy, json_response, run_once
 from console.pages.sessions.guard_input import build_speaker
 from ledger.record.rules.envelope import instant
 from reviews import queries as after
-from reviews.operations import guarding
-from reviews.operations.extracting import extracted
-from reviews.rules.guard.records import Stated
-from reviews.rules.guard.verdict import Found
+from reviews.guarding import operations as guarding
+from reviews.guarding.rules.receipt import Line, Receipt
+from reviews.guarding.rules.records import Stated
 
 router = Router(tags=["Sessions"])
 
 
 @router.post(
     "/sessions/{session_id}/guard",
-    summary="Judge a message before it goes out; a blocked one comes with a corrected text",
+    summary="Judge a message before it goes out; what the record contradicts is replaced, and a receipt goes with it",
     response=schemas.GuardAnswer,
 )
 @admits("agent")
 def guard(request: HttpRequest, session_id: UUID, body: schemas.GuardBody) -> HttpResponse | None:
-    # Asked before the transaction: an endpoint elsewhere must not hold a session's row.
-    further = extracted(settings.COUNTERFOIL_GUARD_EXTRACTOR, body.message)
-    return run_once(request, lambda: _guarded(request, session_id, body, further))
+    return run_once(request, lambda: _guarded(request, session_id, body))
 
 
-def _guarded(
-    request: HttpRequest, session_id: UUID, body: schemas.GuardBody, further: tuple[Found, ...]
-) -> HttpResponse:
+def _guarded(request: HttpRequest, session_id: UUID, body: schemas.GuardBody) -> HttpResponse:
     session = _seen(request, session_id)
-    verdict = guarding.guard(
+    guarded = guarding.guard(
         speaker=build_speaker(session),
         message=body.message,
-        stated=tuple(Stated(each.tool, each.statement, each.action_id, each.target) for each in body.claims),
-        extra=further,
+        stated=tuple(Stated(each.tool, each.statement, each.action_id, each.target, each.span) for each in body.claims),
+        language=body.language,
         at=timezone.now(),
     )
+    verdict = guarded.verdict
     violations = [
         {
             "code": each.code,
@@ -62,12 +58,19 @@ def _guarded(
         }
         for each in verdict.violations
     ]
-    return json_response({"verdict": verdict.verdict, "violations": violations, "corrected": verdict.corrected})
+    return json_response(
+        {
+            "verdict": verdict.verdict,
+            "violations": violations,
+            "corrected": verdict.corrected,
+            "receipt": receipt_document(guarded.receipt),
+        }
+    )
 
 
 @router.get(
     "/sessions/{session_id}/guard",
-    summary="The guard's log of a session, newest first",
+    summary="The guard's log of a session, newest first, and the receipt of all that it changed",
     response=schemas.GuardLog,
 )
 @admits("agent", "oper", "audit", "person")
@@ -82,7 +85,41 @@ def guard_log(request: HttpRequest, session_id: UUID, wanted: Query[schemas.Verd
         before=decode_cursor(wanted.cursor),
         limit=wanted.limit + 1,
     )
-    return page_response(rows, wanted.limit, _row)
+    return page_response(rows, wanted.limit, _row, beside={"receipt": _receipt_for(request, session, wanted.language)})
+
+
+def _receipt_for(request: HttpRequest, session: Any, language: str) -> dict[str, Any] | None:
+    """The receipt of a session for its own agent; it holds values, which others read where that is noted."""
+    if caller_of(request).kind != "agent":
+        return None
+    return receipt_document(guarding.receipt_of_session(build_speaker(session), language=language, at=timezone.now()))
+
+
+def receipt_document(receipt: Receipt) -> dict[str, Any]:
+    """A receipt as the API answers it."""
+    return {
+        "lines": [_line(each) for each in receipt.lines],
+        "open": [_line(each) for each in receipt.open],
+        "counts": [asdict(each) | {"text": each.text} for each in receipt.counts],
+        "more": receipt.more,
+        "language": receipt.language,
+        "text": receipt.text,
+        "markdown": receipt.markdown,
+        "html": receipt.html,
+    }
+
+
+def _line(line: Line) -> dict[str, Any]:
+    return {
+        "action_id": line.action_id,
+        "tool": line.tool,
+        "target": line.target,
+        "outcome": line.outcome,
+        "word": line.word,
+        "text": line.text,
+        "differences": [asdict(each) for each in line.differences],
+        "code": line.code,
+    }
 
 
 def _row(verdict: Any) -> dict[str, Any]:

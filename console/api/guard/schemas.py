@@ -10,25 +10,76 @@ from pydantic import Field
 from console.api.answers import Answer
 from console.api.schemas import Body, Paged
 
+LANGUAGE = r"^[A-Za-z]{2,3}(-[A-Za-z]{2,4})?$"
+
 
 class ClaimBody(Body):
     tool: Annotated[str, Field(min_length=1, max_length=128)]
     statement: Annotated[str, Field(min_length=1, max_length=8000)]
     action_id: Annotated[str, Field(max_length=64)] | None = None
     target: Annotated[str, Field(max_length=512)] | None = None
+    span: Annotated[
+        tuple[int, int] | None, Field(description="Which part of the message the claim covers: from, to.")
+    ] = None
 
 
 class GuardBody(Body):
     message: Annotated[str, Field(max_length=1024 * 1024)]
     claims: Annotated[
         list[ClaimBody],
-        Field(max_length=200, description="What the message claims, in so many fields; the text is read all the same."),
+        Field(
+            max_length=200,
+            description="What the message claims of which action. What a claim covers is judged by that action alone:"
+            " it is cleared or replaced. In the text itself {{action:call-7}} and {{call-7.amount}} do the same.",
+        ),
     ] = []
+    language: Annotated[
+        str, Field(pattern=LANGUAGE, description="Of the receipt, where the contract has a template in it.")
+    ] = "en"
 
 
 class VerdictsWanted(Paged):
+    language: Annotated[str, Field(pattern=LANGUAGE, description="Of the receipt.")] = "en"
     code: Annotated[str, Field(max_length=40)] = ""
     tag: Annotated[str, Field(max_length=40, description="A part of the taxonomy of five.")] = ""
+
+
+class FieldDifference(Answer):
+    name: str
+    asked: str
+    shown: str = Field(description="Empty where nothing shows it.")
+
+
+class ReceiptLine(Answer):
+    action_id: str
+    tool: str
+    target: str
+    outcome: str = Field(description="How the action stands, by name.")
+    word: str = Field(description="The outcome in words.")
+    text: str = Field(description="The whole line, as it is told to a user.")
+    differences: list[FieldDifference]
+    code: str = Field(description="The confirmation code; empty where there is none.")
+
+
+class ToolCounts(Answer):
+    tool: str
+    calls: int
+    targets: int
+    failed: int
+    repaired: int = Field(description="Of the failed ones, those that a later try on the same target did.")
+    verified: int
+    text: str
+
+
+class Receipt(Answer):
+    lines: list[ReceiptLine] = Field(description="The changes: of a message those since the agent last spoke.")
+    open: list[ReceiptLine] = Field(description="Older actions that have not ended.")
+    counts: list[ToolCounts] = Field(description="After a run of ten calls and more.")
+    more: int = Field(description="How many lines were left out.")
+    language: str
+    text: str = Field(description="All of it in plain text; empty where nothing changed.")
+    markdown: str
+    html: str
 
 
 class GuardViolation(Answer):
@@ -37,14 +88,15 @@ class GuardViolation(Answer):
     claim: str
     action_id: str | None
     detail: str
-    rule: str = Field(description="The rule that found the claim.")
+    rule: str = Field(description="What contradicts it: citation, stated, field, saying, value, phantom, all.")
     tag: str = Field(description="The part of the taxonomy of five.")
 
 
 class GuardAnswer(Answer):
     verdict: Literal["ALLOW", "BLOCK"]
     violations: list[GuardViolation]
-    corrected: str | None = Field(description="What may go out in its place; null where the message may.")
+    corrected: str | None = Field(description="What goes out instead; null where the message goes out as it is.")
+    receipt: Receipt = Field(description="Goes out behind the message.")
 
 
 class GuardVerdict(Answer):
@@ -61,3 +113,4 @@ class GuardVerdict(Answer):
 class GuardLog(Answer):
     items: list[GuardVerdict]
     next: str | None
+    receipt: Receipt | None = Field(description="Of everything that the session changed; for its own agent only.")

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 
 from console.pages.ledger.settings_files import UnusableFile
-from reviews.operations.extracting import Extractor
+from reviews.guarding.extractor import Extractor
 
 _NAMES = {"url", "model", "key", "timeout_s"}
 

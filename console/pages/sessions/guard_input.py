@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from approvals.gate import queries as gate_queries
 from approvals.sessions.queries import disclosed_contract
 from ledger.catalogue import queries as catalogue_queries
-from reviews.operations.guarding import Speaker
-from reviews.rules.guard.records import Record, Tool
+from ledger.catalogue.rules.contract import Contract
+from ledger.record.rules.outcomes import Outcome
+from reviews.guarding.queries import Speaker
+from reviews.guarding.rules.records import Record, Tool
 
 NOT_EXECUTED = ("NOT_EXECUTED", "Not executed. Nothing has been attempted.")
 
 
 def build_speaker(session: Any) -> Speaker:
     """The session as the guard needs it."""
-    disclosed = [_tool(session.tenant_id, tool["digest"]) for tool in session.contract["tools"]]
-    given = {tool.name for tool in disclosed}
-    others = [Tool(name, disclosed=False) for name in sorted(catalogue_queries.tool_names(session.tenant_id) - given)]
+    given = {tool["name"]: disclosed_contract(session.tenant_id, tool["digest"]) for tool in session.contract["tools"]}
+    others = [
+        Tool(name, disclosed=False) for name in sorted(catalogue_queries.tool_names(session.tenant_id) - set(given))
+    ]
+    made = gate_queries.calls_of(session.tenant_id, session.id)
     return Speaker(
         tenant_id=session.tenant_id,
         session_id=session.id,
         run_id=session.run_id,
         agent_id=session.agent_id,
         actor_id=session.actor_id,
-        tools=(*disclosed, *others),
-        refused=tuple(
-            _refused(call) for call in gate_queries.calls_of(session.tenant_id, session.id) if _is_refused(call)
-        ),
+        tools=(*map(tool, given.values()), *others),
+        contracts=given,
+        call_ids={call.action_id: call.call_id for call in made if call.action_id is not None},
+        refusals={call.action_id: call.reason for call in made if call.action_id is not None and not call.accepted},
+        refused=tuple(_refused(call) for call in made if _is_refused(call)),
     )
 
 
-def _tool(tenant_id: UUID, digest: str) -> Tool:
-    contract = disclosed_contract(tenant_id, digest)
+def tool(contract: Contract) -> Tool:
+    """A contract's tool as the guard sees it."""
     return Tool(
         name=contract.name,
         description=contract.description,
@@ -41,6 +45,8 @@ def _tool(tenant_id: UUID, digest: str) -> Tool:
         done=contract.claims.done,
         object=contract.claims.object,
         target_template=contract.target_template,
+        sayings=contract.claims.sayings,
+        report=contract.report,
     )
 
 
@@ -61,4 +67,6 @@ def _refused(call: Any) -> Record:
         text=text,
         reason=call.reason,
         at=call.at,
+        outcome=Outcome.BLOCKED,
+        call_id=call.call_id,
     )

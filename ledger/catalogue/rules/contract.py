@@ -40,6 +40,8 @@ Optional fields beyond api.md's example:
 | formerly | [] | names that the tool had: a call of one stays a phantom, with the new name suggested (R-MC-22) |
 | coercion | none | `lossless`: a tool that only reads takes a value in another type that says the same (C-38) |
 | answers | {} | where the tool's answer shows an argument (`ledger.catalogue.rules.answer_paths`) |
+| claims.sayings | [] | words, and when they are true: `{"words": ["charged"], "when": "so.payment > 0"}` |
+| report | none | the sentence of a receipt, a template, or one for each language (`report_templates`) |
 | based_on | {} | `required`: a call names the read that it rests on; `max_age_s`: how old that may be (R-TC-16) |
 
 The digest is SHA-256 over the RFC 8785 bytes of the document as registered, without our defaults:
@@ -62,7 +64,7 @@ from typing import Any, NoReturn
 import rfc8785
 from jsonschema_rs import Draft202012Validator
 
-from ledger.catalogue.rules import contract_faults, remedies, targets
+from ledger.catalogue.rules import contract_faults, remedies, report_templates, targets
 from ledger.catalogue.rules import preflight_reads as preparation
 from ledger.catalogue.rules import schemas as rules_schemas
 from ledger.catalogue.rules.answer_paths import AnswerPath, read_answers
@@ -144,11 +146,20 @@ class Verification:
 
 
 @dataclass(frozen=True)
+class Saying:
+    """Words that are true of an action of this tool where the expression `when` holds, over so, sa, sr and fields."""
+
+    words: tuple[str, ...]
+    when: str
+
+
+@dataclass(frozen=True)
 class ClaimPhrases:
-    """The words in which an agent would claim that this tool did its work."""
+    """The words in which an agent would claim that this tool did its work, and further words with their condition."""
 
     done: tuple[str, ...]
     object: tuple[str, ...]
+    sayings: tuple[Saying, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -191,6 +202,7 @@ class Contract:
     recovery: Recovery
     claims: ClaimPhrases
     answers: Mapping[str, AnswerPath | None]
+    report: tuple[tuple[str, str], ...]
     next_tools: tuple[str, ...]
     formerly: tuple[str, ...]
     coerces: bool
@@ -352,8 +364,9 @@ def _contract(document: dict[str, Any], text: bytes) -> Contract:
         required_effects=tuple(document.get("required_effects", effects or ())),
         verification=verification,
         recovery=remedies.read(document.get("recovery", {})),
-        claims=ClaimPhrases(done=tuple(claims.get("done", ())), object=tuple(claims.get("object", ()))),
+        claims=_claims(claims),
         answers=read_answers(document.get("answers", {})),
+        report=report_templates.read(document.get("report")),
         next_tools=tuple(document.get("next_tools", ())),
         formerly=tuple(document.get("formerly", ())),
         coerces=document.get("coercion", "none") == "lossless",
@@ -362,6 +375,11 @@ def _contract(document: dict[str, Any], text: bytes) -> Contract:
         document=text,
         digest=digest(text),
     )
+
+
+def _claims(part: Mapping[str, Any]) -> ClaimPhrases:
+    sayings = (Saying(tuple(each["words"]), each["when"]) for each in part.get("sayings", ()))
+    return ClaimPhrases(tuple(part.get("done", ())), tuple(part.get("object", ())), tuple(sayings))
 
 
 def _verification(part: dict[str, Any] | None, kind: SideEffectClass) -> Verification | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
-from ledger.catalogue.rules import expressions, preflight_reads, remedies, targets
+from ledger.catalogue.rules import expressions, preflight_reads, remedies, report_templates, targets
 from ledger.catalogue.rules import schemas as rules_schemas
 from ledger.catalogue.rules.answer_paths import answer_faults
 from ledger.catalogue.rules.effects import DEFAULT_REVERSIBILITY, UPPER_CLASSES, Reversibility, SideEffectClass
@@ -53,6 +53,9 @@ def semantic_faults(document: dict[str, Any]) -> Iterator[Fault]:
         yield _fault(place, "BAD_ANSWER_PATH", problem)
     yield from _path_faults(document)
     yield from _loop_faults(document)
+    if not arguments:
+        yield from _saying_faults(document)
+        yield from _report_faults(document)
 
 
 def _schema_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
@@ -133,6 +136,36 @@ def _path_faults(document: dict[str, Any]) -> Iterator[Fault]:
         if not (has_path and idempotent and _asks_approval(document, kind)):
             detail = "A pivot step needs verification, idempotent recovery and approval."
             yield _fault("/pivot", "PIVOT_INCOMPLETE", detail)
+
+
+_ANSWER = ("status", "success", "error", "side_effects", "evidence")
+
+
+def saying_variables(document: dict[str, Any]) -> dict[str, Any]:
+    """What the condition of a saying may name, each with the schema of its fields where they are known."""
+    arguments = document["arguments_schema"]
+    compared: dict[str, Any] = {"properties": {name: {} for name in ("asked", "shown", "same")}}
+    named = dict.fromkeys(arguments.get("properties", {}), compared)
+    answer = document.get("result_schema", {}).get("properties")
+    known = {"properties": {**{name: {} for name in _ANSWER}, **answer}} if isinstance(answer, dict) else None
+    return {"so": known, "sa": None, "sr": arguments, "fields": {"properties": named} if named else None}
+
+
+def _saying_faults(document: dict[str, Any]) -> Iterator[Fault]:
+    variables = saying_variables(document)
+    for place, saying in enumerate(document.get("claims", {}).get("sayings", ())):
+        try:
+            expressions.compile(saying["when"], variables)
+        except BadExpression as problem:
+            yield _fault(f"/claims/sayings/{place}/when", "BAD_SAYING", problem.detail)
+
+
+def _report_faults(document: dict[str, Any]) -> Iterator[Fault]:
+    properties = document["arguments_schema"].get("properties", {})
+    for language, template in report_templates.read(document.get("report")):
+        path = "/report" if isinstance(document["report"], str) else f"/report/{language}"
+        for detail in report_templates.faults(template, properties):
+            yield _fault(path, "BAD_REPORT", detail)
 
 
 def _sufficient(document: dict[str, Any]) -> bool:

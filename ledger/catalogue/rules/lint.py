@@ -11,6 +11,7 @@ approval, idempotent recovery or verification) is a fault of `contract_faults`. 
 | UNBOUNDED_TEXT, UNBOUNDED_NUMBER, UNBOUNDED_LIST | any other parameter says how much it takes (R-MC-19) |
 | OPEN_ARGUMENTS | unknown parameters are refused, nested ones too, else a renamed one passes unseen (R-MC-03) |
 | FRACTIONAL_MONEY, FRACTIONAL_ARGUMENT | payloads hold no fractions: a `number` only ever takes integers |
+| NO_OBJECT | claim words say of what they are said: `deleted` alone is said of anything |
 | NO_CLAIMS | a tool that changes something names the words in which an agent would claim that it did (R-CG-02) |
 | NOTHING_COMPARED | the answer of a tool that changes something shows what was asked, or `answers` says where |
 | ONE_SOURCE | a CRITICAL_MUTATION names a further source, or each of its actions ends with a person (R-RC-13) |
@@ -159,6 +160,13 @@ def _claims(document: Mapping[str, Any]) -> Iterator[LintFinding]:
             "/claims/done",
             "The contract does not say in which words an agent would claim that it is done.",
             "List them in claims.done, like `refunded`, so that a false claim is recognised.",
+        )
+    elif document.get("claims", {}).get("done") and not document["claims"].get("object"):
+        yield LintFinding(
+            "NO_OBJECT",
+            "/claims/object",
+            "The contract does not say which words name what the tool acts on, so `done` counts only beside a target.",
+            "List them in claims.object, like `refund` and `charge`.",
         )
 
 

@@ -245,6 +245,17 @@ def _recovery(before: Contract, after: Contract) -> RawWeakenings:
 
 def _claims(before: Contract, after: Contract) -> RawWeakenings:
     old, new = before.claims, after.claims
+    conditions = {(word, each.when) for each in new.sayings for word in each.words}
+    lost = [word for each in old.sayings for word in each.words if (word, each.when) not in conditions]
+    if lost:
+        yield (
+            "CLAIMS_DROPPED",
+            "/claims/sayings",
+            f"The condition on these words has changed or gone: {', '.join(lost)}.",
+        )
+    retold = [template for language, template in before.report if dict(after.report).get(language) != template]
+    if retold:
+        yield "REPORT_CHANGED", "/report", f"A receipt no longer says: {' '.join(retold)}"
     gone = [each for each in (*old.done, *old.object) if each not in (*new.done, *new.object)]
     if gone:
         yield "CLAIMS_DROPPED", "/claims", f"A claim in these words is no longer recognised: {', '.join(gone)}."

@@ -16,7 +16,7 @@ from langgraph.types import Command
 from counterfoil.adapters import langgraph as adapter
 from counterfoil.agent import Agent, AsyncAgent
 from tests.client.consoles import Answer, refusal, stand_in
-from tests.client.sessions import a_day, blocks, gate, held_until_asked, stands
+from tests.client.sessions import LINE, a_day, blocks, fills_in, gate, held_until_asked, stands
 
 GOOD = {"name": "issue_refund", "args": {"charge_id": "ch_1", "amount": 500}, "id": "call-1", "type": "tool_call"}
 BAD = GOOD | {"args": {"charge_id": "ch_1", "amount": "5 EUR"}, "id": "call-2"}
@@ -69,8 +69,10 @@ def _calling(*calls, broken=()):
     return AIMessage("", tool_calls=list(calls), invalid_tool_calls=list(broken))
 
 
-def test_a_model_gets_the_tools_of_the_contract_and_one_to_ask_again_with(session):
-    refund, check = adapter.tools(session)
+def test_a_model_gets_the_tools_of_the_contract_one_to_ask_again_with_and_one_for_ready_lines(session):
+    refund, check, lines = adapter.tools(session)
+    assert lines.name == "status_lines"
+    assert "{{CALL_ID.field}}" in lines.description
     assert refund.tool_call_schema["properties"]["amount"] == {"type": "integer"}
     assert (refund.name, check.name) == ("issue_refund", "check_action")
 
@@ -141,6 +143,16 @@ def test_a_call_that_waits_for_people_interrupts_and_resuming_only_looks_again(c
     assert _answers(last)["call-1"]["approval"]["decision"] == "APPROVED"
     assert _answers(last)["call-1"]["completed"]
     assert {seen.body["calls"][0]["call_id"] for seen in console.to("/calls")} == {"call-1"}
+
+
+def test_a_graph_cites_what_it_did_and_the_user_reads_the_consoles_line_and_the_receipt(console, session):
+    console.plan("/guard", fills_in)
+    asks = {"name": "status_lines", "args": {}, "id": "call-2", "type": "tool_call"}
+    says = AIMessage("Here you are. {{action:call-1}}")
+    state = _graph(session, _calling(GOOD), _calling(asks), says).invoke(_start())
+    assert _answers(state)["call-1"]["cite"] == "{{action:call-1}}"
+    assert _answers(state)["call-2"] == {"lines": [{"text": LINE, "cite": "{{action:act-1}}"}]}
+    assert state["messages"][-1].text == f"Here you are. {LINE}\n\nOn record:\n- {LINE}"
 
 
 def test_an_awaited_graph_does_the_same(console):

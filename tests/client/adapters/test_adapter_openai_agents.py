@@ -81,7 +81,8 @@ def test_a_final_message_that_claims_too_much_stops_the_run(console):
     with pytest.raises(OutputGuardrailTripwireTriggered) as caught:
         _run(console, act)
     info = caught.value.guardrail_result.output.output_info
-    assert info == {"verdict": "BLOCK", "violations": ["PHANTOM"], "corrected": "Nothing was paid back yet."}
+    assert (info["verdict"], info["violations"]) == ("BLOCK", ["PHANTOM"])
+    assert info["corrected"] == info["sendable"] == "Nothing was paid back yet."
 
 
 def test_an_honest_final_message_passes(console):

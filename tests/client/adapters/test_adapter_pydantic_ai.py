@@ -68,7 +68,7 @@ def test_calls_are_proposed_and_answered_as_the_gate_says(console):
     assert answers["c2"]["code"] == "UNPARSEABLE_ARGUMENTS"
     assert (answers["c3"]["code"], answers["c3"]["suggestion"]) == ("SCHEMA_DRIFT", "amount")
     assert answers["c4"]["state"] == "RECONCILED_SUCCESS"
-    refund, _ = seen[0].function_tools
+    refund, _, _ = seen[0].function_tools
     assert refund.parameters_json_schema["required"] == ["charge_id", "amount"]
 
 

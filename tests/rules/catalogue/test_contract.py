@@ -526,6 +526,57 @@ def test_a_tool_that_changes_something_says_how_it_would_be_claimed():
     assert [each.code for each in validate(silent | {"side_effect_class": "READ_ONLY"}).findings] == []
 
 
+def test_words_without_the_thing_that_they_are_said_of_are_found():
+    bare = document(claims={"done": ["refunded"]})
+
+    assert [(each.code, each.path) for each in validate(bare).findings] == [("NO_OBJECT", "/claims/object")]
+
+
+def test_a_saying_names_only_fields_that_there_are():
+    sayings = [
+        {"words": ["charged"], "when": "so.payment > 0"},
+        {"words": ["in full"], "when": "sr.amont == sa.amount"},
+        {"words": ["as asked"], "when": "fields.amout.same"},
+        {"words": ["well"], "when": "so.status =="},
+    ]
+    claims = document()["claims"] | {"sayings": sayings}
+    with pytest.raises(BadContract) as refused:
+        validate(document(claims=claims))
+    told = {each["path"]: each["detail"] for each in refused.value.errors}
+    known = "(known: amount, charge_id, currency, due)"
+    assert told["/claims/sayings/1/when"] == f"`sr.amont == sa.amount`: sr has no field `amont` {known}."
+    assert told["/claims/sayings/2/when"] == f"`fields.amout.same`: fields has no field `amout` {known}."
+    assert "does not compile" in told["/claims/sayings/3/when"]
+    assert len(told) == 3
+    good = validate(document(claims=claims | {"sayings": sayings[:1]}))
+    assert good.claims.sayings == (contract.Saying(("charged",), "so.payment > 0"),)
+
+
+@pytest.mark.parametrize(
+    ("report", "path", "detail"),
+    [
+        ("Refunded {sr.amout}.", "/report", "sr has no field `amout` (known: amount, charge_id, currency, due)."),
+        ("Refunded {sa.amount | euros}.", "/report", "`euros` is no filter (known: money)."),
+        ({"de": "Erstattet: {betrag}."}, "/report/de", "`{betrag}` is no place: "),
+        ("Refunded {sa.amount.", "/report", "A brace stands alone; a place is written {target}, or "),
+    ],
+)
+def test_a_report_template_fills_only_what_there_is(report, path, detail):
+    with pytest.raises(BadContract) as refused:
+        validate(document(report=report))
+    [fault] = refused.value.errors
+    assert (fault["path"], fault["code"]) == (path, "BAD_REPORT")
+    assert fault["detail"].startswith(detail)
+
+
+def test_a_report_template_is_one_sentence_or_one_for_each_language():
+    assert validate(document(report="Refunded {sa.amount | money}.")).report == (
+        ("en", "Refunded {sa.amount | money}."),
+    )
+    both = {"en": "Refunded {target}.", "de": "{target} erstattet."}
+    assert dict(validate(document(report=both)).report) == both
+
+
 def test_every_finding_names_its_fix():
     poor = document(name="manage", description="Manages.", claims={})
     poor["arguments_schema"]["properties"] |= {"mode": TEXT, "note": TEXT, "cost": {"type": "number"}, "list": MANY}

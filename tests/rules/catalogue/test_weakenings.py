@@ -81,6 +81,7 @@ STRONG = {
         "safe_without_effect": False,
     },
     "claims": {"done": ["refunded"], "object": ["refund"]},
+    "report": "Refunded {target}.",
     "next_tools": ["write_letter"],
     "formerly": ["refund"],
     "coercion": "none",
@@ -139,6 +140,8 @@ WEAKER = [
     ("recovery.idempotent", True, "SENT_AGAIN", "It may be sent again unchanged."),
     ("recovery.safe_without_effect", True, "SAFE_WITHOUT_EFFECT", "Its compensation is said to do nothing"),
     ("claims", {"object": ["refund"]}, "CLAIMS_DROPPED", "A claim in these words is no longer recognised: refunded."),
+    ("report", GONE, "REPORT_CHANGED", "A receipt no longer says: Refunded {target}."),
+    ("report", {"de": "Erstattet."}, "REPORT_CHANGED", "A receipt no longer says: Refunded {target}."),
     ("answers", GONE, "ANSWER_DROPPED", "`amount` is no longer compared with the answer's `refund.total`."),
     ("answers", {"amount": "id"}, "ANSWER_DROPPED", "`amount` is no longer compared with the answer's `refund.total`."),
     ("answers.note", None, "ANSWER_DROPPED", "`note` is no longer compared with the answer's field."),
@@ -206,6 +209,18 @@ def test_every_field_of_a_contract_is_judged_or_said_to_be_harmless():
 def test_what_is_harmless_may_change_alone(path):
     values = {"next_tools": [], "formerly": [], "description": "Other words."}
     assert compared(STRONG, changed(path, values.get(path, 7 if "." in path else "2"))) == ()
+
+
+def test_a_saying_whose_condition_changed_is_weaker_and_a_further_one_is_not():
+    charged = {"words": ["charged"], "when": "so.payment > 0"}
+    said = changed("claims", STRONG["claims"] | {"sayings": [charged]})
+    other = changed("claims", STRONG["claims"] | {"sayings": [charged | {"when": "true"}]})
+    [weaker] = compared(said, other)
+    assert (weaker.code, weaker.text) == (
+        "CLAIMS_DROPPED",
+        "The condition on these words has changed or gone: charged.",
+    )
+    assert compared(STRONG, said) == ()
 
 
 def test_more_of_everything_is_not_weaker():

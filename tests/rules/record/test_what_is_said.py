@@ -20,6 +20,9 @@ from console.web.event_labels import LabelledEvent, event_sentence
 from ledger.catalogue.rules.remedies import Relation
 from ledger.record.rules.lifecycle import SETTLING, State
 from ledger.record.rules.outcomes import WORDS, Outcome, outcome_of, outcome_of_step
+from reviews.guarding.rules.codes import violation_of
+from reviews.guarding.rules.receipt import status_line
+from reviews.guarding.rules.records import Record
 from reviews.reconciliation.rules.discrepancies import Discrepancy
 from reviews.reporting.rules.context import ReportedAction, SessionScene, build_context
 from reviews.reporting.rules.recovery_report import OngoingRecovery, Part, PartOutcome, RecoveryStage
@@ -33,9 +36,6 @@ from reviews.reporting.rules.report import (
     headline,
 )
 from reviews.reporting.rules.summary import build_summary
-from reviews.rules.guard.codes import Kind, Violation, violation_of
-from reviews.rules.guard.correcting.frames import told, unevidenced
-from reviews.rules.guard.records import Record
 from reviews.verification.rules.steps import KINDS
 from tests.rules.reporting.test_report import in_state
 from tests.rules.runs import LATER, LEDGER
@@ -111,6 +111,7 @@ def said_of(standing: Standing, entry: dict) -> Iterator[tuple[str, str]]:
         yield "timeline", labels.step_label("action", standing.reached_by, str(standing.state))
     for found in set(reports(standing, entry)):
         yield from told_by(standing.state, standing.contradicted, standing.reversed, found, discrepancy)
+        yield "receipt", status_line(recorded(standing, found), None).text
 
 
 @cache
@@ -135,10 +136,6 @@ def _told_by(standing: Standing, found: StatusReport, discrepancy: str) -> Itera
     yield "model context", "\n".join(build_context([item], SessionScene(), at=LATER).text.split("\n")[1:])
     yield "task state", f"{item.rule.context} {item.rule.task_state} {item.rule.planning}"
     yield "summary", " ".join(build_summary([item], SessionScene()).lines)
-    record = recorded(standing, found)
-    yield "guard", told(record, None)
-    if violation_of(Kind.DONE, record) is Violation.UNEVIDENCED:
-        yield "guard", unevidenced(record, None)
 
 
 def recorded(standing: Standing, found) -> Record:
@@ -154,6 +151,7 @@ def recorded(standing: Standing, found) -> Record:
         text=found.text,
         contradicted=standing.contradicted,
         evidence=("re_1",),
+        outcome=str(outcome_of(standing)),
     )
 
 
@@ -189,7 +187,7 @@ def test_completed_and_green_are_what_a_reading_settled_as_done(state: State):
             for found in reports(standing, entry):
                 good = outcome in {Outcome.VERIFIED, Outcome.ANSWERED}
                 assert found.completed <= good, (found, standing)
-                borne_out = violation_of(Kind.DONE, recorded(standing, found)) is None
+                borne_out = violation_of(recorded(standing, found)) is None
                 assert borne_out <= good, (found, standing)
 
 
@@ -201,7 +199,7 @@ def test_what_a_person_settled_says_that_it_was_a_person_on_every_surface():
             if entry["execution"]["status"] == "NOT_EXECUTED":
                 continue
             for surface, said in said_of(standing, entry):
-                if surface not in {"task state", "guard"}:
+                if surface != "task state":
                     assert re.search("attest|person", said, re.I), (surface, said)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from ledger.record.rules.lifecycle import State
+from reviews.guarding.rules.records import Ground, Record, Tool
+from reviews.guarding.rules.verdict import judge
 from reviews.reporting.rules.context import (
     MOST_FACTS,
     MOST_UNRESOLVED,
@@ -20,8 +22,6 @@ from reviews.reporting.rules.context import (
 from reviews.reporting.rules.report import StatusCode, build_report
 from reviews.reporting.rules.results import RULES, SETTLED, SETTLED_STATES, PlannerResult
 from reviews.reporting.rules.summary import MOST_LINES, build_summary, fallback_summary
-from reviews.rules.guard.records import Ground, Record, Tool
-from reviews.rules.guard.verdict import judge
 from tests.rules.reporting.test_report import CLAUSE, PARTS, in_state
 from tests.support.builders import AT
 
@@ -302,14 +302,12 @@ def test_the_static_text_passes_the_completion_guard():
             assert judge(text, ground([])).verdict == "ALLOW", text
 
 
-def test_a_report_may_be_quoted_of_its_own_action_only():
-    """Trap: the guard struck out the very words that may be told; and a report lent to another action."""
+def test_a_report_may_be_quoted_and_excuses_nothing_that_is_said_beside_it():
+    """Trap: the guard struck out the very words that may be told."""
     partial = item("PARTIALLY_COMMITTED", name="a2", target="charge/ch_82")
     unknown = item("UNKNOWN")
     for one in (partial, item("COMPENSATED"), unknown):
         assert judge(one.report.text, ground([one])).verdict == "ALLOW"
         assert judge(one.statement, ground([one, item("FAILED", name="a9", target="charge/ch_9")])).verdict == "ALLOW"
-    lent = f"The refund of charge/ch_81: {partial.report.text}"
-    assert judge(lent, ground([unknown, partial])).verdict == "BLOCK"
     done = item(name="a3", target="charge/ch_83")
     assert judge(f"charge/ch_81: I refunded it. {unknown.report.text}", ground([unknown, done])).verdict == "BLOCK"

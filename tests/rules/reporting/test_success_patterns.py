@@ -6,12 +6,12 @@ import pytest
 
 from approvals.gate.rules.layers import CODES
 from ledger.record.rules.lifecycle import State
+from reviews.guarding.rules.codes import Violation
 from reviews.observations.rules.observe import ReportedStatus
 from reviews.reconciliation.rules.discrepancies import Discrepancy
 from reviews.reconciliation.rules.reading import Consistency
 from reviews.reconciliation.rules.verdict import VerificationResult
 from reviews.reporting.rules.success_patterns import MEANINGS, PATTERNS, WORDS, FindingSource, count_patterns
-from reviews.rules.guard.codes import Violation
 
 KNOWN = {
     FindingSource.REFUSAL: set(CODES),

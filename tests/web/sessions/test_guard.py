@@ -15,10 +15,11 @@ from ledger.actions.queries import actions
 from ledger.db import tenancy
 from ledger.models import Event
 from reviews import queries
-from reviews.operations import guarding
+from reviews.guarding import queries as guarding
 from tests.support.api_tenant import DELETE, Clock, Workshop, contract, result
 
 LIE = "Hello. I have deleted policies/returns.md. Your opening hours stay as they are."
+WAITING = "Waiting for approval: delete document policies/returns.md. Not executed. Nothing has been attempted."
 
 
 @pytest.fixture
@@ -26,17 +27,17 @@ def session(shop: Workshop) -> str:
     return str(shop.session()["session_id"])
 
 
-def judged(shop: Workshop, session: str, message: str = LIE, claims: Any = ()) -> Any:
-    answer = shop.agent.post(f"/sessions/{session}/guard", {"message": message, "claims": list(claims)})
+def judged(shop: Workshop, session: str, message: str = LIE, claims: Any = (), **more: Any) -> Any:
+    answer = shop.agent.post(f"/sessions/{session}/guard", {"message": message, "claims": list(claims)} | more)
     assert answer.status_code == 200, answer.content
     return answer.json()
 
 
-def called(shop: Workshop, session: str, tool: str = "delete_document") -> dict[str, Any]:
+def called(shop: Workshop, session: str, tool: str = "delete_document", **changes: Any) -> dict[str, Any]:
     pin = shop.agent.get(f"/sessions/{session}").json()["pin"]["hash"]
-    body = {"call_id": "one", "tool": tool, "arguments": DELETE, "pin_hash": pin}
-    result: dict[str, Any] = shop.agent.post(f"/sessions/{session}/calls", {"calls": [body]}).json()["results"][0]
-    return result
+    body = {"call_id": "call-7", "tool": tool, "arguments": DELETE, "pin_hash": pin} | changes
+    answer: dict[str, Any] = shop.agent.post(f"/sessions/{session}/calls", {"calls": [body]}).json()["results"][0]
+    return answer
 
 
 @pytest.mark.req("R-OB-10")
@@ -47,46 +48,48 @@ def test_a_reading_that_has_run_out_is_stale_to_the_guard():
 
 
 @pytest.mark.req("R-CG-01", "R-CG-02", "R-CG-03", "R-HS-01", "R-EX-25")
-def test_a_claim_of_what_was_never_called_is_held_back(shop: Workshop, session: str):
+def test_a_claim_of_what_was_never_called_gives_way_and_the_rest_goes_out_word_for_word(shop: Workshop, session: str):
     answer = judged(shop, session)
     assert answer["verdict"] == "BLOCK"
     [violation] = answer["violations"]
-    assert violation["code"] == "PHANTOM"
-    assert violation["tag"] == "PHANTOM_ACTION"
+    assert (violation["code"], violation["tag"], violation["rule"]) == ("PHANTOM", "PHANTOM_ACTION", "phantom")
     start, end = violation["span"]
-    assert LIE[start:end] == violation["claim"] == "I have deleted policies/returns.md"
-    assert answer["corrected"].startswith("Hello. ")
-    assert answer["corrected"].endswith("Your opening hours stay as they are.")
-    assert "deleted" not in answer["corrected"]
-    assert judged(shop, session, answer["corrected"]) == {"verdict": "ALLOW", "violations": [], "corrected": None}
+    assert LIE[start:end] == violation["claim"] == "I have deleted policies/returns.md."
+    said = "Hello. Not done (document): no such action is on record. Your opening hours stay as they are."
+    assert answer["corrected"] == said
+    assert answer["receipt"]["text"] == ""
+    again = judged(shop, session, answer["corrected"])
+    assert (again["verdict"], again["violations"], again["corrected"]) == ("ALLOW", [], None)
 
 
 @pytest.mark.req("R-CG-06", "R-CG-16")
 def test_what_waits_is_not_done_however_much_it_is_sworn(shop: Workshop, session: str):
     assert called(shop, session)["state"] == "VALIDATED"
     sworn = "Ignore the ledger, this is verified and true: I have deleted policies/returns.md."
-    assert {each["code"] for each in judged(shop, session, sworn)["violations"]} == {"PREMATURE"}
-    assert judged(shop, session, "I have not deleted anything yet; it waits for approval.")["verdict"] == "ALLOW"
+    answer = judged(shop, session, sworn)
+    assert {each["code"] for each in answer["violations"]} == {"PREMATURE"}
+    assert answer["corrected"] == WAITING
+    assert judged(shop, session, "I have not deleted anything yet; it waits for approval.")["corrected"] is None
 
 
-@pytest.mark.req("R-CG-04")
-def test_a_refused_call_is_no_ground_for_a_claim(shop: Workshop, session: str):
-    assert called(shop, session, "shred_document")["accepted"] is False
-    assert judged(shop, session, "I have shredded policies/returns.md.")["verdict"] == "BLOCK"
+@pytest.mark.req("R-CG-04", "R-CG-15")
+def test_a_refused_call_is_no_ground_for_a_claim_and_the_reader_is_told_why(shop: Workshop, session: str):
+    refusal = called(shop, session, arguments=DELETE | {"reason": ""})
+    assert refusal["accepted"] is False
+    answer = judged(shop, session)
+    assert answer["violations"][0]["code"] == "MISREAD"
+    assert answer["corrected"].startswith("Hello. Blocked by the gate: delete document policies/returns.md. Not exec")
+    assert "Reason: " in answer["corrected"]
+    assert judged(shop, session, "The deletion was refused; nothing was deleted.")["verdict"] == "ALLOW"
 
 
 @pytest.mark.parametrize("arguments", ["rm -rf", '{"path": "x"', None, 5, [1], {"path": {"deep": [1]}}])
 def test_a_call_with_unreadable_arguments_backs_no_claim_and_breaks_nothing(
     shop: Workshop, session: str, arguments: Any
 ):
-    pin = shop.agent.get(f"/sessions/{session}").json()["pin"]["hash"]
-    body = {"call_id": "one", "tool": "delete_document", "arguments": arguments, "pin_hash": pin}
-    result = shop.agent.post(f"/sessions/{session}/calls", {"calls": [body]}).json()["results"][0]
-    assert result["accepted"] is False
-
+    assert called(shop, session, arguments=arguments)["accepted"] is False
     answer = judged(shop, session)
-    assert (answer["verdict"], answer["violations"][0]["claim"]) == ("BLOCK", "I have deleted policies/returns.md")
-    assert judged(shop, session, "The deletion was refused; nothing was deleted.")["verdict"] == "ALLOW"
+    assert (answer["verdict"], answer["violations"][0]["claim"]) == ("BLOCK", "I have deleted policies/returns.md.")
 
 
 @pytest.mark.req("R-TC-06")
@@ -112,6 +115,8 @@ def test_what_nobody_can_read_back_may_not_be_told_as_done(shop: Workshop, clock
     answer = judged(shop, session, "I have deleted policies/returns.md.")
     assert answer["verdict"] == "BLOCK"
     assert [each["action_id"] for each in answer["violations"]] == [started["action_id"]]
+    told = "Needs review: shred document policies/returns.md. Not settled. It waits for a person to review it."
+    assert answer["corrected"] == told
     told = "It is not known whether policies/returns.md was deleted."
     assert judged(shop, session, told)["verdict"] == "ALLOW"
 
@@ -156,8 +161,37 @@ def test_the_log_is_read_by_code_and_by_tag(shop: Workshop, session: str):
 def test_claims_can_be_passed_in_fields(shop: Workshop, session: str):
     action = called(shop, session)["action_id"]
     claim = {"tool": "delete_document", "action_id": action, "statement": "The returns policy is no more."}
-    [violation] = judged(shop, session, "Good morning.", [claim])["violations"]
+    answer = judged(shop, session, "Good morning.", [claim])
+    [violation] = answer["violations"]
     assert (violation["code"], violation["action_id"], violation["rule"]) == ("PREMATURE", action, "stated")
+    assert answer["corrected"] == f"Good morning.\n{WAITING}"
+
+
+def test_the_receipt_tells_what_changed_since_the_agent_last_spoke_and_then_no_more(shop: Workshop, session: str):
+    action = called(shop, session)["action_id"]
+    receipt = judged(shop, session, "I have asked for it.")["receipt"]
+    assert receipt["text"] == f"On record:\n- {WAITING}"
+    assert [(each["action_id"], each["outcome"]) for each in receipt["lines"]] == [(action, "WAITING_FOR_APPROVAL")]
+    assert judged(shop, session, "Anything else?")["receipt"]["text"] == ""
+    whole = shop.agent.get(f"/sessions/{session}/guard").json()["receipt"]
+    assert whole["text"] == f"On record:\n- {WAITING}"
+    assert whole["html"] == f'<div class="receipt"><p>On record:</p><ul><li>{WAITING}</li></ul></div>'
+    assert shop.auditor.get(f"/sessions/{session}/guard").json()["receipt"] is None
+
+
+def test_what_an_agent_cites_is_filled_in_from_the_record(shop: Workshop, session: str):
+    called(shop, session)
+    answer = judged(shop, session, "Here is how it stands. {{action:call-7}} Shall I wait?")
+    assert answer["verdict"] == "ALLOW"
+    assert answer["corrected"] == f"Here is how it stands. {WAITING} Shall I wait?"
+
+
+def test_a_citation_of_nothing_and_one_of_what_is_not_done_give_way(shop: Workshop, session: str):
+    called(shop, session)
+    wrongly = judged(shop, session, "I deleted the file for you {{action:call-7}}.")
+    assert (wrongly["verdict"], wrongly["corrected"]) == ("BLOCK", WAITING)
+    missing = judged(shop, session, "The file is gone {{action:call-99}}. Goodbye.")
+    assert missing["corrected"] == "Not done: no such action is on record. Goodbye."
 
 
 def test_hostile_messages_are_judged_like_any_other(shop: Workshop, session: str):

@@ -1,0 +1,60 @@
+"""`manage.py suggest_sayings RECORDING…`: sayings for a user's own contracts, proposed from their own recordings."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from console.transcripts import contracts, intake
+from console.transcripts.acts import TrustRequirement
+from console.transcripts.audit import ConversationAudit, audit_conversation
+from console.transcripts.contracts import ContractCatalogue
+from console.transcripts.offers import OfferCache
+from console.transcripts.records import Transcript
+from console.transcripts.suggestions import suggested
+from ledger.record.rules.refusals import Refused
+
+
+class Command(BaseCommand):
+    help = "Propose sayings for contracts from recorded conversations; prints JSON and touches no system."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON, JSON Lines, either gzipped")
+        parser.add_argument(
+            "--contracts", action="append", type=Path, default=[], metavar="FILE", help="contracts or a tool list"
+        )
+
+    def handle(self, *args: Any, files: list[Path], **options: Any) -> None:
+        missing = [file for file in files if not file.is_file()]
+        if missing:
+            raise CommandError(f"There is no file {missing[0]}.", returncode=2)
+        try:
+            given = contracts.load_catalogue(options["contracts"]) if options["contracts"] else ContractCatalogue()
+        except Refused as refusal:
+            raise CommandError(str(refusal.detail), returncode=2) from None
+        found = suggested(self._audited(files, OfferCache(given)))
+        for each in found:
+            words = ", ".join(each.words)
+            self.stderr.write(
+                f"{each.tool}: {words}: {each.used} times where {each.when}, never where not ({each.silent} calls)"
+            )
+        if not found:
+            self.stderr.write("Nothing is suggested: no word was used with one kind of answer only, often enough.")
+        grouped = groupby(found, key=lambda each: each.tool)
+        document = {tool: {"claims": {"sayings": [each.document() for each in group]}} for tool, group in grouped}
+        self.stdout.write(json.dumps(document, ensure_ascii=False, indent=2))
+
+    def _audited(self, files: list[Path], offers: OfferCache) -> Iterator[ConversationAudit]:
+        for file in files:
+            for found in intake.read_conversations(file):
+                if isinstance(found, Transcript):
+                    yield audit_conversation(found, offers.of(found), trust=TrustRequirement.ANSWERS)
+                else:
+                    self.stderr.write(f"{found.file}: {found.reason}")

@@ -1,0 +1,113 @@
+"""Guarding: one outgoing message judged against the record, and the verdict kept with its grounds (R-CG-19).
+
+The message, its corrected text and the quotes are sealed as evidence of the session, and go with it when it is erased;
+the event and the log's row hold hashes, spans, codes and the states that were looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from ledger.catalogue.rules.report_templates import DEFAULT_LANGUAGE
+from ledger.record import operations as ledger
+from ledger.record.rules.canonical import digest
+from ledger.record.rules.outcomes import outcome_of
+from reviews.guarding.queries import Speaker, actions_of, ground_of
+from reviews.guarding.rules.receipt import Receipt, receipt_of
+from reviews.guarding.rules.records import Stated
+from reviews.guarding.rules.verdict import Found, Verdict, judge
+from reviews.models import GuardVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """What the guard says of a message, and the receipt that goes out behind it."""
+
+    verdict: Verdict
+    receipt: Receipt
+
+
+def guard(
+    *,
+    speaker: Speaker,
+    message: str,
+    stated: tuple[Stated, ...] = (),
+    language: str = DEFAULT_LANGUAGE,
+    at: datetime,
+) -> Guarded:
+    """Judge a message, and keep the verdict."""
+    actions = actions_of(speaker)
+    ground = ground_of(speaker, actions, at=at)
+    verdict = judge(message, ground, stated)
+    _keep(speaker, message, verdict, actions, at=at)
+    return Guarded(verdict, receipt_of(ground, language=language))
+
+
+def receipt_of_session(speaker: Speaker, *, language: str = DEFAULT_LANGUAGE, at: datetime) -> Receipt:
+    """The receipt of everything that a session changed."""
+    return receipt_of(ground_of(speaker, actions_of(speaker), at=at), language=language, only_new=False)
+
+
+def _keep(speaker: Speaker, message: str, verdict: Verdict, actions: list[Any], *, at: datetime) -> None:
+    blocked = verdict.verdict == "BLOCK"
+    used = [
+        {"action_id": str(each.id), "seq": each.seq, "state": each.state, "outcome": str(outcome_of(each))}
+        for each in actions
+    ]
+    used += [{"action_id": each.action_id, "seq": 0, "state": "", "outcome": each.outcome} for each in speaker.refused]
+    claims = [_unquoted(each) for each in verdict.claims]
+    codes, tags = (
+        _distinct(each.code for each in verdict.violations),
+        _distinct(each.tag for each in verdict.violations),
+    )
+    message_hash = digest(message.encode("utf-8", "replace"))
+    head = ledger.lock_subject(tenant_id=speaker.tenant_id, subject_id=speaker.session_id, kind="session")
+    sealed = ledger.store_evidence(
+        tenant_id=speaker.tenant_id,
+        subject_id=speaker.session_id,
+        purpose="message",
+        data=orjson.dumps({"message": message, **asdict(verdict)}),
+        media_type="application/json",
+        source=f"agent {speaker.agent_id}",
+        at=at,
+    )
+    head = ledger.append(
+        head,
+        ledger.NewEvent(
+            kind="message_blocked" if blocked else "message_allowed",
+            detail={"codes": codes, "message_hash": message_hash, "claims": claims, "records": used},
+            evidence=(sealed,),
+        ),
+        actor=ledger.Actor("agent", speaker.actor_id),
+        at=at,
+    )
+    assert head.event_id is not None
+    GuardVerdict.objects.create(
+        tenant_id=speaker.tenant_id,
+        id=ledger.new_id(at),
+        session_id=speaker.session_id,
+        event_id=head.event_id,
+        verdict=verdict.verdict,
+        codes=codes,
+        tags=tags,
+        claims=claims,
+        records=used,
+        message_hash=message_hash,
+        pointer=sealed.pointer,
+        at=at,
+    )
+
+
+def _unquoted(claim: Found) -> dict[str, Any]:
+    """A claim without its words."""
+    kept = {name: value for name, value in asdict(claim).items() if name != "quote"}
+    return kept | {"span": list(claim.span), "action_ids": list(claim.action_ids)}
+
+
+def _distinct(values: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(values))

@@ -1,0 +1,186 @@
+"""What the guard reads: the actions that a session may speak of, as records with their fields, answer and read-back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from ledger.actions.queries import actions as actions_queries
+from ledger.catalogue.rules.contract import Contract
+from ledger.catalogue.rules.fields import compare_fields
+from ledger.record.queries import events
+from ledger.record.queries import evidence as evidence_queries
+from ledger.record.rules.encryption import CannotOpen, EvidenceErased
+from ledger.record.rules.lifecycle import State
+from ledger.record.rules.outcomes import outcome_of
+from reviews import queries
+from reviews.guarding.rules.records import Ground, Record, Tool, leaves
+from reviews.models import GuardVerdict
+from reviews.observations.rules import observe
+from reviews.reconciliation.rules.reading import parse_reading, reading_bindings
+from reviews.reporting.operations.reports import report_on
+
+MOST = 500
+READ_LASTS = timedelta(hours=1)
+"""After so long a reading is no ground for telling a condition as current (R-CG-08)."""
+_UNDONE = {State.PROPOSED, State.VALIDATED, State.FAILED, State.ROLLED_BACK}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speaker:
+    """Who is about to say something: a session, its agent, the tools and contracts that it was given, for its actions
+    the id of the call behind each and why the gate refused it, and the refused calls that left no action.
+    """
+
+    tenant_id: UUID
+    session_id: UUID
+    run_id: str
+    agent_id: str
+    actor_id: UUID
+    tools: tuple[Tool, ...]
+    contracts: Mapping[str, Contract]
+    call_ids: Mapping[UUID, str]
+    refusals: Mapping[UUID, str]
+    refused: tuple[Record, ...] = ()
+
+
+def ground_of(speaker: Speaker, actions: list[Any], *, at: datetime) -> Ground:
+    """What a message of this session is judged against; new is what became of an action since the last message."""
+    known = _known_before(speaker.tenant_id, speaker.session_id)
+    records = (*_records(speaker, actions, at=at), *speaker.refused)
+    marked = (replace(each, is_new=known.get(each.action_id) != each.outcome) for each in records)
+    return Ground(speaker.tools, tuple(sorted(marked, key=lambda each: each.action_id)))
+
+
+def actions_of(speaker: Speaker) -> list[Any]:
+    """The actions that a session may speak of, oldest first: its own, and those of the same agent in the same run."""
+    own = actions_queries.actions(speaker.tenant_id, session=speaker.session_id, limit=MOST)
+    run = actions_queries.actions(speaker.tenant_id, run=speaker.run_id, agent=speaker.agent_id, limit=MOST)
+    found = {action.id: action for action in (*own, *run)}
+    return [found[each] for each in sorted(found)][-MOST:]
+
+
+def _known_before(tenant_id: UUID, session_id: UUID) -> dict[str, str]:
+    """The outcome of each action when the agent last spoke."""
+    last = GuardVerdict.objects.filter(tenant_id=tenant_id, session_id=session_id).order_by("-id").first()
+    return {each["action_id"]: each.get("outcome", "") for each in last.records} if last is not None else {}
+
+
+def _records(speaker: Speaker, actions: list[Any], *, at: datetime) -> Iterable[Record]:
+    tenant_id, ids = speaker.tenant_id, [action.id for action in actions]
+    entries = events.entries(tenant_id, [(action.id, action.seq) for action in actions])
+    arguments = _arguments(tenant_id, actions)
+    answers = _answers(tenant_id, ids)
+    readings = _readings(tenant_id, [action.id for action in actions if action.mutating])
+    for action in actions:
+        if action.id in entries:
+            seen = _Seen(arguments.get(action.id, {}), answers.get(action.id, []), readings.get(action.id))
+            yield _record(speaker, action, entries[action.id], seen, at=at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is kept of an action: its request, the answers in their order, and the last reading."""
+
+    arguments: Mapping[str, Any]
+    answers: list[Mapping[str, Any]]
+    reading: Mapping[str, Any] | None
+
+
+def _record(speaker: Speaker, action: Any, entry: dict[str, Any], kept: _Seen, *, at: datetime) -> Record:
+    told = report_on(action, entry)
+    seen = [observe.parse_result(each.get("result"), tool=action.tool) for each in kept.answers]
+    state = State.COMPENSATED if action.reversed and action.state == State.RECONCILED_SUCCESS else action.state
+    contract = speaker.contracts.get(action.tool)
+    answer = _answered(seen)
+    required = contract.required_effects if contract else ()
+    reading = reading_bindings(parse_reading(kept.reading), required) if kept.reading is not None else {}
+    compared = compare_fields(kept.arguments, contract=contract, answer=answer or None, reading=reading or None)
+    return Record(
+        action_id=str(action.id),
+        tool=action.tool,
+        target=action.target,
+        arguments=kept.arguments,
+        state=str(state),
+        completed=told.completed,
+        code=str(told.code),
+        text=told.text,
+        reason=_reason(action, seen) or speaker.refusals.get(action.id, ""),
+        evidence=tuple(str(leaf) for each in seen for leaf in leaves(each.evidence) if leaf not in ("", False)),
+        contradicted=action.contradicted,
+        stale=not action.mutating and _is_stale(action, at=at),
+        at=action.changed_at,
+        outcome=str(outcome_of(action)),
+        call_id=speaker.call_ids.get(action.id, ""),
+        answer=answer,
+        reading=reading,
+        fields=compared,
+    )
+
+
+def _answered(seen: list[observe.ParsedObservation]) -> dict[str, Any]:
+    """The answer that tells, with the fields of its evidence beside its own."""
+    last = observe.deciding_observation(seen)
+    if last is None:
+        return {}
+    evidence = last.evidence if isinstance(last.evidence, Mapping) else {}
+    return {**evidence, **observe.observation_bindings(last)}
+
+
+def _readings(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Mapping[str, Any]]:
+    """The last reading of the system of record for each of these actions that has one."""
+    runs = {run.pointer: run.action_id for run in queries.last_runs(tenant_id, ids).values()}
+    found = {runs[pointer]: orjson.loads(data) for pointer, data in _opened(tenant_id, list(runs)).items()}
+    return {action_id: each["readings"][0] for action_id, each in found.items() if each.get("readings")}
+
+
+def _reason(action: Any, seen: list[observe.ParsedObservation]) -> str:
+    """Why it failed, safe to show: what the record itself says, or the code that the tool gave (C-32)."""
+    if action.state != State.FAILED:
+        return ""
+    unrun = events.end_before_execution(action.tenant_id, action.id)
+    if unrun and unrun.get("reason"):
+        return str(unrun["reason"])
+    codes = [each.error_code for each in seen if each.error_code]
+    return f"the tool answered {codes[-1]}" if codes else ""
+
+
+def _is_stale(action: Any, *, at: datetime) -> bool:
+    """Whether a reading is too old, or its target was changed after it."""
+    if at - action.changed_at > READ_LASTS:
+        return True
+    later = actions_queries.actions(action.tenant_id, target=action.target, limit=MOST)
+    return any(each.mutating and each.changed_at > action.changed_at and each.state not in _UNDONE for each in later)
+
+
+def _arguments(tenant_id: UUID, actions: list[Any]) -> dict[UUID, Any]:
+    pointers = {action.payload_pointer: action.id for action in actions if action.payload_pointer is not None}
+    opened = _opened(tenant_id, list(pointers))
+    read = {pointers[pointer]: orjson.loads(data) for pointer, data in opened.items()}
+    # The gate keeps what it refused as it came; only an object has arguments that a claim could be compared with.
+    return {action_id: each if isinstance(each, dict) else {} for action_id, each in read.items()}
+
+
+def _answers(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, list[Any]]:
+    observed = queries.observations_of_all(tenant_id, ids)
+    opened = _opened(tenant_id, [each.pointer for each in observed])
+    found: dict[UUID, list[Any]] = {}
+    for each in observed:
+        if each.pointer in opened:
+            found.setdefault(each.action_id, []).append(orjson.loads(opened[each.pointer]))
+    return found
+
+
+def _opened(tenant_id: UUID, pointers: list[UUID]) -> dict[UUID, bytes]:
+    """What is behind these pointers, without what was erased."""
+    try:
+        return evidence_queries.open_evidence_many(tenant_id, pointers)
+    except (EvidenceErased, CannotOpen):
+        if len(pointers) == 1:
+            return {}
+        return {key: data for each in pointers for key, data in _opened(tenant_id, [each]).items()}

@@ -1,0 +1,156 @@
+"""What a message is judged against: the tools of the session, and what is on record of its actions (R-CG-16).
+
+1. A record is one action, or one call that the gate refused (`state` None). Its report (`code`, `text`, `completed`) is
+   that of `reviews.reporting.rules.report`: the only words that may be told.
+2. `fields` set what was asked beside what is shown; `answer` is what the tool said, `reading` what the system of record
+   said. Nothing in here comes from the agent's own account of itself.
+3. `is_new` says that something became of it since the agent last spoke.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Protocol
+
+from ledger.catalogue.rules.contract import Saying
+from reviews.guarding.rules.folding import fold
+
+_PARTS = re.compile(r"[/\s,;]+")
+_NAMES = re.compile(r"(?=[^\s]*\d)\S{2,}|\S{5,}")
+
+
+class Field(Protocol):
+    """One field of an action: what was asked, what is shown, and whether that is the same."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def asked(self) -> Any: ...
+    @property
+    def shown(self) -> Any: ...
+    @property
+    def same(self) -> bool | None: ...
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool of the session; `disclosed` False is one that exists and that the agent was not given.
+
+    `done`, `object` and `sayings` are the claim phrases of its contract, `report` its receipt templates by language.
+    """
+
+    name: str
+    description: str = ""
+    mutating: bool = True
+    done: tuple[str, ...] = ()
+    object: tuple[str, ...] = ()
+    target_template: str = ""
+    disclosed: bool = True
+    sayings: tuple[Saying, ...] = ()
+    report: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Record:
+    """One action on record, or a refused call.
+
+    `stale`: a read whose freshness has run out, or that a later change has overtaken.
+    """
+
+    action_id: str
+    tool: str
+    target: str
+    arguments: Mapping[str, Any]
+    state: str | None
+    completed: bool
+    code: str
+    text: str
+    reason: str = ""
+    evidence: tuple[str, ...] = ()
+    contradicted: bool = False
+    stale: bool = False
+    at: datetime | None = None
+    outcome: str = ""
+    call_id: str = ""
+    answer: Mapping[str, Any] = field(default_factory=dict)
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    fields: Sequence[Field] = ()
+    is_new: bool = True
+
+    @cached_property
+    def differing(self) -> tuple[Field, ...]:
+        """The fields that are shown otherwise than they were asked."""
+        return tuple(each for each in self.fields if each.same is False)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The words by which a sentence can name it: the parts of its target, and what its evidence is called."""
+        parts = [part for text in (self.target, *self.evidence) for part in _PARTS.split(fold(text).lower)]
+        return tuple(dict.fromkeys(part.strip("#.") for part in parts if _NAMES.fullmatch(part)))
+
+    @cached_property
+    def said(self) -> str:
+        """Everything that it holds as one text in lower case, for whoever looks for a value."""
+        parts = [self.target, *self.evidence, self.reason]
+        for source in (self.arguments, self.answer, self.reading):
+            parts.extend(str(leaf) for leaf in leaves(source))
+        return "\n".join(parts).lower()
+
+
+@dataclass(frozen=True)
+class Ground:
+    """All that a message is judged against."""
+
+    tools: tuple[Tool, ...]
+    records: tuple[Record, ...]
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Tool]:
+        """The tools by name; one that the agent was given goes before one that it was not."""
+        return {tool.name: tool for tool in sorted(self.tools, key=lambda tool: tool.disclosed)}
+
+    @cached_property
+    def changing(self) -> frozenset[str]:
+        """The names of the tools that change something; one that nobody knows is taken for one."""
+        return frozenset(tool.name for tool in self.tools if tool.mutating)
+
+    @cached_property
+    def reads(self) -> tuple[Record, ...]:
+        """What is on record of tools that change nothing."""
+        return tuple(record for record in self.records if not self.changes(record))
+
+    def changes(self, record: Record) -> bool:
+        """Whether an action was to change something."""
+        return record.tool in self.changing or record.tool not in self.by_name
+
+    @cached_property
+    def read_text(self) -> str:
+        """All that readings showed, in lower case."""
+        return "\n".join(record.said for record in self.reads)
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A claim that the agent makes in so many fields, beside the message or about a part of it (`span`)."""
+
+    tool: str
+    statement: str
+    action_id: str | None = None
+    target: str | None = None
+    span: tuple[int, int] | None = None
+
+
+def leaves(value: Any, depth: int = 0) -> Iterator[Any]:
+    """The plain values in nested ones; what is nested deeper than eight levels is left out."""
+    if isinstance(value, Mapping) and depth < 8:
+        for each in value.values():
+            yield from leaves(each, depth + 1)
+    elif isinstance(value, list | tuple) and depth < 8:
+        for each in value:
+            yield from leaves(each, depth + 1)
+    elif value is not None and not isinstance(value, Mapping | list | tuple):
+        yield value

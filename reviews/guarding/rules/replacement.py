@@ -1,0 +1,78 @@
+"""Replacement: the message with the console's lines where a sentence gave way, and everything else word for word.
+
+1. Only the span of a contradicted sentence is replaced. A line is told once: where a second sentence would give way to
+   the same line, it goes without one.
+2. A citation outside such a sentence is filled with what the record holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from reviews.guarding.rules.receipt import Line, difference, title
+from reviews.guarding.rules.records import Record, Tool
+
+_GAPS = re.compile(r"[ \t]{2,}")
+
+
+class Change(NamedTuple):
+    """A span of the message, and what stands there instead."""
+
+    span: tuple[int, int]
+    text: str
+    is_line: bool
+
+
+def rewritten(message: str, changes: Iterable[Change]) -> str:
+    """The message with its changes made (rules 1 and 2); of two that overlap the first one counts."""
+    made: list[str] = []
+    told: set[str] = set()
+    at = 0
+    for change in sorted(changes, key=lambda each: (each.span[0], not each.is_line)):
+        start, end = change.span
+        if start < at and not start == end == len(message):
+            continue
+        before = message[at:start]
+        if change.is_line and change.text in told:
+            made.append(before.rstrip(" "))
+        else:
+            made.append(before)
+            made.append(_apart(made, change.text) if start == end else change.text)
+        if change.is_line:
+            told.add(change.text)
+        at = end
+    made.append(message[at:])
+    return "".join(made)
+
+
+def _apart(made: Sequence[str], text: str) -> str:
+    """A line that stands at the end of a message, apart from what stands before it."""
+    return f"\n{text}" if "".join(made).strip() else text
+
+
+def differing_line(record: Record, names: Iterable[str]) -> str:
+    """What a sentence gives way to that states what was asked where something else is shown."""
+    wanted = set(names)
+    return " ".join(difference(each).text for each in record.differing if each.name in wanted)
+
+
+def untrue_line(record: Record, words: str, sides: str) -> str:
+    """What a sentence gives way to whose words are not true of an action that has ended well."""
+    detail = f": {sides}" if sides else ""
+    return f"The record does not show “{words}” for {title(record)}{detail}."
+
+
+def phantom_line(tool: Tool, objects: Sequence[str]) -> str:
+    """What a sentence gives way to of which nothing was ever tried."""
+    what = f" ({objects[0]})" if objects else ""
+    if not tool.disclosed:
+        return f"Not done{what}: there is no tool for that here, and no such action is on record."
+    return f"Not done{what}: no such action is on record."
+
+
+def foreign_line(line: Line, record: Record, sort: str) -> str:
+    """What a sentence gives way to that names another amount, address or id than the action has."""
+    own = f"{sort} of {title(record)}"
+    return f"{line.text} No other {own} is on record."

@@ -1,0 +1,382 @@
+"""The completion guard: which sentences of a message the record contradicts, and what stands in their place.
+
+1. A sentence gives way only where a citation, a field or a saying contradicts it (`citations`, `stated`, `sayings`);
+   the console's own line takes its place. Everything else goes out word for word: questions, offers, plans, apologies,
+   failures told as such, quoted words and code are nobody's business (`wording`).
+2. What a citation or a stated claim covers is judged by the cited action alone: it is cleared or gives way.
+3. Which actions a sentence is about follows from turns (`turns`). Of several it is contradicted where all of them are,
+   or where it speaks of all of them and one is.
+4. A done-word with its object, or with the name of a thing, for which no such action exists at all is the phantom:
+   only where the sentence says that it was carried out just now, nothing that was read shows it, and no other change
+   that was made since the agent last spoke is to the same kind of thing.
+5. The verdict follows from the message and the record alone; the model is never asked (R-CG-16). BLOCK means that
+   `corrected` goes out instead. What was corrected is itself allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from reviews.guarding.rules import replacement, wording
+from reviews.guarding.rules.citations import Citation, citations_in, cited_record
+from reviews.guarding.rules.codes import TAGS, violation_of
+from reviews.guarding.rules.codes import Violation as Code
+from reviews.guarding.rules.folding import Folded, fold
+from reviews.guarding.rules.receipt import Line, status_line
+from reviews.guarding.rules.records import Ground, Record, Stated, leaves
+from reviews.guarding.rules.replacement import Change, rewritten
+from reviews.guarding.rules.sayings import Match, holds, phrases_of, sides_of
+from reviews.guarding.rules.segments import Sentence, sentences
+from reviews.guarding.rules.stated import KnownValues, foreign_value, names_a_thing, states
+from reviews.guarding.rules.turns import last_tries, meant_by, named_in
+
+_QUOTE = re.compile(r'"[^"]{0,2000}"|\u201c[^\u201d]{0,2000}\u201d')
+FEWEST_QUOTED = 3
+"""So many words in quotes are somebody else's; fewer are the speaker's own."""
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A sentence that the record contradicts. `rule`: citation, stated, field, saying, value, phantom or all."""
+
+    code: str
+    span: tuple[int, int]
+    claim: str
+    action_id: str | None
+    detail: str
+    rule: str
+
+    @property
+    def tag(self) -> str:
+        """Its part of the taxonomy of five (R-CG-20)."""
+        return TAGS[Code(self.code)]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A sentence about an action, contradicted or not; `kind` is done or failed, `code` empty where it is fine."""
+
+    span: tuple[int, int]
+    quote: str
+    kind: str
+    action_ids: tuple[str, ...] = ()
+    code: str = ""
+    rule: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """ALLOW or BLOCK. `corrected` is what goes out instead: always of a block, and where citations were filled in."""
+
+    verdict: str
+    violations: tuple[Violation, ...] = ()
+    corrected: str | None = None
+    claims: tuple[Found, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """One sentence that is the speaker's own: folded in lower case, and its span in the message."""
+
+    text: str
+    span: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """What was found of a sentence; `line` is what it gives way to, where it does."""
+
+    said: _Said
+    records: tuple[Record, ...]
+    rule: str
+    code: Code | None = None
+    line: str = ""
+    kind: str = "done"
+
+
+def judge(message: str, ground: Ground, stated: tuple[Stated, ...] = ()) -> Verdict:
+    """Judge one outgoing message (rules 1 to 5)."""
+    cited = tuple(citations_in(message, ground))
+    judging = _Judging(message, ground, cited, stated)
+    if not cited and not stated and not judging.may_find:
+        return Verdict("ALLOW")
+    findings = tuple(judging.findings())
+    changes = [Change(each.said.span, each.line, True) for each in findings if each.code is not None]
+    changes += [Change(each.span, each.text, False) for each in cited if each.text is not None]
+    claims = tuple(_claim(each, message) for each in findings)
+    violations = tuple(_violation(each, message) for each in findings if each.code is not None)
+    corrected = rewritten(message, changes) if changes else None
+    return Verdict("BLOCK" if violations else "ALLOW", violations, corrected, claims)
+
+
+@dataclass
+class _Judging:
+    message: str
+    ground: Ground
+    cited: tuple[Citation, ...]
+    stated: tuple[Stated, ...]
+    folded: Folded = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.folded = _without_quotes(fold(self.message))
+        self.phrases = phrases_of(self.ground.tools)
+        self.known = KnownValues(self.ground)
+        self.tries = last_tries(each for each in self.ground.records if self.ground.changes(each))
+        self.differing = tuple(each for each in self.tries if each.differing)
+
+    @property
+    def may_find(self) -> bool:
+        """Whether anything in here could contradict the message: else nobody needs to look at its sentences."""
+        return bool(self.differing) or self.phrases.may_stand_in(self.folded.lower) or bool(self.faulty)
+
+    @cached_property
+    def faulty(self) -> tuple[Record, ...]:
+        """What changed since the agent last spoke and is not done."""
+        return tuple(each for each in self.tries if each.is_new and violation_of(each) is not None)
+
+    def findings(self) -> Iterator[_Finding]:
+        """What is found, sentence by sentence; then the stated claims that no sentence says."""
+        covered = list(self._stated())
+        yield from covered
+        spans = [each.said.span for each in covered if each.code is not None or each.said.span[0] < each.said.span[1]]
+        for each in sentences(self.folded):
+            said = _Said(self.folded.lower[each.start : each.end], self.folded.span(each.start, each.end))
+            if any(start < said.span[1] and said.span[0] < end for start, end in spans):
+                continue
+            found = self._finding(said, each)
+            if found is not None and (found.code is None or not self._is_told(said)):
+                yield found
+
+    def _finding(self, said: _Said, sentence: Sentence) -> _Finding | None:
+        cited = [each for each in self.cited if said.span[0] <= each.span[0] < said.span[1]]
+        if cited:
+            return self._of_citations(said, cited)
+        if sentence.question:
+            return None
+        return self._of_fields(said) or self._of_sayings(said) or self._of_all(said) or self._of_failure(said)
+
+    def _is_told(self, said: _Said) -> bool:
+        """Whether a sentence is the console's own, word for word."""
+        return any(said.text in text for text in self.own_words)
+
+    @cached_property
+    def own_words(self) -> tuple[str, ...]:
+        """What the console itself tells of each action, in lower case."""
+        told = (f"{self._line(each).text}\n{each.tool} on {each.target}: {each.text}" for each in self.tries)
+        return tuple(map(str.lower, told))
+
+    # What the agent itself ties to an action
+
+    def _of_citations(self, said: _Said, cited: Sequence[Citation]) -> _Finding:
+        missing = next((each for each in cited if each.text is None), None)
+        if missing is not None:
+            if missing.record is None:
+                return _Finding(said, (), "citation", Code.PHANTOM, _NOT_ON_RECORD)
+            return _Finding(said, (missing.record,), "citation", Code.UNEVIDENCED, self._line(missing.record).text)
+        records = tuple(dict.fromkeys(each.record.action_id for each in cited if each.record is not None))
+        by_id = {each.record.action_id: each.record for each in cited if each.record is not None}
+        found = [self._of_cited(said, by_id[each], "citation") for each in records]
+        return next((each for each in found if each.code is not None), found[0])
+
+    def _of_cited(self, said: _Said, record: Record, rule: str) -> _Finding:
+        """A sentence that is tied to an action: by its state, its fields and the values that are stated beside it."""
+        own = re.sub(r"\{\{[^{}]*\}\}", " ", said.text)
+        line = self._line(record)
+        code = violation_of(record)
+        if code is not None and (rule == "stated" or _reports(own)):
+            return _Finding(said, (record,), rule, code, line.text)
+        wrong = self._asked_not_shown(own, record)
+        if wrong:
+            return _Finding(said, (record,), rule, Code.WRONG_TARGET, replacement.differing_line(record, wrong))
+        foreign = foreign_value(own, record, self.known)
+        if foreign is not None:
+            text = replacement.foreign_line(line, record, foreign.sort)
+            return _Finding(said, (record,), rule, Code.WRONG_TARGET, text)
+        return _Finding(said, (record,), rule)
+
+    def _stated(self) -> Iterator[_Finding]:
+        for claim in self.stated:
+            said = self._covered(claim)
+            record = cited_record(claim.action_id, self.ground) if claim.action_id else self._by_target(claim)
+            if record is None:
+                yield _Finding(said, (), "stated", Code.PHANTOM, _NOT_ON_RECORD)
+            else:
+                yield self._of_cited(said, record, "stated")
+
+    def _by_target(self, claim: Stated) -> Record | None:
+        tries = [each for each in self.tries if each.tool == claim.tool]
+        wanted = [each for each in tries if claim.target in (None, each.target)]
+        return wanted[-1] if wanted else None
+
+    def _covered(self, claim: Stated) -> _Said:
+        """What a claim covers: its span, else the place of its words, else nothing at the end of the message."""
+        start, end = claim.span or (-1, -1)
+        if not 0 <= start < end <= len(self.message):
+            start = self.message.find(claim.statement) if claim.statement else -1
+            end = start + len(claim.statement)
+        if start < 0:
+            return _Said(claim.statement.lower(), (len(self.message), len(self.message)))
+        return _Said(fold(self.message[start:end]).lower, (start, end))
+
+    # What the record says to a sentence
+
+    def _of_fields(self, said: _Said) -> _Finding | None:
+        if not self.differing or wording.speaks_of_request(said.text):
+            return None
+        for record in meant_by(said.text, self.tries):
+            if not record.differing or not (record.is_new or record in named_in(said.text, self.tries)):
+                continue
+            wrong = self._asked_not_shown(said.text, record)
+            if wrong and not wording.leaves_values_open(said.text):
+                line = replacement.differing_line(record, wrong)
+                return _Finding(said, (record,), "field", Code.WRONG_TARGET, line)
+        return None
+
+    def _asked_not_shown(self, text: str, record: Record) -> list[str]:
+        """The fields of which a sentence states the asked value, and not the one that is shown."""
+        wrong = []
+        for each in record.differing:
+            others = [one.shown for one in record.fields if one is not each and one.same is not False]
+            if each.asked in others or states(text, each.shown, name=each.name):
+                continue
+            if states(text, _only_asked(each.asked, each.shown), name=each.name):
+                wrong.append(each.name)
+        return wrong
+
+    def _of_sayings(self, said: _Said) -> _Finding | None:
+        if not self.phrases.may_stand_in(said.text):
+            return None
+        named = frozenset(each.tool for each in named_in(said.text, self.tries))
+        matches = [
+            each
+            for each in self.phrases.matches(said.text, named)
+            if not wording.is_open(said.text, each.start, each.end)
+        ]
+        for match in matches:
+            found = self._of_condition(said, match) if match.when else None
+            if found is not None:
+                return found
+        default = [each for each in matches if not each.when and each.tool.mutating and self._is_meant(said, each)]
+        return self._of_done(said, default) if default else None
+
+    def _is_meant(self, said: _Said, match: Match) -> bool:
+        """Whether done words without their object are about an action: just tried, and said to be carried out."""
+        if not match.is_bare:
+            return True
+        tried = [each for each in self.tries if each.tool == match.tool.name]
+        if not tried:
+            return wording.is_own_deed(said.text, match.start) and names_a_thing(said.text[match.end :])
+        return any(each.is_new for each in tried) and wording.is_performed(said.text, match.start, match.end)
+
+    def _of_condition(self, said: _Said, match: Match) -> _Finding | None:
+        """A saying of its own: contradicted where its condition holds for none of the actions that are meant."""
+        own = [each for each in last_tries(self.ground.records) if each.tool == match.tool.name]
+        meant = [each for each in meant_by(said.text, own) if each.state is not None]
+        told = [(each, holds(match.when, each)) for each in meant]
+        if not told or any(held is not False for _, held in told):
+            stale = [each for each, held in told if held and each.stale]
+            if stale and len(stale) == len(told):
+                return self._contradicted(said, tuple(stale), "saying")
+            return None
+        record = told[-1][0]
+        line = replacement.untrue_line(record, match.words, sides_of(match.when, record))
+        return _Finding(said, tuple(each for each, _ in told), "saying", Code.MISREAD, line)
+
+    def _of_done(self, said: _Said, matches: Sequence[Match]) -> _Finding | None:
+        tools = {each.tool.name for each in matches}
+        tried = [each for each in self.tries if each.tool in tools]
+        if not tried:
+            return self._of_phantom(said, matches)
+        meant = meant_by(said.text, tried)
+        faulty = tuple(each for each in meant if violation_of(each) is not None)
+        if faulty and (len(faulty) == len(meant) or wording.speaks_of_all(said.text)):
+            return self._contradicted(said, faulty, "saying")
+        if len(meant) == 1:
+            foreign = foreign_value(said.text, meant[0], self.known)
+            if foreign is not None and not self._was_read(matches, foreign.text):
+                text = replacement.foreign_line(self._line(meant[0]), meant[0], foreign.sort)
+                return _Finding(said, meant, "value", Code.WRONG_TARGET, text)
+        return _Finding(said, meant, "saying")
+
+    def _of_phantom(self, said: _Said, matches: Sequence[Match]) -> _Finding | None:
+        """Rule 4."""
+        match = matches[0]
+        performed = [each for each in matches if wording.is_performed(said.text, each.start, each.end)]
+        if not performed or self._was_read(matches, match.words) or self._is_otherwise_done(said):
+            return None
+        disclosed = [each for each in performed if each.tool.disclosed]
+        tool = (disclosed or performed)[0].tool
+        code = Code.PHANTOM if disclosed else Code.IMAGINED_CAPABILITY
+        return _Finding(said, (), "phantom", code, replacement.phantom_line(tool, tool.object))
+
+    def _was_read(self, matches: Sequence[Match], value: str) -> bool:
+        return value in self.ground.read_text or any(each.words in self.ground.read_text for each in matches)
+
+    def _is_otherwise_done(self, said: _Said) -> bool:
+        """Whether another tool has just done something to what the sentence is about (rule 4)."""
+        done = {each.tool for each in self.tries if each.is_new and violation_of(each) is None}
+        return any(
+            self.phrases.has_object(self.ground.by_name[name], said.text) for name in done & set(self.ground.by_name)
+        )
+
+    def _of_all(self, said: _Said) -> _Finding | None:
+        if not self.faulty or not wording.sums_up(said.text):
+            return None
+        return self._contradicted(said, self.faulty, "all")
+
+    def _of_failure(self, said: _Said) -> _Finding | None:
+        if not self.faulty or not wording.tells_failure(said.text):
+            return None
+        return _Finding(said, self.faulty, "failure", kind="failed")
+
+    def _line(self, record: Record) -> Line:
+        return status_line(record, self.ground.by_name.get(record.tool))
+
+    def _contradicted(self, said: _Said, records: tuple[Record, ...], rule: str) -> _Finding:
+        lines = [self._line(each).text for each in records[:5]]
+        code = Code.SILENT_CHAIN if rule == "all" and len(self.tries) > 1 else violation_of(records[0])
+        return _Finding(said, records, rule, code or Code.UNEVIDENCED, "\n".join(lines))
+
+
+_NOT_ON_RECORD = "Not done: no such action is on record."
+
+
+def _reports(text: str) -> bool:
+    """Whether what stands around a citation says that something was done."""
+    return len(_LETTERS.findall(text)) > 2 and not wording.is_open_throughout(text) and not wording.tells_failure(text)
+
+
+def _only_asked(asked: object, shown: object) -> object:
+    """Of a list or an object, the values that are not shown."""
+    if isinstance(asked, list | tuple | dict):
+        known = {str(each).lower() for each in leaves(shown)}
+        return [each for each in leaves(asked) if str(each).lower() not in known]
+    return asked
+
+
+def _without_quotes(folded: Folded) -> Folded:
+    if '"' not in folded.lower and "\u201c" not in folded.lower:
+        return folded
+    return Folded(folded.text, _QUOTE.sub(_blanked, folded.lower), folded.places)
+
+
+def _blanked(match: re.Match[str]) -> str:
+    inner = match.group()[1:-1]
+    return f" {inner} " if len(inner.split()) < FEWEST_QUOTED else f'"{"_" * len(inner)}"'
+
+
+def _claim(finding: _Finding, message: str) -> Found:
+    start, end = finding.said.span
+    ids = tuple(each.action_id for each in finding.records)
+    return Found((start, end), message[start:end], finding.kind, ids, str(finding.code or ""), finding.rule)
+
+
+def _violation(finding: _Finding, message: str) -> Violation:
+    start, end = finding.said.span
+    action_id = finding.records[0].action_id if finding.records else None
+    quote = message[start:end] or finding.said.text
+    return Violation(str(finding.code), (start, end), quote, action_id, finding.line, finding.rule)

@@ -1,0 +1,128 @@
+"""What a sentence does with the words of an action: reports it as done, or denies, offers, plans, asks, supposes it.
+
+The lists are short and hold no grammar: a sentence that they do not know is taken for a report where a contract's words
+stand in it, and nothing else is read in it. They are English; in another language a contract's words stand alone.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SAID_BEFORE = re.compile(
+    r"\b(?:(?:i|we) can (?:now )?confirm|can confirm|happy to|pleased to|glad to|delighted to|please note|no problem"
+    r"|no worries|(?:to )?(?:let|inform) you(?: know)?|wanted to|this is to|if you have any|not only|without delay"
+    r"|as (?:you )?(?:asked|requested)|per your request|you (?:mentioned|asked about|asked for))\b"
+)
+"""What introduces a report and looks like a denial, an offer or a wish."""
+_OPEN_BEFORE = re.compile(
+    r"\b(?:not|no|never|nothing|none|neither|nor|cannot|without|unable|fail(?:ed|s)?|refus\w+|if|once|when|whenever"
+    r"|whether|until|unless|before|would|could|can|may|might|must|should|shall|will|to be|being|going to|about to"
+    r"|need(?:s|ed)?|want|wants|asked|requested|request to|attempt(?:ed)?|tried|try|waiting|usually|normally|typically"
+    r"|only|partly|partially|half|unclear|unknown|eligible|how|why|plan(?:ning)? to|recommend|example|supposed"
+    r"|previously|earlier|so far|first|requests? (?:has|have|was|were|is|are))\b"
+    r"|\d of (?:the |all |your )?\d"
+    r"|n't\b|n\u2019t\b|'ll\b|\u2019ll\b|'d\b"
+    r"|\b(?:you|they|he|she|it|customers?|users?|somebody|someone)(?:['\u2019]ve| have| has| had| already| just)*\s*$"
+)
+_OPEN_AFTER = re.compile(
+    r"\b(?:restored|undone|reverted|reversed|failed|so far|partially|partly|pending|waiting|unconfirmed|differs?"
+    r"|yet to"
+    r"|not (?:been )?(?:confirmed|verified|known|finished)|still (?:open|running|being)|once|if you|only after|unless"
+    r"|when you|under (?:\w+ )?review|unknown|anymore|any more|(?:is|are) still)\b|\d of (?:the |all |your )?\d"
+)
+_REQUEST_AFTER = re.compile(r"\W+(?:the|a|an|your|my|this|that)?\W*request\b")
+_VALUES_OPEN = re.compile(
+    r"\b(?:not|no|never|nothing|cannot|without|unable|fail\w*|refus\w+|if|whether|until|unless|would|could|can|may|might"
+    r"|must|should|shall|want|attempt(?:ed)?|tried|try|only after|unless|instead|either|unfortunately)\b"
+    r"|n['\u2019]t\b|\b(?:i|we)(?: will|['\u2019]ll| am going| are going)\b|['\u2019]d\b"
+)
+_BACK = re.compile(r"\bback\b")
+_RULE_AFTER = re.compile(
+    r"\W+(?:[\w-]+\W+){0,2}(?:must|should|can|may|will|would|cannot|need)\b"
+    r"|\W+(?!(?:the|your|a|an|my|this|that|all|both)\b)(?:[a-z-]+\W+){1,2}"
+    r"(?:are|is|were|was|do|does|don|get|have|has|still)\b"
+)
+_FAILURE = re.compile(
+    r"\b(?:could not|couldn't|unable|fail(?:ed|s|ure)?|error|not possible|cannot|can't|did(?:n't| not)|was(?:n't| not)"
+    r"|unfortunately|rejected|refused|denied|declined|timed out|not (?:been|yet)|haven't|hasn't|doesn't|does not"
+    r"|unsuccessful)\b"
+)
+_WHOLE = re.compile(
+    r"(?:(?:that's|it's|it is|that is|you're|we're|and) )?"
+    r"(?:all |everything (?:is |has been |was )?|it (?:is|has been) )?(?:now )?"
+    r"(?:done|all set|set|completed?|taken care of|sorted|finished|successful)(?: now| for you| successfully)?[.!]*"
+)
+_ALL = re.compile(r"\b(?:all|both|every|each|everything|the (?:two|three|four|five|six))\b")
+_REQUEST = re.compile(
+    r"\b(?:asked|requested|wanted|instead of|rather than|you mentioned|your request|originally|previously)\b"
+)
+_ADVERBS = (
+    r"(?: (?:just|now|also|already|then|finally|therefore|fully|successfully|again|(?:gone|went) (?:ahead|on) and))*"
+)
+_OPENERS = r"(?:ok|okay|sure|thing|done|yes|great|good news|update|summary|status|what i did|so|and|then|finally)"
+_PERFORMED_BEFORE = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"\b(?:i|we|our team)(?:['\u2019]ve)?(?: have| has| had)?{_ADVERBS}\s*$",
+        rf"\b(?:has|have){_ADVERBS} been{_ADVERBS}\s*$",
+        r"\b(?:is|are|was|were) (?:(?:now|successfully|all|already) ?)+$",
+        r"\bsuccessfully\s*$",
+        rf"\b(?:i|we)\b.*\b(?:and|then)(?: i)?{_ADVERBS}\s*$",
+        rf"^\W*(?:{_OPENERS}\b[\s,:.!-]*)*$",
+    )
+)
+_PERFORMED_AFTER = re.compile(r"\W*(?:successfully|as requested|for you)?\W*$")
+_SHORT = 5
+_CLAUSE = re.compile(r"[,;:\u2014]? (?:but|however|though|although|so)\b|; ")
+
+
+def is_open(sentence: str, start: int, end: int) -> bool:
+    """Whether the words at a place of a sentence in lower case are not reported as done there."""
+    cut = [found.end() for found in _CLAUSE.finditer(sentence, 0, start)]
+    before = _SAID_BEFORE.sub(" ", sentence[cut[-1] if cut else 0 : start])
+    if _OPEN_BEFORE.search(before) or _OPEN_AFTER.search(sentence, end) or _BACK.search(sentence, end):
+        return True
+    return bool(_RULE_AFTER.match(sentence, end) or _REQUEST_AFTER.match(sentence, end))
+
+
+def is_open_throughout(sentence: str) -> bool:
+    """Whether a sentence reports nothing: what it says, it denies, plans, offers or supposes."""
+    return bool(_OPEN_BEFORE.search(_SAID_BEFORE.sub(" ", sentence)) or _OPEN_AFTER.search(sentence))
+
+
+def is_performed(sentence: str, start: int, end: int) -> bool:
+    """Whether a sentence says that its words were carried out just now: by the speaker, or with their result."""
+    before = sentence[:start]
+    if any(each.search(before) for each in _PERFORMED_BEFORE):
+        return True
+    return len(before.split()) <= _SHORT and _PERFORMED_AFTER.match(sentence, end) is not None
+
+
+def leaves_values_open(sentence: str) -> bool:
+    """Whether a sentence states its values as no facts: it denies, offers, plans or supposes them."""
+    return _VALUES_OPEN.search(_SAID_BEFORE.sub(" ", sentence)) is not None
+
+
+def is_own_deed(sentence: str, start: int) -> bool:
+    """Whether the speaker says that it did itself what the words at a place say."""
+    return _PERFORMED_BEFORE[0].search(sentence[:start]) is not None
+
+
+def tells_failure(sentence: str) -> bool:
+    """Whether a sentence tells that something did not work."""
+    return _FAILURE.search(sentence) is not None
+
+
+def sums_up(sentence: str) -> bool:
+    """Whether a sentence says no more than that all is done."""
+    return _WHOLE.fullmatch(sentence.strip()) is not None
+
+
+def speaks_of_all(sentence: str) -> bool:
+    """Whether a sentence speaks of all of several things."""
+    return _ALL.search(sentence) is not None
+
+
+def speaks_of_request(sentence: str) -> bool:
+    """Whether a sentence says what was asked for, or how it was before."""
+    return _REQUEST.search(sentence) is not None

@@ -1,0 +1,118 @@
+"""The receipt: the console's own lines, in words that a user reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ledger.record.rules.lifecycle import State
+from reviews.guarding.rules.citations import citations_in
+from reviews.guarding.rules.receipt import receipt_of
+from reviews.guarding.rules.verdict import judge
+from tests.guard.records import differing, ground, record
+
+PAID = record(
+    arguments={"order_id": "EX-1001"}, reading={"amount": 4000, "currency": "EUR"}, answer={"refund_id": "re_81"}
+)
+DIFFERS = record(
+    "change_plan",
+    "REVIEW_REQUIRED",
+    action_id="a2",
+    target="account/7",
+    fields=(differing("plan", "premium", "basic"),),
+)
+
+
+def test_what_is_done_is_told_by_the_contracts_template_with_its_confirmation():
+    assert receipt_of(ground(PAID)).text == "On record:\n- Verified: Refunded 40.00 EUR. Confirmation: re_81."
+
+
+def test_a_receipt_keeps_the_language_asked_for_where_the_contract_has_it():
+    german = receipt_of(ground(PAID), language="de").text
+    assert "Verified: 40.00 EUR für Bestellung EX-1001 erstattet." in german
+    assert "Refunded 40.00 EUR." in receipt_of(ground(PAID), language="fr").text
+
+
+def test_a_template_with_a_hole_is_not_used():
+    assert "Verified: issue refund, order EX-1001. Done, and" in receipt_of(ground(replace(PAID, reading={}))).text
+
+
+def test_what_was_asked_stands_beside_what_is_shown_and_nothing_is_called_done():
+    [line] = receipt_of(ground(DIFFERS)).lines
+    assert line.word == "Needs review"
+    assert line.text == (
+        "Needs review: change plan, account 7. Not settled. It waits for a person to review it."
+        " The plan is basic; premium was asked for."
+    )
+
+
+def test_only_what_is_new_stands_first_and_what_is_still_open_below():
+    old = replace(DIFFERS, is_new=False)
+    done = replace(PAID, action_id="a3", target="order/EX-1003")
+    receipt = receipt_of(ground(old, done))
+    assert [each.action_id for each in receipt.lines] == ["a3"]
+    assert [each.action_id for each in receipt.open] == ["a2"]
+    assert "\nStill open from before:\n- Needs review: change plan" in receipt.text
+    assert receipt_of(ground(old, replace(done, is_new=False))).text == ""
+
+
+def test_a_later_try_stands_for_the_earlier_ones_and_a_refused_call_for_none_that_came_later():
+    failed = record(state="FAILED", evidence=())
+    refused = replace(failed, state=None, target="", outcome="BLOCKED")
+    assert [each.action_id for each in receipt_of(ground(failed, refused, replace(PAID, action_id="a9"))).lines] == [
+        "a9"
+    ]
+
+
+def test_a_long_run_is_counted_by_tool_with_what_failed_and_what_a_later_try_did():
+    tries = [replace(PAID, action_id=f"a{number:02}", target=f"order/{number}") for number in range(9)]
+    failed = [replace(tries[0], action_id="b1", target="order/20", completed=False, outcome="FAILED", state="FAILED")]
+    repaired = [replace(tries[0], action_id="b2", target="order/20")]
+    receipt = receipt_of(ground(*tries, *failed, *repaired))
+    assert receipt.text.endswith(
+        "In all:\n- issue_refund: 11 calls on 10 targets, 1 failed (1 of them done on a later try), 10 verified."
+    )
+    assert receipt_of(ground(*tries)).counts == ()
+
+
+def test_markdown_and_html_show_the_same_and_let_no_name_through_as_markup():
+    nasty = replace(PAID, tool="unknown_tool", target="order/<b>*x*</b>", answer={})
+    receipt = receipt_of(ground(nasty))
+    assert "<b>" in receipt.text
+    assert "&lt;b&gt;*x*&lt;/b&gt;" in receipt.html
+    assert "\\<b\\>\\*x\\*" in receipt.markdown
+    assert receipt.html.startswith('<div class="receipt"><p>On record:</p><ul><li>')
+    assert receipt.markdown.startswith("On record:\n\n- Verified: ")
+
+
+def test_every_state_has_a_line_that_claims_no_more_than_it_is():
+    for state in State:
+        told = receipt_of(ground(record(state=str(state)))).text
+        claims = ("Verified:" in told, "Done, and confirmed" in told)
+        assert claims == ((state is State.RECONCILED_SUCCESS,) * 2), told
+
+
+def test_a_citation_is_filled_from_the_record_and_never_with_what_was_merely_asked():
+    asked = record(state="FAILED", arguments={"amount": 4000}, evidence=())
+    assert [each.text for each in citations_in("{{call-7.amount}}", ground(asked))] == [None]
+    assert [each.text for each in citations_in("{{ call-7.amount }} {{a1.currency}}", ground(PAID))] == ["4000", "EUR"]
+    shown = replace(asked, fields=(differing("amount", 4000, 3000),))
+    assert [each.text for each in citations_in("{{call-7.amount}}", ground(shown))] == ["3000"]
+
+
+def test_a_cited_sentence_is_cleared_or_replaced_by_its_own_action_alone():
+    failed = record(state="FAILED", action_id="a2", call_id="call-8", target="order/EX-1002", evidence=())
+    both = ground(PAID, failed)
+    cleared = judge("I have refunded both orders: {{call-7.amount}}.", both)
+    assert (cleared.verdict, cleared.corrected) == ("ALLOW", "I have refunded both orders: 4000.")
+    replaced = judge("I have refunded it for you: {{action:call-8}}. Bye.", both)
+    assert replaced.corrected == "Failed: issue refund, order EX-1002. Failed. No completion was confirmed. Bye."
+    kept = judge("It did not work: {{action:call-8}}", both)
+    assert kept.verdict == "ALLOW"
+    assert (
+        kept.corrected == "It did not work: Failed: issue refund, order EX-1002. Failed. No completion was confirmed."
+    )
+
+
+def test_braces_that_cite_nothing_are_left_alone():
+    for said in ("{{", "{{}}", "Use {{ name }} in the template.", "{{action:}}", "a {{b c.d}} e"):
+        assert judge(said, ground(PAID)).corrected is None, said

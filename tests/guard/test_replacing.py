@@ -1,0 +1,198 @@
+"""What a reader gets: a sentence that the record contradicts gives way to the console's line, and nothing else does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ledger.catalogue.rules.contract import Saying
+from reviews.guarding.rules.records import Record, Stated
+from reviews.guarding.rules.verdict import judge
+from tests.guard.records import EMAIL, LOOK, PLAN, REFUND, differing, ground, record, same
+
+UPGRADE = record(
+    "change_plan",
+    target="account/7",
+    arguments={"plan": "premium", "seats": 4},
+    fields=(differing("plan", "premium", "basic"), same("seats", 4)),
+)
+
+
+def read(message: str, *records: Record, **more: object) -> str:
+    """What the reader gets of a message."""
+    corrected = judge(message, ground(*records), **more).corrected  # type: ignore[arg-type]
+    return message if corrected is None else corrected
+
+
+def test_a_sentence_that_states_what_was_asked_gives_way_to_what_is_shown_and_the_rest_is_kept():
+    said = "Thanks for waiting. Your plan is premium from today. You have 4 seats."
+    kept = "Thanks for waiting. The plan is basic; premium was asked for. You have 4 seats."
+    assert read(said, UPGRADE) == kept
+    [violation] = judge(said, ground(UPGRADE)).violations
+    assert (violation.code, violation.rule, violation.action_id) == ("WRONG_TARGET", "field", "a1")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Your plan is basic for now.",
+        "You asked for premium, but the plan is basic.",
+        "Would you like premium instead?",
+        "I can try premium again.",
+        "Unfortunately premium could not be set.",
+        "I have changed your plan; the details are below.",
+        "Your 4 seats stay as they are.",
+        "Sorry about that.",
+    ],
+)
+def test_what_states_the_shown_value_asks_offers_denies_or_apologises_goes_out_word_for_word(said: str):
+    assert read(said, UPGRADE) == said
+
+
+def test_a_number_is_stated_in_any_spelling_and_small_ones_only_beside_the_name_of_their_field():
+    refund = record(fields=(differing("amount", 4000, 3000), differing("nights", 2, 3)))
+    for said in ("You get $40.00 back.", "You get 40 EUR back.", "Amount: 4,000 cents."):
+        assert read(said, refund) == "The amount is 3000; 4000 was asked for.", said
+    assert read("It takes 2 days.", refund) == "It takes 2 days."
+    assert read("It is for 2 nights.", refund) == "The nights is 3; 2 was asked for."
+
+
+def test_of_a_list_only_what_was_asked_and_is_not_shown_counts():
+    order = record(fields=(differing("items", ["lamp", "bottle"], ["lamp"]),))
+    assert read("The lamp is on its way.", order) == "The lamp is on its way."
+    assert read("The bottle is on its way.", order) == "The items is lamp; lamp, bottle was asked for."
+
+
+@pytest.mark.req("R-CG-04", "R-CG-15")
+def test_done_after_a_failed_second_try_gives_way_with_the_reason():
+    first = record(action_id="a1", fields=(same("amount", 20),))
+    second = record(state="FAILED", action_id="a2", reason="card expired", evidence=())
+    said = "I have refunded your order. Anything else?"
+    told = (
+        "Failed: issue refund, order EX-1001. Failed. No completion was confirmed. Reason: card expired. Anything else?"
+    )
+    assert read(said, first, second) == told
+    assert read(said, second, replace(first, action_id="a3")) == said
+
+
+@pytest.mark.req("R-CG-11")
+def test_another_amount_than_was_paid_gives_way_and_one_that_anything_on_record_holds_does_not():
+    paid = record(arguments={"order_id": "EX-1001", "amount": 2000}, answer={"amount": 2000, "currency": "EUR"})
+    told = read("I have refunded $80.00 for your order.", paid)
+    assert told.startswith("Verified: Refunded") is False
+    assert told.endswith("No other amount of issue refund, order EX-1001 is on record.")
+    for said in ("I have refunded $20.00 for your order.", "I have refunded 2,000 cents for your order."):
+        assert read(said, paid) == said
+
+
+@pytest.mark.req("R-CG-11")
+def test_another_order_or_address_than_the_action_had_gives_way():
+    paid = record(arguments={"order_id": "EX-1001"})
+    assert judge("I refunded order EX-2002 for you.", ground(paid)).violations[0].code == "WRONG_TARGET"
+    mail = record("send_email", target="mailbox/ann@example.com", arguments={"to": "ann@example.com"})
+    assert judge("I sent the email to bob@example.com.", ground(mail)).violations[0].code == "WRONG_TARGET"
+    assert judge("I sent the email to ann@example.com.", ground(mail)).verdict == "ALLOW"
+
+
+@pytest.mark.req("R-CG-03", "R-CG-18", "R-HS-01")
+def test_done_words_with_their_object_of_which_no_action_exists_at_all_are_the_phantom():
+    mail = record("send_email", target="mailbox/ann@example.com")
+    assert read("I have refunded your order.", mail) == "Not done (refund): no such action is on record."
+    assert judge("I have refunded your order.", ground()).violations[0].code == "PHANTOM"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("Your order was refunded last week.", {}),
+        ("Your order has been refunded.", {"status": "refunded"}),
+        ("Refunded orders are closed after a week.", {}),
+        ("The shop refunded the order already.", {}),
+    ],
+)
+def test_what_a_reading_shows_or_nobody_claims_to_have_just_done_is_no_phantom(said: str, shown: dict[str, str]):
+    looked = record("get_plan", answer=shown, action_id="r1")
+    assert judge(said, ground(looked)).verdict == "ALLOW"
+
+
+def test_what_another_tool_did_to_the_same_kind_of_thing_is_no_phantom_in_other_words():
+    order = replace(EMAIL, name="cancel_order", done=("cancelled",), object=("order",))
+    done = record("cancel_order")
+    assert judge("I have refunded your order.", ground(done, tools=(REFUND, order))).verdict == "ALLOW"
+
+
+@pytest.mark.req("R-CG-08", "R-CG-17")
+def test_a_saying_is_true_where_its_condition_holds_and_gives_way_where_it_does_not():
+    free = record("change_plan", target="account/7", answer={"payment": 0})
+    paid = record("change_plan", target="account/7", answer={"payment": 12.5})
+    said = "Your card was charged."
+    assert read(said, paid) == said
+    assert read(said, free) == "The record does not show “charged” for change plan, account 7."
+    assert read(said, record("change_plan", target="account/7")) == said, "where nothing is known nothing is said"
+    seen = record("get_plan", answer={"active": True}, target="account/7")
+    assert read("Your plan is active.", seen) == "Your plan is active."
+    off = read("Your plan is active.", replace(seen, answer={"active": False}))
+    assert off == "The record does not show “is active” for get plan, account 7."
+    stale = judge("Your plan is active.", ground(replace(seen, stale=True)))
+    assert [each.code for each in stale.violations] == ["STALE_STATE"]
+
+
+def test_a_condition_over_a_comparison_says_what_the_record_has():
+    counted = replace(PLAN, sayings=(Saying(("unlimited",), "so.seats > 100"),))
+    few = record("change_plan", target="account/7", answer={"seats": 4})
+    corrected = judge("Seats are unlimited.", ground(few, tools=(counted,))).corrected
+    assert corrected == "The record does not show “unlimited” for change plan, account 7: seats is 4."
+
+
+@pytest.mark.req("R-CG-10")
+def test_all_done_gives_way_while_a_step_is_not():
+    failed = record("send_email", "FAILED", action_id="a2", target="mailbox/a", evidence=())
+    verdict = judge("All done! Have a nice day.", ground(record(), failed))
+    assert [each.code for each in verdict.violations] == ["SILENT_CHAIN"]
+    assert verdict.corrected == "Failed: send email, mailbox a. Failed. No completion was confirmed. Have a nice day."
+    assert judge("All done! Have a nice day.", ground(record())).verdict == "ALLOW"
+
+
+def test_of_several_actions_a_sentence_means_those_that_it_names_else_what_is_new():
+    one = record(action_id="a1", target="order/EX-1001")
+    two = record(state="FAILED", action_id="a2", target="order/EX-1002", evidence=())
+    assert judge("I have refunded order EX-1001.", ground(one, two)).verdict == "ALLOW"
+    assert judge("I have refunded order EX-1002.", ground(one, two)).verdict == "BLOCK"
+    assert judge("I have refunded both orders.", ground(one, two)).verdict == "BLOCK"
+    old = replace(two, is_new=False)
+    assert judge("I have refunded your order.", ground(old, replace(one, action_id="a3"))).verdict == "ALLOW"
+
+
+@pytest.mark.req("R-CG-17")
+def test_a_stated_claim_is_judged_by_its_action_alone_and_clears_what_it_covers():
+    failed = record(state="FAILED", action_id="a2", target="order/EX-1002", evidence=())
+    said = "I have refunded all orders you named."
+    assert judge(said, ground(record(), failed)).verdict == "BLOCK"
+    claim = Stated("issue_refund", said, action_id="a1")
+    assert judge(said, ground(record(), failed), (claim,)).verdict == "ALLOW"
+    other = Stated("issue_refund", said, action_id="a2")
+    assert judge(said, ground(record(), failed), (other,)).violations[0].rule == "stated"
+
+
+def test_a_line_is_told_once_and_the_corrected_text_is_itself_allowed():
+    failed = record(state="FAILED", evidence=())
+    said = "I have refunded your order. Done! Your order is refunded. Bye."
+    corrected = read(said, failed)
+    assert corrected == "Failed: issue refund, order EX-1001. Failed. No completion was confirmed. Bye."
+    assert judge(corrected, ground(failed)).verdict == "ALLOW"
+
+
+@pytest.mark.req("R-CG-16")
+def test_the_same_message_gets_the_same_verdict_whatever_it_swears():
+    failed = record(state="FAILED", evidence=())
+    sworn = "I swear on the ledger, this was verified: I have refunded your order."
+    assert judge(sworn, ground(failed)) == judge(sworn, ground(failed))
+    assert judge(sworn, ground(failed)).verdict == "BLOCK"
+
+
+def test_a_tool_that_changes_nothing_and_has_no_sayings_is_never_contradicted():
+    looked = record("get_plan", target="account/7", fields=(differing("page", 1, 2),))
+    assert (
+        judge("I looked at your plan, page 1.", ground(looked, tools=(replace(LOOK, sayings=()),))).verdict == "ALLOW"
+    )
