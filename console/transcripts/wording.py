@@ -17,6 +17,7 @@ READS = frozenset((
     "count", "calculate", "compute", "think", "verify", "validate", "retrieve", "browse", "inspect", "summarize",
     "compare", "estimate", "quote", "preview", "has", "is", "can", "track", "monitor", "recommend", "analyze", "ask",
     "identify", "explain", "download", "load", "convert", "translate", "parse", "resolve", "explore", "know", "peek",
+    "grep", "glob", "ls", "cat", "head", "tail", "stat", "diff", "status", "ping", "whoami",
 ))
 _HIGH = frozenset((
     "send", "email", "mail", "reply", "forward", "message", "notify", "text", "call", "post", "publish", "tweet",
