@@ -197,4 +197,4 @@ def _target(contract: Contract, asked: Mapping[str, Any]) -> str:
         short = " ".join(named.split())
         if len(short) > LONGEST_NAME:
             short = f"{short[:LONGEST_NAME]}… {digest(named.encode('utf-8', 'replace'))[-8:]}"
-        return f"{kind} {short}"
+        return f"{kind}/{short}"

@@ -19,7 +19,7 @@ from ledger.record.rules.outcomes import BY_STATE, WORDS, Outcome
 MOST_SAID = 2_000
 MOST_LINES = 20
 _LONGEST = 80
-_TARGET = re.compile(r"([^/\s]+)[/ ](.+)", re.DOTALL)
+_TARGET = re.compile(r"([^/]+)/(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

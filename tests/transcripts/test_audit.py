@@ -127,9 +127,9 @@ def test_a_call_without_an_answer_is_under_way():
 @pytest.mark.parametrize(
     ("path", "target"),
     [
-        ("/srv/app/main.py", "file /srv/app/main.py"),
-        ("../notes.txt", "file ../notes.txt"),
-        (".", "file ."),
+        ("/srv/app/main.py", "file//srv/app/main.py"),
+        ("../notes.txt", "file/../notes.txt"),
+        (".", "file/."),
         ("a/b.txt", "file/a/b.txt"),
     ],
 )
