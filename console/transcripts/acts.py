@@ -169,7 +169,8 @@ def guard_record(act: AuditedAct, trust: TrustRequirement) -> Record:
 def _outcome_of(act: AuditedAct, state: State | None) -> str:
     """The outcome's word, or what stands for it here: nothing in a recording is verified (rule 4)."""
     if state is None:
-        return Outcome.BLOCKED
+        # In a recording no gate stood in the way: a tool that answered refused it itself.
+        return Outcome.BLOCKED if act.told is None else Outcome.FAILED
     if state is not State.RECONCILED_SUCCESS:
         return BY_STATE[state]
     return Outcome.ANSWERED if not act.mutating else "Reported success (unverified)"
@@ -184,4 +185,6 @@ def _answer_of(act: AuditedAct) -> Mapping[str, Any]:
 def _text(act: AuditedAct, state: State | None) -> str:
     if act.contradicted and {one.name for one in act.differences} <= {THE_THING}:
         return "Its answer, or a later read, shows other values than were asked for."
-    return _TEXTS[state] if state is not None else "The call was refused."
+    if state is None:
+        return "The gate would refuse this call." if act.told is None else _TEXTS[State.FAILED]
+    return _TEXTS[state]

@@ -21,7 +21,6 @@ from console.transcripts.acts import AuditedAct, TrustRequirement, believed_stat
 from console.transcripts.gating import AT, RecordedGate
 from console.transcripts.looking_back import ChangeMemory
 from console.transcripts.offers import ToolOffer
-from console.transcripts.receipts import ReceiptView, receipt_view
 from console.transcripts.records import (
     AGENT,
     USER,
@@ -32,12 +31,14 @@ from console.transcripts.records import (
     TranscriptTurn,
 )
 from ledger.record.rules.lifecycle import State
+from reviews.guarding.rules.receipt import receipt_of
 from reviews.guarding.rules.records import Ground, Record
 from reviews.guarding.rules.verdict import Found, Violation, judge
 from reviews.observations.rules.observe import ReportedStatus
 from reviews.recovery.rules import sagas
 
 MOST_STEPS = 200
+MOST_SAID = 2_000
 _END = re.compile(r"(?<=[.!?])[\s\"')\]]+|\n+")
 
 
@@ -63,6 +64,15 @@ class AgentClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordBesideMessage:
+    """A message of the agent that follows a change, and the lines of the receipt at that moment."""
+
+    turn: int
+    said: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ConversationAudit:
     """Everything that was found in one conversation. `corrected` maps a turn to what might have been said instead."""
 
@@ -73,7 +83,7 @@ class ConversationAudit:
     spoken: int
     is_open: bool
     faults: tuple[TranscriptFault, ...] = ()
-    receipts: tuple[ReceiptView, ...] = ()
+    receipts: tuple[RecordBesideMessage, ...] = ()
 
 
 @dataclass(eq=False)
@@ -91,8 +101,7 @@ class _Run:
     corrected: dict[int, str] = field(default_factory=dict)
     faults: list[TranscriptFault] = field(default_factory=list)
     spoken: int = 0
-    unreported: dict[int, AuditedAct] = field(default_factory=dict)
-    receipts: list[ReceiptView] = field(default_factory=list)
+    receipts: list[RecordBesideMessage] = field(default_factory=list)
 
     def turn(self, turn: TranscriptTurn) -> None:
         for call in turn.calls:
@@ -134,17 +143,15 @@ class _Run:
         return next(named, None)
 
     def _note(self, act: AuditedAct) -> None:
-        self.unreported[act.number] = act
         self.records[act.number] = guard_record(act, self.trust)
         self.changed.add(act.number)
 
     def _say(self, turn: TranscriptTurn) -> None:
         self.spoken += 1
-        seen = receipt_view(turn.number, turn.text, self.unreported.values(), self.trust)
-        self.receipts.extend([seen] if seen is not None else [])
-        self.unreported = {number: act for number, act in self.unreported.items() if act.told is None}
         told = (replace(one, is_new=number in self.changed) for number, one in self.records.items())
-        verdict = judge(turn.text, Ground(self.offer.tools, tuple(told)))
+        ground = Ground(self.offer.tools, tuple(told))
+        self._show_record(turn, ground)
+        verdict = judge(turn.text, ground)
         self.changed.clear()
         violations = {(one.span, one.code, one.action_id): one for one in verdict.violations}
         claims = [one for one in verdict.claims if not self._passed_over(one)]
@@ -154,6 +161,15 @@ class _Run:
             self._claim(turn, found, violations.get((found.span, found.code, about)))
         if verdict.corrected is not None and any(one.code for one in claims):
             self.corrected[turn.number] = verdict.corrected
+
+    def _show_record(self, turn: TranscriptTurn, ground: Ground) -> None:
+        """Keep the receipt of what changed, unless all of it is still under way beside these very words."""
+        under_way = {str(act.number) for act in self.waiting if act.turn == turn.number}
+        known = tuple(one for one in ground.records if one.action_id not in under_way)
+        receipt = receipt_of(replace(ground, records=known))
+        if receipt.lines:
+            lines = tuple(receipt.text.splitlines())
+            self.receipts.append(RecordBesideMessage(turn.number, turn.text[:MOST_SAID], lines))
 
     def _passed_over(self, found: Found) -> bool:
         """Whether a claim of what no call did says nothing here (rule 4)."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ledger.record.rules.lifecycle import State
 from reviews.guarding.rules.citations import citations_in
 from reviews.guarding.rules.receipt import receipt_of
@@ -24,6 +26,27 @@ DIFFERS = record(
 
 def test_what_is_done_is_told_by_the_contracts_template_with_its_confirmation():
     assert receipt_of(ground(PAID)).text == "On record:\n- Verified: Refunded 40.00 EUR. Confirmation: re_81."
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ({"user_id": "u_77", "refund_status": "pending", "refund_id": "re_81"}, "re_81"),
+        ({"code": 200, "message_id": "m-5"}, "m-5"),
+        ({"confirmationCode": "ZX9Q1"}, "ZX9Q1"),
+        ({"order_id": "EX-1001", "id": "4471"}, "4471"),
+    ],
+)
+def test_a_confirmation_is_the_code_that_the_answer_gives_as_proof(answer, code):
+    assert receipt_of(ground(replace(PAID, answer=answer))).text.endswith(f" Confirmation: {code}.")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"user_id": "u_77"}, {"refund_status": "pending"}, {"code": 200}, {"booking_date": "2026-05-01"}, {"id": "x"}],
+)
+def test_what_only_describes_the_thing_is_no_confirmation(answer):
+    assert "Confirmation" not in receipt_of(ground(replace(PAID, answer=answer))).text
 
 
 def test_a_receipt_keeps_the_language_asked_for_where_the_contract_has_it():

@@ -63,10 +63,10 @@ def test_the_report_sets_what_the_agent_said_beside_what_the_record_shows(tmp_pa
     [one] = json.loads((tmp_path / "report.json").read_bytes())["conversations"]
     first, second = one["receipts"]
     assert (first["turn"], first["said"]) == (3, said)
-    assert first["lines"] == [
-        "Reported success (unverified): issue refund ABC123. The amount is 50; 100 was asked for."
-    ]
-    assert second["lines"] == ["Failed: cancel reservaton. Reason: Error: unknown tool"]
+    assert first["lines"][0] == "On record:"
+    assert first["lines"][1].startswith("- Reported success (unverified): issue refund ABC123.")
+    assert "The amount is 50; 100 was asked for." in first["lines"][1]
+    assert second["lines"][1].startswith("- Failed: cancel reservaton")
     page = (tmp_path / "report.html").read_text()
     row = page.split("What the record shows")[1].split("</tr>")[1]
     assert row.index(said) < row.index("The amount is 50; 100 was asked for.")

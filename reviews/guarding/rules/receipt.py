@@ -33,8 +33,12 @@ OPEN = frozenset(
 )
 """The outcomes after which something is still to come, or to be found out."""
 _CODE = re.compile(
-    r"(?:^|_)(?:receipt|confirmation|reference|transaction|booking|tracking|charge|refund|ticket|id|code|url)(?:_|$)"
+    r"(?:(?:confirmation|receipt|reference|transaction|booking|reservation|tracking|charge|refund|ticket|payment|transfer|"
+    r"invoice|message|event|job|request)_)?(?:id|no|ref|reference|receipt)|confirmation|pnr|"
+    r"(?:confirmation|receipt|reference|transaction|booking|tracking|ticket|invoice)_(?:code|number|url)"
 )
+"""Names of what an answer gives as proof: not `user_id`, which says whose it is, nor `refund_status`."""
+_INNER_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MARKS = re.compile(r"([\\`*_\[\]<>#|])")
 
 
@@ -207,7 +211,7 @@ def _plain_sentence(record: Record) -> str:
 
 
 def _stopped(text: str) -> str:
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def _short(value: object) -> str:
@@ -219,10 +223,12 @@ def _code(record: Record) -> str:
     """The first code of its answer that the request did not hold already."""
     known = {str(value) for value in record.arguments.values()}
     for name, value in record.answer.items():
-        if not _CODE.search(name.lower()) or isinstance(value, bool) or not isinstance(value, str | int):
+        named = _INNER_CAPITAL.sub("_", name).lower()
+        if not _CODE.fullmatch(named) or isinstance(value, bool) or not isinstance(value, str | int):
             continue
         text = str(value)
-        if text not in known and 0 < len(text) <= LONGEST_VALUE and not re.search(r"\s", text):
+        is_code = any(character.isdigit() for character in text) and not re.search(r"\s", text)
+        if text not in known and is_code and len(text) <= LONGEST_VALUE:
             return text
     return ""
 
