@@ -25,7 +25,7 @@ class Page(Answer, Generic[T]):
 # Registry and contracts
 
 
-class Finding(Answer):
+class LintFinding(Answer):
     code: str
     path: str
     detail: str
@@ -41,7 +41,7 @@ class ContractVersion(Answer):
     name: str
     version: str
     digest: str
-    lint: list[Finding]
+    lint: list[LintFinding]
     state: str = Field(description="REGISTERED: in force. PENDING: weaker, waits for a second person. DECLINED.")
     compared_with: str | None = Field(description="The version that was in force when it was sent.")
     weakens: list[Weakening] = Field(description="In what it is weaker than that one.")
@@ -180,14 +180,14 @@ class SpentBudget(Answer):
     used: int
 
 
-class WithheldTool(Answer):
+class WithheldToolSeen(Answer):
     tool: str
     fate: Literal["changed", "unregistered"]
     why: str
 
 
 class Surface(Answer):
-    withheld: list[WithheldTool]
+    withheld: list[WithheldToolSeen]
     at: datetime | None = Field(description="Since when it is so; null where no gateway ever reported any.")
 
 

@@ -218,10 +218,20 @@ def _call_of(sent: list[Sent], method: str, template: str) -> Sent:
     return min(calls, key=lambda call: call.status >= 400)
 
 
-def probe(caller: Api, method: str, path: str, body: Any = None, *, form: Any = None, **headers: str) -> Any:
+def probe(
+    caller: Api,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    form: Any = None,
+    watched: Day | None = None,
+    **headers: str,
+) -> Any:
     """One request, of which nothing stays; a fault of ours is an answer with 500, not an exception.
 
-    `body` is JSON, or bytes that are sent as they are; `form` is what a page's form sends.
+    `body` is JSON, or bytes that are sent as they are; `form` is what a page's form sends. With `watched`, the answer
+    of a write says how many events the record of that day has before all is taken back.
     """
     kept = SimpleCookie(caller.client.cookies.output(header="", sep=";"))
     caller.client.raise_request_exception = False
@@ -233,6 +243,7 @@ def probe(caller: Api, method: str, path: str, body: Any = None, *, form: Any = 
         else:
             answer = caller.client.post(path, data, kind, headers=caller.headers | headers)
         answer.body_read = answer.getvalue()
+        answer.events_then = watched.events() if watched is not None and method == "POST" else None
         transaction.set_rollback(True)
     caller.client.cookies = kept
     return answer

@@ -16,7 +16,7 @@ from approvals.agents.rules import registry
 from approvals.agents.rules.acceptance import CallTally
 from approvals.gate import queries as calls_read
 from console.api import paging
-from console.api.answers import Answer, Finding, Page
+from console.api.answers import Answer, LintFinding, Page
 from console.api.auth import admits, caller_of
 from console.api.members import member_named
 from console.api.schemas import AgentBody, Paged, ReasonBody
@@ -45,7 +45,7 @@ class AgentVersion(Answer):
 
 
 class AgentRegistered(AgentVersion):
-    lint: list[Finding]
+    lint: list[LintFinding]
 
 
 class AgentFlag(Answer):

@@ -13,7 +13,7 @@ from console.api.schemas import Body, Paged
 LANGUAGE = r"^[A-Za-z]{2,3}(-[A-Za-z]{2,4})?$"
 
 
-class ClaimBody(Body):
+class StatedClaim(Body):
     tool: Annotated[str, Field(min_length=1, max_length=128)]
     statement: Annotated[str, Field(min_length=1, max_length=8000)]
     action_id: Annotated[str, Field(max_length=64)] | None = None
@@ -26,7 +26,7 @@ class ClaimBody(Body):
 class GuardBody(Body):
     message: Annotated[str, Field(max_length=1024 * 1024)]
     claims: Annotated[
-        list[ClaimBody],
+        list[StatedClaim],
         Field(
             max_length=200,
             description="What the message claims of which action. What a claim covers is judged by that action alone:"

@@ -31,7 +31,7 @@ from console.api.people.schemas import (
     DelegationBody,
     EnrolBody,
     InviteBody,
-    LinkBody,
+    MemberLinkBody,
     PlaceBody,
     ProofBody,
     StopBody,
@@ -128,7 +128,7 @@ def _answer_proposal(request: HttpRequest, member_id: UUID, body: AnswerProposal
 @router.post("/members/{member_id}/links", summary="Two accounts are one person's", response=answers.Member)
 @admits("administrator")
 @in_tenancy
-def link(request: HttpRequest, member_id: UUID, body: LinkBody) -> HttpResponse:
+def link(request: HttpRequest, member_id: UUID, body: MemberLinkBody) -> HttpResponse:
     people.link_accounts(**_doer(request), member_ids=[member_id, body.member_id])
     return _one(request, member_id)
 

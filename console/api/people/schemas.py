@@ -40,7 +40,7 @@ class SecondWordBody(ProofBody):
     reason: Reason
 
 
-class LinkBody(Body):
+class MemberLinkBody(Body):
     member_id: Id
 
 

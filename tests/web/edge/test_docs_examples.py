@@ -44,11 +44,17 @@ class Reader:
         if "$PROOF" in head:
             self.known["PROOF"] = self.proof(path)
         headers = dict(self.filled(line).split(": ", 1) for line in lines)
-        by_person = headers.pop("Cookie", None) is not None
-        client = self.shop.reviewer.client if by_person else self.shop.agent.client
+        client = self.sender(headers.pop("Cookie", ""))
         if method == "GET":
             return client.get(path, headers=headers)
         return client.post(path, self.filled(body), headers.pop("Content-Type"), headers=headers)
+
+    def sender(self, cookie: str) -> Any:
+        """Whose browser sends it: the reviewer's, unless the session is the operator's; a program's without one."""
+        if not cookie:
+            return self.shop.agent.client
+        session = self.known["OPERATORS_SESSION"]
+        return self.shop.operator.client if session in cookie else self.shop.reviewer.client
 
     def proof(self, path: str) -> str:
         return self.shop.key.proof(
@@ -95,6 +101,7 @@ def reader(db: None, clock: Clock, secrets_dir: Path, tmp_path: Path) -> Reader:
     keys = {"AGENT": shop.agent, "OPERATOR": shop.operator_key, "EXECUTOR": shop.executor}
     known = {name: caller.headers["Authorization"].removeprefix("Bearer ") for name, caller in keys.items()}
     known |= {"PASSWORD": PASSWORD, "PUBLIC_JWK": json.dumps(shop.key.public_jwk)}
+    known["OPERATORS_SESSION"] = shop.operator.client.cookies["sessionid"].value
     return Reader(shop, clock, folder, known)
 
 

@@ -29,7 +29,7 @@ READY = "readyz"
 
 
 @pytest.fixture(scope="module")
-def world(module_db: Any, run: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
+def world(module_db: Any, broker: Any, run: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
     with whole_day(tmp_path_factory.mktemp("day"), run.secrets) as spent:
         yield spent
 
@@ -92,7 +92,8 @@ def send_odd_parameters(sender: Sender, method: str, address: str) -> None:
     names = sorted(asked - {"csrfmiddlewaretoken"})
     for share in (names[turn::SHARES] for turn in range(min(SHARES, len(names)))):
         rest = FORM if method == "POST" else {}
-        send_parameters(sender, method, address, rest | {name: sender.turns.text() for name in share})
+        odd = {name: sender.turns.text() for name in share}
+        send_parameters(sender, method, address, rest | odd, **{"HX-Request": "true"})
 
 
 def send_parameters(sender: Sender, method: str, address: str, said: dict[str, str], **headers: str) -> Any:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import defaultdict
 from typing import Any
 
 import jsonschema_rs
 import pytest
+from ninja.openapi.schema import OpenAPISchema
 
+from console.api.root import api
 from console.web.admission import NotAdmitted, TooLarge, TooSlow, send_refusal
 from tests.support import api_tour
 from tests.support.api_tenant import Clock, Workshop, anonymous
@@ -57,6 +60,21 @@ def test_every_schema_is_a_json_schema(document: dict[str, Any]):
     for name, schema in document["components"]["schemas"].items():
         jsonschema_rs.meta.validate(schema | {"$schema": "https://json-schema.org/draft/2020-12/schema"})
         assert validator(document, {"$ref": f"#/components/schemas/{name}"}), name
+
+
+def test_no_two_schemas_share_a_name(monkeypatch: pytest.MonkeyPatch):
+    """Ninja keeps the last one of a name, and describes the other operations by it."""
+    found: dict[str, list[Any]] = defaultdict(list)
+
+    def noting(self: OpenAPISchema, definitions: dict[str, Any]) -> None:
+        for name, said in definitions.items():
+            found[name] += [said] if said not in found[name] else []
+        self.schemas.update(definitions)
+
+    monkeypatch.setattr(OpenAPISchema, "add_schema_definitions", noting)
+    api.get_openapi_schema()
+    assert len(found) > 100
+    assert [name for name, said in found.items() if len(said) > 1] == []
 
 
 def test_every_operation_says_what_it_is_takes_gives_and_refuses(document: dict[str, Any]):

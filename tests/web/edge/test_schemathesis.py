@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Stack
-from tests.support.api_tenant import workshop
+from tests.support.api_tenant import Workshop, workshop
 from tests.support.callers import Api
 
 pytestmark = pytest.mark.long
@@ -26,6 +26,13 @@ CHECKS = (
     "response_schema_conformance,unsupported_method,allow_header_conformance"
 )
 
+# Only the web process runs here, so what a sequencer and a worker should have done is late.
+NOT_READY_IS_NO_FAULT = """
+[[operations]]
+include-path = "/api/v1/readyz"
+checks.not_a_server_error.enabled = false
+"""
+
 
 @pytest.mark.parametrize("kind", ["agent", "exec", "oper", "audit", "person"])
 def test_the_document_describes_every_answer_and_nothing_makes_a_fault(
@@ -35,14 +42,33 @@ def test_the_document_describes_every_answer_and_nothing_makes_a_fault(
     shop = workshop("orchid").set_up()
     person = shop.person("reviewer", "operator", "compliance", "administrator", name="everything@orchid")
     keys = {"agent": shop.agent, "exec": shop.executor, "oper": shop.operator_key, "audit": shop.auditor}
-    (tmp_path / "openapi.json").write_bytes(shop.agent.get("/openapi.json").content)
+    (tmp_path / "schemathesis.toml").write_text(NOT_READY_IS_NO_FAULT)
+    (tmp_path / "openapi.json").write_text(json.dumps(document_of(shop)))
     stack.start("web")
     ran, told = run_schemathesis(stack.url, headers_of(keys.get(kind, person)), tmp_path)
     with capsys.disabled():
         sys.stdout.write(f"\n{row_of(kind, told)}\n")
     assert ran.returncode == 0, f"{ran.stdout[-20_000:]}\n{stack.log('web')}"
     assert told["operations"]["tested"] == told["operations"]["total"] > 100
+    assert accepted_requests(told) > 10
     assert "Traceback" not in (stack.folder / "web.log").read_text()
+
+
+def document_of(shop: Workshop) -> dict[str, Any]:
+    """The document without two headers that have tests of their own.
+
+    With made-up ones nearly every write would be refused: as the repeat of another one, or as from no member.
+    """
+    document: dict[str, Any] = shop.agent.get("/openapi.json").json()
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            references = [each.get("$ref", "").rpartition("/")[2] for each in operation["parameters"]]
+            operation["parameters"] = [
+                each
+                for each, name in zip(operation["parameters"], references, strict=True)
+                if name not in ("IdempotencyKey", "XTenant")
+            ]
+    return document
 
 
 def headers_of(caller: Api) -> dict[str, str]:
@@ -77,11 +103,17 @@ def run_schemathesis(
     return ran, json.loads(report.read_text()) if report.exists() else {}
 
 
+def accepted_requests(told: dict[str, Any]) -> int:
+    """How many requests were carried out, of operations that took some."""
+    return sum(phase["accepted"] for phases in told["valid_rates"].values() for phase in phases.values())
+
+
 def row_of(kind: str, told: dict[str, Any]) -> str:
     """One row of the table, out of a report."""
     faults = sum(each["count"] for each in told["failures"] if each["type"] == "ServerError")
     others = [f"{each['title']}: {each['count']}" for each in told["failures"] if each["type"] != "ServerError"]
+    sent = f"{told['test_cases']['generated']} requests, {accepted_requests(told)} accepted"
     return (
-        f"{kind:6} | {told['operations']['tested']} operations | {told['test_cases']['generated']} requests"
+        f"{kind:6} | {told['operations']['tested']} operations | {sent}"
         f" | {faults} with 5xx | {', '.join(others) or 'none'} not as described"
     )
