@@ -13,15 +13,16 @@ from typing import Any
 import pytest
 
 from console.web.form_pages import find_page
-from tests.odd import Turns, names_asked, paths_in, query, quoted, with_value
 from tests.support.admissions import OPERATIONS, PAGES, PAGES_ABOUT_ONESELF, PEOPLE, PUBLIC_PAGES
 from tests.support.callers import Api
+from tests.support.odd_values import Turns, names_asked, paths_in, query, quoted, with_value
 from tests.support.probes import FORM, Day, Operation, filled, names_in, operations, pages, probe, whole_day
 
 # Requests in which everything that an address takes is odd at once.
 PACKED = 2
-# Requests in which each a share of the parameters is odd, so that the rest is read too.
-SHARES = 3
+# Requests with a form of which a share of the fields is odd, so that the rest is taken and read. What stands in an
+# address is odd one by one: a filter that is no form of ours may be read only where all others are right.
+SHARES, ALONE = 3, 3
 # Ids that a route lets through and that nothing has.
 NO_ID, LAST_ID = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
 # Says 503 as long as nothing seals the log, and takes no parameter.
@@ -75,7 +76,7 @@ def test_no_odd_value_makes_a_page_fail(world: Day, routes: dict[str, str], name
 
 def odd_parts(route: str, turns: Turns) -> dict[str, tuple[str, ...]]:
     """Odd values for each part of a path: of ids only those that its route lets through."""
-    texts = {name: ("\0", *(turns.path_text() for _ in range(3))) for name in names_in(route)}
+    texts = {name: ("\0", *(turns.some_text() for _ in range(3))) for name in names_in(route)}
     return texts | dict.fromkeys(re.findall(r"<uuid:(\w+)>", route), (NO_ID, LAST_ID))
 
 
@@ -90,10 +91,12 @@ def send_odd_parameters(sender: Sender, method: str, address: str) -> None:
             odd = {name: sender.turns.text() for name in names}
             send_parameters(sender, method, address, odd, **odd_headers(sender.turns) if turn else {})
     names = sorted(asked - {"csrfmiddlewaretoken"})
-    for share in (names[turn::SHARES] for turn in range(min(SHARES, len(names)))):
-        rest = FORM if method == "POST" else {}
-        odd = {name: sender.turns.text() for name in share}
-        send_parameters(sender, method, address, rest | odd, **{"HX-Request": "true"})
+    shares = min(SHARES, len(names)) if method == "POST" else len(names)
+    for share in (names[turn::shares] for turn in range(shares)):
+        for _ in range(1 if method == "POST" else ALONE):
+            odd = {name: sender.turns.some_text() for name in share}
+            rest = FORM if method == "POST" else {}
+            send_parameters(sender, method, address, rest | odd, **{"HX-Request": "true"})
 
 
 def send_parameters(sender: Sender, method: str, address: str, said: dict[str, str], **headers: str) -> Any:
@@ -138,7 +141,7 @@ def send_odd_addresses(sender: Sender, operation: Operation) -> None:
     for name, where in parameters(operation):
         for _ in range(PACKED):
             if where == "path":
-                sender.send(sent.method, path_with(operation, name, turns.path_text()), sent.body, **sent.headers)
+                sender.send(sent.method, path_with(operation, name, turns.some_text()), sent.body, **sent.headers)
             elif where == "header":
                 sender.send(sent.method, path, sent.body, **sent.headers | {name: turns.header()})
 

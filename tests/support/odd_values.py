@@ -47,8 +47,8 @@ class Turns:
     def text(self) -> str:
         return self._next(TEXTS)
 
-    def path_text(self) -> str:
-        """A text that can be a part of a path: not an empty one."""
+    def some_text(self) -> str:
+        """A text that is not empty."""
         return self.text() or self.text()
 
     def header(self) -> str:
