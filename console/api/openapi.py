@@ -78,13 +78,13 @@ _ALSO: Final = {
 }
 _ALSO_REFUSED: Final = {
     # No checkpoint of the log has been signed yet; what a query names is not in it.
-    "console_api_ledger_checkpoint": ["409"],
-    "console_api_ledger_entries": ["409"],
-    "console_api_ledger_tile": ["409"],
-    "console_api_ledger_inclusion": ["404", "409"],
-    "console_api_ledger_consistency": ["404", "409"],
-    "console_api_ledger_events": ["409", "410"],
-    "console_api_exports_get_bundle": ["409"],
+    "ledger_checkpoint": ["409"],
+    "ledger_entries": ["409"],
+    "ledger_tile": ["409"],
+    "ledger_inclusion": ["404", "409"],
+    "ledger_consistency": ["404", "409"],
+    "ledger_events": ["409", "410"],
+    "exports_get_bundle": ["409"],
 }
 _RESULT: Final[dict[str, Any]] = {
     "type": "object",

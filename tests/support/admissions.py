@@ -75,23 +75,24 @@ PAGES_ABOUT_ONESELF: Final = _names(
 OPERATIONS: Final = _rows(
     {
         # What anybody may ask; a webhook says by its signature whose it is.
-        "": "systems_receive operations_healthz operations_readyz operations_jwks",
+        "": "systems_receive installation_healthz installation_readyz installation_jwks",
         # What an agent may: propose, and ask about what it proposed.
         "agent": """
-            sessions_open_session sessions_ask_check sessions_withhold sessions_propose sessions_close guarding_guard
-            work_answer_question""",
+            sessions_open_session sessions_ask_check sessions_withhold sessions_propose sessions_close guard_guard
+            approvals_assignment_answer_question""",
         "agent oper operator": "actions_cancel",
         f"agent oper audit {_PEOPLE}": """
-            sessions_get_session telling_get_context telling_get_summary guarding_guard_log actions_list_actions
-            actions_get_action actions_get_history actions_get_report workflows_get_run""",
+            sessions_get_session sessions_session_reports_get_context sessions_session_reports_get_summary
+            guard_guard_log actions_list_actions actions_get_action actions_get_history actions_get_report
+            workflows_get_run""",
         f"agent exec oper audit {_PEOPLE}": "actions_state_machine",
         # What an executor may: run what was approved.
-        "exec": "executions_ready executions_claim executions_start executions_heartbeat executions_observe",
-        "exec oper operator": "executions_register_executor",
+        "exec": "execution_ready execution_claim execution_start execution_heartbeat execution_observe",
+        "exec oper operator": "execution_register_executor",
         # What operators commit.
         "oper operator administrator": """
             agents_register_agent agents_revoke_agent registry_register_contract systems_register_system
-            people_freeze""",
+            approvals_freeze""",
         "oper administrator": """
             registry_set_policy systems_create_hook systems_rotate_hook systems_revoke_hook notices_get_channels
             notices_undelivered""",
@@ -99,39 +100,44 @@ OPERATIONS: Final = _rows(
         "oper audit operator administrator": "systems_list_hooks",
         "oper audit": "metrics_metrics",
         f"oper {_PEOPLE}": """
-            people_list_cases people_get_case people_list_freezes incidents_list_incidents incidents_get_incident""",
+            approvals_list_cases approvals_get_case approvals_list_freezes incidents_list_incidents
+            incidents_get_incident""",
         f"oper audit {_PEOPLE}": """
             agents_list_agents agents_get_agent registry_list_contracts registry_get_contract registry_list_policies
             systems_list_systems recordings_list_recordings recordings_get_recording recordings_list_conversations
-            recordings_get_conversation runs_list_runs workflows_decide workflows_strategies
-            emergencies_list_emergencies""",
+            recordings_get_conversation actions_verification_runs_list_runs workflows_decide workflows_strategies
+            break_glass_list_emergencies""",
         # People, each for themselves; who may vote is asked of the approval.
         _PEOPLE: """
-            quality_get_quality quality_report people_list_approvals people_get_approval staff_list_delegations
-            staff_end_delegation staff_list_absences staff_go_away staff_come_back voting_challenge voting_vote
-            work_thread ballots_vote_on_several notices_list_messages notices_read notices_get_wishes
+            quality_get_quality quality_report approvals_list_approvals approvals_get_approval
+            people_list_delegations people_end_delegation people_list_absences people_go_away people_come_back
+            approvals_votes_challenge approvals_votes_vote approvals_assignment_thread
+            approvals_batch_votes_vote_on_several notices_list_messages notices_read notices_get_wishes
             notices_set_wishes""",
-        "reviewer": "staff_enrol staff_begin_enrolment edits_preview edits_edit",
-        "reviewer operator": "work_claim work_release work_assign work_ask people_challenge people_confirm",
-        "reviewer operator compliance": "work_comment people_comment people_add_evidence",
-        "reviewer operator compliance administrator": "emergencies_review incidents_comment",
+        "reviewer": "people_enrol people_begin_enrolment approvals_edits_preview approvals_edits_edit",
+        "reviewer operator": """
+            approvals_assignment_claim approvals_assignment_release approvals_assignment_assign
+            approvals_assignment_ask approvals_challenge approvals_confirm""",
+        "reviewer operator compliance": "approvals_assignment_comment approvals_comment approvals_add_evidence",
+        "reviewer operator compliance administrator": "break_glass_review incidents_comment",
         "operator": """
-            people_claim_case people_release_case people_resolve casework_assign casework_snooze casework_wake
-            casework_reopen batches_start batches_get_batch batches_pause batches_resume batches_cancel
-            incidents_open_incident incidents_link incidents_close incidents_reopen""",
-        "operator administrator": "people_lift registry_answer_contract systems_answer_system",
+            approvals_claim_case approvals_release_case approvals_resolve cases_assign cases_snooze cases_wake
+            cases_reopen cases_batches_start cases_batches_get_batch cases_batches_pause cases_batches_resume
+            cases_batches_cancel incidents_open_incident incidents_link incidents_close incidents_reopen""",
+        "operator administrator": "approvals_lift registry_answer_contract systems_answer_system",
         "compliance": """
-            erasures_ask erasures_confirm erasures_refuse erasures_withdraw erasures_place_hold erasures_lift_hold
-            erasures_propose_policy erasures_confirm_policy erasures_withdraw_policy""",
+            retention_ask retention_confirm retention_refuse retention_withdraw retention_place_hold
+            retention_lift_hold retention_propose_policy retention_confirm_policy retention_withdraw_policy""",
         "compliance audit": """
-            erasures_list_erasures erasures_get_erasure erasures_list_holds erasures_list_policies ledger_checkpoint
-            ledger_entries ledger_tile ledger_inclusion ledger_consistency ledger_events exports_start
-            exports_list_exports exports_get_export exports_get_bundle""",
-        "reviewer compliance administrator": "staff_list_members staff_list_keys",
+            retention_list_erasures retention_get_erasure retention_list_holds retention_list_policies
+            ledger_checkpoint ledger_entries ledger_tile ledger_inclusion ledger_consistency ledger_events
+            exports_start exports_list_exports exports_get_export exports_get_bundle""",
+        "reviewer compliance administrator": "people_list_members people_list_keys",
         "reviewer administrator": """
-            staff_confirm_key staff_refuse_key staff_suspend_key staff_restore_key staff_remove_key staff_delegate""",
+            people_confirm_key people_refuse_key people_suspend_key people_restore_key people_remove_key
+            people_delegate""",
         "administrator": """
-            staff_invite staff_invite_again staff_change staff_answer_proposal staff_link staff_separate staff_remove
-            notices_set_channels notices_again""",
+            people_invite people_invite_again people_change people_answer_proposal people_link people_separate
+            people_remove notices_set_channels notices_again""",
     }
 )

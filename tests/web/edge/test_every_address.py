@@ -81,7 +81,7 @@ def expected(name: str, caller: str, answer: Any) -> bool:
     """Whether an answer in one's own tenant is what the table says."""
     status, allowed = answer.status_code, OPERATIONS[name]
     if not allowed:
-        return status < 500 or name == "operations_readyz"
+        return status < 500 or name == "installation_readyz"
     if caller in OUTSIDE:
         return status == 401
     if caller not in allowed:
@@ -92,9 +92,9 @@ def expected(name: str, caller: str, answer: Any) -> bool:
 
 # Admitted to, and then asked whose it is or what they mean to say.
 ASKED_FURTHER = {
-    "people_challenge": "a resolution is for operators; reviewers sign what confirms one",
-    "staff_end_delegation": "one's own, or as an administrator",
-    "staff_come_back": "one's own, or as an administrator",
+    "approvals_challenge": "a resolution is for operators; reviewers sign what confirms one",
+    "people_end_delegation": "one's own, or as an administrator",
+    "people_come_back": "one's own, or as an administrator",
 }
 
 
@@ -155,8 +155,8 @@ ASKED_BEFORE = {
     "registry_set_policy": "a kind of policy, which every tenant has",
     "ledger_entries": "a place in one's own log, which is not signed yet",
     "ledger_tile": "a place in one's own log, which is not signed yet",
-    "executions_start": "the proof of possession, which fits no second request",
-    "people_challenge": "one's own passkey, and who may settle",
+    "execution_start": "the proof of possession, which fits no second request",
+    "approvals_challenge": "one's own passkey, and who may settle",
 }
 
 
