@@ -19,11 +19,12 @@ from console.notifications.facts import UNKNOWN
 from console.notifications.operations import LOOK_BACK, PendingNotice
 from console.notifications.recipients import EventContext, TenantPeople, find_recipients, tenant_people
 from console.notifications.routing import choose_route
-from console.notifications.rules import AUDIENCES, SUBJECTS, Audience, Occasion, RecordedEvent, occasion_of, urgency_of
+from console.notifications.rules import AUDIENCES, Audience, Occasion, occasion_of, urgency_of
 from ledger.actions.queries import actions
 from ledger.db import tenancy
 from ledger.record.operations import SYSTEM_ACTOR
 from ledger.record.queries import events as events_queries
+from ledger.record.rules.event_kinds import NOTICE_SUBJECTS
 
 AT_A_TIME = 300
 _PERSONAL = frozenset({Audience.NAMED, Audience.ASKER})
@@ -39,7 +40,7 @@ def collect_notices(tenant: Any, *, at: datetime) -> int:
             return 0
         known = [UUID(each) for each in cursor.recent]
         since = cursor.read_to - LOOK_BACK
-        events = events_queries.events_of_kinds(tenant.id, SUBJECTS, after=since, but=known, limit=AT_A_TIME)
+        events = events_queries.events_of_kinds(tenant.id, NOTICE_SUBJECTS, after=since, but=known, limit=AT_A_TIME)
         _tell(tenant, [*_scenes(tenant.id, events), *_missed(tenant.id, at=at), *_unknown(tenant.id, at=at)], at=at)
         read_to = max([cursor.read_to, *(event.recorded_at for event, _ in events)])
         recent = events_queries.ids_recorded_since(
@@ -56,8 +57,7 @@ def _scenes(
     found = [
         (event, detail, what)
         for event, detail in events
-        if (what := occasion_of(RecordedEvent(event.subject_kind, event.kind, event.from_state, event.state)))
-        is not None
+        if (what := occasion_of(event.subject_kind, event.kind)) is not None
     ]
     about = {_approval_of(tenant_id, event, detail) for event, detail, _ in found}
     approvals = {

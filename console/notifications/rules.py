@@ -1,27 +1,15 @@
 """What is worth telling somebody, read off an event of the record: pure.
 
-The record says what happened; this says which of it concerns people who are not looking, whom, and how much of a hurry
-there is. A happening that is not named here is told to nobody.
+The register of events says which of what happens concerns people who are not looking, and on what occasion; this says
+whom an occasion concerns, and how much of a hurry there is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-SUBJECTS: Final = (
-    "approval",
-    "approver_key",
-    "emergency",
-    "agent",
-    "case",
-    "member",
-    "erasure",
-    "retention",
-    "contract",
-    "system",
-)
+from ledger.record.rules.event_kinds import EVENT_KINDS
 
 
 class Occasion(StrEnum):
@@ -129,60 +117,13 @@ _SPOKEN: Final = frozenset(
     | {Occasion.CASE_OPENED, Occasion.CASE_REOPENED, Occasion.CASE_ASSIGNED, Occasion.SETTLEMENT_WAITS}
     | {Occasion.ROLES_WAIT, Occasion.SEPARATION_WAITS, Occasion.ERASURE_WAITS, Occasion.RETENTION_WAITS}
 )
-_ENDS: Final = {"APPROVED": Occasion.APPROVED, "EXPIRED": Occasion.EXPIRED, "VOIDED": Occasion.VOIDED}
-_SAID: Final = {
-    "approval_reminded": Occasion.REMINDED,
-    "approval_escalated": Occasion.ESCALATED,
-    "approval_overdue": Occasion.OVERDUE,
-    "approval_assigned": Occasion.ASSIGNED,
-    "no_eligible_approver": Occasion.NO_APPROVER,
-    "mentioned": Occasion.MENTIONED,
-    "question_answered": Occasion.ANSWERED,
-}
 
 
-_OTHERS: Final = {
-    ("contract", "contract_proposed"): Occasion.CONTRACT_WAITS,
-    ("system", "system_change_proposed"): Occasion.SYSTEM_WAITS,
-    ("agent", "agent_flagged"): Occasion.AGENT_FLAGGED,
-    ("case", "case_opened"): Occasion.CASE_OPENED,
-    ("case", "case_reopened"): Occasion.CASE_REOPENED,
-    ("case", "case_assigned"): Occasion.CASE_ASSIGNED,
-    ("case", "resolution_proposed"): Occasion.SETTLEMENT_WAITS,
-    ("member", "roles_proposed"): Occasion.ROLES_WAIT,
-    ("member", "separation_proposed"): Occasion.SEPARATION_WAITS,
-    ("erasure", "erasure_requested"): Occasion.ERASURE_WAITS,
-    ("retention", "retention_proposed"): Occasion.RETENTION_WAITS,
-}
-
-
-@dataclass(frozen=True)
-class RecordedEvent:
-    """As much of an event as decides whether somebody is told."""
-
-    subject_kind: str
-    kind: str
-    before: str
-    after: str
-
-
-def occasion_of(event: RecordedEvent) -> Occasion | None:
-    """What people are told of, if this is of that kind."""
-    if event.subject_kind == "emergency":
-        return Occasion.EMERGENCY if event.before != event.after == "USED" else None
-    if event.subject_kind == "approver_key":
-        return Occasion.KEY_WAITS if event.before != event.after == "PENDING" else None
-    if event.subject_kind == "agent":
-        return Occasion.AGENT_FLAGGED if event.kind == "agent_flagged" else None
-    if event.subject_kind != "approval":
-        return _OTHERS.get((event.subject_kind, event.kind))
-    if event.before == event.after:
-        return _SAID.get(event.kind)
-    if event.after == "REQUESTED":
-        return Occasion.REQUESTED
-    if event.after == "REJECTED":
-        return Occasion.CHANGES if event.kind == "changes_requested" else Occasion.REJECTED
-    return _ENDS.get(event.after)
+def occasion_of(subject_kind: str, kind: str) -> Occasion | None:
+    """On what occasion people are told of an event of this kind, if they are; the register of events says so."""
+    known = EVENT_KINDS.get(kind)
+    occasion = known.notices.get(subject_kind) if known else None
+    return Occasion(occasion) if occasion else None
 
 
 def urgency_of(what: Occasion, risk: str) -> str:

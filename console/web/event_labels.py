@@ -27,7 +27,7 @@ class LabelledEvent:
 
 def event_sentence(said: LabelledEvent) -> str:
     """One event in words."""
-    tell = _TOLD.get(said.kind)
+    tell = RENDERERS.get(said.kind)
     if tell is not None:
         return tell(said)
     reason = said.text("reason") or said.text("text")
@@ -73,7 +73,7 @@ _VOTED = {
 def _voted(said: LabelledEvent) -> str:
     verdict = _VOTED[said.kind]
     if not said.detail.get("statement_hash"):
-        return f"It ended: {said.text('reason') or labels.event_label(said.kind).lower()}"
+        return f"It ended: {(said.text('reason') or labels.event_label(said.kind).lower()).rstrip('.')}."
     signed = labels.SIGNATURES.get(said.text("evidence_class"), said.text("evidence_class"))
     reason = f" The reason given: “{said.text('reason')}”" if said.text("reason") else ""
     return (
@@ -194,7 +194,7 @@ def _minute(moment: str) -> str:
     return f"{moment[:19].replace('T', ' ')} UTC" if moment else "no deadline"
 
 
-_TOLD: Final[dict[str, Callable[[LabelledEvent], str]]] = {
+RENDERERS: Final[dict[str, Callable[[LabelledEvent], str]]] = {
     "session_opened": _session,
     "iteration_limit_reached": _limit,
     "proposed": _proposed,

@@ -32,6 +32,7 @@ from ledger.record.rules import encryption, lifecycle
 from ledger.record.rules import entry as entries
 from ledger.record.rules import envelope as envelopes
 from ledger.record.rules.canonical import canonical, digest
+from ledger.record.rules.event_kinds import check_registered
 from ledger.record.rules.ids import next_uuid7
 from ledger.record.rules.lifecycle import Ground, State
 from ledger.record.rules.refusals import Refused
@@ -87,8 +88,9 @@ class SealedEvidence:
 class NewEvent:
     """What one event says besides its state: all of it is committed to, only digests and ids are in the envelope.
 
-    `changes` are laid over the action's entry (or `entry` is its first one); `detail` is the event's own document;
-    `view` are columns of the action's present view.
+    `kind` stands in the register (`rules/event_kinds.py`), with the kinds of subject that it is for. `changes` are laid
+    over the action's entry (or `entry` is its first one); `detail` is the event's own document; `view` are columns of
+    the action's present view.
     """
 
     kind: str
@@ -154,7 +156,11 @@ def write_events(*drafts: EventDraft) -> None:
 
 
 def draft_event(head: SubjectHead, happening: NewEvent, *, actor: Actor, at: datetime) -> EventDraft:
-    """The event that `append` would write; refuses an illegal step, missing grounds and an entry out of schema."""
+    """The event that `append` would write; refuses an illegal step, missing grounds and an entry out of schema.
+
+    An event that the register does not know is `UnregisteredEvent`, which is a mistake of the program.
+    """
+    check_registered(happening.kind, head.kind)
     state = lifecycle.next_state(
         head.kind, head.state, happening.to or (None if head.seq else ""), by=actor.kind, grounds=happening.grounds
     )

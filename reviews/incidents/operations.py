@@ -30,6 +30,8 @@ from reviews.incidents.rules.incidents import (
 )
 from reviews.models import Comment, Incident, IncidentLink
 
+_LINKED = {"action": "action_linked", "case": "case_linked", "freeze": "freeze_linked"}
+
 
 class NoSuchIncident(Refused):
     """There is no such incident here."""
@@ -152,7 +154,7 @@ def _gather(row: Incident, wanted: list[tuple[str, UUID]], by: ledger.Actor, *, 
             subject_id=subject_id,
             at=at,
         )
-        linked = ledger.NewEvent(kind=f"{kind}_linked", detail={"subject_id": str(subject_id)})
+        linked = ledger.NewEvent(kind=_LINKED[kind], detail={"subject_id": str(subject_id)})
         head = ledger.append(head, linked, actor=by, at=at)
         if kind == "action":
             _tell_action(row, subject_id, by, at=at)

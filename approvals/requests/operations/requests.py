@@ -38,6 +38,17 @@ from ledger.record.rules.refusals import Refused
 DEFERRED = "RT-18 DEFER_OR_FAIL_CLEANLY"
 FIRST_LOOK = timedelta(seconds=10)
 LIVE = ("PREPARING", "REQUESTED", "APPROVED")
+# What the record calls it when an action ends without having run, by the code that its agent is told.
+_UNRUN = {
+    "REJECTED": "rejected",
+    "CHANGES_REQUESTED": "changes_requested",
+    "APPROVAL_EXPIRED": "approval_expired",
+    "APPROVAL_VOIDED": "approval_voided",
+    "OUTSIDE_AUTONOMY": "outside_autonomy",
+    "PREFLIGHT_REFUSED": "preflight_refused",
+    "PROVIDER_OUTAGE": "provider_outage",
+    "SUPERSEDED": "superseded",
+}
 
 
 class NoSuchApproval(Refused):
@@ -270,7 +281,7 @@ def _end_unrun(
     ledger.append(
         head,
         ledger.NewEvent(
-            kind={"REJECTED": "rejected", "APPROVAL_EXPIRED": "approval_expired"}.get(code, code.lower()),
+            kind=_UNRUN[code],
             to="FAILED",
             changes={
                 "verification": {"status": "NOT_REQUIRED"},

@@ -22,6 +22,7 @@ from ledger.record.operations import SYSTEM_ACTOR
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.encryption import CannotOpen
+from ledger.record.rules.event_kinds import EVENT_KINDS
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import BY_WORD, Outcome, outcome_of, outcome_of_step
 from reviews import queries as after
@@ -209,7 +210,7 @@ def event_rows(
             "word": labels.event_label(event.kind),
             "state": "",
             "family": "",
-            "icon": _ICONS.get(event.kind, "dot"),
+            "icon": _icon(event.kind),
             "actor": names.get(event.actor_id, event.actor_kind),
             "detail": _noted(detail or {}, names, called or {}),
             "href": "",
@@ -219,16 +220,8 @@ def event_rows(
     ]
 
 
-_ICONS = {
-    "step_ticked": "tick",
-    "freeze_linked": "freeze",
-    "freeze_placed": "freeze",
-    "case_linked": "cases",
-    "action_linked": "actions",
-    "case_snoozed": "clock",
-    "case_assigned": "person",
-    "case_claimed": "person",
-}
+def _icon(kind: str) -> str:
+    return EVENT_KINDS[kind].icon if kind in EVENT_KINDS else "dot"
 
 
 def _noted(detail: dict[str, Any], names: dict[UUID, str], called: dict[str, str]) -> str:
@@ -257,7 +250,7 @@ def _event(told: ActionRecord, event: Any, detail: dict[str, Any]) -> dict[str, 
         "word": word,
         "state": state if moved and state != word else "",
         "family": family,
-        "icon": f"state-{family}" if moved else {"approval_granted": "tick"}.get(event.kind, "dot"),
+        "icon": f"state-{family}" if moved else _icon(event.kind),
         "actor": told.names.get(event.actor_id, event.actor_kind),
         "detail": _said(detail),
         "href": told.page("action-entry", told.action.id, event.seq),

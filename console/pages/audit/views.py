@@ -24,6 +24,7 @@ from console.web.proofs import proof_panel
 from ledger.actions.queries import actions, search
 from ledger.record.operations import SYSTEM_ACTOR
 from ledger.record.queries import events
+from ledger.record.rules.event_kinds import EVENT_KINDS
 from ledger.verification.queries import storage
 from reviews import queries as after
 
@@ -55,7 +56,7 @@ PAGES = {
 def search_events(request: TenantRequest) -> HttpResponse:
     called = actor_names(request.tenant.id)
     filters = AuditFilter(
-        request.GET, people=_people(request, called), kinds=sorted(labels.EVENTS, key=labels.event_label)
+        request.GET, people=_people(request, called), kinds=sorted(EVENT_KINDS, key=labels.event_label)
     )
     wanted = _wanted(request, filters)
     found = search.search_events(request.tenant.id, wanted, before=_behind(request), limit=PAGE + 1) if wanted else []
@@ -103,6 +104,7 @@ def event(request: TenantRequest, subject_id: UUID, seq: int) -> HttpResponse:
         "here": "audit" if request.caller.roles & frozenset(MAY) else "actions",
         "event": row,
         "word": labels.event_label(row.kind),
+        "meaning": EVENT_KINDS[row.kind].meaning if row.kind in EVENT_KINDS else "",
         "subject": labels.SUBJECTS.get(row.subject_kind, labels.sentence_case(row.subject_kind)),
         "subject_href": _page(request, row.subject_kind, row.subject_id),
         "actor": actor_names(request.tenant.id).get(row.actor_id, row.actor_kind),

@@ -148,7 +148,7 @@ def test_a_lock_never_pairs_a_moved_head_with_an_old_entry(record, threads):
             head = operations.lock_subject(tenant_id=record.tenant, subject_id=record.action.id, kind="action")
             assert head.entry is not None
             counted = NewEvent(
-                kind="noted", changes=changes, detail={"before": head.entry["execution"]["attempt_count"]}
+                kind="evidence_added", changes=changes, detail={"before": head.entry["execution"]["attempt_count"]}
             )
             operations.append(head, counted, actor=operations.SYSTEM, at=AT)
 
@@ -162,7 +162,7 @@ def test_a_lock_never_pairs_a_moved_head_with_an_old_entry(record, threads):
 
 
 def test_many_at_once_write_one_sequence_without_a_gap(record, threads):
-    running = [threads.submit(apart(lambda: append_locked(record, NewEvent(kind="noted")))) for _ in range(24)]
+    running = [threads.submit(apart(lambda: append_locked(record, NewEvent(kind="evidence_added")))) for _ in range(24)]
     assert outcomes(running) == ["Head"] * 24
     with tenancy(record.tenant):
         rows = Event.objects.filter(tenant_id=record.tenant, subject_id=record.action.id).order_by("seq")
@@ -176,7 +176,7 @@ def test_of_two_that_create_one_subject_one_wins(record, threads):
     def create() -> operations.SubjectHead:
         ready.wait(PATIENCE_S)
         with tenancy(record.tenant):
-            return operations.append(new, NewEvent(kind="opened", to="OPEN"), actor=operations.SYSTEM, at=AT)
+            return operations.append(new, NewEvent(kind="session_opened", to="OPEN"), actor=operations.SYSTEM, at=AT)
 
     assert outcomes([threads.submit(apart(create)) for _ in range(2)]) == ["Head", "IntegrityError"]
 
@@ -190,7 +190,7 @@ def test_subjects_do_not_wait_for_each_other(record, threads):
         def move() -> operations.SubjectHead:
             with tenancy(record.tenant):
                 head = operations.lock_subject(tenant_id=record.tenant, subject_id=other.id, kind="action")
-                return operations.append(head, NewEvent(kind="noted"), actor=operations.SYSTEM, at=AT)
+                return operations.append(head, NewEvent(kind="evidence_added"), actor=operations.SYSTEM, at=AT)
 
         assert threads.submit(apart(move)).result(PATIENCE_S).seq == 2
 
@@ -206,7 +206,7 @@ def ready_to_start(record: Record, operation: str) -> operations.SubjectHead:
 
 
 def start(record: Record, head: operations.SubjectHead) -> operations.SubjectHead:
-    started = NewEvent(kind="started", to="EXECUTING", grounds=frozenset({Ground.RELEASED}))
+    started = NewEvent(kind="execution_started", to="EXECUTING", grounds=frozenset({Ground.RELEASED}))
     with tenancy(record.tenant):
         return operations.append(head, started, actor=operations.SYSTEM, at=AT)
 
@@ -275,7 +275,7 @@ def test_a_refusal_in_the_same_transaction_keeps_what_was_written(record):
     with tenancy(record.tenant):
         head = operations.append(record.action, PENDING, actor=operations.SYSTEM, at=AT)
         with pytest.raises(IllegalTransition):
-            operations.append(head, NewEvent(kind="x", to="VALIDATED"), actor=operations.SYSTEM, at=AT)
+            operations.append(head, NewEvent(kind="validated", to="VALIDATED"), actor=operations.SYSTEM, at=AT)
     assert history(record)[3:] == ["answered"]
 
 

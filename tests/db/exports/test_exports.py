@@ -64,7 +64,7 @@ def happen(tenant, text, *, kind="case"):
         )
         opened = ledger.NewEvent(kind="case_opened", to="OPEN", detail={"text": text}, evidence=(sealed,))
         head = ledger.append(head, opened, actor=ledger.SYSTEM, at=now())
-        ledger.append(head, ledger.NewEvent(kind="case_noted"), actor=ledger.SYSTEM, at=now())
+        ledger.append(head, ledger.NewEvent(kind="commented"), actor=ledger.SYSTEM, at=now())
     return head.id
 
 
@@ -110,8 +110,8 @@ def test_the_same_parts_give_the_same_bytes(tmp_path):
 @pytest.mark.parametrize(
     ("filters", "kinds"),
     [
-        ({"kind": "case_noted"}, {"case_noted"}),
-        ({"subject_kind": "case"}, {"case_opened", "case_noted"}),
+        ({"kind": "commented"}, {"commented"}),
+        ({"subject_kind": "case"}, {"case_opened", "commented"}),
         ({"subject_kind": "case", "kind": "case_opened"}, {"case_opened"}),
         ({"tool": "nothing_does_this"}, set()),
     ],
@@ -132,7 +132,7 @@ def test_an_export_of_one_subject_discloses_that_subject(tenant):
     seals.seal_up()
     data = bundle(tenant, end=newest(tenant).size, filters={"subject": str(subject)})
     shown = [json.loads(line["envelope"]) for line in lines(data) if "envelope" in line]
-    assert [each["kind"] for each in shown if each["subject"]["kind"] != "log"] == ["case_opened", "case_noted"]
+    assert [each["kind"] for each in shown if each["subject"]["kind"] != "log"] == ["case_opened", "commented"]
     assert judged(data, policy(tenant)).worst is Verdict.VERIFIED
 
 

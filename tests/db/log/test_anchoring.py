@@ -77,7 +77,7 @@ def grown(tmp_path, guard_file, clock, db):
         head = ledger.SubjectHead(tenant_id=tenant_id, id=uuid4(), kind="case")
         with tenancy(tenant_id):
             for number in range(events):
-                step = ledger.NewEvent(kind="case_opened" if number == 0 else "case_noted", to="OPEN")
+                step = ledger.NewEvent(kind="case_opened" if number == 0 else "commented", to="OPEN")
                 head = ledger.append(head, step, actor=ledger.SYSTEM, at=clock())
         return integrate(tenant_id, clock, guard)
 

@@ -19,7 +19,9 @@ def happen(tenant, times):
     with tenancy(tenant):
         head = ledger.lock_subject(tenant_id=tenant, subject_id=tenant, kind="tenant")
         for _ in range(times):
-            head = ledger.append(head, ledger.NewEvent(kind="noted"), actor=ledger.SYSTEM, at=datetime.now(UTC))
+            head = ledger.append(
+                head, ledger.NewEvent(kind="reading_budget_spent"), actor=ledger.SYSTEM, at=datetime.now(UTC)
+            )
 
 
 @pytest.fixture

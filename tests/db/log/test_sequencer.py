@@ -43,7 +43,7 @@ def happen(tenant, times=1):
     head = ledger.SubjectHead(tenant_id=tenant, id=uuid4(), kind="case")
     with tenancy(tenant):
         for _ in range(times):
-            step = ledger.NewEvent(kind="case_noted", to="OPEN")
+            step = ledger.NewEvent(kind="commented", to="OPEN")
             head = ledger.append(head, step, actor=ledger.SYSTEM, at=now())
     return head.id
 

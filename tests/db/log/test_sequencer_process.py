@@ -40,7 +40,7 @@ def happen(tenant, times=1):
     head = ledger.SubjectHead(tenant_id=tenant, id=uuid4(), kind="case")
     with tenancy(tenant):
         for _ in range(times):
-            head = ledger.append(head, ledger.NewEvent(kind="case_noted", to="OPEN"), actor=ledger.SYSTEM, at=now())
+            head = ledger.append(head, ledger.NewEvent(kind="commented", to="OPEN"), actor=ledger.SYSTEM, at=now())
     return head.id
 
 
@@ -242,7 +242,7 @@ fault, tenant, subject = kill, UUID(sys.argv[1]), UUID(sys.argv[2])
 stop, kept = int(sys.argv[3]), sys.argv[4] == "kept"
 with edge.tenancy(tenant):
     head = record.Head(tenant_id=tenant, id=subject, kind="case")
-    record.append(head, record.Happening(kind="case_noted", to="OPEN"), actor=record.SYSTEM, at=datetime.now(UTC))
+    record.append(head, record.Happening(kind="commented", to="OPEN"), actor=record.SYSTEM, at=datetime.now(UTC))
 """
 
 FAILED = """
@@ -326,7 +326,7 @@ class Written:
     def _one(self, tenant, *, taken_back):
         head = ledger.SubjectHead(tenant_id=tenant, id=uuid4(), kind="case")
         with tenancy(tenant):
-            ledger.append(head, ledger.NewEvent(kind="case_noted", to="OPEN"), actor=ledger.SYSTEM, at=now())
+            ledger.append(head, ledger.NewEvent(kind="commented", to="OPEN"), actor=ledger.SYSTEM, at=now())
             transaction.set_rollback(taken_back)
         (self.lost if taken_back else self.kept).append((tenant, head.id))
 

@@ -28,7 +28,7 @@ def happen(tenant, times):
     head = ledger.SubjectHead(tenant_id=tenant, id=uuid4(), kind="case")
     with tenancy(tenant):
         for number in range(times):
-            step = ledger.NewEvent(kind="case_opened" if number == 0 else "case_noted", to="OPEN")
+            step = ledger.NewEvent(kind="case_opened" if number == 0 else "commented", to="OPEN")
             head = ledger.append(head, step, actor=ledger.SYSTEM, at=datetime.now(UTC))
 
 

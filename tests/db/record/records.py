@@ -92,7 +92,7 @@ def executing(tenant: UUID, *, at: datetime = AT) -> tuple[SubjectHead, UUID]:
         view={"approval_id": str(uuid4())},
     )
     started = NewEvent(
-        kind="started",
+        kind="execution_started",
         to="EXECUTING",
         grounds=frozenset({Ground.RELEASED}),
         changes={

@@ -13,6 +13,7 @@ from ledger.record import operations
 from ledger.record.queries import events as queries
 from ledger.record.queries import evidence
 from ledger.record.rules import envelope
+from ledger.record.rules.event_kinds import UnregisteredEvent
 from ledger.record.rules.lifecycle import NOTICED, GroundsMissing, IllegalTransition, is_agent_notice
 from tests.support.builders import AT, propose
 
@@ -58,8 +59,18 @@ def test_an_illegal_step_changes_nothing(tenant: UUID):
         head = propose(tenant)
         with pytest.raises(IllegalTransition):
             operations.append(
-                head, operations.NewEvent(kind="x", to="RECONCILED_SUCCESS"), actor=operations.SYSTEM, at=AT
+                head, operations.NewEvent(kind="reconciled", to="RECONCILED_SUCCESS"), actor=operations.SYSTEM, at=AT
             )
+        assert actions.action(tenant, head.id).seq == 1
+
+
+@pytest.mark.parametrize("kind", ["noted", "case_claimed"])
+def test_an_event_that_the_register_does_not_know_of_its_subject_is_not_written(tenant: UUID, kind: str):
+    """The program is wrong there, not the caller: it is no refusal, and the transaction is rolled back by it."""
+    with tenancy(tenant):
+        head = propose(tenant)
+        with pytest.raises(UnregisteredEvent, match=f"no event '{kind}' of a subject of kind 'action'"):
+            operations.append(head, operations.NewEvent(kind=kind), actor=operations.SYSTEM, at=AT)
         assert actions.action(tenant, head.id).seq == 1
 
 
@@ -67,7 +78,9 @@ def test_a_step_without_its_grounds_is_refused(tenant: UUID):
     with tenancy(tenant):
         head = operations.append(propose(tenant), validated(), actor=operations.SYSTEM, at=AT)
         with pytest.raises(GroundsMissing):
-            operations.append(head, operations.NewEvent(kind="x", to="EXECUTING"), actor=operations.SYSTEM, at=AT)
+            operations.append(
+                head, operations.NewEvent(kind="execution_started", to="EXECUTING"), actor=operations.SYSTEM, at=AT
+            )
 
 
 @pytest.mark.req("R-SM-23")
@@ -119,7 +132,7 @@ def test_a_missing_subject_is_said_to_be_missing(tenant: UUID):
 
 
 @pytest.mark.req("R-PL-13")
-@pytest.mark.parametrize("kind", [*NOTICED, "cancelled", "approval_requested"])
+@pytest.mark.parametrize("kind", [*NOTICED, "cancelled", "approval_granted"])
 @pytest.mark.parametrize("by", ["agent", "operator"])
 def test_the_database_says_itself_whether_an_actions_agent_knows_its_end(tenant: UUID, kind: str, by: str):
     """As the rule has it that verifies the record; and what comes later takes it back no more."""
@@ -129,5 +142,5 @@ def test_the_database_says_itself_whether_an_actions_agent_knows_its_end(tenant:
         assert actions.action(tenant, head.id).noticed is False
         head = operations.append(head, happening, actor=operations.Actor(by, uuid4()), at=AT)
         assert actions.action(tenant, head.id).noticed is is_agent_notice(kind, by)
-        operations.append(head, operations.NewEvent(kind="x"), actor=operations.SYSTEM, at=AT)
+        operations.append(head, operations.NewEvent(kind="evidence_added"), actor=operations.SYSTEM, at=AT)
         assert actions.action(tenant, head.id).noticed is is_agent_notice(kind, by)

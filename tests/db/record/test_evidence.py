@@ -136,7 +136,7 @@ def test_evidence_whose_key_was_destroyed_is_unreadable_and_its_promise_stays(co
         sealed = seal(tenant, subject)
         operations.append(
             operations.SubjectHead(tenant_id=tenant, id=subject, kind="session"),
-            operations.NewEvent(kind="opened", to="OPEN", evidence=(sealed,)),
+            operations.NewEvent(kind="session_opened", to="OPEN", evidence=(sealed,)),
             actor=operations.SYSTEM,
             at=AT,
         )

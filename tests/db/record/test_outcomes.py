@@ -33,7 +33,7 @@ def reach(tenant: UUID, state: State, kind: str, **view) -> UUID:
     """A new action in a state that an event of this kind led to."""
     head = propose(tenant, view=view)
     for each in way(state):
-        by = kind if each is state else "on_the_way"
+        by = kind if each is state else "evidence_added"
         step = operations.NewEvent(kind=by, to=str(each), grounds=frozenset(Ground) - {Ground.CHANGES_NOTHING})
         head = operations.append(head, step, actor=PERSON, at=AT)
     return head.id
@@ -51,9 +51,9 @@ def test_the_database_says_itself_by_which_event_an_action_came_to_stand_as_it_d
         head = propose(tenant)
         assert seen(tenant, head.id).reached_by == "proposed"
         for kind, expected in [
-            ("vote_cast", "proposed"),
+            ("evidence_added", "proposed"),
             *((each, each) for each in SETTLING),
-            ("noted", SETTLING[-1]),
+            ("evidence_added", SETTLING[-1]),
         ]:
             head = operations.append(head, operations.NewEvent(kind=kind), actor=PERSON, at=AT)
             assert seen(tenant, head.id).reached_by == expected
@@ -64,7 +64,7 @@ def test_the_database_says_itself_by_which_event_an_action_came_to_stand_as_it_d
 
 @pytest.mark.req("R-UI-12")
 def test_a_search_for_an_outcome_finds_the_actions_that_have_it_and_no_others(tenant: UUID):
-    kinds = [*((state, kind) for state, kind in BY_KIND), *((state, "otherwise") for state in BY_STATE)]
+    kinds = [*((state, kind) for state, kind in BY_KIND), *((state, "evidence_added") for state in BY_STATE)]
     flags = [{"contradicted": True}, {"reversed": True}, {"side_effect_class": "READ_ONLY"}]
     flags += [{"approval_id": str(uuid4())}, {}]
     turned = [(State.RECONCILED_SUCCESS, kind) for kind in ("compensated", "compensation_attested", "attested_absent")]

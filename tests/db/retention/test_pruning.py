@@ -67,7 +67,9 @@ def old(committed_db, owner_connection) -> Record:
             source="agent",
             at=LONG_AGO,
         )
-        head = ledger.append(head, ledger.NewEvent(kind="noted", evidence=(sealed,)), actor=ledger.SYSTEM, at=LONG_AGO)
+        head = ledger.append(
+            head, ledger.NewEvent(kind="evidence_added", evidence=(sealed,)), actor=ledger.SYSTEM, at=LONG_AGO
+        )
     return Record(tenant=tenant, action=head, contract=registered.id, policy=tenant, payload=sealed.pointer)
 
 
@@ -161,7 +163,7 @@ def test_what_lasts_goes_on_after_its_month_is_gone(old, run):
     prune(run)
     with tenancy(old.tenant):
         contract = ledger.lock_subject(tenant_id=old.tenant, subject_id=old.contract, kind="contract")
-        ledger.append(contract, ledger.NewEvent(kind="noted"), actor=ledger.SYSTEM, at=LONG_AGO)
+        ledger.append(contract, ledger.NewEvent(kind="contract_confirmed"), actor=ledger.SYSTEM, at=LONG_AGO)
         executing_in(old.tenant)
         assert [event.seq for event, _, _ in events.history(old.tenant, old.contract)] == [1, 2]
     call_command("verify_ledger", verbosity=0)

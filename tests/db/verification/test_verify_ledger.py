@@ -143,7 +143,7 @@ def test_a_writer_at_work_never_looks_like_a_break(committed_db, monkeypatch):
     def then_more(tenant_id, **bounds):
         found = heads(tenant_id, **bounds)
         head = operations.lock_subject(tenant_id=tenant_id, subject_id=record.action.id, kind="action")
-        operations.append(head, operations.NewEvent(kind="noted"), actor=operations.SYSTEM, at=AT)
+        operations.append(head, operations.NewEvent(kind="evidence_added"), actor=operations.SYSTEM, at=AT)
         executing(tenant_id)
         registration.set_policy(
             tenant_id=tenant_id, kind="approval", version="3", document={}, actor=operations.SYSTEM, at=AT

@@ -19,7 +19,7 @@ from console.notifications.routing import (
     parse_settings,
     period_end,
 )
-from console.notifications.rules import AUDIENCES, Occasion, RecordedEvent, occasion_of, urgency_of
+from console.notifications.rules import AUDIENCES, Occasion, occasion_of, urgency_of
 
 NOON = datetime(2026, 11, 20, 12, 3, tzinfo=UTC)
 NIGHT = QuietHours(time(22), time(7), "Europe/Berlin")
@@ -133,30 +133,33 @@ def test_a_period_ends_after_what_it_collects_and_not_too_late(at, minutes):
 
 
 @pytest.mark.parametrize(
-    ("event", "wanted"),
+    ("subject", "kind", "wanted"),
     [
-        (RecordedEvent("approval", "approval_requested", "", "REQUESTED"), Occasion.REQUESTED),
-        (RecordedEvent("approval", "prepared", "PREPARING", "REQUESTED"), Occasion.REQUESTED),
-        (RecordedEvent("approval", "approval_prepared", "", "PREPARING"), None),
-        (RecordedEvent("approval", "approved", "REQUESTED", "APPROVED"), Occasion.APPROVED),
-        (RecordedEvent("approval", "voted", "REQUESTED", "REQUESTED"), None),
-        (RecordedEvent("approval", "rejected", "REQUESTED", "REJECTED"), Occasion.REJECTED),
-        (RecordedEvent("approval", "changes_requested", "REQUESTED", "REJECTED"), Occasion.CHANGES),
-        (RecordedEvent("approval", "approval_expired", "APPROVED", "EXPIRED"), Occasion.EXPIRED),
-        (RecordedEvent("approval", "approval_voided", "REQUESTED", "VOIDED"), Occasion.VOIDED),
-        (RecordedEvent("approval", "consumed", "APPROVED", "CONSUMED"), None),
-        (RecordedEvent("approval", "approval_reminded", "REQUESTED", "REQUESTED"), Occasion.REMINDED),
-        (RecordedEvent("approver_key", "key_proposed", "", "PENDING"), Occasion.KEY_WAITS),
-        (RecordedEvent("approver_key", "key_confirmed", "PENDING", "ACTIVE"), None),
-        (RecordedEvent("emergency", "emergency_used", "", "USED"), Occasion.EMERGENCY),
-        (RecordedEvent("agent", "agent_flagged", "REGISTERED", "REGISTERED"), Occasion.AGENT_FLAGGED),
-        (RecordedEvent("agent", "agent_flag_cleared", "REGISTERED", "REGISTERED"), None),
-        (RecordedEvent("emergency", "emergency_reviewed", "USED", "REVIEWED"), None),
-        (RecordedEvent("action", "approved", "VALIDATED", "VALIDATED"), None),
+        ("approval", "approval_requested", Occasion.REQUESTED),
+        ("approval", "approval_preparing", None),
+        ("approval", "approved", Occasion.APPROVED),
+        ("approval", "break_glass_used", Occasion.APPROVED),
+        ("approval", "vote_cast", None),
+        ("approval", "rejected", Occasion.REJECTED),
+        ("approval", "changes_requested", Occasion.CHANGES),
+        ("approval", "approval_expired", Occasion.EXPIRED),
+        ("approval", "approval_voided", Occasion.VOIDED),
+        ("approval", "approval_consumed", None),
+        ("approval", "approval_reminded", Occasion.REMINDED),
+        ("approver_key", "key_enrolled", Occasion.KEY_WAITS),
+        ("approver_key", "key_confirmed", None),
+        ("emergency", "break_glass_used", Occasion.EMERGENCY),
+        ("emergency", "break_glass_reviewed", None),
+        ("agent", "agent_flagged", Occasion.AGENT_FLAGGED),
+        ("agent", "agent_flag_cleared", None),
+        ("case", "case_opened", Occasion.CASE_OPENED),
+        ("action", "case_opened", None),
+        ("action", "rejected", None),
+        ("action", "of an older version", None),
     ],
 )
-def test_what_people_are_told_of_is_read_off_the_record(event, wanted):
-    assert occasion_of(event) == wanted
+def test_what_people_are_told_of_is_read_off_the_record(subject, kind, wanted):
+    assert occasion_of(subject, kind) == wanted
 
 
 def test_every_occasion_has_an_audience():
