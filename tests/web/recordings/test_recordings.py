@@ -222,7 +222,7 @@ def test_texts_that_no_database_holds_lose_a_character_and_move_no_span(stage, r
     talk = [user("Cancel it."), *asks("cancel_reservation", "Error: no", reservation_id="ABC123"), agent(said)]
     out = imported(recording(tmp_path, talk))[1]
     page = reader.page(f"{address(out)}/1")
-    assert re.findall(r"<del>(.*?)</del>", page) == ["I have cancelled your reservation ABC123"]
+    assert re.findall(r"<del>(.*?)</del>", page) == ["I have cancelled your reservation ABC123."]
 
 
 def test_rows_cannot_be_changed_taken_away_or_seen_without_a_tenant(stage, tmp_path):
@@ -445,7 +445,7 @@ def test_hostile_words_are_shown_and_do_nothing(stage, reader, tmp_path):
 def test_false_claims_are_struck_out_with_what_might_have_been_said(stage, reader, tmp_path):
     path = address(imported(recording(tmp_path, BAD))[1])
     page = reader.page(f"{path}/1")
-    assert re.findall(r"<del>(.*?)</del>", page) == ["I have cancelled your reservation ABC123"]
+    assert re.findall(r"<del>(.*?)</del>", page) == ["I have cancelled your reservation ABC123."]
     [instead] = re.findall(r"<ins>(.*?)</ins>", page, re.DOTALL)
     assert "I have cancelled" not in instead
     assert "Is there anything else?" in instead

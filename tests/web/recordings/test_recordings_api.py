@@ -77,7 +77,7 @@ def test_a_conversation_has_calls_by_category_mismatches_and_claims_with_verdict
     [mismatch] = [one for call in found["calls"] for one in call["differences"]]
     assert mismatch == {"field": "amount", "asked": "100", "shown": "50", "where": "answer"}
     [claim] = [each for each in found["claims"] if each["verdict"] == "BLOCK"]
-    assert (claim["code"], claim["quote"]) == ("MISREAD", "I have cancelled your reservation ABC123")
+    assert (claim["code"], claim["quote"]) == ("MISREAD", "I have cancelled your reservation ABC123.")
     text = found["turns"][claim["turn"]]["text"]
     assert text[slice(*claim["span"])] == claim["quote"]
     assert "I have cancelled" not in found["corrected"][0]["text"]
