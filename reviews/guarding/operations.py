@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import orjson
 
@@ -17,11 +18,18 @@ from ledger.catalogue.rules.report_templates import DEFAULT_LANGUAGE
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.outcomes import outcome_of
-from reviews.guarding.queries import Speaker, actions_of, ground_of
+from ledger.record.rules.refusals import Refused
+from reviews.guarding.queries import Speaker, actions_of, ground_of, untold_changes
 from reviews.guarding.rules.receipt import Receipt, receipt_of
 from reviews.guarding.rules.records import Stated
-from reviews.guarding.rules.verdict import Found, Verdict, judge
+from reviews.guarding.rules.verdict import Found, Strictness, Verdict, judge
 from reviews.models import GuardVerdict
+
+
+class MessageUnguarded(Refused):
+    """A session that must be guarded ends with a change that no guarded message followed."""
+
+    code = "MESSAGE_UNGUARDED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +46,23 @@ def guard(
     message: str,
     stated: tuple[Stated, ...] = (),
     language: str = DEFAULT_LANGUAGE,
+    strict: Strictness | None = None,
     at: datetime,
 ) -> Guarded:
     """Judge a message, and keep the verdict."""
     actions = actions_of(speaker)
     ground = ground_of(speaker, actions, at=at)
-    verdict = judge(message, ground, stated)
-    _keep(speaker, message, verdict, actions, at=at)
-    return Guarded(verdict, receipt_of(ground, language=language))
+    verdict = judge(message, ground, stated, strict=strict)
+    guarded = Guarded(verdict, receipt_of(ground, language=language))
+    _keep(speaker, message, guarded, actions, at=at)
+    return guarded
+
+
+def check_told(tenant_id: UUID, session_id: UUID) -> None:
+    """`MessageUnguarded` where a change of a session stands that no guarded message followed."""
+    untold = untold_changes(tenant_id, session_id)
+    if untold:
+        raise MessageUnguarded(f"{len(untold)} of its changes were followed by no message that the guard has seen.")
 
 
 def receipt_of_session(speaker: Speaker, *, language: str = DEFAULT_LANGUAGE, at: datetime) -> Receipt:
@@ -53,7 +70,8 @@ def receipt_of_session(speaker: Speaker, *, language: str = DEFAULT_LANGUAGE, at
     return receipt_of(ground_of(speaker, actions_of(speaker), at=at), language=language, only_new=False)
 
 
-def _keep(speaker: Speaker, message: str, verdict: Verdict, actions: list[Any], *, at: datetime) -> None:
+def _keep(speaker: Speaker, message: str, guarded: Guarded, actions: list[Any], *, at: datetime) -> None:
+    verdict = guarded.verdict
     blocked = verdict.verdict == "BLOCK"
     used = [
         {"action_id": str(each.id), "seq": each.seq, "state": each.state, "outcome": str(outcome_of(each))}
@@ -71,7 +89,7 @@ def _keep(speaker: Speaker, message: str, verdict: Verdict, actions: list[Any], 
         tenant_id=speaker.tenant_id,
         subject_id=speaker.session_id,
         purpose="message",
-        data=orjson.dumps({"message": message, **asdict(verdict)}),
+        data=orjson.dumps({"message": message, **asdict(verdict), "receipt": guarded.receipt.text}),
         media_type="application/json",
         source=f"agent {speaker.agent_id}",
         at=at,

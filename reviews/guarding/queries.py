@@ -11,8 +11,10 @@ from uuid import UUID
 import orjson
 
 from ledger.actions.queries import actions as actions_queries
+from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.fields import compare_fields
+from ledger.catalogue.rules.policies import MessageRule, message_rule
 from ledger.record.queries import events
 from ledger.record.queries import evidence as evidence_queries
 from ledger.record.rules.encryption import CannotOpen, EvidenceErased
@@ -65,10 +67,39 @@ def actions_of(speaker: Speaker) -> list[Any]:
     return [found[each] for each in sorted(found)][-MOST:]
 
 
+def message_rule_of(tenant_id: UUID, agent_id: str) -> MessageRule:
+    """What the verification policy in force asks of the messages of an agent."""
+    document = catalogue_queries.active_policies(tenant_id)["verification"].document
+    return message_rule(orjson.loads(bytes(document)), agent_id)
+
+
+def untold_changes(tenant_id: UUID, session_id: UUID) -> list[Any]:
+    """The changes of a session whose outcome no guarded message has followed; what recovery did is not the agent's."""
+    made = actions_queries.actions(tenant_id, session=session_id, relation="", limit=MOST)
+    return _untold(made, {session_id: _known_before(tenant_id, session_id)})
+
+
+def count_untold(tenant_id: UUID, agent_id: str) -> int:
+    """How many of the newest changes of an agent were followed by no message that the guard has seen."""
+    made = actions_queries.actions(tenant_id, agent=agent_id, relation="", limit=MOST)
+    verdicts = GuardVerdict.objects.filter(tenant_id=tenant_id, session_id__in={each.session_id for each in made})
+    last = verdicts.order_by("session_id", "-id").distinct("session_id")
+    return len(_untold(made, {each.session_id: _outcomes(each) for each in last}))
+
+
+def _untold(made: list[Any], known: Mapping[UUID, Mapping[str, str]]) -> list[Any]:
+    changes = (each for each in made if each.mutating)
+    return [each for each in changes if known.get(each.session_id, {}).get(str(each.id)) != str(outcome_of(each))]
+
+
+def _outcomes(verdict: GuardVerdict) -> dict[str, str]:
+    return {each["action_id"]: each.get("outcome", "") for each in verdict.records}
+
+
 def _known_before(tenant_id: UUID, session_id: UUID) -> dict[str, str]:
     """The outcome of each action when the agent last spoke."""
     last = GuardVerdict.objects.filter(tenant_id=tenant_id, session_id=session_id).order_by("-id").first()
-    return {each["action_id"]: each.get("outcome", "") for each in last.records} if last is not None else {}
+    return _outcomes(last) if last is not None else {}
 
 
 def _records(speaker: Speaker, actions: list[Any], *, at: datetime) -> Iterable[Record]:

@@ -24,6 +24,7 @@ from console.api.transaction import NotFound, in_tenancy, json_response
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.versions import check_range
+from reviews.guarding.queries import count_untold
 
 router = Router(tags=["Registry and contracts"])
 OPERATORS = ("oper", "operator", "administrator")
@@ -85,6 +86,9 @@ class Agent(AgentSummary):
     demonstrated_tools: list[str] = Field(description="Those that have ended in a reconciled success that still holds.")
     over_time: list[CallShares] = Field(description="Day by day; a day without calls is left out.")
     attempted_undisclosed: list[UndisclosedCall]
+    untold_changes: int = Field(
+        description="Of its newest 500 actions, the changes that no message followed which the guard has seen."
+    )
 
 
 class Revoked(Answer):
@@ -152,6 +156,7 @@ def get_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
             "attempted_undisclosed": [
                 {"tool": call.tool, "session_id": str(call.session_id), "at": call.at} for call in undisclosed
             ],
+            "untold_changes": count_untold(tenant_id, agent_id),
         }
     )
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
@@ -17,11 +18,15 @@ from console.api.guard import schemas
 from console.api.paging import decode_cursor, page_response
 from console.api.transaction import in_tenancy, json_response, run_once
 from console.pages.sessions.guard_input import build_speaker
+from ledger.db import tenancy
 from ledger.record.rules.envelope import instant
 from reviews import queries as after
 from reviews.guarding import operations as guarding
+from reviews.guarding.extractor import reports_by
+from reviews.guarding.queries import message_rule_of
 from reviews.guarding.rules.receipt import Line, Receipt
 from reviews.guarding.rules.records import Stated
+from reviews.guarding.rules.verdict import Strictness
 
 router = Router(tags=["Sessions"])
 
@@ -33,16 +38,26 @@ router = Router(tags=["Sessions"])
 )
 @admits("agent")
 def guard(request: HttpRequest, session_id: UUID, body: schemas.GuardBody) -> HttpResponse | None:
-    return run_once(request, lambda: _guarded(request, session_id, body))
+    with tenancy(caller_of(request).tenant_id):
+        session = _seen(request, session_id)
+        rule = message_rule_of(session.tenant_id, session.agent_id)
+    strict = None
+    if rule.uncited != "pass":
+        # Asked before the transaction: an endpoint elsewhere must not hold a session's row.
+        strict = Strictness(reports_by(settings.COUNTERFOIL_GUARD_EXTRACTOR, body.message), rule.uncited)
+    return run_once(request, lambda: _guarded(request, session_id, body, strict))
 
 
-def _guarded(request: HttpRequest, session_id: UUID, body: schemas.GuardBody) -> HttpResponse:
+def _guarded(
+    request: HttpRequest, session_id: UUID, body: schemas.GuardBody, strict: Strictness | None
+) -> HttpResponse:
     session = _seen(request, session_id)
     guarded = guarding.guard(
         speaker=build_speaker(session),
         message=body.message,
         stated=tuple(Stated(each.tool, each.statement, each.action_id, each.target, each.span) for each in body.claims),
         language=body.language,
+        strict=strict,
         at=timezone.now(),
     )
     verdict = guarded.verdict

@@ -33,6 +33,8 @@ from console.pages.approvals.queue import unanswered_questions
 from console.pages.sessions import session_context
 from ledger.actions.queries import actions
 from ledger.record.rules.envelope import instant
+from reviews.guarding import operations as guarding
+from reviews.guarding.queries import message_rule_of
 
 router = Router(tags=["Sessions"])
 MOST_ATTEMPTS = 500
@@ -157,6 +159,9 @@ def propose(request: HttpRequest, session_id: UUID, body: CallsBody) -> HttpResp
 @in_tenancy
 def close(request: HttpRequest, session_id: UUID) -> HttpResponse:
     caller = caller_of(request)
+    session = seen(request, session_id)
+    if session.closed_at is None and message_rule_of(session.tenant_id, session.agent_id).guarded:
+        guarding.check_told(session.tenant_id, session_id)
     sessions.close_session(
         tenant_id=caller.tenant_id, session_id=session_id, key_actor=caller.actor.id, at=timezone.now()
     )

@@ -22,6 +22,7 @@ def guarded_message_context(verdict: Any) -> dict[str, Any]:
         "parts": split_message(kept.get("message", "")[:LONGEST], [tuple(each["span"]) for each in violations]),
         "violations": violations,
         "corrected": (kept.get("corrected") or "")[:LONGEST],
+        "receipt": kept.get("receipt", "")[:LONGEST],
     }
 
 

@@ -47,6 +47,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 _VERSION: dict[str, Any] = {"type": "string", "pattern": "^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$"}
+_MESSAGES: dict[str, Any] = {"uncited": {"enum": ["pass", "mark", "hold"]}, "guarded": {"type": "boolean"}}
 _SCHEMAS: dict[str, dict[str, Any]] = {
     "verification": {
         "lease_s": {"type": "integer", "minimum": 5, "maximum": 3600},
@@ -67,6 +68,22 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
                 "open_circuit": {"type": "boolean"},
                 "waiting": {"type": "integer", "minimum": 1, "maximum": 10_000},
                 "oldest_s": {"type": "integer", "minimum": 1, "maximum": 2592000},
+            },
+        },
+        "messages": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                **_MESSAGES,
+                "agents": {
+                    "type": "object",
+                    "maxProperties": 1000,
+                    "additionalProperties": {
+                        "type": "object",
+                        "additionalProperties": False,
+                        "properties": _MESSAGES,
+                    },
+                },
             },
         },
         "budget": {
@@ -194,6 +211,22 @@ class ReadingBudget:
 def release_stop_rule(document: Mapping[str, Any]) -> ReleaseStop:
     """What a verification policy says about releasing to a system that cannot be verified."""
     return ReleaseStop(**document.get("stop_release", {}))
+
+
+@dataclass(frozen=True)
+class MessageRule:
+    """What is asked of an agent's messages: what becomes of a report that it did not cite and the record does not bear
+    out, and whether its sessions must put every message that follows a change before the guard.
+    """
+
+    uncited: str = "pass"
+    guarded: bool = False
+
+
+def message_rule(document: Mapping[str, Any], agent_id: str) -> MessageRule:
+    """What a verification policy says about the messages of an agent."""
+    said = dict(document.get("messages", {}))
+    return MessageRule(**(said | said.pop("agents", {}).get(agent_id, {})))
 
 
 def reading_budget(document: Mapping[str, Any]) -> ReadingBudget:

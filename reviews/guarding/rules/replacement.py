@@ -32,14 +32,14 @@ def rewritten(message: str, changes: Iterable[Change]) -> str:
     at = 0
     for change in sorted(changes, key=lambda each: (each.span[0], not each.is_line)):
         start, end = change.span
-        if start < at and not start == end == len(message):
+        if start < at:
             continue
         before = message[at:start]
         if change.is_line and change.text in told:
             made.append(before.rstrip(" "))
         else:
             made.append(before)
-            made.append(_apart(made, change.text) if start == end else change.text)
+            made.append(_apart(made, change.text) if start == end and change.is_line else change.text)
         if change.is_line:
             told.add(change.text)
         at = end

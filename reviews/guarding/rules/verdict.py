@@ -9,7 +9,9 @@
 4. A done-word with its object, or with the name of a thing, for which no such action exists at all is the phantom:
    only where the sentence says that it was carried out just now, nothing that was read shows it, and no other change
    that was made since the agent last spoke is to the same kind of thing.
-5. The verdict follows from the message and the record alone; the model is never asked (R-CG-16). BLOCK means that
+5. In strict mode a detector says which sentences are reports (`reports`). One that is tied to no action is marked, or
+   held back until the agent cites. The detector judges no truth.
+6. The verdict follows from the message and the record alone; the model is never asked (R-CG-16). BLOCK means that
    `corrected` goes out instead. What was corrected is itself allowed.
 """
 
@@ -41,7 +43,7 @@ _LETTERS = re.compile(r"[^\W\d_]{2,}")
 
 @dataclass(frozen=True)
 class Violation:
-    """A sentence that the record contradicts. `rule`: citation, stated, field, saying, value, phantom or all."""
+    """A sentence that the record contradicts. `rule`: citation, stated, field, saying, value, phantom, all, uncited."""
 
     code: str
     span: tuple[int, int]
@@ -79,6 +81,14 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Strictness:
+    """Strict mode: where the reports of a message stand, and what becomes of an uncited one: `mark` or `hold`."""
+
+    reports: tuple[tuple[int, int], ...]
+    uncited: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Said:
     """One sentence that is the speaker's own: folded in lower case, and its span in the message."""
 
@@ -98,15 +108,18 @@ class _Finding:
     kind: str = "done"
 
 
-def judge(message: str, ground: Ground, stated: tuple[Stated, ...] = ()) -> Verdict:
-    """Judge one outgoing message (rules 1 to 5)."""
+def judge(
+    message: str, ground: Ground, stated: tuple[Stated, ...] = (), *, strict: Strictness | None = None
+) -> Verdict:
+    """Judge one outgoing message (rules 1 to 6)."""
     cited = tuple(citations_in(message, ground))
-    judging = _Judging(message, ground, cited, stated)
-    if not cited and not stated and not judging.may_find:
+    judging = _Judging(message, ground, cited, stated, strict)
+    if not cited and not stated and strict is None and not judging.may_find:
         return Verdict("ALLOW")
     findings = tuple(judging.findings())
     changes = [Change(each.said.span, each.line, True) for each in findings if each.code is not None]
     changes += [Change(each.span, each.text, False) for each in cited if each.text is not None]
+    changes += [_marked(each.said.span) for each in findings if each.rule == UNCITED and each.code is None]
     claims = tuple(_claim(each, message) for each in findings)
     violations = tuple(_violation(each, message) for each in findings if each.code is not None)
     corrected = rewritten(message, changes) if changes else None
@@ -119,6 +132,7 @@ class _Judging:
     ground: Ground
     cited: tuple[Citation, ...]
     stated: tuple[Stated, ...]
+    strict: Strictness | None = None
     folded: Folded = field(init=False)
 
     def __post_init__(self) -> None:
@@ -157,7 +171,18 @@ class _Judging:
             return self._of_citations(said, cited)
         if sentence.question:
             return None
-        return self._of_fields(said) or self._of_sayings(said) or self._of_all(said) or self._of_failure(said)
+        found = self._of_fields(said) or self._of_sayings(said) or self._of_all(said) or self._of_failure(said)
+        return found or self._of_report(said)
+
+    def _of_report(self, said: _Said) -> _Finding | None:
+        """Rule 5."""
+        if self.strict is None or not any(
+            start < said.span[1] and said.span[0] < end for start, end in self.strict.reports
+        ):
+            return None
+        if self.strict.uncited == "hold":
+            return _Finding(said, (), UNCITED, Code.UNEVIDENCED, HELD_BACK)
+        return _Finding(said, (), UNCITED)
 
     def _is_told(self, said: _Said) -> bool:
         """Whether a sentence is the console's own, word for word."""
@@ -340,6 +365,15 @@ class _Judging:
         lines = [self._line(each).text for each in records[:5]]
         code = Code.SILENT_CHAIN if rule == "all" and len(self.tries) > 1 else violation_of(records[0])
         return _Finding(said, records, rule, code or Code.UNEVIDENCED, "\n".join(lines))
+
+
+UNCITED = "uncited"
+HELD_BACK = "(A sentence was held back: it names no action on record.)"
+MARK = " (not confirmed by the record)"
+
+
+def _marked(span: tuple[int, int]) -> Change:
+    return Change((span[1], span[1]), MARK, False)
 
 
 _NOT_ON_RECORD = "Not done: no such action is on record."

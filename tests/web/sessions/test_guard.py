@@ -212,3 +212,48 @@ def test_the_page_strikes_out_what_was_not_borne_out(shop: Workshop, session: st
     assert "<del>I have deleted" in page
     assert "<ins>" in page
     assert "PHANTOM" in page
+    assert 'data-part="receipt"' not in page
+    called(shop, session)
+    judged(shop, session, "I have asked for it.")
+    page = shop.reviewer.client.get(f"/t/{shop.slug}/sessions/{session}").content.decode()
+    assert "Receipt behind it:" in page
+    assert WAITING in page
+
+
+def asked_of_messages(shop: Workshop, **rule: Any) -> None:
+    answer = shop.operator_key.post("/policies/verification", {"version": "2", "document": {"messages": rule}})
+    assert answer.status_code == 201, answer.content
+
+
+def test_a_guarded_session_is_not_told_finished_before_its_changes_went_past_the_guard(shop: Workshop, session: str):
+    asked_of_messages(shop, agents={"librarian": {"guarded": True}})
+    called(shop, session)
+    refused = shop.agent.post(f"/sessions/{session}/close", {})
+    assert (refused.status_code, refused.json()["code"]) == (409, "MESSAGE_UNGUARDED")
+    assert refused.json()["detail"] == "1 of its changes were followed by no message that the guard has seen."
+    assert shop.operator_key.get("/agents/librarian").json()["untold_changes"] == 1
+    judged(shop, session, "It waits for approval.")
+    assert shop.operator_key.get("/agents/librarian").json()["untold_changes"] == 0
+    assert shop.agent.post(f"/sessions/{session}/close", {}).status_code == 200
+
+
+def test_without_that_rule_a_session_closes_as_it_is(shop: Workshop, session: str):
+    called(shop, session)
+    assert shop.agent.post(f"/sessions/{session}/close", {}).status_code == 200
+
+
+def test_a_policy_that_asks_for_something_else_of_messages_is_refused(shop: Workshop):
+    document = {"messages": {"uncited": "shout"}}
+    answer = shop.operator_key.post("/policies/verification", {"version": "2", "document": document})
+    assert (answer.status_code, answer.json()["code"]) == (422, "BAD_POLICY")
+
+
+def test_strict_mode_marks_what_the_detector_takes_for_an_uncited_report(
+    shop: Workshop, session: str, settings: Any, monkeypatch: pytest.MonkeyPatch
+):
+    asked_of_messages(shop, uncited="mark")
+    said = "Your shelves are lighter now. Anything else?"
+    monkeypatch.setattr("console.api.guard.routes.reports_by", lambda extractor, message: ((0, 29),))
+    answer = judged(shop, session, said)
+    assert answer["corrected"] == "Your shelves are lighter now. (not confirmed by the record) Anything else?"
+    assert answer["verdict"] == "ALLOW"

@@ -1,0 +1,64 @@
+"""Sayings suggested from recordings: words used where the answer showed one thing, and never where another."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from console.transcripts.suggestions import suggested
+from tests.transcripts.recordings import TOOLS, agent, asks, run, user
+
+ROOT = Path(__file__).parents[2]
+PAID, FREE = "The difference was charged to your card.", "There is nothing more to pay."
+
+
+def talk(difference, said, number=1):
+    change = asks("update_reservation", {"difference": difference}, reservation_id=f"R{number}", cabin="business")
+    return [user("Change it."), *change, agent(said)]
+
+
+def test_a_word_that_goes_with_one_kind_of_answer_only_is_suggested_with_its_condition():
+    told = [(20 + number, PAID) for number in range(4)] + [(-5, FREE)] * 4
+    [found] = suggested(run(*talk(*each, number)) for number, each in enumerate(told))
+    assert (found.tool, found.words) == ("update_reservation", ("charged",))
+    assert found.when == "double(so.difference) > 0.0"
+    assert (found.used, found.silent) == (4, 4)
+    assert found.document() == {"words": ["charged"], "when": "double(so.difference) > 0.0"}
+
+
+def test_a_word_that_was_once_used_without_it_or_too_seldom_is_not():
+    told = [(20, PAID)] * 4 + [(-5, FREE)] * 4
+    assert suggested(run(*talk(*each)) for each in [*told, (-5, PAID)]) == []
+    assert suggested(run(*talk(*each)) for each in told[2:]) == []
+
+
+def test_offers_and_messages_after_several_changes_teach_nothing():
+    offer = "Your card will be charged, if you agree."
+    assert suggested(run(*talk(*each)) for each in [(20, offer)] * 4 + [(-5, FREE)] * 4) == []
+    double = [*talk(20, "")[:-1], *asks("issue_refund", {"id": "re"}, reservation_id="R1", amount=5), agent(PAID)]
+    assert suggested([*(run(*double) for _ in range(4)), *(run(*talk(-5, FREE)) for _ in range(4))]) == []
+
+
+def test_the_command_prints_what_a_contract_takes_and_says_why(tmp_path):
+    told = [(20, PAID)] * 3 + [(-5, FREE)] * 3
+    lines = (json.dumps({"messages": talk(*each)}) for each in told)
+    (tmp_path / "recording.jsonl").write_text("\n".join(lines))
+    (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
+    command = [
+        sys.executable,
+        str(ROOT / "manage.py"),
+        "suggest_sayings",
+        "recording.jsonl",
+        "--contracts",
+        "tools.json",
+    ]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    saying = {"words": ["charged"], "when": "double(so.difference) > 0.0"}
+    assert json.loads(ran.stdout) == {"update_reservation": {"claims": {"sayings": [saying]}}}
+    reason = "update_reservation: charged: 3 times where double(so.difference) > 0.0, never where not (3 calls)"
+    assert reason in ran.stderr
+    missing = subprocess.run([*command[:3], "nothing.jsonl"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert missing.returncode == 2
+    assert "There is no file nothing.jsonl." in missing.stderr
