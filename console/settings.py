@@ -132,7 +132,7 @@ if _public.hostname != COUNTERFOIL_RP_ID and not (_public.hostname or "").endswi
 # The key that signs the log and the guard that remembers what it signed: for the sequencer alone, and never in a
 # backup of the database.
 COUNTERFOIL_LOG_KEY = Path(os.environ.get("COUNTERFOIL_LOG_KEY") or COUNTERFOIL_SECRETS_DIR / "log_key.pem")
-COUNTERFOIL_GUARD = Path(os.environ.get("COUNTERFOIL_GUARD") or COUNTERFOIL_SECRETS_DIR / "guard.sqlite")
+COUNTERFOIL_SIGNER_STATE = Path(os.environ.get("COUNTERFOIL_SIGNER_STATE") or COUNTERFOIL_SECRETS_DIR / "guard.sqlite")
 # The epoch of the installation, as the sequencer's guard tells it: written there, read by web and workers.
 COUNTERFOIL_EPOCH = Path(os.environ.get("COUNTERFOIL_EPOCH") or COUNTERFOIL_SECRETS_DIR / "epoch")
 # What this installation is for. A grant names it, so that one of staging is good nowhere else.

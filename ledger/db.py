@@ -1,4 +1,4 @@
-"""The edge of every read and write of tenant data: one transaction that knows its tenant.
+"""Access to tenant data: one transaction per tenant, with statements that bypass the ORM where speed matters.
 
 What every call of an agent does speaks to the server through here instead of through the ORM: it is the same
 connection, the same transaction and the same errors, at a fifth of the price (docs/benchmarks.md). Statements are

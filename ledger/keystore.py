@@ -1,4 +1,4 @@
-"""The keys of payloads and evidence, in a database of their own: the record and its keys share no backup.
+"""Data keys for payloads and evidence, in a database of their own that shares no backup with the record.
 
 The record knows the key of a subject by a random id and nothing else; the key itself stands here, wrapped by the
 key-encryption key. Destroying the row makes every copy of the ciphertext unreadable, in old backups too, as soon as the

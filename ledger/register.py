@@ -1,4 +1,4 @@
-"""What the installed apps tell the record's own checks: each may have a module `record_register`, read by name.
+"""Collects what each installed app declares in its `record_register` module.
 
 The ledger imports none of the packages whose rows it holds to their events; they say here what it must know of them.
 """

@@ -1,4 +1,4 @@
-"""Reads after the attempt. Every one runs inside `tenancy`, except what is due."""
+"""Queries about everything after the execution attempt. Each needs an open tenant, except the list of due readings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent's side: open a session, make calls, ask what became of them.
+"""Agent API: open sessions, propose calls, query their outcomes.
 
 An agent proposes; it never executes and never decides. A refused call is an answer (`accepted` is
 false and `code` says why), not an exception. What may be told to a user is `Agent.report(...)` and

@@ -1,4 +1,4 @@
-"""What the console says when it does not do what was asked: RFC 9457 problems, as exceptions.
+"""Exceptions for refused requests (RFC 9457 problems).
 
 `Problem` and its subclasses are answers: the console is there and said no. `Unreachable` is the absence of an answer,
 which says nothing about whether the request was carried out.

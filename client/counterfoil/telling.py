@@ -1,4 +1,4 @@
-"""What a model is told about its own call, as the plain data of a tool's result.
+"""Outcomes as plain data and text for a model's tool result.
 
 A refused call comes back with the reason, the hint and the suggestion, so that the model can mend
 it. One that is still open comes back as open: with what it waits for, and how to ask again. The only

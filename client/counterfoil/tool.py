@@ -1,4 +1,4 @@
-"""Gated tools: a function that is proposed when it is called, and runs only where an executor runs it.
+"""Gated tools: calling the function proposes an action; an executor runs it.
 
 ```
 @gated(version="1.0.0", side_effect_class="MEDIUM_RISK_WRITE", target_resource="order/{order_id}")

@@ -1,4 +1,4 @@
-"""What a handler is given, and what it gives back.
+"""Input and result of an executor's handler.
 
 A handler is `(Work) -> Result`. It begins each effect inside `with work.effect("name"):`, which
 asks the lease first. An exception is believed to mean "nothing was sent" only when the handler says

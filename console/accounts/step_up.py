@@ -1,4 +1,4 @@
-"""How a signed-in person proves once more who they are, right now (D7)."""
+"""Step-up authentication: password, one-time code or session proof for a sensitive action (D7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is calling: a machine by its key, or a person by their browser session. Kind and tenant are never the body's."""
+"""Authentication and authorization of API requests: machine keys and browser sessions."""
 
 from __future__ import annotations
 

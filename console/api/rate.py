@@ -1,4 +1,4 @@
-"""How much one key may ask in a second: a fixed window, counted in the broker.
+"""Rate limit per key: a fixed window of one second, counted in the broker.
 
 The limit protects the installation from a runaway loop, not the record from anyone: where the broker does not answer,
 nothing is limited.

@@ -1,4 +1,4 @@
-"""The edge of the API: one transaction of the caller's tenant around a view, and one answer per idempotency key."""
+"""Run API views in one transaction of the caller's tenant, and each idempotency key once."""
 
 from __future__ import annotations
 

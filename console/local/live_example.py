@@ -1,4 +1,4 @@
-"""The live example's ground: a shop with a database, a folder and a stream that `up` lends it.
+"""Databases, folder and stream for the live example's shop, created by `make up`.
 
 The shop's roles are not the product's: its programs get no key and no password of the console beyond the API keys
 of an agent and an executor, and the console reads the shop back with credentials that cannot write.

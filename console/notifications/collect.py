@@ -1,4 +1,4 @@
-"""From the record to what people are told: read up to a durable place, written in the same transaction.
+"""Turn new ledger events into notices, from a stored cursor and in one transaction.
 
 A tick that is lost is made up by the next one, and a worker that dies has read nothing. Each event is read once: the
 place moves with what was written, and events that became visible late are found by looking back.

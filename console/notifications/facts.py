@@ -1,4 +1,4 @@
-"""What the lines of a message stand for: loaded when it is sent, so that nothing of the record is copied into it."""
+"""Load the facts that a message's lines refer to, at sending time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""By which way, and when, somebody is told of something: pure, so the same facts always lead to the same message.
+"""Choose channel and time of a notification from settings and preferences. Pure.
 
 1. Everybody who is concerned is told in the console at once; nothing turns that off.
 2. The tenant says for each channel outside and each risk: `now`, `digest` or `off`. A person may ask for less or more

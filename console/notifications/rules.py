@@ -1,4 +1,4 @@
-"""What is worth telling somebody, read off an event of the record: pure.
+"""Decide which ledger events cause a notification, whom it concerns and how urgent it is. Pure.
 
 The register of events says which of what happens concerns people who are not looking, and on what occasion; this says
 whom an occasion concerns, and how much of a hurry there is.

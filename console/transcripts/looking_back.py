@@ -1,4 +1,4 @@
-"""What a recording shows of a change: its own answer, and what the agent read later in the same conversation.
+"""Compare a recorded change with its own answer and with later reads in the same conversation.
 
 1. The tool's own answer is compared with the arguments, and the contract's predicates are evaluated over it. Both are
    marked `answer`: a tool that contradicts itself was not believed to be right, one that agrees proves nothing.

@@ -1,4 +1,4 @@
-"""Which requests get a thread: those whose body is here, whole and not too large, while there is room for them.
+"""Admission control: a request gets a worker thread once its body is complete and there is capacity.
 
 Everything here runs on the event loop, before anybody is known and before anything is done, so whatever is refused
 here has changed nothing and may be sent again. When there is more than the threads can do, what would begin something

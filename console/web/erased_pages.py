@@ -1,4 +1,4 @@
-"""What a page shows of something that was erased: that it was, on whose decision, and its bare events."""
+"""Page for an erased subject: who decided, and the bare events."""
 
 from __future__ import annotations
 

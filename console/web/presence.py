@@ -1,4 +1,4 @@
-"""Who is looking at what right now: a courtesy of the moment, kept in the broker, gone by itself, never on record.
+"""Presence: who has a page open now, kept briefly in the broker and never recorded.
 
 A page that is open says so every few seconds. Where the broker does not answer, nobody is seen, and nothing waits.
 """

@@ -1,4 +1,4 @@
-"""Orders: what recovery wants done, for `approvals` to propose; and runs that are taken back."""
+"""Orders recovery actions and unwinds runs."""
 
 from __future__ import annotations
 

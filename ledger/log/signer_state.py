@@ -1,4 +1,4 @@
-"""What the signer of the log keeps outside PostgreSQL: its keys, and its guard.
+"""State of the log signer outside PostgreSQL: its keys, and the last head signed for each log.
 
 The keys are files. The guard is the last head that was signed for each log, kept outside PostgreSQL, and the epoch of
 the installation: a number that is raised whenever the database is restored, so that no grant from before is good again.

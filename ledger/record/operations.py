@@ -1,4 +1,4 @@
-"""The door to the record. Every write of the product ends here, in the caller's transaction.
+"""Appends events to the record, in the caller's transaction. Every write of the product ends here.
 
 `append` is the only way an event comes to be: it steps the state machine, writes envelope, entry and detail, moves the
 subject's head and the present view of an action, in one call of one SQL function. If the process dies anywhere before

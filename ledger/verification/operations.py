@@ -1,4 +1,4 @@
-"""Integrity checks: begun by a person, gone on with step by step, and put on record with what they found.
+"""Integrity checks: start, pause, resume, cancel, and record the result.
 
 Where a check stands is written with each step, so a worker that dies leaves it there, and the next one goes on.
 """

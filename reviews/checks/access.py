@@ -1,4 +1,4 @@
-"""Access: what a principal may do, asked of OpenBao or Vault over HTTP (R-CP-10).
+"""Check `security_infrastructure`: read a principal's policies from OpenBao or Vault over HTTP (R-CP-10).
 
     effects.<name>   either  policy (expression), and optionally document (expression: the text asked for)
                      or      principal (expression), directory (where principals stand, as in

@@ -1,4 +1,4 @@
-"""Asking a registered system over HTTP: bounded, never redirected, never elsewhere.
+"""HTTP requests to a registered system: bounded in time and size, no redirects, no other hosts.
 
 1. Only the system's own addresses are asked, and a secret leaves the loopback address only under TLS. A path that a
    contract or an answer gives can choose no other host, and a redirect is an answer like any other: it is never

@@ -1,4 +1,4 @@
-"""Limits: a reading ends in time whatever the other side does, and ends in a reading or in `CheckFailed`.
+"""Deadlines for readings: every reading ends in time, with a `Reading` or with `CheckFailed`.
 
 1. A socket's own timeout starts again with each byte, and a database driver has none at all while it waits for an
    answer. Whoever holds a conversation therefore shows its sockets to a `Limit`, which shuts them down when the time

@@ -1,4 +1,4 @@
-"""The way into a PostgreSQL that is read back: read-only, bounded, and known to be the primary or not."""
+"""Read-only, time-limited connections to a PostgreSQL system of record, with its primary status."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def documented(folder: Path, run: Run, **urls: str) -> None:
 def test_the_documented_dump_and_load_brings_the_whole_record_over(
     committed_db, owner_connection, run, mover, settings, tmp_path
 ):
-    settings.COUNTERFOIL_GUARD = guard_file()
+    settings.COUNTERFOIL_SIGNER_STATE = guard_file()
     owner_connection.execute("SELECT ledger_ensure_partitions(-6)")
     record = fill("orchid", actions=3)
     with tenancy(record.tenant):

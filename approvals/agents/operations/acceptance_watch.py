@@ -1,4 +1,4 @@
-"""Looking at how agents' calls fare: flags are raised once, kept with their numbers, and cleared when all is well."""
+"""Flags agents whose calls are refused too often, and clears the flags when they recover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent did that its operators should see: a goal that drifted, tools that it went looking for.
+"""Records agent behaviour that operators should see: goal drift and probing for undisclosed tools.
 
 Both are on record with the session beside the gate's own log, so that neither can be rewritten (R-PA-09, R-TG-11).
 """

@@ -1,4 +1,4 @@
-"""What a gateway holds back of a server's tools, on the record of its session."""
+"""Records which of a server's tools a gateway withholds from a session."""
 
 from __future__ import annotations
 

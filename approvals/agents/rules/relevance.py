@@ -1,4 +1,4 @@
-"""Which tools are near an intent, when a registry holds more than a session should be shown (R-MC-20).
+"""Ranks tools by relevance to an intent, when a registry holds more than a session may be shown (R-MC-20).
 
 1. A tool is known by the words of its name, of its argument names and of what its description says that it is for; what
    the description says it is NOT for does not count for it.

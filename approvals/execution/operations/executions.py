@@ -1,4 +1,4 @@
-"""Executions: a claimed order is started once, before any effect, or not at all.
+"""Starts and cancels executions: a claimed action starts once, before any effect, or not at all.
 
 What must be true after a crash (architecture.md, crash table):
 

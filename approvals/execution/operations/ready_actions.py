@@ -1,4 +1,4 @@
-"""Orders: what may be started now, claimed under a grant for one executor (D8)."""
+"""Actions that are ready to start, and their claims: each is granted to one executor (D8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a judged call: an action with its first events, and the answer that its agent gets."""
+"""Creates the action for a checked call, with its first events, and builds the answer for the agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server knows when a call comes: of the agent and its session, and of what surrounds the call's target."""
+"""Loads the context a call is checked against: its agent, its session and its target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Follow-ups: what recovery ordered is proposed here, as an action like any other (architecture, "Orders").
+"""Proposes ordered recovery actions as ordinary actions (architecture, "Orders").
 
 It runs as the tenant's `recovery` agent, in a session pinned to the original goal, passes the same gate, and asks for
 its own approval where its own contract does; the requester is whoever ordered it, who may therefore not approve it.

@@ -1,4 +1,4 @@
-"""What surrounds the target of a call, and what of it stands in the way (the gate's rules 7 to 10).
+"""Preconditions of a call: dependencies, freezes, duplicates and unsettled steps (the gate's rules 7 to 10).
 
 The steps of a run are its actions. A step is unobserved while nobody knows what came of it: a mutation that is not
 settled, or was and is contradicted; a read that was not answered. It has failed when it ended without the wanted

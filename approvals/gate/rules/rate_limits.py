@@ -1,4 +1,4 @@
-"""Against floods (B38): an agent cannot bury people in requests, and nobody can wave them through unread.
+"""Rate limits (B38): waiting approvals per agent, and votes per person and minute.
 
 1. An agent may have so many approvals waiting at once; beyond that its calls are refused until people have caught up.
    What was asked before keeps its place, and what is of high risk stays on top of the queue whatever comes below it.

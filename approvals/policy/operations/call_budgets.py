@@ -1,4 +1,4 @@
-"""Budgets: what a call takes from them is taken with the call, all of it or nothing, however many come at once.
+"""Charges a call to its budgets atomically, also under concurrency.
 
 The caller has locked the call's session; whatever is counted per agent stands behind the lock of the agent's row. Every
 call takes them in this order, so no two wait for each other, and each reads what the one before has left.

@@ -1,4 +1,4 @@
-"""The work on open approvals: who looks after which, and what happens when nobody does.
+"""Claims, assignment, reminders and escalation of open approvals.
 
 None of this decides anything. A claim and an assignment say who is at it and keep nobody from voting; a reminder and an
 escalation tell people; and when nobody has acted in the end, that is on record and nothing else (`rules.deadlines`).

@@ -1,4 +1,4 @@
-"""The clocks of approvals: stopped by freezes and by questions, and going on with the time that was left.
+"""Deadlines of approvals, paused by freezes and open questions.
 
 How a clock stands follows from the record alone (`rules.clocks`). Here it is written down: the deadline that holds now,
 since when it stands still, and an event for each turn. Whoever is about to rely on a deadline has it settled first,

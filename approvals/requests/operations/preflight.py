@@ -1,4 +1,4 @@
-"""Preparation: what is known of a target before anybody is asked about an action.
+"""Preflight: reads the target and checks the contract's conditions before people are asked.
 
 An approval whose contract asks for it begins as PREPARING. The reading is asked for with it and taken by reviews. When
 it comes, the contract's preflight is judged over it: a doomed action ends here, and nobody was notified. Else the

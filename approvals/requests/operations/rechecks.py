@@ -1,4 +1,4 @@
-"""Looking again: open approvals follow the policy in force and the people who may decide.
+"""Rechecks open approvals after a policy, a member, a key or a delegation has changed.
 
 1. A policy that changed sets every open approval aside that was asked under another one, as that one's `on_change`
    says: asked again (revalidate), or ended with its action (void) (B17, R-AP-09).

@@ -1,4 +1,4 @@
-"""Drift: the target as it was frozen when people were asked, and as the newest reading has it (B31).
+"""Target drift: compares the baseline of an approval with the newest reading (B31).
 
 The readings are made by reviews and come here through events of the action: `reading_wanted` asks, `reading_taken`
 brings the sealed reading. An approval names the reading that it was asked on; nothing of that is ever changed.

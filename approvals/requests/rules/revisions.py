@@ -1,4 +1,4 @@
-"""Revisions: what one payload says otherwise than another, field by field, as people are shown payloads.
+"""Field-by-field differences between two payloads, as they are rendered.
 
 1. Fields are compared by their path, as they are rendered: what a reader could not tell apart is marked, so it differs.
 2. A field that came or went is a change, with None on the side where it is not.

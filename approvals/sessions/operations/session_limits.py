@@ -1,4 +1,4 @@
-"""The forced exit: a run that has reached its limit takes no more calls, in none of its sessions (R-FB-01, R-FB-06).
+"""Session limits: a run that has reached its limit takes no more calls, in any of its sessions (R-FB-01, R-FB-06).
 
 Only the sessions of one key share a fate: the name of a run is the caller's own choice, so it may not end somebody
 else's. Recovery is not a step of the agent, and goes on.

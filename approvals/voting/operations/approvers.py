@@ -1,4 +1,4 @@
-"""The roster: who may decide, kept in the transaction that changes a membership. The member's event is the caller's."""
+"""Approvers of a tenant, updated in the transaction that changes a membership; the caller writes the member's event."""
 
 from __future__ import annotations
 

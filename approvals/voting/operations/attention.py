@@ -1,4 +1,4 @@
-"""What people had before them when they decided: kept apart from the record, erasable, and only if the tenant wants it.
+"""What reviewers had on screen when they voted: kept outside the record, erasable, opt-in per tenant.
 
 A time that the page reports of itself is shown and counts for nothing: what a rule asks for is measured here, from the
 moment the payload was served to the vote.

@@ -1,4 +1,4 @@
-"""Deciding with another's power for a while, and being away: both are events of their own subjects."""
+"""Delegation of voting power, and absences; each is a subject with events of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who has a say in an approval: who may still vote, whose votes count now, and what is missing.
+"""Voting eligibility: who may vote on an approval, which votes count now, and what is missing.
 
 Everything is read again whenever it matters (at the vote, at the claim, at the start): whoever was disabled, lost a
 group or a key, or got a stake in the matter since, does not count any more (B18, B19).

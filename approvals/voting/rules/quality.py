@@ -1,4 +1,4 @@
-"""How well people are given the chance to decide: from what they had before them, and from what came of it.
+"""Review quality: how much time and evidence reviewers had, and how often what they approved turned out wrong.
 
 A figure is about a rule, an agent or a tool before it is about anybody: a vote that took four seconds says first of all
 that somebody was asked too often. So

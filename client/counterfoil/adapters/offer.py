@@ -1,4 +1,4 @@
-"""What every adapter offers a model, and what it does with the model's calls.
+"""Tools and call handling shared by all framework adapters.
 
 1. The tools are those of the session's contract, with its schemas, `check_action` to ask again, and `status_lines` for
    ready lines about what was done.

@@ -1,4 +1,4 @@
-"""Grants, checked by the executor itself: it need not believe the console that hands them out.
+"""Verify execution grants in the executor, without trusting the console.
 
 1. A grant is a compact JWS (RFC 7515) under exactly one algorithm, `Ed25519` (RFC 9864), of the
    type counterfoil-grant+jwt. A token of any other form, with any other header field or claim, is

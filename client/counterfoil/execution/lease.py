@@ -1,4 +1,4 @@
-"""The lease of one attempt: how long this process may still begin an effect.
+"""Lease of one attempt: how long this process may still start an effect.
 
 The console waits until the lease is over, then for the attempt's `timeout_s` and the contract's
 settling time, before it believes that an effect is absent. That is only true if no effect begins

@@ -1,5 +1,4 @@
-"""That people really voted, from the signed log itself: what a strict executor asks for beside a
-grant.
+"""Verify from the signed log that an action's votes were cast.
 
 The console sends, for each vote that the grant names, the statement that was signed, the event that
 put the vote on record, and the path from that event to the root of the log at a signed checkpoint

@@ -1,4 +1,4 @@
-"""What the gateway answers to a call.
+"""Build the gateway's results of a tool call.
 
 `structuredContent.counterfoil` is the gateway's own word, whatever the server put there; what the server said stands
 beside it, unaltered. The texts say what may be told and what to do next, and nothing that the record does not hold.

@@ -1,4 +1,4 @@
-"""The console as the gateway uses it: one session as agent, and the executor that carries out what it proposed.
+"""The gateway's console client: one agent session and the executor of its proposals.
 
 Everything here blocks, and is called in threads. An order is claimed by its action, so that a gateway never carries out
 what another one proposed, to a server that may be another.

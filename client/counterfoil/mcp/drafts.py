@@ -1,4 +1,4 @@
-"""Draft contracts from what a server lists: a start for a person, who knows what the tools really do.
+"""Draft contracts from a server's tool list, for a person to complete.
 
 1. The class follows the server's hints, which are its own word. Without a hint a tool counts as a change that cannot
    be undone, so that people are asked until somebody says better. A tool is a read only where its hint or the user

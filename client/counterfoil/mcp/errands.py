@@ -1,4 +1,4 @@
-"""Calls on their way: each accepted call is carried out once, whoever still waits for it.
+"""Track accepted calls: each runs once, even if its caller has gone.
 
 An errand ends by itself: its caller may have gone with a handle, and asks again. What has not started when its caller
 cancels is taken back; what has started cannot be, so the cancellation goes on to the server and the outcome is left to

@@ -1,4 +1,4 @@
-"""The gateway: what a client of MCP meets in the place of the server.
+"""The MCP gateway's tool list and tool calls, gated by the console.
 
 1. tools/list: the tools that are registered and unchanged, with their registered texts, and `counterfoil_status`.
 2. tools/call: proposed as the agent; a refusal is a tool result. What is accepted is claimed and started as the

@@ -1,4 +1,4 @@
-"""What passes through between a client and the server, and the MCP server that the client talks to.
+"""Pass MCP messages through between client and upstream server.
 
 Requests go on with their own parameters; what belongs to one connection only (progress tokens, the protocol's
 envelope) does not. Notifications of the server reach every client that is connected now.

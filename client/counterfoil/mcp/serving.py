@@ -1,4 +1,4 @@
-"""Runs the gateway: the server behind it, the client before it, and the tasks between."""
+"""Run the gateway: upstream connection, client transport and background tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the gateway is told: a TOML file, and the environment for what is secret or differs by machine.
+"""Gateway settings from a TOML file and environment variables.
 
 The environment goes before the file. An unknown name in the file is refused: a misspelt limit would be no limit.
 """

@@ -1,4 +1,4 @@
-"""Shadow mode: everything goes through, and what the gate would have done is written down.
+"""Shadow mode: let every call through and report what the gate would have decided.
 
 1. Nothing is blocked, hidden or delayed: tools are listed as the server lists them, calls are sent as they came.
 2. The gate is asked beside each call, as a dry run: it judges and notes, and there is no action, no approval and no

@@ -1,4 +1,4 @@
-"""The tool surface: what a server offers now, against what was registered.
+"""Compare the tools that a server lists with the registered contracts.
 
 1. A contract that was drafted from a server names what was seen in its `wrapper_version`: one digest over what a call
    takes and gives (input and output schema), one over what a model reads (name, title, description, annotations).

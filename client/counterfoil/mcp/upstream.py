@@ -1,4 +1,4 @@
-"""The server behind the gateway: one connection, each call sent once.
+"""Connection to the upstream MCP server; each call is sent once.
 
 A call is never sent a second time, whatever comes back: neither after a timeout nor when the server asks for more
 input. What the server asks of its client in the middle of a call (elicitation, sampling, roots) is not offered: an

@@ -1,4 +1,4 @@
-"""When a request is sent again, and how long to wait before it.
+"""Retry policy: which requests are retried, and after what delay.
 
 1. What may pass is tried again: no answer at all, 429, 502, 503 and 504. Every other refusal is an
    answer and stands.

@@ -1,4 +1,4 @@
-"""Server-sent events: what a line of `text/event-stream` adds up to, and a stream's place in it.
+"""Parse server-sent events and track the last event id.
 
 1. An event ends at an empty line; one without data is none. Lines that begin with a colon are
    comments: they only show that the other side is there.

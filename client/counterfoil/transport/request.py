@@ -1,4 +1,4 @@
-"""Requests as data: described once, sent by a blocking or an awaiting connection.
+"""Requests and plans as data, sent by a blocking or an async connection.
 
 A `Request` says what is sent and how its answer is read. A plan is a generator of requests and
 pauses that returns one result: "propose, then look until it is settled". Both are pure descriptions

@@ -1,4 +1,4 @@
-"""What both connections do the same: headers, and how an answer or its absence is read."""
+"""Headers and response handling shared by both connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How allauth is told about our people: sign-up is closed, passwords are locked by axes, secrets are sealed.
+"""allauth adapters: sign-up is closed, failed passwords are limited by axes, factor secrets are encrypted.
 
 allauth finds these classes by the settings; nothing else calls them.
 """

@@ -1,4 +1,4 @@
-"""What every WebAuthn ceremony of this console must show: our origin exactly, our page itself, the person verified.
+"""Checks on every WebAuthn response: exact origin, top-level page, user verified.
 
 The maintained library accepts any origin below the RP id; a console shares its host's parents with others, so here the
 origin is compared letter by letter (WebAuthn level 3, section 13.4.9).

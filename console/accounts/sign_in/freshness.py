@@ -1,4 +1,4 @@
-"""Whether the person at the screen has lately shown who they are.
+"""Whether the user has authenticated recently.
 
 allauth counts people who have neither a password nor a second factor as "recently authenticated" for ever; such people
 come by single sign-on, so here they are sent to their provider once more.

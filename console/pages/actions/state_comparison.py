@@ -1,4 +1,4 @@
-"""Five accounts of one action, field by field: intended, requested, observed, authoritative, believed.
+"""Compare one action field by field: expected, requested, tool reported, system of record, confirmed.
 
 L1  Authoritative is what the newest reading says; nothing else may stand in its column.
 L2  Intended is what a predicate expects of a field, and that each effect of the contract happens once; requested is the

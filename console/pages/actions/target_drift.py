@@ -1,4 +1,4 @@
-"""The target as people are shown it: what was read before they were asked, and what changed since."""
+"""Changes of an action's target between the baseline reading and now."""
 
 from __future__ import annotations
 

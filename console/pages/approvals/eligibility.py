@@ -1,4 +1,4 @@
-"""Who has a say in an approval, as the page and the API tell it: what it takes, what is there, who may still vote."""
+"""Voting eligibility on an approval, for page and API: requirements, votes so far, eligible reviewers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Broken glass: what its review, or the want of one, means for those who keep the systems safe."""
+"""Consequences of a break-glass review, or of a missed one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether agents still reach the gate. An empty list means something only while they do."""
+"""Whether agents are still sending calls to the gate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a person signs what they settle: composed here, because passkeys and policies are known to approvals alone."""
+"""Sign a settlement with a passkey: challenge, proof and the page's context."""
 
 from __future__ import annotations
 

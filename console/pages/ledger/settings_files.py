@@ -1,4 +1,4 @@
-"""Whom this installation asks to vouch for its logs: the files that two settings name.
+"""Read the witness and time-stamp authority files named by two settings.
 
 Read once, when the process starts: a wrong file stops it with a sentence, and is never half believed.
 """

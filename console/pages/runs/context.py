@@ -1,4 +1,4 @@
-"""A run as pages and callers see it: its steps in order, the pivot, what went on in silence, what was reversed."""
+"""Context of a run's page and API: steps in order, pivot, silent steps, rollback."""
 
 from __future__ import annotations
 

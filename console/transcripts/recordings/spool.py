@@ -1,4 +1,4 @@
-"""Audited conversations on their way into the console: in files that no name leads to, until all of them are there.
+"""Buffer audited conversations in unnamed temporary files until the import is complete.
 
 So the database is written to in one short transaction, whatever the size of the recording, and memory holds one
 conversation. The files lie in the folder for temporary files and are gone with the process, however it ends.

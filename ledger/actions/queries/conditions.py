@@ -1,4 +1,4 @@
-"""Conditions that an index of just the rows that they find stands behind, as text for statements.
+"""SQL conditions that match the predicates of partial indexes.
 
 The states are written out: a plan that is made for any value uses no index that leaves out the rows of some.
 """

@@ -1,4 +1,5 @@
-"""What the record says about releasing an action: asked once before a grant is made, and again when it is used."""
+"""Everything on record that an action's release depends on, read once before a grant is minted and again when it is
+redeemed."""
 
 from __future__ import annotations
 

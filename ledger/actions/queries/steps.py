@@ -1,4 +1,4 @@
-"""The steps of a run as the gate asks for them: which stand in the way of the next, and what they may have changed."""
+"""Steps of a run as the gate needs them: which ones block the next call, and what they may have changed."""
 
 from __future__ import annotations
 

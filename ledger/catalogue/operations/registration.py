@@ -1,4 +1,4 @@
-"""The book that both sides obey: tenants, contracts, policies, systems and freezes, each with its events."""
+"""Writes of the catalogue: tenants, contracts, policies, systems and freezes, each with its events."""
 
 from __future__ import annotations
 

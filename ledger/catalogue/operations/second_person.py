@@ -1,4 +1,4 @@
-"""What waits for a second person: weaker versions of contracts, and another address or pattern of a system.
+"""Changes that need a second person: weaker contract versions, and a system's new address or pattern.
 
 Whoever sent it, under whatever account, is not the second person. A refused answer changes nothing; declining ends it.
 """

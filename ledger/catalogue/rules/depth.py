@@ -1,4 +1,5 @@
-"""Depth: what must be checked about an action of a class, and what in its contract checks it (R-VD-01 to R-VD-10).
+"""Verification depth: which checks an action's class requires, and what in its contract covers each (R-VD-01 to
+R-VD-10).
 
 1. Each class requires its checks (`side_effect_classes.json`). HIGH data sensitivity, cost or user impact, and
    irreversibility, add the checks of the next class; nothing takes any away (R-VD-07). Only a CRITICAL_MUTATION is

@@ -1,4 +1,4 @@
-"""Preparation: what a contract wants known of its target before people are asked (its `approval` part).
+"""The `approval` part of a contract: what must be read of the target before approval is requested.
 
 | field | means |
 |---|---|

@@ -1,4 +1,4 @@
-"""Where one JSON schema admits what another refused: pure, and careful rather than clever.
+"""Finds where a JSON Schema accepts more than the one before. Pure; in doubt it reports a widening.
 
 A schema is narrower where it says more, and wider where it says less. What cannot be compared keyword by keyword
 (branches, references, conditions, patterns) counts as wider as soon as it differs: better asked about once too often.

@@ -1,4 +1,4 @@
-"""The files of exports: pieces that are there whole or not at all, and the zip file that they end up in."""
+"""Files of an export: written atomically, then packed into one zip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log is vouched for from outside: witnesses cosign its newest checkpoint, an authority stamps it.
+"""Anchors a log externally: witnesses cosign its newest checkpoint, an authority time-stamps it.
 
 It is asked for at intervals, and only when it says something new: its own notes that it was anchored are not
 news. All witnesses get the same checkpoint, or no quorum would ever stand under one. Nothing is believed before a rule

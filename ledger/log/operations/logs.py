@@ -1,4 +1,4 @@
-"""A tenant's logs: opened, stopped by an alarm, and opened anew after a restore."""
+"""Opens a tenant's logs, reopens them after a restore, and raises alarms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sequencer's writes: events get their places in the log, and the head is signed.
+"""The sequencer: assigns log positions to pending events and signs checkpoints.
 
 Writers wait for nobody: they left a row in the queue, in their own transaction. Here the rows are taken in the order of
 the queue and everything that follows from them is one transaction, so that a crash leaves the old log or the new one.

@@ -1,4 +1,4 @@
-"""Calls to the outside that vouches for a log: a witness, a time-stamp authority.
+"""HTTP calls to witnesses and the time-stamp authority.
 
 What comes back is untrusted until a rule has verified it. A call has a time limit, follows no redirect, takes no proxy
 from the environment and reads no more than `LARGEST` bytes. It runs outside of any transaction.

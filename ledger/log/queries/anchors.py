@@ -1,4 +1,4 @@
-"""What outsiders gave for the checkpoints of a log: read only from evidence that was verified before it was stored.
+"""Cosignatures and time stamps of a log's checkpoints, verified before they were stored.
 
 A log counts as anchored up to the newest checkpoint that a quorum of the configured witnesses cosigned. What nobody
 outside holds yet is said to be so; nothing here turns green because nothing went wrong.

@@ -1,4 +1,4 @@
-"""Events of one subject with what proves them: for those who want to see for themselves, without the log at hand."""
+"""Events of a subject with their inclusion proofs, for verification without access to the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of a whole log: every leaf hashed from its bytes, every tile rebuilt, every signed head reached.
+"""Full check of a log: rehash every leaf, rebuild every tile, compare every signed checkpoint.
 
 A log is walked from left to right in blocks of 65,536 leaves, the complete subtrees below one tile of level 1. A block
 needs nothing of the blocks before it, so several processes can walk several blocks at once (`walk`); what it answers

@@ -1,4 +1,4 @@
-"""What the signer of a log may sign (architecture.md, "Keys"; C2SP tlog-checkpoint).
+"""Rules for what the log signer may sign (architecture.md, "Keys"; C2SP tlog-checkpoint).
 
 The one sin of a log is to sign two heads of which neither continues the other. So the signer remembers, outside the
 database, the last head that it signed for each origin, and signs the next one only with a proof that it continues it:

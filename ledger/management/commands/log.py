@@ -70,7 +70,7 @@ class Command(BaseCommand):
         if not reason:
             raise CommandError("Say with --reason why the database is older than what was signed.")
         opened = []
-        with guards.SignerState(settings.COUNTERFOIL_GUARD, epoch=settings.COUNTERFOIL_EPOCH) as guard:
+        with guards.SignerState(settings.COUNTERFOIL_SIGNER_STATE, epoch=settings.COUNTERFOIL_EPOCH) as guard:
             # First of all: from here on no grant of before is good, whatever becomes of the rest.
             epoch = guard.raise_epoch()
             signer = sequencer.Signer(guards.read_keys(settings.COUNTERFOIL_LOG_KEY), guard)

@@ -51,7 +51,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, once: bool = False, adopt: str | None = None, **options: Any) -> None:
         try:
-            with SignerState(settings.COUNTERFOIL_GUARD, epoch=settings.COUNTERFOIL_EPOCH) as guard:
+            with SignerState(settings.COUNTERFOIL_SIGNER_STATE, epoch=settings.COUNTERFOIL_EPOCH) as guard:
                 signer = sequencer_operations.Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
                 if adopt is not None:
                     self.stdout.write(adopted(Path(adopt), signer))

@@ -1,4 +1,4 @@
-"""Pruning: whole months of events go, when every tenant's policy says so and everything in them was erased before.
+"""Prunes whole months of events once every tenant's retention policy allows it and their content was erased.
 
 Run by the owner of the tables (`manage.py prune`), since only it can detach a partition. The tree stays: tiles, leaves
 and signed heads are not touched, so every proof of what is left verifies as before, and so does the proof that

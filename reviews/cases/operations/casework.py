@@ -1,4 +1,4 @@
-"""Who works on a case and when: claim, assign, release, snooze, and what people write to each other about it.
+"""Assignment of cases: claim, assign, release, snooze, comment.
 
 None of this settles anything; each step is an event of the case.
 """

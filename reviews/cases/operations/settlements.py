@@ -1,4 +1,4 @@
-"""The statement behind a settlement: what it covers, read from the record; written, checked and kept as evidence."""
+"""Write, verify and store the signed statement behind a settlement."""
 
 from __future__ import annotations
 

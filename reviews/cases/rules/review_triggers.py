@@ -1,4 +1,4 @@
-"""Review triggers: what makes a person look at an action although its recovery goes on (R-VD-01 to R-VD-05, R-RP-50).
+"""Review triggers: conditions that open a case although recovery continues (R-VD-01 to R-VD-05, R-RP-50).
 
 Each class names its triggers (`ledger.rules.side_effect_classes.json`); a deeper one adds those of its depth. What a
 trigger means over a run stands here. "Repeated" and "unreachable" need as many runs as the verification policy says,

@@ -1,4 +1,4 @@
-"""What a person stands for when they settle a case: this one, as its page showed it, ended like this, on this evidence.
+"""The settlement statement: which case, what its page showed, how it ends, and on what evidence.
 
 A *statement* is canonical text, as the one of a vote is (docs/approvals.md). Its `covers` names what was on the screen:
 the payload, the state, what was found, every piece of evidence by the commitment that the record holds to it, and the

@@ -1,4 +1,4 @@
-"""Observations: what came back is stored, whatever it is, and never believed (R-OB-03)."""
+"""Store tool answers as observations; none is trusted as fact (R-OB-03)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strays: effects that nobody gated. A system's own change log is compared with the record, and a person is told.
+"""Detect ungated effects: compare a system's change log with the record and open a case for each unmatched change.
 
 The reading happens outside any transaction. Each stray is told in a transaction of its own: a unique row for its place
 in the log sees to it that it is told once, however often a pass is repeated or dies.

@@ -1,4 +1,4 @@
-"""Budgets: readings are counted by tenant, system and tool, and a budget that is used up is said once (R-CX-12)."""
+"""Count readings per tenant, system and tool, and report an exhausted budget once (R-CX-12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes of systems for which nothing waits: without them a circuit that nobody needs would stay open for ever.
+"""Probe systems whose circuit is open while nothing is queued for them, so that it can close again.
 
 What was read before is read once more, and only whether there is an answer counts.
 """

@@ -1,4 +1,4 @@
-"""Lanes: what is due is queued system by system, so that none holds up another."""
+"""Queue due readings in one lane per system, so that no system delays another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Sources: which readings decide about an action, and which only testify (R-RC-13, R-VD-06, C-25).
+"""Classify sources: which readings decide an action's verdict, and which can only contradict it (R-RC-13, R-VD-06,
+C-25).
 
 1. A CRITICAL_MUTATION is decided by all sources that its contract declares; each must answer strongly. With one
    declared source there is nothing to agree with, and neither success nor absence can be told.

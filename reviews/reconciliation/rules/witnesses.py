@@ -1,4 +1,4 @@
-"""Witnesses: sources that only testify, and may speak against the one that decides (layer 8 of `reconcile`)."""
+"""Apply contradicting readings of non-deciding sources to the verdict (layer 8 of `reconcile`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The aftermath: the end of an ordered recovery action is carried over to the action that it was ordered for.
+"""Carry the outcome of a recovery action over to the action it was ordered for.
 
 A recovery action is proposed, approved, executed and verified like any other. If we crash before this commit, the order
 still stands and the next tick carries its end over. A recovery counts only by its own verification (R-RP-47), and its

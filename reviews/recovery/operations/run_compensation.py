@@ -1,4 +1,4 @@
-"""Taking a run back: what its steps did is reversed, the last one first, each by a verified action of its own.
+"""Roll back a run: compensate its completed steps in reverse order, each with a verified action.
 
 One step at a time: the next is ordered only when the reversal of the one after it was verified. A step that is still
 open is waited for; one that cannot be reversed without a person stops the run there, with a case.

@@ -1,4 +1,4 @@
-"""Late truth: a settled action is read again after an hour, a day, a week, as its contract asks.
+"""Re-verify settled actions after an hour, a day and a week, as their contract asks.
 
 A contradiction changes no state. It is an event beside the state: it opens a case, turns the report into
 FINAL_STATE_UNKNOWN and blocks repeats, until a person has settled it.

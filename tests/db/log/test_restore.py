@@ -22,7 +22,7 @@ from tests.support.seals import as_sequencer, guard_file, seal_up
 @pytest.fixture
 def shop(committed_db: Any, settings: Any, tmp_path: Path) -> Workshop:
     settings.COUNTERFOIL_RATE_PER_S = 0
-    settings.COUNTERFOIL_GUARD = guard_file()
+    settings.COUNTERFOIL_SIGNER_STATE = guard_file()
     settings.COUNTERFOIL_EPOCH = tmp_path / "epoch"
     with SignerState(guard_file(), epoch=settings.COUNTERFOIL_EPOCH):
         pass

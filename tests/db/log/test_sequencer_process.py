@@ -77,7 +77,7 @@ class Process:
             | {
                 "DATABASE_URL": database.sequencer_url,
                 "KEYS_DATABASE_URL": "",
-                "COUNTERFOIL_GUARD": str(folder / "guard.sqlite"),
+                "COUNTERFOIL_SIGNER_STATE": str(folder / "guard.sqlite"),
                 "COUNTERFOIL_EPOCH": str(folder / "epoch"),
             }
         )
@@ -454,7 +454,7 @@ def test_a_lost_guard_stops_everything_until_a_checkpoint_is_adopted(process, te
     assert process.once().returncode == 0
     with tenancy(tenant):
         head = queries.current_log(tenant)
-    process.environment["COUNTERFOIL_GUARD"] = str(tmp_path / "new-guard.sqlite")
+    process.environment["COUNTERFOIL_SIGNER_STATE"] = str(tmp_path / "new-guard.sqlite")
     happen(tenant)
     assert "guard does not know it" in process.once().stderr
     note = tmp_path / "checkpoint"
