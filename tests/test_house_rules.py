@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +26,25 @@ ROOT = Path(__file__).resolve().parent.parent
 DOMAINS = ("ledger", "approvals", "reviews")
 PRODUCT = (*DOMAINS, "console")
 LONGEST = 60
+RIDDLES = {
+    *("till", "since", "before", "after", "under", "over", "of", "at", "by", "for_", "with_", "to", "on", "around"),
+    *("beside", "apart", "together", "first", "above", "below", "between", "within", "behind", "upon"),
+    *("told", "shown", "said", "given", "taken", "known", "seen", "made", "kept", "held", "found", "begun", "written"),
+    *("sent", "met", "lost", "drawn", "hidden", "left", "spent", "bound", "built", "spoken", "stood", "owed", "gone"),
+}
+# What users of the client write, what Django's templates read, and nouns.
+PLAIN = {"succeeded", "failed", "gated", "unwinding", "undelivered"}
+# Template tags read as words in a page; the offline verifier is a second implementation on purpose; the names of ways
+# to sign in stand in the API's document; the guard's old grammar is about to go.
+OWN_WORDS = (
+    "console/templatetags/",
+    "ledger/verify_bundle.py",
+    "console/api/auth.py",
+    "reviews/rules/guard/",
+    "reviews/guarding/",
+    "reviews/operations/",
+    "console/api/guard/",
+)
 MOST_MODULES = 24
 MOST_MODULES_AT_A_ROOT = 10
 
@@ -213,10 +233,39 @@ def test_no_file_has_a_name_that_means_nothing():
     assert {part.removesuffix(".py") for file in files for part in file.parts} & BANNED_NAMES == set()
 
 
+def test_no_public_name_is_a_bare_participle_or_preposition():
+    wrong = [
+        f"{file.at(node)} {node.name}"
+        for file in source(*PRODUCT, "client/counterfoil")
+        if not file.path.startswith(OWN_WORDS)
+        for node in file.tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.name in RIDDLES or re.fullmatch(r"[a-z]+(ed|ing)", node.name))
+        and node.name not in PLAIN
+    ]
+    assert wrong == []
+
+
+def test_no_class_name_stands_twice_in_a_package():
+    classes = [
+        (file.path.partition("/")[0], node.name)
+        for file in source(*PRODUCT, "client/counterfoil")
+        if not file.path.startswith(OWN_WORDS)
+        for node in file.tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name != "Command"
+    ]
+    assert [name for name, times in Counter(classes).items() if times > 1] == []
+
+
 def test_every_package_file_is_empty():
     packages = [file for top in (*PRODUCT, "client", "tests") for file in (ROOT / top).rglob("__init__.py")]
     assert [str(file.relative_to(ROOT)) for file in packages if file.read_text() != ""] == []
     assert len(packages) > 10
+
+
+def test_every_folder_of_modules_is_a_package():
+    folders = {file.parent for top in PRODUCT for file in (ROOT / top).rglob("*.py")}
+    assert [str(folder.relative_to(ROOT)) for folder in folders if not (folder / "__init__.py").exists()] == []
 
 
 def test_no_function_is_longer_than_a_screen():

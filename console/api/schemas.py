@@ -151,7 +151,7 @@ class GoalBody(Body):
     goal: Text
 
 
-class WithheldTool(Body):
+class WithheldToolBody(Body):
     tool: Annotated[str, Field(min_length=1, max_length=256)]
     fate: Annotated[Literal["changed", "unregistered"], Field(description="changed: it differs from its contract.")]
     why: Annotated[str, Field(max_length=500)] = ""
@@ -159,7 +159,7 @@ class WithheldTool(Body):
 
 class SurfaceBody(Body):
     withheld: Annotated[
-        list[WithheldTool],
+        list[WithheldToolBody],
         Field(max_length=200, description="All that is held back now; an empty list when nothing is any more."),
     ]
 
@@ -363,7 +363,7 @@ class BatchBody(Body):
     text: Annotated[str, Field(max_length=4000)] = ""
 
 
-class LinkBody(Body):
+class IncidentLinkBody(Body):
     actions: Ids = []
     cases: Ids = []
 

@@ -22,7 +22,7 @@ from console.transcripts import values, wording
 from console.transcripts.acts import THE_THING, AuditedAct, PredicateResult
 from console.transcripts.gating import AT
 from ledger.catalogue.rules.contract import Contract
-from ledger.catalogue.rules.fields import SETS, Field, Source, compare_fields
+from ledger.catalogue.rules.fields import SETS, Field, FieldSource, compare_fields
 from reviews.observations.rules import observe
 from reviews.observations.rules.observe import ReportedStatus
 from reviews.reconciliation.rules import predicates
@@ -137,7 +137,7 @@ def _after_deletion(change: AuditedAct, read: AuditedAct, named: frozenset[str])
     found = values.identifiers(told.content, limit=200) if isinstance(told.content, Mapping) and gone is None else ()
     still = bool(named.intersection(found)) and named_identifiers(change.arguments) <= named
     if still:
-        change.read_fields[THE_THING] = Field(THE_THING, "deleted", "still there", same=False, source=Source.READ)
+        change.read_fields[THE_THING] = Field(THE_THING, "deleted", "still there", same=False, source=FieldSource.READ)
         change.contradicted = True
         change.seen_by.clear()
     return still

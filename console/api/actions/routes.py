@@ -92,7 +92,7 @@ def get_action(request: HttpRequest, action_id: UUID, wanted: Query[ActionWanted
 
 
 def _looked(request: HttpRequest, action_id: UUID, *, last: bool) -> HttpResponse | None:
-    shown = envelope.envelope(seen(request, action_id), caller_of(request))
+    shown = envelope.envelope(visible_action(request, action_id), caller_of(request))
     waits = shown["approval"] is not None and shown["approval"]["waiting"]
     return json_response(shown) if last or not waits else None
 
@@ -113,7 +113,7 @@ def _may_wait(wait_s: int) -> Iterator[bool]:
 @in_tenancy
 def get_history(request: HttpRequest, action_id: UUID) -> HttpResponse:
     caller = caller_of(request)
-    action = seen(request, action_id, or_erased=True)
+    action = visible_action(request, action_id, or_erased=True)
     history = events.history(caller.tenant_id, action.id)
     if caller.kind == "agent":
         told = [
@@ -133,7 +133,7 @@ def get_history(request: HttpRequest, action_id: UUID) -> HttpResponse:
 @in_tenancy
 def get_report(request: HttpRequest, action_id: UUID) -> HttpResponse:
     caller = caller_of(request)
-    action = seen(request, action_id)
+    action = visible_action(request, action_id)
     entry, at = events.entry(caller.tenant_id, action.id, action.seq) or {}, timezone.now()
     told = reports.issue_report(action=action, entry=entry, to=caller.actor.id, at=at)
     event = events.event(caller.tenant_id, action.id, action.seq)
@@ -157,7 +157,7 @@ def get_report(request: HttpRequest, action_id: UUID) -> HttpResponse:
 @in_tenancy
 def cancel(request: HttpRequest, action_id: UUID, body: CancelBody) -> HttpResponse:
     caller = caller_of(request)
-    action = seen(request, action_id)
+    action = visible_action(request, action_id)
     executions.cancel_action(
         tenant_id=caller.tenant_id, action_id=action.id, reason=body.reason, by=caller.actor, at=timezone.now()
     )
@@ -171,7 +171,7 @@ def cancel(request: HttpRequest, action_id: UUID, body: CancelBody) -> HttpRespo
 @in_tenancy
 def verify(request: HttpRequest, action_id: UUID) -> HttpResponse:
     caller = caller_of(request)
-    action = seen(request, action_id)
+    action = visible_action(request, action_id)
     if State(action.state) not in VERIFIABLE_IN or action.settled:
         raise NothingToVerify
     at = timezone.now()
@@ -179,7 +179,7 @@ def verify(request: HttpRequest, action_id: UUID) -> HttpResponse:
     return json_response({"action_id": str(action_id), "state": action.state}, 202)
 
 
-def seen(request: HttpRequest, action_id: UUID, *, or_erased: bool = False) -> Any:
+def visible_action(request: HttpRequest, action_id: UUID, *, or_erased: bool = False) -> Any:
     """The action, if the caller may see it: an agent key sees those of its own sessions.
 
     Of one that was erased nothing is left to answer with but its bare events.

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from console.api import answers
-from console.api.actions.routes import seen
+from console.api.actions.routes import visible_action
 from console.api.auth import admits
 from console.api.transaction import in_tenancy, json_response
 from ledger.record.rules.encryption import CannotOpen
@@ -26,7 +26,7 @@ router = Router(tags=["Actions"])
 @admits("oper", "audit", "person")
 @in_tenancy
 def list_runs(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    action = seen(request, action_id)
+    action = visible_action(request, action_id)
     runs = after.runs_of(action.tenant_id, action.id)
     return json_response({"items": [_run(each) for each in reversed(runs)], "next": None})
 

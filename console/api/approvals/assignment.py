@@ -14,7 +14,7 @@ from approvals.requests.queries import approvals
 from approvals.voting.queries import votes
 from console.accounts import queries as directory
 from console.api import answers, paging
-from console.api.actions.routes import seen
+from console.api.actions.routes import visible_action
 from console.api.approvals import assignment_answers
 from console.api.approvals.assignment_schemas import AnswerBody, AssigneeBody, LineBody
 from console.api.auth import admits, caller_of
@@ -121,7 +121,7 @@ def answer_question(request: HttpRequest, action_id: UUID, body: AnswerBody) -> 
     caller = caller_of(request)
     row = threads.answer_question(
         tenant_id=caller.tenant_id,
-        action_id=seen(request, action_id).id,
+        action_id=visible_action(request, action_id).id,
         question_id=body.question_id,
         text=body.text,
         by=caller.actor,

@@ -28,7 +28,7 @@ from approvals.sessions import queries as sessions_queries
 from approvals.voting.queries import votes
 from console.accounts import operations as accounts_operations
 from console.api import answers, paging, problems
-from console.api.actions.routes import seen
+from console.api.actions.routes import visible_action
 from console.api.auth import Caller, admits, caller_of
 from console.api.execution.results import raw_evidence, read_result
 from console.api.openapi import request_body
@@ -206,7 +206,7 @@ def heartbeat(request: HttpRequest, action_id: UUID, attempt: int, body: Heartbe
 def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse:
     caller = caller_of(request)
     at = timezone.now()
-    action = seen(request, action_id)
+    action = visible_action(request, action_id)
     row = execution_queries.attempt(caller.tenant_id, action_id, attempt)
     executor = execution_queries.executor(caller.tenant_id, row.executor_id) if row else None
     if row is None or executor is None or not execution_queries.may_use(executor, caller.actor.id):

@@ -31,7 +31,7 @@ def start(request: HttpRequest, body: ExportBody) -> HttpResponse:
     caller = caller_of(request)
     row = exports.request_export(tenant_id=caller.tenant_id, wanted=body.wanted(), by=caller.actor, at=timezone.now())
     after_commit(work_exports)
-    return json_response(shown(row), 202)
+    return json_response(export_document(row), 202)
 
 
 @router.get("/exports", summary="The exports of the tenant, newest first", response=answers.Page[answers.Export])
@@ -41,7 +41,7 @@ def list_exports(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     rows = stored.exports(
         caller_of(request).tenant_id, before=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
     )
-    return paging.page_response(rows, wanted.limit, shown)
+    return paging.page_response(rows, wanted.limit, export_document)
 
 
 @router.get("/exports/{export_id}", summary="How far an export is", response=answers.Export)
@@ -51,7 +51,7 @@ def get_export(request: HttpRequest, export_id: UUID) -> HttpResponse:
     row = stored.export(caller_of(request).tenant_id, export_id)
     if row is None:
         raise NotFound
-    return json_response(shown(row))
+    return json_response(export_document(row))
 
 
 @router.get(
@@ -68,7 +68,7 @@ def get_bundle(request: HttpRequest, export_id: UUID) -> HttpResponseBase:
     return FileResponse(file.open("rb"), as_attachment=True, filename=file.name, content_type="application/zip")
 
 
-def shown(row: Any) -> dict[str, Any]:
+def export_document(row: Any) -> dict[str, Any]:
     """An export as people and programs see it."""
     return {
         "export_id": str(row.id),

@@ -11,7 +11,7 @@ from ninja import Query, Router
 
 from console.api import answers, paging
 from console.api.auth import Caller, admits, caller_of
-from console.api.schemas import CloseBody, CommentBody, IncidentBody, IncidentsWanted, LinkBody, ReasonBody
+from console.api.schemas import CloseBody, CommentBody, IncidentBody, IncidentLinkBody, IncidentsWanted, ReasonBody
 from console.api.transaction import NotFound, in_tenancy, json_response
 from ledger.actions.queries import freezes as freezes_queries
 from ledger.record.queries import events
@@ -87,7 +87,7 @@ def open_incident(request: HttpRequest, body: IncidentBody) -> HttpResponse:
 @router.post("/incidents/{incident_id}/link", summary="Add actions and cases to it", response=answers.Incident)
 @admits("operator")
 @in_tenancy
-def link(request: HttpRequest, incident_id: UUID, body: LinkBody) -> HttpResponse:
+def link(request: HttpRequest, incident_id: UUID, body: IncidentLinkBody) -> HttpResponse:
     caller = caller_of(request)
     incidents_operations.link_subjects(
         tenant_id=caller.tenant_id,

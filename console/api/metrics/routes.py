@@ -54,11 +54,11 @@ _COUNTS: Final[dict[str, tuple[str, str]]] = {
 @admits("oper", "audit")
 @in_tenancy
 def metrics(request: HttpRequest) -> HttpResponse:
-    text = exposed(caller_of(request).tenant_id, at=timezone.now())
+    text = render_metrics(caller_of(request).tenant_id, at=timezone.now())
     return HttpResponse(text, content_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
-def exposed(tenant_id: UUID, *, at: datetime) -> bytes:
+def render_metrics(tenant_id: UUID, *, at: datetime) -> bytes:
     """Every figure of a tenant."""
     registry = CollectorRegistry()
     tenant = events.tenant_by_id(tenant_id).slug

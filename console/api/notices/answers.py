@@ -23,7 +23,7 @@ class About(Answer):
     id: str
 
 
-class Message(Answer):
+class NoticeAnswer(Answer):
     message_id: str
     kind: str = Field(description="requested, reminded, escalated, mentioned, approved, …: see docs/approvals.md.")
     text: str

@@ -26,7 +26,7 @@ from ledger.record.rules.envelope import instant
 router = Router(tags=["Notices"])
 
 
-@router.get("/notices", summary="What you are told, newest first", response=answers.Page[notices_answers.Message])
+@router.get("/notices", summary="What you are told, newest first", response=answers.Page[notices_answers.NoticeAnswer])
 @admits("person")
 @in_tenancy
 def list_messages(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:

@@ -90,7 +90,7 @@ class RecordingRetention(Answer):
     erasure_requested: bool
 
 
-class Recording(RecordingRow):
+class RecordingAnswer(RecordingRow):
     totals: AllAuditedTotals
     retention: RecordingRetention
     faults: list[AuditedFault] = Field(description="What of the file could not be read, at most 100 places.")

@@ -77,7 +77,7 @@ def list_recordings(request: HttpRequest, wanted: Query[RecordingsWanted]) -> Ht
     return paging.page_response(found, wanted.limit, recordings_answers.recording_document)
 
 
-@router.get("/recordings/{recording_id}", summary="One recording with its figures", response=answers.Recording)
+@router.get("/recordings/{recording_id}", summary="One recording with its figures", response=answers.RecordingAnswer)
 @admits(*READERS)
 @in_tenancy
 def get_recording(request: HttpRequest, recording_id: UUID) -> HttpResponse:
@@ -136,7 +136,7 @@ def get_conversation(request: HttpRequest, recording_id: UUID, number: int, want
 def _seen(request: HttpRequest, recording_id: UUID) -> Any:
     """The recording, if it is the caller's tenant's; that they looked is noted, as on its page."""
     caller = caller_of(request)
-    row = recordings_queries.recording(caller.tenant_id, recording_id)
+    row = recordings_queries.find_recording(caller.tenant_id, recording_id)
     if row is None:
         raise NotFound
     gone = retention_queries.erased_subject(caller.tenant_id, recording_id)

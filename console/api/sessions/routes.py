@@ -70,7 +70,7 @@ def open_session(request: HttpRequest, body: SessionBody) -> HttpResponse:
 @admits("agent", "oper", "audit", "person")
 @in_tenancy
 def get_session(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    session = seen(request, session_id)
+    session = visible_session(request, session_id)
     made = session.calls_accepted + session.calls_refused
     tally = calls_read.call_tally(
         session.tenant_id, since=session.pinned_at, until=timezone.now(), session_id=session.id
@@ -174,7 +174,7 @@ def trace_of(request: HttpRequest) -> Trace:
     return Trace(found.group(1), found.group(2)) if found else Trace(secrets.token_hex(16))
 
 
-def seen(request: HttpRequest, session_id: UUID) -> Any:
+def visible_session(request: HttpRequest, session_id: UUID) -> Any:
     """The session, for who may see it: an agent's key sees its own."""
     caller = caller_of(request)
     session = sessions_read.session(caller.tenant_id, session_id)

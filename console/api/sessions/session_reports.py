@@ -10,7 +10,7 @@ from ninja import Router
 
 from console.api.auth import admits, caller_of
 from console.api.sessions import session_report_answers
-from console.api.sessions.routes import seen
+from console.api.sessions.routes import visible_session
 from console.api.transaction import in_tenancy, json_response
 from console.pages.sessions import session_context
 
@@ -27,7 +27,7 @@ READERS = ("agent", "oper", "audit", "person")
 @in_tenancy
 def get_context(request: HttpRequest, session_id: UUID) -> HttpResponse:
     caller, at = caller_of(request), timezone.now()
-    session = seen(request, session_id)
+    session = visible_session(request, session_id)
     told = session_context.actions_of_session(session)
     document = session_context.context_document(session, told, at=at)
     if caller.kind == "agent":
@@ -44,4 +44,4 @@ def get_context(request: HttpRequest, session_id: UUID) -> HttpResponse:
 @admits(*READERS)
 @in_tenancy
 def get_summary(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    return json_response(session_context.summary_document(seen(request, session_id)))
+    return json_response(session_context.summary_document(visible_session(request, session_id)))

@@ -46,12 +46,12 @@ class Command(BaseCommand):
         if ledger_queries.tenant(tenant) is not None:
             raise CommandError(f"The tenant {tenant} exists already; nothing was changed.")
         with transaction.atomic():
-            made = found(slug=tenant, name=name or tenant, at=timezone.now())
+            made = set_up_tenant(slug=tenant, name=name or tenant, at=timezone.now())
             self.stdout.write(json.dumps(made, indent=1) if as_json else _as_text(made))
             self.stdout.flush()
 
 
-def found(*, slug: str, name: str, at: datetime) -> dict[str, Any]:
+def set_up_tenant(*, slug: str, name: str, at: datetime) -> dict[str, Any]:
     """Write everything, in the caller's transaction; the answer holds what to show once."""
     host = urlsplit(settings.COUNTERFOIL_PUBLIC_URL).hostname or "localhost"
     tenant = registration.set_up_tenant(tenant_id=ledger.new_id(at), slug=slug, name=name, host=host, at=at)

@@ -1,4 +1,4 @@
-"""Compare one action field by field: expected, requested, tool reported, system of record, confirmed.
+"""Five accounts of one action, field by field: intended, requested, observed, authoritative, believed.
 
 L1  Authoritative is what the newest reading says; nothing else may stand in its column.
 L2  Intended is what a predicate expects of a field, and that each effect of the contract happens once; requested is the
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from console.pages.actions.action_record import ActionRecord, parse_arguments
-from ledger.catalogue.rules.fields import Source, compare_fields, notations
+from ledger.catalogue.rules.fields import FieldSource, compare_fields, notations
 from ledger.catalogue.rules.value_comparison import PLAIN, Notation, same_value
 from ledger.record.rules.outcomes import Outcome, outcome_of
 
@@ -31,7 +31,7 @@ _COLUMNS: Final = (
 _SILENCE: Final = {"believed": "not settled", "authoritative": "not found"}
 _FIELD: Final = re.compile(r"\bsa\.(?:effects\.)?([a-z_]\w*(?:\.[a-z_]\w*)?)", re.ASCII)
 _MOST: Final = 40
-_BY: Final = {Source.READ: "the system of record", Source.ANSWER: "the tool's answer, not verified"}
+_BY: Final = {FieldSource.READ: "the system of record", FieldSource.ANSWER: "the tool's answer, not verified"}
 ONCE: Final = "once"
 NEVER: Final = "not there"
 

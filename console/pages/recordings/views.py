@@ -52,7 +52,7 @@ def list_recordings(request: TenantRequest) -> HttpResponse:
 
 
 @in_tenant()
-def recording(request: TenantRequest, recording_id: UUID) -> HttpResponse:
+def recording_page(request: TenantRequest, recording_id: UUID) -> HttpResponse:
     if gone := erased_pages.erased_page(request, "recording", recording_id):
         return gone
     return _recording(request, _found(request, recording_id))
@@ -140,7 +140,7 @@ def _recording(
 
 
 def _found(request: TenantRequest, recording_id: UUID) -> Any:
-    found = recordings_queries.recording(request.tenant.id, recording_id)
+    found = recordings_queries.find_recording(request.tenant.id, recording_id)
     if found is None:
         raise Http404
     return found

@@ -112,7 +112,7 @@ def request_erasure(
     *, tenant_id: UUID, recording_id: UUID, legal_basis: str, reason: str, by: ledger.Actor, at: datetime
 ) -> None:
     """Ask for a recording to be erased; another person must confirm it, as for everything (R-LE-21)."""
-    if recordings_queries.recording(tenant_id, recording_id) is None:
+    if recordings_queries.find_recording(tenant_id, recording_id) is None:
         raise NoSuchRecording
     wish = erasure.ErasureRequest(subjects=(recording_id,), legal_basis=legal_basis, reason=reason)
     erasure.request_erasure(tenant_id=tenant_id, wish=wish, by=by, at=at)

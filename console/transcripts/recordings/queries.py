@@ -85,7 +85,7 @@ def recordings(
     return list((rows.filter(id__lt=before) if before else rows).order_by("-id")[:limit])
 
 
-def recording(tenant_id: UUID, recording_id: UUID) -> Recording | None:
+def find_recording(tenant_id: UUID, recording_id: UUID) -> Recording | None:
     """One import."""
     return Recording.objects.filter(tenant_id=tenant_id, id=recording_id).first()
 

@@ -66,7 +66,7 @@ _SHARES: Final = frozenset(("percent", "percentage", "rate", "ratio", "share", "
 _WORDS: Final = re.compile(r"[_.\-/:\s]+|(?<=[a-z0-9])(?=[A-Z])")
 
 
-class Source(StrEnum):
+class FieldSource(StrEnum):
     """Who shows a value."""
 
     ANSWER = "answer"
@@ -81,7 +81,7 @@ class Field:
     asked: Any
     shown: Any = None
     same: bool | None = None
-    source: Source | None = None
+    source: FieldSource | None = None
     path: str = ""
 
     @property
@@ -118,7 +118,7 @@ def compare_fields(
         things |= {part for name in arguments if _words(name)[-1:] == ("id",) for part in _words(name)[:-1]}
     sources = [
         (source, shown, _levels(shown, things, every))
-        for source, shown in ((Source.READ, reading), (Source.ANSWER, answer))
+        for source, shown in ((FieldSource.READ, reading), (FieldSource.ANSWER, answer))
         if shown is not None
     ]
     found = []
@@ -167,7 +167,7 @@ def _leaves(
             yield (*above, str(name)), one, part
 
 
-def _compared(asked: _Asked, shown: Any, source: Source, levels: list[list[_Holder]], verb: str) -> Field:
+def _compared(asked: _Asked, shown: Any, source: FieldSource, levels: list[list[_Holder]], verb: str) -> Field:
     silent = Field(asked.name, asked.value)
     if asked.hidden:
         return silent

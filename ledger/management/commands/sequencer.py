@@ -54,7 +54,7 @@ class Command(BaseCommand):
             with SignerState(settings.COUNTERFOIL_SIGNER_STATE, epoch=settings.COUNTERFOIL_EPOCH) as guard:
                 signer = sequencer_operations.Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
                 if adopt is not None:
-                    self.stdout.write(adopted(Path(adopt), signer))
+                    self.stdout.write(adopted_head(Path(adopt), signer))
                     return
                 sequencer = Sequencer(signer)
                 if once:
@@ -65,7 +65,7 @@ class Command(BaseCommand):
             raise CommandError(f"The log key or the guard cannot be used: {error}") from None
 
 
-def adopted(file: Path, signer: sequencer_operations.Signer) -> str:
+def adopted_head(file: Path, signer: sequencer_operations.Signer) -> str:
     """Restart a log whose guard is lost from a checkpoint that this key has signed; says which."""
     try:
         note = notes.parse(file.read_bytes())

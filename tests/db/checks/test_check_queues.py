@@ -11,7 +11,7 @@ from ledger.record.rules.lifecycle import State
 from reviews.checks.catalogue import check_for
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 from reviews.verification.rules.verification import judge_run
-from tests.rules.runs import FACTS, inputs
+from tests.support.verification_runs import FACTS, inputs
 
 CHECK = check_for("queues")
 LOOKUP = {

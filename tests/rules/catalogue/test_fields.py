@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.contract import BadContract, Contract
-from ledger.catalogue.rules.fields import Field, Source, compare_fields
+from ledger.catalogue.rules.fields import Field, FieldSource, compare_fields
 from ledger.catalogue.rules.value_comparison import Notation, same_value
 
 SPELLED = [
@@ -180,7 +180,7 @@ def test_a_field_is_found_by_name_at_the_top_in_a_wrapper_and_in_the_tools_own_t
         ({"data": {"refund": {"Amount": 50}}}, "data.refund.Amount"),
     ):
         found = compared({"amount": 100}, answer)
-        assert (found.same, found.shown, found.source, found.path) == (False, 50, Source.ANSWER, path)
+        assert (found.same, found.shown, found.source, found.path) == (False, 50, FieldSource.ANSWER, path)
     assert compared({"address": {"city": "Bern"}}, {"order": {"address": {"city": "Basel"}}}).differs
     assert compared({"order_id": "W1"}, {"orderId": "#W1"}).same is True
 
@@ -233,8 +233,8 @@ def test_the_reading_wins_over_the_answer_and_the_answer_stands_where_the_readin
 
     amount, method = compare_fields(asked, contract=contract(), answer=answer, reading={"amount": 50})
 
-    assert (amount.differs, amount.shown, amount.source) == (True, 50, Source.READ)
-    assert (method.same, method.source) == (True, Source.ANSWER)
+    assert (amount.differs, amount.shown, amount.source) == (True, 50, FieldSource.READ)
+    assert (method.same, method.source) == (True, FieldSource.ANSWER)
     later = compare_fields(asked, contract=contract(), answer={"amount": 50}, reading={"amount": 100})
     assert later[0].same is True
 

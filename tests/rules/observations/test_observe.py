@@ -12,7 +12,7 @@ from ledger.record.rules.lifecycle import State
 from ledger.record.rules.lifecycle import next_state as step
 from reviews.observations.rules import observe
 from reviews.observations.rules.observe import ReportedStatus, answer_step, next_state
-from tests.rules.runs import LATER, entry, fits
+from tests.support.verification_runs import LATER, entry, fits
 
 TOOL = "issue_refund"
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ledger.catalogue.rules.contract import Polling
 from reviews.readback.rules.schedule import late_effect_horizon, next_read_at
-from tests.rules.runs import SLA, START
+from tests.support.verification_runs import SLA, START
 
 POLLING = Polling(first_after_s=1, backoff=2.0, max_interval_s=60, sla_s=3600)
 

@@ -16,7 +16,7 @@ from reviews.reporting.rules.report import axes, build_report, headline
 from reviews.reporting.rules.results import PlannerResult, result_of
 from reviews.verification.rules.steps import apply_changes
 from reviews.verification.rules.verification import judge_run
-from tests.rules.runs import LATER, MEDIUM, SLA, SUCCESS, entry, failed, inputs
+from tests.support.verification_runs import LATER, MEDIUM, SLA, SUCCESS, entry, failed, inputs
 
 READS = replace(
     MEDIUM, side_effect_class=SideEffectClass.READ_ONLY, verifiable=False, required_effects=(), predicates=()

@@ -7,7 +7,7 @@ import pytest
 from reviews.reconciliation.rules import predicates
 from reviews.reconciliation.rules.predicates import PredicateOrigin, PredicateOutcome
 from reviews.reconciliation.rules.reading import ReadEffect, Reading, reading_bindings
-from tests.rules.runs import reading, refund
+from tests.support.verification_runs import reading, refund
 
 SCOPE = {
     "tenant": "acme",

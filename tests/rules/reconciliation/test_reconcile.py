@@ -21,7 +21,7 @@ from reviews.reconciliation.rules.verdict import MAX_ATTEMPTS, VerificationResul
 from reviews.recovery.rules.recovery_table import ROWS, RecoveryPolicy
 from reviews.recovery.rules.remedies import RELATIONS
 from reviews.verification.rules.verification import judge_run
-from tests.rules.runs import (
+from tests.support.verification_runs import (
     FACTS,
     FIELDS,
     HORIZON,

@@ -12,7 +12,7 @@ from reviews.reconciliation.rules.discrepancies import Discrepancy
 from reviews.reconciliation.rules.reconcile import reconcile
 from reviews.reconciliation.rules.verdict import VerificationResult
 from reviews.verification.rules.verification import judge_run
-from tests.rules.runs import FACTS, inputs, no_refund, reading, refund
+from tests.support.verification_runs import FACTS, inputs, no_refund, reading, refund
 
 
 def said(*effects):

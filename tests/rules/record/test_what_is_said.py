@@ -38,8 +38,8 @@ from reviews.reporting.rules.report import (
 from reviews.reporting.rules.summary import build_summary
 from reviews.verification.rules.steps import KINDS
 from tests.rules.reporting.test_report import in_state
-from tests.rules.runs import LATER, LEDGER
 from tests.support.standings import Standing, every_standing
+from tests.support.verification_runs import LATER, LEDGER
 
 CLAIM = re.compile(r"\b(verified|confirmed|done|completed|complete)\b", re.I)
 DENIED = re.compile(

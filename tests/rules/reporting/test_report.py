@@ -11,7 +11,7 @@ from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import BY_STATE, Outcome
 from reviews.reporting.rules.recovery_report import OngoingRecovery, Part, PartOutcome, RecoveryStage, parts_of
 from reviews.reporting.rules.report import ALLOWED, OutcomeFamily, StatusCode, axes, build_report, headline
-from tests.rules.runs import LEDGER, entry
+from tests.support.verification_runs import LEDGER, entry
 
 USUAL = {
     "PROPOSED": "NOT_EXECUTED",

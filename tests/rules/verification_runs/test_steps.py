@@ -7,7 +7,7 @@ import pytest
 from ledger.record.rules.entry import amend
 from ledger.record.rules.lifecycle import TRANSITIONS, State
 from reviews.verification.rules.steps import KINDS, apply_changes, entry_changes
-from tests.rules.runs import LATER, LEDGER, entry, fits
+from tests.support.verification_runs import LATER, LEDGER, entry, fits
 
 WAYS = [
     "EXECUTING PENDING COMMITTED RECONCILED_SUCCESS",

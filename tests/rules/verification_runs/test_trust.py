@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reviews.verification.rules.trust import missing_bindings, trust_ladder
-from tests.rules.runs import entry
+from tests.support.verification_runs import entry
 
 
 def proven(**blocks):

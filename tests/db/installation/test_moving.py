@@ -29,7 +29,7 @@ from tests.support.builders import propose
 from tests.support.erasing import decided, erase
 from tests.support.seals import guard_file, seal_up
 
-DOCS = Path(__file__).parents[2] / "docs" / "deploy.md"
+DOCS = Path(__file__).parents[3] / "docs" / "deploy.md"
 SECTION = "### From the last version before the `.sql` files"
 FILLED_BEFORE = {"django_migrations", "django_content_type", "auth_permission"}
 WORD = "moving-1"

@@ -15,7 +15,7 @@ from psycopg import errors, sql
 from ledger.record.rules.lifecycle import MACHINES, states
 from ledger.verification.queries import fences
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 APPS = ("ledger", "approvals", "reviews", "console")
 
 
