@@ -54,7 +54,7 @@ class _Heard:
     holds: frozenset[str]
 
 
-def suggested(conversations: Iterable[ConversationAudit]) -> list[Suggestion]:
+def suggest_sayings(conversations: Iterable[ConversationAudit]) -> list[Suggestion]:
     """The sayings that the recordings bear out, by tool."""
     heard: dict[str, list[_Heard]] = defaultdict(list)
     for one in conversations:

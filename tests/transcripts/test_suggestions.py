@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from console.transcripts.suggestions import suggested
+from console.transcripts.suggestions import suggest_sayings
 from tests.transcripts.recordings import TOOLS, agent, asks, run, user
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +21,7 @@ def talk(difference, said, number=1):
 
 def test_a_word_that_goes_with_one_kind_of_answer_only_is_suggested_with_its_condition():
     told = [(20 + number, PAID) for number in range(4)] + [(-5, FREE)] * 4
-    [found] = suggested(run(*talk(*each, number)) for number, each in enumerate(told))
+    [found] = suggest_sayings(run(*talk(*each, number)) for number, each in enumerate(told))
     assert (found.tool, found.words) == ("update_reservation", ("charged",))
     assert found.when == "double(so.difference) > 0.0"
     assert (found.used, found.silent) == (4, 4)
@@ -30,15 +30,15 @@ def test_a_word_that_goes_with_one_kind_of_answer_only_is_suggested_with_its_con
 
 def test_a_word_that_was_once_used_without_it_or_too_seldom_is_not():
     told = [(20, PAID)] * 4 + [(-5, FREE)] * 4
-    assert suggested(run(*talk(*each)) for each in [*told, (-5, PAID)]) == []
-    assert suggested(run(*talk(*each)) for each in told[2:]) == []
+    assert suggest_sayings(run(*talk(*each)) for each in [*told, (-5, PAID)]) == []
+    assert suggest_sayings(run(*talk(*each)) for each in told[2:]) == []
 
 
 def test_offers_and_messages_after_several_changes_teach_nothing():
     offer = "Your card will be charged, if you agree."
-    assert suggested(run(*talk(*each)) for each in [(20, offer)] * 4 + [(-5, FREE)] * 4) == []
+    assert suggest_sayings(run(*talk(*each)) for each in [(20, offer)] * 4 + [(-5, FREE)] * 4) == []
     double = [*talk(20, "")[:-1], *asks("issue_refund", {"id": "re"}, reservation_id="R1", amount=5), agent(PAID)]
-    assert suggested([*(run(*double) for _ in range(4)), *(run(*talk(-5, FREE)) for _ in range(4))]) == []
+    assert suggest_sayings([*(run(*double) for _ in range(4)), *(run(*talk(-5, FREE)) for _ in range(4))]) == []
 
 
 def test_the_command_prints_what_a_contract_takes_and_says_why(tmp_path):

@@ -17,7 +17,7 @@ from console.transcripts.audit import ConversationAudit, audit_conversation
 from console.transcripts.contracts import ContractCatalogue
 from console.transcripts.offers import OfferCache
 from console.transcripts.records import Transcript
-from console.transcripts.suggestions import suggested
+from console.transcripts.suggestions import suggest_sayings
 from ledger.record.rules.refusals import Refused
 
 
@@ -39,7 +39,7 @@ class Command(BaseCommand):
             given = contracts.load_catalogue(options["contracts"]) if options["contracts"] else ContractCatalogue()
         except Refused as refusal:
             raise CommandError(str(refusal.detail), returncode=2) from None
-        found = suggested(self._audited(files, OfferCache(given)))
+        found = suggest_sayings(self._audited(files, OfferCache(given)))
         for each in found:
             words = ", ".join(each.words)
             self.stderr.write(
