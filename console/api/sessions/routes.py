@@ -159,7 +159,7 @@ def propose(request: HttpRequest, session_id: UUID, body: CallsBody) -> HttpResp
 @in_tenancy
 def close(request: HttpRequest, session_id: UUID) -> HttpResponse:
     caller = caller_of(request)
-    session = seen(request, session_id)
+    session = visible_session(request, session_id)
     if session.closed_at is None and message_rule_of(session.tenant_id, session.agent_id).guarded:
         guarding.check_told(session.tenant_id, session_id)
     sessions.close_session(
