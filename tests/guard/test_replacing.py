@@ -86,6 +86,17 @@ def test_another_amount_than_was_paid_gives_way_and_one_that_anything_on_record_
         assert read(said, paid) == said
 
 
+def test_an_amount_that_the_user_may_have_named_or_that_adds_up_is_nobodys_business():
+    paid = record(arguments={"order_id": "EX-1001", "amount": 2000}, answer={"amount": 2000, "currency": "EUR"})
+    for said in (
+        "I have refunded $20.00 of the $85.00 that you paid for the order.",
+        "I have refunded three items of your order, $60.00 in all.",
+    ):
+        assert read(said, paid) == said
+    several = record(arguments={"order_id": "EX-1001", "price": 70, "fee": 5})
+    assert read("I have refunded your order, $33.00 in all.", several) == "I have refunded your order, $33.00 in all."
+
+
 @pytest.mark.req("R-CG-11")
 def test_another_order_or_address_than_the_action_had_gives_way():
     paid = record(arguments={"order_id": "EX-1001"})
@@ -160,6 +171,9 @@ def test_of_several_actions_a_sentence_means_those_that_it_names_else_what_is_ne
     assert judge("I have refunded order EX-1001.", ground(one, two)).verdict == "ALLOW"
     assert judge("I have refunded order EX-1002.", ground(one, two)).verdict == "BLOCK"
     assert judge("I have refunded both orders.", ground(one, two)).verdict == "BLOCK"
+    assert judge("I have refunded orders EX-1001 and EX-1002.", ground(one, two)).verdict == "BLOCK"
+    assert judge("I have refunded order EX-1001 but could not refund EX-1002.", ground(one, two)).verdict == "ALLOW"
+    assert judge("I have refunded order EX-1001 instead of EX-1002.", ground(one, two)).verdict == "ALLOW"
     old = replace(two, is_new=False)
     assert judge("I have refunded your order.", ground(old, replace(one, action_id="a3"))).verdict == "ALLOW"
 

@@ -88,8 +88,9 @@ class Record:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The words by which a sentence can name it: the parts of its target, and what its evidence is called."""
-        parts = [part for text in (self.target, *self.evidence) for part in _PARTS.split(fold(text).lower)]
+        """The words by which a sentence can name it: those of its target, without the kind, and of its evidence."""
+        kind, _, thing = self.target.partition("/")
+        parts = [part for text in (thing or kind, *self.evidence) for part in _PARTS.split(fold(text).lower)]
         return tuple(dict.fromkeys(part.strip("#.") for part in parts if _NAMES.fullmatch(part)))
 
     @cached_property

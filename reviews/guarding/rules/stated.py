@@ -2,7 +2,9 @@
 
 1. A number is stated in any spelling: 1250, 1,250, 12.50 where it may count minor units. A text is stated by its words.
 2. What could stand in any sentence (one or two digits, two letters) counts only beside the name of its field.
-3. A foreign value is an amount, an address of mail or an id of the target's shape that nothing on record holds.
+3. A foreign value is an address of mail or an id of the target's shape that nothing on record holds; or an amount,
+   where the action has one amount and the sentence states no other that is known. Of several things so many times a
+   known amount is known.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ _THING = re.compile(
 )
 _MONEY = re.compile(r"amount|price|total|cents|minor|sum|cost|fee|credit|balance|paid|refund|charge|payment")
 _WORDS = re.compile(r"[^a-z0-9]+")
+_SEVERAL = re.compile(r"\b(?:in all|total|together|each|per|both|all|two|three|four|five|six|seven|eight|nine)\b")
 SHORT = 3
+MOST_TIMES = 9
 
 
 class Value(NamedTuple):
@@ -67,6 +71,10 @@ class KnownValues:
         totals = [sum(own), *(one + other for one, other in pairs), *(abs(one - other) for one, other in pairs)]
         return frozenset({*single, *(round(each, 2) for each in totals)})
 
+    def accounts_for(self, amount: float, *, most: int) -> bool:
+        """Whether an amount is on record, or at most so many times one that is."""
+        return any(round(amount / times, 2) in self.amounts for times in range(1, most + 1))
+
     def holds(self, name: str) -> bool:
         """Whether an id or an address stands anywhere on record."""
         return any(name in record.said for record in self._ground.records)
@@ -74,10 +82,11 @@ class KnownValues:
 
 def foreign_value(sentence: str, record: Record, known: KnownValues) -> Value | None:
     """A value of a sentence that stands in the place of one of the record's own, and that nothing holds (rule 3)."""
-    if _amounts(record):
-        for found in _AMOUNT.finditer(sentence):
-            if _plain(found[1] or found[2]) not in known.amounts:
-                return Value("amount", found[0].strip())
+    if len(_units(record)) == 1:
+        stated = {found[0].strip(): _plain(found[1] or found[2]) for found in _AMOUNT.finditer(sentence)}
+        most = MOST_TIMES if _SEVERAL.search(sentence) else 1
+        if stated and not any(known.accounts_for(amount, most=most) for amount in stated.values()):
+            return Value("amount", next(iter(stated)))
     return next((value for value in _other_names(sentence, record) if not known.holds(value.text.strip("#"))), None)
 
 
@@ -158,6 +167,13 @@ def _amounts(record: Record) -> frozenset[float]:
     """The amounts of money among a record's own fields, by the names of the fields."""
     named = [value for source in (record.arguments, record.answer, record.reading) for value in _money_in(source)]
     return frozenset(_each(named))
+
+
+def _units(record: Record) -> frozenset[float]:
+    """The distinct amounts that were asked for or read back, each once: 2000 minor units are 20.00."""
+    stated = [value for source in (record.arguments, record.reading) for value in _money_in(source)]
+    numbers = {number for value in stated for number in _numbers_of(value)}
+    return frozenset(number for number in numbers if number * 100 not in numbers)
 
 
 def _money_in(source: Any) -> Iterator[Any]:

@@ -41,6 +41,6 @@ def meant_by(sentence: str, records: Sequence[Record]) -> tuple[Record, ...]:
     if len(records) < 2:
         return tuple(records)
     named = named_in(sentence, records)
-    if named and len(named) < len(records):
+    if named:
         return named
     return tuple(record for record in records if record.is_new) or tuple(records[-1:])

@@ -5,7 +5,7 @@
    failures told as such, quoted words and code are nobody's business (`wording`).
 2. What a citation or a stated claim covers is judged by the cited action alone: it is cleared or gives way.
 3. Which actions a sentence is about follows from turns (`turns`). Of several it is contradicted where all of them are,
-   or where it speaks of all of them and one is.
+   or where it speaks of all of them, or names each, and one is.
 4. A done-word with its object, or with the name of a thing, for which no such action exists at all is the phantom:
    only where the sentence says that it was carried out just now, nothing that was read shows it, and no other change
    that was made since the agent last spoke is to the same kind of thing.
@@ -318,7 +318,8 @@ class _Judging:
             return self._of_phantom(said, matches)
         meant = meant_by(said.text, tried)
         faulty = tuple(each for each in meant if violation_of(each) is not None)
-        if faulty and (len(faulty) == len(meant) or wording.speaks_of_all(said.text)):
+        all_meant = wording.speaks_of_all(said.text) or len(named_in(said.text, tried)) > 1
+        if faulty and (len(faulty) == len(meant) or all_meant):
             return self._contradicted(said, faulty, "saying")
         if len(meant) == 1:
             foreign = foreign_value(said.text, meant[0], self.known)

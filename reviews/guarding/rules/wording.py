@@ -27,6 +27,7 @@ _OPEN_BEFORE = re.compile(
 _OPEN_AFTER = re.compile(
     r"\b(?:restored|undone|reverted|reversed|failed|so far|partially|partly|pending|waiting|unconfirmed|differs?"
     r"|yet to"
+    r"|instead of|(?:could|was|were|did) not|(?:could|was|were|did)n['\u2019]t|unable to"
     r"|not (?:been )?(?:confirmed|verified|known|finished)|still (?:open|running|being)|once|if you|only after|unless"
     r"|when you|under (?:\w+ )?review|unknown|anymore|any more|(?:is|are) still)\b|\d of (?:the |all |your )?\d"
 )
