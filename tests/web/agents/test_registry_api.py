@@ -429,7 +429,7 @@ def test_a_contract_that_names_an_unregistered_system_says_so_until_it_is_regist
     assert said["detail"].startswith(f"No system `{system}` is registered, so nothing that this tool does can be read")
     [read] = unregistered(operator_key.get(f"/contracts/{document['name']}/{document['version']}").json()["lint"])
     assert read == said
-    checked = lint_contract._findings(lint_contract.contracts.validated(document), founded)
+    checked = lint_contract._findings(lint_contract.contract_check.validate_contract(document), founded)
     assert [each.told for each in checked if each.code == "UNREGISTERED_SYSTEM"] == [said["detail"]]
 
     operator_key.post("/systems", {"name": system, "pattern": "filesystems"})
