@@ -18,7 +18,8 @@ Reason = Annotated[str, Field(min_length=1, max_length=4000)]
 
 
 # Ids begin with their time, so these are the times that a list can be cut at.
-Moment = Annotated[AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC))]
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+Moment = Annotated[AwareDatetime, Field(ge=EARLIEST)]
 
 
 class Body(Schema):

@@ -15,7 +15,7 @@ from approvals.requests.queries import approvals
 from approvals.voting.operations import attention
 from console.api.answers import Answer
 from console.api.auth import admits, caller_of
-from console.api.schemas import Body, Moment
+from console.api.schemas import EARLIEST, Body, Moment
 from console.api.transaction import NotFound, in_tenancy, json_response
 from console.pages.quality.context import reviewer_quality
 from ledger.record.rules.envelope import instant
@@ -75,7 +75,7 @@ class AttentionBody(Body):
 @in_tenancy
 def get_quality(request: HttpRequest, wanted: Query[QualityWanted]) -> HttpResponse:
     until = wanted.until or timezone.now()
-    found = reviewer_quality(caller_of(request), since=wanted.since or until - PERIOD, until=until)
+    found = reviewer_quality(caller_of(request), since=wanted.since or max(until - PERIOD, EARLIEST), until=until)
     spelt: dict[str, Any] = {"from": instant(found["from"]), "to": instant(found["to"])}
     return json_response(found | spelt)
 

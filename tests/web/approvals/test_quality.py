@@ -49,6 +49,12 @@ def test_a_person_is_shown_to_administrators_and_to_themselves(shop: Workshop):
     assert [row["votes"] for row in figures(shop.person("administrator"), "reviewer")["rows"]] == [1]
 
 
+def test_a_period_does_not_begin_before_there_were_ids(shop: Workshop):
+    """Ids begin with their time, counted from 1970."""
+    answer = shop.reviewer.get("/approvals/quality?to=1970-01-02T00:00:00Z")
+    assert (answer.status_code, answer.json()["from"]) == (200, "1970-01-01T00:00:00.000000Z")
+
+
 def test_off_keeps_nothing_and_answers_nothing(shop: Workshop):
     policy(shop, privacy={"reviewer_quality": "off"})
     shop.approved()

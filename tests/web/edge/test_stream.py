@@ -66,6 +66,7 @@ def test_nobody_listens_without_a_place_in_the_tenant(busy: Workshop):
         (busy.reviewer, "willow", 404),
         (busy.reviewer, "nowhere", 404),
         (busy.reviewer, "", 404),
+        (busy.reviewer, "%00", 404),
     ]
 
     async def refusals() -> None:
