@@ -326,7 +326,7 @@ _REGISTER: Final = (
         "An action was joined to the incident.", icon="actions"),
     EventKind("case_linked", "Case joined", ("incident",), OPERATOR + SYSTEM,
         "A case was joined to the incident.", icon="cases"),
-    EventKind("freeze_linked", "Freeze joined", ("incident",), OPERATOR + ADMINISTRATOR,
+    EventKind("freeze_linked", "Freeze joined", ("incident",), OPERATOR + ADMINISTRATOR + SYSTEM,
         "A freeze was placed because of the incident.", icon="freeze"),
     EventKind("system_answers_again", "System answers again", ("incident",), SYSTEM,
         "The system that the incident is about answers again.", icon="systems"),
