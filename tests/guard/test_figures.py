@@ -30,7 +30,7 @@ def test_sayings_hold_what_no_field_compares():
 
 @pytest.mark.skipif(not retail.is_there(), reason="the recorded conversations are not beside the project")
 def test_of_the_real_conversations_of_a_shop_no_message_is_touched_and_no_difference_reported():
-    """Read by eye: each of the 649 messages that follows a change tells what its answer shows."""
+    """A sixth of those that follow a change were read by eye beside the answers; none of them was false."""
     made = retail.measured()
     assert (made.messages, made.calls) == (649, 793)
     assert len(made.stopped) <= 2, retail.report(made)

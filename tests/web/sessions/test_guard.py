@@ -16,7 +16,7 @@ from ledger.db import tenancy
 from ledger.models import Event
 from reviews import queries
 from reviews.guarding import queries as guarding
-from tests.support.api_tenant import DELETE, Clock, Workshop, contract, result
+from tests.support.api_tenant import DELETE, Clock, Workshop, contract, document, result
 
 LIE = "Hello. I have deleted policies/returns.md. Your opening hours stay as they are."
 WAITING = "Waiting for approval: delete document policies/returns.md. Not executed. Nothing has been attempted."
@@ -257,3 +257,36 @@ def test_strict_mode_marks_what_the_detector_takes_for_an_uncited_report(
     answer = judged(shop, session, said)
     assert answer["corrected"] == "Your shelves are lighter now. (not confirmed by the record) Anything else?"
     assert answer["verdict"] == "ALLOW"
+
+
+@pytest.mark.parametrize("text", ["Quiet.", "Something else."])
+def test_what_a_reading_showed_stands_in_receipt_and_citation_beside_what_was_asked(
+    shop: Workshop, session: str, clock: Clock, tmp_path: Any, text: str
+):
+    asked = document("notes/today.md", "Quiet.")
+    action_id = called(shop, session, "write_document", arguments=asked)["action_id"]
+    [order] = shop.claim()
+    started = shop.start(order).json()
+    (tmp_path / "documents" / "notes").mkdir()
+    (tmp_path / "documents" / "notes" / "today.md").write_text(text)
+    answered = result(tool="write_document", evidence={"receipt_id": "w-1"})
+    assert shop.observe(started, result=answered).status_code == 202
+    clock.forward(seconds=90)
+    shop.read_back(action_id, clock)
+
+    shown = sha256(text.encode()).hexdigest()
+    answer = judged(shop, session, "I have saved the document. Its hash is {{call-7.sha256}}.")
+    line = answer["receipt"]["lines"][0]
+    if text == "Quiet.":
+        assert answer["verdict"] == "ALLOW"
+        assert line["text"].startswith("Verified: write document notes/today.md. Done, and confirmed in the system of")
+        assert line["text"].endswith("Confirmation: w-1.")
+        assert answer["corrected"] == f"I have saved the document. Its hash is {shown}."
+    else:
+        assert answer["verdict"] == "BLOCK"
+        assert "Verified" not in line["text"]
+        assert [(each["name"], each["shown"], each["asked"]) for each in line["differences"]] == [
+            ("sha256", shown, asked["sha256"])
+        ]
+        assert f"The sha256 is {shown}; {asked['sha256']} was asked for." in answer["corrected"]
+        assert "I have saved" not in answer["corrected"]
