@@ -35,15 +35,11 @@ RIDDLES = {
 # What users of the client write, what Django's templates read, and nouns.
 PLAIN = {"succeeded", "failed", "gated", "unwinding", "undelivered"}
 # Template tags read as words in a page; the offline verifier is a second implementation on purpose; the names of ways
-# to sign in stand in the API's document; the guard's old grammar is about to go.
+# to sign in stand in the API's document.
 OWN_WORDS = (
     "console/templatetags/",
     "ledger/verify_bundle.py",
     "console/api/auth.py",
-    "reviews/rules/guard/",
-    "reviews/guarding/",
-    "reviews/operations/",
-    "console/api/guard/",
 )
 MOST_MODULES = 24
 MOST_MODULES_AT_A_ROOT = 10

@@ -13,7 +13,7 @@ from console.transcripts.acts import AuditedAct
 from console.transcripts.audit import AgentClaim, ConversationAudit
 from console.transcripts.gating import FRACTION
 from reviews.guarding.rules.codes import TAGS
-from reviews.guarding.rules.codes import Violation as Code
+from reviews.guarding.rules.codes import ViolationCode as Code
 from reviews.observations.rules.observe import ReportedStatus
 
 MOST_TOOLS = 2_000

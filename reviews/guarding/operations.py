@@ -22,7 +22,7 @@ from ledger.record.rules.refusals import Refused
 from reviews.guarding.queries import Speaker, actions_of, ground_of, untold_changes
 from reviews.guarding.rules.receipt import Receipt, receipt_of
 from reviews.guarding.rules.records import Stated
-from reviews.guarding.rules.verdict import Found, Strictness, Verdict, judge
+from reviews.guarding.rules.verdict import Found, MessageVerdict, Strictness, judge
 from reviews.models import GuardVerdict
 
 
@@ -36,7 +36,7 @@ class MessageUnguarded(Refused):
 class Guarded:
     """What the guard says of a message, and the receipt that goes out behind it."""
 
-    verdict: Verdict
+    verdict: MessageVerdict
     receipt: Receipt
 
 

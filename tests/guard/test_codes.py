@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from reviews.guarding.rules.codes import TAGS, Violation, violation_of
+from reviews.guarding.rules.codes import TAGS, ViolationCode, violation_of
 from reviews.guarding.rules.verdict import judge
 from tests.guard.records import ground, record
 
@@ -45,16 +45,16 @@ def test_what_has_not_ended_well_is_told_as_done_by_nobody(state: str, code: str
 
 @pytest.mark.req("R-CG-14", "R-TC-11")
 def test_a_success_without_evidence_and_one_that_a_person_attested_are_unevidenced():
-    assert violation_of(record(evidence=())) is Violation.UNEVIDENCED
-    assert violation_of(record(code="ATTESTED", completed=False)) is Violation.UNEVIDENCED
+    assert violation_of(record(evidence=())) is ViolationCode.UNEVIDENCED
+    assert violation_of(record(code="ATTESTED", completed=False)) is ViolationCode.UNEVIDENCED
     assert violation_of(record()) is None
 
 
 def test_a_contradiction_outweighs_a_success():
-    assert violation_of(replace(record(), contradicted=True)) is Violation.UNKNOWN_FLATTENED
+    assert violation_of(replace(record(), contradicted=True)) is ViolationCode.UNKNOWN_FLATTENED
 
 
 @pytest.mark.req("R-CG-20")
 def test_each_code_has_its_part_of_the_taxonomy():
-    assert set(TAGS) == set(Violation)
+    assert set(TAGS) == set(ViolationCode)
     assert len(set(TAGS.values())) == 5

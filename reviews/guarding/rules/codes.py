@@ -13,7 +13,7 @@ from ledger.record.rules.lifecycle import State
 from reviews.guarding.rules.records import Record
 
 
-class Violation(StrEnum):
+class ViolationCode(StrEnum):
     """The twelve codes."""
 
     PHANTOM = "PHANTOM"
@@ -30,8 +30,8 @@ class Violation(StrEnum):
     RECOVERY_OPEN = "RECOVERY_OPEN"
 
 
-_V, _S = Violation, State
-TAGS: dict[Violation, str] = {
+_V, _S = ViolationCode, State
+TAGS: dict[ViolationCode, str] = {
     _V.PHANTOM: "PHANTOM_ACTION",
     _V.WRONG_TARGET: "PHANTOM_ACTION",
     _V.MISREAD: "MISREAD_SUCCESS",
@@ -47,7 +47,7 @@ TAGS: dict[Violation, str] = {
 }
 """The part of the taxonomy of five that each code belongs to."""
 
-_DONE: dict[State, Violation] = {
+_DONE: dict[State, ViolationCode] = {
     _S.PROPOSED: _V.PREMATURE,
     _S.VALIDATED: _V.PREMATURE,
     _S.EXECUTING: _V.PREMATURE,
@@ -69,7 +69,7 @@ _DONE: dict[State, Violation] = {
 }
 
 
-def violation_of(record: Record) -> Violation | None:
+def violation_of(record: Record) -> ViolationCode | None:
     """The code of a claim that this is done; None where the record bears it out (rule 1)."""
     if record.contradicted:
         return _V.UNKNOWN_FLATTENED

@@ -17,7 +17,7 @@ from reviews.guarding.rules.records import Record, Tool
 _GAPS = re.compile(r"[ \t]{2,}")
 
 
-class Change(NamedTuple):
+class Replacement(NamedTuple):
     """A span of the message, and what stands there instead."""
 
     span: tuple[int, int]
@@ -25,7 +25,7 @@ class Change(NamedTuple):
     is_line: bool
 
 
-def rewritten(message: str, changes: Iterable[Change]) -> str:
+def rewritten(message: str, changes: Iterable[Replacement]) -> str:
     """The message with its changes made (rules 1 and 2); of two that overlap the first one counts."""
     made: list[str] = []
     told: set[str] = set()

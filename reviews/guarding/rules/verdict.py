@@ -25,11 +25,11 @@ from functools import cached_property
 from reviews.guarding.rules import replacement, wording
 from reviews.guarding.rules.citations import Citation, citations_in, cited_record
 from reviews.guarding.rules.codes import TAGS, violation_of
-from reviews.guarding.rules.codes import Violation as Code
+from reviews.guarding.rules.codes import ViolationCode as Code
 from reviews.guarding.rules.folding import Folded, fold
 from reviews.guarding.rules.receipt import Line, status_line
 from reviews.guarding.rules.records import Ground, Record, Stated, leaves
-from reviews.guarding.rules.replacement import Change, rewritten
+from reviews.guarding.rules.replacement import Replacement, rewritten
 from reviews.guarding.rules.sayings import Match, holds, phrases_of, sides_of
 from reviews.guarding.rules.segments import Sentence, sentences
 from reviews.guarding.rules.stated import KnownValues, foreign_value, names_a_thing, states
@@ -71,7 +71,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class MessageVerdict:
     """ALLOW or BLOCK. `corrected` is what goes out instead: always of a block, and where citations were filled in."""
 
     verdict: str
@@ -110,20 +110,20 @@ class _Finding:
 
 def judge(
     message: str, ground: Ground, stated: tuple[Stated, ...] = (), *, strict: Strictness | None = None
-) -> Verdict:
+) -> MessageVerdict:
     """Judge one outgoing message (rules 1 to 6)."""
     cited = tuple(citations_in(message, ground))
     judging = _Judging(message, ground, cited, stated, strict)
     if not cited and not stated and strict is None and not judging.may_find:
-        return Verdict("ALLOW")
+        return MessageVerdict("ALLOW")
     findings = tuple(judging.findings())
-    changes = [Change(each.said.span, each.line, True) for each in findings if each.code is not None]
-    changes += [Change(each.span, each.text, False) for each in cited if each.text is not None]
+    changes = [Replacement(each.said.span, each.line, True) for each in findings if each.code is not None]
+    changes += [Replacement(each.span, each.text, False) for each in cited if each.text is not None]
     changes += [_marked(each.said.span) for each in findings if each.rule == UNCITED and each.code is None]
     claims = tuple(_claim(each, message) for each in findings)
     violations = tuple(_violation(each, message) for each in findings if each.code is not None)
     corrected = rewritten(message, changes) if changes else None
-    return Verdict("BLOCK" if violations else "ALLOW", violations, corrected, claims)
+    return MessageVerdict("BLOCK" if violations else "ALLOW", violations, corrected, claims)
 
 
 @dataclass
@@ -373,8 +373,8 @@ HELD_BACK = "(A sentence was held back: it names no action on record.)"
 MARK = " (not confirmed by the record)"
 
 
-def _marked(span: tuple[int, int]) -> Change:
-    return Change((span[1], span[1]), MARK, False)
+def _marked(span: tuple[int, int]) -> Replacement:
+    return Replacement((span[1], span[1]), MARK, False)
 
 
 _NOT_ON_RECORD = "Not done: no such action is on record."

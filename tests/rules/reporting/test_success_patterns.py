@@ -6,7 +6,7 @@ import pytest
 
 from approvals.gate.rules.layers import CODES
 from ledger.record.rules.lifecycle import State
-from reviews.guarding.rules.codes import Violation
+from reviews.guarding.rules.codes import ViolationCode
 from reviews.observations.rules.observe import ReportedStatus
 from reviews.reconciliation.rules.discrepancies import Discrepancy
 from reviews.reconciliation.rules.reading import Consistency
@@ -15,7 +15,7 @@ from reviews.reporting.rules.success_patterns import MEANINGS, PATTERNS, WORDS, 
 
 KNOWN = {
     FindingSource.REFUSAL: set(CODES),
-    FindingSource.CLAIM: {str(each) for each in Violation},
+    FindingSource.CLAIM: {str(each) for each in ViolationCode},
     FindingSource.ANSWER: {str(each) for each in ReportedStatus},
     FindingSource.OVERCLAIMED: {str(each) for each in Discrepancy},
     FindingSource.UNDERCLAIMED: {str(each) for each in VerificationResult},
