@@ -19,7 +19,7 @@ from reviews.checks.plugins import BrokenCheck
 
 AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 GOOD = """
-from reviews.checks.interface import Consistency, Effect, Reading
+from reviews.checks.interface import Consistency, ReadEffect, Reading
 
 
 class Lamps:
@@ -32,7 +32,7 @@ class Lamps:
         return [] if "lamp" in verification.get("lookup", {}) else ["lookup must name a lamp."]
 
     def read(self, *, system, verification, bindings, at, timeout_s):
-        effect = Effect(name="light", present=True, count=1, fields={"colour": "green"})
+        effect = ReadEffect(name="light", present=True, count=1, fields={"colour": "green"})
         return Reading(
             source=system.name, consistency=Consistency.STRONG, freshness="now", observed_at=at,
             pointer="the lamp", effects=(effect,), indicators=INDICATORS,

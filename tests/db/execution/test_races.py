@@ -99,7 +99,7 @@ def test_of_two_appends_on_one_head_one_wins(record, threads):
         return append(record, happening)
 
     running = [threads.submit(apart(lambda each=each: race(each))) for each in (FAILED, PENDING)]
-    assert outcomes(running) in (["Head", "IntegrityError"], ["Head", "OperationalError"])
+    assert outcomes(running) in (["SubjectHead", "IntegrityError"], ["SubjectHead", "OperationalError"])
     assert len(history(record)) == 4
 
 
@@ -163,7 +163,7 @@ def test_a_lock_never_pairs_a_moved_head_with_an_old_entry(record, threads):
 
 def test_many_at_once_write_one_sequence_without_a_gap(record, threads):
     running = [threads.submit(apart(lambda: append_locked(record, NewEvent(kind="evidence_added")))) for _ in range(24)]
-    assert outcomes(running) == ["Head"] * 24
+    assert outcomes(running) == ["SubjectHead"] * 24
     with tenancy(record.tenant):
         rows = Event.objects.filter(tenant_id=record.tenant, subject_id=record.action.id).order_by("seq")
         assert list(rows.values_list("seq", flat=True)) == list(range(1, 28))
@@ -178,7 +178,7 @@ def test_of_two_that_create_one_subject_one_wins(record, threads):
         with tenancy(record.tenant):
             return operations.append(new, NewEvent(kind="session_opened", to="OPEN"), actor=operations.SYSTEM, at=AT)
 
-    assert outcomes([threads.submit(apart(create)) for _ in range(2)]) == ["Head", "IntegrityError"]
+    assert outcomes([threads.submit(apart(create)) for _ in range(2)]) == ["SubjectHead", "IntegrityError"]
 
 
 def test_subjects_do_not_wait_for_each_other(record, threads):
@@ -221,7 +221,7 @@ def test_of_two_starts_of_one_mutation_one_wins(record, threads):
         return start(record, head)
 
     running = [threads.submit(apart(lambda head=head: race(head))) for head in twins]
-    assert outcomes(running) == ["Head", "IntegrityError"]
+    assert outcomes(running) == ["SubjectHead", "IntegrityError"]
     (loser,) = [each.exception() for each in running if each.exception()]
     assert loser.__cause__.diag.constraint_name == "action_one_open_mutation"
     with tenancy(record.tenant):
@@ -285,7 +285,7 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "console.settings"
 import django
 django.setup()
 from uuid import UUID
-from ledger.operations import record
+from ledger.record import operations as record
 from ledger.db import tenancy
 
 tenant, action = UUID(sys.argv[1]), UUID(sys.argv[2])
@@ -296,12 +296,12 @@ def wait_for_it():
     wanted.set()
     # The first statement of its transaction, and the row is locked by the other thread.
     with tenancy(tenant):
-        record.lock(tenant_id=tenant, subject_id=action, kind="action")
+        record.lock_subject(tenant_id=tenant, subject_id=action, kind="action")
 
 waiting = threading.Thread(target=wait_for_it)
 waiting.start()
 with tenancy(tenant):
-    record.lock(tenant_id=tenant, subject_id=action, kind="action")
+    record.lock_subject(tenant_id=tenant, subject_id=action, kind="action")
     held.set()
     wanted.wait()
     time.sleep(1)

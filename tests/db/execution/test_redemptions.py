@@ -297,13 +297,13 @@ class Died(Exception):
     """The process ended here."""
 
 
-@pytest.mark.parametrize("point", ["_check_release", "_spend", "_attempt", "_consumed", "write"])
+@pytest.mark.parametrize("point", ["_check_release", "_spend", "_attempt", "_consumed", "write_events"])
 def test_a_connection_that_dies_before_the_commit_leaves_the_grant_unspent(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch, superuser_connection: psycopg.Connection, point: str
 ):
     """B11: the server loses us right after this step of the redemption; nothing happened, and the grant is good."""
     order = shop.claimed()
-    place = ledger if point == "write" else executions
+    place = ledger if point == "write_events" else executions
     real = getattr(place, point)
 
     def fatal(*values: Any, **named: Any) -> Any:

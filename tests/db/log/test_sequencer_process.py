@@ -179,9 +179,9 @@ django.setup()
 from django.core.management import call_command
 from django.db import OperationalError, connection
 from django.db.backends.postgresql.base import DatabaseWrapper
-from ledger.log.signer_state import Guard
-from ledger.operations import sequencing
-from ledger.queries import log
+from ledger.log.operations import sequencer
+from ledger.log.queries import log
+from ledger.log.signer_state import SignerState
 
 count, stop, kept, fault = 0, 0, False, None
 
@@ -204,16 +204,16 @@ def kill():
 def fail():
     raise OperationalError("the server closed the connection unexpectedly")
 
-sequencing.ask = counted(sequencing.ask)
-log.ask = counted(log.ask)
-Guard.advance = counted(Guard.advance)
-Guard.enrol = counted(Guard.enrol)
+sequencer.execute = counted(sequencer.execute)
+log.execute = counted(log.execute)
+SignerState.advance = counted(SignerState.advance)
+SignerState.enrol = counted(SignerState.enrol)
 DatabaseWrapper._commit = counted(DatabaseWrapper._commit)
 """
 
 KILLED = """
-waiting = log.waiting
-log.waiting = lambda **named: waiting(**(named | dict(limit=2)))
+pending_events = log.pending_events
+log.pending_events = lambda **named: pending_events(**(named | dict(limit=2)))
 fault, killed = kill, 0
 for stop in range(1, 60):
     before = killed
@@ -234,20 +234,20 @@ print(killed)
 APPENDING = """
 from datetime import UTC, datetime
 from uuid import UUID
-from ledger import tenancy as edge
-from ledger.operations import record
+from ledger import db
+from ledger.record import operations as record
 
-edge.call, record.call = counted(edge.call), counted(record.call)
+db.call_function, record.call_function = counted(db.call_function), counted(record.call_function)
 fault, tenant, subject = kill, UUID(sys.argv[1]), UUID(sys.argv[2])
 stop, kept = int(sys.argv[3]), sys.argv[4] == "kept"
-with edge.tenancy(tenant):
-    head = record.Head(tenant_id=tenant, id=subject, kind="case")
-    record.append(head, record.Happening(kind="commented", to="OPEN"), actor=record.SYSTEM, at=datetime.now(UTC))
+with db.tenancy(tenant):
+    head = record.SubjectHead(tenant_id=tenant, id=subject, kind="case")
+    record.append(head, record.NewEvent(kind="commented", to="OPEN"), actor=record.SYSTEM, at=datetime.now(UTC))
 """
 
 FAILED = """
-waiting = log.waiting
-log.waiting = lambda **named: waiting(**(named | dict(limit=2)))
+pending_events = log.pending_events
+log.pending_events = lambda **named: pending_events(**(named | dict(limit=2)))
 fault, failures = fail, 0
 for stop in range(1, 60):
     for kept in (False, True):

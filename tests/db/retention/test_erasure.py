@@ -120,7 +120,7 @@ def dying_at(step: int, *, after: bool) -> Iterator[list[str]]:
     seen: list[str] = []
     counter = itertools.count()
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((operations, "ask"), (operations, "call"), (keystore, "destroy")):
+        for module, name in ((operations, "execute"), (operations, "call_function"), (keystore, "destroy_keys")):
             real = getattr(module, name)
 
             def tried(*values, real=real, name=name, **named):
