@@ -8,8 +8,8 @@ CLIENT = Path(__file__).parents[2] / "client"
 FRAMEWORKS = ("langgraph", "langchain_core", "agents", "openai", "pydantic_ai", "pydantic", "mcp", "django")
 MODULES = sorted(
     ".".join(file.relative_to(CLIENT).with_suffix("").parts)
-    for file in (CLIENT / "counterfoil").glob("*.py")
-    if file.stem != "__init__"
+    for file in (CLIENT / "counterfoil").rglob("*.py")
+    if file.stem != "__init__" and not {"adapters", "mcp"} & set(file.parts)
 )
 
 

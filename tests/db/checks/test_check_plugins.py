@@ -168,7 +168,7 @@ def test_two_packages_for_one_pattern_are_refused(install):
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (GOOD.replace("effect = Effect", "1 / 0; effect = Effect"), "ZeroDivisionError"),
+        (GOOD.replace("effect = ReadEffect", "1 / 0; effect = ReadEffect"), "ZeroDivisionError"),
         (GOOD.replace("return Reading(", "return dict("), "no reading"),
         (GOOD.replace("INDICATORS = ()", "INDICATORS = ('burnt_out',)"), "burnt_out"),
     ],

@@ -31,5 +31,5 @@ def test_it_leads_where_the_tables_say(pattern, indicator, discrepancy, row):
 
 @pytest.mark.parametrize(("pattern", "indicator", "discrepancy", "row"), ROWS)
 def test_it_is_provoked_on_the_whole_path(pattern, indicator, discrepancy, row):
-    files = (ROOT / "tests" / "peers").glob("test_path_*.py")
+    files = (ROOT / "tests" / "peers" / "paths").glob("test_path_*.py")
     assert any(f'"{indicator}"' in file.read_text() for file in files)
