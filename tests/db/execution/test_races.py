@@ -176,7 +176,9 @@ def test_of_two_that_create_one_subject_one_wins(record, threads):
     def create() -> operations.SubjectHead:
         ready.wait(PATIENCE_S)
         with tenancy(record.tenant):
-            return operations.append(new, NewEvent(kind="recording_imported", to="IMPORTED"), actor=operations.SYSTEM, at=AT)
+            return operations.append(
+                new, NewEvent(kind="recording_imported", to="IMPORTED"), actor=operations.SYSTEM, at=AT
+            )
 
     assert outcomes([threads.submit(apart(create)) for _ in range(2)]) == ["IntegrityError", "SubjectHead"]
 
