@@ -87,7 +87,7 @@ def replaced(shop: Workshop, clock: Clock) -> str:
     action_id = shop.propose()
     approval = shop.approval_of(action_id)
     with tenancy(shop.tenant):
-        found = requests.asking.approval(shop.tenant, UUID(approval["approval_id"]))
+        found = requests.approvals.approval(shop.tenant, UUID(approval["approval_id"]))
         requests.fail_unexecuted_action(
             found, code="SUPERSEDED", reason="Edited.", actor=requests.ledger.SYSTEM, at=clock.now()
         )
