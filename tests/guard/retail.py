@@ -15,7 +15,7 @@ from console.transcripts.offers import OfferCache
 from console.transcripts.records import Transcript
 
 FOLDER = (
-    Path(os.environ.get("COUNTERFOIL_RECORDINGS", Path(__file__).parents[3].parent / "shared" / "recordings"))
+    Path(os.environ.get("COUNTERFOIL_RECORDINGS", Path(__file__).parents[3] / "shared" / "recordings"))
     / "retail"
 )
 
