@@ -14,10 +14,7 @@ from console.transcripts.audit import ConversationAudit, audit_conversation
 from console.transcripts.offers import OfferCache
 from console.transcripts.records import Transcript
 
-FOLDER = (
-    Path(os.environ.get("COUNTERFOIL_RECORDINGS", Path(__file__).parents[3] / "shared" / "recordings"))
-    / "retail"
-)
+FOLDER = Path(os.environ.get("COUNTERFOIL_RECORDINGS", Path(__file__).parents[3] / "shared" / "recordings")) / "retail"
 
 
 @dataclass
