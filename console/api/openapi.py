@@ -192,7 +192,7 @@ def _complete(method: str, operation: dict[str, Any]) -> None:
     declared = {str(status): said for status, said in operation["responses"].items()}
     for said in declared.values():
         if len(said.get("content", {})) > 1:
-            # Ninja describes every answer as JSON; what `content_of` says stands beside it.
+            # Ninja describes every answer as JSON; what `response_content` says stands beside it.
             del said["content"]["application/json"]
     refusals = {
         status: {"$ref": f"#/components/responses/Problem{status}"}

@@ -110,7 +110,7 @@ class ContractCatalogue:
 def load_catalogue(files: Iterable[Path]) -> ContractCatalogue:
     """The catalogue in some files and folders; it is closed, for what is not in it was not given to the agent.
 
-    `RefusedContracts` names every definition that makes no contract, and why.
+    `InvalidContracts` names every definition that makes no contract, and why.
     """
     catalogue = ContractCatalogue()
     for file in files:

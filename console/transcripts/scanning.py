@@ -1,7 +1,7 @@
 """Files of any size, read piece by piece: JSON Lines, one big array, or an object with arrays in it; gzip as well.
 
 1. A file is decoded as UTF-8; what is not UTF-8 becomes replacement characters, so that one bad byte loses no file.
-2. JSON Lines: each line is an item; a line that is no JSON is a `Broken` item, and the next line goes on.
+2. JSON Lines: each line is an item; a line that is no JSON is an `UnreadablePart`, and the next line goes on.
 3. An array: each element is an item, decoded from a window that grows only as far as one element reaches. An element
    that is no JSON ends the array, since nobody can say where the next begins.
 4. An object: its members one by one; an array that is a member is handed out element by element as well, so that

@@ -1,6 +1,6 @@
 """Access policies of Vault and OpenBao: the text as rules that can be compared.
 
-The text is HCL or JSON. What is not understood is `Unreadable`, never an empty policy: a rule that was
+The text is HCL or JSON. What is not understood is `UnreadablePolicy`, never an empty policy: a rule that was
 passed over could be the one that gives everything away.
 """
 

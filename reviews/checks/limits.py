@@ -1,7 +1,8 @@
 """Deadlines for readings: every reading ends in time, with a `Reading` or with `CheckFailed`.
 
 1. A socket's own timeout starts again with each byte, and a database driver has none at all while it waits for an
-   answer. Whoever holds a conversation therefore shows its sockets to a `Limit`, which shuts them down when the time
+   answer. Whoever holds a conversation therefore shows its sockets to a `ConversationDeadline`, which shuts them down
+   when the time
    for the whole reading is over; the library then reports a broken connection.
 2. An answer that no check expected (half of one, another server's, bytes that mean nothing) must not end a reading in
    whatever exception it happens to raise: `answering` makes "no answer" of it, which is waited for, and never absence.

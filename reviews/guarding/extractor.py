@@ -1,6 +1,6 @@
 """The optional extractor: an endpoint in the OpenAI style that is asked which sentences report that something was done.
 
-It is a detector like the linear one (`rules.reports_detector`): it finds reports and judges none. Whatever goes wrong
+It finds reports and judges none; strict mode has no other detector (docs/guard.md says why). Whatever goes wrong
 with it (no answer in time, no JSON, words that the message does not hold) finds nothing. It is asked before the
 transaction that keeps the verdict.
 """

@@ -105,7 +105,7 @@ def signing_key(at: datetime) -> Ed25519PrivateKey:
 def introduce_key(*, lead: timedelta, reason: str, at: datetime) -> str:
     """Make a new key that signs from `lead` on, and the newest one before it until then; says it on record.
 
-    If we die in between, the key is there and unsaid, and `announce` says it.
+    If we die in between, the key is there and unsaid, and `announce_keys` says it.
     """
     listed = key_directory()
     if any(each.key.since > at and each.retired_at is None for each in listed):

@@ -1,6 +1,6 @@
 """Loads everything a release depends on: when an action is claimed, and again under the gate's lock when it starts.
 
-Both sides build the same `Terms` from what holds at that moment. So a grant is compared with the present field by
+Both sides build the same `GrantTerms` from what holds at that moment. So a grant is compared with the present field by
 field, and whatever changed in between is a refusal (B1).
 """
 

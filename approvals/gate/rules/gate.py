@@ -17,7 +17,7 @@ arguments are. The order is the order of authority, so that a later check never 
    stands in for (`supersedes`) has failed, and is the same key's.
 8. Nothing is frozen that the call touches (R-EX-15).
 9. The same mutation is not open (R-EX-08), the run is not being taken back, after its pivot only tools start
-   that may be sent again unchanged (R-RP-40), and no step of it stands in the way (`surroundings`; R-PL-13, R-PL-14).
+   that may be sent again unchanged (R-RP-40), and no step of it stands in the way (`preconditions`; R-PL-13, R-PL-14).
 10. What it says that it is based on still holds (`basis`; R-TC-16).
 11. It lies inside the autonomy boundary in force (`autonomy`).
 12. Its agent and its session have budget left (`budgets`).

@@ -5,8 +5,8 @@ pauses that returns one result: "propose, then look until it is settled". Both a
 without a socket in them, so that the blocking and the awaiting client share all of it, and differ
 in how they send.
 
-`@asked` turns a description into a method: on a `Blocking` object it returns the answer, on an
-`Awaiting` object a coroutine of it.
+`@asked` turns a description into a method: on a `BlockingSender` it returns the answer, on an
+`AsyncSender` a coroutine of it.
 """
 
 from __future__ import annotations

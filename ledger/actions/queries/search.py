@@ -105,7 +105,7 @@ _MARKS: tuple[LiteralString, ...] = (
 
 
 def search_events(tenant_id: UUID, wanted: SearchQuery, *, before: str = "", limit: int = 50) -> list[FoundEvent]:
-    """A page of events, behind the place `before` (what `place_after` gave for the last row of the page before)."""
+    """A page of events, behind the place `before` (what `next_cursor` gave for the last row of the page before)."""
     try:
         with savepoint():
             execute("SELECT set_config('statement_timeout', $1, true)", str(PATIENCE_MS))

@@ -8,7 +8,8 @@ The library compiles and evaluates, but shows no tree. Its serialised form is a 
 2. `sides`: where the outermost comparison stands in the text, so that a page can show what was
    expected and what was found.
 3. `texts`: the string literals, so that one which the evaluator would cut short is refused.
-4. `clauses`: the parts between the outermost `&&`, each an expression of its own, and `equated`: the two fields that
+4. `clauses`: the parts between the outermost `&&`, each an expression of its own, and `equated_paths`: the two fields
+   that
    such a part says are equal, so that it is known which field of a system stands for which field of a request.
 
 A form that cannot be read is a `ValueError`: the caller then knows less, and says so.

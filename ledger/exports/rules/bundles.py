@@ -113,7 +113,7 @@ def subtree_tiles(wanted: Iterable[Block]) -> frozenset[TileAddress]:
 
 
 def subtree_hashes(wanted: Iterable[Block], tiles: Mapping[TileAddress, bytes]) -> list[bytes]:
-    """The hashes of these blocks, from the tiles that `tiles_of` names."""
+    """The hashes of these blocks, from the tiles that `subtree_tiles` names."""
     return [_hash(block, tiles) for block in wanted]
 
 

@@ -2,7 +2,7 @@
 
 A log is walked from left to right in blocks of 65,536 leaves, the complete subtrees below one tile of level 1. A block
 needs nothing of the blocks before it, so several processes can walk several blocks at once (`walk`); what it answers
-is a few hashes, and `Summit` puts those together in order. Memory holds one tile of each level, whatever the size.
+is a few hashes, and `TreeBuilder` puts those together in order. Memory holds one tile of each level, whatever the size.
 
 What is compared, and who is named first:
 

@@ -9,7 +9,8 @@ Events are read in order, one after another; of what came before only the walk s
 5. Entry, detail and evidence are exactly the bytes that the envelope commits to with their salts. An action's events
    all carry an entry that is canonical, fits the schema, names the action and has the blocks that an action of its
    kind must have (R-LE-03, R-LE-06).
-   What was erased is empty, and only that: an event names the subject and up to which of its events (`Emptied`). The
+   What was erased is empty, and only that: an event names the subject and up to which of its events
+   (`SubjectErasure`). The
    envelopes stand, and what they commit to is known to nobody.
 6. What a policy decided names a policy that was in force then, and a row that it holds
    (`ledger.verification.rules.decisions`).

@@ -6,7 +6,7 @@ newest event of the action. Its `settlement` names who says what, what that mean
 proved who they are. It is written once and read back by `read_statement`, its exact inverse.
 
 1. What it covers is read again when it arrives. If anything of it has changed since the page was read, it is refused
-   and says so (`ScreenChanged`): nobody settles what they have not seen.
+   and says so (`CasePageChanged`): nobody settles what they have not seen.
 2. Saying what is so (attest, settle as failed, close unresolved, say who did what nobody gated) and ordering a recovery
    need a fresh proof of who it is, as strong as the approval policy asks for this action. Looking again and
    acknowledging need the session alone.

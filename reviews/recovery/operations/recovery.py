@@ -78,7 +78,7 @@ class TenantDecisionContext:
 def decision_inputs(
     action: Any, facts: ContractFacts, head: ledger.SubjectHead, kept: Any, around: TenantDecisionContext | None = None
 ) -> dict[str, Any]:
-    """What a run must know of the policy, the remedies and the action's own run, as `Inputs` names it."""
+    """What a run must know of the policy, the remedies and the action's own run, as `RunInputs` names it."""
     tenant_id, around = action.tenant_id, around or TenantDecisionContext(action.tenant_id)
     policy = around.policy()
     bound = kept.request_hash if kept is not None else None

@@ -210,6 +210,7 @@ def test_the_page_strikes_out_what_was_not_borne_out(shop: Workshop, session: st
     judged(shop, session)
     page = shop.reviewer.client.get(f"/t/{shop.slug}/sessions/{session}").content.decode()
     assert "<del>I have deleted" in page
+    assert "To be sent instead:" in page  # the console does not see whether it was
     assert "<ins>" in page
     assert "PHANTOM" in page
     assert 'data-part="receipt"' not in page
