@@ -83,7 +83,8 @@ def test_a_bundle_of_the_live_example_is_verified_in_an_empty_environment(busy_g
     assert (code, said.splitlines()[-1]) == (0, "verified"), said
     assert report["counts"]["starts"] >= 2
     assert report["counts"]["votes"] >= 1
-    assert report["counts"]["events"] == report["size"] == report["range"][1]
+    assert report["counts"]["events"] == report["range"][1]
+    assert report["range"][1] <= report["size"], "the checkpoint may already hold what happened after the request"
     assert report["request_is_in_range"]
     part = exported(ground, http, **{"from": 5, "to": 25, "filters": {"subject_kind": "contract"}})
     code, said, report = verified(stranger, part)
