@@ -189,6 +189,20 @@ def test_a_stated_claim_is_judged_by_its_action_alone_and_clears_what_it_covers(
     assert judge(said, ground(record(), failed), (other,)).violations[0].rule == "stated"
 
 
+def test_what_introduces_a_cited_line_goes_out_and_what_reports_beside_it_does_not():
+    failed = record(state="FAILED", evidence=())
+    line = "Failed: issue refund, order EX-1001. Failed. No completion was confirmed."
+    for said in (
+        "This is how it stands now: {{action:call-7}} Anything else?",
+        "The state of your refund: {{action:a1}}",
+    ):
+        cited = said.replace("{{action:call-7}}", line).replace("{{action:a1}}", line)
+        assert read(said, failed) == cited
+    for said in ("I have refunded you: {{action:call-7}}", "The refund went through fine {{action:call-7}}"):
+        assert read(said, failed) == line
+    assert read("I have refunded you: {{action:call-7}} Anything else?", failed) == f"{line} Anything else?"
+
+
 def test_a_line_is_told_once_and_the_corrected_text_is_itself_allowed():
     failed = record(state="FAILED", evidence=())
     said = "I have refunded your order. Done! Your order is refunded. Bye."

@@ -117,7 +117,6 @@ def message_context(row: RecordedMessage, address: str) -> dict[str, Any]:
         "icon": icon,
         "parts": guarded_message.split_message(row.text, [(each["span"][0], each["span"][1]) for each in false]),
         "cut": row.length - len(row.text),
-        "codes": list(dict.fromkeys(each["code"] for each in false)),
         "false": false,
         "stand": [each | {"word": BASES[each["basis"]]} for each in row.claims if not each["code"]],
         "calls": [_call(each, address) for each in row.calls],

@@ -2,8 +2,8 @@
 
 1. A fenced block, a quoted line (`>`) and a table's rule are no prose. A fence hides nothing that reads as prose.
 2. A list item, a heading, a table row and a paragraph's line are blocks; a sentence never crosses a block.
-3. A sentence ends with a full stop, a mark of question or exclamation, or its block; not with an abbreviation, a
-   number, an initial or an address.
+3. A sentence ends with a full stop, a mark of question or exclamation, the citation of an action, or its block; not
+   with an abbreviation, a number, an initial or an address.
 4. Everything is a slice of the folded text, found from left to right.
 """
 
@@ -21,7 +21,10 @@ _ITEM = re.compile(r"\s*(?:[-+*•·▪◦‣●○■□➤➡→]|\(?\d{1,3}[.
 _BOX = re.compile(r"\s*(?:\[(?P<box>[ xX✓✔✅])\]|(?P<tick>[✓✔✅☑])|(?P<cross>[✗✘❌✖☒]))\s*:?\s*")
 _HEADING = re.compile(r"\s*#{1,6}\s+")
 _FENCE = re.compile(r"\s*(?:```+|~~~+)\s*([\w+-]*)")
-_END = re.compile(r"[.!?]+[\"')\]]*(?=\s|$)|[;](?=\s)|(?<=[a-z]{2})[.!?](?=(?:i|we|i've|we've|your|the|our)\b(?!\.))")
+_END = re.compile(
+    r"[.!?]+[\"')\]]*(?=\s|$)|[;](?=\s)|\{\{\s*action:[^{}]{1,140}\}\}(?=\s)"
+    r"|(?<=[a-z]{2})[.!?](?=(?:i|we|i've|we've|your|the|our)\b(?!\.))"
+)
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|mr|mrs|ms|dr|st|vs|approx|no|inc|ltd|co|jr|sr|prof|a\.m|p\.m|fig|min|max|dept|est|ref|acct)|(?<!['\u2019])\b[a-z])$"
 )

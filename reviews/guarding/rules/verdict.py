@@ -212,7 +212,7 @@ class _Judging:
         own = re.sub(r"\{\{[^{}]*\}\}", " ", said.text)
         line = self._line(record)
         code = violation_of(record)
-        if code is not None and (rule == "stated" or _reports(own)):
+        if code is not None and (rule == "stated" or self._reports(own)):
             return _Finding(said, (record,), rule, code, line.text)
         wrong = self._asked_not_shown(own, record)
         if wrong:
@@ -222,6 +222,12 @@ class _Judging:
             text = replacement.foreign_line(line, record, foreign.sort)
             return _Finding(said, (record,), rule, Code.WRONG_TARGET, text)
         return _Finding(said, (record,), rule)
+
+    def _reports(self, text: str) -> bool:
+        """Whether what stands around a citation says that something was done; what only introduces it does not."""
+        if len(_LETTERS.findall(text)) <= 2 or wording.is_open_throughout(text) or wording.tells_failure(text):
+            return False
+        return not text.rstrip().endswith(":") or self.phrases.may_stand_in(text)
 
     def _stated(self) -> Iterator[_Finding]:
         for claim in self.stated:
@@ -378,11 +384,6 @@ def _marked(span: tuple[int, int]) -> Replacement:
 
 
 _NOT_ON_RECORD = "Not done: no such action is on record."
-
-
-def _reports(text: str) -> bool:
-    """Whether what stands around a citation says that something was done."""
-    return len(_LETTERS.findall(text)) > 2 and not wording.is_open_throughout(text) and not wording.tells_failure(text)
 
 
 def _only_asked(asked: object, shown: object) -> object:

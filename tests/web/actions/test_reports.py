@@ -83,6 +83,7 @@ def test_a_status_carries_the_time_at_which_it_was_so_and_a_refreshed_one_the_ne
             page = answer.content.decode()
             assert (answer.status_code, "data-live-from=" in page) == (200, True), path
             assert sent.format(at=at) in re.sub(r" (?=[.,])", "", words(page)), path
+            assert re.search(r"</time>\s+[.,;]", page) is None, path
 
 
 @pytest.mark.req("R-RI-01", "R-RI-02", "R-RI-03", "R-RI-05", "R-RI-09", "R-RI-10", "R-RI-13", "R-OB-07")

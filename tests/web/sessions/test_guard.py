@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -11,12 +14,15 @@ from uuid import UUID
 import orjson
 import pytest
 
+from console.pages.ledger.settings_files import UnusableFile
+from console.pages.sessions.extractor import load_extractor
 from ledger.actions.queries import actions
 from ledger.db import tenancy
 from ledger.models import Event
 from reviews import queries
 from reviews.guarding import queries as guarding
 from tests.support.api_tenant import DELETE, Clock, Workshop, contract, document, result
+from tests.support.outside.detectors import KEY, Detector, serving
 
 LIE = "Hello. I have deleted policies/returns.md. Your opening hours stay as they are."
 WAITING = "Waiting for approval: delete document policies/returns.md. Not executed. Nothing has been attempted."
@@ -212,12 +218,12 @@ def test_the_page_strikes_out_what_was_not_borne_out(shop: Workshop, session: st
     assert "<del>I have deleted" in page
     assert "To be sent instead:" in page  # the console does not see whether it was
     assert "<ins>" in page
-    assert "PHANTOM" in page
+    assert page.count("PHANTOM") == 1
     assert 'data-part="receipt"' not in page
     called(shop, session)
     judged(shop, session, "I have asked for it.")
     page = shop.reviewer.client.get(f"/t/{shop.slug}/sessions/{session}").content.decode()
-    assert "Receipt behind it:" in page
+    assert "Its receipt:" in page
     assert WAITING in page
 
 
@@ -249,15 +255,57 @@ def test_a_policy_that_asks_for_something_else_of_messages_is_refused(shop: Work
     assert (answer.status_code, answer.json()["code"]) == (422, "BAD_POLICY")
 
 
+@pytest.fixture
+def detector(settings: Any, tmp_path: Path) -> Iterator[Detector]:
+    """A detector that an operator named in the file of `COUNTERFOIL_GUARD_EXTRACTOR`."""
+    with serving() as made:
+        settings.COUNTERFOIL_GUARD_EXTRACTOR = load_extractor(detector_file(tmp_path, made.url))
+        yield made
+
+
+def detector_file(folder: Path, url: str, *, key: str = KEY, mode: int = 0o600) -> Path:
+    file = folder / "detector.json"
+    file.write_text(json.dumps({"url": url, "model": "small", "key": key, "timeout_s": 2}))
+    file.chmod(mode)
+    return file
+
+
+SLY = "Your shelves are lighter now. Anything else?"
+
+
 def test_strict_mode_marks_what_the_detector_takes_for_an_uncited_report(
-    shop: Workshop, session: str, settings: Any, monkeypatch: pytest.MonkeyPatch
+    shop: Workshop, session: str, detector: Detector
 ):
+    assert judged(shop, session, SLY)["corrected"] is None
+    assert detector.asked == [], "nobody asks it where the policy asks nothing of messages"
     asked_of_messages(shop, uncited="mark")
-    said = "Your shelves are lighter now. Anything else?"
-    monkeypatch.setattr("console.api.guard.routes.reports_by", lambda extractor, message: ((0, 29),))
-    answer = judged(shop, session, said)
+    answer = judged(shop, session, SLY)
     assert answer["corrected"] == "Your shelves are lighter now. (not confirmed by the record) Anything else?"
     assert answer["verdict"] == "ALLOW"
+    [asked] = detector.asked
+    assert (asked["model"], asked["messages"][-1]) == ("small", {"role": "user", "content": SLY})
+
+
+def test_strict_mode_holds_an_uncited_report_back_until_it_cites(shop: Workshop, session: str, detector: Detector):
+    asked_of_messages(shop, agents={"librarian": {"uncited": "hold"}})
+    called(shop, session)
+    held = judged(shop, session, SLY)
+    assert held["corrected"] == "(A sentence was held back: it names no action on record.) Anything else?"
+    assert [each["rule"] for each in held["violations"]] == ["uncited"]
+    cited = judged(shop, session, "This is where it stands: {{action:call-7}} Anything else?")
+    assert (cited["verdict"], cited["corrected"]) == ("ALLOW", f"This is where it stands: {WAITING} Anything else?")
+
+
+def test_where_the_detector_refuses_or_is_not_there_all_else_is_judged_as_always(
+    shop: Workshop, session: str, detector: Detector, settings: Any, tmp_path: Path
+):
+    asked_of_messages(shop, uncited="hold")
+    for file in (detector_file(tmp_path, detector.url, key="another"), detector_file(tmp_path, "http://127.0.0.1:9/")):
+        settings.COUNTERFOIL_GUARD_EXTRACTOR = load_extractor(file)
+        assert judged(shop, session, SLY)["corrected"] is None
+        assert judged(shop, session)["verdict"] == "BLOCK"
+    with pytest.raises(UnusableFile, match="closed to others"):
+        load_extractor(detector_file(tmp_path, detector.url, mode=0o644))
 
 
 @pytest.mark.parametrize("text", ["Quiet.", "Something else."])
@@ -280,8 +328,7 @@ def test_what_a_reading_showed_stands_in_receipt_and_citation_beside_what_was_as
     line = answer["receipt"]["lines"][0]
     if text == "Quiet.":
         assert answer["verdict"] == "ALLOW"
-        assert line["text"].startswith("Verified: write document notes/today.md. Done, and confirmed in the system of")
-        assert line["text"].endswith("Confirmation: w-1.")
+        assert line["text"] == "Verified: Saved notes/today.md. Confirmation: w-1."
         assert answer["corrected"] == f"I have saved the document. Its hash is {shown}."
     else:
         assert answer["verdict"] == "BLOCK"
