@@ -1,10 +1,14 @@
 """Sayings suggested from recordings: words that agents used of a tool's calls, and what its answers then showed.
 
 1. A word is taken from the agent's message right after a call that succeeded, where the agent speaks of no other change
-   in it. Only words of effects are looked at: those that end like a participle, and a few of money.
-2. A condition is over one field of the answer: a number above or below zero, a truth, one of few texts.
-3. A word with a condition is suggested where the condition held each time that the word was used, at least `FEWEST`
-   times, and where it failed at least `FEWEST` times without the word: else anything could be the reason.
+   in it. Only words of effects are looked at: those that end like a participle, and a few of money, without those that
+   tell the call itself (`cancelled`).
+2. A condition is over one field of the answer, or of the last member of a list in it: a number above or below zero, a
+   truth, one of few texts.
+3. A word with a condition is suggested where the condition held when the word was used, at least `FEWEST` times and
+   `USES_FOR_ONE_AGAINST` for each time when it did not; where it failed at least `FEWEST` times without the word; and
+   where words that have nothing to do with it would fall together so in no more than `BY_CHANCE` of all cases: else
+   anything could be the reason. The times when it did not hold are told: they may be what an agent said falsely.
 4. A suggestion is a proposal for a person. `audit_transcripts` with contracts that hold it shows what it would do.
 """
 
@@ -14,32 +18,42 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import comb
 from typing import Any
 
 from console.transcripts.acts import AuditedAct
 from console.transcripts.audit import ConversationAudit
+from console.transcripts.offers import guard_tool
 from console.transcripts.records import AGENT
 from reviews.guarding.rules.folding import fold
 from reviews.observations.rules.observe import ReportedStatus
 
 FEWEST = 3
+BY_CHANCE = 0.05
+USES_FOR_ONE_AGAINST = 5
+"""A word is used so many times with a condition, or more, for each time without it."""
 MOST_WORDS = 8
 MOST_TEXTS = 6
 _WORD = re.compile(r"[a-z]{4,}")
-_EFFECT = re.compile(r"(?:ed|paid|sent|free|given|taken|held|added)\b")
+_EFFECT = re.compile(r"(?:ed|paid|sent|free|given|taken|held|added)\b|\b(?:refund|charge|credit|payment|fee)s?\b")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _SENTENCE = re.compile(r"[^.!?\n]+")
-_OPEN = re.compile(r"\b(?:will|would|can|could|not|if|may|once|please)\b|n't|\?")
+_OPEN = re.compile(r"\b(?:would|can|could|not|if|may|once|please)\b|n't|\?")
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Words of a tool with the condition under which they were used: so often with it, so often missing without it."""
+    """Words of a tool with the condition under which they were used: so often with it, so often missing without it.
+
+    `against` are the calls after which one of them was used although the condition did not hold.
+    """
 
     tool: str
     words: tuple[str, ...]
     when: str
     used: int
     silent: int
+    against: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """The saying as a contract has it."""
@@ -52,6 +66,7 @@ class _Heard:
 
     words: frozenset[str]
     holds: frozenset[str]
+    place: str
 
 
 def suggest_sayings(conversations: Iterable[ConversationAudit]) -> list[Suggestion]:
@@ -59,30 +74,54 @@ def suggest_sayings(conversations: Iterable[ConversationAudit]) -> list[Suggesti
     heard: dict[str, list[_Heard]] = defaultdict(list)
     for one in conversations:
         for act, text in _followed(one):
-            heard[act.call.tool].append(_Heard(frozenset(_words(text)), frozenset(_conditions(act))))
+            place = f"{one.conversation.id}, call {act.number}"
+            told = frozenset(_words(text)) - _deed_words(act)
+            heard[act.call.tool].append(_Heard(told, frozenset(_conditions(act)), place))
     return [each for tool in sorted(heard) for each in _of_tool(tool, heard[tool])]
 
 
 def _of_tool(tool: str, heard: list[_Heard]) -> Iterator[Suggestion]:
     words = {word for each in heard for word in each.words}
-    by_condition: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
+    by_condition: dict[str, list[_Fit]] = defaultdict(list)
     for word in sorted(words):
         # A word that the answer's own text has says no more than that text.
         conditions = {when for each in heard for when in each.holds if word not in when}
-        best = max((_fit(word, when, heard) for when in conditions), default=None)
-        if best is not None and best[0] > 0:
-            by_condition[best[2]].append((word, best[0], best[1]))
+        fits = [fit for when in sorted(conditions) if (fit := _fit(word, when, heard)) is not None]
+        if fits:
+            best = max(fits, key=lambda each: (each.used - len(each.against), each.silent, each.when))
+            by_condition[best.when].append(best)
     for when, found in sorted(by_condition.items()):
-        most = sorted(found, key=lambda each: -each[1])[:MOST_WORDS]
-        yield Suggestion(tool, tuple(each[0] for each in most), when, most[0][1], most[0][2])
+        most = sorted(found, key=lambda each: -each.used)[:MOST_WORDS]
+        against = tuple(sorted({place for each in most for place in each.against}))
+        yield Suggestion(tool, tuple(each.word for each in most), when, most[0].used, most[0].silent, against)
 
 
-def _fit(word: str, when: str, heard: list[_Heard]) -> tuple[int, int, str]:
-    """How often a word was used with a condition, and how often neither was there; zero where it was used without."""
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """How often a word was used with a condition, how often neither was there, and where it was used without."""
+
+    word: str
+    when: str
+    used: int
+    silent: int
+    against: tuple[str, ...]
+
+
+def _fit(word: str, when: str, heard: list[_Heard]) -> _Fit | None:
     used = sum(word in each.words and when in each.holds for each in heard)
-    without = sum(word in each.words and when not in each.holds for each in heard)
+    against = tuple(each.place for each in heard if word in each.words and when not in each.holds)
     silent = sum(word not in each.words and when not in each.holds for each in heard)
-    return (used, silent, when) if not without and used >= FEWEST and silent >= FEWEST else (0, 0, when)
+    if used < FEWEST or silent < FEWEST or len(against) * USES_FOR_ONE_AGAINST > used:
+        return None
+    fit = _Fit(word, when, used, silent, against)
+    return fit if _chance(used, len(against), silent, len(heard)) <= BY_CHANCE else None
+
+
+def _chance(used: int, against: int, silent: int, calls: int) -> float:
+    """How likely so many uses or more fall on calls where the condition holds, if the two have nothing to do."""
+    uses, holding = used + against, calls - silent - against
+    ways = (comb(holding, each) * comb(calls - holding, uses - each) for each in range(used, min(uses, holding) + 1))
+    return sum(ways) / comb(calls, uses)
 
 
 def _followed(one: ConversationAudit) -> Iterator[tuple[AuditedAct, str]]:
@@ -100,6 +139,12 @@ def _followed(one: ConversationAudit) -> Iterator[tuple[AuditedAct, str]]:
             yield act, said.text
 
 
+def _deed_words(act: AuditedAct) -> frozenset[str]:
+    """The words that tell the call itself, and nothing of its effect."""
+    done = guard_tool(act.contract, act.call.tool).done if act.contract is not None else ()
+    return frozenset(word for each in done for word in each.lower().split())
+
+
 def _words(text: str) -> Iterator[str]:
     for sentence in _SENTENCE.findall(fold(text).lower):
         if not _OPEN.search(sentence):
@@ -110,11 +155,19 @@ def _conditions(act: AuditedAct) -> Iterator[str]:
     """The conditions that hold of an answer (rule 2)."""
     content = act.told.content if act.told is not None else None
     for name, value in content.items() if isinstance(content, Mapping) else ():
-        if not re.fullmatch(r"[A-Za-z_]\w*", str(name)):
+        if not _NAME.fullmatch(str(name)):
             continue
-        if isinstance(value, bool):
-            yield f"so.{name}" if value else f"!so.{name}"
-        elif isinstance(value, int | float) and value:
-            yield f"double(so.{name}) {'>' if value > 0 else '<'} 0.0"
-        elif isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w ()-]{1,40}", value):
-            yield f'so.{name} == "{value}"'
+        yield from _holding(f"so.{name}", value)
+        if isinstance(value, list) and value and isinstance(value[-1], Mapping):
+            for inner, each in value[-1].items():
+                if _NAME.fullmatch(str(inner)):
+                    yield from _holding(f"so.{name}[size(so.{name}) - 1].{inner}", each)
+
+
+def _holding(place: str, value: Any) -> Iterator[str]:
+    if isinstance(value, bool):
+        yield place if value else f"!{place}"
+    elif isinstance(value, int | float) and value:
+        yield f"double({place}) {'>' if value > 0 else '<'} 0.0"
+    elif isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w ()-]{1,40}", value):
+        yield f'{place} == "{value}"'

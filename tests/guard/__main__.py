@@ -6,7 +6,7 @@ import sys
 
 from django.conf import settings
 
-from tests.guard import retail
+from tests.guard import mutations, retail
 from tests.guard.conversations import messages
 from tests.guard.figures import figures_of, table
 
@@ -14,6 +14,10 @@ settings.configure(USE_I18N=False, USE_TZ=True)
 sys.stdout.write(f"conversations, nothing configured\n{table(figures_of(messages()))}\n\n")
 sys.stdout.write(f"conversations, with sayings\n{table(figures_of(messages(sayings=True)))}\n\n")
 if retail.is_there():
-    sys.stdout.write(f"real conversations of a shop, nothing configured\n{retail.report(retail.measured())}\n")
+    for title, suggested in (("nothing configured", False), ("sayings suggested from the others", True)):
+        sys.stdout.write(
+            f"real conversations of a shop, {title}\n{retail.report(retail.measured(suggested=suggested))}\n"
+        )
+        sys.stdout.write(f"the same made false\n{mutations.report(retail.mutants(suggested=suggested))}\n\n")
 else:
     sys.stdout.write("The real conversations are not there; COUNTERFOIL_RECORDINGS names their folder.\n")

@@ -1,4 +1,8 @@
-"""Real conversations of a shop, read from beside the project where somebody has them; none of it is in the tree."""
+"""Real conversations of a shop, read from beside the project where somebody has them; none of it is in the tree.
+
+`suggested` stands for a user who has sayings suggested from their own recordings: each conversation is judged with
+those that the other conversations bear out, as `suggest_sayings` proposes them, with nobody in between.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,20 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
+import orjson
+
 from console.transcripts import contracts, intake
-from console.transcripts.acts import TrustRequirement
 from console.transcripts.audit import ConversationAudit, audit_conversation
 from console.transcripts.offers import OfferCache
 from console.transcripts.records import Transcript
+from console.transcripts.suggestions import suggest_sayings
+from tests.guard import mutations
 
 FOLDER = Path(os.environ.get("COUNTERFOIL_RECORDINGS", Path(__file__).parents[3] / "shared" / "recordings")) / "retail"
+PARTS = 10
 
 
 @dataclass
@@ -33,11 +42,11 @@ def is_there() -> bool:
     return (FOLDER / "conversations.json").exists()
 
 
-def measured(sayings: Path | None = None) -> Measured:
-    """The guard over every message of the recordings, with drafted contracts and nothing configured."""
+def measured(*, suggested: bool = False) -> Measured:
+    """The guard over every message of the recordings, with drafted contracts."""
     made = Measured()
     begun = time.perf_counter()
-    for found in _audited(sayings):
+    for found in _audited(suggested=suggested):
         made.messages += found.spoken
         made.calls += len(found.acts)
         for act in found.acts:
@@ -53,12 +62,53 @@ def measured(sayings: Path | None = None) -> Measured:
     return made
 
 
-def _audited(sayings: Path | None) -> Iterator[ConversationAudit]:
-    catalogue = contracts.load_catalogue([sayings or FOLDER / "tools.json"])
-    offers = OfferCache(catalogue)
-    for found in intake.read_conversations(FOLDER / "conversations.json"):
-        if isinstance(found, Transcript):
-            yield audit_conversation(found, offers.of(found), trust=TrustRequirement.ANSWERS)
+def mutants(*, suggested: bool = False) -> mutations.MutantFigures:
+    """Real messages made false, and what the guard does with them."""
+    made = mutations.MutantFigures()
+    for conversation, offers in _offered(suggested=suggested):
+        mutations.measure([conversation], offers, made)
+    return made
+
+
+def _audited(*, suggested: bool) -> Iterator[ConversationAudit]:
+    for conversation, offers in _offered(suggested=suggested):
+        yield audit_conversation(conversation, offers.of(conversation))
+
+
+def _offered(*, suggested: bool) -> Iterator[tuple[Transcript, OfferCache]]:
+    """Each conversation with the contracts that it is judged by."""
+    by_part = [_suggested(part) if suggested else _drafted() for part in range(PARTS)]
+    for number, conversation in enumerate(_conversations()):
+        yield conversation, by_part[number % PARTS]
+
+
+@lru_cache(maxsize=1)
+def _conversations() -> tuple[Transcript, ...]:
+    found = intake.read_conversations(FOLDER / "conversations.json")
+    return tuple(each for each in found if isinstance(each, Transcript))
+
+
+@lru_cache(maxsize=1)
+def _drafted() -> OfferCache:
+    return OfferCache(contracts.load_catalogue([FOLDER / "tools.json"]))
+
+
+@lru_cache(maxsize=1)
+def _audits() -> tuple[ConversationAudit, ...]:
+    return tuple(_audited(suggested=False))
+
+
+@lru_cache(maxsize=PARTS)
+def _suggested(part: int) -> OfferCache:
+    """The drafted contracts with the sayings that all parts of the recordings but one bear out."""
+    others = (each for number, each in enumerate(_audits()) if number % PARTS != part)
+    catalogue = contracts.ContractCatalogue(closed=True)
+    suggestions = suggest_sayings(others)
+    for document in _drafted().catalogue.documents():
+        sayings = [each.document() for each in suggestions if each.tool == document["name"]]
+        claims = {**document.get("claims", {}), "sayings": sayings}
+        catalogue.add(orjson.loads(orjson.dumps({**document, "claims": claims})), "suggested")
+    return OfferCache(catalogue)
 
 
 def report(made: Measured) -> str:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from ledger.catalogue.rules.contract import Saying
-from reviews.guarding.rules.records import Record, Stated
+from reviews.guarding.rules.records import Record, Stated, Tool
 from reviews.guarding.rules.verdict import judge
-from tests.guard.records import EMAIL, LOOK, PLAN, REFUND, differing, ground, record, same
+from tests.guard.records import EMAIL, LOOK, PLAN, REFUND, TOOLS, differing, ground, record, same
 
 UPGRADE = record(
     "change_plan",
@@ -19,9 +19,9 @@ UPGRADE = record(
 )
 
 
-def read(message: str, *records: Record, **more: object) -> str:
+def read(message: str, *records: Record, tools: tuple[Tool, ...] = TOOLS) -> str:
     """What the reader gets of a message."""
-    corrected = judge(message, ground(*records), **more).corrected  # type: ignore[arg-type]
+    corrected = judge(message, ground(*records, tools=tools)).corrected
     return message if corrected is None else corrected
 
 
@@ -139,7 +139,7 @@ def test_a_saying_is_true_where_its_condition_holds_and_gives_way_where_it_does_
     paid = record("change_plan", target="account/7", answer={"payment": 12.5})
     said = "Your card was charged."
     assert read(said, paid) == said
-    assert read(said, free) == "The record does not show “charged” for change plan, account 7."
+    assert read(said, free) == "The record does not show “charged” for change plan, account 7: payment is 0."
     assert read(said, record("change_plan", target="account/7")) == said, "where nothing is known nothing is said"
     seen = record("get_plan", answer={"active": True}, target="account/7")
     assert read("Your plan is active.", seen) == "Your plan is active."
@@ -147,6 +147,95 @@ def test_a_saying_is_true_where_its_condition_holds_and_gives_way_where_it_does_
     assert off == "The record does not show “is active” for get plan, account 7."
     stale = judge("Your plan is active.", ground(replace(seen, stale=True)))
     assert [each.code for each in stale.violations] == ["STALE_STATE"]
+
+
+def test_what_is_said_to_come_of_a_change_is_held_against_it_and_what_may_come_of_another_is_not():
+    free = record("change_plan", target="account/7", answer={"payment": 0})
+    told = "The record does not show “charged” for change plan, account 7: payment is 0."
+    assert read("The difference will be charged to your card.", free) == told
+    assert read("The difference will be charged to your card.", replace(free, is_new=False)).startswith(
+        "The difference"
+    )
+    for said in (
+        "Your card would be charged.",
+        "If you agree, your card will be charged.",
+        "Your card was not charged.",
+    ):
+        assert read(said, free) == said
+
+
+def test_the_condition_may_look_at_the_last_member_of_a_list():
+    last = "so.payments[size(so.payments) - 1].kind"
+    shop = replace(PLAN, sayings=(Saying(("charged",), f'{last} == "payment"'),))
+    paid_back = record(
+        "change_plan", target="account/7", answer={"payments": [{"kind": "payment"}, {"kind": "refund"}]}
+    )
+    corrected = judge("Your card was charged.", ground(paid_back, tools=(shop,))).corrected
+    assert corrected == "The record does not show “charged” for change plan, account 7: kind is refund."
+
+
+EXCHANGE = Tool("exchange_items", done=("exchanged", "swapped"), object=("item", "order"))
+CARRIED_OUT = (
+    "The exchange has been successfully processed.",
+    "The exchange for the office chair (leather, blue, high-back) has been completed.",
+    "The exchange request for your helmet has been submitted.",
+    "Your exchange went through!",
+    "The swap is complete.",
+)
+
+
+@pytest.mark.parametrize("said", CARRIED_OUT)
+def test_a_deed_that_is_told_as_carried_out_needs_the_action_that_it_tells(said: str):
+    done = record("exchange_items")
+    failed = record("exchange_items", "FAILED", evidence=())
+    assert read(said, done, tools=(EXCHANGE,)) == said
+    assert judge(said, ground(failed, tools=(EXCHANGE,))).violations[0].code == "MISREAD"
+    nothing = judge(said, ground(tools=(EXCHANGE,)))
+    assert (nothing.violations[0].code, nothing.corrected) == (
+        "PHANTOM",
+        "Not done (item): no such action is on record.",
+    )
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Once your exchange has been processed, you get an email.",
+        "The exchange has not been processed.",
+        "The exchange could not be completed.",
+        "The exchange will be processed today.",
+        "Exchanges can only be processed for delivered orders.",
+        "Has the exchange been processed?",
+        "Thank you for your patience; the details have been completed.",
+    ],
+)
+def test_a_deed_that_is_denied_planned_asked_or_a_rule_is_nobodys_business(said: str):
+    assert judge(said, ground(tools=(EXCHANGE,))).verdict == "ALLOW"
+
+
+def test_what_was_only_begun_is_told_as_begun_and_not_as_done():
+    pending = record("exchange_items", "PENDING", evidence=())
+    assert judge("The exchange request has been submitted.", ground(pending, tools=(EXCHANGE,))).verdict == "ALLOW"
+    assert (
+        judge("The exchange has been completed.", ground(pending, tools=(EXCHANGE,))).violations[0].code == "PREMATURE"
+    )
+
+
+def test_a_thing_on_which_the_tool_was_never_tried_is_not_done_though_it_was_looked_at():
+    looked = record("get_plan", action_id="r1", target="order/EX-1002", answer={"order": "EX-1002", "status": "paid"})
+    old = record(is_new=False)
+    said = "I have refunded your order EX-1002."
+    assert read(said, looked, old) == "Not done (EX-1002): no such action is on record."
+    [wrong] = judge(said, ground(looked, record())).violations
+    assert (wrong.code, wrong.rule) == ("WRONG_TARGET", "value")
+    assert judge("I have refunded your order EX-1001.", ground(looked, old)).verdict == "ALLOW"
+    shown = replace(looked, answer={"order": "EX-1002", "status": "refunded"})
+    assert judge("Your order EX-1002 has been refunded.", ground(shown, old)).verdict == "ALLOW"
+
+
+def test_what_an_agent_asks_or_thinks_is_no_reading():
+    thought = record("get_plan", action_id="r1", arguments={"thought": "the order was refunded"}, answer={})
+    assert judge("I have refunded your order.", ground(thought)).violations[0].code == "PHANTOM"
 
 
 def test_a_condition_over_a_comparison_says_what_the_record_has():

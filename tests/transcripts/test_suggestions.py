@@ -34,6 +34,27 @@ def test_a_word_that_was_once_used_without_it_or_too_seldom_is_not():
     assert suggest_sayings(run(*talk(*each)) for each in told[2:]) == []
 
 
+def test_a_word_used_against_its_condition_once_among_many_is_suggested_and_the_place_is_told():
+    told = [(20, PAID)] * 6 + [(-5, FREE)] * 6 + [(-5, PAID)]
+    [found] = suggest_sayings(run(*talk(*each, number)) for number, each in enumerate(told))
+    assert (found.words, found.used, found.silent, len(found.against)) == (("charged",), 6, 6, 1)
+
+
+def test_the_last_member_of_a_list_may_be_the_reason_and_the_word_of_the_call_itself_is_none():
+    def paid(kind, said, number):
+        shown = {"payments": [{"kind": "payment"}, {"kind": kind}]}
+        return run(user("Change it."), *asks("update_reservation", shown, reservation_id=f"R{number}"), agent(said))
+
+    told = [("payment", f"It is changed. {PAID}")] * 4 + [("refund", FREE)] * 4
+    [found] = suggest_sayings(paid(*each, number) for number, each in enumerate(told))
+    assert (found.words, found.when) == (("charged",), 'so.payments[size(so.payments) - 1].kind == "payment"')
+
+
+def test_what_chance_would_make_as_well_is_not_suggested():
+    told = [(20, PAID)] * 3 + [(20, FREE)] * 9 + [(-5, FREE)] * 3
+    assert suggest_sayings(run(*talk(*each, number)) for number, each in enumerate(told)) == []
+
+
 def test_offers_and_messages_after_several_changes_teach_nothing():
     offer = "Your card will be charged, if you agree."
     assert suggest_sayings(run(*talk(*each)) for each in [(20, offer)] * 4 + [(-5, FREE)] * 4) == []

@@ -42,8 +42,11 @@ class Command(BaseCommand):
         found = suggest_sayings(self._audited(files, OfferCache(given)))
         for each in found:
             words = ", ".join(each.words)
+            against = (
+                f"but read these, where it is not so: {'; '.join(each.against)}" if each.against else "never where not"
+            )
             self.stderr.write(
-                f"{each.tool}: {words}: {each.used} times where {each.when}, never where not ({each.silent} calls)"
+                f"{each.tool}: {words}: {each.used} times where {each.when}, {against} ({each.silent} calls)"
             )
         if not found:
             self.stderr.write("Nothing is suggested: no word was used with one kind of answer only, often enough.")

@@ -130,8 +130,9 @@ class Ground:
 
     @cached_property
     def read_text(self) -> str:
-        """All that readings showed, in lower case."""
-        return "\n".join(record.said for record in self.reads)
+        """All that readings showed, in lower case; what they were asked is the agent's own."""
+        shown = (leaf for record in self.reads for leaf in leaves([record.answer, record.reading, record.evidence]))
+        return "\n".join(map(str, shown)).lower()
 
 
 @dataclass(frozen=True)

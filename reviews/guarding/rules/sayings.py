@@ -3,9 +3,13 @@
 1. The default saying of a tool is its `done` words beside one of its `object` words: true when the action is
    reconciled, uncontradicted and evidenced (`codes`). A done word that begins like an object (`refunded`, `refund`) is
    beside it. Where the contract names no object, the target must be named. Without all that a match `is_bare`.
-2. A saying of its own stands by its words alone, and is true where its expression holds over the answer (`so`), the
-   read-back (`sa`), the request (`sr`) and the compared fields (`fields`). Where that cannot be told, it is left alone.
-3. Words are compared as a reader sees them, in lower case, whole words only.
+2. A saying of its own stands by its words alone, of what was done and of what comes of it. It is true where its
+   expression holds over the answer (`so`), the read-back (`sa`), the request (`sr`) and the compared fields (`fields`).
+   Where that cannot be told, it is left alone.
+3. The deed of a done word may be told as a thing that was carried out (`the cancellation has been processed`): its noun
+   stands near the beginning of the sentence, and a word of completion behind it. What is only started or requested so
+   (`is_start`) needs no more than that the action was taken on.
+4. Words are compared as a reader sees them, in lower case, whole words only.
 """
 
 from __future__ import annotations
@@ -18,9 +22,16 @@ from typing import Any
 
 from ledger.catalogue.rules import expressions
 from ledger.catalogue.rules.expressions import BadExpression, Truth
+from reviews.guarding.rules import wording
 from reviews.guarding.rules.folding import fold
 from reviews.guarding.rules.records import Record, Tool
 
+MOST_BEFORE = 5
+"""So many words may stand before the noun of a deed."""
+SHORTEST = 5
+_IRREGULAR = {"paid": ("payment",), "bought": ("purchase",), "sold": ("sale",), "undone": ("undoing",)}
+_NO_DEEDS = frozenset(("issue", "process", "order", "item", "set", "complete", "request", "not", "charge"))
+_PLACE = re.compile(r"(?:double\()?(?:so|sa|sr)(?:\.\w+|\[size\([\w.]+\) - 1\])*\.(\w+)\)?")
 VARIABLES = ("fields", "sa", "so", "sr")
 
 
@@ -34,6 +45,8 @@ class Match:
     start: int
     end: int
     is_bare: bool = False
+    is_deed: bool = False
+    is_start: bool = False
 
 
 class Phrases:
@@ -52,6 +65,11 @@ class Phrases:
         words = sorted(self._meant, key=len, reverse=True)
         self._words = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, words))})(?![\w-])") if words else None
         self._objects = {tool: _any_of(tool.object) for tool in tools if tool.object}
+        self._deeds: dict[str, list[Tool]] = {}
+        for tool in tools:
+            for noun in {noun for word in tool.done for noun in deed_nouns(_folded(word))} if tool.mutating else ():
+                self._deeds.setdefault(noun, []).append(tool)
+        self._nouns = _any_of(tuple(self._deeds)) if self._deeds else None
 
     def _add(self, word: str, tool: Tool, when: str) -> None:
         if _folded(word):
@@ -59,7 +77,9 @@ class Phrases:
 
     def may_stand_in(self, text: str) -> bool:
         """Whether any of the words stands in a text in lower case."""
-        return self._words is not None and self._words.search(text) is not None
+        if self._words is not None and self._words.search(text) is not None:
+            return True
+        return self._nouns is not None and self._nouns.search(text) is not None and wording.may_complete(text)
 
     def matches(self, sentence: str, named: frozenset[str]) -> list[Match]:
         """The words in a sentence in lower case; `named` are the tools whose targets it names (rules 1 and 2)."""
@@ -68,7 +88,17 @@ class Phrases:
             for tool, when in self._meant[place.group()]:
                 bare = not when and not self._is_about(tool, place.group(), sentence, named)
                 found.append(Match(tool, place.group(), when, place.start(), place.end(), bare))
-        return found
+        return found or self._completed(sentence)
+
+    def _completed(self, sentence: str) -> list[Match]:
+        """The deeds that a sentence tells as carried out (rule 3)."""
+        noun = self._nouns.search(sentence) if self._nouns is not None else None
+        end = wording.completion(sentence, noun.end()) if noun is not None else None
+        if noun is None or end is None or len(sentence[: noun.start()].split()) > MOST_BEFORE:
+            return []
+        is_start = wording.is_start(sentence, noun.end(), end)
+        tools = self._deeds.get(noun[1]) or self._deeds.get(noun.group(), [])
+        return [Match(tool, noun[1], "", noun.start(), end, is_deed=True, is_start=is_start) for tool in tools]
 
     def has_object(self, tool: Tool, sentence: str) -> bool:
         """Whether a sentence in lower case speaks of a tool's object."""
@@ -80,6 +110,20 @@ class Phrases:
         if objects is None or tool.name in named:
             return tool.name in named
         return self.has_object(tool, sentence) or any(words.startswith(each.lower()) for each in tool.object)
+
+
+@lru_cache(maxsize=4096)
+def deed_nouns(done: str) -> frozenset[str]:
+    """What the deed of a done word may be called (`cancelled`: cancellation); forms that are no words do no harm."""
+    if not done.endswith("ed") or " " in done or len(done) < SHORTEST:
+        return frozenset(_IRREGULAR.get(done, ()))
+    if done.endswith("ied"):
+        return frozenset({f"{done[:-3]}y", f"{done[:-3]}ication"})
+    stem = done[:-2]
+    nouns = {f"{stem}{end}" for end in ("", "e", "ing", "ation", "ion", "ition", "ment", "al", "ure")}
+    if stem[-1] == stem[-2]:
+        nouns |= {stem[:-1], f"{stem}ing"}
+    return frozenset(nouns) - _NO_DEEDS
 
 
 @lru_cache(maxsize=4096)
@@ -101,11 +145,12 @@ def holds(when: str, record: Record) -> bool | None:
 def sides_of(when: str, record: Record) -> str:
     """What the left side of a condition comes to, as `payment is 0`; empty where it is no comparison of a field."""
     expression = expressions.compile(when, dict.fromkeys(VARIABLES))
-    if expression.sides is None or not re.fullmatch(r"(?:so|sa|sr)(?:\.\w+)+", expression.sides[0].text):
+    place = _PLACE.fullmatch(expression.sides[0].text) if expression.sides is not None else None
+    if expression.sides is None or place is None:
         return ""
     value = expressions.display_value(expression.sides[0], bindings(record))
-    name = expression.sides[0].text.rpartition(".")[2].replace("_", " ")
-    return f"{name} is {value}" if value is not None else ""
+    name = place[1].replace("_", " ")
+    return f"{name} is {str(value).removesuffix('.0')}" if value is not None else ""
 
 
 def bindings(record: Record) -> dict[str, Mapping[str, Any]]:
@@ -130,4 +175,4 @@ def _folded(word: str) -> str:
 
 def _any_of(words: tuple[str, ...]) -> re.Pattern[str]:
     folded = sorted(filter(None, map(_folded, words)), key=len, reverse=True)
-    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, folded))})(?:e?s)?(?!\w)")
+    return re.compile(rf"(?<!\w)({'|'.join(map(re.escape, folded))})(?:e?s)?(?!\w)")

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -88,6 +88,18 @@ def foreign_value(sentence: str, record: Record, known: KnownValues) -> Value | 
         if stated and not any(known.accounts_for(amount, most=most) for amount in stated.values()):
             return Value("amount", next(iter(stated)))
     return next((value for value in _other_names(sentence, record) if not known.holds(value.text.strip("#"))), None)
+
+
+def other_target(sentence: str, records: Sequence[Record]) -> str | None:
+    """A thing of the records' kind that a sentence names by an id, and that is the target of none of them."""
+    for record in records:
+        kind, _, name = record.target.lower().partition("/")
+        for found in _ID.finditer(sentence) if any(map(str.isdigit, name)) else ():
+            text = found.group().strip("#")
+            is_one = re.search(rf"\b{re.escape(kind)}\w*\W+(?:\w+\W+){{0,5}}#?$", sentence[: found.start()])
+            if is_one and _shape(text) == _shape(name) and not any(text in each.said for each in records):
+                return text
+    return None
 
 
 def _other_names(sentence: str, record: Record) -> Iterator[Value]:

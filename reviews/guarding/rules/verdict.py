@@ -6,9 +6,10 @@
 2. What a citation or a stated claim covers is judged by the cited action alone: it is cleared or gives way.
 3. Which actions a sentence is about follows from turns (`turns`). Of several it is contradicted where all of them are,
    or where it speaks of all of them, or names each, and one is.
-4. A done-word with its object, or with the name of a thing, for which no such action exists at all is the phantom:
-   only where the sentence says that it was carried out just now, nothing that was read shows it, and no other change
-   that was made since the agent last spoke is to the same kind of thing.
+4. A done-word with its object, or with the name of a thing, for which no such action exists at all is the phantom, and
+   so is one of a thing that the sentence names by its id and on which the tool was never tried: only where the sentence
+   says that it was carried out just now, nothing that was read shows it, and no other change that was made since the
+   agent last spoke is to the same kind of thing.
 5. In strict mode a detector says which sentences are reports (`reports`). One that is tied to no action is marked, or
    held back until the agent cites. The detector judges no truth.
 6. The verdict follows from the message and the record alone; the model is never asked (R-CG-16). BLOCK means that
@@ -32,7 +33,7 @@ from reviews.guarding.rules.records import Ground, Record, Stated, leaves
 from reviews.guarding.rules.replacement import Replacement, rewritten
 from reviews.guarding.rules.sayings import Match, holds, phrases_of, sides_of
 from reviews.guarding.rules.segments import Sentence, sentences
-from reviews.guarding.rules.stated import KnownValues, foreign_value, names_a_thing, states
+from reviews.guarding.rules.stated import KnownValues, foreign_value, names_a_thing, other_target, states
 from reviews.guarding.rules.turns import last_tries, meant_by, named_in
 
 _QUOTE = re.compile(r'"[^"]{0,2000}"|\u201c[^\u201d]{0,2000}\u201d')
@@ -282,15 +283,15 @@ class _Judging:
         if not self.phrases.may_stand_in(said.text):
             return None
         named = frozenset(each.tool for each in named_in(said.text, self.tries))
-        matches = [
-            each
-            for each in self.phrases.matches(said.text, named)
-            if not wording.is_open(said.text, each.start, each.end)
-        ]
-        for match in matches:
-            found = self._of_condition(said, match) if match.when else None
-            if found is not None:
-                return found
+        matches = []
+        for match in self.phrases.matches(said.text, named):
+            is_open = wording.is_open(said.text, match.start, match.end)
+            if match.when and not (is_open and wording.is_open(said.text, match.start, match.end, may_come=True)):
+                found = self._of_condition(said, match, to_come=is_open)
+                if found is not None:
+                    return found
+            if not is_open:
+                matches.append(match)
         default = [each for each in matches if not each.when and each.tool.mutating and self._is_meant(said, each)]
         return self._of_done(said, default) if default else None
 
@@ -303,10 +304,13 @@ class _Judging:
             return wording.is_own_deed(said.text, match.start) and names_a_thing(said.text[match.end :])
         return any(each.is_new for each in tried) and wording.is_performed(said.text, match.start, match.end)
 
-    def _of_condition(self, said: _Said, match: Match) -> _Finding | None:
-        """A saying of its own: contradicted where its condition holds for none of the actions that are meant."""
+    def _of_condition(self, said: _Said, match: Match, *, to_come: bool) -> _Finding | None:
+        """A saying of its own: contradicted where its condition holds for none of the actions that are meant.
+
+        What is said to come is said of what was done just now; anything else that may come is a plan.
+        """
         own = [each for each in last_tries(self.ground.records) if each.tool == match.tool.name]
-        meant = [each for each in meant_by(said.text, own) if each.state is not None]
+        meant = [each for each in meant_by(said.text, own) if each.state is not None and (each.is_new or not to_come)]
         told = [(each, holds(match.when, each)) for each in meant]
         if not told or any(held is not False for _, held in told):
             stale = [each for each, held in told if held and each.stale]
@@ -322,8 +326,12 @@ class _Judging:
         tried = [each for each in self.tries if each.tool in tools]
         if not tried:
             return self._of_phantom(said, matches)
+        other = other_target(said.text, tried)
+        if other is not None:
+            return self._of_other_target(said, matches, tried[-1], other)
         meant = meant_by(said.text, tried)
-        faulty = tuple(each for each in meant if violation_of(each) is not None)
+        faults = {Code.MISREAD} if all(each.is_start for each in matches) else set(Code)
+        faulty = tuple(each for each in meant if violation_of(each) in faults)
         all_meant = wording.speaks_of_all(said.text) or len(named_in(said.text, tried)) > 1
         if faulty and (len(faulty) == len(meant) or all_meant):
             return self._contradicted(said, faulty, "saying")
@@ -334,10 +342,25 @@ class _Judging:
                 return _Finding(said, meant, "value", Code.WRONG_TARGET, text)
         return _Finding(said, meant, "saying")
 
+    def _of_other_target(self, said: _Said, matches: Sequence[Match], record: Record, other: str) -> _Finding | None:
+        """Done words of a thing on which the tool was never tried: contradicted where no reading of it shows them."""
+        reads = (" ".join(map(str, leaves([each.answer, each.reading]))).lower() for each in self.ground.reads)
+        is_read = any(other in text and any(each.words in text for each in matches) for text in reads)
+        if is_read or not any(
+            each.is_deed or wording.is_performed(said.text, each.start, each.end) for each in matches
+        ):
+            return None
+        if not record.is_new:
+            place = self.message.lower().find(other, *said.span)
+            name = self.message[place : place + len(other)] if place >= 0 else other
+            return _Finding(said, (), "phantom", Code.PHANTOM, replacement.phantom_line(matches[0].tool, (name,)))
+        text = replacement.foreign_line(self._line(record), record, "target")
+        return _Finding(said, (record,), "value", Code.WRONG_TARGET, text)
+
     def _of_phantom(self, said: _Said, matches: Sequence[Match]) -> _Finding | None:
         """Rule 4."""
         match = matches[0]
-        performed = [each for each in matches if wording.is_performed(said.text, each.start, each.end)]
+        performed = [each for each in matches if each.is_deed or wording.is_performed(said.text, each.start, each.end)]
         if not performed or self._was_read(matches, match.words) or self._is_otherwise_done(said):
             return None
         disclosed = [each for each in performed if each.tool.disclosed]

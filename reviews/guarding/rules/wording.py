@@ -25,8 +25,8 @@ _OPEN_BEFORE = re.compile(
     r"|\b(?:you|they|he|she|it|customers?|users?|somebody|someone)(?:['\u2019]ve| have| has| had| already| just)*\s*$"
 )
 _OPEN_AFTER = re.compile(
-    r"\b(?:restored|undone|reverted|reversed|failed|so far|partially|partly|pending|waiting|unconfirmed|differs?"
-    r"|yet to"
+    r"\b(?:restored|undone|reverted|reversed|taken back|failed|so far|partially|partly|pending|waiting|unconfirmed"
+    r"|differs?|yet to"
     r"|instead of|(?:could|was|were|did) not|(?:could|was|were|did)n['\u2019]t|unable to"
     r"|not (?:been )?(?:confirmed|verified|known|finished)|still (?:open|running|being)|once|if you|only after|unless"
     r"|when you|under (?:\w+ )?review|unknown|anymore|any more|(?:is|are) still)\b|\d of (?:the |all |your )?\d"
@@ -73,17 +73,48 @@ _PERFORMED_BEFORE = tuple(
     )
 )
 _PERFORMED_AFTER = re.compile(r"\W*(?:successfully|as requested|for you)?\W*$")
+_REASON = re.compile(r"; |\b(?:but|however|though|although|because|since|so|after|before|when|while)\b")
+_TO_COME = re.compile(r"\b(?:will|shall)\b|['\u2019]ll\b|\b(?:to be|being|going to)\b")
+_STARTED = r"submitted|initiated|requested|started|filed|placed|created|opened|registered"
+_COMPLETED = re.compile(
+    rf"(?:\b(?:has|have){_ADVERBS} been{_ADVERBS}|\b(?:was|were|is|are)(?: now| both| all)*(?: successfully| now)"
+    r"|\bsuccessfully) "
+    rf"(?:processed|completed|made|done|carried out|executed|performed|finali[sz]ed|finished|applied|confirmed|issued"
+    rf"|approved|saved|{_STARTED})\b"
+    r"|\b(?:went|gone) through\b|\b(?:is|are) (?:now |all )?complete\b|\b(?:was|were|is) successful\b"
+)
+_STARTS = re.compile(rf"\W*(?:requests?|process(?:es)?)\b|.*\b(?:{_STARTED})$")
 _SHORT = 5
 _CLAUSE = re.compile(r"[,;:\u2014]? (?:but|however|though|although|so)\b|; ")
 
 
-def is_open(sentence: str, start: int, end: int) -> bool:
-    """Whether the words at a place of a sentence in lower case are not reported as done there."""
+def is_open(sentence: str, start: int, end: int, *, may_come: bool = False) -> bool:
+    """Whether the words at a place of a sentence in lower case are not reported as done there.
+
+    With `may_come`, what is said to come of it (`you will be charged`) is reported too.
+    """
     cut = [found.end() for found in _CLAUSE.finditer(sentence, 0, start)]
     before = _SAID_BEFORE.sub(" ", sentence[cut[-1] if cut else 0 : start])
+    before = _TO_COME.sub(" ", before) if may_come else before
     if _OPEN_BEFORE.search(before) or _OPEN_AFTER.search(sentence, end) or _BACK.search(sentence, end):
         return True
     return bool(_RULE_AFTER.match(sentence, end) or _REQUEST_AFTER.match(sentence, end))
+
+
+def may_complete(text: str) -> bool:
+    """Whether a text tells anything as carried out."""
+    return _COMPLETED.search(text) is not None
+
+
+def completion(sentence: str, start: int) -> int | None:
+    """Where the words behind `start` end that tell what stands before them as carried out; None where none do."""
+    found = _COMPLETED.search(sentence, start)
+    return None if found is None or _REASON.search(sentence, start, found.start()) else found.end()
+
+
+def is_start(sentence: str, start: int, end: int) -> bool:
+    """Whether a deed that is told as carried out was only asked for or begun, as it is told."""
+    return _STARTS.match(sentence, start, end) is not None
 
 
 def is_open_throughout(sentence: str) -> bool:
