@@ -14,9 +14,9 @@ from django.utils import timezone
 
 from approvals.agents.operations import acceptance_watch
 from approvals.execution import queries as execution_queries
-from approvals.execution.operations import leases
+from approvals.execution.operations import executions
 from approvals.gate.operations import follow_ups
-from approvals.requests.operations import assignment, clocks, preflight, rechecks, requests
+from approvals.requests.operations import assignment, clocks, preflight, requests, target_drift
 from approvals.requests.queries import approvals
 from approvals.voting.operations import approvers, break_glass
 from ledger.actions import operations as ledger_orders
@@ -61,7 +61,7 @@ def _come_due(
     at: datetime,
 ) -> None:
     if what == "lease":
-        leases.end_lease(tenant_id=tenant_id, action_id=subject_id, at=at)
+        executions.end_lease(tenant_id=tenant_id, action_id=subject_id, at=at)
     elif what == "prepare":
         preflight.resume(tenant_id=tenant_id, approval_id=subject_id, at=at)
     elif what in assignment.STEPS:
@@ -71,7 +71,7 @@ def _come_due(
         if unreviewed is not None:
             alarm(unreviewed, at)
     elif what == approvers.LOOK:
-        rechecks.recheck(tenant_id=tenant_id, subject_id=subject_id, at=at)
+        target_drift.recheck(tenant_id=tenant_id, subject_id=subject_id, at=at)
     else:
         away = unverifiable(tenant_id)
         requests.expire_approval(tenant_id=tenant_id, approval_id=subject_id, unverifiable=away, at=at)

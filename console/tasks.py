@@ -28,12 +28,12 @@ from ledger.exports.operations import exports
 from ledger.log.queries import log as logs
 from ledger.record.queries import events
 from ledger.record.rules.refusals import Refused
-from ledger.verification.queries import integrity as integrity_queries
+from ledger.verification.queries import storage
 from reviews import queries as after
 from reviews import tasks as after_tasks
 from reviews.cases.operations import batches
 from reviews.observations.operations import webhooks
-from reviews.readback.operations import budgets
+from reviews.readback.operations import readings
 
 log = logging.getLogger(__name__)
 KEPT = timedelta(days=2)
@@ -67,7 +67,7 @@ def tidy() -> None:
     at = timezone.now()
     accounts_operations.prune_answers(before=at - KEPT)
     webhooks.prune_deliveries(before=at - DELIVERIES_KEPT)
-    budgets.prune_counts(at=at)
+    readings.prune_counts(at=at)
     for tenant in events.tenants():
         exports.remove_expired(tenant_id=tenant.id, at=at)
         with tenancy(tenant.id):
@@ -160,7 +160,7 @@ def check_integrity() -> int:
     until, steps = time.monotonic() + WITHIN_S, 0
     for tenant in events.tenants():
         with tenancy(tenant.id):
-            check_id = integrity_queries.running_check(tenant.id)
+            check_id = storage.running_check(tenant.id)
         while (
             check_id is not None
             and time.monotonic() < until

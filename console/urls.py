@@ -9,7 +9,7 @@ from allauth.mfa.webauthn import views as passkeys
 from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
-from console.accounts.sign_in import freshness
+from console.accounts import step_up
 from console.api.installation import routes as installation
 from console.api.root import api
 from console.pages.actions import views as actions
@@ -192,25 +192,23 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("sign-out", LogoutView.as_view(), name="sign-out"),
     path("account", sign_in_views.page, name="mfa_index"),
     path("account/password", sign_in_views.password, name="account_change_password"),
-    path("account/app", freshness.require_recent_authentication(apps.activate_totp), name="mfa_activate_totp"),
-    path(
-        "account/app/remove", freshness.require_recent_authentication(apps.deactivate_totp), name="mfa_deactivate_totp"
-    ),
+    path("account/app", step_up.require_recent_authentication(apps.activate_totp), name="mfa_activate_totp"),
+    path("account/app/remove", step_up.require_recent_authentication(apps.deactivate_totp), name="mfa_deactivate_totp"),
     path("account/codes", codes.view_recovery_codes, name="mfa_view_recovery_codes"),
     path(
         "account/codes/new",
-        freshness.require_recent_authentication(codes.generate_recovery_codes),
+        step_up.require_recent_authentication(codes.generate_recovery_codes),
         name="mfa_generate_recovery_codes",
     ),
     path("account/passkeys", sign_in_views.redirect_after_removal, name="mfa_list_webauthn"),
     path(
         "account/passkeys/add",
-        freshness.require_recent_authentication(sign_in_views.add_passkey),
+        step_up.require_recent_authentication(sign_in_views.add_passkey),
         name="mfa_add_webauthn",
     ),
     path(
         "account/passkeys/<int:pk>/remove",
-        freshness.require_recent_authentication(passkeys.remove_webauthn),
+        step_up.require_recent_authentication(passkeys.remove_webauthn),
         name="mfa_remove_webauthn",
     ),
     path("account/sessions/end", sign_in_views.end_sessions, name="end-sessions"),

@@ -38,8 +38,8 @@ from reviews.models import (
     Stray,
     Watch,
 )
-from reviews.readback.rules.budget import ReadingUsage, usage_at
-from reviews.readback.rules.debt import NO_DEBT, StopReason, VerificationDebt, release_stop
+from reviews.readback.rules.limits import ReadingUsage, usage_at
+from reviews.readback.rules.schedule import NO_DEBT, StopReason, VerificationDebt, release_stop
 from reviews.reconciliation.rules.verdict import VerificationResult
 from reviews.reporting.rules.success_patterns import FindingSource
 

@@ -15,7 +15,7 @@ from ledger.actions.queries import runs
 from ledger.db import tenancy
 from ledger.record.rules.refusals import Refused
 from reviews.cases.operations import cases
-from reviews.observations.operations import idempotency_records, ungated_effects
+from reviews.observations.operations import observations, ungated_effects
 from reviews.readback.operations import polling, probes, readings, schedules, systems
 from reviews.recovery.operations import recovery_outcome, run_compensation
 
@@ -95,5 +95,5 @@ def sweep() -> None:
     at = timezone.now()
     schedules.schedule_missing(at=at)
     cases.open_missing_cases(at=at)
-    idempotency_records.expire_records(at=at)
+    observations.expire_records(at=at)
     systems.open_outage_incidents(at=at)

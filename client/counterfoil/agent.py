@@ -44,10 +44,8 @@ from counterfoil.answers import (
 from counterfoil.connection import Connection
 from counterfoil.transport import reading
 from counterfoil.transport.async_connection import AsyncConnection
-from counterfoil.transport.backoff import Backoff
-from counterfoil.transport.request import Pause, Plan, Request, request_method
+from counterfoil.transport.request import Backoff, Pause, Plan, Request, Trace, new_trace, request_method
 from counterfoil.transport.stream import AsyncStream, Stream
-from counterfoil.transport.trace import Trace, new_trace
 
 T = TypeVar("T")
 SessionT = TypeVar("SessionT")

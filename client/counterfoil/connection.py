@@ -2,7 +2,7 @@
 
 A write that got no answer may have been carried out. Sending it again is safe only with the
 Idempotency-Key of the first try: the console then gives the first answer back. `send` and `write`
-do exactly that, under the rules of `counterfoil.transport.backoff`; `get` and `post` try once.
+do exactly that, under the rules of `counterfoil.transport.request`; `get` and `post` try once.
 """
 
 from __future__ import annotations
@@ -20,11 +20,8 @@ import httpx
 
 from counterfoil.canonical import parse_json
 from counterfoil.problems import Problem, Unreachable
-from counterfoil.transport import wire
-from counterfoil.transport.backoff import PASSING, Backoff
-from counterfoil.transport.request import Pause, Plan, Request
-from counterfoil.transport.trace import Trace
-from counterfoil.transport.wire import API
+from counterfoil.transport import request as request_transport
+from counterfoil.transport.request import API, PASSING, Backoff, Pause, Plan, Request, Trace
 
 T = TypeVar("T")
 Headers = Mapping[str, str]
@@ -65,7 +62,7 @@ class Connection:
 
     def send(self, request: Request[T]) -> T:
         """What a request's answer says, after as many tries as the back-off allows."""
-        sent = wire.httpx_arguments(request, timeout_s=self._timeout_s)
+        sent = request_transport.httpx_arguments(request, timeout_s=self._timeout_s)
         return request.read(self._tried(self.backoff, lambda: self._send(request.method, request.path, **sent)))
 
     def carry_out(self, plan: Plan[T]) -> T:
@@ -158,14 +155,14 @@ class Connection:
             _wait(wait, stop)
 
     def _send(self, method: str, path: str, **request: Any) -> Any:
-        headers = wire.request_headers(self.authorization, request.pop("headers", {}))
+        headers = request_transport.request_headers(self.authorization, request.pop("headers", {}))
         sent = time.time()
         try:
             response = self.http.request(method, self.address(path), headers=headers, **request)
         except httpx.TransportError as fault:
-            raise wire.unreachable_error(method, path, fault) from fault
+            raise request_transport.unreachable_error(method, path, fault) from fault
         self._see_clock(response, sent=sent)
-        return wire.parse_response(method, path, response)
+        return request_transport.parse_response(method, path, response)
 
     def _see_clock(self, response: httpx.Response, *, sent: float) -> None:
         date = response.headers.get("Date")

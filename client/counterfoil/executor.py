@@ -45,7 +45,7 @@ from counterfoil.execution.sealed import LogPolicy
 from counterfoil.execution.sealed import check_votes as check_sealed
 from counterfoil.problems import Problem, Unreachable
 from counterfoil.proof import load_key
-from counterfoil.transport.trace import read_trace
+from counterfoil.transport.request import read_trace
 from counterfoil.work import Failure, NothingSent, Result, Work
 
 log = logging.getLogger("counterfoil.executor")

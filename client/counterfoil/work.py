@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from counterfoil.execution.lease import Lease
-from counterfoil.transport.trace import Trace
+from counterfoil.transport.request import Trace
 
 
 class NothingSent(Exception):

@@ -23,7 +23,7 @@ from counterfoil.problems import Problem, Unreachable
 from example import environment, shop
 from example.cases import BY_NAME, ORDINARY, TABLE, Case
 from example.stage import Sent, Stage
-from example.words import hasty
+from example.tools import hasty
 
 log = logging.getLogger("example.agent")
 

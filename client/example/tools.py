@@ -19,6 +19,7 @@ from example import faults
 from example.environment import EXECUTOR_ID
 from example.faults import Fault
 from example.shop import STREAM, Connection, Shop
+from example.stage import Sent, money
 
 # One step for the server: either the event is in the stream and its key is marked, or neither.
 _PUBLISH = """
@@ -295,3 +296,32 @@ def _inside(folder: Path, name: str) -> Path:
     if not path.is_relative_to(root) or path == root:
         raise NothingSent("PATH_OUTSIDE", "The path leads out of the folder.")
     return path
+
+
+# What the scripted agent would like to tell its user: the same words at once and at the end, as a hasty model would.
+#
+# It sends neither. It asks the guard of the session first and says what comes back: at once that is the correction, and
+# at the end its own words where the record bears them out by then.
+
+
+def hasty(sent: Sent) -> str | None:
+    """The message for a piece of work; None where the agent has nothing to say, or its call was not as it should be."""
+    try:
+        return _said(sent)
+    except (KeyError, TypeError):
+        return None
+
+
+def _said(sent: Sent) -> str | None:
+    given = sent.arguments
+    match sent.tool:
+        case "issue_refund" | "refund_small_amount":
+            amount = money(given["amount"], given["currency"])
+            return f"Thank you for waiting. I have refunded {amount} on order {given['order_id']}. Anything else?"
+        case "delete_document":
+            return f"The document {given['path']} is deleted. You can close the ticket."
+        case "cancel_order":
+            return f"Order {given['order_id']} is cancelled. Sorry to see it go."
+        case "reserve_stock":
+            return f"I have reserved {given['quantity']} of {given['sku']} for order {given['order_id']}."
+    return None

@@ -11,9 +11,9 @@ from approvals.requests.queries import approvals
 from approvals.sessions import queries as sessions_queries
 from console.api.actions.recorded_call import recorded_call
 from console.api.auth import Caller
-from console.pages.approvals import outcome
+from console.pages.approvals import context
 from console.pages.approvals.queue import unanswered_questions
-from console.pages.cases.settlement import settlement_of_action
+from console.pages.cases.settlement_signing import settlement_of_action
 from console.pages.sessions.session_context import part_rows
 from console.web import labels
 from ledger.actions.queries import actions
@@ -80,7 +80,7 @@ def envelope(action: Any, caller: Caller) -> dict[str, Any]:
         "parts": part_rows(told),
         "settlement": _settlement(action, caller),
         "axes": _axes(action, entry),
-        "approval": outcome.verdict_for_agent(action),
+        "approval": context.verdict_for_agent(action),
         "supersedes": str(action.supersedes) if action.supersedes else None,
         "pin_hash": _pin_of(action),
         "questions": unanswered_questions(action.tenant_id, [action.id]) if action.state == "VALIDATED" else [],

@@ -14,7 +14,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from psycopg.errors import UniqueViolation
 
-from approvals.gate.rules.rate_limits import TooManyVotes
+from approvals.gate.rules.proposals import TooManyVotes
 from console.api.auth import NotSignedIn
 from console.api.rate import RateExceeded
 from ledger.record.rules.refusals import Refused

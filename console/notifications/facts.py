@@ -14,7 +14,7 @@ from approvals.voting.queries import approvers
 from console.accounts import queries as directory
 from console.notifications.messages import NoticeFact, operation_verb
 from console.notifications.rules import WAITS, Occasion
-from console.web.action_titles import action_title
+from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
 from ledger.retention import queries as retention_queries
 from reviews import queries as after

@@ -24,7 +24,7 @@ from approvals.gate.rules import gate, malformed
 from approvals.gate.rules.gate import CallerContext, Dependency, GateVerdict, Proposal, TargetContext
 from approvals.gate.rules.layers import layer_of
 from approvals.sessions.rules import pins
-from console.transcripts import values
+from console.transcripts import wording
 from console.transcripts.acts import AuditedAct, TrustRequirement, believed_state
 from console.transcripts.contracts import DRAFT_VERSION
 from console.transcripts.offers import ToolOffer
@@ -99,18 +99,18 @@ class RecordedGate:
 
     def heard(self, text: str) -> None:
         """Take note of what was said to the agent: an identifier in it comes from no tool."""
-        self._said.update(values.words_with_digits(text))
+        self._said.update(wording.words_with_digits(text))
 
     def answered(self, act: AuditedAct) -> None:
         """Take note of an answer: identifiers that are new with it come from that call."""
         if act.told is None:
             return
-        for one in values.identifiers(act.told.content, limit=200):
+        for one in wording.identifiers(act.told.content, limit=200):
             if any(character.isdigit() for character in one) and one not in self._said:
                 self._sources.setdefault(one, act.number)
 
     def _depends_on(self, asked: Mapping[str, Any]) -> list[int]:
-        found = {self._sources[one] for one in values.identifiers(asked) if one in self._sources}
+        found = {self._sources[one] for one in wording.identifiers(asked) if one in self._sources}
         return sorted(number for number in found if self._acts[number].mutating)
 
     def _around(self, verdict: GateVerdict, depends_on: Iterable[str]) -> TargetContext:

@@ -14,11 +14,146 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from console.transcripts import scanning, shape
+import orjson
+
+from console.transcripts import scanning
 from console.transcripts.formats import claude_code
+from console.transcripts.formats.content import name_of
 from console.transcripts.formats.detect import dominant_format, format_of, is_message
 from console.transcripts.records import Transcript, TranscriptFault, TranscriptTurn
 from console.transcripts.scanning import ObjectRemainder, ScannedValue, UnreadablePart
+
+# Where the messages stand in what was recorded around them.
+#
+# 1. A conversation is a list of messages, or an object that holds one under a usual name, at most `DEPTH` objects deep:
+#    `messages`, `traj`, `conversations`, LangGraph's `values` and `channel_values`, a request with its response.
+# 2. Extra fields are passed over, except an id and the tools that were offered.
+
+
+DEPTH = 4
+LISTS = (
+    *("messages", "traj", "trajectory", "conversations", "conversation", "chat_history", "history", "turns"),
+    *("items", "events", "transcript", "dialogue", "chat", "log", "message_history", "input"),
+)
+_INNER = (
+    *("values", "channel_values", "checkpoint", "state", "data", "request", "body", "sample", "record", "trace"),
+    *("conversation", "thread", "inputs", "run", "result", "log", "json", "payload", "kwargs"),
+)
+_IDS = ("conversation_id", "session_id", "sessionId", "thread_id", "id", "task_id", "trace_id", "run_id", "name")
+_WRAPPERS = ("message", "data", "payload", "msg", "body", "record", "event", "rpc", "raw", "content", "item")
+
+
+@dataclass(frozen=True, slots=True)
+class MessageList:
+    """The messages of one conversation as recorded, its id where it has one, and the tools offered in it."""
+
+    messages: list[Any]
+    id: str = ""
+    tools: tuple[Mapping[str, Any], ...] = ()
+
+
+def find_messages(value: Any) -> MessageList | None:
+    """The conversation in a value, or None when it holds none."""
+    if isinstance(value, list):
+        return MessageList(value) if _is_list_of_messages(value) else None
+    if not isinstance(value, dict) or is_message(value):
+        return None
+    found = _messages(value, 0) or _response(value)
+    return None if found is None else MessageList(found, conversation_id_of(value), tool_definitions_of(value))
+
+
+def find_conversations(value: Any) -> list[Any] | None:
+    """The conversations in a list of them, or None when it is no such list."""
+    if not isinstance(value, list) or not value or _is_list_of_messages(value):
+        return None
+    return value if any(find_messages(one) is not None for one in value[:20]) else None
+
+
+def unwrap_message(item: Any) -> Any:
+    """The message inside a line that says when and which way it went; the item itself where it is one."""
+    if not isinstance(item, dict) or is_message(item):
+        return item
+    for name in _WRAPPERS:
+        inner = _read(item.get(name))
+        if is_message(inner):
+            return inner
+    return item
+
+
+def session_id_of(item: Any) -> str:
+    """Which session a line says that it belongs to; empty where it says nothing."""
+    if not isinstance(item, dict):
+        return ""
+    if claude_code.fits(item):
+        return claude_code.session_of(item)
+    return next((name_of(item[name]) for name in _IDS[:4] if item.get(name)), "")
+
+
+def conversation_id_of(value: Mapping[str, Any]) -> str:
+    """The id that a conversation carries; a trial of one task keeps both numbers."""
+    found = next((name_of(value[name]) for name in _IDS if name_of(value.get(name))), "")
+    trial = name_of(value.get("trial"))
+    return f"{found} (trial {trial})" if found and trial else found
+
+
+def tool_definitions_of(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """The tool definitions that stand beside the messages, as a list or as a text of JSON."""
+    for name in ("tools", "functions", "available_tools"):
+        listed = _read(value.get(name))
+        if isinstance(listed, list):
+            return tuple(one for one in listed if isinstance(one, dict))
+    inner = (value.get(name) for name in ("request", "body", "info", "state"))
+    return next((found for one in inner if isinstance(one, dict) and (found := tool_definitions_of(one))), ())
+
+
+def _messages(value: dict[str, Any], depth: int) -> list[Any] | None:
+    for name in LISTS:
+        listed = _read(value.get(name))
+        if isinstance(listed, list) and _is_list_of_messages(listed):
+            return [*listed, *_answered(value)]
+    if depth < DEPTH:
+        for name in _INNER:
+            inner = value.get(name)
+            found = _messages(inner, depth + 1) if isinstance(inner, dict) and not is_message(inner) else None
+            if found is not None:
+                return [*found, *_answered(value)]
+    return None
+
+
+def _answered(value: dict[str, Any]) -> list[Any]:
+    """What a model answered to the messages, where a request and its response were recorded together."""
+    response = value.get("response", value)
+    if not isinstance(response, dict):
+        return []
+    choices, output = response.get("choices"), response.get("output")
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+        return [choices[0].get("message")] if is_message(choices[0].get("message")) else []
+    if isinstance(output, list) and _is_list_of_messages(output):
+        return output
+    return [response] if response is not value and is_message(response) else []
+
+
+def _response(value: dict[str, Any]) -> list[Any] | None:
+    """What was asked in words and answered in items, in one object of OpenAI's Responses API."""
+    asked, output = value.get("input"), value.get("output")
+    if not isinstance(output, list) or not _is_list_of_messages(output):
+        return None
+    return [{"role": "user", "content": asked}, *output] if isinstance(asked, str) else output
+
+
+def _is_list_of_messages(value: list[Any]) -> bool:
+    return any(is_message(one) or is_message(unwrap_message(one)) for one in value[:5])
+
+
+def _read(value: Any) -> Any:
+    """A value that was written as a text of JSON inside JSON, read; anything else as it is."""
+    if not isinstance(value, str) or value[:1] not in {"{", "["}:
+        return value
+    try:
+        return orjson.loads(value)
+    except ValueError:
+        return value
+
 
 OPEN = 256
 LONGEST = 100_000
@@ -53,12 +188,12 @@ class _Intake:
         if item.member in {"tools", "functions"} and isinstance(value, dict) and not is_message(value):
             self.tools.append(value)
             return
-        message = shape.unwrap_message(value)
+        message = unwrap_message(value)
         if claude_code.says_nothing(message):
             self.recognised.add(item.member)
             return
         if is_message(message):
-            yield from self._message(message, shape.session_id_of(value), item)
+            yield from self._message(message, session_id_of(value), item)
             return
         if isinstance(value, list) and value and all(_is_rpc(one) for one in value):
             for one in value:
@@ -67,12 +202,12 @@ class _Intake:
         yield from self._conversations(value, item)
 
     def _conversations(self, value: Any, item: ScannedValue) -> Iterator[Read]:
-        found = shape.find_messages(value)
+        found = find_messages(value)
         if found is not None:
             self.recognised.add(item.member)
             yield build_conversation(self.name, found, item.path)
             return
-        inner = shape.find_conversations(value) or _inside(value)
+        inner = find_conversations(value) or _inside(value)
         if inner is None:
             yield from self._stranger(item)
             return
@@ -92,12 +227,12 @@ class _Intake:
 
     def _closed(self, session: str) -> Iterator[Read]:
         group = self.groups.pop(session)
-        found = shape.MessageList(group.messages, group.id, tuple(self.tools))
+        found = MessageList(group.messages, group.id, tuple(self.tools))
         yield build_conversation(self.name, found, group.path)
 
     def rest(self, rest: ObjectRemainder) -> Iterator[Read]:
-        self.tools.extend(one for one in shape.tool_definitions_of(rest.members) if one not in self.tools)
-        named = shape.conversation_id_of(rest.members)
+        self.tools.extend(one for one in tool_definitions_of(rest.members) if one not in self.tools)
+        named = conversation_id_of(rest.members)
         for session in list(self.groups):
             self.groups[session].id = self.groups[session].id or named
             yield from self._closed(session)
@@ -144,13 +279,13 @@ def read_conversations(file: Path, *, moved: Callable[[int], None] = lambda _: N
     yield from intake.end()
 
 
-def build_conversation(file: str, found: shape.MessageList, path: str) -> Transcript:
+def build_conversation(file: str, found: MessageList, path: str) -> Transcript:
     """The conversation in recorded messages."""
     turns: list[TranscriptTurn] = []
     faults: list[TranscriptFault] = []
     names: set[str] = set()
     for number, raw in enumerate(found.messages):
-        message = shape.unwrap_message(raw)
+        message = unwrap_message(raw)
         known = format_of(message)
         if known is None:
             faults.append(TranscriptFault(file, found.id, f"{path}[{number}]", _unknown(message)))
@@ -180,4 +315,4 @@ def _inside(value: Any) -> list[Any] | None:
     """The conversations in an object that holds a list of them under whatever name."""
     if not isinstance(value, dict):
         return None
-    return next((found for one in value.values() if (found := shape.find_conversations(one)) is not None), None)
+    return next((found for one in value.values() if (found := find_conversations(one)) is not None), None)

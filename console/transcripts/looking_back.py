@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from console.transcripts import values, wording
+from console.transcripts import wording
 from console.transcripts.acts import THE_THING, AuditedAct, PredicateResult
 from console.transcripts.gating import AT
 from ledger.catalogue.rules.contract import Contract
@@ -71,7 +71,7 @@ class ChangeMemory:
 
 def named_identifiers(arguments: Mapping[str, Any]) -> frozenset[str]:
     """The identifiers in arguments whose names say that they name a thing."""
-    return values.identifiers({name: value for name, value in arguments.items() if name.lower().endswith(_NAMES_IT)})
+    return wording.identifiers({name: value for name, value in arguments.items() if name.lower().endswith(_NAMES_IT)})
 
 
 def compare_with_answer(act: AuditedAct) -> None:
@@ -116,7 +116,7 @@ def _settle(
     change.read_fields = {**change.read_fields, **told}
     change.predicates = [one for one in change.predicates if one.where != "read"] + held
     wrong = any(one.differs for one in told.values()) or any(one.holds == "FALSE" for one in held)
-    agrees = any(one.same and not values.identifiers(one.asked) <= named for one in told.values())
+    agrees = any(one.same and not wording.identifiers(one.asked) <= named for one in told.values())
     right = not wrong and (agrees or (bool(held) and all(one.holds == "TRUE" for one in held)))
     change.contradicted = wrong or (change.contradicted and not right)
     if wrong:
@@ -134,7 +134,7 @@ def _after_deletion(change: AuditedAct, read: AuditedAct, named: frozenset[str])
         change.seen_by.append(read.turn if read.answered_at is None else read.answered_at)
         return True
     gone = _GONE.search(str(told.content.get("status", ""))) if isinstance(told.content, Mapping) else None
-    found = values.identifiers(told.content, limit=200) if isinstance(told.content, Mapping) and gone is None else ()
+    found = wording.identifiers(told.content, limit=200) if isinstance(told.content, Mapping) and gone is None else ()
     still = bool(named.intersection(found)) and named_identifiers(change.arguments) <= named
     if still:
         change.read_fields[THE_THING] = Field(THE_THING, "deleted", "still there", same=False, source=FieldSource.READ)

@@ -13,7 +13,7 @@ from approvals.voting.queries import approvers
 from console.accounts import queries as accounts_queries
 from console.notifications import queries as notices
 from console.pages.approvals import eligibility
-from console.pages.calls.gate_health import gate_intake
+from console.pages.calls.context import gate_intake
 from console.pages.ledger.log_status import log_status
 from console.web import labels
 from console.web.form_pages import find_page

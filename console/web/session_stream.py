@@ -27,12 +27,12 @@ from django.utils import timezone
 
 from approvals.requests.queries import approvals as approvals_queries
 from approvals.sessions import queries as sessions_queries
-from approvals.sessions.operations.session_limits import REACHED
+from approvals.sessions.operations.sessions import REACHED
 from console.accounts import queries as accounts_queries
 from console.api import problems
 from console.api.auth import Caller, Key, NotAllowed, NotSignedIn
 from console.api.transaction import NotFound
-from console.pages.approvals import outcome
+from console.pages.approvals import context
 from console.pages.sessions import session_context
 from console.web import stream
 from ledger.actions.queries import actions as actions_queries
@@ -168,7 +168,7 @@ def _told(row: Any, actions: dict[UUID, Any], approvals: dict[UUID, Any]) -> dic
     if row.subject_kind == "action":
         return said | {"action_id": str(row.subject_id), "state": row.state}
     action = approvals[row.subject_id]
-    current = outcome.verdict_for_agent(action) if action.approval_id == row.subject_id else None
+    current = context.verdict_for_agent(action) if action.approval_id == row.subject_id else None
     return said | {"action_id": str(action.id), "approval_id": str(row.subject_id), "verdict": current}
 
 

@@ -15,7 +15,7 @@ from ledger.log.queries import log
 from ledger.models import IntegrityCheck
 from ledger.record.operations import SYSTEM, Actor, NewEvent, SubjectHead, append, lock_subject, new_id
 from ledger.record.rules.refusals import Refused
-from ledger.verification.queries import integrity as queries
+from ledger.verification.queries import storage
 
 FIRST = UUID(int=0)
 ALARM = "RECORD_BROKEN"
@@ -36,7 +36,7 @@ class NoSuchCheck(Refused):
 
 def start_check(*, tenant_id: UUID, by: Actor, at: datetime) -> IntegrityCheck:
     """Begin a walk through all that is stored; a worker takes it up."""
-    if any(each.state in queries.OPEN for each in queries.integrity_checks(tenant_id)):
+    if any(each.state in storage.OPEN for each in storage.integrity_checks(tenant_id)):
         raise CheckUnderWay
     row = IntegrityCheck.objects.create(
         tenant_id=tenant_id,
@@ -69,7 +69,7 @@ def cancel_check(*, tenant_id: UUID, check_id: UUID, by: Actor, at: datetime) ->
 
 
 def _turn(tenant_id: UUID, check_id: UUID, kind: str, to: str, by: Actor, *, at: datetime) -> None:
-    if queries.integrity_check(tenant_id, check_id) is None:
+    if storage.integrity_check(tenant_id, check_id) is None:
         raise NoSuchCheck
     head = lock_subject(tenant_id=tenant_id, subject_id=check_id, kind="integrity")
     if head.state == to:

@@ -68,7 +68,7 @@ def session_of(site, case):
     from datetime import UTC, datetime
 
     from approvals.agents.operations import withheld_tools
-    from approvals.agents.rules.withheld_tools import WithheldReason, WithheldTool
+    from approvals.agents.rules.relevance import WithheldReason, WithheldTool
     from approvals.sessions import queries as sessions_queries
     from ledger.actions.queries import actions
     from ledger.db import tenancy

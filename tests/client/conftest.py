@@ -18,7 +18,7 @@ from psycopg.rows import dict_row
 from console.local import servers
 from counterfoil.agent import Agent
 from counterfoil.execution.lease import Lease
-from counterfoil.transport.trace import new_trace
+from counterfoil.transport.request import new_trace
 from counterfoil.work import Work
 from example import shop as example_shop
 from example.shop import Shop

@@ -8,8 +8,7 @@ import pytest
 from counterfoil import problems
 from counterfoil.agent import Agent, AsyncAgent, Call
 from counterfoil.connection import Connection
-from counterfoil.transport.backoff import Backoff
-from counterfoil.transport.trace import Trace, new_trace, read_trace
+from counterfoil.transport.request import Backoff, Trace, new_trace, read_trace
 from tests.client.consoles import Answer, refusal, stand_in
 
 SESSION = {

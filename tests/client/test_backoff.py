@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from counterfoil.problems import ConsoleFault, NotNow, Problem, TooMany, Unreachable
-from counterfoil.transport.backoff import Backoff
+from counterfoil.transport.request import Backoff
 
 
 def _pause(fault, *, tries=1, spent_s=0.0, chance=0.0, **options):

@@ -11,7 +11,7 @@ import pytest
 from counterfoil.agent import Agent, AsyncAgent, Call
 from counterfoil.answers import NextStep, Question
 from counterfoil.problems import BodyRefused, ConsoleFault, NotNow, Unreachable
-from counterfoil.transport.backoff import Backoff
+from counterfoil.transport.request import Backoff
 from tests.client.consoles import Answer, refusal, stand_in
 from tests.client.sessions import COMPLETED, LINE, NOT_EXECUTED, WAITING, a_day, accepted, fills_in, refused, stands
 

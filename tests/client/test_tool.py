@@ -9,7 +9,7 @@ import pytest
 from counterfoil.agent import Agent, AsyncAgent
 from counterfoil.execution.lease import Lease, LeaseOver
 from counterfoil.tool import NoSession, gated, handlers
-from counterfoil.transport.trace import new_trace
+from counterfoil.transport.request import new_trace
 from counterfoil.work import NothingSent, Result, Work, succeeded
 from tests.client.consoles import Answer, stand_in
 from tests.client.sessions import NOT_EXECUTED, a_day, refused, stands

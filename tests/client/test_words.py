@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from example.stage import Sent
-from example.words import hasty
+from example.tools import hasty
 
 SENT = Sent(
     case="clean_refund",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from console.transcripts import contracts, shape
+from console.transcripts import contracts, intake
 from console.transcripts.acts import TrustRequirement
 from console.transcripts.audit import ConversationAudit, audit_conversation
 from console.transcripts.contracts import ContractCatalogue
@@ -60,7 +60,7 @@ def run(
 ) -> ConversationAudit:
     """The audit of these messages; a list among them is spliced in."""
     flat = [one for each in messages for one in (each if isinstance(each, list) else [each])]
-    recorded = build_conversation("here.json", shape.MessageList(flat, "a", tuple(tools)), "$")
+    recorded = build_conversation("here.json", intake.MessageList(flat, "a", tuple(tools)), "$")
     return audit_conversation(
         recorded, OfferCache(catalogue or contracts.ContractCatalogue()).of(recorded), trust=trust
     )

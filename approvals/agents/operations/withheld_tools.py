@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from approvals.agents.rules import withheld_tools
-from approvals.agents.rules.withheld_tools import WithheldTool
-from approvals.gate.operations.calls import NoSuchSession
+from approvals.agents.rules import relevance
+from approvals.agents.rules.relevance import WithheldTool
 from approvals.models import Session
 from approvals.sessions import queries as sessions_queries
+from approvals.sessions.operations.sessions import NoSuchSession
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 
@@ -33,7 +33,7 @@ def record_report(
     session = sessions_queries.lock_session(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
         raise NoSuchSession
-    said, before = withheld_tools.normalise_report(withheld), newest_report(session)
+    said, before = relevance.normalise_report(withheld), newest_report(session)
     if (before.withheld if before else ()) == said:
         return before
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=session_id, kind="session")
@@ -45,4 +45,4 @@ def record_report(
 def newest_report(session: Session) -> WithheldReport | None:
     """The newest report of a session; None where no gateway made one."""
     kept = events.newest_event_of_kind(session.tenant_id, session.id, _KIND)
-    return WithheldReport(kept[0], withheld_tools.read_report(kept[1].get("withheld") or ())) if kept else None
+    return WithheldReport(kept[0], relevance.read_report(kept[1].get("withheld") or ())) if kept else None

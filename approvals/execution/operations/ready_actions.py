@@ -31,7 +31,7 @@ from approvals.requests.operations import clocks
 from approvals.requests.operations.preflight import drift_refusal
 from approvals.requests.operations.requests import request_again, reserve_key
 from approvals.requests.queries import approvals
-from approvals.requests.rules import readings
+from approvals.requests.rules import drift
 from approvals.voting.operations.decision import VotesFallen, revalidation_refusal
 from approvals.voting.rules import quorum
 from ledger.actions.queries import actions
@@ -138,12 +138,12 @@ def _waits_for(
 
 
 def _wants_reading(basis: ReleaseContext, entry: Any, *, at: datetime) -> bool:
-    if not readings.wants_baseline(basis.contract, entry["intended_outcome"]["expected_predicates"]):
+    if not drift.wants_baseline(basis.contract, entry["intended_outcome"]["expected_predicates"]):
         return False
     known = readings_read.readings(basis.action.tenant_id, basis.action.id)
     taken = [taken_at for kind, taken_at, _ in known if kind == "reading_taken"]
     decided_at = basis.approval.decided_at if basis.approval is not None else None
-    return not readings.is_fresh(taken[-1] if taken else None, since=decided_at, at=at)
+    return not drift.is_fresh(taken[-1] if taken else None, since=decided_at, at=at)
 
 
 def _want_reading(head: ledger.SubjectHead, *, by: ledger.Actor, at: datetime) -> None:

@@ -16,7 +16,7 @@ from approvals.models import Session
 from approvals.sessions import queries as sessions_queries
 from approvals.sessions.queries import disclosed_contract
 from approvals.sessions.rules import pins
-from ledger.actions.queries import actions, runs, steps
+from ledger.actions.queries import actions, runs
 from ledger.actions.queries import freezes as freezes_queries
 from ledger.catalogue import queries as catalogue_queries
 from ledger.verification.queries.storage import is_uuid
@@ -86,7 +86,7 @@ def _run(tenant_id: UUID, run_id: str) -> tuple[bool, bool]:
 
 def _steps(session: Session, target: str) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
     """The steps of the run on this target that nobody has observed, and its failed ones that nobody acknowledged."""
-    unobserved, failed = steps.blocking_steps(session.tenant_id, session.run_id, target[:512])
+    unobserved, failed = runs.blocking_steps(session.tenant_id, session.run_id, target[:512])
     return tuple((str(each), state) for each, state in unobserved), tuple(str(each) for each in failed)
 
 
@@ -95,7 +95,7 @@ def _dependencies(session: Session, call: Proposal) -> dict[str, gate.Dependency
     if not ids:
         return {}
     found = actions.actions_by_id(session.tenant_id, ids)
-    noticed = steps.acknowledged_failures(session.tenant_id, ids)
+    noticed = runs.acknowledged_failures(session.tenant_id, ids)
     return {
         str(action.id): gate.Dependency(
             action.state,
@@ -127,13 +127,13 @@ def _changes(session: Session, call: Proposal) -> dict[str, tuple[ResourceChange
     since = min(each.read_at for each in call.based_on)
     found: dict[str, list[ResourceChange]] = {each.resource: [] for each in call.based_on}
     targets = [each for each in found if not each.startswith(stale_reads.ACTION)]
-    for action in steps.possible_changes(session.tenant_id, targets, since=since):
+    for action in runs.possible_changes(session.tenant_id, targets, since=since):
         found[action.target].append(_change(session, action))
     for each in call.based_on:
         if each.resource.startswith(stale_reads.ACTION):
             found[each.resource].append(_step(session, each.resource.removeprefix(stale_reads.ACTION)))
         elif each.version is not None:
-            seen = steps.observed_versions(session.tenant_id, each.resource, since=each.read_at)
+            seen = runs.observed_versions(session.tenant_id, each.resource, since=each.read_at)
             found[each.resource] += [ResourceChange(version=one.version, seen_at=one.seen_at) for one in seen]
     return {resource: tuple(each) for resource, each in found.items()}
 

@@ -32,15 +32,16 @@ from approvals.gate.rules.malformed import Malformed
 from approvals.gate.rules.preconditions import acknowledged_steps
 from approvals.gate.rules.proposals import MAX_CALL_ID, Proposal, read_call
 from approvals.models import Call, Session
-from approvals.policy.operations import call_budgets
+from approvals.policy.operations import policy_evaluation
 from approvals.policy.operations.policy_evaluation import evaluate_policy, gather_facts, rules_of
 from approvals.policy.rules import autonomy
 from approvals.policy.rules.autonomy import AutonomyPolicy
 from approvals.requests.queries import approvals
 from approvals.sessions import queries as sessions_queries
-from approvals.sessions.operations import nudges, session_limits
+from approvals.sessions.operations import sessions
+from approvals.sessions.operations.sessions import NoSuchSession
 from approvals.sessions.rules.nudge import Nudge
-from ledger.actions.queries import steps
+from ledger.actions.queries import runs
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
 from ledger.db import execute, insert, savepoint
@@ -54,7 +55,6 @@ __all__ = [
     "CallAnswer",
     "CallIdReused",
     "CallOrigin",
-    "NoSuchSession",
     "RecoveryOrigin",
     "Revision",
     "Trace",
@@ -62,13 +62,6 @@ __all__ = [
 ]
 
 log = logging.getLogger(__name__)
-
-
-class NoSuchSession(Refused):
-    """There is no such session here."""
-
-    code = "NOT_FOUND"
-    status = 404
 
 
 class CallIdReused(Refused):
@@ -105,12 +98,12 @@ def propose_calls(
         raise NoSuchSession
     came = CallOrigin(trace, origin)
     if origin is None:
-        session_limits.inherit_limit(session)
+        sessions.inherit_limit(session)
     answers = [_answer(session, raw, came=came, compile_predicate=compile_predicate, at=at) for raw in raw_calls]
     refused = [str(answer.document["result"]["error"]["code"]) for answer in answers if not answer.document["accepted"]]
     if "ITERATION_LIMIT" in refused:
-        session_limits.record_limit_reached(session, at=at)
-    return answers, nudges.session_nudge(session, refused=refused)
+        sessions.record_limit_reached(session, at=at)
+    return answers, sessions.session_nudge(session, refused=refused)
 
 
 def _answer(session: Session, raw: Any, *, came: CallOrigin, compile_predicate: Compiler, at: datetime) -> CallAnswer:
@@ -219,7 +212,7 @@ def _afforded(session: Session, verdict: GateVerdict, boundary: AutonomyPolicy, 
     found = autonomy.charges(boundary, verdict.contract, known, session=str(session.id))
     if isinstance(found, Malformed):
         return gate.refuse(verdict, found)
-    short = call_budgets.charge_budgets(
+    short = policy_evaluation.charge_budgets(
         tenant_id=session.tenant_id, agent_id=session.agent_id, charges=found, kept=not verdict.dry_run
     )
     return gate.refuse(verdict, autonomy.refuse_charge(short)) if short is not None else verdict
@@ -271,7 +264,7 @@ def _acknowledge(session: Session, call: Proposal, action_id: UUID, *, at: datet
     named = [UUID(one) for one in acknowledged_steps(call) if storage.is_uuid(one)]
     if not named:
         return
-    for step in steps.unacknowledged_failures(session.tenant_id, session.run_id, named):
+    for step in runs.unacknowledged_failures(session.tenant_id, session.run_id, named):
         happening = ledger.NewEvent(
             kind="failure_acknowledged", detail={"by": str(action_id), "session_id": str(session.id)}
         )

@@ -41,7 +41,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from approvals.gate.rules import coercion, layers, malformed, preconditions, rate_limits, stale_reads
+from approvals.gate.rules import layers, malformed, preconditions, proposals, stale_reads
 from approvals.gate.rules.layers import Layer
 from approvals.gate.rules.malformed import Malformed, safe_name
 from approvals.gate.rules.preconditions import Dependency, TargetContext
@@ -182,7 +182,7 @@ def refuse(verdict: GateVerdict, refusal: Malformed) -> GateVerdict:
 
 def apply_flood_limit(verdict: GateVerdict, *, waiting: int, most: int) -> GateVerdict:
     """The verdict for an agent that has so many approvals waiting: one more than its policy allows is refused (B38)."""
-    if not rate_limits.is_flood(waiting, most=most):
+    if not proposals.is_flood(waiting, most=most):
         return verdict
     message = f"{waiting} of this agent's calls wait for people, and no more than {most} may."
     hint = "Wait until people have decided some of them; nothing was queued."
@@ -277,7 +277,7 @@ def _arguments(
     if isinstance(payload, Malformed):
         return _refused(payload, call, contract)
     mistake = malformed.find_mistake(payload, schema=contract.arguments_schema, validator=contract.arguments_validator)
-    coerced = coercion.coerce_arguments(payload, contract) if mistake is not None else None
+    coerced = malformed.coerce_arguments(payload, contract) if mistake is not None else None
     if mistake is not None and coerced is None:
         return _refused(mistake, call, contract, payload)
     payload, conversions = coerced or (payload, ())

@@ -10,14 +10,14 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from approvals.gate.rules import rate_limits
+from approvals.gate.rules import proposals
 from approvals.models import Approval, Due
 from approvals.requests.operations.clocks import AGAIN
 from approvals.requests.operations.requests import lock_approval
 from approvals.requests.queries import approvals
 from approvals.requests.queries import deadlines as deadlines_queries
-from approvals.requests.rules import assignments, deadlines
-from approvals.requests.rules.deadlines import DeadlineStep
+from approvals.requests.rules import assignments, clocks
+from approvals.requests.rules.clocks import DeadlineStep
 from approvals.voting.queries import votes
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
@@ -75,8 +75,8 @@ def check_voting_rate(approval: Approval, voter: UUID, *, at: datetime) -> None:
     """Refuse a vote of somebody who votes faster than the policy believes that anybody reads (B38)."""
     most = deadlines_queries.policy_of(approval).limits.votes_per_minute
     if most:
-        given = votes.vote_times(approval.tenant_id, voter, since=at - rate_limits.MINUTE, limit=most)
-        rate_limits.check_voting_rate(given, most=most, at=at)
+        given = votes.vote_times(approval.tenant_id, voter, since=at - proposals.MINUTE, limit=most)
+        proposals.check_voting_rate(given, most=most, at=at)
 
 
 def take_step(*, tenant_id: UUID, approval_id: UUID, step: DeadlineStep, at: datetime) -> bool:
@@ -87,11 +87,11 @@ def take_step(*, tenant_id: UUID, approval_id: UUID, step: DeadlineStep, at: dat
     wanted, look = deadlines_queries.schedule_of(approval), None
     if head.state in OPEN:
         clock = deadlines_queries.clock_of(approval, at=at)
-        if head.state == "REQUESTED" and deadlines.is_due(step, wanted.plan, clock):
+        if head.state == "REQUESTED" and clocks.is_due(step, wanted.plan, clock):
             _take(head, approval, step, wanted.escalate_to, instant(clock.ends_at), at=at)
             _forget(approval_id, step)
             return True
-        look = deadlines.next_check(step, wanted.plan, clock, at=at, again=AGAIN)
+        look = clocks.next_check(step, wanted.plan, clock, at=at, again=AGAIN)
         look = max(look, at + timedelta(seconds=1)) if look is not None else None
     if look is None:
         _forget(approval_id, step)

@@ -14,7 +14,6 @@ from approvals.models import Approval, Due
 from approvals.requests.queries import approvals
 from approvals.requests.queries import deadlines as deadlines_queries
 from approvals.requests.rules import clocks as rules
-from approvals.requests.rules import deadlines, reminders
 from approvals.requests.rules.clocks import Clock
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
@@ -23,12 +22,10 @@ AGAIN = timedelta(seconds=30)
 _COLUMNS = {"PREPARING": "decide_by", "REQUESTED": "decide_by", "APPROVED": "release_by"}
 
 
-def due_rows(approval: Approval, wanted: reminders.Schedule, *, at: datetime) -> list[Due]:
+def due_rows(approval: Approval, wanted: rules.Schedule, *, at: datetime) -> list[Due]:
     """The looks at an approval that is just being asked for: at its end, and where its people are to be reminded."""
     clock = rules.compute_clock(began=approval.requested_at, allowed=approval.decide_by - approval.requested_at, at=at)
-    looks = {
-        str(step): deadlines.next_check(step, wanted.plan, clock, at=at, again=AGAIN) for step in deadlines.DeadlineStep
-    }
+    looks = {str(step): rules.next_check(step, wanted.plan, clock, at=at, again=AGAIN) for step in rules.DeadlineStep}
     looks["approval"] = approval.decide_by
     return [
         Due(tenant_id=approval.tenant_id, subject_id=approval.id, what=what, due_at=look)

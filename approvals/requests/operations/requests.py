@@ -19,7 +19,8 @@ from approvals.policy.rules import policy
 from approvals.policy.rules.policy import PolicyDecision
 from approvals.requests.operations import clocks
 from approvals.requests.queries import approvals, deadlines
-from approvals.requests.rules import readings, reminders, rendering
+from approvals.requests.rules import clocks as clocks_rules
+from approvals.requests.rules import drift, rendering
 from approvals.requests.rules.preflight import Preflight
 from approvals.sessions.queries import disclosed_contract
 from approvals.voting.operations.approvers import LOOK
@@ -116,7 +117,7 @@ def _looks(approval: Approval, rules: policy.ApprovalPolicy, *, at: datetime) ->
     """When people who are asked now are looked after."""
     return [
         first_recheck(approval, at=at),
-        *clocks.due_rows(approval, reminders.make_schedule(rules, approval.terms), at=at),
+        *clocks.due_rows(approval, clocks_rules.make_schedule(rules, approval.terms), at=at),
     ]
 
 
@@ -140,7 +141,7 @@ def first_recheck(approval: Approval, *, at: datetime) -> Due:
 
 def needs_preflight_reading(contract: Contract, predicates: Iterable[str]) -> bool:
     """Whether the target is read before people are asked; nothing else waits."""
-    return contract.verifiable and readings.wants_baseline(contract, predicates)
+    return contract.verifiable and drift.wants_baseline(contract, predicates)
 
 
 def draft_reading_request(

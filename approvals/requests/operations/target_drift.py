@@ -14,11 +14,16 @@ from uuid import UUID
 
 import orjson
 
-from approvals.models import Approval
-from approvals.requests.rules import drift, readings
+from approvals.models import Approval, Due
+from approvals.requests.operations.requests import LIVE, lock_approval, request_again
+from approvals.requests.queries import approvals
+from approvals.requests.rules import drift
 from approvals.sessions.queries import disclosed_contract
+from approvals.voting.operations import decision, eligibility
+from approvals.voting.operations.approvers import LOOK
 from ledger.actions.queries import actions
 from ledger.actions.queries import readings as readings_read
+from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
 from ledger.record import operations as ledger
 from ledger.record.queries import events, evidence
@@ -105,7 +110,7 @@ def needs_reading(approval: Approval) -> bool:
     """Whether the state of the target matters to an approval at all."""
     if approval.baseline_pointer is not None:
         return True
-    return readings.wants_baseline(_contract(approval), _predicates(approval))
+    return drift.wants_baseline(_contract(approval), _predicates(approval))
 
 
 def _predicates(approval: Approval) -> list[str]:
@@ -116,3 +121,81 @@ def _predicates(approval: Approval) -> list[str]:
 
 def _contract(approval: Approval) -> Contract:
     return disclosed_contract(approval.tenant_id, approval.contract_digest)
+
+
+# Rechecks open approvals after a policy, a member, a key or a delegation has changed.
+#
+# 1. A policy that changed sets every open approval aside that was asked under another one, as that one's `on_change`
+#    says: asked again (revalidate), or ended with its action (void) (B17, R-AP-09).
+# 2. When people change (a member leaves, a group, a key, a delegation), each open approval is counted again. A granted
+#    one whose votes are no longer enough is asked again, or ended; one that waits keeps the votes that still stand.
+# 3. An approval that not enough people are left to decide is never refused for that, and does not wait in silence: it
+#    goes on record as `no_eligible_approver`, and stands on its page, on Home and in the API until
+#    somebody is there again (peers' trap: an empty roster meant always denied, unnoticed).
+#
+# What is to be looked at is a row of what is due, written in the transaction of the change: if we crash anywhere, the
+# next tick looks. Nothing relies on it for safety: votes, claims and starts look for themselves.
+
+
+def recheck(*, tenant_id: UUID, subject_id: UUID, at: datetime) -> None:
+    """What is due: one approval is looked at, or all of a tenant are put in line."""
+    Due.objects.filter(subject_id=subject_id, what=LOOK).delete()
+    approval = approvals.approval(tenant_id, subject_id)
+    if approval is None:
+        waiting = (
+            Due(tenant_id=tenant_id, subject_id=each, what=LOOK, due_at=at)
+            for each in approvals.open_approvals(tenant_id)
+        )
+        Due.objects.bulk_create(
+            waiting,
+            update_conflicts=True,
+            unique_fields=["subject_id", "what"],
+            update_fields=["due_at"],
+            batch_size=1000,
+        )
+    elif approval.state in LIVE and not recheck_policy(approval, at=at):
+        recheck_votes(approval, at=at)
+
+
+def recheck_policy(approval: Approval, *, at: datetime) -> bool:
+    """Bring an open approval under the policy in force; whether it was under another one (rule 1)."""
+    if approval.policy_digest == catalogue_queries.active_policies(approval.tenant_id)["approval"].digest:
+        return False
+    _ask_again(approval, "The policy changed.", at=at)
+    return True
+
+
+def _ask_again(approval: Approval, why: str, *, at: datetime) -> None:
+    head = ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
+    action = actions.action(approval.tenant_id, approval.action_id)
+    # Meanwhile the action may have started, or been asked about again.
+    if head.state == "VALIDATED" and action is not None and action.approval_id == approval.id:
+        request_again(head=head, action=action, why=why, at=at)
+
+
+def recheck_votes(approval: Approval, *, at: datetime) -> None:
+    """Count an open approval again with the people of now (rules 2 and 3)."""
+    head = lock_approval(approval.tenant_id, approval.id)
+    if head.state == "REQUESTED":
+        note_stranded(head, approval, at=at)
+    elif head.state == "APPROVED":
+        refusal = decision.revalidation_refusal(approval, at=at)
+        if isinstance(refusal, decision.VotesFallen):
+            _ask_again(approval, refusal.detail, at=at)
+
+
+def note_stranded(head: ledger.SubjectHead, approval: Approval, *, at: datetime) -> None:
+    """Say that nobody can decide an approval, or that somebody can again; once for each turn (rule 3)."""
+    seen = eligibility.voting_status(approval, at=at)
+    if seen.stranded == (approval.stranded_at is not None):
+        return
+    kind = "no_eligible_approver" if seen.stranded else "eligible_approver_found"
+    detail = {
+        "missing": seen.tally.missing,
+        "may_vote": len(seen.may_vote),
+        "away": sum(place.away for place in seen.may_vote),
+        "barred": len(seen.barred),
+    }
+    ledger.append(head, ledger.NewEvent(kind=kind, detail=detail), actor=ledger.SYSTEM, at=at)
+    approval.stranded_at = at if seen.stranded else None
+    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(stranded_at=approval.stranded_at)

@@ -10,7 +10,7 @@ from approvals.models import (
     Approval,
 )
 from approvals.policy.rules import policy
-from approvals.requests.rules import clocks, reminders
+from approvals.requests.rules import clocks
 from approvals.voting.queries.votes import thread_lines
 from ledger.actions.queries import actions, freezes
 from ledger.catalogue import queries as catalogue_queries
@@ -30,9 +30,9 @@ def _policy(tenant_id: UUID, version: str) -> policy.ApprovalPolicy:
     return policy.load_stored(bytes(row.document))
 
 
-def schedule_of(approval: Approval) -> reminders.Schedule:
+def schedule_of(approval: Approval) -> clocks.Schedule:
     """How the work on an approval is to go."""
-    return reminders.make_schedule(policy_of(approval), approval.terms)
+    return clocks.make_schedule(policy_of(approval), approval.terms)
 
 
 def clock_of(approval: Approval, *, at: datetime) -> clocks.Clock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -15,12 +16,14 @@ from approvals.agents import queries as agents_queries
 from approvals.agents.operations import agent_flags
 from approvals.agents.operations.registry_entry import entry_of, registry_key
 from approvals.agents.rules import registry, relevance
-from approvals.gate.operations.calls import NoSuchSession
 from approvals.models import Agent, AgentVersion, Session
 from approvals.sessions import queries as sessions_queries
 from approvals.sessions.queries import disclosed_contract
-from approvals.sessions.rules import pins
+from approvals.sessions.rules import nudge, pins
+from approvals.sessions.rules.nudge import Nudge
+from ledger.actions.queries import actions, freezes
 from ledger.catalogue import queries as catalogue_queries
+from ledger.db import execute
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import canonical, digest
 from ledger.record.rules.envelope import instant
@@ -29,6 +32,13 @@ from ledger.record.rules.refusals import Refused
 RECOVERY_AGENT = "recovery"
 
 log = logging.getLogger(__name__)
+
+
+class NoSuchSession(Refused):
+    """There is no such session here."""
+
+    code = "NOT_FOUND"
+    status = 404
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,3 +254,70 @@ def describe_contract(session: Session) -> dict[str, Any]:
         for known in [disclosed_contract(session.tenant_id, tool["digest"])]
     ]
     return contract
+
+
+# The nudge for a session as it stands now.
+
+
+def session_nudge(session: Session, *, refused: Iterable[str] = ()) -> Nudge:
+    """What the session's agent is to do next; `refused` are the codes of the calls that were refused just now."""
+    refused = tuple(refused)
+    states = actions.open_states(session.tenant_id, session.id)
+    if not states and not refused and _is_frozen(session):
+        refused = ("TARGET_FROZEN",)
+    steps = () if states or refused else _steps(session)
+    return nudge.choose_nudge(states, refused=refused, steps=steps, forced=session.forced_at is not None)
+
+
+def _is_frozen(session: Session) -> bool:
+    """Whether all that the session could do is frozen."""
+    return bool(freezes.freezes_on(session.tenant_id, agent=session.agent_id, tool="", target=""))
+
+
+def _steps(session: Session) -> tuple[str, ...]:
+    """The tools that the newest result leads to, where it is a success that stands."""
+    action = actions.newest_action(session.tenant_id, session.id)
+    if action is None or action.state != "RECONCILED_SUCCESS" or action.reversed:
+        return ()
+    producer = disclosed_contract(session.tenant_id, action.contract_digest)
+    if not producer.next_tools:
+        return ()
+    named = actions.suggested_next_tool(session.tenant_id, action.id)
+    disclosed = session.contract["sub_tools_disclosed"]
+    return nudge.next_steps(producer, named["name"] if named is not None else None, disclosed)
+
+
+# Session limits: a run that has reached its limit takes no more calls, in any of its sessions (R-FB-01, R-FB-06).
+#
+# Only the sessions of one key share a fate: the name of a run is the caller's own choice, so it may not end somebody
+# else's. Recovery is not a step of the agent, and goes on.
+
+
+REACHED = "iteration_limit_reached"
+
+
+def inherit_limit(session: Session) -> None:
+    """Let a session know, as read, that its run was forced to end in another one."""
+    if session.forced_at is None:
+        session.forced_at = sessions_queries.limit_reached_at(session.tenant_id, session.run_id, session.key_actor)
+
+
+def record_limit_reached(session: Session, *, at: datetime) -> None:
+    """Put on record, once, that the session has come to the end of its run."""
+    first = execute(
+        "UPDATE approvals_session SET forced_at = $3 WHERE tenant_id = $1 AND id = $2 AND forced_at IS NULL"
+        " RETURNING id",
+        *(session.tenant_id, session.id, at),
+    )
+    session.forced_at = session.forced_at or at
+    if not first:
+        return
+    ledger.append(
+        ledger.lock_subject(tenant_id=session.tenant_id, subject_id=session.id, kind="session"),
+        ledger.NewEvent(
+            kind=REACHED,
+            detail={"limit": session.iteration_limit, "calls": session.calls_accepted + session.calls_refused},
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )

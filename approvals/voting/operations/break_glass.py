@@ -22,7 +22,7 @@ from ledger.db import insert
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.envelope import instant
-from ledger.record.rules.proof_classes import is_as_strong
+from ledger.record.rules.outcomes import is_as_strong
 from ledger.record.rules.refusals import Refused
 
 

@@ -22,7 +22,7 @@ from approvals.models import (
 from approvals.requests.rules import threads
 from approvals.voting.rules import binding
 from ledger.db import fetch_one, select
-from ledger.log.queries.proven_events import ProvenEvent, proven_events
+from ledger.log.queries.proofs import ProvenEvent, proven_events
 from ledger.record.rules.ids import lower_bound
 
 

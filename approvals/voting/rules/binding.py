@@ -31,7 +31,7 @@ from enum import StrEnum
 from typing import Any
 
 from ledger.record.rules.canonical import NotCanonical, canonical, digest, parse
-from ledger.record.rules.proof_classes import SESSION_ALONE, is_as_strong
+from ledger.record.rules.outcomes import SESSION_ALONE, is_as_strong
 from ledger.record.rules.refusals import Refused
 
 DOMAIN = "counterfoil-approval-statement"

@@ -27,7 +27,7 @@ from typing import Any
 
 from approvals.policy.rules.allowed_hours import AllowedHours
 from approvals.policy.rules.allowed_hours import read as read_hours
-from ledger.record.rules.proof_classes import is_as_strong
+from ledger.record.rules.outcomes import is_as_strong
 
 EVERYBODY = "reviewers"
 APPROVE = "approve"

@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 import httpx
 
 from counterfoil.problems import Problem, Unreachable
-from counterfoil.transport import wire
-from counterfoil.transport.backoff import Backoff
-from counterfoil.transport.request import Pause, Plan, Request
+from counterfoil.transport import request as request_transport
+from counterfoil.transport.request import Backoff, Pause, Plan, Request
 
 T = TypeVar("T")
 
@@ -44,7 +43,7 @@ class AsyncConnection:
 
     def address(self, path: str) -> str:
         """The full address of an API path."""
-        return f"{self.url}{wire.API}{path}"
+        return f"{self.url}{request_transport.API}{path}"
 
     async def send(self, request: Request[T]) -> T:
         """What a request's answer says, after as many tries as the back-off allows."""
@@ -81,10 +80,10 @@ class AsyncConnection:
         return None
 
     async def _send(self, request: Request[Any]) -> Any:
-        sent = wire.httpx_arguments(request, timeout_s=self._timeout_s)
-        headers = wire.request_headers(self.authorization, sent.pop("headers"))
+        sent = request_transport.httpx_arguments(request, timeout_s=self._timeout_s)
+        headers = request_transport.request_headers(self.authorization, sent.pop("headers"))
         try:
             response = await self.http.request(request.method, self.address(request.path), headers=headers, **sent)
         except httpx.TransportError as fault:
-            raise wire.unreachable_error(request.method, request.path, fault) from fault
-        return wire.parse_response(request.method, request.path, response)
+            raise request_transport.unreachable_error(request.method, request.path, fault) from fault
+        return request_transport.parse_response(request.method, request.path, response)

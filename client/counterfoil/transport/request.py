@@ -11,13 +11,59 @@ in how they send.
 
 from __future__ import annotations
 
+import re
+import secrets
 import uuid
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
-from counterfoil.transport.trace import Trace
+import httpx
+
+from counterfoil.canonical import parse_json
+from counterfoil.problems import Problem, Unreachable, problem_from_response
+
+# W3C trace context: the `traceparent` that ties a proposal, its execution and its effect together.
+
+
+_FORM = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One position in one trace."""
+
+    traceparent: str
+
+    @property
+    def trace_id(self) -> str:
+        """The 32 hex digits that all spans of the trace share; empty when the header is not W3C."""
+        match = _FORM.match(self.traceparent)
+        return match.group(1) if match else ""
+
+    def child(self) -> Trace:
+        """A new span of the same trace."""
+        if not self.trace_id:
+            return new_trace()
+        return Trace(f"00-{self.trace_id}-{secrets.token_hex(8)}-01")
+
+
+def new_trace() -> Trace:
+    """The first span of a new, sampled trace."""
+    return Trace(f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01")
+
+
+def read_trace(value: object) -> Trace:
+    """The trace of a start answer, given as a `traceparent` or as an object that holds one; else a
+    new trace.
+    """
+    if isinstance(value, dict):
+        trace_id, span_id = value.get("trace_id"), value.get("span_id")
+        value = value.get("traceparent") or f"00-{trace_id}-{span_id or secrets.token_hex(8)}-01"
+    trace = Trace(value) if isinstance(value, str) else new_trace()
+    return trace if trace.trace_id else new_trace()
+
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -103,3 +149,81 @@ class request_method(Generic[S, P, T]):
             return at.send(described) if isinstance(described, Request) else at.carry_out(described)
 
         return ask
+
+
+# Headers and response handling shared by both connections.
+
+
+API = "/api/v1"
+
+
+def request_headers(authorization: str, more: Mapping[str, str]) -> dict[str, str]:
+    """The headers of a request to the API."""
+    return {"Authorization": authorization, "Accept": "application/json", **more}
+
+
+def httpx_arguments(request: Request[Any], *, timeout_s: float) -> dict[str, Any]:
+    """A request as httpx takes it; one that may be waited for at the console gets that much more time."""
+    sent: dict[str, Any] = {"headers": request.headers, "timeout": timeout_s + request.patience_s}
+    if request.body is not None:
+        sent["json"] = request.body
+    if request.params is not None:
+        sent["params"] = request.params
+    return sent
+
+
+def parse_response(method: str, path: str, response: httpx.Response) -> Any:
+    """The JSON of a success; else the problem."""
+    if not response.is_success:
+        raise problem_from_response(response)
+    try:
+        return parse_json(response.content) if response.content else None
+    except ValueError as fault:
+        raise Unreachable(f"{method} {path}: the answer is not JSON ({fault})") from fault
+
+
+def unreachable_error(method: str, path: str, fault: Exception) -> Unreachable:
+    """No answer came."""
+    return Unreachable(f"{method} {path}: {type(fault).__name__} {fault}".strip())
+
+
+# Retry policy: which requests are retried, and after what delay.
+#
+# 1. What may pass is tried again: no answer at all, 429, 502, 503 and 504. Every other refusal is an
+#    answer and stands.
+# 2. A pause doubles from try to try up to `longest_s`, and a random part of it is taken off, so that
+#    many clients do not come back in step. A console that asks for patience (`Retry-After`) gets at
+#    least that.
+# 3. No try begins after `give_up_after_s`; the last fault is then raised.
+#
+# A request keeps its Idempotency-Key over all its tries: it is part of the request, not of the try.
+
+
+PASSING = frozenset({429, 502, 503, 504})
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """How patient a connection is."""
+
+    give_up_after_s: float = 30.0
+    first_s: float = 0.2
+    longest_s: float = 10.0
+    statuses: frozenset[int] = PASSING
+
+    def pause(self, fault: Exception, *, tries: int, spent_s: float, chance: float) -> float | None:
+        """Seconds until the next try after `tries` of them, `chance` being random in [0, 1); None
+        when the fault stands.
+        """
+        if not self.may_pass(fault):
+            return None
+        full = min(self.first_s * 2.0 ** min(tries - 1, 30), self.longest_s)
+        asked = (fault.retry_after_s or 0.0) if isinstance(fault, Problem) else 0.0
+        wait = max(full * (1.0 - chance / 2.0), asked)
+        return wait if spent_s + wait <= self.give_up_after_s else None
+
+    def may_pass(self, fault: Exception) -> bool:
+        """Whether the same request may be answered later (rule 1)."""
+        if isinstance(fault, Problem):
+            return fault.status in self.statuses
+        return isinstance(fault, Unreachable)

@@ -27,10 +27,10 @@ import httpx
 
 from counterfoil.connection import Connection
 from counterfoil.problems import Problem, Unreachable, problem_from_response
-from counterfoil.transport import wire
+from counterfoil.transport import request
 from counterfoil.transport.async_connection import AsyncConnection
-from counterfoil.transport.backoff import Backoff
 from counterfoil.transport.events import Event, EventParser
+from counterfoil.transport.request import Backoff
 
 
 class Reconnection:
@@ -63,7 +63,7 @@ class Reconnection:
 
     def broken(self, fault: Exception | None) -> Unreachable:
         """What a connection that ended without a word is."""
-        return wire.unreachable_error("GET", self.path, fault or EOFError("the stream ended"))
+        return request.unreachable_error("GET", self.path, fault or EOFError("the stream ended"))
 
 
 class Stream:
@@ -129,7 +129,7 @@ class Stream:
             self._closed.wait(self._course.pause(fault or self._course.broken(None)))
 
     def _connected(self) -> Generator[Event | None, None, None]:
-        headers = wire.request_headers(self._connection.authorization, self._course.headers)
+        headers = request.request_headers(self._connection.authorization, self._course.headers)
         url = self._connection.address(self._course.path)
         with self._connection.http.stream("GET", url, headers=headers, timeout=self._course.timeout) as response:
             self._response = response
@@ -202,7 +202,7 @@ class AsyncStream:
             await asyncio.sleep(self._course.pause(fault or self._course.broken(None)))
 
     async def _connected(self) -> AsyncGenerator[Event | None, None]:
-        headers = wire.request_headers(self._connection.authorization, self._course.headers)
+        headers = request.request_headers(self._connection.authorization, self._course.headers)
         url = self._connection.address(self._course.path)
         async with self._connection.http.stream("GET", url, headers=headers, timeout=self._course.timeout) as response:
             if not response.is_success:

@@ -37,11 +37,11 @@ from console.api.schemas import (
 from console.api.transaction import NotFound, after_commit, in_tenancy, json_response, run_once
 from console.pages.actions import target_drift
 from console.pages.approvals import eligibility as eligibility_approvals
-from console.pages.approvals.contradictions import agent_contradictions, contradiction_rows
+from console.pages.approvals.context import agent_contradictions, contradiction_rows
 from console.pages.approvals.edit_form import edit_of
 from console.pages.cases import containment, settlement_signing
 from console.tasks import read_before
-from console.web import vote_check
+from console.web import proofs
 from ledger.actions.queries import actions, freezes
 from ledger.catalogue.operations import registration
 from ledger.record.queries import events, evidence
@@ -111,7 +111,7 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
             "payload": payload,
             "fields": fields,
             "votes": cast,
-            "votes_differ": vote_check.find_vote_mismatch(caller.tenant_id, approval_id, stored),
+            "votes_differ": proofs.find_vote_mismatch(caller.tenant_id, approval_id, stored),
             "may_vote": not why_not,
             "why_not": why_not,
         }

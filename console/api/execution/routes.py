@@ -19,7 +19,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from approvals.execution import queries as execution_queries
-from approvals.execution.operations import executions, executors, leases, ready_actions
+from approvals.execution.operations import executions, executors, ready_actions
 from approvals.execution.operations.executions import StartedExecution, StartRequest
 from approvals.execution.operations.executors import UnknownExecutor
 from approvals.execution.operations.ready_actions import ClaimedAction, ReadyAction
@@ -184,7 +184,7 @@ def _start(request: HttpRequest, wanted: StartRequest, proof: dpop.DpopProof, at
 @in_tenancy
 def heartbeat(request: HttpRequest, action_id: UUID, attempt: int, body: HeartbeatBody) -> HttpResponse:
     caller = caller_of(request)
-    until = leases.extend_lease(
+    until = executions.extend_lease(
         tenant_id=caller.tenant_id,
         action_id=action_id,
         number=attempt,
@@ -232,7 +232,7 @@ def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse
     if contract.answer_only:
         by = _answerer(executor, contract, request.body)
         state = verification.check_answer(tenant_id=caller.tenant_id, action_id=action_id, by=by, at=at) or state
-    leases.finish_attempt(tenant_id=caller.tenant_id, action_id=action_id, number=attempt, at=at)
+    executions.finish_attempt(tenant_id=caller.tenant_id, action_id=action_id, number=attempt, at=at)
     after_commit(verify_due)
     return json_response({"state": state}, 202)
 

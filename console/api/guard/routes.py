@@ -11,8 +11,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from approvals.gate.operations.calls import NoSuchSession
 from approvals.sessions import queries as sessions_queries
+from approvals.sessions.operations.sessions import NoSuchSession
 from console.api.auth import admits, caller_of
 from console.api.guard import schemas
 from console.api.paging import decode_cursor, page_response

@@ -21,7 +21,7 @@ from approvals.gate import queries as gate_queries
 from console.api.auth import admits, caller_of
 from console.api.openapi import response_content
 from console.api.transaction import in_tenancy
-from console.pages.calls import success_patterns
+from console.pages.calls import context
 from ledger.actions.queries import actions
 from ledger.record.queries import events
 from reviews.reporting.rules.success_patterns import PATTERNS
@@ -74,7 +74,7 @@ def render_metrics(tenant_id: UUID, *, at: datetime) -> bytes:
         ["tenant", "code", "name"],
         registry=registry,
     )
-    for code, times in success_patterns.patterns_in_period(tenant_id, since=at - WINDOW, until=at).items():
+    for code, times in context.patterns_in_period(tenant_id, since=at - WINDOW, until=at).items():
         gauge.labels(tenant, code, PATTERNS[code]).set(times)
     return generate_latest(registry)
 

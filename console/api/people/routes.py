@@ -19,8 +19,7 @@ from console.accounts.members import enrolment
 from console.accounts.members import operations as people
 from console.accounts.members import queries as members_queries
 from console.accounts.members.rules import current_roles
-from console.accounts.sign_in.freshness import is_recently_authenticated
-from console.accounts.step_up import is_proven, proof_class
+from console.accounts.step_up import is_proven, is_recently_authenticated, proof_class
 from console.api import paging
 from console.api.answers import Page
 from console.api.auth import NotAllowed, admits, caller_of

@@ -18,8 +18,8 @@ from console.api.recordings import answers
 from console.api.schemas import Moment, Paged
 from console.api.transaction import NotFound, in_tenancy, json_response
 from console.transcripts.recordings import answers as recordings_answers
+from console.transcripts.recordings import operations
 from console.transcripts.recordings import queries as recordings_queries
-from console.transcripts.recordings import retention
 from console.transcripts.recordings.queries import ConversationQuery, PagePosition, RecordingQuery
 from ledger.record.rules.encryption import EvidenceErased
 from ledger.retention import queries as retention_queries
@@ -82,7 +82,7 @@ def list_recordings(request: HttpRequest, wanted: Query[RecordingsWanted]) -> Ht
 @in_tenancy
 def get_recording(request: HttpRequest, recording_id: UUID) -> HttpResponse:
     row = _seen(request, recording_id)
-    return json_response(recordings_answers.recording_detail(row, retention.retention_status(row)))
+    return json_response(recordings_answers.recording_detail(row, operations.retention_status(row)))
 
 
 @router.get(

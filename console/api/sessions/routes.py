@@ -13,13 +13,13 @@ from ninja import Router
 
 from approvals.agents.operations import withheld_tools
 from approvals.agents.rules.acceptance import share
-from approvals.agents.rules.withheld_tools import WithheldReason, WithheldTool
+from approvals.agents.rules.relevance import WithheldReason, WithheldTool
 from approvals.gate import queries as calls_read
 from approvals.gate.operations import calls
 from approvals.gate.operations.actions import Trace
-from approvals.gate.operations.calls import NoSuchSession
 from approvals.sessions import queries as sessions_read
 from approvals.sessions.operations import sessions
+from approvals.sessions.operations.sessions import NoSuchSession
 from approvals.sessions.rules.nudge import NextMove
 from console.api import answers
 from console.api.actions import predicates

@@ -16,7 +16,7 @@ from django.db import connections, transaction
 from django.db.utils import OperationalError
 from psycopg import sql
 
-from console.local import key_database
+from console.local import rights as rights_local
 from console.local.rights import APP_RIGHTS, AUDITOR_RIGHTS, ERASER_RIGHTS, SEQUENCER_RIGHTS, TABLES, RoleRights
 
 PARTITIONS_AHEAD_MONTHS = 3
@@ -49,7 +49,7 @@ class Command(BaseCommand):
             check_age()
         except OperationalError as error:
             raise CommandError(f"The database cannot be reached: {str(error).strip()}") from None
-        key_database.prepare_key_database()
+        rights_local.prepare_key_database()
         call_command("migrate", database="owner", interactive=False, verbosity=max(verbosity - 1, 0))
         with transaction.atomic(using="owner"):
             ensure_partitions()

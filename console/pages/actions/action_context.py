@@ -6,12 +6,11 @@ from typing import Any
 
 from console.api.auth import Caller
 from console.pages.actions.action_record import ActionRecord, action_timeline, format_json, outcome_axes
-from console.pages.actions.depth_checks import required_checks
 from console.pages.actions.related_actions import find_related
 from console.pages.actions.state_comparison import differences
 from console.pages.approvals.context import payload_fields
 from console.pages.cases.decisions import applied_policies
-from console.pages.cases.settlement import settlement_of_action, settlement_of_case
+from console.pages.cases.settlement_signing import settlement_of_action, settlement_of_case
 from console.web import labels
 from ledger.record.queries import evidence as evidence_queries
 from ledger.record.rules.lifecycle import State
@@ -20,6 +19,19 @@ from reviews import queries as after
 from reviews.reporting.operations.reports import report_on, trust_of
 from reviews.reporting.rules import report
 from reviews.verification.rules.verification import VERIFIABLE_IN
+
+# What an action's class requires, as pages and the API show it: each check of a run, made or not, and by what.
+
+
+def required_checks(told: ActionRecord) -> dict[str, Any]:
+    """The table of required checks over the newest run that read something."""
+    depth = told.contract.depth
+    made = told.found.get("verdict", {}).get("checks", [])
+    rows = [{"made": one["made"], "word": labels.sentence_case(one["check"]), "by": one["by"]} for one in made]
+    note = f"for {labels.side_effect_class_label(told.action.side_effect_class).lower()}"
+    if depth.because:
+        note += f", deeper because {' and '.join(labels.sentence_case(each).lower() for each in depth.because)}"
+    return {"rows": rows, "note": note}
 
 
 def action_context(told: ActionRecord, *, caller: Caller) -> dict[str, Any]:

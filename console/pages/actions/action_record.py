@@ -16,7 +16,7 @@ from approvals.sessions import queries as sessions_queries
 from approvals.voting.queries import votes as votes_queries
 from console.accounts import queries as accounts_queries
 from console.web import labels
-from console.web.action_titles import action_title
+from console.web.labels import action_title
 from ledger.catalogue.rules.contract import Contract
 from ledger.record.operations import SYSTEM_ACTOR
 from ledger.record.queries import events, evidence

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from console.pages.actions.action_record import ActionRecord, parse_arguments, payload_of
-from console.web.action_titles import action_title
+from console.web.labels import action_title
 from ledger.actions.queries import actions
 from reviews.cases.rules.nearness import describe_difference
 

@@ -29,10 +29,11 @@ from console.pages.actions.action_record import (
 from console.pages.approvals.views.queue import spreadsheet_cell
 from console.pages.runs import context as runs_context
 from console.templatetags.console import marked, outcome_badge, stamp
-from console.web import erased_pages, labels
-from console.web.action_titles import action_title
+from console.web import labels
+from console.web.erased_pages import erased_page
 from console.web.forms import ActionFilter
 from console.web.http import TenantRequest, in_tenant, record_page_view
+from console.web.labels import action_title
 from console.web.proofs import proof_panel
 from ledger.actions.queries import actions
 from ledger.record.queries import events as queries
@@ -107,7 +108,7 @@ def export(request: TenantRequest) -> HttpResponse:
 def action(request: TenantRequest, action_id: UUID) -> HttpResponse:
     found = _found(request, action_id)
     record_page_view(request, "action", found.id)
-    if gone := erased_pages.erased_page(request, "action", found.id):
+    if gone := erased_page(request, "action", found.id):
         return gone
     told = load_action_record(request.tenant, found)
     context = {

@@ -7,27 +7,73 @@ from typing import Any
 
 from approvals.gate import queries as gate_queries
 from approvals.gate.rules.agent_evidence import EvidenceItem
+from approvals.gate.rules.intent import AgentStatement, Contradiction, find_contradictions
+from approvals.policy.rules import policy
+from approvals.requests.queries import approvals
 from approvals.requests.rules import rendering
 from approvals.sessions import queries as sessions_queries
 from approvals.voting.operations import break_glass, eligibility, votes
 from approvals.voting.queries import approvers
 from approvals.voting.rules import binding
 from approvals.voting.rules import break_glass as break_glass_rules
+from approvals.voting.rules.outcome import Decision, decision_outcome
 from approvals.voting.rules.passkeys import confirmation_code
 from console.accounts.sign_in.queries import authenticator_app
 from console.api.auth import Caller
 from console.pages.actions import target_drift
-from console.pages.actions.action_record import ActionRecord, load_action_record, outcome_axes, parse_arguments
+from console.pages.actions.action_record import (
+    ActionRecord,
+    load_action_record,
+    outcome_axes,
+    parse_arguments,
+    payload_of,
+)
 from console.pages.actions.related_actions import find_related
 from console.pages.approvals import edit_form
 from console.pages.approvals import eligibility as eligibility_approvals
-from console.pages.approvals.contradictions import agent_contradictions, contradiction_rows
-from console.web import labels, vote_check
+from console.pages.approvals.edit_form import sent_by_agent
+from console.web import labels, proofs
 from ledger.actions.queries import actions
+from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.money import format_money
+from ledger.record.queries import events
 from ledger.record.rules.encryption import CannotOpen
+from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
 from reviews.reporting.operations.reports import report_on
+
+# Where an agent's own words contradict what it sends, for whoever decides about it (B35).
+
+
+PLACES = {"goal": "In the pinned goal", "restated goal": "With the call", "expectation": "In what it expects"}
+
+
+def agent_contradictions(action: Any, session: Any, entry: dict[str, Any], payload: Any) -> tuple[Contradiction, ...]:
+    """What the goal, the call and the expectations say otherwise than the payload.
+
+    What a reviewer edited is no contradiction of the agent's: of an edited request only what the agent's own call said
+    otherwise as well is told.
+    """
+    sent = sent_by_agent(action)
+    call = gate_queries.call_of(action.tenant_id, action.session_id, sent.id)
+    restated = call.restated_goal if call is not None else ""
+    expected = (entry.get("intended_outcome") or {}).get("expected_predicates") or []
+    said = [AgentStatement("goal", session.goal), *(AgentStatement("expectation", text) for text in expected)]
+    if restated and restated != session.goal:
+        said.insert(1, AgentStatement("restated goal", restated))
+    found = find_contradictions(payload, said)
+    if sent.id == action.id:
+        return found
+    own = find_contradictions(parse_arguments(payload_of(sent)), said)
+    return tuple(each for each in found if each in own)
+
+
+def contradiction_rows(found: tuple[Contradiction, ...]) -> list[dict[str, str]]:
+    """The contradictions as the page and the API tell them."""
+    return [
+        {"code": each.code, "where": PLACES[each.where], "said": each.said, "sent": each.sent, "text": each.sentence}
+        for each in found
+    ]
 
 
 def approval_context(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
@@ -64,7 +110,7 @@ def approval_context(tenant: Any, approval: Any, *, caller: Caller, at: datetime
         "predicates": _predicates(told),
         "remedies": _remedies(told),
         "kin": find_related(told),
-        "votes_differ": vote_check.find_vote_mismatch(action.tenant_id, approval.id, told.votes),
+        "votes_differ": proofs.find_vote_mismatch(action.tenant_id, approval.id, told.votes),
         "votes": [_vote(told, each) | {"fallen": each.id in asked["fallen"]} for each in told.votes],
         "asked": asked,
         "because": labels.approval_reason_label(approval.policy_row),
@@ -205,3 +251,44 @@ def _policies(told: ActionRecord) -> list[dict[str, str]]:
     versions = told.entry["policy_context"]
     kinds = (("Approval", "approval_policy"), ("Verification", "verification_policy"), ("Recovery", "recovery_policy"))
     return [{"word": f"{word} policy", "version": versions[f"{kind}_version"]} for word, kind in kinds]
+
+
+# The verdict on an action as its agent is told it: what was decided, why, and what it may do next; never by whom.
+
+
+REPLACED = frozenset({Decision.VOIDED, Decision.CHANGES_REQUESTED, Decision.SUPERSEDED})
+
+
+def verdict_for_agent(action: Any) -> dict[str, Any] | None:
+    """What became of the request to people; nothing where nobody was asked."""
+    approval = approvals.approval(action.tenant_id, action.approval_id) if action.approval_id else None
+    if approval is None:
+        return None
+    ended = events.end_before_execution(action.tenant_id, action.id) if action.state == "FAILED" else None
+    reasons = _reasons(approval)
+    said = decision_outcome(approval.state, ended=ended, reasons=reasons)
+    successor = _successor(action) if said.decision in REPLACED else None
+    if successor is not None:
+        said = decision_outcome(approval.state, ended=ended, superseded=True, reasons=reasons)
+    return {
+        "approval_id": str(approval.id),
+        "decision": str(said.decision),
+        "waiting": said.waiting,
+        "reason": said.reason or None,
+        "next": {"code": said.next, "text": said.advice},
+        "superseded_by": str(successor.id) if successor is not None else None,
+        "more": dict(said.more),
+        "decide_by": instant(approval.decide_by),
+        "release_by": instant(approval.release_by) if approval.release_by else None,
+    }
+
+
+def _reasons(approval: Any) -> bool:
+    """Whether the policy that asked lets the agent read the reviewers' words."""
+    version = catalogue_queries.policy_version(approval.tenant_id, "approval", approval.policy_version)
+    return version is None or policy.load_stored(bytes(version.document)).reasons_to_agents
+
+
+def _successor(action: Any) -> Any:
+    """The action that stands in the place of this one."""
+    return next((each for each, _ in actions.related_actions(action) if each.supersedes == action.id), None)

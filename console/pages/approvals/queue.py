@@ -22,8 +22,8 @@ from console.pages.actions.action_record import actor_names, parse_arguments, pa
 from console.pages.approvals import eligibility
 from console.templatetags.console import span
 from console.web import labels, presence
-from console.web.action_titles import action_title
 from console.web.http import TenantRequest
+from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
 from ledger.record.rules.envelope import instant
 

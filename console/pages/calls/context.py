@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,9 @@ from approvals.agents.rules.acceptance import HEALTHY_PHANTOMS, CallTally
 from approvals.gate import queries as gate_queries
 from console.web import charts, labels
 from ledger.actions.queries import actions
+from ledger.record.queries import events
+from reviews import queries as after
+from reviews.reporting.rules.success_patterns import WORDS, FindingSource, count_patterns
 
 PERIODS: Final = {
     "day": ("24 hours", timedelta(days=1), timedelta(hours=1)),
@@ -150,3 +154,43 @@ def outcome_filter(outcome: str, *, tenant_id: UUID, over: Period) -> dict[str, 
         broken = actions.failed_executions(tenant_id, since=over.since, until=over.until)
         return {"accepted": True, "action_id__in": broken}
     return dict(_OUTCOMES.get(outcome, {}))
+
+
+# Whether agents are still sending calls to the gate.
+
+
+QUIET_AFTER: Final = timedelta(minutes=15)
+
+
+@dataclass(frozen=True)
+class GateIntake:
+    """When the last call came, and whether that is recent enough to rely on what a list does not show."""
+
+    last_call_at: datetime | None
+    healthy: bool
+    reason: str = ""
+
+
+def gate_intake(tenant_id: UUID, *, at: datetime) -> GateIntake:
+    """The intake of a tenant: healthy, quiet for long, or never used."""
+    last = gate_queries.last_call(tenant_id)
+    if last is None:
+        return GateIntake(None, False, "no agent has called yet")
+    if last.code == "GATE_FAULT":
+        return GateIntake(last.at, False, "the gate could not judge the last call")
+    if at - last.at > QUIET_AFTER:
+        return GateIntake(last.at, False, "no call for a long time")
+    return GateIntake(last.at, True)
+
+
+# How often each pattern of hallucinated success was met in a period, by gate, guard and verification together.
+
+
+def patterns_in_period(tenant_id: UUID, *, since: datetime, until: datetime) -> dict[str, int]:
+    """Every pattern by its code (R-HS-15)."""
+    refused = Counter[str]()
+    for (code, _), times in gate_queries.count_refusals(tenant_id, since=since, until=until).items():
+        refused[code] += times
+    entered = events.count_state_entries(tenant_id, WORDS[FindingSource.STATE], since=since, until=until)
+    found = after.count_success_patterns(tenant_id, since=since, until=until)
+    return count_patterns([(FindingSource.REFUSAL, refused), (FindingSource.STATE, entered), *found.items()])

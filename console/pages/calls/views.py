@@ -17,7 +17,6 @@ from approvals.agents.rules.acceptance import CallTally
 from approvals.gate import queries as gate_queries
 from console.pages.agents.views import agent_tabs
 from console.pages.calls import context as calls_context
-from console.pages.calls import success_patterns
 from console.pages.calls.context import Period
 from console.web import charts
 from console.web.http import TenantRequest, in_tenant
@@ -124,7 +123,7 @@ def _slice(request: TenantRequest, name: str, over: Period, *, current: bool) ->
 
 def _patterns(tenant_id: UUID, over: Period) -> list[dict[str, Any]]:
     """The fourteen patterns of hallucinated success, with how often each was met."""
-    met = success_patterns.patterns_in_period(tenant_id, since=over.since, until=over.until)
+    met = calls_context.patterns_in_period(tenant_id, since=over.since, until=over.until)
     return [
         {"code": code, "name": PATTERNS[code], "meaning": MEANINGS[code], "times": times} for code, times in met.items()
     ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from console.accounts import queries as directory
 from console.api.auth import Caller
+from console.pages.actions.action_context import required_checks
 from console.pages.actions.action_record import (
     ActionRecord,
     action_timeline,
@@ -14,14 +15,13 @@ from console.pages.actions.action_record import (
     load_action_record,
     outcome_axes,
 )
-from console.pages.actions.depth_checks import required_checks
 from console.pages.actions.related_actions import find_related
 from console.pages.actions.state_comparison import comparison_table, predicate_rows
 from console.pages.cases import settlement_signing
 from console.pages.cases.checklist import checklist_panel
 from console.pages.cases.containment import containment_panel
 from console.pages.cases.decisions import read_back_rows, recovery_decision, unknown_action_panel
-from console.pages.cases.settlement import settlement_of_case
+from console.pages.cases.settlement_signing import settlement_of_case
 from console.web import labels
 from console.web.forms import SnoozeForm
 from ledger.actions.queries import actions

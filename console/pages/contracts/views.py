@@ -15,11 +15,9 @@ from django.views.decorators.http import require_POST
 from approvals.sessions import queries as sessions_queries
 from console.accounts.members.forms import ConfirmProposalForm
 from console.accounts.members.queries import is_same_person
-from console.accounts.sign_in.freshness import is_recently_authenticated
-from console.accounts.step_up import is_proven
+from console.accounts.step_up import is_proven, is_recently_authenticated
 from console.pages.actions.action_record import actor_names, format_json
-from console.pages.cases import predicate_trial
-from console.pages.contracts import contract_diff
+from console.pages.contracts import contract_check, predicate_trial
 from console.pages.contracts.contract_check import current_findings, registered_systems
 from console.web.http import TenantRequest, in_tenant, record_page_view
 from ledger.catalogue import queries as catalogue_queries
@@ -182,7 +180,7 @@ def _compared(
     other = next((each for each in versions if each.version == since), None)
     if other is None:
         return None
-    return {"version": other.version, "changes": contract_diff.diff_documents(read(bytes(other.document)), document)}
+    return {"version": other.version, "changes": contract_check.diff_documents(read(bytes(other.document)), document)}
 
 
 def _tried(request: TenantRequest, known: Contract) -> dict[str, Any]:

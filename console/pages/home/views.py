@@ -19,8 +19,8 @@ from console.pages.approvals import eligibility
 from console.pages.calls import context as calls_context
 from console.pages.systems import context as systems_context
 from console.web import labels
-from console.web.action_titles import action_title
 from console.web.http import TenantRequest, in_tenant
+from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
 from reviews import queries as after
 from reviews.readback.rules.circuit import CircuitState

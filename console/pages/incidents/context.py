@@ -14,7 +14,7 @@ from console.pages.actions.action_record import actor_names, event_rows
 from console.pages.cases.checklist import checklist_panel
 from console.pages.cases.containment import open_work_panel
 from console.web import labels
-from console.web.action_titles import action_title
+from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
 from ledger.actions.queries import freezes as freezes_queries
 from ledger.record.queries import events

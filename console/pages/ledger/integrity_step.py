@@ -21,7 +21,6 @@ from ledger.management.commands.verify_ledger import (
     verify_range,
 )
 from ledger.verification import operations as verification_operations
-from ledger.verification.queries import integrity as queries
 from ledger.verification.queries import storage
 from ledger.verification.rules.stored_record import RecordBroken
 
@@ -94,4 +93,4 @@ def _pinned(tenant_id: UUID, head: log.LogHead) -> dict[str, Any]:
 def _signed(tenant_id: UUID, head: log.LogHead, *, above: int, upto: int) -> dict[int, bytes]:
     """The roots that the checkpoints between two sizes name."""
     keys = [notes.read_vkey(each) for each in log_check.verifier_keys(tenant_id, head.id)]
-    return walks.signed_heads(head, queries.checkpoint_notes(tenant_id, head.number, above=above, upto=upto), keys)
+    return walks.signed_heads(head, storage.checkpoint_notes(tenant_id, head.number, above=above, upto=upto), keys)

@@ -20,13 +20,13 @@ from console.tasks import check_integrity
 from console.web import labels, proofs
 from console.web.forms import ReasonForm
 from console.web.http import TenantRequest, in_tenant
-from ledger.log.operations import alarms
+from ledger.log.operations import logs as logs_operations
 from ledger.log.queries import anchors, log
 from ledger.log.queries import proofs as stored
 from ledger.record.queries import events
 from ledger.record.rules.refusals import Refused
 from ledger.verification import operations as verification_operations
-from ledger.verification.queries import integrity as checks
+from ledger.verification.queries import storage
 
 MAY = ("compliance", "administrator")
 SHOWN = 10
@@ -60,7 +60,7 @@ def acknowledge_alarm(request: TenantRequest, alarm_id: UUID) -> HttpResponse:
     form = ReasonForm(request.POST)
     if form.is_valid():
         reason = form.cleaned_data["reason"]
-        alarms.acknowledge_alarm(
+        logs_operations.acknowledge_alarm(
             tenant_id=request.tenant.id, alarm_id=alarm_id, reason=reason, by=request.caller.actor, at=request.as_of
         )
         messages.success(request, "Recorded. If the cause is still there, the alarm comes back.")
@@ -160,9 +160,9 @@ def _checks(request: TenantRequest) -> dict[str, Any]:
             "done": min(each.events, each.expected) + each.leaves,
             "whole": 2 * max(each.expected, 1),
         }
-        for each in checks.integrity_checks(request.tenant.id)
+        for each in storage.integrity_checks(request.tenant.id)
     ]
-    under_way = next((each for each in rows if each["row"].state in checks.OPEN), None)
+    under_way = next((each for each in rows if each["row"].state in storage.OPEN), None)
     return {
         "under_way": under_way,
         "before": [each for each in rows if each is not under_way],

@@ -18,8 +18,7 @@ from console.accounts.members import enrolment
 from console.accounts.members import operations as people
 from console.accounts.members import queries as members_queries
 from console.accounts.members.forms import DateRangeForm, DelegationForm, EnrolmentForm
-from console.accounts.sign_in.freshness import is_recently_authenticated, redirect_to_reauthentication
-from console.accounts.step_up import is_proven
+from console.accounts.step_up import is_proven, is_recently_authenticated, redirect_to_reauthentication
 from console.pages.actions import action_record
 from console.web.http import TenantRequest, in_tenant
 

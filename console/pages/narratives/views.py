@@ -11,8 +11,8 @@ from django.urls import reverse
 
 from console.pages.actions.action_record import parse_arguments, payload_of
 from console.web import narrative
-from console.web.action_titles import action_title
 from console.web.http import TenantRequest, in_tenant, record_page_view
+from console.web.labels import action_title
 from console.web.pdf import narrative_pdf
 from ledger.actions.queries import actions
 from reviews import queries as after

@@ -22,8 +22,7 @@ from console.accounts.members import queries as members_queries
 from console.accounts.members.forms import InvitationForm, NewKeyForm, RolesForm
 from console.accounts.members.rules import current_roles
 from console.accounts.sign_in import single_sign_on
-from console.accounts.sign_in.freshness import is_recently_authenticated, redirect_to_reauthentication
-from console.accounts.step_up import is_proven
+from console.accounts.step_up import is_proven, is_recently_authenticated, redirect_to_reauthentication
 from console.pages.actions import action_record
 from console.web.forms import ReasonForm
 from console.web.http import TenantRequest, in_tenant

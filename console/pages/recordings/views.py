@@ -17,10 +17,9 @@ from console.pages.agents.views import agent_tabs
 from console.transcripts.recordings import context as recordings_context
 from console.transcripts.recordings import operations as recordings_operations
 from console.transcripts.recordings import queries as recordings_queries
-from console.transcripts.recordings import retention
 from console.transcripts.recordings.forms import ConversationFilter, EraseRecordingForm, RecordingFilter
 from console.transcripts.recordings.queries import ConversationPage, PagePosition
-from console.web import erased_pages
+from console.web.erased_pages import erased_page
 from console.web.http import TenantRequest, in_tenant, record_page_view
 from ledger.retention import queries as retention_queries
 from ledger.retention.rules.retention import retention_cutoff
@@ -53,14 +52,14 @@ def list_recordings(request: TenantRequest) -> HttpResponse:
 
 @in_tenant()
 def recording_page(request: TenantRequest, recording_id: UUID) -> HttpResponse:
-    if gone := erased_pages.erased_page(request, "recording", recording_id):
+    if gone := erased_page(request, "recording", recording_id):
         return gone
     return _recording(request, _found(request, recording_id))
 
 
 @in_tenant()
 def conversation(request: TenantRequest, recording_id: UUID, number: int) -> HttpResponse:
-    if gone := erased_pages.erased_page(request, "recording", recording_id):
+    if gone := erased_page(request, "recording", recording_id):
         return gone
     row, since = _found(request, recording_id), _number(request.GET.get("from", ""))
     found = recordings_queries.conversation(request.tenant.id, recording_id, number) if number <= LARGEST else None
@@ -132,7 +131,7 @@ def _recording(
         "conversations": recordings_context.conversation_rows(slug, found.rows, said, sought),
         "first": _address(request) if behind else "",
         "further": _address(request, after=str(found.behind)) if found.behind else "",
-        "keeping": retention.retention_status(row),
+        "keeping": recordings_operations.retention_status(row),
         "form": (form or EraseRecordingForm()) if "compliance" in request.caller.roles else None,
     }
     name = "recordings/_recording.html" if request.htmx else "recordings/recording.html"

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from console.pages.actions.action_record import actor_names
 from console.web import labels as words
-from console.web.action_titles import action_title
+from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
 from ledger.actions.queries import runs
 from ledger.record.queries import events

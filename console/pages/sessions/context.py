@@ -7,7 +7,7 @@ from typing import Any
 from django.urls import reverse
 
 from console.pages.sessions.session_context import SessionActions
-from console.web.action_titles import action_title
+from console.web.labels import action_title
 from reviews.reporting.rules import summary as rules
 
 MOST = 30

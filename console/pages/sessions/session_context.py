@@ -14,9 +14,9 @@ from typing import Any
 from uuid import UUID
 
 from approvals.sessions import queries as sessions_read
-from approvals.sessions.operations.nudges import session_nudge
+from approvals.sessions.operations.sessions import session_nudge
 from ledger.actions.queries import actions as actions_queries
-from ledger.actions.queries import freezes, sessions
+from ledger.actions.queries import freezes
 from ledger.db import savepoint
 from ledger.record.rules.envelope import instant
 from reviews.reporting.operations import session_reports
@@ -114,8 +114,8 @@ def _actions(tenant_id: UUID, **where: Any) -> tuple[list[Any], int]:
     newest = actions_queries.actions(tenant_id, limit=MOST, **where)
     if len(newest) < MOST:
         return newest[::-1], len(newest)
-    older = sessions.open_actions_before(tenant_id, SETTLED_STATES, before=newest[-1].id, **where)
-    return [*older, *reversed(newest)], sessions.count_actions(tenant_id, **where)
+    older = actions_queries.open_actions_before(tenant_id, SETTLED_STATES, before=newest[-1].id, **where)
+    return [*older, *reversed(newest)], actions_queries.count_actions(tenant_id, **where)
 
 
 def _scene(session: Any, items: list[ReportedAction], *, unseen: int) -> SessionScene:

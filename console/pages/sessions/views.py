@@ -14,9 +14,9 @@ from approvals.gate import queries as calls_read
 from approvals.sessions import queries as sessions_queries
 from console.pages.sessions import guarded_message, session_context
 from console.pages.sessions.context import summary_panel
-from console.web import erased_pages
-from console.web.action_titles import action_title
+from console.web.erased_pages import erased_page
 from console.web.http import TenantRequest, in_tenant
+from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
 from ledger.actions.queries import runs
 from reviews import queries as after
@@ -29,7 +29,7 @@ def session(request: TenantRequest, session_id: UUID) -> HttpResponse:
     found = sessions_queries.session(request.tenant.id, session_id)
     if found is None:
         raise Http404
-    if gone := erased_pages.erased_page(request, "session", session_id):
+    if gone := erased_page(request, "session", session_id):
         return gone
     actions = {each.id: each for each in actions_queries.actions(request.tenant.id, session=session_id, limit=500)}
     calls = [_call(request, each, actions) for each in calls_read.calls_of(request.tenant.id, session_id)]

@@ -11,9 +11,9 @@ from ledger.catalogue import queries as catalogue_queries
 from reviews import queries as after
 from reviews.readback.operations import systems
 from reviews.readback.rules import circuit
-from reviews.readback.rules.budget import exceeded_budget
 from reviews.readback.rules.circuit import CircuitState
-from reviews.readback.rules.debt import StopReason, VerificationDebt
+from reviews.readback.rules.limits import exceeded_budget
+from reviews.readback.rules.schedule import StopReason, VerificationDebt
 
 OVER = {
     "hour": "The readings of this hour are used up: what is waiting is read less often, the gravest actions most.",

@@ -13,10 +13,9 @@ from django.views.decorators.http import require_POST
 
 from console.accounts.members.forms import ConfirmProposalForm
 from console.accounts.members.queries import is_same_person
-from console.accounts.sign_in.freshness import is_recently_authenticated
-from console.accounts.step_up import is_proven
+from console.accounts.step_up import is_proven, is_recently_authenticated
 from console.pages.actions.action_record import actor_names
-from console.pages.contracts import contract_diff
+from console.pages.contracts import contract_check
 from console.pages.systems import context as systems_context
 from console.web.forms import LiftFreezeForm
 from console.web.http import TenantRequest, in_tenant, redirect_back
@@ -126,7 +125,7 @@ def _waits(request: TenantRequest, seen: systems_context.SystemStatus) -> dict[s
     by = systems_context.change_sender(seen)
     wanted = {"pattern": seen.proposal["pattern"], "settings": seen.proposal["settings"]}
     return {
-        "changes": contract_diff.diff_documents({"pattern": seen.pattern, "settings": seen.settings}, wanted),
+        "changes": contract_check.diff_documents({"pattern": seen.pattern, "settings": seen.settings}, wanted),
         "by": actor_names(request.tenant.id).get(by, "a program") if by else "",
         "is_sender": is_same_person(request.tenant.id, by, request.caller.actor.id),
         "answer": reverse("system-answer", args=[request.tenant.slug, seen.id]),

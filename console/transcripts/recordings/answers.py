@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from console.models import RecordedConversation, RecordedMessage, Recording
-from console.transcripts.recordings.retention import RetentionStatus
+from console.transcripts.recordings.operations import RetentionStatus
 
 
 def recording_document(row: Recording) -> dict[str, Any]:

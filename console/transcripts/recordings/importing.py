@@ -26,7 +26,7 @@ from console.transcripts.contracts import ContractCatalogue
 from console.transcripts.recordings import operations as recordings_operations
 from console.transcripts.recordings import queries as recordings_queries
 from console.transcripts.recordings import recording_rows
-from console.transcripts.recordings.spool import RowSpool, open_spool
+from console.transcripts.recordings.operations import RowSpool, open_spool
 from console.transcripts.records import TranscriptFault
 from console.transcripts.totals import AuditTotals
 from ledger.db import tenancy

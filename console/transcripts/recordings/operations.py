@@ -7,28 +7,80 @@ file is there and is not taken a second time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any, Final
+from tempfile import TemporaryFile
+from typing import IO, Any, Final
 from uuid import UUID
 
+import orjson
 from django.db import IntegrityError, transaction
 
 from console.models import RecordedConversation, RecordedMessage, RecordedWord, Recording
+from console.transcripts.acts import TrustRequirement
+from console.transcripts.audit import ConversationAudit
 from console.transcripts.document import VERSION
 from console.transcripts.recordings import queries as recordings_queries
 from console.transcripts.recordings import recording_rows, search_words
-from console.transcripts.recordings.spool import RowSpool
 from console.transcripts.records import TranscriptFault
 from console.transcripts.totals import AuditTotals
 from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused
+from ledger.retention import queries as retention_queries
 from ledger.retention.operations import erasure
+from ledger.retention.rules.retention import RetentionSubject
 
 PORTION: Final = 500
 MOST_MESSAGES: Final = 5_000_000
 ONCE: Final = "recording_once_by_its_digest"
+
+# Buffer audited conversations in unnamed temporary files until the import is complete.
+#
+# So the database is written to in one short transaction, whatever the size of the recording, and memory holds one
+# conversation. The files lie in the folder for temporary files and are gone with the process, however it ends.
+
+
+@dataclass(eq=False)
+class RowSpool:
+    """The rows of one recording, in their order."""
+
+    _trust: TrustRequirement
+    _conversations: IO[bytes]
+    _messages: IO[bytes]
+    count: int = 0
+
+    def add(self, found: ConversationAudit) -> None:
+        """Take in one conversation: all of it or, where it cannot be written, nothing."""
+        number = self.count + 1
+        # Made before anything is written, so that what fails here leaves no half of it.
+        head = orjson.dumps(recording_rows.conversation_row(found, number))
+        rows = [orjson.dumps(each) for each in recording_rows.message_rows(found, number, self._trust)]
+        self._conversations.write(head + b"\n")
+        self._messages.writelines(row + b"\n" for row in rows)
+        self.count = number
+
+    def conversations(self) -> Iterator[dict[str, Any]]:
+        """The rows of the conversations."""
+        return _rows(self._conversations)
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """The rows of their messages."""
+        return _rows(self._messages)
+
+
+@contextmanager
+def open_spool(trust: TrustRequirement) -> Iterator[RowSpool]:
+    """A place for the rows of one recording."""
+    with TemporaryFile() as conversations, TemporaryFile() as messages:
+        yield RowSpool(trust, conversations, messages)
+
+
+def _rows(file: IO[bytes]) -> Iterator[dict[str, Any]]:
+    file.seek(0)
+    for line in file:
+        yield orjson.loads(line)
 
 
 class AlreadyImported(Refused):
@@ -172,3 +224,33 @@ def _told(row: Recording) -> Mapping[str, Any]:
 def _portions(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     while portion := list(islice(rows, PORTION)):
         yield portion
+
+
+# How long a recording is kept: by the tenant's retention policy, and longer where a hold covers it.
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetentionStatus:
+    """Until when a recording is kept. `standing` says whether the policy then erases it, or two people decide.
+
+    `holds` keep it beyond that; `waiting` is whether somebody, or the policy, has asked for it to be erased.
+    """
+
+    days: int
+    until: datetime
+    standing: bool
+    holds: tuple[UUID, ...]
+    waiting: bool
+
+
+def retention_status(row: Recording) -> RetentionStatus:
+    """What holds for a recording now."""
+    policy = retention_queries.policy(row.tenant_id)
+    held = RetentionSubject(id=row.id, kind="recording", state="IMPORTED", created_at=row.at)
+    return RetentionStatus(
+        days=policy.payload_days,
+        until=row.at + timedelta(days=policy.payload_days),
+        standing=policy.standing,
+        holds=tuple(each.id for each in retention_queries.holds_on(row.tenant_id, [held])),
+        waiting=bool(retention_queries.named_in_open_requests(row.tenant_id, [row.id])),
+    )

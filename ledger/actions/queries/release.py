@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from ledger.actions.queries.conditions import open_duplicates_sql
+from ledger.actions.queries.actions import open_duplicates_sql
 from ledger.db import execute
 from ledger.models import Action
 

@@ -13,8 +13,18 @@ from ledger.log.queries.log import LogHead
 from ledger.log.rules.signing import NOTHING
 from ledger.log.signer_state import SignerState
 from ledger.models import Alarm, Log, Tenant, Tip
-from ledger.record.operations import SYSTEM, NewEvent, SubjectHead, append, clear_origin_cache, lock_subject, new_id
+from ledger.record.operations import (
+    SYSTEM,
+    Actor,
+    NewEvent,
+    SubjectHead,
+    append,
+    clear_origin_cache,
+    lock_subject,
+    new_id,
+)
 from ledger.record.rules.canonical import digest
+from ledger.record.rules.refusals import Refused
 
 
 def open_first_log(*, tenant_id: UUID, guard: SignerState, key: str, at: datetime) -> None:
@@ -113,3 +123,28 @@ def raise_alarm(*, tenant_id: UUID, kind: str, detail: str, at: datetime) -> boo
             head = lock_subject(tenant_id=tenant_id, subject_id=newest.id, kind="log")
             append(head, NewEvent(kind="alarm_raised", detail={"kind": kind, "detail": detail}), actor=SYSTEM, at=at)
     return True
+
+
+# Alarms about the record are looked at by a person, who says what was found.
+
+
+class NoSuchAlarm(Refused):
+    """There is no such alarm here, or somebody has answered it already."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+def acknowledge_alarm(*, tenant_id: UUID, alarm_id: UUID, reason: str, by: Actor, at: datetime) -> None:
+    """Answer an alarm; it is raised again if what raised it is still so."""
+    newest = queries.current_log(tenant_id)
+    if newest is None:
+        raise NoSuchAlarm
+    head = lock_subject(tenant_id=tenant_id, subject_id=newest.id, kind="log")
+    standing = Alarm.objects.filter(tenant_id=tenant_id, id=alarm_id, closed_at__isnull=True)
+    row = standing.first()
+    if row is None:
+        raise NoSuchAlarm
+    detail = {"alarm_id": str(alarm_id), "kind": row.kind, "reason": reason}
+    append(head, NewEvent(kind="alarm_acknowledged", detail=detail), actor=by, at=at)
+    standing.update(closed_at=at)

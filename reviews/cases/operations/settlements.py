@@ -17,7 +17,7 @@ from ledger.record.queries import events
 from ledger.record.queries import evidence as evidence_queries
 from ledger.record.rules.encryption import CannotOpen, EvidenceErased
 from ledger.record.rules.envelope import commitment
-from ledger.record.rules.proof_classes import PASSKEY, SESSION_ALONE
+from ledger.record.rules.outcomes import PASSKEY, SESSION_ALONE
 from reviews import queries
 from reviews.cases.rules import settlements as rules
 from reviews.cases.rules.resolutions import HeldAction, Resolution

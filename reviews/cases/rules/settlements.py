@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from ledger.record.rules.canonical import NotCanonical, canonical, digest, parse
 from ledger.record.rules.lifecycle import State
-from ledger.record.rules.proof_classes import SESSION_ALONE, is_as_strong
+from ledger.record.rules.outcomes import SESSION_ALONE, is_as_strong
 from ledger.record.rules.refusals import Refused
 from reviews.cases.rules.resolutions import LOOKS, UNGATED, HeldAction, Resolution, SecondPersonNeeded, needs_second
 

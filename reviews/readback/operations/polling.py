@@ -25,11 +25,11 @@ from django.db import DatabaseError
 from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused
-from reviews.readback.operations import budgets, claimed_batches, schedules, systems
+from reviews.readback.operations import claimed_batches, readings, schedules, systems
 from reviews.readback.operations.claimed_batches import ClaimedBatch, DueReading, ReadMode
 from reviews.readback.operations.plans import ReadPlan, plans_for
 from reviews.readback.operations.readings import SourceReadings, read_sources
-from reviews.readback.rules.budget import interval_factor
+from reviews.readback.rules.limits import interval_factor
 from reviews.reconciliation.rules.facts import ReadFailure, ReadPacing
 from reviews.recovery.operations.recovery import TenantDecisionContext
 from reviews.verification.operations import rechecks, verification
@@ -235,7 +235,7 @@ def _counted(claim: ClaimedBatch, made: list[CompletedReading], *, at: datetime)
     asked = [_asked(each) for each in made]
     systems.record_attempts(tenant_id=claim.tenant_id, system_id=claim.system_id, asked=asked, at=at)
     tools = Counter((claim.system_id, each.plan.contract.name) for each in made)
-    budget, spent = budgets.count_readings(tenant_id=claim.tenant_id, made=tools, at=at)
+    budget, spent = readings.count_readings(tenant_id=claim.tenant_id, made=tools, at=at)
     return [
         ReadPacing(stretch=interval_factor(budget, spent, rank=each.plan.contract.side_effect_class.rank))
         for each in made

@@ -7,23 +7,29 @@ slow one takes time from those behind it only.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import orjson
 
 from ledger.actions.queries import readings as readings_read
-from ledger.db import tenancy
+from ledger.catalogue.rules.policies import ReadingBudget
+from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
+from ledger.record.queries import events
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.refusals import Refused
+from reviews import queries
 from reviews.checks import catalogue
 from reviews.checks.interface import CheckFailed
+from reviews.models import ReadingCount, ReadingTotal
 from reviews.readback.operations import systems
 from reviews.readback.operations.plans import ReadPlan, SourceQuery, plan_for
+from reviews.readback.rules import limits
+from reviews.readback.rules.limits import ReadingUsage
 from reviews.reconciliation.rules.facts import ReadFailure
 from reviews.reconciliation.rules.reading import Reading, reading_bindings
 
@@ -143,3 +149,53 @@ def to_json_default(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return sorted(map(str, value))
     return str(value)
+
+
+# Count readings per tenant, system and tool, and report an exhausted budget once (R-CX-12).
+
+
+KEPT = timedelta(days=400)
+
+
+def count_readings(
+    *, tenant_id: UUID, made: Mapping[tuple[UUID, str], int], at: datetime
+) -> tuple[ReadingBudget, ReadingUsage]:
+    """Count readings, made by (system, tool); what the tenant may spend, and what it has spent now."""
+    budget = queries.reading_budget(tenant_id)
+    execute(
+        "INSERT INTO reviews_readingcount (tenant_id, day, system_id, tool, readings)"
+        " SELECT $1, $2, w.* FROM unnest($3::uuid[], $4::text[], $5::integer[]) AS w (system_id, tool, readings)"
+        " ON CONFLICT (tenant_id, day, system_id, tool)"
+        " DO UPDATE SET readings = reviews_readingcount.readings + excluded.readings",
+        *(tenant_id, at.date()),
+        [system_id for system_id, _ in made],
+        [tool for _, tool in made],
+        list(made.values()),
+    )
+    execute("INSERT INTO reviews_readingtotal (tenant_id) VALUES ($1) ON CONFLICT DO NOTHING", tenant_id)
+    row = ReadingTotal.objects.select_for_update().get(tenant_id=tenant_id)
+    before = limits.usage_at(queries.usage_from_row(row), at=at)
+    after = limits.add_reads(before, sum(made.values()))
+    ReadingTotal.objects.filter(tenant_id=tenant_id).update(
+        hour_from=after.hour_from, in_hour=after.in_hour, day_from=after.day_from, in_day=after.in_day
+    )
+    window = limits.exceeded_budget(budget, after)
+    if window is not None and window != limits.exceeded_budget(budget, before):
+        _tell(tenant_id, window, after, budget, at=at)
+    return budget, after
+
+
+def _tell(tenant_id: UUID, window: str, spent: ReadingUsage, budget: ReadingBudget, *, at: datetime) -> None:
+    used, most = (
+        (spent.in_day, budget.readings_per_day) if window == "day" else (spent.in_hour, budget.readings_per_hour)
+    )
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=tenant_id, kind="tenant")
+    detail = {"window": window, "readings": used, "budget": most}
+    ledger.append(head, ledger.NewEvent(kind="reading_budget_spent", detail=detail), actor=ledger.SYSTEM, at=at)
+
+
+def prune_counts(*, at: datetime) -> None:
+    """Drop counts that nobody asks for any more."""
+    for tenant in events.tenants():
+        with tenancy(tenant.id):
+            ReadingCount.objects.filter(tenant_id=tenant.id, day__lt=(at - KEPT).date()).delete()

@@ -24,10 +24,13 @@ Waiting ends at the SLA, but not before the horizon: then the verdict is that no
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from reviews.observations.rules import observe
-from reviews.reconciliation.rules import depth, findings, freshness, reported, sources, witnesses
+from reviews.reconciliation.rules import depth, findings, freshness, witnesses
 from reviews.reconciliation.rules.discrepancies import (
     OBSERVATION_AUTHORITY_MISMATCH,
     PROVIDER_OUTAGE,
@@ -52,7 +55,90 @@ from reviews.reconciliation.rules.verdict import (
     pending_verdict,
     unverifiable_verdict,
 )
-from reviews.recovery.rules import replays
+from reviews.recovery.rules import retries
+
+# Classify sources: which readings decide an action's verdict, and which can only contradict it (R-RC-13, R-VD-06,
+# C-25).
+#
+# 1. A CRITICAL_MUTATION is decided by all sources that its contract declares; each must answer strongly. With one
+#    declared source there is nothing to agree with, and neither success nor absence can be told.
+# 2. A READ_ONLY action is decided by the first source, in the declared order, that answers strongly: the further ones
+#    are the alternates of the class's fallback (RT-43).
+# 3. In every other class the primary source decides. A further one that answers strongly testifies: where it disagrees,
+#    nothing is reported as done or as not done; where it is silent or weak, the primary stands alone.
+
+
+def deciding_readings(inputs: RunInputs) -> tuple[Reading, ...]:
+    """The readings that the verdict rests on."""
+    if inputs.facts.critical:
+        return inputs.readings
+    primary = tuple(reading for reading in inputs.readings if not reading.name)
+    if inputs.facts.mutating or any(reading.is_strong for reading in primary):
+        return primary
+    alternate = next((reading for reading in inputs.readings if reading.is_strong), None)
+    return primary if alternate is None else (alternate,)
+
+
+def witness_readings(inputs: RunInputs) -> tuple[Reading, ...]:
+    """The further readings that may speak against the deciding ones."""
+    if inputs.facts.critical or not inputs.facts.mutating:
+        return ()
+    return tuple(reading for reading in inputs.readings if reading.name and reading.is_strong)
+
+
+def unanswered_sources(inputs: RunInputs) -> tuple[tuple[str, ReadFailure | None], ...]:
+    """The sources that must answer and have not, each with why, where that is known; the primary one has no name."""
+    answered = {reading.name for reading in inputs.readings}
+    failures = {failure.source: failure for failure in (inputs.failure, *inputs.silent) if failure is not None}
+    wanted = ["", *(source.name for source in inputs.facts.further)] if inputs.facts.critical else [""]
+    if not inputs.facts.mutating and deciding_readings(inputs):
+        return ()
+    return tuple((name, failures.get(name)) for name in wanted if name not in answered)
+
+
+def lacks_second_source(inputs: RunInputs) -> bool:
+    """Whether the class asks for several sources and the contract declares one (rule 1)."""
+    return inputs.facts.critical and not inputs.facts.further
+
+
+# The effects that a tool reports, against the ones that were wanted (R-TC-20).
+#
+# 1. A tool names in `side_effects` what it did, in the words of `required_effects`; one that names nothing says
+#    nothing.
+# 2. A wanted effect that is reported more often than once is a DUPLICATE_SIDE_EFFECT, though the source that was read
+# shows one: it was asked for one, and the other may be where nobody looked. An effect that was replayed under the
+#    same key is one effect (`replays`).
+# 3. A reported effect that was not wanted was not looked for either, so nobody can tell: never success.
+# 4. What is reported never counts for an effect; it can only keep one from being believed (R-OB-03).
+
+
+_LONGEST = 80
+
+
+@dataclass(frozen=True)
+class ExtraEffects:
+    """What a tool reports beyond what was wanted."""
+
+    repeated: tuple[str, ...] = ()
+    unwanted: tuple[str, ...] = ()
+
+
+def extra_effects(inputs: RunInputs, *, replayed: Collection[str] = ()) -> ExtraEffects:
+    """The effects beyond the wanted ones in the answer that tells (rules 1 to 3)."""
+    wanted = inputs.facts.required_effects
+    if inputs.observation is None or not wanted or not inputs.facts.mutating:
+        return ExtraEffects()
+    counted = Counter(_name(one) for one in inputs.observation.side_effects)
+    return ExtraEffects(
+        tuple(name for name in wanted if counted[name] > 1 and name not in replayed),
+        tuple(sorted(name for name in counted if name not in wanted)),
+    )
+
+
+def _name(effect: Any) -> str:
+    named = effect.get("effect") if isinstance(effect, Mapping) else effect
+    text = str(named if isinstance(named, str) else effect)
+    return "".join(one if one.isprintable() else "?" for one in text)[:_LONGEST]
 
 
 def reconcile(inputs: RunInputs) -> Verdict:
@@ -61,18 +147,18 @@ def reconcile(inputs: RunInputs) -> Verdict:
     unread = _unread(inputs)
     if unread is not None:
         return unread
-    deciding, testifying = sources.deciding_readings(inputs), sources.witness_readings(inputs)
+    deciding, testifying = deciding_readings(inputs), witness_readings(inputs)
     weak = next((reading for reading in deciding if not reading.is_strong), None)
     if weak is not None:
         return _weak(inputs, weak)
     found, results = findings.effect_findings(inputs, deciding), findings.evaluate_predicates(inputs, deciding)
-    excused = replays.replayed_effects(inputs, deciding, found)
-    found = replays.count_replays_once(found, excused)
+    excused = retries.replayed_effects(inputs, deciding, found)
+    found = retries.count_replays_once(found, excused)
     verdict = _replayed(_judged(_over(inputs, deciding), found, results, excused), excused)
     if testifying:
         verdict = witnesses.apply_witnesses(inputs, verdict, found, testifying)
         results += findings.evaluate_predicates(inputs, testifying)
-    if sources.lacks_second_source(inputs) and (witnesses.confirms_all(verdict) or witnesses.confirms_absence(verdict)):
+    if lacks_second_source(inputs) and (witnesses.confirms_all(verdict) or witnesses.confirms_absence(verdict)):
         verdict = unverifiable_verdict("A critical mutation is told by several sources, and its contract declares one.")
     checks = depth.required_checks(depth.RunEvidence(inputs=inputs, readings=deciding, found=found, results=results))
     unmade = depth.missing_checks(inputs, checks) if witnesses.confirms_all(verdict) else ()
@@ -100,7 +186,7 @@ def contradicts(verdict: Verdict, *, succeeded: bool) -> bool:
 def _unread(inputs: RunInputs) -> Verdict | None:
     if not inputs.facts.verifiable:
         return unverifiable_verdict("The contract declares no way to look at the effect.")
-    missing = sources.unanswered_sources(inputs)
+    missing = unanswered_sources(inputs)
     failures = [failure for _, failure in missing if failure is not None]
     final = next((failure for failure in failures if not failure.retryable), None)
     if final is not None:
@@ -175,7 +261,7 @@ def _judged(
 
 def _unless_more_was_reported(inputs: RunInputs, verdict: Verdict, excused: frozenset[str]) -> Verdict:
     """No success over an answer that reports more than was wanted (layer 7, R-TC-20)."""
-    more = reported.extra_effects(inputs, replayed=excused)
+    more = extra_effects(inputs, replayed=excused)
     if verdict.result is not VerificationResult.SUCCESS or not (more.repeated or more.unwanted):
         return verdict
     if not more.repeated:

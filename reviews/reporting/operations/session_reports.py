@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from ledger.actions.queries import sessions
+from ledger.actions.queries import actions as actions_queries
 from ledger.log.queries import log
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
@@ -78,7 +78,7 @@ def _version(action: Any) -> str:
 def remember_reports(*, tenant_id: UUID, told: Iterable[tuple[Any, StatusReport]], to: UUID, at: datetime) -> None:
     """Remember reports as told to `to`, each on the state of the record that its action was read in (R-RI-15)."""
     told = list(told)
-    events = sessions.event_ids(tenant_id, [(action.id, action.seq) for action, _ in told])
+    events = actions_queries.event_ids(tenant_id, [(action.id, action.seq) for action, _ in told])
     Told.objects.bulk_create(
         [
             Told(

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from reviews.checks import access, acl, fetching, pages
+from reviews.checks import access, acl, browser, fetching
 from reviews.checks.catalogue import check_for
 from reviews.checks.fetching import SiteResponse
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
@@ -208,7 +208,7 @@ class TestTheTextOfAPolicy:
 
 class TestPages:
     def find(self, text, selector):
-        return [node.value for node in pages.HtmlPage(text).find(selector)]
+        return [node.value for node in browser.HtmlPage(text).find(selector)]
 
     def test_unclosed_elements_end_where_browsers_end_them(self):
         text = "<ul><li>one<li>two</ul><p>a<p>b<div>c</div></i><table><tr><td>1<td>2</table>"
@@ -224,14 +224,14 @@ class TestPages:
         assert self.find(text, "div input") == []
 
     def test_scripts_are_no_text(self):
-        assert pages.HtmlPage("<div>a<script>b</script></div>").find("div")[0].text == "a"
+        assert browser.HtmlPage("<div>a<script>b</script></div>").find("div")[0].text == "a"
 
     @pytest.mark.parametrize("selector", ["", "a > b", "a:hover", "a[x", "a,b", "#", ".."])
     def test_what_is_no_selector_is_told(self, selector):
-        with pytest.raises(pages.BadSelector):
-            pages.parse_selector(selector)
+        with pytest.raises(browser.BadSelector):
+            browser.parse_selector(selector)
 
     @pytest.mark.parametrize("text", ["<a>" * 60_000, "<br>" * 60_000])
     def test_a_page_is_bounded(self, text):
-        with pytest.raises(pages.PageTooLarge):
-            pages.HtmlPage(text)
+        with pytest.raises(browser.PageTooLarge):
+            browser.HtmlPage(text)

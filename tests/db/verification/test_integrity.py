@@ -47,7 +47,7 @@ def step(stage: Any, row: Any) -> bool:
 
 
 def result(stage: Any, row: Any) -> Any:
-    from ledger.verification.queries import integrity as verification_operations
+    from ledger.verification.queries import storage as verification_operations
 
     for _ in range(100):
         if not step(stage, row):
@@ -76,7 +76,7 @@ def test_a_whole_record_holds_and_the_result_is_an_event(stage):
 
 def test_steps_are_small_and_a_worker_that_dies_leaves_where_it_was(stage, monkeypatch):
     from console.pages.ledger import integrity_step as steps
-    from ledger.verification.queries import integrity as verification_operations
+    from ledger.verification.queries import storage as verification_operations
 
     monkeypatch.setattr(steps, "SUBJECTS", 3)
     row = begin(stage)

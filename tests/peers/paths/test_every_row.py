@@ -33,7 +33,7 @@ from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
 from reviews import tasks as after
-from reviews.observations.operations import idempotency_records
+from reviews.observations.operations import observations
 from reviews.recovery.rules.recovery_table import ROWS
 from tests.peers.paths.test_path_queues import Events, publishing
 from tests.peers.support.errand import Errand
@@ -316,7 +316,7 @@ def taken_back(place: Place, errand: Errand) -> UUID:
 def expired(place: Place) -> UUID:
     work = place.begin(place.refunding())
     place.office.observe(work, status="timeout")
-    idempotency_records.expire_records(at=place.office.now() + timedelta(days=31))
+    observations.expire_records(at=place.office.now() + timedelta(days=31))
     place.office.verify(work)
     return work.action_id
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from approvals.agents.rules.withheld_tools import MOST, WithheldReason, WithheldTool, normalise_report, read_report
+from approvals.agents.rules.relevance import MOST, WithheldReason, WithheldTool, normalise_report, read_report
 
 CHANGED, UNREGISTERED = WithheldReason.CHANGED, WithheldReason.UNREGISTERED
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from console.pages.contracts import contract_diff
+from console.pages.contracts import contract_check
 from console.web import charts
 
 
@@ -38,9 +38,9 @@ def test_what_differs_is_named_by_its_place():
     old = {"a": {"b/c": 1, "gone": [1]}, "same": "x"}
     new = {"a": {"b/c": True, "new": None}, "same": "x"}
 
-    assert contract_diff.diff_documents(old, new) == [
+    assert contract_check.diff_documents(old, new) == [
         {"path": "/a/b~1c", "before": "1", "after": "true"},
         {"path": "/a/gone", "before": "[1]", "after": ""},
         {"path": "/a/new", "before": "", "after": "null"},
     ]
-    assert contract_diff.diff_documents(old, old) == []
+    assert contract_check.diff_documents(old, old) == []

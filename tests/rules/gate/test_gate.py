@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from approvals.gate.rules import agent_evidence, coercion, gate, stale_reads
+from approvals.gate.rules import agent_evidence, gate, malformed, stale_reads
 from approvals.gate.rules.gate import CallerContext, Dependency, Proposal, TargetContext
 from approvals.gate.rules.layers import CODES, Layer, layer_of
 from approvals.sessions.rules import pins
@@ -301,7 +301,7 @@ def test_nothing_is_converted_for_a_tool_that_did_not_ask_for_it_or_changes_some
     forged = replace(REFUND, coerces=True)
 
     assert judge(replace(CALL, tool="list_orders", arguments={"order_id": 17, "amount": 5})).code == "TYPE_COERCION"
-    assert coercion.coerce_arguments({"order_id": "17", "amount": "5"}, forged) is None
+    assert malformed.coerce_arguments({"order_id": "17", "amount": "5"}, forged) is None
     with pytest.raises(contract.BadContract):
         tool("issue_refund", coercion="lossless")
 

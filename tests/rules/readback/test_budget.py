@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ledger.catalogue.rules.policies import BadPolicy, ReadingBudget, check_policy, reading_budget
-from reviews.readback.rules.budget import ReadingUsage, add_reads, exceeded_budget, interval_factor, usage_at
+from reviews.readback.rules.limits import ReadingUsage, add_reads, exceeded_budget, interval_factor, usage_at
 
 AT = datetime(2026, 11, 21, 12, 30, 0, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ledger.catalogue.rules.policies import BadPolicy, ReleaseStop, check_policy, release_stop_rule
-from reviews.readback.rules.debt import NO_DEBT, StopReason, VerificationDebt, release_stop
+from reviews.readback.rules.schedule import NO_DEBT, StopReason, VerificationDebt, release_stop
 
 AT = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 

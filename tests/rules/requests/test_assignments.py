@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from approvals.gate.rules import rate_limits
+from approvals.gate.rules import proposals
 from approvals.requests.rules import assignments, threads
 from approvals.voting.rules import batches
 
@@ -149,13 +149,13 @@ def test_a_batch_is_capped_by_its_policy_and_by_the_product():
 @pytest.mark.parametrize(("open_now", "most", "flood"), [(0, 1, False), (1, 1, True), (9, 0, False), (9, 10, False)])
 def test_an_agent_may_have_so_many_approvals_waiting(open_now, most, flood):
     """B38: the next call of an agent that floods is refused."""
-    assert rate_limits.is_flood(open_now, most=most) is flood
+    assert proposals.is_flood(open_now, most=most) is flood
 
 
 def test_nobody_votes_faster_than_they_can_read():
     """B38: so many votes in a minute, and no more."""
     given = [NOW - timedelta(seconds=second) for second in (1, 30, 59, 60, 90)]
-    rate_limits.check_voting_rate(given, most=4, at=NOW)
-    with pytest.raises(rate_limits.TooManyVotes):
-        rate_limits.check_voting_rate(given, most=3, at=NOW)
-    rate_limits.check_voting_rate(given, most=0, at=NOW)
+    proposals.check_voting_rate(given, most=4, at=NOW)
+    with pytest.raises(proposals.TooManyVotes):
+        proposals.check_voting_rate(given, most=3, at=NOW)
+    proposals.check_voting_rate(given, most=0, at=NOW)

@@ -6,14 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from approvals.requests.rules import clocks, deadlines
-from approvals.requests.rules.clocks import Stop, StopReason
-from approvals.requests.rules.deadlines import DeadlineStep
+from approvals.requests.rules import clocks
+from approvals.requests.rules.clocks import DeadlineStep, Stop, StopReason
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 AGAIN = timedelta(seconds=30)
-PLAN = deadlines.make_plan(remind_before_s=600, escalate_after_s=1200)
+PLAN = clocks.make_plan(remind_before_s=600, escalate_after_s=1200)
 
 
 def minutes(count):
@@ -25,7 +24,7 @@ def clock(at, *stops):
 
 
 def due(at, *stops, plan=PLAN):
-    return {step for step in DeadlineStep if deadlines.is_due(step, plan, clock(at, *stops))}
+    return {step for step in DeadlineStep if clocks.is_due(step, plan, clock(at, *stops))}
 
 
 @pytest.mark.parametrize(
@@ -44,15 +43,15 @@ def test_each_step_comes_at_its_time_and_none_after_the_end(at, steps):
 
 
 def test_a_policy_that_says_nothing_has_no_steps():
-    plan = deadlines.make_plan(remind_before_s=None, escalate_after_s=None)
+    plan = clocks.make_plan(remind_before_s=None, escalate_after_s=None)
     assert due(59, plan=plan) == set()
-    assert deadlines.next_check(DeadlineStep.REMIND, plan, clock(5), at=NOON, again=AGAIN) is None
+    assert clocks.next_check(DeadlineStep.REMIND, plan, clock(5), at=NOON, again=AGAIN) is None
 
 
 def test_a_clock_that_stands_still_reminds_nobody():
     frozen = Stop(StopReason.FREEZE, NOON + minutes(10), None)
     assert due(55, frozen) == set()
-    assert deadlines.next_check(DeadlineStep.ESCALATE, PLAN, clock(55, frozen), at=NOON, again=AGAIN) == NOON + AGAIN
+    assert clocks.next_check(DeadlineStep.ESCALATE, PLAN, clock(55, frozen), at=NOON, again=AGAIN) == NOON + AGAIN
 
 
 def test_time_that_stood_still_counts_for_no_step():
@@ -63,16 +62,16 @@ def test_time_that_stood_still_counts_for_no_step():
 
 def test_the_next_look_is_when_the_step_is_due():
     at = NOON + minutes(5)
-    assert deadlines.next_check(DeadlineStep.ESCALATE, PLAN, clock(5), at=at, again=AGAIN) == NOON + minutes(20)
-    assert deadlines.next_check(DeadlineStep.REMIND, PLAN, clock(5), at=at, again=AGAIN) == NOON + minutes(50)
+    assert clocks.next_check(DeadlineStep.ESCALATE, PLAN, clock(5), at=at, again=AGAIN) == NOON + minutes(20)
+    assert clocks.next_check(DeadlineStep.REMIND, PLAN, clock(5), at=at, again=AGAIN) == NOON + minutes(50)
 
 
 def test_a_step_that_would_come_after_the_end_never_comes():
-    plan = deadlines.make_plan(remind_before_s=None, escalate_after_s=3600)
+    plan = clocks.make_plan(remind_before_s=None, escalate_after_s=3600)
     assert due(59, plan=plan) == set()
-    assert deadlines.next_check(DeadlineStep.ESCALATE, plan, clock(5), at=NOON, again=AGAIN) is None
+    assert clocks.next_check(DeadlineStep.ESCALATE, plan, clock(5), at=NOON, again=AGAIN) is None
 
 
 def test_a_reminder_that_is_longer_than_the_time_comes_at_once():
-    plan = deadlines.make_plan(remind_before_s=7200, escalate_after_s=None)
+    plan = clocks.make_plan(remind_before_s=7200, escalate_after_s=None)
     assert due(0, plan=plan) == {DeadlineStep.REMIND}

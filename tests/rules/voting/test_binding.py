@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from approvals.voting.rules import binding
 from approvals.voting.rules.binding import Coverage, CurrentState, DisplayedDigests, VoteChoice, Voter, VoteStatement
 from ledger.record.rules.canonical import canonical, parse
-from ledger.record.rules.proof_classes import is_as_strong
+from ledger.record.rules.outcomes import is_as_strong
 from ledger.record.rules.refusals import Refused
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from approvals.execution.operations import leases
+from approvals.execution.operations import executions
 from ledger.db import tenancy
 from tests.support.preparing import asked, prepared_contract, read
 from tests.support.refund_shop import ORDER, refund_contract
@@ -26,7 +26,7 @@ def lost(counter, started, clock):
     """The executor is never heard of again."""
     clock.forward(seconds=60)
     with tenancy(counter.tenant):
-        leases.end_lease(tenant_id=counter.tenant, action_id=UUID(started["action_id"]), at=clock.now())
+        executions.end_lease(tenant_id=counter.tenant, action_id=UUID(started["action_id"]), at=clock.now())
 
 
 def test_the_target_itself_refuses_what_changed_between_the_start_and_the_effect(counter, secrets_dir, till, clock):
@@ -86,7 +86,7 @@ def test_a_late_effect_ends_in_the_truth_and_is_granted_once(ready, clock):
     started = ready.begun()
     clock.forward(seconds=25)
     with tenancy(ready.tenant):
-        leases.end_lease(tenant_id=ready.tenant, action_id=UUID(started["action_id"]), at=clock.now())
+        executions.end_lease(tenant_id=ready.tenant, action_id=UUID(started["action_id"]), at=clock.now())
     assert ready.state(started["action_id"]) in ("PENDING", "UNKNOWN")
     assert ready.claim() == []
     repeat = ready.call("refund_order", ORDER)

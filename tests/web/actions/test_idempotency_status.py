@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reviews.observations.operations import idempotency_records
+from reviews.observations.operations import observations
 from tests.support.api_tenant import Clock, Workshop
 from tests.support.refund_shop import Counter
 from tests.web.cases.test_cases import confirm, resolve
@@ -124,12 +124,12 @@ def test_looking_again_goes_on_waiting(shop: Workshop, clock: Clock):
 def test_it_expires_where_nobody_settles_it_and_a_person_still_can(shop: Workshop, clock: Clock):
     case = shop.held(clock)
     clock.forward(days=29)
-    assert idempotency_records.expire_records(at=clock.now()) == 0
+    assert observations.expire_records(at=clock.now()) == 0
     clock.forward(days=2)
-    assert idempotency_records.expire_records(at=clock.now()) == 1
+    assert observations.expire_records(at=clock.now()) == 1
     assert status(shop, case["action_id"]) == "EXPIRED"
     assert shop.history(case["action_id"])[-1]["event"] == "idempotency_expired"
-    assert idempotency_records.expire_records(at=clock.now()) == 0
+    assert observations.expire_records(at=clock.now()) == 0
     # Whoever was signed in a month ago is not any more.
     resolve(shop, case, "ATTEST_ABSENT", by=shop.person("operator", name="one@orchid"))
     confirm(shop, case, by=shop.person("reviewer", name="two@orchid"))
@@ -142,5 +142,5 @@ def test_what_has_ended_does_not_expire(cashier: Counter, clock: Clock):
     cashier.tell(started)
     assert settled(cashier, clock, started) == "COMPLETED"
     clock.forward(days=40)
-    assert idempotency_records.expire_records(at=clock.now()) == 0
+    assert observations.expire_records(at=clock.now()) == 0
     assert status(cashier, started["action_id"]) == "COMPLETED"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from console.web.action_titles import action_title
+from console.web.labels import action_title
 from ledger.catalogue.rules.money import format_money
 
 

@@ -122,7 +122,7 @@ def test_a_mail_goes_to_everybody_who_is_to_know(alarmed, settings, postbox, clo
 
 
 def test_an_alarm_that_was_answered_is_not_told_any_more(alarmed, receiver):
-    from ledger.log.operations import alarms
+    from ledger.log.operations import logs as alarms
     from ledger.log.queries import log
     from ledger.record.operations import SYSTEM
 

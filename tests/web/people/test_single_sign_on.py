@@ -203,7 +203,7 @@ def test_who_has_only_single_sign_on_shows_it_again_before_changing_anything(pro
     sign_in(client, provider)
     assert client.get("/account/passkeys/add").status_code == 200
     later = time.time() + 301
-    monkeypatch.setattr("console.accounts.sign_in.freshness.time.time", lambda: later)
+    monkeypatch.setattr("console.accounts.step_up.time.time", lambda: later)
     for path in ("passkeys/add", "app", "codes/new"):
         answer = client.get(f"/account/{path}")
         assert answer["Location"].startswith("/sign-in/again/outside?next="), path

@@ -43,7 +43,7 @@ def test_a_run_shows_its_steps_and_what_was_passed_over(cashier: Counter, clock:
     failed = run.step("EX-1001", works=False)
     clock.forward(seconds=5)
     # The gate lets nobody do this any more; runs that were made before it did not are still shown as they are.
-    with patch("ledger.actions.queries.steps.blocking_steps", return_value=([], [])):
+    with patch("ledger.actions.queries.runs.blocking_steps", return_value=([], [])):
         run.step("EX-1002")
     shown = cashier.agent.get(f"/runs/{name_of(run)}").json()
     assert [(one["state"], one["region"]) for one in shown["steps"]] == [

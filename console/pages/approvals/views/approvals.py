@@ -19,7 +19,8 @@ from console.pages.approvals import queue
 from console.pages.approvals.context import approval_context
 from console.pages.approvals.forms import CommentForm
 from console.tasks import read_before
-from console.web import erased_pages, presence
+from console.web import presence
+from console.web.erased_pages import erased_page
 from console.web.forms import VoteForm
 from console.web.http import TenantRequest, in_tenant, record_page_view
 from ledger.actions.queries import actions
@@ -33,9 +34,7 @@ def approval(request: TenantRequest, approval_id: UUID) -> HttpResponse:
         found, roles=request.caller.roles, by=request.caller.actor, at=request.as_of
     ):
         after_commit(read_before)
-    shown = erased_pages.erased_page(request, "approval", approval_id) or render_approval(
-        request, approval_id, VoteForm()
-    )
+    shown = erased_page(request, "approval", approval_id) or render_approval(request, approval_id, VoteForm())
     record_page_view(request, "approval", approval_id, found.action_id if found else None)
     if found is not None and not request.htmx:
         presence.record_presence(request.tenant.id, approval_id, request.caller.actor.id, at=request.as_of)

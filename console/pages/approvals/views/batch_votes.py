@@ -19,8 +19,8 @@ from console.pages.actions.action_record import load_action_record
 from console.pages.approvals.context import payload_fields
 from console.pages.approvals.forms import BatchVoteForm, selected_ids
 from console.web import labels
-from console.web.action_titles import action_title
 from console.web.http import TenantRequest, in_tenant
+from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
 
 

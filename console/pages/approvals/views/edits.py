@@ -19,8 +19,8 @@ from console.api.transaction import after_commit
 from console.pages.actions.action_record import parse_arguments, payload_of
 from console.pages.approvals import edit_form
 from console.tasks import read_before
-from console.web.action_titles import action_title
 from console.web.http import TenantRequest, in_tenant
+from console.web.labels import action_title
 from ledger.actions.queries import actions
 from ledger.record.rules.canonical import NotCanonical, read
 

@@ -17,7 +17,8 @@ from console.accounts.step_up import proof_class, session_hash
 from console.api.approvals.votes import challenge_document
 from console.api.auth import NotAllowed
 from console.pages.approvals.views.approvals import render_approval
-from console.web import erased_pages, labels
+from console.web import labels
+from console.web.erased_pages import erased_page
 from console.web.forms import UnsignedVoteForm, VoteForm
 from console.web.http import TenantRequest, in_tenant
 from ledger.db import savepoint
@@ -88,7 +89,7 @@ def challenge(request: TenantRequest, approval_id: UUID) -> HttpResponse:
 @in_tenant()
 def vote_coverage(request: TenantRequest, approval_id: UUID) -> HttpResponse:
     """What a vote would cover now: the page compares it with what it shows."""
-    gone = erased_pages.erased_page(request, "approval", approval_id)
+    gone = erased_page(request, "approval", approval_id)
     if gone is not None:
         return gone
     approval = approvals.approval(request.tenant.id, approval_id)

@@ -19,10 +19,11 @@ from console.pages.actions.action_record import actor_names
 from console.pages.cases import settlement_signing
 from console.pages.cases.context import case_context
 from console.pages.cases.ungated_effects import ungated_context
-from console.web import erased_pages, labels
-from console.web.action_titles import action_title
+from console.web import labels
+from console.web.erased_pages import erased_page
 from console.web.forms import BatchForm, CaseFilter, ConfirmationForm, RemarkForm, ResolutionForm
 from console.web.http import TenantRequest, in_tenant, record_page_view
+from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
 from ledger.db import savepoint
 from ledger.record.rules.refusals import Refused
@@ -63,7 +64,7 @@ _EMPTY = {"settled": "No case is settled yet", "snoozed": "No case is snoozed"}
 
 @in_tenant()
 def case(request: TenantRequest, case_id: UUID) -> HttpResponse:
-    page = erased_pages.erased_page(request, "case", case_id) or render_case(request, case_id)
+    page = erased_page(request, "case", case_id) or render_case(request, case_id)
     found = queries.case(request.tenant.id, case_id)
     record_page_view(request, "case", case_id, found.action_id if found else None)
     return page
