@@ -10,7 +10,8 @@ from console.local.installation import ROOT
 from console.local.processes import Program
 
 RANK = 1
-CELERY = ("celery", "--app", "console.celery", "--quiet")
+# Celery would load the whole API and all pages to check them, which neither a worker nor beat ever serves.
+CELERY = ("celery", "--app", "console.celery", "--quiet", "--skip-checks")
 
 
 def web_program(*, port: int, environment: Mapping[str, str], log: Path) -> Program:

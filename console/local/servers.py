@@ -301,6 +301,8 @@ class Postgres:
         }
         if not self.durable:
             settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+            # It may lie in memory, and log nobody reads is to take little of it.
+            settings["max_wal_size"] = "256MB"
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return Program(
             name="postgres",
