@@ -59,7 +59,7 @@ def _look() -> dict[str, object]:
     from console.api.installation.routes import readiness
 
     try:
-        return readiness()
+        return readiness().model_dump()
     finally:
         close_old_connections()
 

@@ -190,6 +190,7 @@ def admits(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def _close_to_others(kinds: tuple[str, ...], operation: Any) -> None:
     """Put the question before the operation, and who may call it into the OpenAPI document."""
     operation.auth_param = operation.auth_callbacks = [Key(*kinds), Session(*kinds)]
+    operation.by_alias = True
     operation.description = f"For {', '.join(_CALLERS.get(kind, f'people as {kind}') for kind in kinds)}."
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
-from django.http import HttpResponse
-
-from console.api.schemas import Paged
-from console.api.transaction import json_response
+from console.api.schemas import Page, Paged
 from ledger.record.rules.refusals import Refused
+
+R = TypeVar("R")
+A = TypeVar("A")
 
 
 class BadCursor(Refused):
@@ -31,23 +31,18 @@ def decode_cursor(cursor: str | None) -> UUID | None:
         raise BadCursor from None
 
 
-def page_response(
-    rows: Sequence[Any],
-    limit: int,
-    shown: Callable[[Any], dict[str, Any]],
-    *,
-    id_of: Callable[[Any], UUID] = attrgetter("id"),
-    beside: Mapping[str, Any] | None = None,
-) -> HttpResponse:
-    """A page of at most `limit` rows, read with one more to know whether another follows; `beside` is told with it."""
+def page_of(
+    shown: Callable[[R], A], rows: Sequence[R], limit: int, *, id_of: Callable[[R], UUID] = attrgetter("id")
+) -> Page[A]:
+    """A page of at most `limit` rows, read with one more to know whether another follows."""
     page = rows[:limit]
     following = str(id_of(page[-1])) if len(rows) > limit else None
-    return json_response({"items": [shown(row) for row in page], "next": following, **(beside or {})})
+    return Page(items=[shown(row) for row in page], next=following)
 
 
-def whole_list_response(rows: Sequence[Any], wanted: Paged, shown: Callable[[Any], dict[str, Any]]) -> HttpResponse:
+def page_of_whole_list(shown: Callable[[Any], A], rows: Sequence[Any], wanted: Paged) -> Page[A]:
     """A page of a list that is short by its nature and is read whole."""
     after = decode_cursor(wanted.cursor)
     known = [row.id for row in rows]
     start = known.index(after) + 1 if after in known else 0 if after is None else len(rows)
-    return page_response(rows[start : start + wanted.limit + 1], wanted.limit, shown)
+    return page_of(shown, rows[start : start + wanted.limit + 1], wanted.limit)

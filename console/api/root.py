@@ -23,8 +23,10 @@ from console.api.break_glass import routes as break_glass
 from console.api.cases import batches
 from console.api.cases import routes as cases
 from console.api.docs import Docs
+from console.api.evidence import routes as evidence
 from console.api.execution import routes as execution
 from console.api.exports import routes as exports
+from console.api.freezes import routes as freezes
 from console.api.guard import routes as guard
 from console.api.incidents import routes as incidents
 from console.api.installation import routes as installation
@@ -122,6 +124,8 @@ for router in (
     assignment,
     batch_votes,
     cases,
+    evidence,
+    freezes,
     batches,
     break_glass,
     incidents,

@@ -6,18 +6,20 @@ import logging
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
-from uuid import UUID
 
-import orjson
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 from ninja.parser import Parser
+from ninja.utils import contribute_operation_callback
+from pydantic_core import to_json
 
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as accounts_queries
 from console.api.auth import Caller, caller_of, copy_annotations
+from console.api.schemas import Answer
 from ledger.db import tenancy
 from ledger.record.rules.canonical import read
 from ledger.record.rules.refusals import Refused
@@ -45,33 +47,35 @@ class StrictParser(Parser):
         return read(request.body)
 
 
-def json_response(value: Any, status: int = 200) -> HttpResponse:
-    """A JSON answer; ids and times become text."""
-    return HttpResponse(
-        orjson.dumps(value, default=_text, option=orjson.OPT_UTC_Z), status=status, content_type="application/json"
-    )
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, UUID):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} is not JSON")
+def json_response(answer: Any, status: int = 200) -> HttpResponse:
+    """A JSON answer. A field that was given no value is left out: some answers say less to some callers."""
+    if isinstance(answer, Answer):
+        content = answer.__pydantic_serializer__.to_json(answer, by_alias=True, exclude_unset=True)
+    else:
+        content = to_json(answer, by_alias=True)
+    return HttpResponse(content, status=status, content_type="application/json")
 
 
 def in_tenancy(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Run a view inside the caller's tenant; a write with an `Idempotency-Key` is carried out once."""
+    """Run a view inside the caller's tenant; a write with an `Idempotency-Key` is carried out once.
+
+    The view returns its answer, which is sent with the status that the operation declares.
+    """
+    declared: list[int] = []
 
     @wraps(view)
     def run(request: Any, *args: Any, **kwargs: Any) -> Any:
-        return run_once(request, lambda: view(request, *args, **kwargs))
+        return run_once(request, lambda: view(request, *args, **kwargs), status=declared[0])
 
+    contribute_operation_callback(run, lambda operation: declared.extend(operation.response_models))
     return copy_annotations(view, run)
 
 
 def run_once(
     request: Any,
-    write: Callable[[], HttpResponse | None],
+    write: Callable[[], Answer | HttpResponse | None],
     *,
+    status: int = 200,
     bound_to: str = "",
     each_time: Callable[[], None] | None = None,
 ) -> HttpResponse | None:
@@ -80,18 +84,23 @@ def run_once(
     The reservation, the write and its answer are one transaction. If we crash before the commit, none of it happened
     and the repeat does it; if we crash after, the repeat gets the first answer. `bound_to` is what else must be the
     same in a repeat, `each_time` what is done first for a repeat too. A `write` that returns None has nothing to
-    answer yet: what it wrote stays, the key is free.
+    answer yet: what it wrote stays, the key is free. `status` is sent with an answer that is no response yet.
     """
     caller = caller_of(request)
     body = request.body if request.method == "POST" else b""
     key = request.headers.get("Idempotency-Key") if request.method == "POST" else None
+
+    def respond() -> HttpResponse | None:
+        answer = write()
+        return answer if answer is None or isinstance(answer, HttpResponseBase) else json_response(answer, status)
+
     try:
         with tenancy(caller.tenant_id):
             if each_time is not None:
                 each_time()
             if not key:
-                return write()
-            return _once(caller, key, f"{request.path}\n{bound_to}\n".encode() + body, write)
+                return respond()
+            return _once(caller, key, f"{request.path}\n{bound_to}\n".encode() + body, respond)
     except Refused as refusal:
         if refusal.afterwards is not None:
             with tenancy(caller.tenant_id):

@@ -16,16 +16,15 @@ from ninja import Query, Router
 
 from approvals.execution.operations import executions
 from approvals.sessions import queries as sessions_queries
-from console.api import answers, envelope, paging
+from console.api import paging
+from console.api.actions import envelope, schemas
 from console.api.auth import admits, caller_of
-from console.api.schemas import ActionsWanted, ActionWanted, CancelBody
+from console.api.schemas import Page
 from console.api.transaction import NotFound, in_tenancy, json_response, run_once
-from console.pages.sessions.session_context import part_rows
 from ledger.actions.queries import actions
 from ledger.log.queries import log
 from ledger.record.queries import events
 from ledger.record.rules.encryption import EvidenceErased
-from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import NEEDS, TRANSITIONS, State
 from ledger.record.rules.refusals import Refused
 from ledger.retention import queries as retention_queries
@@ -45,10 +44,10 @@ class NothingToVerify(Refused):
     code = "NOTHING_TO_VERIFY"
 
 
-@router.get("/actions", summary="Actions, newest first", response=answers.Page[answers.ActionRow])
+@router.get("/actions", summary="Actions, newest first", response=Page[schemas.ActionRow])
 @admits(*READERS)
 @in_tenancy
-def list_actions(request: HttpRequest, wanted: Query[ActionsWanted]) -> HttpResponse:
+def list_actions(request: HttpRequest, wanted: Query[schemas.ActionsWanted]) -> Page[schemas.ActionRow]:
     caller = caller_of(request)
     filters = wanted.model_dump(exclude={"limit", "cursor"})
     if caller.kind == "agent":
@@ -56,31 +55,30 @@ def list_actions(request: HttpRequest, wanted: Query[ActionsWanted]) -> HttpResp
     found = actions.actions(
         caller.tenant_id, before=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1, **filters
     )
-    return paging.page_response(found, wanted.limit, envelope.action_row)
+    return paging.page_of(schemas.ActionRow.of, found, wanted.limit)
 
 
 @router.get(
     "/state-machine",
     summary="The lifecycle's states and legal transitions",
-    response=answers.StateMachine,
-    by_alias=True,
+    response=schemas.StateMachine,
 )
 @admits("agent", "exec", "oper", "audit", "person")
 def state_machine(request: HttpRequest) -> HttpResponse:
     edges = [
-        {"from": str(start), "to": str(target), "grounds": sorted(NEEDS.get((start, target), ()))}
+        schemas.Transition(from_=start, to=target, grounds=sorted(NEEDS.get((start, target), ())))
         for start, target in sorted(TRANSITIONS)
     ]
-    return json_response({"states": [str(state) for state in State], "transitions": edges})
+    return json_response(schemas.StateMachine(states=list(State), transitions=edges))
 
 
 @router.get(
     "/actions/{action_id}",
     summary="One action: its newest event, status, axes and evidence; waits up to wait_s for a decision",
-    response=answers.Action,
+    response=schemas.Action,
 )
 @admits(*READERS)
-def get_action(request: HttpRequest, action_id: UUID, wanted: Query[ActionWanted]) -> HttpResponse:
+def get_action(request: HttpRequest, action_id: UUID, wanted: Query[schemas.ActionWanted]) -> HttpResponse:
     """Waiting only reads, each look for itself: when the time is over the answer is how it stands, and no denial."""
     with _may_wait(wanted.wait_s) as patient:
         until = time.monotonic() + (wanted.wait_s if patient else 0)
@@ -91,10 +89,10 @@ def get_action(request: HttpRequest, action_id: UUID, wanted: Query[ActionWanted
             time.sleep(POLL_S)
 
 
-def _looked(request: HttpRequest, action_id: UUID, *, last: bool) -> HttpResponse | None:
+def _looked(request: HttpRequest, action_id: UUID, *, last: bool) -> schemas.Action | None:
     shown = envelope.envelope(visible_action(request, action_id), caller_of(request))
-    waits = shown["approval"] is not None and shown["approval"]["waiting"]
-    return json_response(shown) if last or not waits else None
+    waits = shown.approval is not None and shown.approval.waiting
+    return shown if last or not waits else None
 
 
 @contextmanager
@@ -108,75 +106,65 @@ def _may_wait(wait_s: int) -> Iterator[bool]:
             _WAITERS.release()
 
 
-@router.get("/actions/{action_id}/history", summary="Every event of an action", response=answers.Page[answers.Event])
+@router.get("/actions/{action_id}/history", summary="Every event of an action", response=Page[schemas.Event])
 @admits(*READERS)
 @in_tenancy
-def get_history(request: HttpRequest, action_id: UUID) -> HttpResponse:
+def get_history(request: HttpRequest, action_id: UUID) -> Page[schemas.Event]:
     caller = caller_of(request)
     action = visible_action(request, action_id, or_erased=True)
     history = events.history(caller.tenant_id, action.id)
     if caller.kind == "agent":
-        told = [
-            {"seq": event.seq, "state": event.state, "event": event.kind, "at": event.at} for event, _, _ in history
+        shown = [
+            schemas.Event(seq=event.seq, state=event.state, event=event.kind, at=event.at) for event, _, _ in history
         ]
-        return json_response({"items": told, "next": None})
+        return Page(items=shown, next=None)
     places = log.event_positions(caller.tenant_id, action_id)
     items = [
-        envelope.event_document(event, entry, places.get(event.seq)) | {"detail": detail}
+        schemas.Event(**envelope.event_fields(event, entry, places.get(event.seq)), detail=detail)
         for event, entry, detail in history
     ]
-    return json_response({"items": items, "next": None})
+    return Page(items=items, next=None)
 
 
-@router.get("/actions/{action_id}/report", summary="The only text that may be told to a user", response=answers.Report)
+@router.get("/actions/{action_id}/report", summary="The only text that may be told to a user", response=schemas.Report)
 @admits(*READERS)
 @in_tenancy
-def get_report(request: HttpRequest, action_id: UUID) -> HttpResponse:
+def get_report(request: HttpRequest, action_id: UUID) -> schemas.Report:
     caller = caller_of(request)
     action = visible_action(request, action_id)
     entry, at = events.entry(caller.tenant_id, action.id, action.seq) or {}, timezone.now()
     told = reports.issue_report(action=action, entry=entry, to=caller.actor.id, at=at)
     event = events.event(caller.tenant_id, action.id, action.seq)
-    return json_response(
-        {
-            "code": str(told.code),
-            "text": told.text,
-            "completed": told.completed,
-            "trust_level": told.trust_level,
-            "parts": part_rows(told),
-            "as_of": instant(at),
-            "entry_id": str(event.id),
-        }
-    )
+    return schemas.Report.of(told, parts=list(told.parts), as_of=at, entry_id=event.id)
 
 
 @router.post(
-    "/actions/{action_id}/cancel", summary="Cancel an action that has not started", response=answers.ActionState
+    "/actions/{action_id}/cancel", summary="Cancel an action that has not started", response=schemas.ActionState
 )
 @admits("agent", "oper", "operator")
 @in_tenancy
-def cancel(request: HttpRequest, action_id: UUID, body: CancelBody) -> HttpResponse:
+def cancel(request: HttpRequest, action_id: UUID, body: schemas.CancelBody) -> schemas.ActionState:
     caller = caller_of(request)
     action = visible_action(request, action_id)
     executions.cancel_action(
         tenant_id=caller.tenant_id, action_id=action.id, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return json_response({"action_id": str(action_id), "state": "FAILED"})
+    return schemas.ActionState(action_id=action_id, state="FAILED")
 
 
 @router.post(
-    "/actions/{action_id}/verify", summary="Read the system of record now", response={202: answers.ActionState}
+    "/actions/{action_id}/verify", summary="Read the system of record now", response={202: schemas.ActionState}
 )
 @admits("oper", "operator")
 @in_tenancy
-def verify(request: HttpRequest, action_id: UUID) -> HttpResponse:
+def verify(request: HttpRequest, action_id: UUID) -> schemas.ActionState:
     caller = caller_of(request)
     action = visible_action(request, action_id)
     if State(action.state) not in VERIFIABLE_IN or action.settled:
         raise NothingToVerify
     at = timezone.now()
     schedules.schedule(tenant_id=caller.tenant_id, action_id=action.id, due_at=at, priority=5, at=at)
-    return json_response({"action_id": str(action_id), "state": action.state}, 202)
+    return schemas.ActionState(action_id=action_id, state=action.state)
 
 
 def visible_action(request: HttpRequest, action_id: UUID, *, or_erased: bool = False) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query, Router
 
@@ -13,15 +13,13 @@ from approvals.requests.operations import assignment, threads
 from approvals.requests.queries import approvals
 from approvals.voting.queries import votes
 from console.accounts import queries as directory
-from console.api import answers, paging
+from console.api import paging
 from console.api.actions.routes import visible_action
-from console.api.approvals import assignment_answers
-from console.api.approvals.assignment_schemas import AnswerBody, AssigneeBody, LineBody
+from console.api.approvals import schemas
 from console.api.auth import admits, caller_of
-from console.api.schemas import Paged
-from console.api.transaction import NotFound, in_tenancy, json_response
+from console.api.schemas import Page, Paged
+from console.api.transaction import NotFound, in_tenancy
 from console.pages.approvals.queue import eligible_assignees, refuse_no_assignee
-from ledger.record.rules.envelope import instant
 
 router = Router(tags=["People's work"])
 WORKERS = ("reviewer", "operator")
@@ -31,37 +29,35 @@ TALKERS = ("reviewer", "operator", "compliance")
 @router.post(
     "/approvals/{approval_id}/claim",
     summary="Say that you look at an approval; it keeps nobody from voting",
-    response=assignment_answers.Claimed,
+    response=schemas.Claimed,
 )
 @admits(*WORKERS)
 @in_tenancy
-def claim(request: HttpRequest, approval_id: UUID) -> HttpResponse:
+def claim(request: HttpRequest, approval_id: UUID) -> schemas.Claimed:
     caller = caller_of(request)
     held = assignment.claim_approval(
         tenant_id=caller.tenant_id, approval_id=approval_id, by=caller.actor, at=timezone.now()
     )
-    return json_response({"approval_id": approval_id, "claimed_by": held.by, "claimed_until": instant(held.until)})
+    return schemas.Claimed(approval_id=approval_id, claimed_by=held.by, claimed_until=held.until)
 
 
 @router.post(
     "/approvals/{approval_id}/release",
     summary="Let go of a claim before it is over",
-    response=assignment_answers.Claimed,
+    response=schemas.Claimed,
 )
 @admits(*WORKERS)
 @in_tenancy
-def release(request: HttpRequest, approval_id: UUID) -> HttpResponse:
+def release(request: HttpRequest, approval_id: UUID) -> schemas.Claimed:
     caller = caller_of(request)
     assignment.release_claim(tenant_id=caller.tenant_id, approval_id=approval_id, by=caller.actor, at=timezone.now())
-    return json_response({"approval_id": approval_id, "claimed_by": None, "claimed_until": None})
+    return schemas.Claimed(approval_id=approval_id, claimed_by=None, claimed_until=None)
 
 
-@router.post(
-    "/approvals/{approval_id}/assign", summary="Give an approval to somebody", response=assignment_answers.Assigned
-)
+@router.post("/approvals/{approval_id}/assign", summary="Give an approval to somebody", response=schemas.Assigned)
 @admits(*WORKERS)
 @in_tenancy
-def assign(request: HttpRequest, approval_id: UUID, body: AssigneeBody) -> HttpResponse:
+def assign(request: HttpRequest, approval_id: UUID, body: schemas.AssigneeBody) -> schemas.Assigned:
     caller, at = caller_of(request), timezone.now()
     approval = approvals.approval(caller.tenant_id, approval_id)
     if approval is None:
@@ -71,53 +67,53 @@ def assign(request: HttpRequest, approval_id: UUID, body: AssigneeBody) -> HttpR
     assignment.assign_approval(
         tenant_id=caller.tenant_id, approval_id=approval_id, to=to, among=among, by=caller.actor, at=at
     )
-    return json_response({"approval_id": approval_id, "assigned_to": to})
+    return schemas.Assigned(approval_id=approval_id, assigned_to=to)
 
 
 @router.get(
     "/approvals/{approval_id}/thread",
     summary="What people and the agent said about an approval",
-    response=answers.Page[assignment_answers.Line],
+    response=Page[schemas.Line],
 )
 @admits("person")
 @in_tenancy
-def thread(request: HttpRequest, approval_id: UUID, wanted: Query[Paged]) -> HttpResponse:
+def thread(request: HttpRequest, approval_id: UUID, wanted: Query[Paged]) -> Page[schemas.Line]:
     caller = caller_of(request)
     if approvals.approval(caller.tenant_id, approval_id) is None:
         raise NotFound
-    return paging.whole_list_response(votes.thread_lines(caller.tenant_id, approval_id), wanted, _line)
+    return paging.page_of_whole_list(schemas.Line.of, votes.thread_lines(caller.tenant_id, approval_id), wanted)
 
 
 @router.post(
     "/approvals/{approval_id}/comments",
     summary="Add to an approval's thread",
-    response={201: assignment_answers.LineTaken},
+    response={201: schemas.LineTaken},
 )
 @admits(*TALKERS)
 @in_tenancy
-def comment(request: HttpRequest, approval_id: UUID, body: LineBody) -> HttpResponse:
-    return json_response({"line_id": _say(request, approval_id, body, threads.add_comment).id}, 201)
+def comment(request: HttpRequest, approval_id: UUID, body: schemas.LineBody) -> schemas.LineTaken:
+    return schemas.LineTaken.of(_say(request, approval_id, body, threads.add_comment))
 
 
 @router.post(
     "/approvals/{approval_id}/questions",
     summary="Ask the agent something before deciding",
-    response={201: assignment_answers.LineTaken},
+    response={201: schemas.LineTaken},
 )
 @admits(*WORKERS)
 @in_tenancy
-def ask(request: HttpRequest, approval_id: UUID, body: LineBody) -> HttpResponse:
-    return json_response({"line_id": _say(request, approval_id, body, threads.ask_question).id}, 201)
+def ask(request: HttpRequest, approval_id: UUID, body: schemas.LineBody) -> schemas.LineTaken:
+    return schemas.LineTaken.of(_say(request, approval_id, body, threads.ask_question))
 
 
 @router.post(
     "/actions/{action_id}/answers",
     summary="The agent's own words to a question; they let nothing run",
-    response={201: assignment_answers.Answered},
+    response={201: schemas.Answered},
 )
 @admits("agent")
 @in_tenancy
-def answer_question(request: HttpRequest, action_id: UUID, body: AnswerBody) -> HttpResponse:
+def answer_question(request: HttpRequest, action_id: UUID, body: schemas.AnswerBody) -> schemas.Answered:
     caller = caller_of(request)
     row = threads.answer_question(
         tenant_id=caller.tenant_id,
@@ -127,10 +123,10 @@ def answer_question(request: HttpRequest, action_id: UUID, body: AnswerBody) -> 
         by=caller.actor,
         at=timezone.now(),
     )
-    return json_response({"question_id": body.question_id, "line_id": row.id}, 201)
+    return schemas.Answered(question_id=body.question_id, line_id=row.id)
 
 
-def _say(request: HttpRequest, approval_id: UUID, body: LineBody, say: Any) -> Any:
+def _say(request: HttpRequest, approval_id: UUID, body: schemas.LineBody, say: Any) -> Any:
     caller = caller_of(request)
     return say(
         tenant_id=caller.tenant_id,
@@ -140,16 +136,3 @@ def _say(request: HttpRequest, approval_id: UUID, body: LineBody, say: Any) -> A
         by=caller.actor,
         at=timezone.now(),
     )
-
-
-def _line(row: Any) -> dict[str, Any]:
-    return {
-        "line_id": str(row.id),
-        "kind": row.kind,
-        "author": str(row.author),
-        "author_kind": row.author_kind,
-        "text": row.text,
-        "mentions": row.mentions,
-        "answers": str(row.answers) if row.answers else None,
-        "at": instant(row.at),
-    }

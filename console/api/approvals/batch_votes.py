@@ -9,10 +9,9 @@ from ninja import Router
 from approvals.voting.operations import batch_votes
 from approvals.voting.rules import binding
 from console.accounts.step_up import proof_class
-from console.api.approvals import assignment_answers
-from console.api.approvals.assignment_schemas import ShownItem, VotesBody
+from console.api.approvals import schemas
 from console.api.auth import admits, caller_of
-from console.api.transaction import json_response, run_once
+from console.api.transaction import run_once
 
 router = Router(tags=["People's work"])
 
@@ -20,16 +19,16 @@ router = Router(tags=["People's work"])
 @router.post(
     "/votes",
     summary="Vote on several approvals of one kind and low risk, each with a statement of its own",
-    response=assignment_answers.VotesTaken,
+    response=schemas.VotesTaken,
 )
 @admits("person")
-def vote_on_several(request: HttpRequest, body: VotesBody) -> HttpResponse | None:
+def vote_on_several(request: HttpRequest, body: schemas.VotesBody) -> HttpResponse | None:
     # Outside the votes' transaction: a wrong password counts towards the lock, whatever becomes of the votes.
     evidence_class = proof_class(request, caller_of(request).user, body.password, body.otp)
     return run_once(request, lambda: _vote_on_several(request, body, evidence_class))
 
 
-def _vote_on_several(request: HttpRequest, body: VotesBody, evidence_class: str) -> HttpResponse:
+def _vote_on_several(request: HttpRequest, body: schemas.VotesBody, evidence_class: str) -> schemas.VotesTaken:
     caller = caller_of(request)
     outcomes = batch_votes.vote_batch(
         tenant_id=caller.tenant_id,
@@ -39,21 +38,11 @@ def _vote_on_several(request: HttpRequest, body: VotesBody, evidence_class: str)
         reason=body.reason,
         at=timezone.now(),
     )
-    items = [
-        {
-            "approval_id": str(each.approval_id),
-            "result": each.result,
-            "statement_hash": each.statement_hash or None,
-            "code": each.code or None,
-            "detail": each.detail or None,
-        }
-        for each in outcomes
-    ]
     counts = {name: sum(each.result == name.upper() for each in outcomes) for name in ("voted", "decided", "refused")}
-    return json_response({"items": items} | counts)
+    return schemas.VotesTaken(items=[schemas.ItemVoted.of(each) for each in outcomes], **counts)
 
 
-def _shown(item: ShownItem) -> batch_votes.DisplayedItem:
+def _shown(item: schemas.ShownItem) -> batch_votes.DisplayedItem:
     seen = binding.DisplayedDigests(
         payload_hash=item.payload_hash, rendering_digest=item.rendering_digest, covers=item.covers
     )

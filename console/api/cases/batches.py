@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Router
 
-from console.api import answers
 from console.api.auth import admits, caller_of
-from console.api.schemas import BatchBody
-from console.api.transaction import NotFound, after_commit, in_tenancy, json_response
+from console.api.cases import schemas
+from console.api.transaction import NotFound, after_commit, in_tenancy
 from console.tasks import work_batches
-from ledger.record.rules.envelope import instant
 from reviews import queries as after
 from reviews.cases.operations import batches
 from reviews.cases.rules.batches import BatchKind
@@ -22,10 +20,10 @@ from reviews.cases.rules.batches import BatchKind
 router = Router(tags=["People's work"])
 
 
-@router.post("/batches", summary="Do one thing to many cases", response={201: answers.Batch})
+@router.post("/batches", summary="Do one thing to many cases", response={201: schemas.Batch})
 @admits("operator")
 @in_tenancy
-def start(request: HttpRequest, body: BatchBody) -> HttpResponse:
+def start(request: HttpRequest, body: schemas.BatchBody) -> schemas.Batch:
     caller = caller_of(request)
     wanted = {
         "to": str(body.to) if body.to else None,
@@ -42,42 +40,42 @@ def start(request: HttpRequest, body: BatchBody) -> HttpResponse:
         at=timezone.now(),
     )
     after_commit(work_batches)
-    return json_response(_whole(row), 201)
+    return _whole(row)
 
 
-@router.get("/batches/{batch_id}", summary="How far a batch is, case by case", response=answers.Batch)
+@router.get("/batches/{batch_id}", summary="How far a batch is, case by case", response=schemas.Batch)
 @admits("operator")
 @in_tenancy
-def get_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
-    return json_response(_whole(_known(request, batch_id)))
+def get_batch(request: HttpRequest, batch_id: UUID) -> schemas.Batch:
+    return _whole(_known(request, batch_id))
 
 
-@router.post("/batches/{batch_id}/pause", summary="Stop after the item under way", response=answers.Batch)
+@router.post("/batches/{batch_id}/pause", summary="Stop after the item under way", response=schemas.Batch)
 @admits("operator")
 @in_tenancy
-def pause(request: HttpRequest, batch_id: UUID) -> HttpResponse:
+def pause(request: HttpRequest, batch_id: UUID) -> schemas.Batch:
     return _turned(request, batch_id, batches.pause)
 
 
-@router.post("/batches/{batch_id}/resume", summary="Go on where it stopped", response=answers.Batch)
+@router.post("/batches/{batch_id}/resume", summary="Go on where it stopped", response=schemas.Batch)
 @admits("operator")
 @in_tenancy
-def resume(request: HttpRequest, batch_id: UUID) -> HttpResponse:
+def resume(request: HttpRequest, batch_id: UUID) -> schemas.Batch:
     after_commit(work_batches)
     return _turned(request, batch_id, batches.resume)
 
 
-@router.post("/batches/{batch_id}/cancel", summary="Leave the rest as it is", response=answers.Batch)
+@router.post("/batches/{batch_id}/cancel", summary="Leave the rest as it is", response=schemas.Batch)
 @admits("operator")
 @in_tenancy
-def cancel(request: HttpRequest, batch_id: UUID) -> HttpResponse:
+def cancel(request: HttpRequest, batch_id: UUID) -> schemas.Batch:
     return _turned(request, batch_id, batches.cancel)
 
 
-def _turned(request: HttpRequest, batch_id: UUID, way: Any) -> HttpResponse:
+def _turned(request: HttpRequest, batch_id: UUID, way: Any) -> schemas.Batch:
     caller = caller_of(request)
     way(tenant_id=caller.tenant_id, batch_id=batch_id, by=caller.actor, at=timezone.now())
-    return json_response(_whole(_known(request, batch_id)))
+    return _whole(_known(request, batch_id))
 
 
 def _known(request: HttpRequest, batch_id: UUID) -> Any:
@@ -87,25 +85,12 @@ def _known(request: HttpRequest, batch_id: UUID) -> Any:
     return row
 
 
-def _whole(row: Any) -> dict[str, Any]:
+def _whole(row: Any) -> schemas.Batch:
     progress = after.batch_progress(row.tenant_id, [row.id])[row.id]
-    return {
-        "batch_id": str(row.id),
-        "kind": row.kind,
-        "state": row.state,
-        "total": row.total,
-        "done": progress.done,
-        "refused": progress.refused,
-        "left": progress.left,
-        "started_at": instant(row.started_at),
-        "ended_at": instant(row.ended_at) if row.ended_at else None,
-        "items": [
-            {
-                "case_id": str(each.case_id),
-                "state": each.state,
-                "code": each.code or None,
-                "detail": each.detail or None,
-            }
-            for each in after.batch_items(row.tenant_id, row.id)
-        ],
-    }
+    return schemas.Batch.of(
+        row,
+        done=progress.done,
+        refused=progress.refused,
+        left=progress.left,
+        items=list(after.batch_items(row.tenant_id, row.id)),
+    )

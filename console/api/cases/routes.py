@@ -1,28 +1,225 @@
-"""Who works on a case and when, over HTTP: assigning, snoozing, waking, reopening."""
+"""Cases: who works on one and when, what may be decided, and the decision. For signed-in people."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from ninja import Router
+from ninja import Query, Router
 
 from console.accounts import queries as directory
-from console.api import answers
-from console.api.auth import admits, caller_of
-from console.api.schemas import AssignBody, ReasonBody, SnoozeBody
-from console.api.transaction import in_tenancy, json_response
-from ledger.record.rules.envelope import instant
-from reviews.cases.operations import cases, casework
+from console.api import paging
+from console.api.approvals import schemas as approval_schemas
+from console.api.approvals.votes import signing_keys
+from console.api.auth import Caller, NotAllowed, admits, caller_of
+from console.api.cases import schemas
+from console.api.schemas import CommentBody, CommentTaken, Page, ReasonBody
+from console.api.transaction import NotFound, after_commit, in_tenancy, run_once
+from console.pages.cases import settlement_signing
+from reviews import queries as after
+from reviews.cases.operations import cases as operations
+from reviews.cases.operations import casework, settlements
+from reviews.cases.rules import resolutions
+from reviews.cases.rules.resolutions import HeldAction, Resolution
+from reviews.cases.rules.settlements import Act, ProofNeeded, act_of, coverage_digest
+from reviews.tasks import verify_due
 
 router = Router(tags=["People's work"])
 
 
-@router.post("/reviews/{case_id}/assign", summary="Give a case to an operator", response=answers.CaseOwner)
+@router.get(
+    "/reviews",
+    summary="Open cases, the most severe first",
+    response=Page[schemas.CaseRow],
+    operation_id="approvals_list_cases",
+)
+@admits("person", "oper")
+@in_tenancy
+def list_cases(request: HttpRequest, wanted: Query[schemas.CasesWanted]) -> Page[schemas.CaseRow]:
+    caller = caller_of(request)
+    found = after.cases(
+        caller.tenant_id, resolved=wanted.resolved, after=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
+    )
+    return paging.page_of(schemas.CaseRow.of, found, wanted.limit)
+
+
+@router.get(
+    "/reviews/{case_id}",
+    summary="One case with what may be decided",
+    response=schemas.Case,
+    operation_id="approvals_get_case",
+)
+@admits("person", "oper")
+@in_tenancy
+def get_case(request: HttpRequest, case_id: UUID) -> schemas.Case:
+    caller = caller_of(request)
+    case = after.case(caller.tenant_id, case_id)
+    if case is None:
+        raise NotFound
+    run = after.last_run(caller.tenant_id, case.action_id) if case.action_id else None
+    at = timezone.now()
+    held = operations.held_action(case)
+    covers, policy = settlements.coverage(case, held), settlement_signing.required_class(case, at=at)
+    allowed = resolutions.allowed_resolutions(held) if case.state != "RESOLVED" else ()
+    return schemas.Case.of(
+        case,
+        allowed=[_allowed(held, each, policy) for each in allowed],
+        proposal=_proposal(case, held, policy, caller) if case.state == "AWAITING_SECOND" else None,
+        covers=asdict(covers),
+        covers_digest=coverage_digest(covers),
+        keys=signing_keys(caller) if caller.kind == "person" else [],
+        findings=after.run_findings(run) if run else None,
+        comments=list(after.comments_of(caller.tenant_id, case_id)),
+    )
+
+
+def _allowed(held: HeldAction, resolution: Resolution, policy: str) -> schemas.Allowed:
+    return schemas.Allowed(
+        resolution=resolution,
+        needs_second=resolutions.needs_second(held, resolution),
+        **settlement_signing.signing_terms(held, resolution, policy=policy, act=act_of(held, resolution)),
+    )
+
+
+def _proposal(case: Any, held: HeldAction, policy: str, caller: Caller) -> schemas.Proposal:
+    terms = settlement_signing.signing_terms(held, Resolution(case.proposed_resolution), policy=policy, act=Act.CONFIRM)
+    why_not = settlement_signing.confirm_refusal(case, caller)
+    return schemas.Proposal.of(case, **terms, may_confirm=not why_not, why_not=why_not)
+
+
+@router.post(
+    "/reviews/{case_id}/claim", summary="Take a case", response=schemas.CaseOwner, operation_id="approvals_claim_case"
+)
 @admits("operator")
 @in_tenancy
-def assign(request: HttpRequest, case_id: UUID, body: AssignBody) -> HttpResponse:
+def claim_case(request: HttpRequest, case_id: UUID) -> schemas.CaseOwner:
+    caller = caller_of(request)
+    casework.claim(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
+    return schemas.CaseOwner(case_id=case_id, claimed_by=caller.actor.id)
+
+
+@router.post(
+    "/reviews/{case_id}/release",
+    summary="Give a case back",
+    response=schemas.CaseOwner,
+    operation_id="approvals_release_case",
+)
+@admits("operator")
+@in_tenancy
+def release_case(request: HttpRequest, case_id: UUID) -> schemas.CaseOwner:
+    caller = caller_of(request)
+    casework.release(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
+    return schemas.CaseOwner(case_id=case_id, claimed_by=None)
+
+
+@router.post(
+    "/reviews/{case_id}/comments",
+    summary="Add to a case's thread",
+    response={201: CommentTaken},
+    operation_id="approvals_comment",
+)
+@admits("operator", "reviewer", "compliance")
+@in_tenancy
+def comment(request: HttpRequest, case_id: UUID, body: CommentBody) -> CommentTaken:
+    caller = caller_of(request)
+    row = casework.comment(
+        tenant_id=caller.tenant_id, case_id=case_id, text=body.text, by=caller.actor, at=timezone.now()
+    )
+    return CommentTaken.of(row)
+
+
+@router.post(
+    "/reviews/{case_id}/challenges",
+    summary="Ask for a passkey's signature over a settlement",
+    response={201: approval_schemas.Challenge},
+    operation_id="approvals_challenge",
+)
+@admits("operator", "reviewer")
+@in_tenancy
+def challenge(request: HttpRequest, case_id: UUID, body: schemas.SettlementChallengeBody) -> approval_schemas.Challenge:
+    caller = caller_of(request)
+    if body.resolution is not None and "operator" not in caller.roles:
+        raise NotAllowed
+    said = settlement_signing.SettlementDraft(
+        covers=body.covers,
+        resolution=Resolution(body.resolution) if body.resolution is not None else None,
+        reason=body.reason,
+        evidence=body.evidence,
+        credential_id=body.credential_id,
+    )
+    return approval_schemas.Challenge.of(
+        settlement_signing.create_challenge(request, caller, case_id, said, at=timezone.now())
+    )
+
+
+@router.post(
+    "/reviews/{case_id}/resolve",
+    summary="Decide a case, or propose it to a second person; with a passkey, a one-time code or a password",
+    response=schemas.CaseState,
+    operation_id="approvals_resolve",
+)
+@admits("operator")
+def resolve(request: HttpRequest, case_id: UUID, body: schemas.ResolveBody) -> HttpResponse | None:
+    given = _given(request, body)
+
+    def write() -> schemas.CaseState:
+        caller, at = caller_of(request), timezone.now()
+        state = operations.resolve(
+            tenant_id=caller.tenant_id,
+            case_id=case_id,
+            resolution=Resolution(body.resolution),
+            reason=body.reason,
+            evidence=body.evidence,
+            by=caller.actor,
+            proof=settlement_signing.verified_proof(request, caller, case_id, given, at=at),
+            at=at,
+        )
+        after_commit(verify_due)
+        return schemas.CaseState(case_id=case_id, state=state)
+
+    return run_once(request, write)
+
+
+@router.post(
+    "/reviews/{case_id}/resolve/confirm",
+    summary="The second person's word on a proposed resolution, signed as the first's is",
+    response=schemas.CaseState,
+    operation_id="approvals_confirm",
+)
+@admits("operator", "reviewer")
+def confirm(request: HttpRequest, case_id: UUID, body: schemas.ConfirmBody) -> HttpResponse | None:
+    given = _given(request, body)
+
+    def write() -> schemas.CaseState:
+        caller, at = caller_of(request), timezone.now()
+        state = operations.confirm(
+            tenant_id=caller.tenant_id,
+            case_id=case_id,
+            accept=body.accept,
+            by=caller.actor,
+            proof=settlement_signing.verified_proof(request, caller, case_id, given, at=at) if body.accept else None,
+            at=at,
+        )
+        return schemas.CaseState(case_id=case_id, state=state)
+
+    return run_once(request, write)
+
+
+def _given(request: HttpRequest, body: schemas.SignatureBody) -> settlement_signing.GivenProof:
+    # Outside the settlement's transaction: a wrong password counts towards the lock, whatever becomes of it.
+    given = settlement_signing.verify_identity(request, body.model_dump(), caller_of(request).user)
+    if not given.evidence_class:
+        raise ProofNeeded("The password or the code is wrong. Nothing was recorded.")
+    return given
+
+
+@router.post("/reviews/{case_id}/assign", summary="Give a case to an operator", response=schemas.CaseOwner)
+@admits("operator")
+@in_tenancy
+def assign(request: HttpRequest, case_id: UUID, body: schemas.AssignBody) -> schemas.CaseOwner:
     caller = caller_of(request)
     casework.assign(
         tenant_id=caller.tenant_id,
@@ -32,17 +229,17 @@ def assign(request: HttpRequest, case_id: UUID, body: AssignBody) -> HttpRespons
         by=caller.actor,
         at=timezone.now(),
     )
-    return json_response({"case_id": str(case_id), "claimed_by": str(body.to)})
+    return schemas.CaseOwner(case_id=case_id, claimed_by=body.to)
 
 
 @router.post(
     "/reviews/{case_id}/snooze",
     summary="Take a case out of the queue until a moment; it comes back by itself",
-    response=answers.CaseSleep,
+    response=schemas.CaseSleep,
 )
 @admits("operator")
 @in_tenancy
-def snooze(request: HttpRequest, case_id: UUID, body: SnoozeBody) -> HttpResponse:
+def snooze(request: HttpRequest, case_id: UUID, body: schemas.SnoozeBody) -> schemas.CaseSleep:
     caller = caller_of(request)
     casework.snooze(
         tenant_id=caller.tenant_id,
@@ -52,22 +249,24 @@ def snooze(request: HttpRequest, case_id: UUID, body: SnoozeBody) -> HttpRespons
         by=caller.actor,
         at=timezone.now(),
     )
-    return json_response({"case_id": str(case_id), "snoozed_until": instant(body.until)})
+    return schemas.CaseSleep(case_id=case_id, snoozed_until=body.until)
 
 
-@router.post("/reviews/{case_id}/wake", summary="Put a snoozed case back into the queue", response=answers.CaseSleep)
+@router.post("/reviews/{case_id}/wake", summary="Put a snoozed case back into the queue", response=schemas.CaseSleep)
 @admits("operator")
 @in_tenancy
-def wake(request: HttpRequest, case_id: UUID) -> HttpResponse:
+def wake(request: HttpRequest, case_id: UUID) -> schemas.CaseSleep:
     caller = caller_of(request)
     casework.wake(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
-    return json_response({"case_id": str(case_id), "snoozed_until": None})
+    return schemas.CaseSleep(case_id=case_id, snoozed_until=None)
 
 
-@router.post("/reviews/{case_id}/reopen", summary="Doubt what was settled", response=answers.CaseState)
+@router.post("/reviews/{case_id}/reopen", summary="Doubt what was settled", response=schemas.CaseState)
 @admits("operator")
 @in_tenancy
-def reopen(request: HttpRequest, case_id: UUID, body: ReasonBody) -> HttpResponse:
+def reopen(request: HttpRequest, case_id: UUID, body: ReasonBody) -> schemas.CaseState:
     caller = caller_of(request)
-    cases.reopen(tenant_id=caller.tenant_id, case_id=case_id, reason=body.reason, by=caller.actor, at=timezone.now())
-    return json_response({"case_id": str(case_id), "state": "OPEN"})
+    operations.reopen(
+        tenant_id=caller.tenant_id, case_id=case_id, reason=body.reason, by=caller.actor, at=timezone.now()
+    )
+    return schemas.CaseState(case_id=case_id, state="OPEN")

@@ -13,31 +13,30 @@ from threading import BoundedSemaphore
 from typing import Any
 from uuid import UUID
 
-import orjson
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
 from approvals.execution import queries as execution_queries
 from approvals.execution.operations import executions, executors, ready_actions
-from approvals.execution.operations.executions import StartedExecution, StartRequest
+from approvals.execution.operations.executions import StartRequest
 from approvals.execution.operations.executors import UnknownExecutor
-from approvals.execution.operations.ready_actions import ClaimedAction, ReadyAction
+from approvals.execution.operations.ready_actions import ClaimedAction
 from approvals.execution.rules import dpop
 from approvals.sessions import queries as sessions_queries
 from approvals.voting.queries import votes
 from console.accounts import operations as accounts_operations
-from console.api import answers, paging, problems
+from console.api import paging, problems
 from console.api.actions.routes import visible_action
 from console.api.auth import Caller, admits, caller_of
+from console.api.execution import schemas
 from console.api.execution.results import raw_evidence, read_result
 from console.api.openapi import request_body
-from console.api.schemas import ClaimBody, ExecutorBody, HeartbeatBody, OrdersWanted, StartBody
-from console.api.transaction import after_commit, in_tenancy, json_response, run_once
+from console.api.schemas import Page
+from console.api.transaction import after_commit, in_tenancy, run_once
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.schemas import first_fault
 from ledger.db import tenancy
-from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
 from reviews import queries as after
 from reviews.cases.operations import cases
@@ -50,10 +49,10 @@ POLL_S = 0.25
 _WAITERS = BoundedSemaphore(4)
 
 
-@router.post("/executors", summary="Register the key that grants are bound to", response={201: answers.Executor})
+@router.post("/executors", summary="Register the key that grants are bound to", response={201: schemas.Executor})
 @admits("exec", "oper", "operator")
 @in_tenancy
-def register_executor(request: HttpRequest, body: ExecutorBody) -> HttpResponse:
+def register_executor(request: HttpRequest, body: schemas.ExecutorBody) -> schemas.Executor:
     caller = caller_of(request)
     caller.require("tool", body.tools)
     row = executors.register_executor(
@@ -64,17 +63,17 @@ def register_executor(request: HttpRequest, body: ExecutorBody) -> HttpResponse:
         by=caller.actor,
         at=timezone.now(),
     )
-    return json_response({"executor_id": row.executor_id, "thumbprint": row.thumbprint, "tools": row.tools}, 201)
+    return schemas.Executor.of(row)
 
 
 @router.get(
     "/executions/ready",
     summary="Orders, each ready or with what it waits for",
-    response=answers.Page[answers.ReadyOrder],
+    response=Page[schemas.ReadyOrder],
 )
 @admits("exec")
 @in_tenancy
-def ready(request: HttpRequest, wanted: Query[OrdersWanted]) -> HttpResponse:
+def ready(request: HttpRequest, wanted: Query[schemas.OrdersWanted]) -> Page[schemas.ReadyOrder]:
     caller = caller_of(request)
     tools = caller.keep_to("tool", wanted.names()) or []
     at = timezone.now()
@@ -86,14 +85,14 @@ def ready(request: HttpRequest, wanted: Query[OrdersWanted]) -> HttpResponse:
         unverifiable=after.release_stops(caller.tenant_id, at=at).keys(),
         at=at,
     )
-    return paging.page_response(found, wanted.limit, _waiting, id_of=attrgetter("action_id"))
+    return paging.page_of(schemas.ReadyOrder.of, found, wanted.limit, id_of=attrgetter("action_id"))
 
 
 @router.post(
-    "/executions/claim", summary="Claim ready orders; waits up to wait_s for the first", response=answers.Orders
+    "/executions/claim", summary="Claim ready orders; waits up to wait_s for the first", response=schemas.Orders
 )
 @admits("exec")
-def claim(request: HttpRequest, body: ClaimBody) -> HttpResponse:
+def claim(request: HttpRequest, body: schemas.ClaimBody) -> HttpResponse:
     with _may_wait() as patient:
         until = time.monotonic() + (body.wait_s if patient else 0)
         while True:
@@ -116,7 +115,7 @@ def _may_wait() -> Iterator[bool]:
             _WAITERS.release()
 
 
-def _claimed(caller: Caller, body: ClaimBody, *, last: bool) -> HttpResponse | None:
+def _claimed(caller: Caller, body: schemas.ClaimBody, *, last: bool) -> schemas.Orders | None:
     at = timezone.now()
     claimed = ready_actions.claim_actions(
         tenant_id=caller.tenant_id,
@@ -130,14 +129,14 @@ def _claimed(caller: Caller, body: ClaimBody, *, last: bool) -> HttpResponse | N
     )
     if not claimed and not last:
         return None
-    return json_response({"orders": [_order(order) | _proof(caller, order, wanted=body.proof) for order in claimed]})
+    return schemas.Orders(orders=[_order(caller, order, with_proof=body.proof) for order in claimed])
 
 
 @router.post(
-    "/actions/{action_id}/executions", summary="Redeem a grant and start an attempt", response={201: answers.Started}
+    "/actions/{action_id}/executions", summary="Redeem a grant and start an attempt", response={201: schemas.Started}
 )
 @admits("exec")
-def start(request: HttpRequest, action_id: UUID, body: StartBody) -> HttpResponse | None:
+def start(request: HttpRequest, action_id: UUID, body: schemas.StartBody) -> HttpResponse | None:
     # The proof comes before the stored answer: a repeat, too, is only for who holds the key.
     caller, at = caller_of(request), timezone.now()
     wanted = StartRequest(
@@ -156,14 +155,16 @@ def start(request: HttpRequest, action_id: UUID, body: StartBody) -> HttpRespons
         )
         spend = partial(accounts_operations.consume_proof, tenant_id=caller.tenant_id, jti=proof.jti, at=at)
         write = partial(_start, request, wanted, proof, at)
-        return run_once(request, write, bound_to=proof.thumbprint, each_time=spend)
+        return run_once(request, write, status=201, bound_to=proof.thumbprint, each_time=spend)
     except (dpop.ProofInvalid, accounts_operations.ProofReplayed) as refusal:
         with tenancy(caller.tenant_id):
             note(refusal=refusal)
         raise
 
 
-def _start(request: HttpRequest, wanted: StartRequest, proof: dpop.DpopProof, at: datetime) -> HttpResponse:
+def _start(
+    request: HttpRequest, wanted: StartRequest, proof: dpop.DpopProof, at: datetime
+) -> schemas.Started | HttpResponse:
     caller, action_id = caller_of(request), wanted.action_id
     started = executions.start_execution(
         tenant_id=caller.tenant_id,
@@ -176,13 +177,13 @@ def _start(request: HttpRequest, wanted: StartRequest, proof: dpop.DpopProof, at
         # On record and committed: what was refused here must be looked at by people.
         cases.open_held_case(tenant_id=caller.tenant_id, action_id=action_id, at=at)
         return problems.refusal_response(request, started)
-    return json_response(_started(started, action_id), 201)
+    return schemas.Started.of(started, action_id=action_id)
 
 
-@router.post("/actions/{action_id}/executions/{attempt}/heartbeat", summary="Extend the lease", response=answers.Lease)
+@router.post("/actions/{action_id}/executions/{attempt}/heartbeat", summary="Extend the lease", response=schemas.Lease)
 @admits("exec")
 @in_tenancy
-def heartbeat(request: HttpRequest, action_id: UUID, attempt: int, body: HeartbeatBody) -> HttpResponse:
+def heartbeat(request: HttpRequest, action_id: UUID, attempt: int, body: schemas.HeartbeatBody) -> schemas.Lease:
     caller = caller_of(request)
     until = executions.extend_lease(
         tenant_id=caller.tenant_id,
@@ -192,18 +193,18 @@ def heartbeat(request: HttpRequest, action_id: UUID, attempt: int, body: Heartbe
         by=caller.actor,
         at=timezone.now(),
     )
-    return json_response({"lease_expires_at": instant(until)})
+    return schemas.Lease(lease_expires_at=until)
 
 
 @router.post(
     "/actions/{action_id}/executions/{attempt}/observations",
     summary="Report what the tool or the runtime answered; taken after the lease too",
     openapi_extra=request_body("Observation"),
-    response={202: answers.Observed},
+    response={202: schemas.Observed},
 )
 @admits("exec")
 @in_tenancy
-def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse:
+def observe(request: HttpRequest, action_id: UUID, attempt: int) -> schemas.Observed:
     caller = caller_of(request)
     at = timezone.now()
     action = visible_action(request, action_id)
@@ -234,7 +235,7 @@ def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse
         state = verification.check_answer(tenant_id=caller.tenant_id, action_id=action_id, by=by, at=at) or state
     executions.finish_attempt(tenant_id=caller.tenant_id, action_id=action_id, number=attempt, at=at)
     after_commit(verify_due)
-    return json_response({"state": state}, 202)
+    return schemas.Observed(state=state)
 
 
 def _answerer(executor: Any, contract: Contract, body: bytes) -> verification.AnswerSource:
@@ -262,40 +263,7 @@ def _address(request: HttpRequest) -> str:
     return request.build_absolute_uri(request.path)
 
 
-def _waiting(order: ReadyAction) -> dict[str, Any]:
-    return {
-        "action_id": str(order.action_id),
-        "tool": order.tool,
-        "version": order.version,
-        "ready": not order.waiting_for,
-        "waiting_for": list(order.waiting_for),
-    }
-
-
-def _proof(caller: Caller, order: ClaimedAction, *, wanted: bool) -> dict[str, Any]:
-    """That the votes stand in the signed log, for an executor that wants to see it."""
-    if not wanted or order.approval_id is None:
-        return {}
-    return {"proof": votes.votes_proof(caller.tenant_id, order.approval_id)}
-
-
-def _order(order: ClaimedAction) -> dict[str, Any]:
-    return {
-        "action_id": str(order.action_id),
-        "tool": order.tool,
-        "version": order.version,
-        "grant": order.grant,
-        "grant_expires_at": instant(order.grant_expires_at),
-    }
-
-
-def _started(started: StartedExecution, action_id: UUID) -> dict[str, Any]:
-    return {
-        "action_id": str(action_id),
-        "attempt": started.attempt,
-        "payload": orjson.Fragment(started.payload),
-        "payload_hash": started.payload_hash,
-        "idempotency_key": started.idempotency_key,
-        "lease_expires_at": instant(started.lease_expires_at),
-        "trace": {"trace_id": started.trace_id},
-    }
+def _order(caller: Caller, order: ClaimedAction, *, with_proof: bool) -> schemas.Order:
+    if not with_proof or order.approval_id is None:
+        return schemas.Order.of(order)
+    return schemas.Order.of(order, proof=votes.votes_proof(caller.tenant_id, order.approval_id))

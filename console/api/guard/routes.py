@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
@@ -15,16 +14,14 @@ from approvals.sessions import queries as sessions_queries
 from approvals.sessions.operations.sessions import NoSuchSession
 from console.api.auth import admits, caller_of
 from console.api.guard import schemas
-from console.api.paging import decode_cursor, page_response
-from console.api.transaction import in_tenancy, json_response, run_once
+from console.api.paging import decode_cursor, page_of
+from console.api.transaction import in_tenancy, run_once
 from console.pages.sessions.guard_input import build_speaker
 from ledger.db import tenancy
-from ledger.record.rules.envelope import instant
 from reviews import queries as after
 from reviews.guarding import operations as guarding
 from reviews.guarding.extractor import reports_by
 from reviews.guarding.queries import message_rule_of
-from reviews.guarding.rules.receipt import Line, Receipt
 from reviews.guarding.rules.records import Stated
 from reviews.guarding.rules.verdict import Strictness
 
@@ -50,7 +47,7 @@ def guard(request: HttpRequest, session_id: UUID, body: schemas.GuardBody) -> Ht
 
 def _guarded(
     request: HttpRequest, session_id: UUID, body: schemas.GuardBody, strict: Strictness | None
-) -> HttpResponse:
+) -> schemas.GuardAnswer:
     session = _seen(request, session_id)
     guarded = guarding.guard(
         speaker=build_speaker(session),
@@ -60,27 +57,7 @@ def _guarded(
         strict=strict,
         at=timezone.now(),
     )
-    verdict = guarded.verdict
-    violations = [
-        {
-            "code": each.code,
-            "span": list(each.span),
-            "claim": each.claim,
-            "action_id": each.action_id,
-            "detail": each.detail,
-            "rule": each.rule,
-            "tag": each.tag,
-        }
-        for each in verdict.violations
-    ]
-    return json_response(
-        {
-            "verdict": verdict.verdict,
-            "violations": violations,
-            "corrected": verdict.corrected,
-            "receipt": receipt_document(guarded.receipt),
-        }
-    )
+    return schemas.GuardAnswer.of(guarded.verdict, receipt=guarded.receipt)
 
 
 @router.get(
@@ -90,7 +67,7 @@ def _guarded(
 )
 @admits("agent", "oper", "audit", "person")
 @in_tenancy
-def guard_log(request: HttpRequest, session_id: UUID, wanted: Query[schemas.VerdictsWanted]) -> HttpResponse:
+def guard_log(request: HttpRequest, session_id: UUID, wanted: Query[schemas.VerdictsWanted]) -> schemas.GuardLog:
     session = _seen(request, session_id)
     rows = after.guard_verdicts(
         session.tenant_id,
@@ -100,54 +77,15 @@ def guard_log(request: HttpRequest, session_id: UUID, wanted: Query[schemas.Verd
         before=decode_cursor(wanted.cursor),
         limit=wanted.limit + 1,
     )
-    return page_response(rows, wanted.limit, _row, beside={"receipt": _receipt_for(request, session, wanted.language)})
+    page = page_of(schemas.GuardVerdict.of, rows, wanted.limit)
+    return schemas.GuardLog(**dict(page), receipt=_receipt_for(request, session, wanted.language))
 
 
-def _receipt_for(request: HttpRequest, session: Any, language: str) -> dict[str, Any] | None:
+def _receipt_for(request: HttpRequest, session: Any, language: str) -> schemas.Receipt | None:
     """The receipt of a session for its own agent; it holds values, which others read where that is noted."""
     if caller_of(request).kind != "agent":
         return None
-    return receipt_document(guarding.receipt_of_session(build_speaker(session), language=language, at=timezone.now()))
-
-
-def receipt_document(receipt: Receipt) -> dict[str, Any]:
-    """A receipt as the API answers it."""
-    return {
-        "lines": [_line(each) for each in receipt.lines],
-        "open": [_line(each) for each in receipt.open],
-        "counts": [asdict(each) | {"text": each.text} for each in receipt.counts],
-        "more": receipt.more,
-        "language": receipt.language,
-        "text": receipt.text,
-        "markdown": receipt.markdown,
-        "html": receipt.html,
-    }
-
-
-def _line(line: Line) -> dict[str, Any]:
-    return {
-        "action_id": line.action_id,
-        "tool": line.tool,
-        "target": line.target,
-        "outcome": line.outcome,
-        "word": line.word,
-        "text": line.text,
-        "differences": [asdict(each) for each in line.differences],
-        "code": line.code,
-    }
-
-
-def _row(verdict: Any) -> dict[str, Any]:
-    return {
-        "verdict_id": str(verdict.id),
-        "verdict": verdict.verdict,
-        "codes": verdict.codes,
-        "tags": verdict.tags,
-        "claims": verdict.claims,
-        "records": verdict.records,
-        "message_hash": verdict.message_hash,
-        "at": instant(verdict.at),
-    }
+    return schemas.Receipt.of(guarding.receipt_of_session(build_speaker(session), language=language, at=timezone.now()))
 
 
 def _seen(request: HttpRequest, session_id: UUID) -> Any:

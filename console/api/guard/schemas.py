@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from pydantic import Field
 
-from console.api.answers import Answer
-from console.api.schemas import Body, Paged
+from console.api.schemas import Answer, Body, Page, Paged, Time
 
 LANGUAGE = r"^[A-Za-z]{2,3}(-[A-Za-z]{2,4})?$"
 
@@ -100,17 +99,15 @@ class GuardAnswer(Answer):
 
 
 class GuardVerdict(Answer):
-    verdict_id: str
+    verdict_id: UUID = Field(validation_alias="id")
     verdict: Literal["ALLOW", "BLOCK"]
     codes: list[str]
     tags: list[str]
     claims: list[dict[str, Any]]
     records: list[dict[str, Any]]
     message_hash: str = Field(description="SHA-256 of the message; empty where the session was erased.")
-    at: datetime
+    at: Time
 
 
-class GuardLog(Answer):
-    items: list[GuardVerdict]
-    next: str | None
+class GuardLog(Page[GuardVerdict]):
     receipt: Receipt | None = Field(description="Of everything that the session changed; for its own agent only.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import redis
 from django.conf import settings
@@ -16,7 +15,7 @@ from ninja import Router
 
 from approvals.execution.operations import grant_keys
 from approvals.execution.rules import grants
-from console.api import answers
+from console.api.installation import schemas
 from console.api.transaction import json_response
 from ledger.log.queries import log
 from ledger.log.signer_state import EpochUnknown, read_epoch
@@ -41,70 +40,72 @@ def jwks_page(request: HttpRequest) -> HttpResponse:
     return jwks(request)
 
 
-@router.get("/healthz", auth=None, summary="The process is alive", response=answers.Alive)
+@router.get("/healthz", auth=None, summary="The process is alive", response=schemas.Alive)
 def healthz(request: HttpRequest) -> HttpResponse:
-    return json_response({"status": "alive"})
+    return json_response(schemas.Alive(status="alive"))
 
 
 @router.get(
     "/readyz",
     auth=None,
     summary="Whether work can be done, and what is missing",
-    response={200: answers.Ready, 503: answers.Ready},
+    response={200: schemas.Ready, 503: schemas.Ready},
 )
 def readyz(request: HttpRequest) -> HttpResponse:
     found = readiness()
-    return json_response(found, 200 if found["ready"] else 503)
+    return json_response(found, 200 if found.ready else 503)
 
 
-def readiness() -> dict[str, Any]:
+def readiness() -> schemas.Ready:
     """Whether work can be done, and what is missing; the web process asks for it on a thread of its own."""
     reasons = [*_database(), *_broker(), *_epoch()]
-    return {"ready": not reasons, "reasons": reasons}
+    return schemas.Ready(ready=not reasons, reasons=reasons)
 
 
-@router.get("/jwks.json", auth=None, summary="The keys that grants are signed with", response=answers.Jwks)
+@router.get("/jwks.json", auth=None, summary="The keys that grants are signed with", response=schemas.Jwks)
 def jwks(request: HttpRequest) -> HttpResponse:
-    published = json_response(grants.jwks(grant_keys.accepted_keys()))
+    published = json_response(schemas.Jwks.of(grants.jwks(grant_keys.accepted_keys())))
     published["Cache-Control"] = f"public, max-age={grant_keys.JWKS_MAX_AGE_S}"
     return published
 
 
-def _epoch() -> list[dict[str, Any]]:
+def _epoch() -> list[schemas.Missing]:
     try:
         read_epoch(settings.COUNTERFOIL_EPOCH)
     except EpochUnknown as unknown:
-        return [{"code": "EPOCH", "detail": unknown.detail}]
+        return [schemas.Missing(code="EPOCH", detail=unknown.detail)]
     return []
 
 
-def _database() -> list[dict[str, Any]]:
+def _database() -> list[schemas.Missing]:
     try:
         pending = MigrationExecutor(connection).migration_plan(MigrationExecutor(connection).loader.graph.leaf_nodes())
         late = after.count_overdue_readings(at=timezone.now() - timedelta(minutes=1))
         waiting = log.backlog()
         gaps = fences.missing_fences() if not pending else []
     except DatabaseError:
-        return [{"code": "DATABASE", "detail": "The database does not answer."}]
-    found: list[dict[str, Any]] = []
+        return [schemas.Missing(code="DATABASE", detail="The database does not answer.")]
+    found: list[schemas.Missing] = []
     if pending:
-        found.append({"code": "MIGRATIONS", "detail": f"{len(pending)} migrations have not run."})
-    found += [{"code": "FENCE", "detail": gap} for gap in gaps]
+        found.append(schemas.Missing(code="MIGRATIONS", detail=f"{len(pending)} migrations have not run."))
+    found += [schemas.Missing(code="FENCE", detail=gap) for gap in gaps]
     if late:
-        found.append({"code": "SWEEPER", "detail": f"{late} readings are over a minute late; is a worker running?"})
+        found.append(
+            schemas.Missing(code="SWEEPER", detail=f"{late} readings are over a minute late; is a worker running?")
+        )
     if waiting.is_late:
         age = f"{waiting.oldest_s or 0:.0f} s"
         told = (
             f"{waiting.waiting} events wait for their place in the log, the oldest for {age}; is the sequencer there?"
         )
-        found.append({"code": "SEQUENCER", "detail": told})
+        found.append(schemas.Missing(code="SEQUENCER", detail=told))
     return found
 
 
-def _broker() -> list[dict[str, Any]]:
+def _broker() -> list[schemas.Missing]:
     try:
         with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1) as client:
             client.ping()
     except redis.RedisError:
-        return [{"code": "BROKER", "detail": "The broker does not answer; readings wait for the sweeper."}]
+        return [schemas.Missing(code="BROKER", detail="The broker does not answer; readings wait for the sweeper.")]
     return []

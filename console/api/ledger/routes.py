@@ -15,15 +15,14 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from console.accounts import operations as accounts_operations
-from console.api import answers
 from console.api.auth import admits, caller_of, copy_annotations
+from console.api.ledger import schemas
 from console.api.openapi import response_content
-from console.api.schemas import ConsistencyWanted, EventsWanted, InclusionWanted
-from console.api.transaction import in_tenancy, json_response
+from console.api.transaction import in_tenancy
 from ledger.exports import queries as stored
 from ledger.log.queries import log as logs
 from ledger.log.rules import tiles
-from ledger.log.rules.merkle import HASH_BYTES, leaf_hash
+from ledger.log.rules.merkle import HASH_BYTES
 from ledger.record.rules.refusals import Refused
 from ledger.retention import queries as retention_queries
 
@@ -133,11 +132,11 @@ def tile(request: HttpRequest, level: int, place: str) -> HttpResponse:
     return _immutable(hashes)
 
 
-@router.get("/ledger/proof/inclusion", summary="The audit path of one entry", response=answers.Inclusion)
+@router.get("/ledger/proof/inclusion", summary="The audit path of one entry", response=schemas.Inclusion)
 @admits(*READERS)
 @in_tenancy
 @_reads_log
-def inclusion(request: HttpRequest, wanted: Query[InclusionWanted]) -> HttpResponse:
+def inclusion(request: HttpRequest, wanted: Query[schemas.InclusionWanted]) -> schemas.Inclusion:
     head, tenant_id = _log_of(request), caller_of(request).tenant_id
     size = head.signed_size if wanted.size is None else wanted.size
     if size > head.signed_size:
@@ -149,20 +148,19 @@ def inclusion(request: HttpRequest, wanted: Query[InclusionWanted]) -> HttpRespo
     if leaf is None:
         raise NoSuchEntry
     proof = tiles.prove_inclusion(wanted.index, size, found)
-    said = {"origin": head.origin, "index": wanted.index, "size": size, "leaf_hash": leaf.hex()}
-    return json_response(said | {"hashes": [each.hex() for each in proof]})
+    hashes = [each.hex() for each in proof]
+    return schemas.Inclusion(origin=head.origin, index=wanted.index, size=size, leaf_hash=leaf.hex(), hashes=hashes)
 
 
 @router.get(
     "/ledger/proof/consistency",
     summary="That one size of the log continues another",
-    response=answers.Growth,
-    by_alias=True,
+    response=schemas.Growth,
 )
 @admits(*READERS)
 @in_tenancy
 @_reads_log
-def consistency(request: HttpRequest, wanted: Query[ConsistencyWanted]) -> HttpResponse:
+def consistency(request: HttpRequest, wanted: Query[schemas.ConsistencyWanted]) -> schemas.Growth:
     head, tenant_id = _log_of(request), caller_of(request).tenant_id
     size = head.signed_size if wanted.upto is None else wanted.upto
     if size > head.signed_size:
@@ -171,16 +169,15 @@ def consistency(request: HttpRequest, wanted: Query[ConsistencyWanted]) -> HttpR
         raise NoSuchEntry(f"{wanted.since} is more than {size}.")
     found = logs.tiles(tenant_id, head.number, tiles.tiles_for_consistency(wanted.since, size))
     proof = tiles.prove_consistency(wanted.since, size, found)
-    return json_response(
-        {"origin": head.origin, "from": wanted.since, "to": size, "hashes": [each.hex() for each in proof]}
-    )
+    hashes = [each.hex() for each in proof]
+    return schemas.Growth(origin=head.origin, since=wanted.since, upto=size, hashes=hashes)
 
 
-@router.get("/ledger/events", summary="Canonical envelopes, by index or of one action", response=answers.LedgerEvents)
+@router.get("/ledger/events", summary="Canonical envelopes, by index or of one action", response=schemas.LedgerEvents)
 @admits(*READERS)
 @in_tenancy
 @_reads_log
-def events(request: HttpRequest, wanted: Query[EventsWanted]) -> HttpResponse:
+def events(request: HttpRequest, wanted: Query[schemas.EventsWanted]) -> schemas.LedgerEvents:
     head, tenant_id = _log_of(request), caller_of(request).tenant_id
     end = min(head.signed_size if wanted.upto is None else wanted.upto, head.signed_size)
     if wanted.action is not None:
@@ -192,12 +189,12 @@ def events(request: HttpRequest, wanted: Query[EventsWanted]) -> HttpResponse:
         _refuse_pruned(tenant_id, head, range(wanted.since, min(end, wanted.since + wanted.limit)))
     shown = sorted(told.values(), key=lambda each: each.index)[: wanted.limit]
     kept = stored.event_contents(tenant_id, shown)
-    items = [_event(each.index, kept[each.index].envelope) for each in shown]
+    items = [schemas.LedgerEvent.at(each.index, kept[each.index].envelope) for each in shown]
     if wanted.action is not None:
         following = shown[-1].index + 1 if len(told) > wanted.limit else None
     else:
         following = wanted.since + wanted.limit if wanted.since + wanted.limit < end else None
-    return json_response({"items": items, "next": following})
+    return schemas.LedgerEvents(items=items, next=following)
 
 
 def _refuse_pruned(tenant_id: UUID, head: logs.LogHead, indexes: range) -> None:
@@ -205,14 +202,6 @@ def _refuse_pruned(tenant_id: UUID, head: logs.LogHead, indexes: range) -> None:
     if gone:
         index, policy = min(gone.items())
         raise Pruned(f"Entry {index} was pruned under policy {policy}; its hash and its proofs stay.")
-
-
-def _event(index: int, envelope: bytes) -> dict[str, Any]:
-    return {
-        "index": index,
-        "leaf_hash": leaf_hash(envelope).hex(),
-        "envelope": envelope.decode("utf-8", "replace"),
-    }
 
 
 def _check_width(tile: tiles.TileAddress, width: int, head: logs.LogHead) -> None:

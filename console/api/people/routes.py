@@ -14,30 +14,15 @@ from ninja import Query, Router
 from approvals.voting.operations import approver_keys, delegations
 from approvals.voting.queries import approvers
 from approvals.voting.rules import binding
-from console.accounts import queries as directory
 from console.accounts.members import enrolment
 from console.accounts.members import operations as people
 from console.accounts.members import queries as members_queries
-from console.accounts.members.rules import current_roles
 from console.accounts.step_up import is_proven, is_recently_authenticated, proof_class
 from console.api import paging
-from console.api.answers import Page
 from console.api.auth import NotAllowed, admits, caller_of
-from console.api.people import answers
-from console.api.people.schemas import (
-    AbsenceBody,
-    AnswerProposalBody,
-    DelegationBody,
-    EnrolBody,
-    InviteBody,
-    MemberLinkBody,
-    PlaceBody,
-    ProofBody,
-    StopBody,
-)
-from console.api.schemas import Paged
-from console.api.transaction import NotFound, in_tenancy, json_response, run_once
-from ledger.record.rules.envelope import instant
+from console.api.people import schemas
+from console.api.schemas import Page, Paged
+from console.api.transaction import NotFound, in_tenancy, run_once
 
 router = Router(tags=["People"])
 READERS = ("administrator", "reviewer", "compliance")
@@ -57,77 +42,81 @@ def _with_person(request: HttpRequest) -> dict[str, Any]:
 # Members
 
 
-@router.get("/members", summary="Who belongs here, as what", response=Page[answers.Member])
+@router.get("/members", summary="Who belongs here, as what", response=Page[schemas.Member])
 @admits(*READERS)
 @in_tenancy
-def list_members(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
+def list_members(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Member]:
     tenant_id = caller_of(request).tenant_id
     away = approvers.absent_approvers(tenant_id, timezone.now())
-    return paging.whole_list_response(members_queries.members(tenant_id), wanted, lambda row: _member(row, away))
+    return paging.page_of_whole_list(
+        lambda row: schemas.Member.of(row, away=away), members_queries.members(tenant_id), wanted
+    )
 
 
-@router.post("/members", summary="Invite somebody", response={201: answers.Invited})
+@router.post("/members", summary="Invite somebody", response={201: schemas.Invited})
 @admits("administrator")
-def invite(request: HttpRequest, body: InviteBody) -> HttpResponse | None:
+def invite(request: HttpRequest, body: schemas.InviteBody) -> HttpResponse | None:
     proven = is_proven(request, body.password, body.otp)
-    return run_once(request, lambda: _invite(request, body, proven))
+    return run_once(request, lambda: _invite(request, body, proven), status=201)
 
 
-def _invite(request: HttpRequest, body: InviteBody, proven: bool) -> HttpResponse:
+def _invite(request: HttpRequest, body: schemas.InviteBody, proven: bool) -> schemas.Invited:
     asked: dict[str, Any] = {"email": body.email, "name": body.name, "roles": body.roles, "groups": body.groups}
     row, token = people.invite_member(**_doer(request), **asked, is_proven=proven)
-    return json_response(_member(row, set()) | {"invitation": _address(token)}, 201)
+    return schemas.Invited.of(row, invitation=_address(token))
 
 
 @router.post(
-    "/members/{member_id}/invitation", summary="Another invitation; the one before is void", response=answers.Invitation
+    "/members/{member_id}/invitation", summary="Another invitation; the one before is void", response=schemas.Invitation
 )
 @admits("administrator")
-def invite_again(request: HttpRequest, member_id: UUID, body: ProofBody) -> HttpResponse | None:
+def invite_again(request: HttpRequest, member_id: UUID, body: schemas.ProofBody) -> HttpResponse | None:
     proven = is_proven(request, body.password, body.otp)
     return run_once(request, lambda: _invite_again(request, member_id, proven))
 
 
-def _invite_again(request: HttpRequest, member_id: UUID, proven: bool) -> HttpResponse:
+def _invite_again(request: HttpRequest, member_id: UUID, proven: bool) -> schemas.Invitation:
     token = people.renew_invitation(**_doer(request), member_id=member_id, is_proven=proven)
-    return json_response({"member_id": str(member_id), "invitation": _address(token)})
+    return schemas.Invitation(member_id=member_id, invitation=_address(token))
 
 
 @router.post(
     "/members/{member_id}/roles",
     summary="Other roles and groups; more power over approvals for oneself waits for a second administrator",
-    response=answers.Member,
+    response=schemas.Member,
 )
 @admits("administrator")
-def change(request: HttpRequest, member_id: UUID, body: PlaceBody) -> HttpResponse | None:
+def change(request: HttpRequest, member_id: UUID, body: schemas.PlaceBody) -> HttpResponse | None:
     proven = is_proven(request, body.password, body.otp)
     return run_once(request, lambda: _change(request, member_id, body, proven))
 
 
-def _change(request: HttpRequest, member_id: UUID, body: PlaceBody, proven: bool) -> HttpResponse:
+def _change(request: HttpRequest, member_id: UUID, body: schemas.PlaceBody, proven: bool) -> schemas.Member:
     wanted: dict[str, Any] = {"roles": body.roles, "groups": body.groups}
     people.change_member(**_with_person(request), member_id=member_id, **wanted, is_proven=proven)
     return _one(request, member_id)
 
 
 @router.post(
-    "/members/{member_id}/answer", summary="The second administrator's word on what waits", response=answers.Member
+    "/members/{member_id}/answer", summary="The second administrator's word on what waits", response=schemas.Member
 )
 @admits("administrator")
-def answer_proposal(request: HttpRequest, member_id: UUID, body: AnswerProposalBody) -> HttpResponse | None:
+def answer_proposal(request: HttpRequest, member_id: UUID, body: schemas.AnswerProposalBody) -> HttpResponse | None:
     proven = is_proven(request, body.password, body.otp)
     return run_once(request, lambda: _answer_proposal(request, member_id, body, proven))
 
 
-def _answer_proposal(request: HttpRequest, member_id: UUID, body: AnswerProposalBody, proven: bool) -> HttpResponse:
+def _answer_proposal(
+    request: HttpRequest, member_id: UUID, body: schemas.AnswerProposalBody, proven: bool
+) -> schemas.Member:
     people.confirm_proposal(**_with_person(request), member_id=member_id, answer=body.confirm, is_proven=proven)
     return _one(request, member_id)
 
 
-@router.post("/members/{member_id}/links", summary="Two accounts are one person's", response=answers.Member)
+@router.post("/members/{member_id}/links", summary="Two accounts are one person's", response=schemas.Member)
 @admits("administrator")
 @in_tenancy
-def link(request: HttpRequest, member_id: UUID, body: MemberLinkBody) -> HttpResponse:
+def link(request: HttpRequest, member_id: UUID, body: schemas.MemberLinkBody) -> schemas.Member:
     people.link_accounts(**_doer(request), member_ids=[member_id, body.member_id])
     return _one(request, member_id)
 
@@ -135,39 +124,41 @@ def link(request: HttpRequest, member_id: UUID, body: MemberLinkBody) -> HttpRes
 @router.post(
     "/members/{member_id}/separation",
     summary="Ask that an account be known as another person's; a second administrator confirms",
-    response=answers.Member,
+    response=schemas.Member,
 )
 @admits("administrator")
 @in_tenancy
-def separate(request: HttpRequest, member_id: UUID) -> HttpResponse:
+def separate(request: HttpRequest, member_id: UUID) -> schemas.Member:
     people.propose_separation(**_with_person(request), member_id=member_id)
     return _one(request, member_id)
 
 
-@router.post("/members/{member_id}/remove", summary="End somebody's place", response=answers.MemberRemoved)
+@router.post("/members/{member_id}/remove", summary="End somebody's place", response=schemas.MemberRemoved)
 @admits("administrator")
 @in_tenancy
-def remove(request: HttpRequest, member_id: UUID, body: StopBody) -> HttpResponse:
+def remove(request: HttpRequest, member_id: UUID, body: schemas.StopBody) -> schemas.MemberRemoved:
     people.remove_member(**_doer(request), member_id=member_id, reason=body.reason)
-    return json_response({"member_id": str(member_id), "removed": True})
+    return schemas.MemberRemoved(member_id=member_id, removed=True)
 
 
 # Approvers' keys
 
 
 @router.get(
-    "/approver-keys", summary="The passkeys that sign votes, in every state", response=Page[answers.ApproverKey]
+    "/approver-keys", summary="The passkeys that sign votes, in every state", response=Page[schemas.ApproverKey]
 )
 @admits(*READERS)
 @in_tenancy
-def list_keys(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
-    return paging.whole_list_response(approvers.approver_keys(caller_of(request).tenant_id), wanted, _key)
+def list_keys(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.ApproverKey]:
+    return paging.page_of_whole_list(
+        schemas.ApproverKey.of, approvers.approver_keys(caller_of(request).tenant_id), wanted
+    )
 
 
-@router.post("/approver-keys/options", summary="Begin to enrol one's own passkey", response=answers.Ceremony)
+@router.post("/approver-keys/options", summary="Begin to enrol one's own passkey", response=schemas.Ceremony)
 @admits("reviewer")
 @in_tenancy
-def begin_enrolment(request: HttpRequest) -> HttpResponse:
+def begin_enrolment(request: HttpRequest) -> schemas.Ceremony:
     caller = caller_of(request)
     options = enrolment.begin_enrolment(
         request.session,
@@ -177,22 +168,22 @@ def begin_enrolment(request: HttpRequest) -> HttpResponse:
         known=approvers.approver_keys(caller.tenant_id, actor_id=caller.actor.id),
         at=timezone.now(),
     )
-    return json_response(options)
+    return schemas.Ceremony.of(options)
 
 
 @router.post(
     "/approver-keys",
     summary="Enrol one's own passkey; it signs once another person has confirmed it",
-    response={201: answers.ApproverKey},
+    response={201: schemas.ApproverKey},
 )
 @admits("reviewer")
-def enrol(request: HttpRequest, body: EnrolBody) -> HttpResponse | None:
+def enrol(request: HttpRequest, body: schemas.EnrolBody) -> HttpResponse | None:
     # Outside the transaction: a wrong password counts towards the lock, whatever becomes of the rest.
     shown = is_recently_authenticated(request) or proof_class(request, caller_of(request).user, body.password) == "C"
-    return run_once(request, lambda: _enrol(request, body, shown))
+    return run_once(request, lambda: _enrol(request, body, shown), status=201)
 
 
-def _enrol(request: HttpRequest, body: EnrolBody, shown: bool) -> HttpResponse:
+def _enrol(request: HttpRequest, body: schemas.EnrolBody, shown: bool) -> schemas.ApproverKey:
     if not shown:
         raise binding.StepUpRequired
     caller, at = caller_of(request), timezone.now()
@@ -200,35 +191,35 @@ def _enrol(request: HttpRequest, body: EnrolBody, shown: bool) -> HttpResponse:
         request.session, tenant_id=caller.tenant_id, actor_id=caller.actor.id, credential=body.credential, at=at
     )
     row = people.enrol_key(**_doer(request), name=body.name, registered=registered, registration=kept)
-    return json_response(_key(row), 201)
+    return schemas.ApproverKey.of(row)
 
 
 @router.post(
     "/approver-keys/{approver_key_id}/confirm",
     summary="Another person's word that a key is its holder's",
-    response=answers.ApproverKey,
+    response=schemas.ApproverKey,
 )
 @admits(*ANSWERERS)
 @in_tenancy
-def confirm_key(request: HttpRequest, approver_key_id: UUID) -> HttpResponse:
+def confirm_key(request: HttpRequest, approver_key_id: UUID) -> schemas.ApproverKey:
     people.confirm_key(**_with_person(request), key_id=approver_key_id)
     return _one_key(request, approver_key_id)
 
 
-@router.post("/approver-keys/{approver_key_id}/refuse", summary="Turn an enrolment down", response=answers.ApproverKey)
+@router.post("/approver-keys/{approver_key_id}/refuse", summary="Turn an enrolment down", response=schemas.ApproverKey)
 @admits(*ANSWERERS)
 @in_tenancy
-def refuse_key(request: HttpRequest, approver_key_id: UUID, body: StopBody) -> HttpResponse:
+def refuse_key(request: HttpRequest, approver_key_id: UUID, body: schemas.StopBody) -> schemas.ApproverKey:
     approver_keys.refuse(**_doer(request), key_id=approver_key_id, reason=body.reason)
     return _one_key(request, approver_key_id)
 
 
 @router.post(
-    "/approver-keys/{approver_key_id}/suspend", summary="Stop a key at once, alone", response=answers.ApproverKey
+    "/approver-keys/{approver_key_id}/suspend", summary="Stop a key at once, alone", response=schemas.ApproverKey
 )
 @admits(*ANSWERERS)
 @in_tenancy
-def suspend_key(request: HttpRequest, approver_key_id: UUID, body: StopBody) -> HttpResponse:
+def suspend_key(request: HttpRequest, approver_key_id: UUID, body: schemas.StopBody) -> schemas.ApproverKey:
     approver_keys.suspend(**_by_person(request), key_id=approver_key_id, reason=body.reason)
     return _one_key(request, approver_key_id)
 
@@ -236,11 +227,11 @@ def suspend_key(request: HttpRequest, approver_key_id: UUID, body: StopBody) -> 
 @router.post(
     "/approver-keys/{approver_key_id}/restore",
     summary="Let a stopped key sign again: neither its holder nor who stopped it",
-    response=answers.ApproverKey,
+    response=schemas.ApproverKey,
 )
 @admits(*ANSWERERS)
 @in_tenancy
-def restore_key(request: HttpRequest, approver_key_id: UUID) -> HttpResponse:
+def restore_key(request: HttpRequest, approver_key_id: UUID) -> schemas.ApproverKey:
     approver_keys.restore(**_by_person(request), key_id=approver_key_id)
     return _one_key(request, approver_key_id)
 
@@ -248,11 +239,11 @@ def restore_key(request: HttpRequest, approver_key_id: UUID) -> HttpResponse:
 @router.post(
     "/approver-keys/{approver_key_id}/remove",
     summary="End a stopped key for good: another person than who stopped it",
-    response=answers.ApproverKey,
+    response=schemas.ApproverKey,
 )
 @admits(*ANSWERERS)
 @in_tenancy
-def remove_key(request: HttpRequest, approver_key_id: UUID) -> HttpResponse:
+def remove_key(request: HttpRequest, approver_key_id: UUID) -> schemas.ApproverKey:
     approver_keys.remove(**_by_person(request), key_id=approver_key_id)
     return _one_key(request, approver_key_id)
 
@@ -260,23 +251,23 @@ def remove_key(request: HttpRequest, approver_key_id: UUID) -> HttpResponse:
 # Delegations and absences
 
 
-@router.get("/delegations", summary="Whose power is with whom", response=Page[answers.Delegation])
+@router.get("/delegations", summary="Whose power is with whom", response=Page[schemas.Delegation])
 @admits("person")
 @in_tenancy
-def list_delegations(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
-    return paging.whole_list_response(
-        approvers.delegations(caller_of(request).tenant_id, timezone.now()), wanted, _delegation
+def list_delegations(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Delegation]:
+    return paging.page_of_whole_list(
+        schemas.Delegation.of, approvers.delegations(caller_of(request).tenant_id, timezone.now()), wanted
     )
 
 
-@router.post("/delegations", summary="Let another approver decide for a while", response={201: answers.Delegation})
+@router.post("/delegations", summary="Let another approver decide for a while", response={201: schemas.Delegation})
 @admits("reviewer", "administrator")
-def delegate(request: HttpRequest, body: DelegationBody) -> HttpResponse | None:
+def delegate(request: HttpRequest, body: schemas.DelegationBody) -> HttpResponse | None:
     proven = is_proven(request, body.password, body.otp)
-    return run_once(request, lambda: _delegate(request, body, proven))
+    return run_once(request, lambda: _delegate(request, body, proven), status=201)
 
 
-def _delegate(request: HttpRequest, body: DelegationBody, proven: bool) -> HttpResponse:
+def _delegate(request: HttpRequest, body: schemas.DelegationBody, proven: bool) -> schemas.Delegation:
     if approvers.approver(caller_of(request).tenant_id, body.to) is None:
         raise NotFound
     row = delegations.add_delegation(
@@ -290,13 +281,13 @@ def _delegate(request: HttpRequest, body: DelegationBody, proven: bool) -> HttpR
         reason=body.reason,
         is_proven=proven,
     )
-    return json_response(_delegation(row), 201)
+    return schemas.Delegation.of(row)
 
 
-@router.post("/delegations/{delegation_id}/end", summary="Take a delegation back", response=answers.Delegation)
+@router.post("/delegations/{delegation_id}/end", summary="Take a delegation back", response=schemas.Delegation)
 @admits("person")
 @in_tenancy
-def end_delegation(request: HttpRequest, delegation_id: UUID) -> HttpResponse:
+def end_delegation(request: HttpRequest, delegation_id: UUID) -> schemas.Delegation:
     caller = caller_of(request)
     row = approvers.delegation(caller.tenant_id, delegation_id)
     if row is None:
@@ -304,32 +295,32 @@ def end_delegation(request: HttpRequest, delegation_id: UUID) -> HttpResponse:
     if caller.actor.id not in (row.from_actor, row.to_actor) and "administrator" not in caller.roles:
         raise NotAllowed
     delegations.end_delegation(**_doer(request), delegation_id=delegation_id)
-    return json_response(_delegation(approvers.delegation(caller.tenant_id, delegation_id)))
+    return schemas.Delegation.of(approvers.delegation(caller.tenant_id, delegation_id))
 
 
-@router.get("/absences", summary="Who is away, and who will be", response=Page[answers.Absence])
+@router.get("/absences", summary="Who is away, and who will be", response=Page[schemas.Absence])
 @admits("person")
 @in_tenancy
-def list_absences(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
-    return paging.whole_list_response(
-        approvers.absences(caller_of(request).tenant_id, timezone.now()), wanted, _absence
+def list_absences(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Absence]:
+    return paging.page_of_whole_list(
+        schemas.Absence.of, approvers.absences(caller_of(request).tenant_id, timezone.now()), wanted
     )
 
 
-@router.post("/absences", summary="Be away for a while", response={201: answers.Absence})
+@router.post("/absences", summary="Be away for a while", response={201: schemas.Absence})
 @admits("person")
 @in_tenancy
-def go_away(request: HttpRequest, body: AbsenceBody) -> HttpResponse:
+def go_away(request: HttpRequest, body: schemas.AbsenceBody) -> schemas.Absence:
     row = delegations.add_absence(
         **_doer(request), actor_id=_whose(request, body.of), starts_at=body.starts_at, ends_at=body.ends_at
     )
-    return json_response(_absence(row), 201)
+    return schemas.Absence.of(row)
 
 
-@router.post("/absences/{absence_id}/end", summary="Be back", response=answers.Absence)
+@router.post("/absences/{absence_id}/end", summary="Be back", response=schemas.Absence)
 @admits("person")
 @in_tenancy
-def come_back(request: HttpRequest, absence_id: UUID) -> HttpResponse:
+def come_back(request: HttpRequest, absence_id: UUID) -> schemas.Absence:
     caller = caller_of(request)
     row = approvers.absence(caller.tenant_id, absence_id)
     if row is None:
@@ -337,7 +328,7 @@ def come_back(request: HttpRequest, absence_id: UUID) -> HttpResponse:
     if caller.actor.id != row.actor_id and "administrator" not in caller.roles:
         raise NotAllowed
     delegations.end_absence(**_doer(request), absence_id=absence_id)
-    return json_response(_absence(approvers.absence(caller.tenant_id, absence_id)))
+    return schemas.Absence.of(approvers.absence(caller.tenant_id, absence_id))
 
 
 # What is told
@@ -360,74 +351,18 @@ def _by_person(request: HttpRequest) -> dict[str, Any]:
     return {"person_id": known.pop("by_person"), **known}
 
 
-def _one(request: HttpRequest, member_id: UUID) -> HttpResponse:
+def _one(request: HttpRequest, member_id: UUID) -> schemas.Member:
     tenant_id = caller_of(request).tenant_id
     row = members_queries.member_by_id(tenant_id, member_id)
     if row is None:
         raise NotFound
-    return json_response(_member(row, approvers.absent_approvers(tenant_id, timezone.now())))
+    return schemas.Member.of(row, away=approvers.absent_approvers(tenant_id, timezone.now()))
 
 
-def _one_key(request: HttpRequest, key_id: UUID) -> HttpResponse:
-    return json_response(_key(approvers.approver_key_by_id(caller_of(request).tenant_id, key_id)))
+def _one_key(request: HttpRequest, key_id: UUID) -> schemas.ApproverKey:
+    return schemas.ApproverKey.of(approvers.approver_key_by_id(caller_of(request).tenant_id, key_id))
 
 
 def _address(token: str) -> str:
     # The address that people type, by whatever name the administrator reached us.
     return str(settings.COUNTERFOIL_PUBLIC_URL + reverse("invitation", args=[token]))
-
-
-def _member(row: Any, away: set[UUID]) -> dict[str, Any]:
-    now = current_roles(row)
-    return {
-        "member_id": str(row.id),
-        "actor": str(row.actor_id),
-        "person": str(row.person_id),
-        "name": directory.name_of(row),
-        "email": row.user.get_username(),
-        "roles": sorted(now.roles),
-        "groups": sorted(now.groups),
-        "joined_at": instant(row.joined_at) if row.joined_at else None,
-        "is_open": row.user.is_active,
-        "is_away": row.actor_id in away,
-        "waits_for": row.proposal["what"] if row.proposal else None,
-    }
-
-
-def _key(row: Any) -> dict[str, Any]:
-    return {
-        "approver_key_id": str(row.id),
-        "actor": str(row.actor_id),
-        "person": str(row.person_id),
-        "name": row.name,
-        "state": row.state,
-        "credential_id": row.credential_id,
-        "aaguid": str(row.aaguid),
-        "backup_eligible": row.backup_eligible,
-        "confirmed_by": str(row.confirmed_by) if row.confirmed_by else None,
-        "created_at": instant(row.created_at),
-    }
-
-
-def _delegation(row: Any) -> dict[str, Any]:
-    return {
-        "delegation_id": str(row.id),
-        "giver": str(row.from_actor),
-        "to": str(row.to_actor),
-        "groups": row.groups,
-        "tools": row.tools,
-        "starts_at": instant(row.starts_at),
-        "ends_at": instant(row.ends_at),
-        "reason": row.reason,
-        "ended": row.ended_at is not None,
-    }
-
-
-def _absence(row: Any) -> dict[str, Any]:
-    return {
-        "absence_id": str(row.id),
-        "of": str(row.actor_id),
-        "starts_at": instant(row.starts_at),
-        "ends_at": instant(row.ends_at),
-        "ended": row.ended_at is not None,
-    }

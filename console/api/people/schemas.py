@@ -1,17 +1,20 @@
-"""Request bodies about people: members, approvers' keys, delegations, absences."""
+"""What the API is sent and answers about people: members, approvers' keys, delegations, absences."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Collection
+from typing import Annotated, Any, Self
 from uuid import UUID
 
 from pydantic import AwareDatetime, Field
 
-from console.api.schemas import Body, Reason
+from console.accounts import queries as directory
+from console.accounts.members.rules import current_roles
+from console.api.schemas import Answer, Body, HasHappened, Reason, Time
 
 Words = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=50)]
 Id = Annotated[UUID, Field(strict=False)]
-Time = Annotated[AwareDatetime, Field(strict=False)]
+Moment = Annotated[AwareDatetime, Field(strict=False)]
 
 
 class ProofBody(Body):
@@ -63,12 +66,96 @@ class DelegationBody(ProofBody):
     giver: Annotated[Id | None, Field(description="For administrators: whose power it is; else one's own.")] = None
     groups: Words
     tools: Words = []
-    starts_at: Time
-    ends_at: Time
+    starts_at: Moment
+    ends_at: Moment
     reason: Annotated[str, Field(max_length=500)] = ""
 
 
 class AbsenceBody(Body):
+    starts_at: Moment
+    ends_at: Moment
+    of: Annotated[Id | None, Field(description="For administrators: who is away; else oneself.")] = None
+
+
+class Member(Answer):
+    member_id: UUID = Field(validation_alias="id")
+    actor: UUID = Field(validation_alias="actor_id", description="The pseudonym that the record knows the account by.")
+    person: UUID = Field(
+        validation_alias="person_id", description="The human behind the account; accounts of one human have the same."
+    )
+    name: str
+    email: str
+    roles: list[str]
+    groups: list[str]
+    joined_at: Time | None
+    is_open: bool
+    is_away: bool
+    waits_for: str | None = Field(description="roles or separation: what a second administrator must confirm.")
+
+    @classmethod
+    def of(cls, row: Any, /, *, away: Collection[UUID] = (), **more: Any) -> Self:
+        now = current_roles(row)
+        return super().of(
+            row,
+            name=directory.name_of(row),
+            email=row.user.get_username(),
+            roles=sorted(now.roles),
+            groups=sorted(now.groups),
+            is_open=row.user.is_active,
+            is_away=row.actor_id in away,
+            waits_for=row.proposal["what"] if row.proposal else None,
+            **more,
+        )
+
+
+class Invited(Member):
+    invitation: str = Field(description="The address of the invitation, told this once.")
+
+
+class Invitation(Answer):
+    member_id: UUID
+    invitation: str
+
+
+class MemberRemoved(Answer):
+    member_id: UUID
+    removed: bool
+
+
+class ApproverKey(Answer):
+    approver_key_id: UUID = Field(validation_alias="id")
+    actor: UUID = Field(validation_alias="actor_id")
+    person: UUID = Field(validation_alias="person_id")
+    name: str
+    state: str = Field(description="PENDING, ACTIVE, SUSPENDED, REFUSED or REMOVED.")
+    credential_id: str
+    aaguid: UUID
+    backup_eligible: bool
+    confirmed_by: UUID | None
+    created_at: Time
+
+
+class Ceremony(Answer):
+    publicKey: dict[str, Any] = Field(
+        description="Options for navigator.credentials.create(), good for two minutes in this session."
+    )
+
+
+class Delegation(Answer):
+    delegation_id: UUID = Field(validation_alias="id")
+    giver: UUID = Field(validation_alias="from_actor")
+    to: UUID = Field(validation_alias="to_actor")
+    groups: list[str]
+    tools: list[str]
     starts_at: Time
     ends_at: Time
-    of: Annotated[Id | None, Field(description="For administrators: who is away; else oneself.")] = None
+    reason: str
+    ended: Annotated[bool, HasHappened] = Field(validation_alias="ended_at")
+
+
+class Absence(Answer):
+    absence_id: UUID = Field(validation_alias="id")
+    of_actor: UUID = Field(validation_alias="actor_id", serialization_alias="of")
+    starts_at: Time
+    ends_at: Time
+    ended: Annotated[bool, HasHappened] = Field(validation_alias="ended_at")

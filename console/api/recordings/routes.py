@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query, Router
-from pydantic import Field
 
 from console.accounts import operations as accounts_operations
 from console.api import paging
-from console.api.answers import Page
 from console.api.auth import admits, caller_of
-from console.api.recordings import answers
-from console.api.schemas import Moment, Paged
-from console.api.transaction import NotFound, in_tenancy, json_response
-from console.transcripts.recordings import answers as recordings_answers
+from console.api.recordings import schemas
+from console.api.schemas import Page
+from console.api.transaction import NotFound, in_tenancy
 from console.transcripts.recordings import operations
 from console.transcripts.recordings import queries as recordings_queries
 from console.transcripts.recordings.queries import ConversationQuery, PagePosition, RecordingQuery
@@ -28,42 +25,15 @@ router = Router(tags=["Recordings"])
 READERS = ("oper", "audit", "person")
 LARGEST = 2**31 - 1
 
-Words = Annotated[str, Field(max_length=200, description="Words that all stand in one conversation.")]
-Failures = Annotated[bool | None, Field(description="With calls that the tool failed, or without any.")]
-Blocked = Annotated[bool | None, Field(description="With claims that nothing bears out, or without any.")]
-
-
-class RecordingsWanted(Paged):
-    since: Annotated[Moment | None, Field(alias="from", description="Imported from then on.")] = None
-    until: Annotated[Moment | None, Field(alias="to")] = None
-    file: Annotated[str, Field(max_length=300, description="A part of the file's name.")] = ""
-    failures: Failures = None
-    blocked: Blocked = None
-    q: Words = ""
-
-
-class ConversationsWanted(Paged):
-    kind: Annotated[answers.Kind | None, Field(description="What was found of a call.")] = None
-    code: Annotated[str, Field(max_length=64, description="Of a refused call or of a false claim.")] = ""
-    findings: Annotated[bool | None, Field(description="With anything found, or without.")] = None
-    failures: Failures = None
-    blocked: Blocked = None
-    q: Words = ""
-    order: Annotated[Literal["gravest", "file"], Field(description="The gravest first, or as in the file.")] = "gravest"
-
-
-class TurnsWanted(Paged):
-    limit: Annotated[int, Field(ge=1, le=500, description="So many messages.")] = 100
-
 
 @router.get(
     "/recordings",
     summary="Imported recordings of conversations, newest first",
-    response=Page[answers.RecordingRow],
+    response=Page[schemas.RecordingRow],
 )
 @admits(*READERS)
 @in_tenancy
-def list_recordings(request: HttpRequest, wanted: Query[RecordingsWanted]) -> HttpResponse:
+def list_recordings(request: HttpRequest, wanted: Query[schemas.RecordingsWanted]) -> Page[schemas.RecordingRow]:
     sought = RecordingQuery(
         since=wanted.since,
         until=wanted.until,
@@ -74,25 +44,27 @@ def list_recordings(request: HttpRequest, wanted: Query[RecordingsWanted]) -> Ht
     )
     tenant_id, before = caller_of(request).tenant_id, paging.decode_cursor(wanted.cursor)
     found = recordings_queries.recordings(tenant_id, sought, before=before, limit=wanted.limit + 1)
-    return paging.page_response(found, wanted.limit, recordings_answers.recording_document)
+    return paging.page_of(schemas.RecordingRow.of, found, wanted.limit)
 
 
-@router.get("/recordings/{recording_id}", summary="One recording with its figures", response=answers.RecordingAnswer)
+@router.get("/recordings/{recording_id}", summary="One recording with its figures", response=schemas.RecordingAnswer)
 @admits(*READERS)
 @in_tenancy
-def get_recording(request: HttpRequest, recording_id: UUID) -> HttpResponse:
+def get_recording(request: HttpRequest, recording_id: UUID) -> schemas.RecordingAnswer:
     row = _seen(request, recording_id)
-    return json_response(recordings_answers.recording_detail(row, operations.retention_status(row)))
+    return schemas.RecordingAnswer.of(row, retention=operations.retention_status(row))
 
 
 @router.get(
     "/recordings/{recording_id}/conversations",
     summary="The conversations of a recording",
-    response=Page[answers.AuditedConversationRow],
+    response=Page[schemas.AuditedConversationRow],
 )
 @admits(*READERS)
 @in_tenancy
-def list_conversations(request: HttpRequest, recording_id: UUID, wanted: Query[ConversationsWanted]) -> HttpResponse:
+def list_conversations(
+    request: HttpRequest, recording_id: UUID, wanted: Query[schemas.ConversationsWanted]
+) -> Page[schemas.AuditedConversationRow]:
     row = _seen(request, recording_id)
     asked = ConversationQuery(
         kind=wanted.kind or "",
@@ -107,19 +79,19 @@ def list_conversations(request: HttpRequest, recording_id: UUID, wanted: Query[C
         row.tenant_id, row.id, asked, behind=_place(wanted.cursor), limit=wanted.limit
     )
     following = str(found.behind) if found.behind else None
-    return json_response(
-        {"items": [recordings_answers.conversation_row(each) for each in found.rows], "next": following}
-    )
+    return Page(items=[schemas.AuditedConversationRow.of(each) for each in found.rows], next=following)
 
 
 @router.get(
     "/recordings/{recording_id}/conversations/{number}",
     summary="One conversation: its messages with calls, mismatches, and claims with verdict and quote",
-    response=answers.AuditedConversation,
+    response=schemas.AuditedConversation,
 )
 @admits(*READERS)
 @in_tenancy
-def get_conversation(request: HttpRequest, recording_id: UUID, number: int, wanted: Query[TurnsWanted]) -> HttpResponse:
+def get_conversation(
+    request: HttpRequest, recording_id: UUID, number: int, wanted: Query[schemas.TurnsWanted]
+) -> schemas.AuditedConversation:
     row = _seen(request, recording_id)
     one = recordings_queries.conversation(row.tenant_id, row.id, number) if 0 < number <= LARGEST else None
     if one is None:
@@ -127,9 +99,12 @@ def get_conversation(request: HttpRequest, recording_id: UUID, number: int, want
     where = (row.tenant_id, row.id, number)
     read = recordings_queries.messages(*where, since=_number(wanted.cursor or "0"), limit=wanted.limit + 1)
     following = read[wanted.limit].number if len(read) > wanted.limit else None
-    counted = recordings_queries.count_categories(*where)
-    return json_response(
-        recordings_answers.conversation_detail(row, one, counted, read[: wanted.limit], following=following)
+    return schemas.AuditedConversation.of_messages(
+        one,
+        row,
+        read[: wanted.limit],
+        categories=recordings_queries.count_categories(*where),
+        next=None if following is None else str(following),
     )
 
 

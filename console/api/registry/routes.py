@@ -15,12 +15,13 @@ from approvals.sessions import queries as sessions_queries
 from approvals.voting.operations import approvers
 from console.accounts.members.queries import is_same_person
 from console.accounts.step_up import is_proven
-from console.api import answers, paging
+from console.api import paging
 from console.api.auth import admits, caller_of
 from console.api.openapi import request_body
 from console.api.people.schemas import SecondWordBody
-from console.api.schemas import Paged, PolicyBody
-from console.api.transaction import NotFound, in_tenancy, json_response, run_once
+from console.api.registry import schemas
+from console.api.schemas import LintFinding, Page, Paged
+from console.api.transaction import NotFound, in_tenancy, run_once
 from console.pages.contracts.contract_check import current_findings, registered_systems, validate_contract
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import registration, second_person
@@ -37,48 +38,47 @@ OPERATORS = ("oper", "operator", "administrator")
     "/contracts",
     summary="Register a contract document; a used version is immutable, a weaker one waits for a second person",
     openapi_extra=request_body("ContractDocument"),
-    response={201: answers.ContractVersion},
+    response={201: schemas.ContractVersion},
 )
 @admits(*OPERATORS)
 @in_tenancy
-def register_contract(request: HttpRequest) -> HttpResponse:
+def register_contract(request: HttpRequest) -> schemas.ContractVersion:
     caller = caller_of(request)
     # Read from the bytes: a contract may hold fractions (back-off), which no other body may.
     contract = validate_contract(contracts.read(request.body))
     row = registration.register_contract(
         tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=timezone.now()
     )
-    return json_response(_contracts(caller.tenant_id, [row])(row), 201)
+    return _contract(row)
 
 
-@router.get("/contracts", summary="Every version of every contract", response=answers.Page[answers.ContractVersion])
+@router.get("/contracts", summary="Every version of every contract", response=Page[schemas.ContractVersion])
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
-def list_contracts(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
+def list_contracts(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.ContractVersion]:
     tenant_id = caller_of(request).tenant_id
     found = catalogue_queries.contract_versions(
         tenant_id, after=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
     )
-    return paging.page_response(found, wanted.limit, _contracts(tenant_id, found))
+    return paging.page_of(_contracts(tenant_id, found), found, wanted.limit)
 
 
 @router.get(
-    "/contracts/{name}/{version}", summary="One contract document as it was registered", response=answers.Contract
+    "/contracts/{name}/{version}", summary="One contract document as it was registered", response=schemas.Contract
 )
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
-def get_contract(request: HttpRequest, name: str, version: str) -> HttpResponse:
+def get_contract(request: HttpRequest, name: str, version: str) -> schemas.Contract:
     row = catalogue_queries.contract_version(caller_of(request).tenant_id, name, version)
     if row is None:
         raise NotFound
-    known = _contracts(row.tenant_id, [row])(row)
-    return json_response(known | {"document": contracts.read(bytes(row.document))})
+    return schemas.Contract(**dict(_contract(row)), document=contracts.read(bytes(row.document)))
 
 
 @router.post(
     "/contracts/{name}/{version}/answer",
     summary="The second person's word on a weaker version of a contract",
-    response=answers.ContractVersion,
+    response=schemas.ContractVersion,
 )
 @admits("operator", "administrator")
 def answer_contract(request: HttpRequest, name: str, version: str, body: SecondWordBody) -> HttpResponse | None:
@@ -86,7 +86,9 @@ def answer_contract(request: HttpRequest, name: str, version: str, body: SecondW
     return run_once(request, lambda: _answer_contract(request, name, version, body, proven))
 
 
-def _answer_contract(request: HttpRequest, name: str, version: str, body: SecondWordBody, proven: bool) -> HttpResponse:
+def _answer_contract(
+    request: HttpRequest, name: str, version: str, body: SecondWordBody, proven: bool
+) -> schemas.ContractVersion:
     caller = caller_of(request)
     row = catalogue_queries.contract_version(caller.tenant_id, name, version)
     if row is None:
@@ -102,15 +104,15 @@ def _answer_contract(request: HttpRequest, name: str, version: str, body: Second
         is_proven=proven,
         at=timezone.now(),
     )
-    return json_response(_contracts(caller.tenant_id, [row])(row))
+    return _contract(row)
 
 
 @router.post(
-    "/policies/{kind}", summary="Put a new version of a policy in force", response={201: answers.PolicyVersion}
+    "/policies/{kind}", summary="Put a new version of a policy in force", response={201: schemas.PolicyVersion}
 )
 @admits("oper", "administrator")
 @in_tenancy
-def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpResponse:
+def set_policy(request: HttpRequest, kind: str, body: schemas.PolicyBody) -> schemas.PolicyVersion:
     caller = caller_of(request)
     if kind not in policies.POLICY_KINDS:
         raise NotFound
@@ -134,38 +136,29 @@ def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpRespons
     )
     if kind == "approval":
         approvers.schedule_recheck(tenant_id=caller.tenant_id, at=timezone.now())
-    return json_response({"kind": kind, "version": row.version, "digest": row.digest}, 201)
+    return schemas.PolicyVersion(kind=kind, version=row.version, digest=row.digest)
 
 
-@router.get("/policies", summary="The policies in force", response=dict[str, answers.PolicyInForce])
+@router.get("/policies", summary="The policies in force", response=dict[str, schemas.PolicyInForce])
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
-def list_policies(request: HttpRequest) -> HttpResponse:
+def list_policies(request: HttpRequest) -> dict[str, schemas.PolicyInForce]:
     active = catalogue_queries.active_policies(caller_of(request).tenant_id)
-    return json_response({kind: _policy(row) for kind, row in active.items()})
+    return {kind: schemas.PolicyInForce.of(row, document=parse(bytes(row.document))) for kind, row in active.items()}
 
 
-def _contracts(tenant_id: UUID, rows: Collection[Any]) -> Callable[[Any], dict[str, Any]]:
+def _contract(row: Any) -> schemas.ContractVersion:
+    return _contracts(row.tenant_id, [row])(row)
+
+
+def _contracts(tenant_id: UUID, rows: Collection[Any]) -> Callable[[Any], schemas.ContractVersion]:
     """How each of these versions is told: what is looked up for all of them is looked up once."""
-    systems, states = (
-        registered_systems(tenant_id),
-        catalogue_queries.contract_states(tenant_id, [row.id for row in rows]),
-    )
-    return lambda row: _contract(row, systems, states[row.id])
+    systems = registered_systems(tenant_id)
+    states = catalogue_queries.contract_states(tenant_id, [row.id for row in rows])
 
+    def contract(row: Any) -> schemas.ContractVersion:
+        found = current_findings(sessions_queries.disclosed_contract(row.tenant_id, row.digest), systems)
+        lint = [LintFinding.of(each, detail=each.told) for each in found]
+        return schemas.ContractVersion.of(row, lint=lint, state=states[row.id])
 
-def _contract(row: Any, systems: Collection[str], state: str) -> dict[str, Any]:
-    found = current_findings(sessions_queries.disclosed_contract(row.tenant_id, row.digest), systems)
-    return {
-        "name": row.name,
-        "version": row.version,
-        "digest": row.digest,
-        "lint": [{"code": each.code, "path": each.path, "detail": each.told} for each in found],
-        "state": state,
-        "compared_with": row.compared_with or None,
-        "weakens": [{"code": each["code"], "path": each["path"], "detail": each["text"]} for each in row.weakens],
-    }
-
-
-def _policy(row: Any) -> dict[str, Any]:
-    return {"version": row.version, "digest": row.digest, "document": parse(bytes(row.document))}
+    return contract

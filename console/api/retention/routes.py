@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -11,19 +10,11 @@ from ninja import Query, Router
 
 from approvals.voting.rules import binding
 from console.accounts.step_up import proof_class
-from console.api import answers, paging
+from console.api import paging
 from console.api.auth import admits, caller_of
-from console.api.schemas import (
-    ErasureBody,
-    ErasuresWanted,
-    HoldBody,
-    HoldsWanted,
-    Paged,
-    PasswordBody,
-    ReasonBody,
-    RetentionBody,
-)
-from console.api.transaction import NotFound, in_tenancy, json_response, run_once
+from console.api.retention import schemas
+from console.api.schemas import Page, Paged, ReasonBody
+from console.api.transaction import NotFound, in_tenancy, run_once
 from console.pages.retention import erasure
 from ledger.retention import queries
 from ledger.retention.operations import erasure as operations
@@ -34,110 +25,110 @@ router = Router(tags=["Erasure and retention"])
 READERS = ("compliance", "audit")
 
 
-@router.get("/erasures", summary="Requests to erase, newest first", response=answers.Page[answers.Erasure])
+@router.get("/erasures", summary="Requests to erase, newest first", response=Page[schemas.Erasure])
 @admits(*READERS)
 @in_tenancy
-def list_erasures(request: HttpRequest, wanted: Query[ErasuresWanted]) -> HttpResponse:
+def list_erasures(request: HttpRequest, wanted: Query[schemas.ErasuresWanted]) -> Page[schemas.Erasure]:
     found = queries.erasures(
         caller_of(request).tenant_id,
         states=(wanted.state,) if wanted.state else (),
         after=paging.decode_cursor(wanted.cursor),
         limit=wanted.limit + 1,
     )
-    return paging.page_response(found, wanted.limit, _erasure)
+    return paging.page_of(schemas.Erasure.of, found, wanted.limit)
 
 
-@router.get("/erasures/{erasure_id}", summary="One request and what it names", response=answers.ErasureDetail)
+@router.get("/erasures/{erasure_id}", summary="One request and what it names", response=schemas.ErasureDetail)
 @admits(*READERS)
 @in_tenancy
-def get_erasure(request: HttpRequest, erasure_id: UUID) -> HttpResponse:
+def get_erasure(request: HttpRequest, erasure_id: UUID) -> schemas.ErasureDetail:
     tenant_id = caller_of(request).tenant_id
     row = queries.erasure(tenant_id, erasure_id)
     if row is None:
         raise NotFound
     named = queries.subjects_of(tenant_id, erasure_id)
     gone = queries.erased_subjects(tenant_id, [subject for subject, _ in named])
-    subjects = [{"id": str(subject), "kind": kind, "erased": subject in gone} for subject, kind in named]
-    return json_response(_erasure(row) | {"named": subjects})
+    subjects = [schemas.ErasedThing(id=subject, kind=kind, erased=subject in gone) for subject, kind in named]
+    return schemas.ErasureDetail.of(row, named=subjects)
 
 
 @router.post(
     "/erasures",
     summary="Ask for actions to be erased, with their approvals, cases and sessions",
-    response={201: answers.ErasureAsked},
+    response={201: schemas.ErasureAsked},
 )
 @admits("compliance")
 @in_tenancy
-def ask(request: HttpRequest, body: ErasureBody) -> HttpResponse:
+def ask(request: HttpRequest, body: schemas.ErasureBody) -> schemas.ErasureAsked:
     caller = caller_of(request)
     scope = erasure.erasure_scope(caller.tenant_id, body.actions)
     wish = operations.ErasureRequest(subjects=tuple(scope.subjects), legal_basis=body.legal_basis, reason=body.reason)
     row = operations.request_erasure(tenant_id=caller.tenant_id, wish=wish, by=caller.actor, at=timezone.now())
-    stays = [{"kind": kind, "id": str(each), "reason": why} for kind, each, why in scope.stays]
-    return json_response(_erasure(row) | {"stays": stays}, 201)
+    stays = [schemas.WhatStays(kind=kind, id=each, reason=why) for kind, each, why in scope.stays]
+    return schemas.ErasureAsked.of(row, stays=stays)
 
 
 @router.post(
     "/erasures/{erasure_id}/confirm",
     summary="The second person's word, with a fresh password; the eraser begins within seconds",
-    response=answers.Erasure,
+    response=schemas.Erasure,
 )
 @admits("compliance")
-def confirm(request: HttpRequest, erasure_id: UUID, body: PasswordBody) -> HttpResponse | None:
+def confirm(request: HttpRequest, erasure_id: UUID, body: schemas.PasswordBody) -> HttpResponse | None:
     # Outside the transaction: a wrong password counts towards the lock, whatever becomes of the rest.
     _step_up(request, body)
     return run_once(request, lambda: _confirm(request, erasure_id))
 
 
-def _confirm(request: HttpRequest, erasure_id: UUID) -> HttpResponse:
+def _confirm(request: HttpRequest, erasure_id: UUID) -> schemas.Erasure:
     caller = caller_of(request)
     row = operations.confirm_erasure(
         tenant_id=caller.tenant_id, erasure_id=erasure_id, by=caller.actor, at=timezone.now()
     )
-    return json_response(_erasure(row))
+    return schemas.Erasure.of(row)
 
 
-@router.post("/erasures/{erasure_id}/refuse", summary="The second person says no", response=answers.Erasure)
+@router.post("/erasures/{erasure_id}/refuse", summary="The second person says no", response=schemas.Erasure)
 @admits("compliance")
 @in_tenancy
-def refuse(request: HttpRequest, erasure_id: UUID, body: ReasonBody) -> HttpResponse:
+def refuse(request: HttpRequest, erasure_id: UUID, body: ReasonBody) -> schemas.Erasure:
     caller = caller_of(request)
     row = operations.refuse_erasure(
         tenant_id=caller.tenant_id, erasure_id=erasure_id, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return json_response(_erasure(row))
+    return schemas.Erasure.of(row)
 
 
 @router.post(
-    "/erasures/{erasure_id}/withdraw", summary="Take a request back before it has begun", response=answers.Erasure
+    "/erasures/{erasure_id}/withdraw", summary="Take a request back before it has begun", response=schemas.Erasure
 )
 @admits("compliance")
 @in_tenancy
-def withdraw(request: HttpRequest, erasure_id: UUID, body: ReasonBody) -> HttpResponse:
+def withdraw(request: HttpRequest, erasure_id: UUID, body: ReasonBody) -> schemas.Erasure:
     caller = caller_of(request)
     row = operations.withdraw_erasure(
         tenant_id=caller.tenant_id, erasure_id=erasure_id, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return json_response(_erasure(row))
+    return schemas.Erasure.of(row)
 
 
-@router.get("/holds", summary="Legal holds in force, or lifted ones", response=answers.Page[answers.Hold])
+@router.get("/holds", summary="Legal holds in force, or lifted ones", response=Page[schemas.Hold])
 @admits(*READERS)
 @in_tenancy
-def list_holds(request: HttpRequest, wanted: Query[HoldsWanted]) -> HttpResponse:
+def list_holds(request: HttpRequest, wanted: Query[schemas.HoldsWanted]) -> Page[schemas.Hold]:
     found = queries.holds(
         caller_of(request).tenant_id,
         lifted=wanted.lifted,
         after=paging.decode_cursor(wanted.cursor),
         limit=wanted.limit + 1,
     )
-    return paging.page_response(found, wanted.limit, _hold)
+    return paging.page_of(schemas.Hold.of, found, wanted.limit)
 
 
-@router.post("/holds", summary="Keep an action, a target, an agent or everything", response={201: answers.Hold})
+@router.post("/holds", summary="Keep an action, a target, an agent or everything", response={201: schemas.Hold})
 @admits("compliance")
 @in_tenancy
-def place_hold(request: HttpRequest, body: HoldBody) -> HttpResponse:
+def place_hold(request: HttpRequest, body: schemas.HoldBody) -> schemas.Hold:
     caller = caller_of(request)
     row = clocks.place_hold(
         tenant_id=caller.tenant_id,
@@ -147,116 +138,75 @@ def place_hold(request: HttpRequest, body: HoldBody) -> HttpResponse:
         by=caller.actor,
         at=timezone.now(),
     )
-    return json_response(_hold(row), 201)
+    return schemas.Hold.of(row)
 
 
-@router.post("/holds/{hold_id}/lift", summary="Lift a legal hold", response=answers.HoldLifted)
+@router.post("/holds/{hold_id}/lift", summary="Lift a legal hold", response=schemas.HoldLifted)
 @admits("compliance")
 @in_tenancy
-def lift_hold(request: HttpRequest, hold_id: UUID, body: ReasonBody) -> HttpResponse:
+def lift_hold(request: HttpRequest, hold_id: UUID, body: ReasonBody) -> schemas.HoldLifted:
     caller = caller_of(request)
     clocks.lift_hold(
         tenant_id=caller.tenant_id, hold_id=hold_id, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return json_response({"hold_id": str(hold_id), "lifted": True})
+    return schemas.HoldLifted(hold_id=hold_id, lifted=True)
 
 
 @router.get(
     "/retention",
     summary="Retention policies, newest first; without one in force the defaults hold",
-    response=answers.Page[answers.Retention],
+    response=Page[schemas.Retention],
 )
 @admits(*READERS)
 @in_tenancy
-def list_policies(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
+def list_policies(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Retention]:
     found = queries.retentions(
         caller_of(request).tenant_id, after=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
     )
-    return paging.page_response(found, wanted.limit, _policy)
+    return paging.page_of(schemas.Retention.of, found, wanted.limit)
 
 
-@router.post("/retention", summary="Propose how long what is kept", response={201: answers.Retention})
+@router.post("/retention", summary="Propose how long what is kept", response={201: schemas.Retention})
 @admits("compliance")
 @in_tenancy
-def propose_policy(request: HttpRequest, body: RetentionBody) -> HttpResponse:
+def propose_policy(request: HttpRequest, body: schemas.RetentionBody) -> schemas.Retention:
     caller = caller_of(request)
     row = clocks.propose_policy(
         tenant_id=caller.tenant_id, policy=RetentionPolicy(**body.model_dump()), by=caller.actor, at=timezone.now()
     )
-    return json_response(_policy(row), 201)
+    return schemas.Retention.of(row)
 
 
 @router.post(
     "/retention/{retention_id}/confirm",
     summary="The second person's word on a retention policy, with a fresh password",
-    response=answers.Retention,
+    response=schemas.Retention,
 )
 @admits("compliance")
-def confirm_policy(request: HttpRequest, retention_id: UUID, body: PasswordBody) -> HttpResponse | None:
+def confirm_policy(request: HttpRequest, retention_id: UUID, body: schemas.PasswordBody) -> HttpResponse | None:
     _step_up(request, body)
     return run_once(request, lambda: _confirm_policy(request, retention_id))
 
 
-def _confirm_policy(request: HttpRequest, retention_id: UUID) -> HttpResponse:
+def _confirm_policy(request: HttpRequest, retention_id: UUID) -> schemas.Retention:
     caller = caller_of(request)
     row = clocks.confirm_policy(
         tenant_id=caller.tenant_id, retention_id=retention_id, by=caller.actor, at=timezone.now()
     )
-    return json_response(_policy(row))
+    return schemas.Retention.of(row)
 
 
-@router.post("/retention/{retention_id}/withdraw", summary="Take a proposal back", response=answers.Retention)
+@router.post("/retention/{retention_id}/withdraw", summary="Take a proposal back", response=schemas.Retention)
 @admits("compliance")
 @in_tenancy
-def withdraw_policy(request: HttpRequest, retention_id: UUID, body: ReasonBody) -> HttpResponse:
+def withdraw_policy(request: HttpRequest, retention_id: UUID, body: ReasonBody) -> schemas.Retention:
     caller = caller_of(request)
     row = clocks.withdraw_policy(
         tenant_id=caller.tenant_id, retention_id=retention_id, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return json_response(_policy(row))
+    return schemas.Retention.of(row)
 
 
-def _step_up(request: HttpRequest, body: PasswordBody) -> None:
+def _step_up(request: HttpRequest, body: schemas.PasswordBody) -> None:
     if proof_class(request, caller_of(request).user, body.password) != "C":
         raise binding.StepUpRequired
-
-
-def _erasure(row: Any) -> dict[str, Any]:
-    return {
-        "erasure_id": str(row.id),
-        "state": row.state,
-        "legal_basis": row.legal_basis,
-        "reason": row.reason,
-        "subjects": row.subjects,
-        "erased": row.erased,
-        "retention_id": str(row.retention_id) if row.retention_id else None,
-        "requested_by": str(row.requested_by),
-        "requested_at": row.requested_at,
-        "confirmed_by": str(row.confirmed_by) if row.confirmed_by else None,
-        "confirmed_at": row.confirmed_at,
-        "begun_at": row.begun_at,
-        "ended_at": row.ended_at,
-    }
-
-
-def _hold(row: Any) -> dict[str, Any]:
-    return {
-        "hold_id": str(row.id),
-        "scope": row.scope,
-        "value": row.value,
-        "reason": row.reason,
-        "placed_by": str(row.placed_by),
-        "placed_at": row.placed_at,
-        "lifted_at": row.lifted_at,
-    }
-
-
-def _policy(row: Any) -> dict[str, Any]:
-    return queries.policy_from_row(row).document() | {
-        "retention_id": str(row.id),
-        "state": row.state,
-        "proposed_by": str(row.proposed_by),
-        "proposed_at": row.proposed_at,
-        "confirmed_by": str(row.confirmed_by) if row.confirmed_by else None,
-        "confirmed_at": row.confirmed_at,
-    }

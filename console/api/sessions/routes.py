@@ -7,7 +7,7 @@ import secrets
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Router
 
@@ -21,18 +21,15 @@ from approvals.sessions import queries as sessions_read
 from approvals.sessions.operations import sessions
 from approvals.sessions.operations.sessions import NoSuchSession
 from approvals.sessions.rules.nudge import NextMove
-from console.api import answers
 from console.api.actions import predicates
+from console.api.actions.envelope import status_of
 from console.api.auth import admits, caller_of
-from console.api.envelope import status_of
 from console.api.members import member_named
-from console.api.schemas import CallsBody, GoalBody, SessionBody, SurfaceBody
-from console.api.sessions import session_report_answers
-from console.api.transaction import in_tenancy, json_response
+from console.api.sessions import schemas
+from console.api.transaction import in_tenancy
 from console.pages.approvals.queue import unanswered_questions
 from console.pages.sessions import session_context
 from ledger.actions.queries import actions
-from ledger.record.rules.envelope import instant
 from reviews.guarding import operations as guarding
 from reviews.guarding.queries import message_rule_of
 
@@ -41,10 +38,10 @@ MOST_ATTEMPTS = 500
 _TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$")
 
 
-@router.post("/sessions", summary="Handshake: negotiate a contract and pin the goal", response={201: answers.Session})
+@router.post("/sessions", summary="Handshake: negotiate a contract and pin the goal", response={201: schemas.Session})
 @admits("agent")
 @in_tenancy
-def open_session(request: HttpRequest, body: SessionBody) -> HttpResponse:
+def open_session(request: HttpRequest, body: schemas.SessionBody) -> schemas.Session:
     caller = caller_of(request)
     caller.require("agent", [body.agent_id])
     wish = sessions.SessionRequest(
@@ -61,42 +58,41 @@ def open_session(request: HttpRequest, body: SessionBody) -> HttpResponse:
         on_behalf_of=member_named(caller.tenant_id, body.on_behalf_of) if body.on_behalf_of else None,
     )
     session = sessions.open_session(tenant_id=caller.tenant_id, wish=wish, key_actor=caller.actor.id, at=timezone.now())
-    return json_response(_session(session), 201)
+    return schemas.Session.of(session)
 
 
 @router.get(
-    "/sessions/{session_id}", summary="A session with its contract, pin and counts", response=answers.SessionState
+    "/sessions/{session_id}", summary="A session with its contract, pin and counts", response=schemas.SessionState
 )
 @admits("agent", "oper", "audit", "person")
 @in_tenancy
-def get_session(request: HttpRequest, session_id: UUID) -> HttpResponse:
+def get_session(request: HttpRequest, session_id: UUID) -> schemas.SessionState:
     session = visible_session(request, session_id)
     made = session.calls_accepted + session.calls_refused
     tally = calls_read.call_tally(
         session.tenant_id, since=session.pinned_at, until=timezone.now(), session_id=session.id
     )
-    counts = {
-        "calls_accepted": session.calls_accepted,
-        "calls_refused": session.calls_refused,
-        "acceptance_rate": share(session.calls_accepted, made),
-        "attempted_undisclosed": tally.undisclosed,
-        "phantom_share": tally.phantom_share,
-        "closed": session.closed_at is not None,
-        "flags": ["PROBING"] if session.probing_at is not None else [],
-        "attempted_tools": _attempted(session),
-        "budgets": _budgets(session),
-        "questions": _questions(session),
-        "surface": _surface(withheld_tools.newest_report(session)),
-    }
-    return json_response(_session(session) | counts)
+    return schemas.SessionState.of(
+        session,
+        acceptance_rate=share(session.calls_accepted, made),
+        attempted_undisclosed=tally.undisclosed,
+        phantom_share=tally.phantom_share,
+        flags=["PROBING"] if session.probing_at is not None else [],
+        attempted_tools=list(
+            calls_read.undisclosed_attempts(session.tenant_id, session_id=session.id, limit=MOST_ATTEMPTS)
+        ),
+        budgets=_budgets(session),
+        questions=_questions(session),
+        surface=schemas.Surface.of(withheld_tools.newest_report(session)),
+    )
 
 
 @router.post(
-    "/sessions/{session_id}/ask-check", summary="Whether a restated goal is the pinned one", response=answers.AskCheck
+    "/sessions/{session_id}/ask-check", summary="Whether a restated goal is the pinned one", response=schemas.AskCheck
 )
 @admits("agent")
 @in_tenancy
-def ask_check(request: HttpRequest, session_id: UUID, body: GoalBody) -> HttpResponse:
+def ask_check(request: HttpRequest, session_id: UUID, body: schemas.GoalBody) -> schemas.AskCheck:
     caller = caller_of(request)
     compared = sessions.check_goal(
         tenant_id=caller.tenant_id,
@@ -105,17 +101,17 @@ def ask_check(request: HttpRequest, session_id: UUID, body: GoalBody) -> HttpRes
         goal=body.goal,
         at=timezone.now(),
     )
-    return json_response({"match": compared.match, "reason": compared.reason or None})
+    return schemas.AskCheck.of(compared)
 
 
 @router.post(
     "/sessions/{session_id}/surface",
     summary="A gateway says which of a server's tools it holds back",
-    response=answers.Surface,
+    response=schemas.Surface,
 )
 @admits("agent")
 @in_tenancy
-def withhold(request: HttpRequest, session_id: UUID, body: SurfaceBody) -> HttpResponse:
+def withhold(request: HttpRequest, session_id: UUID, body: schemas.SurfaceBody) -> schemas.Surface:
     caller = caller_of(request)
     found = withheld_tools.record_report(
         tenant_id=caller.tenant_id,
@@ -124,17 +120,17 @@ def withhold(request: HttpRequest, session_id: UUID, body: SurfaceBody) -> HttpR
         withheld=[WithheldTool(WithheldReason(each.fate), each.tool, each.why) for each in body.withheld],
         at=timezone.now(),
     )
-    return json_response(_surface(found))
+    return schemas.Surface.of(found)
 
 
 @router.post(
     "/sessions/{session_id}/calls",
     summary="Propose calls; each is judged and recorded on its own",
-    response=session_report_answers.CallResults,
+    response=schemas.CallResults,
 )
 @admits("agent")
 @in_tenancy
-def propose(request: HttpRequest, session_id: UUID, body: CallsBody) -> HttpResponse:
+def propose(request: HttpRequest, session_id: UUID, body: schemas.CallsBody) -> schemas.CallResults:
     caller = caller_of(request)
     made, nudge = calls.propose_calls(
         tenant_id=caller.tenant_id,
@@ -145,19 +141,22 @@ def propose(request: HttpRequest, session_id: UUID, body: CallsBody) -> HttpResp
         compile_predicate=predicates.agent_predicate_fault,
         at=timezone.now(),
     )
-    results = [each.document | {"user_status": status_of(each, caller.tenant_id)} for each in made]
+    results = [schemas.CallResult(**each.document, user_status=status_of(each, caller.tenant_id)) for each in made]
     # A run that has come to its limit ends with its summary, behind the results (R-FB-01, R-FB-04).
     forced = nudge.move is NextMove.STOP
     summary = session_context.summary_document(sessions_read.session(caller.tenant_id, session_id)) if forced else None
-    return json_response(
-        {"results": results, "nudge": nudge.text, "next": session_context.nudge_document(nudge), "summary": summary}
+    return schemas.CallResults(
+        results=results,
+        nudge=nudge.text,
+        next=schemas.Next.of(nudge),
+        summary=schemas.Summary.of(summary) if summary else None,
     )
 
 
-@router.post("/sessions/{session_id}/close", summary="Close a session", response=answers.Closed)
+@router.post("/sessions/{session_id}/close", summary="Close a session", response=schemas.Closed)
 @admits("agent")
 @in_tenancy
-def close(request: HttpRequest, session_id: UUID) -> HttpResponse:
+def close(request: HttpRequest, session_id: UUID) -> schemas.Closed:
     caller = caller_of(request)
     session = visible_session(request, session_id)
     if session.closed_at is None and message_rule_of(session.tenant_id, session.agent_id).guarded:
@@ -165,7 +164,7 @@ def close(request: HttpRequest, session_id: UUID) -> HttpResponse:
     sessions.close_session(
         tenant_id=caller.tenant_id, session_id=session_id, key_actor=caller.actor.id, at=timezone.now()
     )
-    return json_response({"session_id": str(session_id), "closed": True})
+    return schemas.Closed(session_id=session_id, closed=True)
 
 
 def trace_of(request: HttpRequest) -> Trace:
@@ -183,42 +182,12 @@ def visible_session(request: HttpRequest, session_id: UUID) -> Any:
     return session
 
 
-def _attempted(session: Any) -> list[dict[str, Any]]:
-    found = calls_read.undisclosed_attempts(session.tenant_id, session_id=session.id, limit=MOST_ATTEMPTS)
-    return [{"tool": each.tool, "call_id": each.call_id, "at": instant(each.at)} for each in found]
-
-
-def _budgets(session: Any) -> list[dict[str, Any]]:
+def _budgets(session: Any) -> list[schemas.SpentBudget]:
     spent = sessions_read.budget_spending(session.tenant_id, agent_id=session.agent_id, session_ids=[session.id])
-    return [
-        {
-            "per": each.holder.partition(":")[0],
-            "budget": each.budget,
-            "unit": each.unit,
-            "window_from": instant(each.window_from),
-            "used": each.used,
-        }
-        for each in spent
-    ]
+    return [schemas.SpentBudget.of(each, per=each.holder.partition(":")[0]) for each in spent]
 
 
 def _questions(session: Any) -> list[dict[str, Any]]:
     """What people ask about the actions of a session that wait for them."""
     waiting = actions.actions(session.tenant_id, session=session.id, state="VALIDATED", before=None, limit=500)
     return unanswered_questions(session.tenant_id, [action.id for action in waiting])
-
-
-def _surface(found: withheld_tools.WithheldReport | None) -> dict[str, Any]:
-    if found is None:
-        return {"withheld": [], "at": None}
-    return {"withheld": [each.document() for each in found.withheld], "at": instant(found.at)}
-
-
-def _session(session: Any) -> dict[str, Any]:
-    return {
-        "session_id": str(session.id),
-        "agent_id": session.agent_id,
-        "workflow_run_id": session.run_id,
-        "contract": sessions.describe_contract(session),
-        "pin": {"hash": session.pin_hash, "expires_at": instant(session.pin_expires_at)},
-    }

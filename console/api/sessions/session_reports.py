@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Router
 
+from approvals.sessions.operations.sessions import session_nudge
 from console.api.auth import admits, caller_of
-from console.api.sessions import session_report_answers
+from console.api.sessions import schemas
 from console.api.sessions.routes import visible_session
-from console.api.transaction import in_tenancy, json_response
+from console.api.transaction import in_tenancy
 from console.pages.sessions import session_context
+from reviews.reporting.rules.context import build_context
 
 router = Router(tags=["Sessions"])
 READERS = ("agent", "oper", "audit", "person")
@@ -21,27 +23,38 @@ READERS = ("agent", "oper", "audit", "person")
 @router.get(
     "/sessions/{session_id}/context",
     summary="Verified facts, open items and pointers for the next turn of a model",
-    response=session_report_answers.Context,
+    response=schemas.Context,
 )
 @admits(*READERS)
 @in_tenancy
-def get_context(request: HttpRequest, session_id: UUID) -> HttpResponse:
+def get_context(request: HttpRequest, session_id: UUID) -> schemas.Context:
     caller, at = caller_of(request), timezone.now()
     session = visible_session(request, session_id)
     told = session_context.actions_of_session(session)
-    document = session_context.context_document(session, told, at=at)
+    found = build_context(told.items, told.scene, at=at)
     if caller.kind == "agent":
-        found = [each["action_id"] for each in (*document["facts"], *document["unresolved"])]
-        session_context.remember_reported(session, told, found, to=caller.actor.id, at=at)
-    return json_response(document)
+        shown = [each.action_id for each in (*found.facts, *found.unresolved)]
+        session_context.remember_reported(session, told, shown, to=caller.actor.id, at=at)
+    return schemas.Context(
+        session_id=session.id,
+        as_of=at,
+        text=found.text,
+        facts=[schemas.Fact.of(item) for item in found.facts],
+        unresolved=[schemas.Fact.of(item) for item in found.unresolved],
+        more=schemas.More(facts=found.more_facts, unresolved=found.more_unresolved, unseen=told.scene.unseen),
+        manifest=[schemas.Tool.of(tool) for tool in told.scene.tools],
+        stops=list(told.scene.stops),
+        refused=dict(told.scene.refused),
+        next=schemas.Next.of(session_nudge(session)),
+    )
 
 
 @router.get(
     "/sessions/{session_id}/summary",
     summary="At most six lines for the user, from the record",
-    response=session_report_answers.Summary,
+    response=schemas.Summary,
 )
 @admits(*READERS)
 @in_tenancy
-def get_summary(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    return json_response(session_context.summary_document(visible_session(request, session_id)))
+def get_summary(request: HttpRequest, session_id: UUID) -> schemas.Summary:
+    return schemas.Summary.of(session_context.summary_document(visible_session(request, session_id)))

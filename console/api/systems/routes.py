@@ -11,10 +11,11 @@ from ninja import Query, Router
 
 from console.accounts.members.queries import is_same_person
 from console.accounts.step_up import is_proven
-from console.api import answers, paging, rate
+from console.api import paging, rate
 from console.api.auth import admits, caller_of
 from console.api.people.schemas import SecondWordBody
-from console.api.schemas import HookBody, HookSecretBody, Paged, ReasonBody, SystemBody
+from console.api.schemas import Page, Paged, ReasonBody
+from console.api.systems import schemas
 from console.api.transaction import after_commit, in_tenancy, json_response, run_once
 from console.pages.systems import context as systems_context
 from ledger.catalogue import queries as catalogue_queries
@@ -45,11 +46,11 @@ class HookBodyTooLarge(Refused):
 @router.post(
     "/systems",
     summary="Register an authoritative system; its credential is a file, and moving a known one waits for two",
-    response={201: answers.System},
+    response={201: schemas.System},
 )
 @admits(*OPERATORS)
 @in_tenancy
-def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
+def register_system(request: HttpRequest, body: schemas.SystemBody) -> schemas.System:
     caller = caller_of(request)
     catalogue.check_for(body.pattern)
     changes.check_settings(body.pattern, body.settings)
@@ -65,13 +66,13 @@ def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
     )
     if not waits:
         work_queue.set_lane_limits(tenant_id=caller.tenant_id, system_id=row.id, limits=limits)
-    return json_response(_registered(row), 201)
+    return schemas.System.of(row)
 
 
 @router.post(
     "/systems/{name}/answer",
     summary="The second person's word on a change of where a system is, or of how it is read",
-    response=answers.System,
+    response=schemas.System,
 )
 @admits("operator", "administrator")
 def answer_system(request: HttpRequest, name: str, body: SecondWordBody) -> HttpResponse | None:
@@ -79,7 +80,7 @@ def answer_system(request: HttpRequest, name: str, body: SecondWordBody) -> Http
     return run_once(request, lambda: _answer_system(request, name, body, proven))
 
 
-def _answer_system(request: HttpRequest, name: str, body: SecondWordBody, proven: bool) -> HttpResponse:
+def _answer_system(request: HttpRequest, name: str, body: SecondWordBody, proven: bool) -> schemas.System:
     caller = caller_of(request)
     known = catalogue_queries.system(caller.tenant_id, name)
     if known is None:
@@ -94,85 +95,83 @@ def _answer_system(request: HttpRequest, name: str, body: SecondWordBody, proven
         is_proven=proven,
         at=timezone.now(),
     )
-    return json_response(_registered(row))
+    return schemas.System.of(row)
 
 
-@router.get(
-    "/systems", summary="The registered systems, and how they answer", response=answers.Page[answers.SystemSeen]
-)
+@router.get("/systems", summary="The registered systems, and how they answer", response=Page[schemas.SystemSeen])
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
-def list_systems(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
+def list_systems(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.SystemSeen]:
     tenant_id, at = caller_of(request).tenant_id, timezone.now()
-    return paging.whole_list_response(systems_context.all_systems(tenant_id, at=at), wanted, _system)
+    return paging.page_of_whole_list(_system, systems_context.all_systems(tenant_id, at=at), wanted)
 
 
 @router.post(
     "/systems/{name}/stop-releasing",
     summary="Release no irreversible action to a system until it is resumed",
-    response=answers.Releasing,
+    response=schemas.Releasing,
 )
 @admits("oper", "operator")
 @in_tenancy
-def stop_releasing(request: HttpRequest, name: str, body: ReasonBody) -> HttpResponse:
+def stop_releasing(request: HttpRequest, name: str, body: ReasonBody) -> schemas.Releasing:
     caller = caller_of(request)
     systems.stop_releasing(
         tenant_id=caller.tenant_id, name=name, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return json_response({"name": name, "stopped": True})
+    return schemas.Releasing(name=name, stopped=True)
 
 
 @router.post(
     "/systems/{name}/resume-releasing",
     summary="Release to a system again, as far as its circuit and its debt allow",
-    response=answers.Releasing,
+    response=schemas.Releasing,
 )
 @admits("oper", "operator")
 @in_tenancy
-def resume_releasing(request: HttpRequest, name: str, body: ReasonBody) -> HttpResponse:
+def resume_releasing(request: HttpRequest, name: str, body: ReasonBody) -> schemas.Releasing:
     caller = caller_of(request)
     systems.resume_releasing(
         tenant_id=caller.tenant_id, name=name, reason=body.reason, by=caller.actor, at=timezone.now()
     )
-    return json_response({"name": name, "stopped": False})
+    return schemas.Releasing(name=name, stopped=False)
 
 
 @router.post(
     "/systems/{name}/hooks",
     summary="Make an address for a system's webhooks (Standard Webhooks)",
-    response={201: answers.Hook},
+    response={201: schemas.Hook},
 )
 @admits("oper", "administrator")
 @in_tenancy
-def create_hook(request: HttpRequest, name: str, body: HookBody) -> HttpResponse:
+def create_hook(request: HttpRequest, name: str, body: schemas.HookBody) -> schemas.Hook:
     caller = caller_of(request)
     row = webhooks.create_hook(
         tenant_id=caller.tenant_id, name=name, secret=body.secret, by=caller.actor, at=timezone.now()
     )
-    return json_response(_hook(row, name, {}), 201)
+    return _hook(row, name, {})
 
 
-@router.get("/systems/{name}/hooks", summary="A system's webhook addresses", response=answers.Page[answers.Hook])
+@router.get("/systems/{name}/hooks", summary="A system's webhook addresses", response=Page[schemas.Hook])
 @admits(*OPERATORS, "audit")
 @in_tenancy
-def list_hooks(request: HttpRequest, name: str, wanted: Query[Paged]) -> HttpResponse:
+def list_hooks(request: HttpRequest, name: str, wanted: Query[Paged]) -> Page[schemas.Hook]:
     tenant_id = caller_of(request).tenant_id
     system = catalogue_queries.system(tenant_id, name)
     if system is None:
         raise systems.NoSuchSystem
     rows = after.hooks_of(tenant_id, system.id)
     taken = after.last_deliveries(tenant_id, [row.id for row in rows])
-    return paging.whole_list_response(rows, wanted, lambda row: _hook(row, name, taken))
+    return paging.page_of_whole_list(lambda row: _hook(row, name, taken), rows, wanted)
 
 
 @router.post(
     "/systems/{name}/hooks/{hook_id}/rotate",
     summary="Give a webhook address a new secret; the last one may stay good beside it",
-    response=answers.Hook,
+    response=schemas.Hook,
 )
 @admits("oper", "administrator")
 @in_tenancy
-def rotate_hook(request: HttpRequest, name: str, hook_id: UUID, body: HookSecretBody) -> HttpResponse:
+def rotate_hook(request: HttpRequest, name: str, hook_id: UUID, body: schemas.HookSecretBody) -> schemas.Hook:
     caller = caller_of(request)
     webhooks.rotate_secret(
         tenant_id=caller.tenant_id,
@@ -183,13 +182,13 @@ def rotate_hook(request: HttpRequest, name: str, hook_id: UUID, body: HookSecret
         by=caller.actor,
         at=timezone.now(),
     )
-    return json_response(_hook(after.live_hook(hook_id), name, after.last_deliveries(caller.tenant_id, [hook_id])))
+    return _hook(after.live_hook(hook_id), name, after.last_deliveries(caller.tenant_id, [hook_id]))
 
 
-@router.post("/systems/{name}/hooks/{hook_id}/revoke", summary="Close a webhook address", response=answers.HookRevoked)
+@router.post("/systems/{name}/hooks/{hook_id}/revoke", summary="Close a webhook address", response=schemas.HookRevoked)
 @admits("oper", "administrator")
 @in_tenancy
-def revoke_hook(request: HttpRequest, name: str, hook_id: UUID, body: ReasonBody) -> HttpResponse:
+def revoke_hook(request: HttpRequest, name: str, hook_id: UUID, body: ReasonBody) -> schemas.HookRevoked:
     caller = caller_of(request)
     webhooks.revoke_hook(
         tenant_id=caller.tenant_id,
@@ -199,7 +198,7 @@ def revoke_hook(request: HttpRequest, name: str, hook_id: UUID, body: ReasonBody
         by=caller.actor,
         at=timezone.now(),
     )
-    return json_response({"hook_id": str(hook_id), "revoked": True})
+    return schemas.HookRevoked(hook_id=hook_id, revoked=True)
 
 
 @router.post(
@@ -207,7 +206,7 @@ def revoke_hook(request: HttpRequest, name: str, hook_id: UUID, body: ReasonBody
     auth=None,
     summary="A provider's webhook, signed as Standard Webhooks: evidence and an early reading, never a state",
     openapi_extra=WEBHOOK,
-    response={202: answers.Taken},
+    response={202: schemas.Taken},
 )
 def receive(request: HttpRequest, hook_id: UUID) -> HttpResponse:
     at = timezone.now()
@@ -218,51 +217,26 @@ def receive(request: HttpRequest, hook_id: UUID) -> HttpResponse:
     given = [request.headers.get(f"webhook-{part}", "") for part in ("id", "timestamp", "signature")]
     webhooks.receive_delivery(hook_id=hook_id, signed=SignedHeaders(*given), body=body, at=at)
     after_commit(verify_due)
-    return json_response({"taken": True}, 202)
+    return json_response(schemas.Taken(taken=True), 202)
 
 
-def _registered(row: Any) -> dict[str, Any]:
-    asked = row.proposal or {}
-    waits = {part: asked[part] for part in ("pattern", "settings")} if asked else None
-    return {"name": row.name, "pattern": row.pattern, "settings": row.settings, "waits": waits}
+def _system(seen: systems_context.SystemStatus) -> schemas.SystemSeen:
+    health = schemas.SystemHealth.of(
+        seen.health,
+        standing=seen.standing,
+        stop=seen.stop,
+        limits=seen.limits,
+        waiting=seen.debt.waiting,
+        due=seen.debt.due,
+        oldest_at=seen.debt.oldest_at,
+    )
+    return schemas.SystemSeen.of(seen, health=health)
 
 
-def _system(seen: systems_context.SystemStatus) -> dict[str, Any]:
-    health = seen.health
-    shown = {
-        "circuit": str(seen.standing),
-        "since": health.since,
-        "probe_at": health.probe_at,
-        "failures": health.failures,
-        "reads": health.reads,
-        "unanswered": health.unanswered,
-        "latency_ms": health.latency_ms,
-        "last_read_at": health.last_read_at,
-        "last_success_at": health.last_success_at,
-        "last_failure": health.last_failure or None,
-        "waiting": seen.debt.waiting,
-        "due": seen.debt.due,
-        "oldest_at": seen.debt.oldest_at,
-        "limits": seen.limits,
-        "not_releasing": str(seen.stop) if seen.stop is not None else None,
-        "stopped_because": health.stopped_because or None,
-    }
-    return {
-        "system_id": str(seen.id),
-        "name": seen.name,
-        "pattern": seen.pattern,
-        "settings": seen.settings,
-        "waits": {part: seen.proposal[part] for part in ("pattern", "settings")} if seen.proposal else None,
-        "health": shown,
-    }
-
-
-def _hook(row: Any, name: str, taken: dict[UUID, Any]) -> dict[str, Any]:
-    return {
-        "hook_id": str(row.id),
-        "path": f"/api/v1/hooks/{row.id}",
-        "created_at": row.created_at,
-        "revoked_at": row.revoked_at,
-        "secrets": len(webhooks.secrets_of(row.tenant_id, name, row.id)),
-        "last_taken_at": taken.get(row.id),
-    }
+def _hook(row: Any, name: str, taken: dict[UUID, Any]) -> schemas.Hook:
+    return schemas.Hook.of(
+        row,
+        path=f"/api/v1/hooks/{row.id}",
+        secrets=len(webhooks.secrets_of(row.tenant_id, name, row.id)),
+        last_taken_at=taken.get(row.id),
+    )

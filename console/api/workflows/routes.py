@@ -9,66 +9,63 @@ from django.utils import timezone
 from ninja import Router
 
 from approvals.sessions import queries as sessions_queries
-from console.api import answers
 from console.api.auth import Caller, admits, caller_of
-from console.api.schemas import ReasonBody, SituationBody
+from console.api.schemas import ReasonBody
 from console.api.transaction import NotFound, in_tenancy, json_response
+from console.api.workflows import schemas
 from console.pages.runs import context as runs_context
 from ledger.actions import operations as ledger_orders
-from ledger.record.rules.outcomes import outcome_of
 from reviews.recovery.operations.recovery import policy_of
 from reviews.recovery.rules.recovery_table import TABLE, RecoverySituation
 
 router = Router(tags=["Runs and recovery"])
 
 
-@router.get("/runs/{run_id}", summary="The steps of a run, its pivot, what was reversed", response=answers.Workflow)
+@router.get("/runs/{run_id}", summary="The steps of a run, its pivot, what was reversed", response=schemas.Workflow)
 @admits("agent", "oper", "audit", "person")
 @in_tenancy
-def get_run(request: HttpRequest, run_id: str) -> HttpResponse:
+def get_run(request: HttpRequest, run_id: str) -> schemas.Workflow:
     caller = caller_of(request)
     found = runs_context.load_run(caller.tenant_id, run_id)
     if found is None or not _is_theirs(caller, found):
         raise NotFound
-    return json_response(_run(found))
+    return _run(found)
 
 
-@router.post("/runs/{run_id}/cancel", summary="Take a run back, the last step first", response=answers.Workflow)
+@router.post("/runs/{run_id}/cancel", summary="Take a run back, the last step first", response=schemas.Workflow)
 @admits("oper", "operator")
 @in_tenancy
-def cancel_run(request: HttpRequest, run_id: str, body: ReasonBody) -> HttpResponse:
+def cancel_run(request: HttpRequest, run_id: str, body: ReasonBody) -> schemas.Workflow:
     caller = caller_of(request)
     ledger_orders.unwind_run(
         tenant_id=caller.tenant_id, run_id=run_id, reason=body.reason, actor=caller.actor, at=timezone.now()
     )
     found = runs_context.load_run(caller.tenant_id, run_id)
     assert found is not None
-    return json_response(_run(found))
+    return _run(found)
 
 
 @router.post(
     "/recovery/decide",
     summary="What the recovery policy in force decides for these inputs; nothing is done",
-    response=answers.RecoveryDecision,
+    response=schemas.RecoveryDecision,
 )
 @admits("oper", "audit", "person")
 @in_tenancy
-def decide(request: HttpRequest, body: SituationBody) -> HttpResponse:
+def decide(request: HttpRequest, body: schemas.SituationBody) -> schemas.RecoveryDecision:
     caller = caller_of(request)
     policy = policy_of(caller.tenant_id)
     given = body.model_dump() | {"triggers": frozenset(body.triggers)}
     row = policy.match(RecoverySituation(**given))
-    return json_response(
-        {
-            "row": row.id,
-            "action": row.action,
-            "finding": row.finding,
-            "condition": row.condition,
-            "state_paths": [[str(state) for state in path] for path in row.paths],
-            "effects": list(row.effects),
-            "table_digest": policy.digest,
-            "held_for_a_person": row.id in policy.hold,
-        }
+    return schemas.RecoveryDecision(
+        row=row.id,
+        action=row.action,
+        finding=row.finding,
+        condition=row.condition,
+        state_paths=[[str(state) for state in path] for path in row.paths],
+        effects=list(row.effects),
+        table_digest=policy.digest,
+        held_for_a_person=row.id in policy.hold,
     )
 
 
@@ -87,32 +84,5 @@ def _is_theirs(caller: Caller, found: runs_context.RunView) -> bool:
     return any(one.row.session_id in theirs for one in found.steps)
 
 
-def _run(found: runs_context.RunView) -> dict[str, Any]:
-    taken_back = found.unwinding
-    return {
-        "run_id": found.run_id,
-        "complete": found.complete,
-        "unwinding": None
-        if taken_back is None
-        else {"state": taken_back.state, "reason": taken_back.reason, "since": taken_back.opened_at},
-        "steps": [_step(one) for one in found.steps],
-    }
-
-
-def _step(one: runs_context.StepView) -> dict[str, Any]:
-    return {
-        "action_id": str(one.row.id),
-        "tool": one.row.tool,
-        "target": one.row.target,
-        "state": one.row.state,
-        "outcome": str(outcome_of(one.row)),
-        "region": str(one.region),
-        "reversed": one.row.reversed,
-        "depends_on": list(one.step.depends_on),
-        "acknowledges": list(one.step.acknowledges),
-        "recovery": [
-            {"action_id": str(each.id), "relation": each.relation, "tool": each.tool, "state": each.state}
-            for each in one.recovery
-        ],
-        "silences": [{"over": each.over, "because": each.because} for each in one.silences],
-    }
+def _run(found: runs_context.RunView) -> schemas.Workflow:
+    return schemas.Workflow.of(found, steps=[schemas.RunStep.of(one) for one in found.steps])

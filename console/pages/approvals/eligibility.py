@@ -40,34 +40,6 @@ def ineligibility_reasons(
     return {each.id: ineligibility_reason(each, actor_id, roles, at=at, on=on.get(each.id)) for each in found}
 
 
-def eligibility_document(seen: VotingStatus) -> dict[str, Any]:
-    """For the API; people are named by their pseudonyms."""
-    terms = seen.terms
-    return {
-        "state": seen.tally.state,
-        "thresholds": [
-            {
-                "group": count.threshold.group,
-                "count": count.threshold.count,
-                "votes": count.votes,
-                "deny": count.threshold.deny,
-                "against": count.against,
-            }
-            for count in seen.tally.counts
-        ],
-        "step_up": terms.step_up,
-        "independence": sorted(terms.independence),
-        "hours": [each.document() for each in terms.hours],
-        "may_vote": [
-            {"actor": str(place.actor), "groups": sorted(place.groups), "for": _text(place.lender), "away": place.away}
-            for place in seen.may_vote
-        ],
-        "barred": [{"actor": str(actor), "as": role} for actor, role in seen.barred.items()],
-        "fallen": [str(vote.id) for vote in seen.fallen],
-        "stranded": seen.stranded,
-    }
-
-
 def eligibility_panel(seen: VotingStatus, names: Mapping[UUID, str]) -> dict[str, Any]:
     """For the page; people are named."""
     return {
@@ -93,7 +65,3 @@ def eligibility_panel(seen: VotingStatus, names: Mapping[UUID, str]) -> dict[str
         "fallen": frozenset(vote.id for vote in seen.fallen),
         "stranded": seen.stranded,
     }
-
-
-def _text(actor: UUID | None) -> str | None:
-    return str(actor) if actor is not None else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -148,46 +148,12 @@ def _signed(
     )
 
 
-def settlement_document(case: Any, caller: Caller, *, at: datetime) -> dict[str, Any]:
-    """What may be settled and how, for the API."""
-    held = cases.held_action(case)
-    covers, policy = settlements.coverage(case, held), required_class(case, at=at)
-    allowed = resolutions.allowed_resolutions(held) if case.state != "RESOLVED" else ()
-    return {
-        "allowed": [_allowed(held, each, policy) for each in allowed],
-        "proposal": _proposal(case, held, policy, caller) if case.state == "AWAITING_SECOND" else None,
-        "covers": asdict(covers),
-        "covers_digest": rules.coverage_digest(covers),
-    }
-
-
-def _allowed(held: HeldAction, resolution: Resolution, policy: str) -> dict[str, Any]:
-    return {
-        "resolution": str(resolution),
-        "needs_second": resolutions.needs_second(held, resolution),
-        **signing_terms(held, resolution, policy=policy, act=rules.act_of(held, resolution)),
-    }
-
-
 def signing_terms(held: HeldAction, resolution: Resolution, *, policy: str, act: Act) -> dict[str, str]:
     """What whoever settles it so signs, what follows, and how strongly they must prove who they are."""
     return {
         "proof": rules.required_proof(held, resolution, policy=policy),
         "meaning": rules.declaration(held, resolution, act),
         "consequence": rules.describe_consequence(held, resolution),
-    }
-
-
-def _proposal(case: Any, held: HeldAction, policy: str, caller: Caller) -> dict[str, Any]:
-    why_not = confirm_refusal(case, caller)
-    return {
-        "resolution": case.proposed_resolution,
-        "reason": case.proposed_reason,
-        "evidence": case.proposed_evidence,
-        "proposed_by": str(case.proposed_by) if case.proposed_by else None,
-        **signing_terms(held, Resolution(case.proposed_resolution), policy=policy, act=Act.CONFIRM),
-        "may_confirm": not why_not,
-        "why_not": why_not,
     }
 
 

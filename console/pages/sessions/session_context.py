@@ -14,15 +14,12 @@ from typing import Any
 from uuid import UUID
 
 from approvals.sessions import queries as sessions_read
-from approvals.sessions.operations.sessions import session_nudge
 from ledger.actions.queries import actions as actions_queries
 from ledger.actions.queries import freezes
 from ledger.db import savepoint
-from ledger.record.rules.envelope import instant
 from reviews.reporting.operations import session_reports
 from reviews.reporting.rules import summary as rules
-from reviews.reporting.rules.context import Capability, ReportedAction, SessionScene, build_context
-from reviews.reporting.rules.report import StatusReport
+from reviews.reporting.rules.context import Capability, ReportedAction, SessionScene
 from reviews.reporting.rules.results import SETTLED_STATES
 from reviews.reporting.rules.summary import SessionSummary
 
@@ -53,26 +50,6 @@ def actions_of_run(tenant_id: UUID, run_id: str) -> SessionActions:
     return SessionActions(tuple(actions), tuple(items), SessionScene(unseen=made - len(items)))
 
 
-def context_document(session: Any, told: SessionActions, *, at: datetime) -> dict[str, Any]:
-    """The context for the next turn of a model (api.md)."""
-    found = build_context(told.items, told.scene, at=at)
-    return {
-        "session_id": str(session.id),
-        "as_of": instant(at),
-        "text": found.text,
-        "facts": [_shown(item) for item in found.facts],
-        "unresolved": [_shown(item) for item in found.unresolved],
-        "more": {"facts": found.more_facts, "unresolved": found.more_unresolved, "unseen": told.scene.unseen},
-        "manifest": [
-            {"name": tool.name, "version": tool.version, "description": tool.description, "mutating": tool.mutating}
-            for tool in told.scene.tools
-        ],
-        "stops": list(told.scene.stops),
-        "refused": dict(told.scene.refused),
-        "next": nudge_document(session_nudge(session)),
-    }
-
-
 def summary_document(session: Any) -> dict[str, Any]:
     """The summary of a session (api.md); the static text where none can be made (R-FB-05)."""
     scene = SessionScene(forced=session.forced_at is not None, limit=session.iteration_limit)
@@ -89,16 +66,6 @@ def summary_document(session: Any) -> dict[str, Any]:
 def summary_fields(made: SessionSummary, *, forced: bool) -> dict[str, Any]:
     """A summary as the API answers it."""
     return {"lines": list(made.lines), "text": made.text, "complete": made.complete, "forced": forced}
-
-
-def part_rows(report: StatusReport) -> list[dict[str, str]]:
-    """What was found of each part of an action that was done in part, as the API answers it."""
-    return [{"name": part.name, "outcome": str(part.outcome), "text": part.words} for part in report.parts]
-
-
-def nudge_document(nudge: Any) -> dict[str, Any]:
-    """A nudge as the API answers it."""
-    return {"code": str(nudge.move), "text": nudge.text, "tools": list(nudge.next_tools)}
 
 
 def remember_reported(session: Any, told: SessionActions, found: Iterable[str], *, to: UUID, at: datetime) -> None:
@@ -149,22 +116,3 @@ def _stops(session: Any, items: list[ReportedAction]) -> Iterable[str]:
             yield "everything"
         elif freeze.value in touched.get(freeze.scope, ()):
             yield f"{freeze.scope} {freeze.value}"
-
-
-def _shown(item: ReportedAction) -> dict[str, Any]:
-    return {
-        "action_id": item.action_id,
-        "tool": item.tool,
-        "target": item.target,
-        "state": str(item.state),
-        "result": str(item.result),
-        "code": str(item.report.code),
-        "statement": item.statement,
-        "trust_level": item.report.trust_level,
-        "as_of": instant(item.as_of),
-        "trace_id": item.trace_id,
-        "discrepancy": item.discrepancy or None,
-        "parts": part_rows(item.report),
-        "version": item.version or None,
-        "next_behaviour": {"code": item.rule.next, "text": item.rule.planning},
-    }

@@ -14,8 +14,9 @@ from approvals.requests.queries import approvals
 from approvals.voting.operations import challenges, signatures, votes
 from approvals.voting.rules import binding
 from console.accounts.step_up import proof_class, session_hash
-from console.api.approvals.votes import challenge_document
+from console.api.approvals.schemas import Challenge
 from console.api.auth import NotAllowed
+from console.api.transaction import json_response
 from console.pages.approvals.views.approvals import render_approval
 from console.web import labels
 from console.web.erased_pages import erased_page
@@ -83,7 +84,7 @@ def challenge(request: TenantRequest, approval_id: UUID) -> HttpResponse:
         if refusal.afterwards is not None:
             refusal.afterwards()
         return JsonResponse({"code": refusal.code, "detail": refusal.detail}, status=refusal.status)
-    return JsonResponse(challenge_document(asked), status=201)
+    return json_response(Challenge.of(asked), 201)
 
 
 @in_tenant()

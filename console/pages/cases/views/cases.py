@@ -13,8 +13,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from console.accounts import queries as directory
-from console.api.approvals.votes import challenge_document
+from console.api.approvals.schemas import Challenge
 from console.api.auth import NotAllowed
+from console.api.transaction import json_response
 from console.pages.actions.action_record import actor_names
 from console.pages.cases import settlement_signing
 from console.pages.cases.context import case_context
@@ -151,7 +152,7 @@ def challenge(request: TenantRequest, case_id: UUID) -> HttpResponse:
         if refusal.afterwards is not None:
             refusal.afterwards()
         return JsonResponse({"code": refusal.code, "detail": refusal.detail}, status=refusal.status)
-    return JsonResponse(challenge_document(asked), status=201)
+    return json_response(Challenge.of(asked), 201)
 
 
 def _said(request: TenantRequest) -> settlement_signing.SettlementDraft:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import Field
 
-from console.api.answers import Answer
-from console.api.schemas import Body
+from console.api.schemas import Answer, Body, TextOrNull, Time
 
 Manner = Literal["now", "digest", "off"]
 Machine = Literal["now", "off"]
@@ -19,23 +17,39 @@ Hour = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", descript
 
 
 class About(Answer):
-    kind: str
-    id: str
+    kind: str = Field(validation_alias="about_kind")
+    id: UUID = Field(validation_alias="about_id")
 
 
 class NoticeAnswer(Answer):
-    message_id: str
+    message_id: UUID
     kind: str = Field(description="requested, reminded, escalated, mentioned, approved, …: see docs/approvals.md.")
     text: str
     risk: str
     about: About
-    verb: str | None
-    side_effect_class: str | None
-    decide_by: datetime | None
+    verb: TextOrNull
+    side_effect_class: TextOrNull
+    decide_by: Time | None
     still_waits: bool
     url: str
-    raised_at: datetime
-    read_at: datetime | None
+    raised_at: Time
+    read_at: Time | None
+
+    @classmethod
+    def of(cls, item: Any, /, **more: Any) -> Self:
+        row, fact = item.row, item.fact
+        return super().of(
+            row,
+            message_id=row.id,
+            text=item.title,
+            about=row,
+            verb=fact.verb,
+            side_effect_class=fact.side_effect_class,
+            decide_by=fact.decide_by,
+            still_waits=fact.still_waits,
+            url=fact.href,
+            **more,
+        )
 
 
 class Seen(Answer):
@@ -64,22 +78,37 @@ class Wishes(Answer):
     zone: str
     urgent_passes: bool
 
+    @classmethod
+    def of(cls, wish: Any, /, **more: Any) -> Self:
+        quiet = wish.quiet
+        return super().of(
+            wish,
+            email=dict(wish.email),
+            quiet_from=quiet.begin.isoformat("minutes") if quiet else None,
+            quiet_until=quiet.end.isoformat("minutes") if quiet else None,
+            zone=quiet.zone if quiet else "UTC",
+            **more,
+        )
+
 
 class Undelivered(Answer):
-    notice_id: str
+    notice_id: UUID = Field(validation_alias="id")
     topic: str
     channel: str
     kind: str
-    to: str | None = Field(description="The person, by the pseudonym of the record; null for a shared channel.")
+    to: UUID | None = Field(
+        validation_alias="actor_id",
+        description="The person, by the pseudonym of the record; null for a shared channel.",
+    )
     attempts: int
     fault: str
-    raised_at: datetime
-    given_up_at: datetime
+    raised_at: Time
+    given_up_at: Time
 
 
 class SentAgain(Answer):
-    notice_id: str
-    due_at: datetime
+    notice_id: UUID
+    due_at: Time
 
 
 class SeenBody(Body):

@@ -1,0 +1,99 @@
+"""What the API is sent and answers about agents."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import BeforeValidator, Field
+
+from console.api.schemas import Answer, Body, LintFinding, Name
+
+
+class AgentBody(Body):
+    agent_id: Name
+    version: Annotated[str, Field(min_length=1, max_length=64)]
+    tools: Annotated[list[Name], Field(max_length=1000)]
+    versions: Annotated[
+        dict[Name, Annotated[str, Field(max_length=64)]],
+        Field(
+            max_length=1000,
+            description="For a tool, a version of its contract (1.4.0) or a range (1.x, 1.4.x, *). Without one,"
+            " the agent never comes to a weaker version.",
+        ),
+    ] = {}
+    output_tags: Annotated[list[Name], Field(max_length=200)] = []
+    model_tier: Annotated[str, Field(max_length=64)] | None = None
+    registered_by: Annotated[str, Field(max_length=200)] | None = None
+    owner: Annotated[str, Field(max_length=150, description="The member who answers for the agent.")] | None = None
+
+
+class AgentVersion(Answer):
+    agent_id: str
+    version: str
+    tools: list[str]
+    versions: dict[str, str]
+    output_tags: list[str]
+    model_tier: str
+    registered_by: str
+    registered_at: datetime
+    fingerprint: str
+
+
+class AgentRegistered(AgentVersion):
+    lint: list[LintFinding]
+
+
+class AgentFlag(Answer):
+    flag: str
+    since: datetime
+    facts: dict[str, Any] = Field(description="The numbers that raised it.")
+
+
+def _listed(flags: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"flag": flag, "since": facts["since"], "facts": {k: v for k, v in facts.items() if k != "since"}}
+        for flag, facts in sorted(flags.items())
+    ]
+
+
+class AgentSummary(Answer):
+    agent_id: str
+    version: str
+    revoked: bool
+    calls: int = Field(validation_alias="made", description="Of the last thirty days, as every figure here.")
+    acceptance_rate: float | None
+    phantom_share: float | None
+    flags: Annotated[list[AgentFlag], BeforeValidator(_listed)]
+
+
+class UndisclosedCall(Answer):
+    tool: str
+    session_id: UUID
+    at: datetime
+
+
+class CallShares(Answer):
+    day: datetime
+    calls: int = Field(validation_alias="made")
+    acceptance_rate: float | None
+    valid: float | None = Field(validation_alias="valid_share")
+    valid_execution_failed: float | None = Field(validation_alias="failed_share")
+    argument_hallucination: float | None = Field(validation_alias="argument_share")
+    phantom_share: float | None
+
+
+class Agent(AgentSummary):
+    versions: list[AgentVersion]
+    demonstrated_tools: list[str] = Field(description="Those that have ended in a reconciled success that still holds.")
+    over_time: list[CallShares] = Field(description="Day by day; a day without calls is left out.")
+    attempted_undisclosed: list[UndisclosedCall]
+    untold_changes: int = Field(
+        description="Of its newest 500 actions, the changes that no message followed which the guard has seen."
+    )
+
+
+class Revoked(Answer):
+    agent_id: str
+    revoked: bool

@@ -1,0 +1,397 @@
+"""What the API is sent and answers about approvals, votes and edits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import Field
+
+from approvals.requests.rules import threads
+from approvals.voting.rules import batches
+from approvals.voting.rules.passkeys import confirmation_code
+from console.api.schemas import Answer, Body, Paged, SpeltTime, TextOrNull, Time
+
+
+class ApprovalsWanted(Paged):
+    state: Literal["REQUESTED", "APPROVED", "REJECTED", "EXPIRED", "VOIDED", "CONSUMED"] = "REQUESTED"
+    risk: Annotated[Literal["LOW", "NORMAL", "HIGH"] | None, Field(description="Of those that wait for a vote.")] = None
+    tool: str | None = None
+    agent: str | None = None
+    group: Annotated[str | None, Field(description="Whose votes are asked.")] = None
+    holder: Annotated[UUID | None, Field(description="Who was given it or has claimed it.")] = None
+    sort: Literal["risk", "deadline", "oldest", "newest"] = "risk"
+
+    @property
+    def order(self) -> str:
+        return "" if self.sort == "risk" else self.sort
+
+    def filters(self) -> dict[str, Any]:
+        """What is asked of those that wait."""
+        return self.model_dump(include={"risk", "tool", "agent", "group", "holder"}, exclude_none=True)
+
+
+class VoteBody(Body):
+    verdict: Literal["approve", "reject", "request_changes", "break_glass"]
+    payload_hash: str
+    rendering_digest: str
+    reason: Annotated[str, Field(max_length=4000)] = ""
+    password: Annotated[str, Field(max_length=1000)] | None = None
+    otp: Annotated[str, Field(max_length=16)] | None = None
+    covers: Annotated[str, Field(max_length=64)] = Field("", description="The `covers_digest` that was read.")
+    challenge_id: Annotated[UUID, Field(strict=False)] | None = Field(
+        None, description="The challenge that `assertion` answers."
+    )
+    assertion: dict[str, Any] | None = Field(None, description="`PublicKeyCredential.toJSON()` of a passkey's answer.")
+
+
+class ChallengeBody(Body):
+    verdict: Literal["approve", "reject", "request_changes", "break_glass"]
+    payload_hash: str
+    rendering_digest: str
+    covers: Annotated[str, Field(max_length=64)] = ""
+    reason: Annotated[str, Field(max_length=4000)] = ""
+    credential_id: Annotated[str, Field(max_length=2000)] = Field("", description="Of your keys, the one to sign with.")
+
+
+class PreviewBody(Body):
+    payload: Annotated[dict[str, Any], Field(description="All arguments of the call, the unchanged ones too.")]
+    payload_hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="Of the payload that was shown.")]
+
+
+class EditBody(PreviewBody):
+    reason: Annotated[str, Field(max_length=2000, description="The agent is told, word for word.")] = ""
+
+
+class AssigneeBody(Body):
+    to: Annotated[
+        UUID | None,
+        Field(strict=False, description="The pseudonym of an approver; left out, it is who has least to do."),
+    ] = None
+
+
+class LineBody(Body):
+    text: Annotated[str, Field(min_length=1, max_length=threads.LONGEST)]
+
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class ShownItem(Body):
+    approval_id: Annotated[UUID, Field(strict=False)]
+    payload_hash: Digest
+    rendering_digest: Annotated[Digest, Field(description="Of what was displayed: an item that was not is no item.")]
+    covers: Annotated[str, Field(max_length=64)] = Field("", description="The `covers_digest` that was read.")
+
+
+class VotesBody(Body):
+    verdict: Literal["approve", "reject"]
+    items: Annotated[list[ShownItem], Field(min_length=1, max_length=batches.MOST)]
+    reason: Annotated[str, Field(max_length=4000)] = ""
+    password: Annotated[str, Field(max_length=1000)] | None = None
+    otp: Annotated[str, Field(max_length=16)] | None = None
+
+
+class AnswerBody(Body):
+    question_id: Annotated[UUID, Field(strict=False)]
+    text: Annotated[str, Field(min_length=1, max_length=threads.LONGEST_ANSWER)]
+
+
+class ApprovalPolicy(Answer):
+    version: str = Field(validation_alias="policy_version")
+    rules: str = Field(validation_alias="policy_row")
+    step_up: str
+
+
+class ApprovalRow(Answer):
+    approval_id: UUID = Field(validation_alias="id")
+    action_id: UUID
+    state: str
+    payload_hash: str
+    rendering_digest: str
+    policy: ApprovalPolicy
+    requested_at: Time
+    decide_by: Time
+    release_by: Time | None
+    risk: str = Field(description="LOW, NORMAL or HIGH.")
+    claimed_by: UUID | None
+    claimed_until: Time | None = Field(description="A claim is over by itself, and keeps nobody from voting.")
+    assigned_to: UUID | None
+    escalated_at: Time | None
+    stopped_at: Time | None = Field(
+        validation_alias="paused_at", description="Since when its deadlines stand still; null while they run."
+    )
+
+    @classmethod
+    def of(cls, row: Any, /, **more: Any) -> Self:
+        return super().of(row, policy=row, **more)
+
+
+class PayloadField(Answer):
+    path: str
+    label: str
+    kind: str
+    display: str
+    warnings: list[str]
+
+
+class VoteRecorded(Answer):
+    verdict: str
+    class_: str = Field(
+        validation_alias="evidence_class",
+        serialization_alias="class",
+        description="A passkey, B one-time code, C password, D the session alone.",
+    )
+    statement_hash: str
+    confirmation_code: str = Field(description="Empty where the vote was erased.")
+
+    @classmethod
+    def of(cls, vote: Any, /, **more: Any) -> Self:
+        statement = bytes(vote.statement)
+        return super().of(vote, confirmation_code=confirmation_code(statement) if statement else "", **more)
+
+
+class VoteTaken(VoteRecorded):
+    vote_id: UUID = Field(validation_alias="id")
+
+
+class VoteCast(VoteRecorded):
+    voter: UUID
+    groups: list[str]
+    delegated_by: UUID | None
+    credential_id: TextOrNull
+    at: Time
+
+
+class SigningKey(Answer):
+    credential_id: str
+    name: str
+
+
+class SignatureWanted(Answer):
+    """The argument of `navigator.credentials.get()` in WebAuthn's JSON."""
+
+    challenge: str
+    rpId: str
+    allowCredentials: list[dict[str, str]]
+    userVerification: str
+    timeout: int
+
+
+class Challenge(Answer):
+    challenge_id: UUID = Field(validation_alias="id")
+    statement: str = Field(description="The canonical statement that the passkey signs by its hash.")
+    statement_hash: str
+    confirmation_code: str
+    expires_at: Time
+    publicKey: SignatureWanted
+
+    @classmethod
+    def of(cls, asked: Any, /, **more: Any) -> Self:
+        statement = bytes(asked.row.statement).decode()
+        return super().of(asked.row, statement=statement, confirmation_code=asked.code, publicKey=asked.options())
+
+
+class Contradiction(Answer):
+    code: str = Field(description="AMOUNT, CURRENCY, NAME or EXPECTATION.")
+    where: str
+    said: str = Field(description="What the agent said, made visible.")
+    sent: str = Field(description="What the payload says.")
+    text: str
+
+
+class BaselineField(Answer):
+    field: str
+    value: Any
+
+
+class Baseline(Answer):
+    known: bool = Field(description="False where the system did not answer in time; that raises the risk.")
+    digest: str | None
+    pointer: str | None
+    source: str | None
+    read_at: SpeltTime | None
+    fields: list[BaselineField]
+    preflight: list[dict[str, Any]]
+    touches: int | None = Field(description="How many things the action touches, where the contract says so.")
+    raises: list[str]
+
+
+class Difference(Answer):
+    field: str
+    then: str | None
+    now: str | None
+    material: bool
+
+
+class Drift(Answer):
+    compared_at: SpeltTime
+    material: bool
+    differences: list[Difference]
+    untold: list[str]
+
+
+class Threshold(Answer):
+    group: str
+    count: int
+    votes: int
+    deny: int
+    against: int
+
+    @classmethod
+    def of(cls, count: Any, /, **more: Any) -> Self:
+        return super().of(count.threshold, votes=count.votes, against=count.against)
+
+
+class MayVote(Answer):
+    actor: UUID
+    groups: list[str]
+    for_: UUID | None = Field(
+        validation_alias="lender",
+        serialization_alias="for",
+        description="Whose power the vote would use, where it is not their own.",
+    )
+    away: bool
+
+
+class Barred(Answer):
+    actor: UUID
+    as_: str = Field(
+        serialization_alias="as", description="requester, agent_owner, delegator, editor or policy_author."
+    )
+
+
+class Quorum(Answer):
+    state: str = Field(description="open, approved or rejected, by the votes that count now.")
+    thresholds: list[Threshold]
+    step_up: str
+    independence: list[str]
+    hours: list[dict[str, Any]]
+    may_vote: list[MayVote]
+    barred: list[Barred]
+    fallen: list[UUID] = Field(description="Votes that were given and do not count any more.")
+    stranded: bool = Field(description="Whether not enough people are left who may approve it.")
+
+    @classmethod
+    def of(cls, seen: Any, /, **more: Any) -> Self:
+        """Where people are named by their pseudonyms."""
+        return cls(
+            state=seen.tally.state,
+            thresholds=[Threshold.of(count) for count in seen.tally.counts],
+            step_up=seen.terms.step_up,
+            independence=sorted(seen.terms.independence),
+            hours=[each.document() for each in seen.terms.hours],
+            may_vote=[MayVote.of(place, groups=sorted(place.groups)) for place in seen.may_vote],
+            barred=[Barred(actor=actor, as_=role) for actor, role in seen.barred.items()],
+            fallen=[vote.id for vote in seen.fallen],
+            stranded=seen.stranded,
+        )
+
+
+class DroppedExpectation(Answer):
+    text: str = Field(description="The predicate that the agent had added.")
+    fields: list[str] = Field(description="The edited fields that it names.")
+    why: str
+
+
+class EditOfRequest(Answer):
+    editor: str = Field(description="The pseudonym of who edited it.")
+    reason: str
+    text: str = Field(description="Who edited what and why, in one sentence.")
+    expectations_dropped: list[DroppedExpectation]
+
+
+class EvidenceItem(Answer):
+    statement: str | None = None
+    link: str | None = None
+    id: str | None = None
+
+
+class Approval(ApprovalRow):
+    covers: dict[str, Any] = Field(description="What a vote signs, apart from the vote itself.")
+    covers_digest: str
+    payload: Any
+    fields: list[PayloadField]
+    votes: list[VoteCast]
+    votes_differ: str = Field(
+        description="What of the votes is not as their events in the record say; empty if nothing."
+    )
+    may_vote: bool = Field(description="Whether your vote would be taken now; `why_not` says why not.")
+    why_not: str
+    quorum: Quorum = Field(description="What it takes, what is there, and who may still vote.")
+    keys: list[SigningKey] = Field(description="Your own passkeys that may sign a vote here.")
+    agent_evidence: list[EvidenceItem] = Field(
+        description="What the agent says that its call rests on: its own statement, unverified. Links are not followed."
+    )
+    edit: EditOfRequest | None = Field(description="The edit that made this request; null where nobody edited it.")
+    contradictions: list[Contradiction] = Field(description="Where the agent's own words contradict the payload.")
+    baseline: Baseline | None = Field(description="The target as people were asked on it; null where none is read.")
+    drift: Drift | None = Field(description="What changed since, by the newest reading; null where none was taken.")
+
+
+class ChangedField(Answer):
+    path: str
+    label: str
+    old: str | None
+    new: str | None
+
+
+class Edited(Answer):
+    supersedes: UUID
+    action_id: UUID | None = Field(description="The action that stands in its place; null in a preview.")
+    approval_id: UUID | None
+    payload_hash: str
+    changed: list[ChangedField] = Field(validation_alias="changes")
+    expectations_dropped: list[DroppedExpectation] = Field(
+        validation_alias="dropped",
+        description="Predicates of the agent that name an edited field: they are not checked any more.",
+    )
+    expectations_kept: list[str] = Field(
+        validation_alias="kept", description="Predicates of the agent that are still checked."
+    )
+
+
+class Claimed(Answer):
+    approval_id: UUID
+    claimed_by: UUID | None
+    claimed_until: Time | None
+
+
+class Assigned(Answer):
+    approval_id: UUID
+    assigned_to: UUID
+
+
+class Line(Answer):
+    line_id: UUID = Field(validation_alias="id")
+    kind: str = Field(description="comment, question or answer; an answer is the agent's own words and no evidence.")
+    author: UUID
+    author_kind: str
+    text: str
+    mentions: list[str]
+    answers: UUID | None
+    at: Time
+
+
+class LineTaken(Answer):
+    line_id: UUID = Field(validation_alias="id")
+
+
+class ItemVoted(Answer):
+    approval_id: UUID
+    result: str = Field(description="VOTED, DECIDED (by others meanwhile) or REFUSED.")
+    statement_hash: TextOrNull
+    code: TextOrNull
+    detail: TextOrNull
+
+
+class VotesTaken(Answer):
+    items: list[ItemVoted]
+    voted: int
+    decided: int
+    refused: int
+
+
+class Answered(Answer):
+    question_id: UUID
+    line_id: UUID

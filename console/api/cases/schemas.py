@@ -1,0 +1,158 @@
+"""What the API is sent and answers about cases."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import AwareDatetime, Field
+
+from console.api.approvals.schemas import SigningKey
+from console.api.schemas import Answer, Body, Comment, Paged, Reason, TextOrNull, Time
+
+
+class CasesWanted(Paged):
+    resolved: bool = False
+
+
+class SignatureBody(Body):
+    covers: Annotated[str, Field(max_length=64)] = Field(
+        "", description="The `covers_digest` that was read. Needed where `proof` asks for more than the session (D)."
+    )
+    password: Annotated[str, Field(max_length=1000)] | None = None
+    otp: Annotated[str, Field(max_length=16)] | None = None
+    challenge_id: Annotated[UUID, Field(strict=False)] | None = Field(
+        None, description="The challenge that `assertion` answers."
+    )
+    assertion: dict[str, Any] | None = Field(None, description="`PublicKeyCredential.toJSON()` of a passkey's answer.")
+
+
+ResolutionName = Literal[
+    "VERIFY_AGAIN",
+    "STRONG_READ",
+    "ATTEST_PRESENT",
+    "ATTEST_ABSENT",
+    "COMPENSATE",
+    "FORWARD_RECOVER",
+    "ROLL_BACK",
+    "FAIL",
+    "ABANDON",
+    "ACKNOWLEDGE",
+]
+
+
+class ResolveBody(SignatureBody):
+    resolution: ResolutionName
+    reason: Reason
+    evidence: Annotated[list[Annotated[str, Field(max_length=4000)]], Field(min_length=1, max_length=50)]
+
+
+class ConfirmBody(SignatureBody):
+    accept: bool = True
+
+
+class SettlementChallengeBody(Body):
+    resolution: ResolutionName | None = Field(
+        None, description="What is to be signed; null for the confirmation of what was proposed."
+    )
+    reason: Annotated[str, Field(max_length=4000)] = ""
+    evidence: Annotated[list[Annotated[str, Field(max_length=4000)]], Field(max_length=50)] = []
+    covers: Annotated[str, Field(max_length=64)] = ""
+    credential_id: Annotated[str, Field(max_length=2000)] = Field("", description="Of your keys, the one to sign with.")
+
+
+class AssignBody(Body):
+    to: Annotated[UUID, Field(strict=False, description="The pseudonym of an operator, as `claimed_by` has it.")]
+
+
+class SnoozeBody(Body):
+    until: Annotated[AwareDatetime, Field(strict=False)]
+    reason: Reason
+
+
+class BatchBody(Body):
+    kind: Literal["CLAIM", "ASSIGN", "SNOOZE", "VERIFY_AGAIN", "COMMENT", "FREEZE_TARGETS"]
+    cases: Annotated[list[Annotated[UUID, Field(strict=False)]], Field(min_length=1, max_length=500)]
+    to: Annotated[UUID, Field(strict=False)] | None = None
+    until: Annotated[AwareDatetime, Field(strict=False)] | None = None
+    reason: Annotated[str, Field(max_length=1000)] = ""
+    text: Annotated[str, Field(max_length=4000)] = ""
+
+
+class CaseRow(Answer):
+    case_id: UUID = Field(validation_alias="id")
+    action_id: UUID | None = Field(description="Null for an effect that nobody gated.")
+    state: str
+    reason: str
+    discrepancy: TextOrNull
+    side_effect_class: str
+    claimed_by: UUID | None
+    proposed_resolution: TextOrNull
+    resolution: TextOrNull
+    snoozed_until: Time | None
+    opened_at: Time
+
+
+class CaseSleep(Answer):
+    case_id: UUID
+    snoozed_until: Time | None
+
+
+class BatchItem(Answer):
+    case_id: UUID
+    state: str
+    code: TextOrNull
+    detail: TextOrNull
+
+
+class Batch(Answer):
+    batch_id: UUID = Field(validation_alias="id")
+    kind: str
+    state: str
+    total: int
+    done: int
+    refused: int
+    left: int
+    started_at: Time
+    ended_at: Time | None
+    items: list[BatchItem]
+
+
+class Allowed(Answer):
+    resolution: str
+    needs_second: bool
+    proof: str = Field(description="The weakest class of proof that is enough: A, B, C, or D for the session alone.")
+    meaning: str = Field(description="What whoever settles it so says, as the statement has it.")
+    consequence: str = Field(description="What follows from it.")
+
+
+class Proposal(Answer):
+    resolution: str = Field(validation_alias="proposed_resolution")
+    reason: str = Field(validation_alias="proposed_reason")
+    evidence: list[str] = Field(validation_alias="proposed_evidence")
+    proposed_by: UUID | None
+    proof: str = Field(description="The weakest class of proof that is enough to confirm it.")
+    meaning: str
+    consequence: str
+    may_confirm: bool = Field(description="Whether you may confirm it; `why_not` says why not.")
+    why_not: str
+
+
+class Case(CaseRow):
+    allowed: list[Allowed]
+    proposal: Proposal | None = Field(description="What waits for a second person.")
+    covers: dict[str, Any] = Field(description="What a settlement covers: the case as it stands now.")
+    covers_digest: str = Field(description="Send it back as `covers` with a settlement.")
+    keys: list[SigningKey] = Field(description="Your passkeys that may sign.")
+    findings: dict[str, Any] | None
+    comments: list[Comment]
+
+
+class CaseOwner(Answer):
+    case_id: UUID
+    claimed_by: UUID | None
+
+
+class CaseState(Answer):
+    case_id: UUID
+    state: str

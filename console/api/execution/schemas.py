@@ -1,0 +1,120 @@
+"""What the API is sent and answers about executors, orders and attempts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+from uuid import UUID
+
+import orjson
+from pydantic import Field
+
+from console.api.schemas import Answer, Body, Name, Paged, Time
+
+
+class OrdersWanted(Paged):
+    tools: Annotated[
+        list[str], Field(description="Names of tools, each in a `tools` of its own or with commas between.")
+    ]
+
+    def names(self) -> list[str]:
+        return [name for given in self.tools for name in given.split(",") if name]
+
+
+class ExecutorBody(Body):
+    executor_id: Name
+    public_jwk: dict[str, Any]
+    tools: Annotated[list[Name], Field(max_length=1000)]
+
+
+class ClaimBody(Body):
+    executor_id: Name
+    tools: Annotated[list[Name], Field(max_length=1000)] | None = None
+    limit: Annotated[int, Field(ge=1, le=50)] = 1
+    wait_s: Annotated[int, Field(ge=0, le=30)] = 0
+    proof: bool = False
+    actions: Annotated[list[Annotated[UUID, Field(strict=False)]], Field(max_length=50)] | None = None
+
+
+class StartBody(Body):
+    grant: Annotated[str, Field(min_length=1, max_length=16_384)]
+    executor_id: Name
+    wrapper_version: Annotated[str, Field(min_length=1, max_length=64)]
+    timeout_s: Annotated[int, Field(ge=1, le=86_400)]
+    payload_hash: Annotated[str, Field(max_length=64)] | None = None
+
+
+class HeartbeatBody(Body):
+    executor_id: Name
+
+
+class Executor(Answer):
+    executor_id: str
+    thumbprint: str
+    tools: list[str]
+
+
+class ReadyOrder(Answer):
+    action_id: UUID
+    tool: str
+    version: str
+    ready: bool
+    waiting_for: list[str]
+
+    @classmethod
+    def of(cls, order: Any, /, **more: Any) -> Self:
+        return super().of(order, ready=not order.waiting_for, **more)
+
+
+class LoggedVote(Answer):
+    statement: str
+    index: int
+    path: list[str]
+    envelope: str
+    detail: str
+    salt: str
+
+
+class ProofOfVotes(Answer):
+    checkpoint: str
+    votes: list[LoggedVote]
+
+
+class Order(Answer):
+    action_id: UUID
+    tool: str
+    version: str
+    grant: str
+    grant_expires_at: Time
+    proof: ProofOfVotes | None = Field(
+        None, description="That the votes stand in the signed log, for an executor that asks to see it."
+    )
+
+
+class Orders(Answer):
+    orders: list[Order]
+
+
+class Trace(Answer):
+    trace_id: str
+
+
+class Started(Answer):
+    action_id: UUID
+    attempt: int
+    payload: dict[str, Any]
+    payload_hash: str
+    idempotency_key: str | None
+    lease_expires_at: Time
+    trace: Trace
+
+    @classmethod
+    def of(cls, started: Any, /, **more: Any) -> Self:
+        return super().of(started, payload=orjson.loads(started.payload), trace=started, **more)
+
+
+class Lease(Answer):
+    lease_expires_at: Time
+
+
+class Observed(Answer):
+    state: str

@@ -1,0 +1,49 @@
+"""What the API is sent and answers about freezes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import Field
+
+from console.api.schemas import Answer, Body, Reason
+from console.pages.cases import containment
+
+
+class FreezeBody(Body):
+    scope: Literal["agent", "tool", "target", "tenant", "all"]
+    value: Annotated[str, Field(max_length=512)] = ""
+    reason: Reason
+    unknown_ok: Annotated[bool, Field(description="Freeze a target that no action and no case has named yet.")] = False
+
+
+class FreezePlaced(Answer):
+    freeze_id: UUID = Field(validation_alias="id")
+    scope: str
+    value: str
+
+
+class OpenWork(Answer):
+    incidents: list[UUID]
+    cases: list[UUID]
+
+    @classmethod
+    def of(cls, freeze: Any, /, **more: Any) -> Self:
+        """What is still open of the things that a freeze stops."""
+        return cls(**{kind: [row.id for row in rows] for kind, rows in containment.open_work(freeze).items()})
+
+
+class Freeze(FreezePlaced):
+    reason: str
+    still_open: OpenWork
+
+    @classmethod
+    def of(cls, row: Any, /, **more: Any) -> Self:
+        return super().of(row, still_open=OpenWork.of(row), **more)
+
+
+class Lifted(Answer):
+    freeze_id: UUID
+    lifted: bool
+    still_open: OpenWork

@@ -1,0 +1,59 @@
+"""What the API is asked and answers about the log."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+from uuid import UUID
+
+from ninja import Schema
+from pydantic import Field
+
+from console.api.schemas import Answer, Index
+from ledger.log.rules.merkle import leaf_hash
+
+
+class InclusionWanted(Schema):
+    index: Index
+    size: Annotated[int | None, Field(ge=1, le=2**53 - 1)] = None
+
+
+class ConsistencyWanted(Schema):
+    since: Annotated[int, Field(alias="from", ge=0, le=2**53 - 1)]
+    upto: Annotated[int | None, Field(alias="to", ge=0, le=2**53 - 1)] = None
+
+
+class EventsWanted(Schema):
+    since: Annotated[int, Field(alias="from", ge=0, le=2**53 - 1)] = 0
+    upto: Annotated[int | None, Field(alias="to", ge=0, le=2**53 - 1)] = None
+    action: UUID | None = None
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+
+
+class Inclusion(Answer):
+    origin: str
+    index: int
+    size: int
+    leaf_hash: str
+    hashes: list[str] = Field(description="The audit path, the leaf's sibling first, in hex (RFC 6962).")
+
+
+class Growth(Answer):
+    origin: str
+    since: int = Field(serialization_alias="from")
+    upto: int = Field(serialization_alias="to")
+    hashes: list[str] = Field(description="The consistency proof, in hex (RFC 6962).")
+
+
+class LedgerEvent(Answer):
+    index: int
+    leaf_hash: str
+    envelope: str = Field(description="The canonical bytes that are hashed, as text.")
+
+    @classmethod
+    def at(cls, index: int, envelope: bytes) -> Self:
+        return cls(index=index, leaf_hash=leaf_hash(envelope).hex(), envelope=envelope.decode("utf-8", "replace"))
+
+
+class LedgerEvents(Answer):
+    items: list[LedgerEvent]
+    next: int | None = Field(description="The index to go on from; null at the end.")

@@ -1,0 +1,51 @@
+"""What the API is asked and answers about reviewer quality."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from ninja import Schema
+from pydantic import Field
+
+from console.api.schemas import Answer, Body, Moment, Time
+
+
+class QualityWanted(Schema):
+    since: Annotated[Moment | None, Field(alias="from")] = None
+    until: Annotated[Moment | None, Field(alias="to")] = None
+
+
+class QualityRow(Answer):
+    name: str
+    votes: int
+    people: int
+    rejected: float | None
+    served_median_s: float | None = Field(description="From when the payload was served to the vote, by the server.")
+    visible_median_s: float | None = Field(description="What the pages report; it counts for nothing.")
+    quick: float | None = Field(description="The share of votes that took less than reading the payload.")
+    blind: float | None = Field(description="The share of votes without anything of the evidence opened.")
+    settled: int
+    wrong: float | None = Field(description="Of the settled, the share that verification proved wrong.")
+
+
+class QualityReport(Answer):
+    by: str
+    withheld: int = Field(description="Groups that are too small to be shown, or are none of this reader's business.")
+    rows: list[QualityRow]
+
+
+class Quality(Answer):
+    privacy: str
+    since: Time = Field(alias="from")
+    until: Time = Field(alias="to")
+    cut_off: bool
+    reports: list[QualityReport]
+
+
+class AttentionTaken(Answer):
+    taken: bool
+
+
+class AttentionBody(Body):
+    visible_s: Annotated[float, Field(ge=0, le=86_400)]
+    opened: Annotated[list[Annotated[str, Field(max_length=40)]], Field(max_length=50)] | None = None

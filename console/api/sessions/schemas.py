@@ -1,0 +1,315 @@
+"""What the API is sent and answers about sessions: contract, calls, context, summary."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import Field
+
+from approvals.gate.rules import agent_evidence
+from approvals.sessions.operations.sessions import describe_contract
+from console.api.actions.schemas import Part, Question, UserStatus
+from console.api.schemas import Answer, Body, HasHappened, Name, SpeltTime, Text, TextOrNull, Time
+
+
+class SessionBody(Body):
+    agent_id: Name
+    goal: Text
+    ttl_seconds: int
+    tools: Annotated[list[str], Field(max_length=1000)] | None = None
+    output_tags: Annotated[list[str], Field(max_length=200)] = []
+    intent: Annotated[str, Field(max_length=2000)] = ""
+    max_registry_age_s: Annotated[int, Field(ge=0, le=315_360_000)] | None = None
+    # It is part of addresses.
+    workflow_run_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._:~-]{1,128}$")] | None = None
+    iteration_limit: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    on_failure: Literal["stop", "compensate"] = "stop"
+    on_behalf_of: Annotated[str, Field(max_length=150, description="The member for whom the agent acts.")] | None = None
+
+
+class GoalBody(Body):
+    goal: Text
+
+
+class WithheldToolBody(Body):
+    tool: Annotated[str, Field(min_length=1, max_length=256)]
+    fate: Annotated[Literal["changed", "unregistered"], Field(description="changed: it differs from its contract.")]
+    why: Annotated[str, Field(max_length=500)] = ""
+
+
+class SurfaceBody(Body):
+    withheld: Annotated[
+        list[WithheldToolBody],
+        Field(max_length=200, description="All that is held back now; an empty list when nothing is any more."),
+    ]
+
+
+def _texts(most: int, description: str) -> dict[str, Any]:
+    return {"type": "array", "maxItems": most, "items": {"type": "string"}, "description": description}
+
+
+_CALL: dict[str, Any] = {
+    "type": "object",
+    "description": "One call. The gate reads it; a shape that is wrong is answered for this call alone.",
+    "required": ["call_id", "tool", "arguments"],
+    "properties": {
+        "call_id": {"type": "string", "maxLength": 128, "description": "The same id and body get the first answer."},
+        "tool": {"type": "string"},
+        "arguments": {"description": "An object, or the text of one as a model wrote it."},
+        "goal": {"type": "string", "description": "The pinned goal in the same words; or send `pin_hash`."},
+        "pin_hash": {"type": "string"},
+        "target_resource": {"type": "string", "description": "Refused unless the arguments name the same target."},
+        "intended_outcome": {
+            "type": "object",
+            "properties": {
+                "target_resource": {"type": "string"},
+                "expected_predicates": _texts(100, "Predicates to check besides those of the contract."),
+            },
+        },
+        "depends_on": _texts(100, "Actions that must have succeeded."),
+        "acknowledges": _texts(100, "Failed actions that the agent knows of and goes on from."),
+        "based_on": {
+            "type": "array",
+            "maxItems": 50,
+            "description": "Reads that the call rests on; refused where one is stale.",
+            "items": {
+                "type": "object",
+                "required": ["resource", "read_at"],
+                "properties": {
+                    "resource": {"type": "string"},
+                    "read_at": {"type": "string", "format": "date-time"},
+                    "version": {},
+                },
+            },
+        },
+        "evidence": {
+            "type": "array",
+            "maxItems": agent_evidence.MAX_ITEMS,
+            "description": "What the agent says that its call rests on. Shown to the approver as the agent's unverified"
+            " statement; it changes no check and is never executed.",
+            "items": {
+                "type": "object",
+                "minProperties": 1,
+                "additionalProperties": False,
+                "properties": {
+                    name: {"type": "string", "minLength": 1, "maxLength": most}
+                    for name, most in agent_evidence.LONGEST.items()
+                },
+            },
+        },
+        "dry_run": {"type": "boolean", "description": "Judge and note it, and make no action."},
+        "supersedes": {"type": "string", "description": "The ended action that this call stands in for."},
+    },
+}
+
+
+class CallsBody(Body):
+    calls: Annotated[list[Any], Field(min_length=1, max_length=100, json_schema_extra={"items": _CALL})]
+
+
+class DisclosedTool(Answer):
+    name: str
+    version: str
+    wrapper_version: str
+    description: str
+    arguments_schema: dict[str, Any]
+
+
+class Withheld(Answer):
+    count: int
+    why: str = Field(description="Empty where every tool was disclosed.")
+
+
+class SessionContract(Answer):
+    sub_tools_disclosed: list[str]
+    withheld: Withheld = Field(description="The tools that the cap left out.")
+    registry_version: str
+    registry_fingerprint: str
+    tools: list[DisclosedTool]
+
+
+class Pin(Answer):
+    hash: str = Field(validation_alias="pin_hash")
+    expires_at: Time = Field(validation_alias="pin_expires_at")
+
+
+class Session(Answer):
+    session_id: UUID = Field(validation_alias="id")
+    agent_id: str
+    workflow_run_id: str = Field(validation_alias="run_id")
+    contract: SessionContract
+    pin: Pin
+
+    @classmethod
+    def of(cls, session: Any, /, **more: Any) -> Self:
+        return super().of(session, contract=describe_contract(session), pin=session, **more)
+
+
+class AttemptedTool(Answer):
+    tool: str
+    call_id: str
+    at: Time
+
+
+class SpentBudget(Answer):
+    per: Literal["agent", "session"]
+    budget: str
+    unit: str = Field(description="calls, readings, or a currency in its smallest unit.")
+    window_from: Time
+    used: int
+
+
+class WithheldToolSeen(Answer):
+    tool: str
+    fate: Literal["changed", "unregistered"]
+    why: str
+
+
+class Surface(Answer):
+    withheld: list[WithheldToolSeen]
+    at: Time | None = Field(description="Since when it is so; null where no gateway ever reported any.")
+
+    @classmethod
+    def of(cls, found: Any, /, **more: Any) -> Self:
+        if found is None:
+            return cls(withheld=[], at=None)
+        return super().of(found, withheld=[each.document() for each in found.withheld])
+
+
+class SessionState(Session):
+    calls_accepted: int
+    calls_refused: int
+    acceptance_rate: float | None
+    attempted_undisclosed: int
+    phantom_share: float | None
+    closed: Annotated[bool, HasHappened] = Field(validation_alias="closed_at")
+    flags: list[Literal["PROBING"]] = Field(description="PROBING: it called many tools that it was never given.")
+    attempted_tools: list[AttemptedTool] = Field(description="Tools that exist and were not disclosed to it.")
+    budgets: list[SpentBudget] = Field(description="What was used of the budgets of this session and of its agent.")
+    questions: list[Question] = Field(description="What people ask the agent before they decide.")
+    surface: Surface = Field(description="What a gateway holds back of the server's tools.")
+
+
+class AskCheck(Answer):
+    match: bool
+    reason: TextOrNull
+
+
+class Error(Answer):
+    code: str
+    message: str
+
+
+class ToolResult(Answer):
+    tool: str
+    status: Literal["pending", "failed"]
+    evidence: None
+    error: Error | None
+    timestamp: SpeltTime
+    side_effects: list[Any]
+
+
+class ApprovalNeed(Answer):
+    required: bool
+    approval_id: UUID | None
+    expires_at: SpeltTime | None
+
+
+class CallResult(Answer):
+    call_id: str
+    accepted: bool
+    action_id: UUID | None
+    state: str | None
+    result: ToolResult
+    hint: str | None
+    suggestion: str | None
+    errors: list[dict[str, Any]]
+    layer: str | None
+    coerced: list[dict[str, str]]
+    approval: ApprovalNeed | None
+    user_status: UserStatus
+
+
+class Closed(Answer):
+    session_id: UUID
+    closed: bool
+
+
+class Next(Answer):
+    code: str = Field(validation_alias="move")
+    text: str
+    tools: list[str] = Field(validation_alias="next_tools")
+
+
+class Behaviour(Answer):
+    code: str
+    text: str
+
+
+class Fact(Answer):
+    action_id: UUID
+    tool: str
+    target: str
+    state: str
+    result: str
+    code: str
+    statement: str
+    trust_level: int
+    as_of: Time
+    trace_id: str
+    discrepancy: TextOrNull
+    parts: list[Part]
+    version: TextOrNull
+    next_behaviour: Behaviour
+
+    @classmethod
+    def of(cls, item: Any, /, **more: Any) -> Self:
+        return super().of(
+            item,
+            code=item.report.code,
+            trust_level=item.report.trust_level,
+            parts=list(item.report.parts),
+            next_behaviour=Behaviour(code=item.rule.next, text=item.rule.planning),
+            **more,
+        )
+
+
+class Tool(Answer):
+    name: str
+    version: str
+    description: str
+    mutating: bool
+
+
+class More(Answer):
+    facts: int
+    unresolved: int
+    unseen: int
+
+
+class Context(Answer):
+    session_id: UUID
+    as_of: Time
+    text: str
+    facts: list[Fact]
+    unresolved: list[Fact]
+    more: More
+    manifest: list[Tool]
+    stops: list[str]
+    refused: dict[str, int]
+    next: Next
+
+
+class Summary(Answer):
+    lines: list[str]
+    text: str
+    complete: bool
+    forced: bool
+
+
+class CallResults(Answer):
+    results: list[CallResult]
+    nudge: str
+    next: Next
+    summary: Summary | None
