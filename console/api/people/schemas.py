@@ -14,7 +14,7 @@ from console.api.schemas import Answer, Body, HasHappened, Reason, Time
 
 Words = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=50)]
 Id = Annotated[UUID, Field(strict=False)]
-Moment = Annotated[AwareDatetime, Field(strict=False)]
+GivenTime = Annotated[AwareDatetime, Field(strict=False)]
 
 
 class ProofBody(Body):
@@ -66,14 +66,14 @@ class DelegationBody(ProofBody):
     giver: Annotated[Id | None, Field(description="For administrators: whose power it is; else one's own.")] = None
     groups: Words
     tools: Words = []
-    starts_at: Moment
-    ends_at: Moment
+    starts_at: GivenTime
+    ends_at: GivenTime
     reason: Annotated[str, Field(max_length=500)] = ""
 
 
 class AbsenceBody(Body):
-    starts_at: Moment
-    ends_at: Moment
+    starts_at: GivenTime
+    ends_at: GivenTime
     of: Annotated[Id | None, Field(description="For administrators: who is away; else oneself.")] = None
 
 
