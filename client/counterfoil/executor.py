@@ -141,7 +141,7 @@ class Executor:
     def ready(self) -> list[dict[str, Any]]:
         """The orders that are ready, or what each waits for; claims nothing."""
         answer = self._connection.get("/executions/ready", params={"tools": ",".join(self.tools)})
-        orders: list[dict[str, Any]] = answer["orders"] if "orders" in answer else answer["items"]
+        orders: list[dict[str, Any]] = answer["items"]
         return orders
 
     def claim(self, *, limit: int = 1, actions: Sequence[str] | None = None, wait_s: int | None = None) -> list[Order]:

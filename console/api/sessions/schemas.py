@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import Field
+from ninja import Schema
+from pydantic import AwareDatetime, ConfigDict, Field, SkipValidation
 
-from approvals.gate.rules import agent_evidence
+from approvals.gate.rules import agent_evidence, proposals, stale_reads
 from approvals.sessions.operations.sessions import describe_contract
 from console.api.actions.schemas import Part, Question, UserStatus
 from console.api.schemas import Answer, Body, HasHappened, Name, SpeltTime, Text, TextOrNull, Time
@@ -45,67 +46,62 @@ class SurfaceBody(Body):
     ]
 
 
-def _texts(most: int, description: str) -> dict[str, Any]:
-    return {"type": "array", "maxItems": most, "items": {"type": "string"}, "description": description}
+Texts = Annotated[list[str], Field(max_length=proposals.MAX_NAMED)]
 
 
-_CALL: dict[str, Any] = {
-    "type": "object",
-    "description": "One call. The gate reads it; a shape that is wrong is answered for this call alone.",
-    "required": ["call_id", "tool", "arguments"],
-    "properties": {
-        "call_id": {"type": "string", "maxLength": 128, "description": "The same id and body get the first answer."},
-        "tool": {"type": "string"},
-        "arguments": {"description": "An object, or the text of one as a model wrote it."},
-        "goal": {"type": "string", "description": "The pinned goal in the same words; or send `pin_hash`."},
-        "pin_hash": {"type": "string"},
-        "target_resource": {"type": "string", "description": "Refused unless the arguments name the same target."},
-        "intended_outcome": {
-            "type": "object",
-            "properties": {
-                "target_resource": {"type": "string"},
-                "expected_predicates": _texts(100, "Predicates to check besides those of the contract."),
-            },
-        },
-        "depends_on": _texts(100, "Actions that must have succeeded."),
-        "acknowledges": _texts(100, "Failed actions that the agent knows of and goes on from."),
-        "based_on": {
-            "type": "array",
-            "maxItems": 50,
-            "description": "Reads that the call rests on; refused where one is stale.",
-            "items": {
-                "type": "object",
-                "required": ["resource", "read_at"],
-                "properties": {
-                    "resource": {"type": "string"},
-                    "read_at": {"type": "string", "format": "date-time"},
-                    "version": {},
-                },
-            },
-        },
-        "evidence": {
-            "type": "array",
-            "maxItems": agent_evidence.MAX_ITEMS,
-            "description": "What the agent says that its call rests on. Shown to the approver as the agent's unverified"
-            " statement; it changes no check and is never executed.",
-            "items": {
-                "type": "object",
-                "minProperties": 1,
-                "additionalProperties": False,
-                "properties": {
-                    name: {"type": "string", "minLength": 1, "maxLength": most}
-                    for name, most in agent_evidence.LONGEST.items()
-                },
-            },
-        },
-        "dry_run": {"type": "boolean", "description": "Judge and note it, and make no action."},
-        "supersedes": {"type": "string", "description": "The ended action that this call stands in for."},
-    },
-}
+class NamedRead(Schema):
+    resource: Annotated[str, Field(min_length=1, max_length=stale_reads.MAX_TEXT)]
+    read_at: Annotated[AwareDatetime, Field(json_schema_extra={"maxLength": 40})]
+    version: Annotated[str, Field(max_length=stale_reads.MAX_TEXT)] | int | None = None
+
+
+class IntendedOutcome(Schema):
+    target_resource: str | None = None
+    expected_predicates: Texts | None = Field(None, description="Predicates to check besides those of the contract.")
+
+
+class EvidenceGiven(Body):
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    statement: Annotated[str, Field(min_length=1, max_length=agent_evidence.LONGEST["statement"])] = ""
+    link: Annotated[str, Field(min_length=1, max_length=agent_evidence.LONGEST["link"])] = ""
+    id: Annotated[str, Field(min_length=1, max_length=agent_evidence.LONGEST["id"])] = ""
+
+
+class CallBody(Schema):
+    """One call. The gate reads it; a shape that is wrong is answered for this call alone."""
+
+    call_id: Annotated[
+        str,
+        Field(
+            max_length=proposals.MAX_CALL_ID,
+            description="The same id and body get the first answer; without one, a repeat is another call.",
+        ),
+    ] = ""
+    tool: str
+    arguments: dict[str, Any] | str = Field(description="An object, or the text of one as a model wrote it.")
+    goal: str | None = Field(None, description="The pinned goal in the same words; or send `pin_hash`.")
+    pin_hash: str | None = None
+    target_resource: str | None = Field(None, description="Refused unless the arguments name the same target.")
+    intended_outcome: IntendedOutcome | None = None
+    depends_on: Texts | None = Field(None, description="Actions that must have succeeded.")
+    acknowledges: Texts | None = Field(None, description="Failed actions that the agent knows of and goes on from.")
+    based_on: Annotated[list[NamedRead], Field(max_length=stale_reads.MAX_READS)] | None = Field(
+        None, description="Reads that the call rests on; refused where one is stale."
+    )
+    evidence: Annotated[list[EvidenceGiven], Field(max_length=agent_evidence.MAX_ITEMS)] | None = Field(
+        None,
+        description="What the agent says that its call rests on. Shown to the approver as the agent's unverified"
+        " statement; it changes no check and is never executed.",
+    )
+    dry_run: bool = Field(False, description="Judge and note it, and make no action.")
+    supersedes: str | None = Field(None, description="The ended action that this call stands in for.")
 
 
 class CallsBody(Body):
-    calls: Annotated[list[Any], Field(min_length=1, max_length=100, json_schema_extra={"items": _CALL})]
+    # The gate reads each call itself (`read_call`), so that one that is malformed disturbs no other: `CallBody` is what
+    # the document says of it, and a test holds the two together.
+    calls: Annotated[list[SkipValidation[CallBody]], Field(min_length=1, max_length=100)]
 
 
 class DisclosedTool(Answer):
