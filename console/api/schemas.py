@@ -41,7 +41,10 @@ HasHappened = BeforeValidator(lambda at: at is not None)
 class Answer(BaseModel):
     """An answer, or a part of one: what the OpenAPI document describes is what is sent."""
 
-    model_config = ConfigDict(extra="forbid", from_attributes=True, populate_by_name=True)
+    # What a stored document holds beyond its answer is not sent.
+    model_config = ConfigDict(
+        extra="ignore", from_attributes=True, populate_by_name=True, json_schema_extra={"additionalProperties": False}
+    )
 
     @classmethod
     def of(cls, row: object, /, **more: Any) -> Self:

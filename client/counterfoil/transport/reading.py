@@ -67,7 +67,7 @@ def read_call_results(answer: Json) -> answers.CallResults:
     return answers.CallResults(
         results=_each(read_call_result, answer["results"]),
         nudge=answer.get("nudge") or "",
-        next=_next(answer.get("next")),
+        next=_nudge(answer.get("next")),
         summary=read_summary(told) if told else None,
     )
 
@@ -149,7 +149,7 @@ def read_context(answer: Json) -> answers.Context:
         text=answer["text"],
         facts=_each(_fact, answer.get("facts")),
         unresolved=_each(_fact, answer.get("unresolved")),
-        next=_next(answer.get("next")),
+        next=_nudge(answer.get("next")),
         raw=answer,
     )
 
@@ -201,6 +201,10 @@ def _fact(item: Json) -> answers.Fact:
 
 
 def _next(item: Json | None) -> answers.NextStep | None:
+    return answers.NextStep(item["code"], item.get("text") or "") if item else None
+
+
+def _nudge(item: Json | None) -> answers.NextStep | None:
     return answers.NextStep(item["code"], item.get("text") or "", tuple(item.get("tools") or ())) if item else None
 
 
@@ -215,8 +219,6 @@ def _violation(item: Json) -> answers.Violation:
 
 
 def _span(value: Any) -> tuple[int, int] | None:
-    if isinstance(value, dict):
-        value = (value.get("start"), value.get("end"))
     return (int(value[0]), int(value[1])) if value else None
 
 

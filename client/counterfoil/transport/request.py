@@ -55,12 +55,9 @@ def new_trace() -> Trace:
 
 
 def read_trace(value: object) -> Trace:
-    """The trace of a start answer, given as a `traceparent` or as an object that holds one; else a
-    new trace.
-    """
+    """The trace of a start answer, given as a `traceparent` or as an object with its id; else a new trace."""
     if isinstance(value, dict):
-        trace_id, span_id = value.get("trace_id"), value.get("span_id")
-        value = value.get("traceparent") or f"00-{trace_id}-{span_id or secrets.token_hex(8)}-01"
+        value = f"00-{value.get('trace_id')}-{secrets.token_hex(8)}-01"
     trace = Trace(value) if isinstance(value, str) else new_trace()
     return trace if trace.trace_id else new_trace()
 

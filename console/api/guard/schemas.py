@@ -83,7 +83,7 @@ class Receipt(Answer):
 
 class GuardViolation(Answer):
     code: str
-    span: list[int] = Field(description="Where the claim stands in the message: from, to.")
+    span: list[int] = Field(min_length=2, max_length=2, description="Where the claim stands in the message: from, to.")
     claim: str
     action_id: str | None
     detail: str
