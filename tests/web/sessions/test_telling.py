@@ -150,7 +150,7 @@ def test_the_nudge_waits_for_what_is_open_anywhere_in_the_session(shop: Workshop
 def test_a_next_step_counts_only_from_a_contract_that_chains(
     shop: Workshop, clock: Clock, tmp_path: Path, named: str | None, tools: list[str]
 ):
-    newer = contract("write_document") | {"version": "1.1.0", "next_tools": ["delete_document"]}
+    newer = contract("write_document") | {"version": "1.9.0", "next_tools": ["delete_document"]}
     assert shop.operator_key.post("/contracts", newer).status_code == 201
     session = shop.session()
     answered = {} if named is None else {"next_tool": named}
