@@ -81,7 +81,7 @@ def test_another_amount_than_was_paid_gives_way_and_one_that_anything_on_record_
     paid = record(arguments={"order_id": "EX-1001", "amount": 2000}, answer={"amount": 2000, "currency": "EUR"})
     told = read("I have refunded $80.00 for your order.", paid)
     assert told.startswith("Verified: Refunded") is False
-    assert told.endswith("No other amount of issue refund, order EX-1001 is on record.")
+    assert told.endswith("No other amount is on record for it.")
     for said in ("I have refunded $20.00 for your order.", "I have refunded 2,000 cents for your order."):
         assert read(said, paid) == said
 

@@ -118,7 +118,7 @@ def compare_fields(
         things |= {part for name in arguments if _words(name)[-1:] == ("id",) for part in _words(name)[:-1]}
     sources = [
         (source, shown, _levels(shown, things, every))
-        for source, shown in ((FieldSource.READ, reading), (FieldSource.ANSWER, answer))
+        for source, shown in ((FieldSource.READ, _without_target(reading)), (FieldSource.ANSWER, answer))
         if shown is not None
     ]
     found = []
@@ -128,6 +128,13 @@ def compare_fields(
         decided = (one for one in shown_anywhere if one.same is not None)
         found.append(next(decided, None) or next(iter(shown_anywhere), Field(asked.name, asked.value)))
     return tuple(found)
+
+
+def _without_target(reading: Any) -> Any:
+    """A reading of effects, without the state of what they are done to: an order's amount is not that of its refund."""
+    if not isinstance(reading, Mapping) or "effects" not in reading:
+        return reading
+    return {name: value for name, value in reading.items() if name != "target"}
 
 
 def notations(arguments: Mapping[str, Any], contract: Contract | None) -> dict[str, Notation]:

@@ -206,7 +206,7 @@ def _done_sentence(record: Record, tool: Tool | None, language: str) -> str:
 def _plain_sentence(record: Record) -> str:
     parts = [_stopped(title(record)), record.text]
     if record.reason and record.reason.rstrip(".") not in record.text:
-        parts.append(f"Reason: {_short(record.reason)}")
+        parts.append(_stopped(f"Reason: {_short(record.reason)}"))
     return " ".join(filter(None, parts))
 
 

@@ -72,7 +72,6 @@ def phantom_line(tool: Tool, objects: Sequence[str]) -> str:
     return f"Not done{what}: no such action is on record."
 
 
-def foreign_line(line: Line, record: Record, sort: str) -> str:
+def foreign_line(line: Line, sort: str) -> str:
     """What a sentence gives way to that names another amount, address or id than the action has."""
-    own = f"{sort} of {title(record)}"
-    return f"{line.text} No other {own} is on record."
+    return f"{line.text} No other {sort} is on record for it."

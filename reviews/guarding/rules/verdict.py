@@ -220,7 +220,7 @@ class _Judging:
             return _Finding(said, (record,), rule, Code.WRONG_TARGET, replacement.differing_line(record, wrong))
         foreign = foreign_value(own, record, self.known)
         if foreign is not None:
-            text = replacement.foreign_line(line, record, foreign.sort)
+            text = replacement.foreign_line(line, foreign.sort)
             return _Finding(said, (record,), rule, Code.WRONG_TARGET, text)
         return _Finding(said, (record,), rule)
 
@@ -338,7 +338,7 @@ class _Judging:
         if len(meant) == 1:
             foreign = foreign_value(said.text, meant[0], self.known)
             if foreign is not None and not self._was_read(matches, foreign.text):
-                text = replacement.foreign_line(self._line(meant[0]), meant[0], foreign.sort)
+                text = replacement.foreign_line(self._line(meant[0]), foreign.sort)
                 return _Finding(said, meant, "value", Code.WRONG_TARGET, text)
         return _Finding(said, meant, "saying")
 
@@ -354,7 +354,7 @@ class _Judging:
             place = self.message.lower().find(other, *said.span)
             name = self.message[place : place + len(other)] if place >= 0 else other
             return _Finding(said, (), "phantom", Code.PHANTOM, replacement.phantom_line(matches[0].tool, (name,)))
-        text = replacement.foreign_line(self._line(record), record, "target")
+        text = replacement.foreign_line(self._line(record), "target")
         return _Finding(said, (record,), "value", Code.WRONG_TARGET, text)
 
     def _of_phantom(self, said: _Said, matches: Sequence[Match]) -> _Finding | None:

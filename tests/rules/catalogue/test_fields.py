@@ -239,6 +239,16 @@ def test_the_reading_wins_over_the_answer_and_the_answer_stands_where_the_readin
     assert later[0].same is True
 
 
+def test_of_a_reading_what_the_thing_was_done_to_says_nothing_of_what_was_to_be_done():
+    """An order of 20.50 does not show that a refund of 21.50 became one of 20.50."""
+    asked = {"order_id": "EX-1", "amount": 2150, "currency": "EUR"}
+    target = {"amount": 2050, "currency": "EUR", "status": "paid"}
+    nothing = {"effects": {"refund": {"exists": False, "count": 0}}, "target": target}
+    assert [each.same for each in compare_fields(asked, contract=None, reading=nothing)] == [None] * 3
+    paid = {"amount": 2150, "currency": "EUR", **nothing}
+    assert [each.same for each in compare_fields(asked, contract=None, reading=paid)] == [None, True, True]
+
+
 def test_a_declared_path_leads_into_lists_and_null_says_that_a_name_means_something_else():
     answer = {
         "method": "card",
