@@ -128,12 +128,10 @@ def test_a_cited_sentence_is_cleared_or_replaced_by_its_own_action_alone():
     cleared = judge("I have refunded both orders: {{call-7.amount}}.", both)
     assert (cleared.verdict, cleared.corrected) == ("ALLOW", "I have refunded both orders: 4000.")
     replaced = judge("I have refunded it for you: {{action:call-8}}. Bye.", both)
-    assert replaced.corrected == "Failed: issue refund, order EX-1002. Failed. No completion was confirmed. Bye."
+    assert replaced.corrected == "Failed: issue refund, order EX-1002. No completion was confirmed. Bye."
     kept = judge("It did not work: {{action:call-8}}", both)
     assert kept.verdict == "ALLOW"
-    assert (
-        kept.corrected == "It did not work: Failed: issue refund, order EX-1002. Failed. No completion was confirmed."
-    )
+    assert kept.corrected == "It did not work: Failed: issue refund, order EX-1002. No completion was confirmed."
 
 
 def test_braces_that_cite_nothing_are_left_alone():

@@ -69,9 +69,7 @@ def test_done_after_a_failed_second_try_gives_way_with_the_reason():
     first = record(action_id="a1", fields=(same("amount", 20),))
     second = record(state="FAILED", action_id="a2", reason="card expired", evidence=())
     said = "I have refunded your order. Anything else?"
-    told = (
-        "Failed: issue refund, order EX-1001. Failed. No completion was confirmed. Reason: card expired. Anything else?"
-    )
+    told = "Failed: issue refund, order EX-1001. No completion was confirmed. Reason: card expired. Anything else?"
     assert read(said, first, second) == told
     assert read(said, second, replace(first, action_id="a3")) == said
 
@@ -250,7 +248,7 @@ def test_all_done_gives_way_while_a_step_is_not():
     failed = record("send_email", "FAILED", action_id="a2", target="mailbox/a", evidence=())
     verdict = judge("All done! Have a nice day.", ground(record(), failed))
     assert [each.code for each in verdict.violations] == ["SILENT_CHAIN"]
-    assert verdict.corrected == "Failed: send email, mailbox a. Failed. No completion was confirmed. Have a nice day."
+    assert verdict.corrected == "Failed: send email, mailbox a. No completion was confirmed. Have a nice day."
     assert judge("All done! Have a nice day.", ground(record())).verdict == "ALLOW"
 
 
@@ -280,7 +278,7 @@ def test_a_stated_claim_is_judged_by_its_action_alone_and_clears_what_it_covers(
 
 def test_what_introduces_a_cited_line_goes_out_and_what_reports_beside_it_does_not():
     failed = record(state="FAILED", evidence=())
-    line = "Failed: issue refund, order EX-1001. Failed. No completion was confirmed."
+    line = "Failed: issue refund, order EX-1001. No completion was confirmed."
     for said in (
         "This is how it stands now: {{action:call-7}} Anything else?",
         "The state of your refund: {{action:a1}}",
@@ -296,7 +294,7 @@ def test_a_line_is_told_once_and_the_corrected_text_is_itself_allowed():
     failed = record(state="FAILED", evidence=())
     said = "I have refunded your order. Done! Your order is refunded. Bye."
     corrected = read(said, failed)
-    assert corrected == "Failed: issue refund, order EX-1001. Failed. No completion was confirmed. Bye."
+    assert corrected == "Failed: issue refund, order EX-1001. No completion was confirmed. Bye."
     assert judge(corrected, ground(failed)).verdict == "ALLOW"
 
 

@@ -72,7 +72,7 @@ class Talk:
     def failed(self) -> str:
         """The console's line on a refund that the shop refused."""
         return (
-            f"Failed: refund small amount, order {self.order.order_id}. Failed. The system of record shows that nothing"
+            f"Failed: refund small amount, order {self.order.order_id}. The system of record shows that nothing"
             " happened. Reason: the tool answered AMOUNT_TOO_HIGH."
         )
 
@@ -102,7 +102,7 @@ def talk(ground: Ground, agent_id: str = "shop-assistant") -> Talk:
 def test_an_agent_that_says_another_amount_than_was_paid(shop: Ground):
     made = talk(shop)
     made.refund("call-1")
-    said = f"Good news! I have refunded 80.00 EUR on order {made.order.order_id}. Is there anything else?"
+    said = f"Good news! I have refunded 123.45 EUR on order {made.order.order_id}. Is there anything else?"
     read = made.session.guarded(said)
     assert read == (
         f"Good news! {made.done} No other amount is on record for it. Is there anything else?"
@@ -171,7 +171,7 @@ def test_a_graph_cites_what_it_did_and_the_user_reads_the_consoles_line(shop: Gr
         (
             AIMessage("", tool_calls=[call]),
             AIMessage("", tool_calls=[asks]),
-            AIMessage("Here you are. {{action:call-1}} I have refunded 80.00 EUR. Anything else?"),
+            AIMessage("Here you are. {{action:call-1}} I have refunded 123.45 EUR. Anything else?"),
         )
     )
     graph = StateGraph(MessagesState)

@@ -168,13 +168,14 @@ def receipt_of(ground: Ground, *, language: str = DEFAULT_LANGUAGE, only_new: bo
 
 def status_line(record: Record, tool: Tool | None, language: str = DEFAULT_LANGUAGE) -> Line:
     """The console's line on one action (rule 1)."""
+    word = WORDS[Outcome(record.outcome)] if record.outcome in Outcome.__members__ else record.outcome or "On record"
     return Line(
         action_id=record.action_id,
         tool=record.tool,
         target=record.target,
         outcome=record.outcome,
-        word=WORDS[Outcome(record.outcome)] if record.outcome in Outcome.__members__ else record.outcome or "On record",
-        what=_done_sentence(record, tool, language) or _plain_sentence(record),
+        word=word,
+        what=_done_sentence(record, tool, language) or _plain_sentence(record, word),
         differences=tuple(difference(each) for each in record.differing),
         code=_code(record),
     )
@@ -203,8 +204,9 @@ def _done_sentence(record: Record, tool: Tool | None, language: str) -> str:
     return render(template, record.target, sources) if template else ""
 
 
-def _plain_sentence(record: Record) -> str:
-    parts = [_stopped(title(record)), record.text]
+def _plain_sentence(record: Record, word: str) -> str:
+    """What was tried and what is reported of it, without the outcome's word, which stands before it."""
+    parts = [_stopped(title(record)), record.text.removeprefix(f"{word}. ")]
     if record.reason and record.reason.rstrip(".") not in record.text:
         parts.append(_stopped(f"Reason: {_short(record.reason)}"))
     return " ".join(filter(None, parts))
