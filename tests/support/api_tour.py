@@ -98,11 +98,17 @@ def register(shop: Workshop) -> None:
 def wait_for_a_second_person(shop: Workshop) -> None:
     """A weaker contract and a system that moves, both declined."""
     declined = {"confirm": False, "reason": "Nobody asked for it."}
-    known = shop.operator_key.get("/contracts/delete_document/1.1.0").json()["document"]
+    known = shop.operator_key.get(known_contract()).json()["document"]
     shop.operator_key.post("/contracts", known | {"version": "0.9.0", "side_effect_class": "EPHEMERAL_WRITE"})
     shop.operator.post("/contracts/delete_document/0.9.0/answer", declined)
     shop.operator_key.post("/systems", {"name": "shop", "pattern": "databases", "settings": {"host": "127.0.0.2"}})
     shop.operator.post("/systems/shop/answer", declined)
+
+
+def known_contract() -> str:
+    """The address of a contract that the example has, in the version that it has."""
+    document = json.loads((CONTRACTS / "delete_document.json").read_text())
+    return f"/contracts/{document['name']}/{document['version']}"
 
 
 def answer_for(shop: Workshop) -> None:
@@ -148,7 +154,7 @@ def execute(shop: Workshop, clock: Clock) -> dict[str, Any]:
 
 
 def look(shop: Workshop, session: str, case: dict[str, Any]) -> None:
-    for path in ("/agents", "/agents/librarian", "/contracts", "/contracts/delete_document/1.1.0", "/policies"):
+    for path in ("/agents", "/agents/librarian", "/contracts", known_contract(), "/policies"):
         shop.operator_key.get(path)
     for path in ("/systems", "/freezes", "/state-machine", "/healthz", "/readyz", "/jwks.json", "/metrics"):
         shop.operator_key.get(path)
