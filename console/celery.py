@@ -77,6 +77,7 @@ app.conf.update(
         "anchor": {"task": "ledger.tasks.anchor", "schedule": 10.0, "options": {"expires": 10}},
         "tell-alarms": {"task": "console.tasks.tell_alarms", "schedule": 5.0, "options": {"expires": 10}},
         "tell-people": {"task": "console.tasks.tell_people", "schedule": 3.0, "options": {"expires": 10}},
+        "count-metrics": {"task": "console.tasks.count_metrics", "schedule": 10.0, "options": {"expires": 10}},
         "check-integrity": {"task": "console.tasks.check_integrity", "schedule": 2.0, "options": {"expires": 10}},
         "tidy": {"task": "console.tasks.tidy", "schedule": 3600.0, "options": {"expires": 600}},
         "retain": {"task": "console.tasks.retain", "schedule": 3600.0, "options": {"expires": 600}},

@@ -390,3 +390,123 @@ class RecordedWord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.recording_id} {self.number}"
+
+
+class ActionCounts(models.Model):
+    """What actions are counted by (`console.metrics.rules.facts.OF_ACTIONS`)."""
+
+    actions = models.IntegerField(default=0)
+    executed = models.IntegerField(default=0)
+    verified_success = models.IntegerField(default=0)
+    ended_failed = models.IntegerField(default=0)
+    ended_reversed = models.IntegerField(default=0)
+    ended_by_word = models.IntegerField(default=0)
+    unsettled = models.IntegerField(default=0)
+    verification_failed = models.IntegerField(default=0)
+    read_back = models.IntegerField(default=0)
+    mismatched = models.IntegerField(default=0)
+    stale_reads = models.IntegerField(default=0)
+    stale_state = models.IntegerField(default=0)
+    partial = models.IntegerField(default=0)
+    pending = models.IntegerField(default=0)
+    pending_over_sla = models.IntegerField(default=0)
+    unknown = models.IntegerField(default=0)
+    duplicated = models.IntegerField(default=0)
+    repeats = models.IntegerField(default=0)
+    repeats_absorbed = models.IntegerField(default=0)
+    compensations = models.IntegerField(default=0)
+    compensated = models.IntegerField(default=0)
+    compensations_failed = models.IntegerField(default=0)
+    false_success = models.IntegerField(default=0)
+    reviewed = models.IntegerField(default=0)
+    complete_records = models.IntegerField(default=0)
+    readings = models.IntegerField(default=0)
+    never_ran = models.IntegerField(default=0)
+    answered = models.IntegerField(default=0)
+
+    class Meta:
+        abstract = True
+
+
+class MetricAction(ActionCounts):
+    """What one action adds to the metrics, as of its event `seq`; made again from its events at any time.
+
+    `hour` is the one it counts in: of its first start, or of its proposal while it was never started.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "action_id")
+    tenant_id = models.UUIDField()
+    action_id = models.UUIDField()
+    seq = models.IntegerField()
+    hour = models.DateTimeField()
+    tool = models.CharField(max_length=200)
+    agent = models.CharField(max_length=128)
+    side_effect_class = models.CharField(max_length=32)
+    version = models.CharField(max_length=64)
+    verification_ms = models.BigIntegerField(null=True)
+    reconcile_ms = models.BigIntegerField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "hour", "action_id"], name="metric_action_by_hour")]
+
+    def __str__(self) -> str:
+        return str(self.action_id)
+
+
+class MetricRollUp(ActionCounts):
+    """The counts of one hour, or of one day (`span` 24), by tool, agent, class and version of the verification policy.
+
+    An empty tool stands for tools that do not exist, an empty version for calls, which are judged by none.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "span", "start", "tool", "agent", "side_effect_class", "version")
+    tenant_id = models.UUIDField()
+    span = models.SmallIntegerField()
+    start = models.DateTimeField()
+    tool = models.CharField(max_length=200)
+    agent = models.CharField(max_length=128)
+    side_effect_class = models.CharField(max_length=32)
+    version = models.CharField(max_length=64)
+    calls = models.IntegerField(default=0)
+    calls_accepted = models.IntegerField(default=0)
+    calls_undisclosed = models.IntegerField(default=0)
+    calls_valid = models.IntegerField(default=0)
+    calls_failed = models.IntegerField(default=0)
+    calls_arguments = models.IntegerField(default=0)
+    calls_phantom = models.IntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.start} {self.tool}"
+
+
+class MetricDelay(models.Model):
+    """How many delays of an hour or a day had one rounded length (`console.metrics.rules.delays`), and their sum."""
+
+    pk = models.CompositePrimaryKey(
+        "tenant_id", "span", "start", "kind", "tool", "agent", "side_effect_class", "version", "rounded_ms"
+    )
+    tenant_id = models.UUIDField()
+    span = models.SmallIntegerField()
+    start = models.DateTimeField()
+    kind = models.CharField(max_length=12)
+    tool = models.CharField(max_length=200)
+    agent = models.CharField(max_length=128)
+    side_effect_class = models.CharField(max_length=32)
+    version = models.CharField(max_length=64)
+    rounded_ms = models.BigIntegerField()
+    count = models.IntegerField()
+    total_ms = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.rounded_ms}"
+
+
+class MetricCursor(models.Model):
+    """Up to where the record has been counted: by the time of recording, and by the console's clock."""
+
+    tenant_id = models.UUIDField(primary_key=True)
+    read_to = models.DateTimeField()
+    looked_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.tenant_id)

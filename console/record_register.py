@@ -120,4 +120,8 @@ OUTSIDE = {
     "console.RecordedConversation": "part of a recording",
     "console.RecordedMessage": "part of a recording",
     "console.RecordedWord": "the search index of a recording",
+    "console.MetricAction": "figures of an action, made again from its events by `rebuild_metrics`",
+    "console.MetricRollUp": "sums of those figures and of calls, made again the same way",
+    "console.MetricDelay": "sums of delays, made again the same way",
+    "console.MetricCursor": "up to where the record was counted",
 }

@@ -510,3 +510,25 @@ def count_success_patterns(tenant_id: UUID, *, since: datetime, until: datetime)
     for kept, word, times in execute(_SIGNS, tenant_id, lower_bound(since), lower_bound(until)):
         found.setdefault(FindingSource(kept), {})[word] = times
     return found
+
+
+def reading_codes(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, list[tuple[str, str, str, datetime]]]:
+    """By action its verification runs in order, each as (result, discrepancy, consistency, when)."""
+    found: dict[UUID, list[tuple[str, str, str, datetime]]] = {}
+    rows = Run.objects.filter(tenant_id=tenant_id, action_id__in=action_ids).order_by("action_id", "number")
+    columns = rows.values_list("action_id", "result", "discrepancy", "consistency", "at")
+    for action_id, result, discrepancy, consistency, at in columns:
+        found.setdefault(action_id, []).append((result, discrepancy, consistency, at))
+    return found
+
+
+def completions_reported(
+    tenant_id: UUID, *, event_ids: list[UUID] | None = None, since: datetime | None = None
+) -> list[tuple[UUID, UUID]]:
+    """(action, event on whose state it was told) of the reports that said that an action was completed."""
+    found = Report.objects.filter(tenant_id=tenant_id, completed=True)
+    if event_ids is not None:
+        found = found.filter(event_id__in=event_ids)
+    if since is not None:
+        found = found.filter(id__gte=lower_bound(since))
+    return list(found.values_list("action_id", "event_id"))

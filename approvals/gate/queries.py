@@ -162,3 +162,21 @@ def refused_calls(tenant_id: UUID, *, since: datetime, limit: int = 8) -> list[C
     """What the gate refused lately, newest first."""
     found = Call.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since), accepted=False)
     return list(found.order_by("-id")[:limit])
+
+
+def count_calls(tenant_id: UUID, *, since: datetime, until: datetime) -> list[tuple[Any, ...]]:
+    """How a stretch's calls fared, as rows of (tool, agent, accepted, code, category, calls, of them accepted ones
+    whose tool failed).
+    """
+    broken = actions.failed_executions(tenant_id, since=since, until=until)
+    rows = calls_between(tenant_id, since=since, until=until).values_list(
+        "tool", "agent_id", "accepted", "code", "category"
+    )
+    counted = rows.annotate(Count("id"), failed=Count("id", filter=Q(accepted=True, action_id__in=broken)))
+    return list(counted.order_by())
+
+
+def hours_with_calls(tenant_id: UUID, *, since: datetime) -> list[datetime]:
+    """The beginnings of the hours since then in which agents called."""
+    found = Call.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since))
+    return list(found.annotate(bin=_Bin(Value(timedelta(hours=1)), F("at"))).values_list("bin", flat=True).distinct())

@@ -129,6 +129,11 @@ TABLES: dict[str, tuple[str, ...]] = {
     "console_noticesettings": CHANGE,
     "console_noticewish": CHANGE,
     "console_noticecursor": CHANGE,
+    # Figures that follow from the record and are made anew.
+    "console_metricaction": OWN,
+    "console_metricrollup": OWN,
+    "console_metricdelay": OWN,
+    "console_metriccursor": CHANGE,
     "console_savedview": OWN,
     "console_recording": APPEND,
     "console_recordedconversation": APPEND,

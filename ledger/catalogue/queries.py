@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Q
@@ -115,3 +116,19 @@ def system_by_id(tenant_id: UUID, system_id: UUID) -> System | None:
 
 def systems(tenant_id: UUID) -> list[System]:
     return list(System.objects.filter(tenant_id=tenant_id).order_by("name"))
+
+
+def policy_versions_by_digest(tenant_id: UUID, kind: str) -> dict[str, str]:
+    """The names of every version of a kind of policy by digest, in the order in which they came in force."""
+    found = PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind).order_by("created_at", "id")
+    return dict(found.values_list("digest", "version"))
+
+
+def classes_of_tools(tenant_id: UUID, *, until: datetime) -> dict[str, str]:
+    """The side-effect class of each tool that was registered before a moment, by the first version of its contract."""
+    rows = execute(
+        "SELECT DISTINCT ON (name) name, convert_from(document, 'UTF8')::jsonb ->> 'side_effect_class'"
+        " FROM ledger_contractversion WHERE tenant_id = $1 AND registered_at < $2 ORDER BY name, id",
+        *(tenant_id, until),
+    )
+    return dict(rows)

@@ -76,7 +76,9 @@ class ReadingRun:
 
 @dataclass(frozen=True, kw_only=True)
 class ActionHistory:
-    """Everything that the figures of one action rest on; `reported` are the events on which completion was reported."""
+    """Everything that the figures of one action rest on; `reported` holds the events on which
+    completion was reported, of this action and perhaps of others.
+    """
 
     events: Sequence[HistoryEvent]
     outcome: Outcome

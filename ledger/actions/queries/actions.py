@@ -382,3 +382,9 @@ def suggested_next_tool(tenant_id: UUID, action_id: UUID) -> dict[str, Any] | No
         if named is not None:
             return dict(named)
     return None
+
+
+def action_ids(tenant_id: UUID, *, after: UUID, limit: int) -> list[UUID]:
+    """The next actions in the order of their ids, which is that of their proposals."""
+    found = Action.objects.filter(tenant_id=tenant_id, id__gt=after).order_by("id")
+    return list(found.values_list("id", flat=True)[:limit])

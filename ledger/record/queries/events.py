@@ -202,3 +202,41 @@ def count_state_entries(tenant_id: UUID, states: Iterable[str], *, since: dateti
     found = Event.objects.filter(tenant_id=tenant_id, subject_kind="action", state__in=list(states), **ids)
     moved = found.exclude(from_state=F("state")).values_list("state")
     return dict(moved.annotate(Count("subject_id", distinct=True)).order_by())
+
+
+def changed_actions(
+    tenant_id: UUID, *, after: datetime, until: datetime | None = None, limit: int | None = None
+) -> tuple[dict[UUID, int], datetime | None]:
+    """The newest event (its seq) of each action of which something was recorded in a stretch of time, by action; with
+    it, up to when that reaches. Only the first `limit` events are looked at.
+    """
+    rows = execute(
+        "SELECT subject_id, max(seq), max(recorded_at) FROM (SELECT subject_id, seq, recorded_at FROM ledger_event"
+        " WHERE tenant_id = $1 AND subject_kind = 'action' AND recorded_at > $2"
+        " AND ($3::timestamptz IS NULL OR recorded_at <= $3) ORDER BY recorded_at LIMIT $4) AS recorded"
+        " GROUP BY subject_id",
+        *(tenant_id, after, until, limit),
+    )
+    return {subject: seq for subject, seq, _ in rows}, max((reached for _, _, reached in rows), default=None)
+
+
+def action_steps(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, list[tuple[Any, ...]]]:
+    """By action the events in order, each as (id, seq, kind, from, to, at, prev, hash, whether it commits to an entry,
+    digest of the verification policy where it names one); nothing of it is ever erased.
+    """
+    rows = execute(
+        "SELECT subject_id, id, seq, kind, from_state, state, at, prev, entry_hash,"
+        " said -> 'commitments' @> '[{\"purpose\": \"entry\"}]', said #>> '{digests,verification}'"
+        " FROM ledger_event, LATERAL (SELECT convert_from(envelope, 'UTF8')::jsonb AS said) AS spoken"
+        " WHERE tenant_id = $1 AND subject_id = ANY($2) ORDER BY subject_id, seq",
+        *(tenant_id, action_ids),
+    )
+    found: dict[UUID, list[tuple[Any, ...]]] = {}
+    for subject, *step in rows:
+        found.setdefault(subject, []).append(tuple(step))
+    return found
+
+
+def states_after(tenant_id: UUID, event_ids: Iterable[UUID]) -> dict[UUID, str]:
+    """The state that each of these events left its subject in."""
+    return dict(Event.objects.filter(tenant_id=tenant_id, id__in=list(event_ids)).values_list("id", "state"))

@@ -1,0 +1,181 @@
+"""The roll-ups of metrics, and whose rows they are (`console/sql/metrics.sql`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from django.db import migrations, models
+
+FOLDER = Path(__file__).parents[1] / "sql"
+FILES = ("metrics.sql",)
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("console", "0002_fences"),
+        ("ledger", "0002_fences"),
+    ]
+
+    operations = [
+        migrations.CreateModel(
+            name="MetricCursor",
+            fields=[
+                ("tenant_id", models.UUIDField(primary_key=True, serialize=False)),
+                ("read_to", models.DateTimeField()),
+                ("looked_at", models.DateTimeField()),
+            ],
+        ),
+        migrations.CreateModel(
+            name="MetricDelay",
+            fields=[
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "tenant_id",
+                        "span",
+                        "start",
+                        "kind",
+                        "tool",
+                        "agent",
+                        "side_effect_class",
+                        "version",
+                        "rounded_ms",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("tenant_id", models.UUIDField()),
+                ("span", models.SmallIntegerField()),
+                ("start", models.DateTimeField()),
+                ("kind", models.CharField(max_length=12)),
+                ("tool", models.CharField(max_length=200)),
+                ("agent", models.CharField(max_length=128)),
+                ("side_effect_class", models.CharField(max_length=32)),
+                ("version", models.CharField(max_length=64)),
+                ("rounded_ms", models.BigIntegerField()),
+                ("count", models.IntegerField()),
+                ("total_ms", models.BigIntegerField()),
+            ],
+        ),
+        migrations.CreateModel(
+            name="MetricRollUp",
+            fields=[
+                ("actions", models.IntegerField(default=0)),
+                ("executed", models.IntegerField(default=0)),
+                ("verified_success", models.IntegerField(default=0)),
+                ("ended_failed", models.IntegerField(default=0)),
+                ("ended_reversed", models.IntegerField(default=0)),
+                ("ended_by_word", models.IntegerField(default=0)),
+                ("unsettled", models.IntegerField(default=0)),
+                ("verification_failed", models.IntegerField(default=0)),
+                ("read_back", models.IntegerField(default=0)),
+                ("mismatched", models.IntegerField(default=0)),
+                ("stale_reads", models.IntegerField(default=0)),
+                ("stale_state", models.IntegerField(default=0)),
+                ("partial", models.IntegerField(default=0)),
+                ("pending", models.IntegerField(default=0)),
+                ("pending_over_sla", models.IntegerField(default=0)),
+                ("unknown", models.IntegerField(default=0)),
+                ("duplicated", models.IntegerField(default=0)),
+                ("repeats", models.IntegerField(default=0)),
+                ("repeats_absorbed", models.IntegerField(default=0)),
+                ("compensations", models.IntegerField(default=0)),
+                ("compensated", models.IntegerField(default=0)),
+                ("compensations_failed", models.IntegerField(default=0)),
+                ("false_success", models.IntegerField(default=0)),
+                ("reviewed", models.IntegerField(default=0)),
+                ("complete_records", models.IntegerField(default=0)),
+                ("readings", models.IntegerField(default=0)),
+                ("never_ran", models.IntegerField(default=0)),
+                ("answered", models.IntegerField(default=0)),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "tenant_id",
+                        "span",
+                        "start",
+                        "tool",
+                        "agent",
+                        "side_effect_class",
+                        "version",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("tenant_id", models.UUIDField()),
+                ("span", models.SmallIntegerField()),
+                ("start", models.DateTimeField()),
+                ("tool", models.CharField(max_length=200)),
+                ("agent", models.CharField(max_length=128)),
+                ("side_effect_class", models.CharField(max_length=32)),
+                ("version", models.CharField(max_length=64)),
+                ("calls", models.IntegerField(default=0)),
+                ("calls_accepted", models.IntegerField(default=0)),
+                ("calls_undisclosed", models.IntegerField(default=0)),
+                ("calls_valid", models.IntegerField(default=0)),
+                ("calls_failed", models.IntegerField(default=0)),
+                ("calls_arguments", models.IntegerField(default=0)),
+                ("calls_phantom", models.IntegerField(default=0)),
+            ],
+            options={
+                "abstract": False,
+            },
+        ),
+        migrations.CreateModel(
+            name="MetricAction",
+            fields=[
+                ("actions", models.IntegerField(default=0)),
+                ("executed", models.IntegerField(default=0)),
+                ("verified_success", models.IntegerField(default=0)),
+                ("ended_failed", models.IntegerField(default=0)),
+                ("ended_reversed", models.IntegerField(default=0)),
+                ("ended_by_word", models.IntegerField(default=0)),
+                ("unsettled", models.IntegerField(default=0)),
+                ("verification_failed", models.IntegerField(default=0)),
+                ("read_back", models.IntegerField(default=0)),
+                ("mismatched", models.IntegerField(default=0)),
+                ("stale_reads", models.IntegerField(default=0)),
+                ("stale_state", models.IntegerField(default=0)),
+                ("partial", models.IntegerField(default=0)),
+                ("pending", models.IntegerField(default=0)),
+                ("pending_over_sla", models.IntegerField(default=0)),
+                ("unknown", models.IntegerField(default=0)),
+                ("duplicated", models.IntegerField(default=0)),
+                ("repeats", models.IntegerField(default=0)),
+                ("repeats_absorbed", models.IntegerField(default=0)),
+                ("compensations", models.IntegerField(default=0)),
+                ("compensated", models.IntegerField(default=0)),
+                ("compensations_failed", models.IntegerField(default=0)),
+                ("false_success", models.IntegerField(default=0)),
+                ("reviewed", models.IntegerField(default=0)),
+                ("complete_records", models.IntegerField(default=0)),
+                ("readings", models.IntegerField(default=0)),
+                ("never_ran", models.IntegerField(default=0)),
+                ("answered", models.IntegerField(default=0)),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "tenant_id", "action_id", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("tenant_id", models.UUIDField()),
+                ("action_id", models.UUIDField()),
+                ("seq", models.IntegerField()),
+                ("hour", models.DateTimeField()),
+                ("tool", models.CharField(max_length=200)),
+                ("agent", models.CharField(max_length=128)),
+                ("side_effect_class", models.CharField(max_length=32)),
+                ("version", models.CharField(max_length=64)),
+                ("verification_ms", models.BigIntegerField(null=True)),
+                ("reconcile_ms", models.BigIntegerField(null=True)),
+            ],
+            options={
+                "indexes": [models.Index(fields=["tenant_id", "hour", "action_id"], name="metric_action_by_hour")],
+            },
+        ),
+        *(migrations.RunSQL((FOLDER / name).read_text()) for name in FILES),
+    ]
