@@ -5,6 +5,7 @@ Nothing here needs root. What npm gives is kept in the user's cache, so it is fe
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import tarfile
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import brotli
 
@@ -44,6 +46,16 @@ def find() -> Chromium:
 def axe() -> str:
     """The accessibility checker, as text to run in a page."""
     return (_package(AXE) / "axe.min.js").read_text()
+
+
+def axe_findings(page: Any, rules: list[str]) -> list[str]:
+    """What the checker, which the page has loaded, finds wrong on it under these rules; only that is brought over."""
+    options = {"runOnly": rules, "resultTypes": ["violations"]}
+    found = page.evaluate(
+        f"axe.run({json.dumps(options)}).then(({{violations}}) => violations.flatMap("
+        "each => each.nodes.map(node => `${each.id}: ${node.html.slice(0, 120)}`)))"
+    )
+    return [f"{page.url}: {each}" for each in found]
 
 
 def _cache() -> Path:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from tests.browser.chromium import NoBrowser, axe
+from tests.browser.chromium import NoBrowser, axe, axe_findings
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
@@ -197,29 +195,22 @@ def batch_of(site, case):
 def test_axe_finds_nothing(people, site, paths, checker, look, size):
     person = people(bypass_csp=True, color_scheme=look, reduced_motion="reduce")
     person.page.set_viewport_size({"width": size[0], "height": size[1]})
+    person.page.add_init_script(checker)
     person.page.goto(f"{site.url}/sign-in")
-    found = _violations(person.page, checker)
+    found = _violations(person.page)
     person.sign_in("operator", "reviewer", "compliance")
     for path in paths:
         person.go(path)
-        found += _violations(person.page, checker)
+        found += _violations(person.page)
     assert found == []
 
 
-def _violations(page, checker):
-    page.evaluate(checker)
-    found = _checked(page, RULES)
+def _violations(page):
+    found = axe_findings(page, RULES)
     if any(": target-size: " in each for each in found):
         # A bar that stays in sight covers a different part of the page at every place of the scroll: what it covers at
         # one place and not at another has its size.
         page.evaluate("window.scrollBy(0, 100)")
-        kept = set(_checked(page, RULES))
+        kept = set(axe_findings(page, RULES))
         found = [each for each in found if ": target-size: " not in each or each in kept]
     return found
-
-
-def _checked(page, rules):
-    result = page.evaluate(f"axe.run({{runOnly: {json.dumps(rules)}}})")
-    return [
-        f"{page.url}: {each['id']}: {node['html'][:120]}" for each in result["violations"] for node in each["nodes"]
-    ]

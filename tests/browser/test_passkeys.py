@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from approvals.voting.queries import approvers
 from ledger.db import tenancy
-from tests.browser.chromium import axe
+from tests.browser.chromium import axe, axe_findings
 from tests.browser.test_accessible import RULES
 from tests.support.scenes import PASSWORD
 
@@ -145,21 +144,14 @@ def test_axe_finds_nothing_on_these_pages(people, site, look, size):
     person = people(bypass_csp=True, color_scheme=look, reduced_motion="reduce")
     page = person.page
     page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.add_init_script(axe())
     person.sign_in("administrator", "reviewer")
     found = []
     for path in ("people", f"people/{row.id}", "me", "me/keys/enrol"):
         person.go(path)
         show_who_one_is(page)
-        found += _violations(page)
+        found += axe_findings(page, RULES)
     for path in ("account", "account/app", "account/passkeys/add", "account/password"):
         page.goto(f"{site.url}/{path}")
-        found += _violations(page)
+        found += axe_findings(page, RULES)
     assert found == []
-
-
-def _violations(page: Any) -> list[str]:
-    page.evaluate(axe())
-    result = page.evaluate(f"axe.run({{runOnly: {json.dumps(RULES)}}})")
-    return [
-        f"{page.url}: {each['id']}: {node['html'][:120]}" for each in result["violations"] for node in each["nodes"]
-    ]
