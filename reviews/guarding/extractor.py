@@ -11,9 +11,10 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
+if TYPE_CHECKING:
+    import httpx
 
 log = logging.getLogger(__name__)
 MOST = 100
@@ -46,6 +47,9 @@ def reports_by(
     """The spans of the reports that the extractor sees; none where there is no extractor, or no sensible answer."""
     if extractor is None or not message:
         return ()
+    # Not above: the settings of every process load this module, and few of them ever ask anybody.
+    import httpx
+
     try:
         return _spans(_asked(extractor, message, transport), message)
     except (httpx.HTTPError, ValueError, KeyError, IndexError, TypeError) as fault:
@@ -60,6 +64,8 @@ def _asked(extractor: Extractor, message: str, transport: httpx.BaseTransport | 
         "messages": [{"role": "system", "content": ASKED}, {"role": "user", "content": message}],
     }
     headers = {"Authorization": f"Bearer {extractor.key}"} if extractor.key else {}
+    import httpx
+
     with httpx.Client(timeout=extractor.timeout_s, transport=transport) as client:
         answer = client.post(extractor.url, json=body, headers=headers)
     answer.raise_for_status()

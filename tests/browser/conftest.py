@@ -55,22 +55,20 @@ def browser(chromium: Chromium) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Server:
-    """A running web process, and what it says."""
+    """A running web process, what it says, and the database that it is on."""
 
     url: str
     log: Path
+    database: str
 
 
-@pytest.fixture(scope="module")
-def server(
-    django_db_setup: None, run: Any, template: str, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
+@pytest.fixture(scope="package")
+def web_process(
+    django_db_setup: None, run: Any, template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """The product's web process over a database of its own; each test of the module has a tenant of its own there."""
-    from django.db import connections
-
-    name, shared = f"browser_{uuid4().hex[:12]}", connections.settings["default"]["NAME"]
+    """The product's web process over a database of its own; each test has a tenant of its own there."""
+    name = f"browser_{uuid4().hex[:12]}"
     _clone(run, name)
-    _use(name)
     log = tmp_path_factory.mktemp("web") / "web.log"
     port = servers.free_port()
     url = f"http://localhost:{port}"
@@ -86,16 +84,27 @@ def server(
         "--timeout-graceful-shutdown",
         "1",
     ]
-    with django_db_blocker.unblock(), log.open("wb") as said:
+    with log.open("wb") as said:
         web = subprocess.Popen([*command, *options], cwd=ROOT, env=settings, stdout=said, stderr=said)
         try:
             _wait(f"{url}/sign-in", web)
-            yield Server(url, log)
+            yield Server(url, log, name)
         finally:
             web.terminate()
             web.wait(timeout=20)
-            _use(shared)
             _drop(run, name)
+
+
+@pytest.fixture(scope="module")
+def server(web_process: Server, django_db_blocker: Any) -> Iterator[Server]:
+    """The web process, with the tests' own connections on its database as long as a module of the browser runs."""
+    from django.db import connections
+
+    shared = connections.settings["default"]["NAME"]
+    _use(web_process.database)
+    with django_db_blocker.unblock():
+        yield web_process
+        _use(shared)
 
 
 @dataclass
