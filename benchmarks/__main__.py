@@ -8,6 +8,7 @@ import platform
 
 from benchmarks.apart import apart
 from benchmarks.ratios import Figure, table
+from benchmarks.sizes import VARIABLE
 from benchmarks.stand import stand
 
 NAMES = (
@@ -28,9 +29,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=f"some of {', '.join(NAMES)}; all of them if none")
     parser.add_argument("--rounds", type=int, default=9, help="how often each side is measured (9)")
+    parser.add_argument("--tiny", action="store_true", help="go through everything once; the figures mean nothing")
     chosen = parser.parse_args()
     if unknown := set(chosen.names) - set(NAMES):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
+    if chosen.tiny:
+        os.environ[VARIABLE] = "1"
     figures: list[Figure] = []
     with stand() as made:
         for name in chosen.names or NAMES:

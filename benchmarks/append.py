@@ -16,10 +16,11 @@ from uuid import UUID, uuid4
 from django.utils import timezone
 
 from benchmarks.ratios import Figure, interleaved
+from benchmarks.sizes import sized
 from benchmarks.stand import Stand
 from benchmarks.writers import Write, rate, writers
 
-SECONDS = 1.0
+SECONDS = sized(1.0, tiny=0.1)
 ACTIONS = 50
 AIM = 0.6
 
@@ -69,13 +70,13 @@ def pending(tenant: UUID) -> UUID:
     action = ledger.new_id(at)
     head = ledger.SubjectHead(tenant_id=tenant, id=action, kind="action")
     path: list[dict[str, Any]] = [
-        {"to": "PROPOSED", "entry": _entry(tenant, action), "view": _view()},
-        {"to": "VALIDATED"},
-        {"to": "EXECUTING", "grounds": frozenset({Ground.RELEASED})},
-        {"to": "PENDING"},
+        {"kind": "proposed", "to": "PROPOSED", "entry": _entry(tenant, action), "view": _view()},
+        {"kind": "validated", "to": "VALIDATED"},
+        {"kind": "execution_started", "to": "EXECUTING", "grounds": frozenset({Ground.RELEASED})},
+        {"kind": "observed", "to": "PENDING"},
     ]
     for step in path:
-        head = ledger.append(head, ledger.NewEvent(kind="moved", **step), actor=ledger.SYSTEM, at=at)
+        head = ledger.append(head, ledger.NewEvent(**step), actor=ledger.SYSTEM, at=at)
     return action
 
 

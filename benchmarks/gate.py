@@ -18,9 +18,10 @@ from uuid import uuid4
 from benchmarks import registered
 from benchmarks.keepalive import Ask, Wire, rate
 from benchmarks.ratios import Figure, interleaved
+from benchmarks.sizes import sized
 from benchmarks.stand import Stand
 
-SECONDS = 1.0
+SECONDS = sized(1.0, tiny=0.4)
 CALLERS = 4
 AIM = 0.5
 GOAL = "Refund order EX-7F3A21 in full."

@@ -24,9 +24,10 @@ from mcp.client.stdio import StdioServerParameters
 
 from benchmarks.keepalive import Wire
 from benchmarks.ratios import Figure
+from benchmarks.sizes import sized
 from benchmarks.stand import Stand
 
-SECONDS = 3.0
+SECONDS = sized(3.0, tiny=0.2)
 AGENT = "clerk"
 SERVER = '''
 from mcp.server.mcpserver import MCPServer

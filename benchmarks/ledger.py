@@ -21,6 +21,7 @@ from uuid import UUID
 
 from benchmarks import append, growing
 from benchmarks.ratios import Figure, in_turn
+from benchmarks.sizes import sized
 from benchmarks.slow_disk import slow_disk
 from benchmarks.stand import Stand
 from benchmarks.writers import Write, ask, rate, writers
@@ -28,7 +29,7 @@ from console.local import programs, servers
 from console.local.installation import ROOT
 from console.local.keys import ensure_log_key
 
-SECONDS = 1.0
+SECONDS = sized(1.0, tiny=0.1)
 DATABASE, AUDITED, SLOW = "ledger", "audited", "slow"
 SEAL_MS = 100.0
 UNIT = "events or rows per s"

@@ -16,7 +16,8 @@ _ROWS = """
 INSERT INTO ledger_action (
     tenant_id, id, state, seq, tool, tool_version, contract_digest, side_effect_class, reversibility, mutating, agent,
     agent_actor, session_id, run_id, call_id, target, operation_kind, operation_key, payload_hash, trace_id,
-    discrepancy, recovery_row, recovery_decision, attempt_count, contradicted, settled, proposed_at, changed_at)
+    discrepancy, recovery_row, recovery_decision, attempt_count, contradicted, settled, proposed_at, changed_at,
+    relation, unwinds, reversed)
 SELECT %(tenant)s, (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(hash, 1, 3)
         || '8' || substr(hash, 4, 15))::uuid,
     CASE WHEN i %% 100 = 0 THEN 'REVIEW_REQUIRED' WHEN i %% 37 = 0 THEN 'FAILED' WHEN i %% 250 = 1 THEN 'PENDING'
@@ -27,7 +28,7 @@ SELECT %(tenant)s, (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0
     'call-' || i, 'order/EX-' || upper(substr(hash, 1, 8)), 'refund', hash || hash, hash || hash, hash,
     CASE WHEN i %% 100 > 0 THEN ''
         ELSE (ARRAY['NO_OP_FAILURE', 'VALUE_MISMATCH', 'UNKNOWN_STATE'])[i / 100 %% 3 + 1] END,
-    '', '', 1, false, true, at, at
+    '', '', 1, false, true, at, at, '', false, false
 FROM (SELECT i, md5(i::text) AS hash, now() - interval '1 year' * (1 - i::float8 / %(count)s) AS at
       FROM generate_series(1, %(count)s) AS i) AS made
 """

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.ratios import Figure
+from benchmarks.sizes import sized
 from benchmarks.stand import Stand
 
-CONVERSATIONS = 400
-MANY = 2_000
+CONVERSATIONS = sized(400, tiny=4)
+MANY = sized(2_000, tiny=8)
 LONGER = 4
 MESSAGES_A_SECOND = 2_000
 MOST_MEMORY = 1.2

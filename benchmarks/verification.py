@@ -25,14 +25,17 @@ import redis
 from benchmarks import documents
 from benchmarks.documents import Office, Written
 from benchmarks.ratios import Figure, interleaved
+from benchmarks.sizes import sized
 from benchmarks.stand import Stand
 from console.local import programs
 
 ADDRESS = "verification"
 PATIENT = {"first_after_s": 1, "backoff": 2.0, "max_interval_s": 3600, "sla_s": 172_800}
 STEADY = {"first_after_s": 2, "backoff": 1.0, "max_interval_s": 2, "sla_s": 172_800}
-POLLS, VERDICTS, TASKS, SILENT_ROWS, DELAYS = 1500, 200, 600, 40, 30
-LANES, DUE, CLAIMS = 200, 10_000, 400
+POLLS, VERDICTS, TASKS = sized(1_500, tiny=4), sized(200, tiny=3), sized(600, tiny=5)
+SILENT_ROWS, DELAYS = sized(40, tiny=2), sized(30, tiny=2)
+LANES, DUE, CLAIMS = 200, sized(10_000, tiny=200), sized(400, tiny=4)
+FEW, MANY = sized(10_000, tiny=300), sized(1_000_000, tiny=600)
 WITHIN_S = 240.0
 
 
@@ -232,8 +235,8 @@ def _least(action_id: UUID, since: datetime, happens_at: datetime) -> float:
 
 
 def _claims(watcher: psycopg.Connection, rounds: int) -> list[Figure]:
-    few = [_p99_of_claims(watcher, 10_000) for _ in range(rounds)]
-    many = [_p99_of_claims(watcher, 1_000_000) for _ in range(rounds)]
+    few = [_p99_of_claims(watcher, FEW) for _ in range(rounds)]
+    many = [_p99_of_claims(watcher, MANY) for _ in range(rounds)]
     name = "p99 of a claim at 10⁶ rows, to that at 10⁴"
     return [Figure(name=name, unit="ms", ours=tuple(many), peer=tuple(few), aim=2.0, most=True)]
 

@@ -14,7 +14,7 @@ from benchmarks.bare.models import Row
 from console.api.auth import Key
 from console.api.transaction import StrictParser, json_response
 
-api = NinjaAPI(auth=[Key()], parser=StrictParser(), urls_namespace="bare", docs_url=None, openapi_url=None)
+api = NinjaAPI(auth=[Key("agent")], parser=StrictParser(), urls_namespace="bare", docs_url=None, openapi_url=None)
 
 
 class Body(Schema):
