@@ -86,6 +86,7 @@ pages: list[URLPattern | URLResolver] = [
     path("actions/<uuid:action_id>", actions.action, name="action"),
     path("actions/<uuid:action_id>/verify", actions.verify, name="action-verify"),
     path("actions/<uuid:action_id>/entries/<int:seq>", actions.show_entry, name="action-entry"),
+    path("actions/<uuid:action_id>/trace", actions.show_trace, name="action-trace"),
     path("actions/<uuid:action_id>/narrative", narratives.action, name="action-narrative"),
     path("actions/<uuid:action_id>/narrative.pdf", narratives.action_pdf, name="action-narrative-pdf"),
     path("cases/<uuid:case_id>/narrative", narratives.case, name="case-narrative"),

@@ -31,10 +31,10 @@ PAGES: Final = _rows(
         _PEOPLE: """
             home quality approvals approvals-next approvals-looking approvals-view-save approvals-view-remove
             approvals-export approval approval-looking approval-shown cases emergencies case actions actions-export
-            action action-entry action-narrative action-narrative-pdf case-narrative case-narrative-pdf evidence session
-            run incidents incident incident-review runbooks agents agent calls hallucinations recordings recording
-            recorded-conversation contracts contract systems ledger log-growth event-proof event me my-absence
-            my-absence-end my-delegation-end notices notice-next notices-read notice-wishes freezes""",
+            action action-entry action-trace action-narrative action-narrative-pdf case-narrative case-narrative-pdf
+            evidence session run incidents incident incident-review runbooks agents agent calls hallucinations
+            recordings recording recorded-conversation contracts contract systems ledger log-growth event-proof event
+            me my-absence my-absence-end my-delegation-end notices notice-next notices-read notice-wishes freezes""",
         "reviewer": "approvals-batch approval-edit my-key-enrol my-key-stop my-delegation",
         "reviewer operator": """
             approval-claim approval-release approval-assign approval-ask approval-vote approval-challenge
@@ -106,7 +106,7 @@ OPERATIONS: Final = _rows(
             agents_list_agents agents_get_agent registry_list_contracts registry_get_contract registry_list_policies
             systems_list_systems recordings_list_recordings recordings_get_recording recordings_list_conversations
             recordings_get_conversation actions_verification_runs_list_runs workflows_decide workflows_strategies
-            break_glass_list_emergencies""",
+            break_glass_list_emergencies actions_get_trace""",
         # People, each for themselves; who may vote is asked of the approval.
         _PEOPLE: """
             quality_get_quality quality_report approvals_list_approvals approvals_get_approval

@@ -163,6 +163,7 @@ def look(shop: Workshop, session: str, case: dict[str, Any]) -> None:
             reader.get(f"/actions/{case['action_id']}{path}")
     for reader in (shop.operator_key, shop.auditor, shop.reviewer):
         reader.get(f"/actions/{case['action_id']}/runs")
+        reader.get(f"/actions/{case['action_id']}/trace")
     for path in ("", "/context", "/summary"):
         shop.agent.get(f"/sessions/{session}{path}")
     shop.auditor.get("/actions")

@@ -30,6 +30,7 @@ from ledger.record.rules.refusals import Refused
 from ledger.retention import queries as retention_queries
 from reviews.readback.operations import schedules
 from reviews.reporting.operations import reports
+from reviews.tracing import queries as tracing
 from reviews.verification.rules.verification import VERIFIABLE_IN
 
 router = Router(tags=["Actions"])
@@ -124,6 +125,40 @@ def get_history(request: HttpRequest, action_id: UUID) -> Page[schemas.Event]:
         for event, entry, detail in history
     ]
     return Page(items=items, next=None)
+
+
+@router.get(
+    "/actions/{action_id}/trace", summary="The spans of an action, as they are exported", response=schemas.ActionTrace
+)
+@admits("oper", "audit", "person")
+@in_tenancy
+def get_trace(request: HttpRequest, action_id: UUID) -> schemas.ActionTrace:
+    action = visible_action(request, action_id)
+    trace = tracing.trace_of(action)
+    if trace is None:
+        raise NotFound
+    entry = events.entry(action.tenant_id, action.id, action.seq) or {}
+    return schemas.ActionTrace(
+        trace_id=trace.trace_id,
+        parent_span_id=trace.remote_parent,
+        parent=None if trace.remote_parent is None else "agent" if trace.is_agents else "recovery",
+        replay_bundle_id=entry["trace"]["replay_bundle_id"],
+        action_id=action.id,
+        spans=[
+            schemas.Span(
+                span_id=span.span_id,
+                parent_span_id=span.parent_id,
+                stage=span.stage,
+                name=span.name,
+                start=span.start,
+                end=span.end,
+                status=span.status,
+                seq=span.seq,
+                attributes=dict(span.attributes),
+            )
+            for span in trace.spans
+        ],
+    )
 
 
 @router.get("/actions/{action_id}/report", summary="The only text that may be told to a user", response=schemas.Report)

@@ -12,6 +12,7 @@ from pydantic import Field
 from console.api.schemas import Answer, Body, Moment, Paged, SpeltTime, TextOrNull, Time
 from console.web import labels
 from ledger.record.rules.outcomes import Outcome, outcome_of
+from reviews.tracing.rules.spans import SpanStatus, Stage
 
 
 class ActionsWanted(Paged):
@@ -193,6 +194,29 @@ class Event(Answer):
     prev_hash: str | None = None
     entry_hash: str = ""
     log: LogPlace | None = None
+
+
+class Span(Answer):
+    span_id: str
+    parent_span_id: str | None
+    stage: Stage
+    name: str
+    start: Time
+    end: Time | None = Field(description="Null while it goes on.")
+    status: SpanStatus = Field(description="`ok` only where a reading settled it.")
+    seq: int = Field(description="The event that ended it, or the newest: `/actions/{action_id}/history` has it.")
+    attributes: dict[str, str | int | bool]
+
+
+class ActionTrace(Answer):
+    trace_id: str
+    parent_span_id: str | None = Field(description="The span that the proposal was made in, where one is known.")
+    parent: Literal["agent", "recovery"] | None = Field(
+        description="Whose span that is: the agent's own, its model inference; or the recovery that ordered the action."
+    )
+    replay_bundle_id: str | None
+    action_id: UUID
+    spans: list[Span]
 
 
 class SourceRead(Answer):

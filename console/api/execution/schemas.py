@@ -9,6 +9,7 @@ import orjson
 from pydantic import Field
 
 from console.api.schemas import Answer, Body, Name, Paged, Time
+from reviews.tracing.rules.spans import effect_span_id
 
 
 class OrdersWanted(Paged):
@@ -96,6 +97,7 @@ class Orders(Answer):
 
 class Trace(Answer):
     trace_id: str
+    span_id: str = Field(description="The span of this attempt: the parent of the executor's own spans.")
 
 
 class Started(Answer):
@@ -109,7 +111,8 @@ class Started(Answer):
 
     @classmethod
     def of(cls, started: Any, /, **more: Any) -> Self:
-        return super().of(started, payload=orjson.loads(started.payload), trace=started, **more)
+        trace = Trace(trace_id=started.trace_id, span_id=effect_span_id(more["action_id"], started.attempt))
+        return super().of(started, payload=orjson.loads(started.payload), trace=trace, **more)
 
 
 class Lease(Answer):

@@ -26,6 +26,7 @@ from console.pages.actions.action_record import (
     parse_arguments,
     payload_of,
 )
+from console.pages.actions.trace_waterfall import waterfall
 from console.pages.approvals.views.queue import spreadsheet_cell
 from console.pages.runs import context as runs_context
 from console.templatetags.console import marked, outcome_badge, stamp
@@ -38,6 +39,7 @@ from console.web.proofs import proof_panel
 from ledger.actions.queries import actions
 from ledger.record.queries import events as queries
 from reviews.readback.operations import schedules
+from reviews.tracing import queries as tracing
 
 PAGE = 50
 MOST_EXPORTED = 5000
@@ -145,6 +147,26 @@ def show_entry(request: TenantRequest, action_id: UUID, seq: int) -> HttpRespons
         "detail": format_json(detail) if detail else "",
     }
     return render(request, "actions/_entry.html" if request.htmx else "actions/entry.html", context)
+
+
+@in_tenant()
+def show_trace(request: TenantRequest, action_id: UUID) -> HttpResponse:
+    """Where the action has been, span by span; each leads to the ledger entry that ended it (R-TR-05)."""
+    found = _found(request, action_id)
+    if gone := erased_page(request, "action", found.id):
+        return gone
+    trace = tracing.trace_of(found)
+    if trace is None:
+        raise Http404
+    context = {
+        "here": "actions",
+        "back": reverse("action", args=[request.tenant.slug, action_id]),
+        "title": action_title(found.operation_kind, found.target, parse_arguments(payload_of(found))),
+        "row": found,
+        "trace": trace,
+        "spans": waterfall(trace, slug=request.tenant.slug, action_id=action_id, as_of=request.as_of),
+    }
+    return render(request, "actions/trace.html", context)
 
 
 @in_tenant("operator")

@@ -1,0 +1,33 @@
+"""Traces as the record gives them. Nothing is kept of them here: they are derived anew each time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledger.record.queries import events
+from reviews import queries
+from reviews.tracing.rules.spans import ActionTrace, Step, ToldReport, trace_of_action
+
+
+def trace_of(action: Any) -> ActionTrace | None:
+    """The trace of an action as far as it has come; None where it was erased."""
+    steps = [
+        Step(
+            id=event.id,
+            seq=event.seq,
+            kind=event.kind,
+            state=event.state,
+            from_state=event.from_state,
+            at=event.at,
+            recorded_at=event.recorded_at,
+            actor_kind=event.actor_kind,
+            entry=entry or {},
+            detail=detail or {},
+        )
+        for event, entry, detail in events.history(action.tenant_id, action.id)
+    ]
+    reports = [
+        ToldReport(each.id, each.event_id, each.code, each.completed, each.at)
+        for each in queries.reports_of(action.tenant_id, action.id)
+    ]
+    return trace_of_action(steps, reports, ordered_by=action.ordered_by)
