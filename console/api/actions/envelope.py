@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -9,6 +10,7 @@ from uuid import UUID
 from approvals.gate.operations.actions import CallAnswer
 from approvals.requests.queries import approvals
 from approvals.sessions import queries as sessions_queries
+from approvals.voting.queries import votes
 from console.api.actions.recorded_call import recorded_call
 from console.api.actions.schemas import (
     Action,
@@ -17,12 +19,12 @@ from console.api.actions.schemas import (
     Axes,
     Evidence,
     LogPlace,
+    Question,
     Settlement,
     UserStatus,
 )
 from console.api.auth import Caller
 from console.pages.approvals import context
-from console.pages.approvals.queue import unanswered_questions
 from console.pages.cases.settlement_signing import settlement_of_action
 from console.web import labels
 from ledger.actions.queries import actions
@@ -67,7 +69,7 @@ def envelope(action: Any, caller: Caller) -> Action:
         "approval": context.verdict_for_agent(action),
         "supersedes": action.supersedes,
         "pin_hash": _pin_of(action),
-        "questions": unanswered_questions(action.tenant_id, [action.id]) if action.state == "VALIDATED" else [],
+        "questions": unanswered_questions(action.tenant_id, [action]),
     }
     if caller.kind == "agent":
         return Action(**shown)
@@ -81,6 +83,16 @@ def envelope(action: Any, caller: Caller) -> Action:
             "call": recorded_call(action, caller) if caller.kind != "exec" else None,
         }
     )
+
+
+def unanswered_questions(tenant_id: UUID, asked: Iterable[Any]) -> list[Question]:
+    """What the agent was asked about these actions, while they wait for people, and has not answered."""
+    waiting = [action.id for action in asked if action.state == "VALIDATED"]
+    return [
+        Question(question_id=line.id, action_id=action_id, text=line.text, at=line.at)
+        for action_id, lines in (votes.open_questions(tenant_id, waiting).items() if waiting else ())
+        for line in lines
+    ]
 
 
 def _settlement(action: Any, caller: Caller) -> Settlement | None:

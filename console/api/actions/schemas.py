@@ -42,7 +42,7 @@ class Question(Answer):
     question_id: UUID
     action_id: UUID
     text: str = Field(description="A person's question; it is answered at `/actions/{id}/answers`.")
-    at: SpeltTime
+    at: Time
 
 
 class Part(Answer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -9,6 +10,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from approvals.gate import queries as gate_queries
+from approvals.requests.operations.target_drift import drift_since_request, newest_reading
 from approvals.requests.queries import approvals
 from approvals.requests.rules.rendering import render_payload
 from approvals.sessions import queries as sessions_queries
@@ -91,5 +93,14 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> schemas.Approval:
         edit=edit_of(action, names_of(caller.tenant_id)) if action.supersedes else None,
         contradictions=contradiction_rows(agent_contradictions(action, session, entry, payload)),
         baseline=target_drift.baseline_document(approval),
-        drift=target_drift.drift_document(approval),
+        drift=_drift(approval),
     )
+
+
+def _drift(approval: Any) -> schemas.Drift | None:
+    """What the newest reading says against the baseline; None where nothing was read since."""
+    found = drift_since_request(approval)
+    now = newest_reading(approval.tenant_id, approval.action_id) if found is not None else None
+    if found is None or now is None:
+        return None
+    return schemas.Drift.of(found, compared_at=now.state.observed_at, material=bool(found.material))

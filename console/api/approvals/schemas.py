@@ -225,7 +225,7 @@ class Difference(Answer):
 
 
 class Drift(Answer):
-    compared_at: SpeltTime
+    compared_at: Time
     material: bool
     differences: list[Difference]
     untold: list[str]

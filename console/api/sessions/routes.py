@@ -22,12 +22,11 @@ from approvals.sessions.operations import sessions
 from approvals.sessions.operations.sessions import NoSuchSession
 from approvals.sessions.rules.nudge import NextMove
 from console.api.actions import predicates
-from console.api.actions.envelope import status_of
+from console.api.actions.envelope import status_of, unanswered_questions
 from console.api.auth import admits, caller_of
 from console.api.members import member_named
 from console.api.sessions import schemas
 from console.api.transaction import in_tenancy
-from console.pages.approvals.queue import unanswered_questions
 from console.pages.sessions import session_context
 from ledger.actions.queries import actions
 from reviews.guarding import operations as guarding
@@ -72,6 +71,7 @@ def get_session(request: HttpRequest, session_id: UUID) -> schemas.SessionState:
     tally = calls_read.call_tally(
         session.tenant_id, since=session.pinned_at, until=timezone.now(), session_id=session.id
     )
+    waiting = actions.actions(session.tenant_id, session=session.id, state="VALIDATED", before=None, limit=500)
     return schemas.SessionState.of(
         session,
         acceptance_rate=share(session.calls_accepted, made),
@@ -82,7 +82,7 @@ def get_session(request: HttpRequest, session_id: UUID) -> schemas.SessionState:
             calls_read.undisclosed_attempts(session.tenant_id, session_id=session.id, limit=MOST_ATTEMPTS)
         ),
         budgets=_budgets(session),
-        questions=_questions(session),
+        questions=unanswered_questions(session.tenant_id, waiting),
         surface=schemas.Surface.of(withheld_tools.newest_report(session)),
     )
 
@@ -185,9 +185,3 @@ def visible_session(request: HttpRequest, session_id: UUID) -> Any:
 def _budgets(session: Any) -> list[schemas.SpentBudget]:
     spent = sessions_read.budget_spending(session.tenant_id, agent_id=session.agent_id, session_ids=[session.id])
     return [schemas.SpentBudget.of(each, per=each.holder.partition(":")[0]) for each in spent]
-
-
-def _questions(session: Any) -> list[dict[str, Any]]:
-    """What people ask about the actions of a session that wait for them."""
-    waiting = actions.actions(session.tenant_id, session=session.id, state="VALIDATED", before=None, limit=500)
-    return unanswered_questions(session.tenant_id, [action.id for action in waiting])

@@ -40,21 +40,6 @@ def baseline_document(approval: Any) -> dict[str, Any] | None:
     }
 
 
-def drift_document(approval: Any) -> dict[str, Any] | None:
-    """What the newest reading says against the baseline, as the API tells it; None where nothing was read since."""
-    found = target_drift.drift_since_request(approval)
-    if found is None:
-        return None
-    now = target_drift.newest_reading(approval.tenant_id, approval.action_id)
-    assert now is not None
-    return {
-        "compared_at": instant(now.state.observed_at),
-        "material": bool(found.material),
-        "differences": [each.document() for each in found.differences],
-        "untold": list(found.untold),
-    }
-
-
 def drift_panel(told: Any, approval: Any) -> dict[str, Any] | None:
     """The panel of the approval page."""
     known = baseline_document(approval)

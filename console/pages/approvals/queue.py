@@ -25,7 +25,6 @@ from console.web import labels, presence
 from console.web.http import TenantRequest
 from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
-from ledger.record.rules.envelope import instant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,12 +212,3 @@ def eligible_assignees(approval: Any, *, at: datetime) -> list[UUID]:
 def refuse_no_assignee() -> NoReturn:
     """There is nobody to suggest."""
     raise assignments.AssigneeNotEligible("Nobody here may decide this.")
-
-
-def unanswered_questions(tenant_id: UUID, action_ids: list[UUID]) -> list[dict[str, Any]]:
-    """What the agent was asked about these actions and has not answered."""
-    return [
-        {"question_id": str(line.id), "action_id": str(action_id), "text": line.text, "at": instant(line.at)}
-        for action_id, lines in votes_queries.open_questions(tenant_id, action_ids).items()
-        for line in lines
-    ]
