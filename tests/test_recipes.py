@@ -1,0 +1,92 @@
+"""The recipes of CONTRIBUTING.md, carried out to the letter in a copy of the tree."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
+BLOCK = re.compile(
+    r"`(?P<path>[\w/]+\.\w+)`(?:,\s+before\s+`(?P<before>[^`\n]+)`)?:\n\n   ```\w+\n(?P<text>.*?)   ```\n", re.DOTALL
+)
+
+
+def recipe(title: str) -> str:
+    found = re.search(rf"^### {re.escape(title)}\n(.*?)^##", GUIDE, re.DOTALL | re.MULTILINE)
+    assert found, title
+    return found[1]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The tree as it stands, with what is not committed yet."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def follow(steps: str, tree: Path) -> int:
+    """Put each block where its step says, and say how many there were."""
+    blocks = list(BLOCK.finditer(steps))
+    for block in blocks:
+        file, text = tree / block["path"], re.sub("^   ", "", block["text"], flags=re.MULTILINE)
+        if block["before"] is None:
+            assert not file.exists(), f"{block['path']} is there already"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        else:
+            lines = file.read_text().splitlines(keepends=True)
+            (place,) = [number for number, line in enumerate(lines) if block["before"] in line]
+            file.write_text("".join([*lines[:place], text, *lines[place:]]))
+    return len(blocks)
+
+
+def run(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run tests in a tree, which start servers of their own: what this session has told of its own is not handed on."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "TMPDIR", "LANG")}
+    return subprocess.run(command, cwd=tree, env=kept, capture_output=True, text=True, check=False)
+
+
+def carry_out(title: str, tree: Path, expected_blocks: int) -> None:
+    steps = recipe(title)
+    assert follow(steps, tree) == expected_blocks
+    shown_by = re.search(r"Shown by\s+(.*?)\.\n", steps, re.DOTALL)
+    assert shown_by
+    ran = run(tree, *re.findall(r"`(tests/\S+)`", shown_by[1]))
+    assert ran.returncode == 0, ran.stdout[-3000:]
+
+
+@pytest.mark.parametrize(
+    ("title", "blocks"),
+    [("A row of the recovery table", 2), ("A kind of event", 2), ("A field of a proposal", 6)],
+)
+def test_a_recipe_is_whole(copy: Path, title: str, blocks: int):
+    carry_out(title, copy, blocks)
+
+
+@pytest.mark.long
+def test_the_recipe_of_a_page_is_whole(copy: Path):
+    carry_out("A page", copy, 7)
+
+
+def test_a_step_that_is_left_out_is_missed(copy: Path):
+    """The copy is what is tested, and the named test is what holds the recipe's steps together."""
+    steps = recipe("A kind of event")
+    register = steps[: steps.index("2. The operation")]
+    assert follow(register, copy) == 1
+    ran = run(copy, "tests/rules/record/test_event_kinds.py")
+    assert ran.returncode == 1
+    assert "['hold_reviewed'] == []" in ran.stdout
