@@ -32,6 +32,7 @@ from console.api.incidents import routes as incidents
 from console.api.installation import routes as installation
 from console.api.ledger import routes as ledger
 from console.api.metrics import routes as metrics
+from console.api.metrics import summary as metrics_summary
 from console.api.notices import routes as notices
 from console.api.people import routes as people_routes
 from console.api.quality import routes as quality
@@ -136,5 +137,6 @@ for router in (
     notices,
     installation,
     metrics,
+    metrics_summary,
 ):
     api.add_router("", router.router)

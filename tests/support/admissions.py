@@ -96,7 +96,9 @@ OPERATIONS: Final = _rows(
         "oper administrator": """
             registry_set_policy systems_create_hook systems_rotate_hook systems_revoke_hook notices_get_channels
             notices_undelivered""",
-        "oper operator": "systems_stop_releasing systems_resume_releasing actions_verify workflows_cancel_run",
+        "oper operator": """
+            systems_stop_releasing systems_resume_releasing actions_verify workflows_cancel_run
+            metrics_summary_file_false_success""",
         "oper audit operator administrator": "systems_list_hooks",
         "oper audit": "metrics_metrics",
         f"oper {_PEOPLE}": """
@@ -105,8 +107,9 @@ OPERATIONS: Final = _rows(
         f"oper audit {_PEOPLE}": """
             agents_list_agents agents_get_agent registry_list_contracts registry_get_contract registry_list_policies
             systems_list_systems recordings_list_recordings recordings_get_recording recordings_list_conversations
-            recordings_get_conversation actions_verification_runs_list_runs workflows_decide workflows_strategies
-            break_glass_list_emergencies actions_get_trace""",
+            recordings_get_conversation metrics_summary_get_summary metrics_summary_export_summary
+            metrics_summary_list_actions_behind actions_verification_runs_list_runs workflows_decide
+            workflows_strategies break_glass_list_emergencies actions_get_trace""",
         # People, each for themselves; who may vote is asked of the approval.
         _PEOPLE: """
             quality_get_quality quality_report approvals_list_approvals approvals_get_approval

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from console.tasks import count_metrics
 from ledger.db import tenancy
 from reviews.observations.rules import webhooks
 from tests.support import exported, people, seals, settling
@@ -168,6 +169,7 @@ def look(shop: Workshop, session: str, case: dict[str, Any]) -> None:
         shop.agent.get(f"/sessions/{session}{path}")
     shop.auditor.get("/actions")
     shop.executor.get("/executions/ready?tools=delete_document")
+    measure(shop, case)
     talk(shop)
     change(shop)
     sign(shop)
@@ -175,6 +177,17 @@ def look(shop: Workshop, session: str, case: dict[str, Any]) -> None:
     shop.reviewer.get(f"/approvals/{approval}")
     shop.reviewer.get("/approvals/quality")
     shop.operator.get(f"/reviews/{case['case_id']}")
+
+
+def measure(shop: Workshop, case: dict[str, Any]) -> None:
+    """The figures, and the actions behind one of them."""
+    told = {"told": "In the chat: it is done.", "reason": "The document was still there."}
+    shop.operator_key.post(f"/actions/{case['action_id']}/false-success", told)
+    count_metrics()
+    for path in ("/metrics/summary", "/metrics/summary.csv"):
+        shop.operator_key.get(path)
+    stretch = "from=2026-01-01T00:00:00Z&to=2036-01-01T00:00:00Z"
+    shop.operator_key.get(f"/metrics/actions?count=executed&{stretch}")
 
 
 def talk(shop: Workshop) -> None:

@@ -43,7 +43,6 @@ _REVERSED = frozenset({Outcome.COMPENSATED, Outcome.ROLLED_BACK})
 _ENDS = frozenset({"RECONCILED_SUCCESS", "FAILED", "COMPENSATED", "ROLLED_BACK"})
 _R = VerificationResult
 _SETTLES = frozenset({_R.SUCCESS, _R.PARTIAL, _R.MISMATCH, _R.DUPLICATE, _R.ABSENT})
-_DISPROVES = _SETTLES - {_R.SUCCESS}
 _ANSWERS = frozenset({"observed", "lease_ended"})
 _WORD_OF_RECOVERY = frozenset({"compensation_attested", "attested_absent"})
 
@@ -152,12 +151,20 @@ def _found(history: ActionHistory) -> dict[str, int | bool]:
     different = any(each.discrepancy for each in settled)
     return {
         "read_back": bool(settled) or contradicted,
-        "verification_failed": contradicted or any(each.result in _DISPROVES for each in runs),
+        "verification_failed": contradicted or _was_disproved(history.events),
         "mismatched": contradicted or different,
         "stale_state": Discrepancy.STALE_STATE in classes,
         "duplicated": Discrepancy.DUPLICATE_SIDE_EFFECT in classes,
         "stale_reads": _was_stale(runs),
     }
+
+
+def _was_disproved(events: Sequence[HistoryEvent]) -> bool:
+    """Whether a reading found it otherwise than intended; an absence that nobody denies is no disproof."""
+    return any(
+        each.state == "RECONCILIATION_FAILED" != each.from_state and not each.kind.startswith("attested")
+        for each in events
+    )
 
 
 def _was_stale(runs: Sequence[ReadingRun]) -> bool:

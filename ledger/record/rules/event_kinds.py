@@ -228,6 +228,8 @@ _REGISTER: Final = (
         "A still later reading found again what was settled.", icon="refresh"),
     EventKind("doubted", "A person doubts it", ("action",), OPERATOR,
         "A person doubts what was settled, and has reopened its case.", icon="question"),
+    EventKind("false_success_filed", "Told as done when it was not", ("action",), OPERATOR_KEY + OPERATOR,
+        "An operator filed that somebody was told of a success that was none.", icon="alarm"),
     EventKind("evidence_added", "Evidence added", ("action",), _TALKERS,
         "A person added evidence about it.", icon="evidence"),
     # Recovery

@@ -110,3 +110,15 @@ def issue_report(*, action: Any, entry: dict[str, Any], to: UUID, at: datetime) 
         ignore_conflicts=True,
     )
     return told
+
+
+def file_false_success(
+    *, tenant_id: UUID, action_id: UUID, told: str, reason: str, by: ledger.Actor, at: datetime
+) -> None:
+    """Put on record that somebody was told of a success that was none; `told` says where and in which words (R-MT-08).
+
+    It changes neither the action's state nor its report: it says that a report elsewhere was wrong.
+    """
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    happening = ledger.NewEvent(kind="false_success_filed", detail={"told": told, "reason": reason})
+    ledger.append(head, happening, actor=by, at=at)

@@ -1,0 +1,276 @@
+"""The metrics of a period over HTTP: every figure with the period before and its series, as JSON and as a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query, Router, Schema
+from pydantic import Field
+
+from console.api import paging
+from console.api.auth import admits, caller_of
+from console.api.openapi import response_content
+from console.api.schemas import EARLIEST, Answer, Body, Moment, Page, Time
+from console.api.transaction import NotFound, in_tenancy
+from console.metrics import figures, queries
+from console.metrics.figures import FigurePoint, MetricFigure, MetricReport
+from console.metrics.rules.catalogue import Metric
+from console.metrics.rules.facts import OF_ACTIONS
+from console.metrics.rules.filters import MetricFilter
+from console.metrics.rules.periods import DAY, HOUR, MOST_STEPS, MetricPeriod, period_between
+from console.pages.approvals.views.queue import spreadsheet_cell
+from ledger.actions.queries import actions
+from ledger.record.rules.refusals import Refused
+from reviews.reporting.operations import reports
+
+router = Router(tags=["Operations"])
+READERS = ("oper", "audit", "person")
+PERIOD = timedelta(days=7)
+_STEPS = {"hour": HOUR, "day": DAY}
+_Name = Annotated[str, Field(max_length=200)]
+
+
+class PeriodTooLong(Refused):
+    """The period has more steps than can be answered at once."""
+
+    code = "PERIOD_TOO_LONG"
+    status = 422
+
+
+class FigureFilter(Schema):
+    """Which actions and calls; what is left out narrows nothing."""
+
+    tool: _Name = ""
+    agent: _Name = ""
+    side_effect_class: Annotated[str, Field(alias="class", max_length=32)] = ""
+    version: Annotated[str, Field(max_length=64, description="Of the verification policy.")] = ""
+
+    def as_filter(self) -> MetricFilter:
+        return MetricFilter(self.tool, self.agent, self.side_effect_class, self.version)
+
+
+class FiguresWanted(FigureFilter):
+    since: Annotated[Moment | None, Field(alias="from")] = None
+    until: Annotated[Moment | None, Field(alias="to")] = None
+    step: Literal["hour", "day"] = "day"
+
+
+class ActionsBehind(FigureFilter):
+    count: Literal[OF_ACTIONS]  # type: ignore[valid-type]
+    since: Annotated[Moment, Field(alias="from")]
+    until: Annotated[Moment, Field(alias="to")]
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    cursor: Annotated[str, Field(max_length=200)] = ""
+
+
+class SeriesPoint(Answer):
+    since: Time = Field(alias="from")
+    until: Time = Field(alias="to")
+    value: float | None
+    part: int
+    whole: int
+    actions: str | None = Field(
+        description="The address of the actions that `part` counts; null where it counts calls."
+    )
+
+
+class DelayFigures(Answer):
+    count: int
+    mean_ms: float | None
+    median_ms: int | None
+    p95_ms: int | None
+
+
+class Figure(Answer):
+    id: str
+    name: str
+    words: str
+    detects: str
+    formula: str
+    kind: str = Field(description="share, count, delay (milliseconds; the value is the median) or difference.")
+    value: float | None = Field(description="Null where there is nothing to have a share of.")
+    before: float | None = Field(description="The same over the period before.")
+    part: int
+    whole: int
+    limit: float | None = Field(description="The healthy bound, where there is one.")
+    healthy: bool | None
+    delay: DelayFigures | None
+    points: list[SeriesPoint]
+    actions: str | None
+
+
+class VersionStep(Answer):
+    version: str
+    previous: str
+    failure_rise: float | None = Field(description="Of M-02, as a share.")
+    discrepancy_rise: float | None = Field(description="Of M-06, as a share.")
+    cases: int
+    is_regression: bool = Field(description="Beyond chance, over thirty actions or more of each version.")
+
+
+class MetricSummary(Answer):
+    since: Time = Field(alias="from")
+    until: Time = Field(alias="to")
+    counted_to: Time | None = Field(description="Up to when what was recorded has been counted.")
+    counts: dict[str, int]
+    figures: list[Figure]
+    verification_versions: list[VersionStep]
+
+
+class ActionBehind(Answer):
+    action_id: UUID
+    tool: str
+    agent: str
+    side_effect_class: str = Field(alias="class")
+    state: str
+    proposed_at: Time
+
+
+class FalseSuccessBody(Body):
+    told: Annotated[str, Field(min_length=1, max_length=2000, description="Where it was told, and in which words.")]
+    reason: Annotated[str, Field(min_length=1, max_length=2000)]
+
+
+class FalseSuccessFiled(Answer):
+    action_id: UUID
+    filed: bool
+
+
+@router.get(
+    "/metrics/summary",
+    summary="Every metric of a period, beside the period before",
+    response=MetricSummary,
+    by_alias=True,
+)
+@admits(*READERS)
+@in_tenancy
+def get_summary(request: HttpRequest, wanted: Query[FiguresWanted]) -> MetricSummary:
+    tenant_id = caller_of(request).tenant_id
+    report = figures.metric_report(tenant_id, _period(wanted, at=timezone.now()), wanted.as_filter())
+    cursor = queries.cursor(tenant_id)
+    return MetricSummary.of(
+        report.period,
+        counted_to=cursor.read_to if cursor else None,
+        counts=dict(report.counts),
+        figures=[_figure(each, report) for each in report.figures.values()],
+        verification_versions=[VersionStep.of(each) for each in report.versions],
+    )
+
+
+@router.get(
+    "/metrics/summary.csv",
+    summary="The same as a table, a line for each metric and step",
+    openapi_extra=response_content("text/csv"),
+    response=str,
+)
+@admits(*READERS)
+@in_tenancy
+def export_summary(request: HttpRequest, wanted: Query[FiguresWanted]) -> HttpResponse:
+    period = _period(wanted, at=timezone.now())
+    report = figures.metric_report(caller_of(request).tenant_id, period, wanted.as_filter())
+    answer = HttpResponse(summary_table(report), content_type="text/csv; charset=utf-8")
+    answer["Content-Disposition"] = 'attachment; filename="metrics.csv"'
+    return answer
+
+
+def summary_table(report: MetricReport) -> str:
+    """The report as CSV: the whole period of each metric, and then its steps."""
+    text = io.StringIO()
+    written = csv.writer(text)
+    written.writerow(("metric", "name", "from", "to", "value", "part", "whole"))
+    for each in report.figures.values():
+        whole = FigurePoint(report.period.since, report.period.until, each.value, each.part, each.whole)
+        for point in (whole, *each.points):
+            value = "" if point.value is None else point.value
+            times = (point.since.isoformat(), point.until.isoformat())
+            cells = (each.metric.id, each.metric.name, *times, value, point.part, point.whole)
+            written.writerow([spreadsheet_cell(cell) for cell in cells])
+    return text.getvalue()
+
+
+@router.get("/metrics/actions", summary="The actions behind a count", response=Page[ActionBehind], by_alias=True)
+@admits(*READERS)
+@in_tenancy
+def list_actions_behind(request: HttpRequest, wanted: Query[ActionsBehind]) -> Page[ActionBehind]:
+    tenant_id = caller_of(request).tenant_id
+    ids = queries.actions_behind(
+        tenant_id,
+        wanted.count,
+        since=wanted.since,
+        until=wanted.until,
+        about=wanted.as_filter(),
+        before=paging.decode_cursor(wanted.cursor),
+        limit=wanted.limit + 1,
+    )
+    rows = actions.actions_by_id(tenant_id, ids)
+    found = [rows[each] for each in ids if each in rows]
+    return paging.page_of(lambda row: ActionBehind.of(row, action_id=row.id), found, wanted.limit)
+
+
+@router.post(
+    "/actions/{action_id}/false-success",
+    summary="File that somebody was told of a success that was none",
+    response={201: FalseSuccessFiled},
+)
+@admits("oper", "operator")
+@in_tenancy
+def file_false_success(request: HttpRequest, action_id: UUID, body: FalseSuccessBody) -> FalseSuccessFiled:
+    caller = caller_of(request)
+    if actions.action(caller.tenant_id, action_id) is None:
+        raise NotFound
+    reports.file_false_success(
+        tenant_id=caller.tenant_id,
+        action_id=action_id,
+        told=body.told,
+        reason=body.reason,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return FalseSuccessFiled(action_id=action_id, filed=True)
+
+
+def _period(wanted: FiguresWanted, *, at: datetime) -> MetricPeriod:
+    until = wanted.until or at
+    period = period_between(wanted.since or max(until - PERIOD, EARLIEST), until, step=_STEPS[wanted.step])
+    if (period.until - period.since) / period.step > MOST_STEPS:
+        raise PeriodTooLong(f"At most {MOST_STEPS} steps; ask for fewer days, or for steps of a day.")
+    if period.since - (period.until - period.since) < EARLIEST:
+        raise PeriodTooLong("The period before would begin too early.")
+    return period
+
+
+def _figure(figure: MetricFigure, report: MetricReport) -> Figure:
+    metric = figure.metric
+    return Figure(
+        id=metric.id,
+        name=metric.name,
+        words=metric.words,
+        detects=metric.detects,
+        formula=metric.formula,
+        kind=str(metric.kind),
+        value=figure.value,
+        before=figure.before,
+        part=figure.part,
+        whole=figure.whole,
+        limit=metric.limit,
+        healthy=figure.healthy,
+        delay=DelayFigures.of(figure.delay) if figure.delay else None,
+        points=[
+            SeriesPoint.of(each, actions=_address(metric, each.since, each.until, report)) for each in figure.points
+        ],
+        actions=_address(metric, report.period.since, report.period.until, report),
+    )
+
+
+def _address(metric: Metric, since: datetime, until: datetime, report: MetricReport) -> str | None:
+    if metric.part not in OF_ACTIONS:
+        return None
+    query = figures.query_behind(metric.part, since, until, report.about)
+    return f"/api/v1/metrics/actions?{urlencode(query)}"

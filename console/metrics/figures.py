@@ -1,0 +1,236 @@
+"""The figures of a period, as page, API and export tell them: with the period before, its series and what is behind.
+
+Nothing is told here that a query of the roll-ups did not count; the catalogue says what is divided by what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from console.metrics import queries
+from console.metrics.rules.catalogue import METRICS, Metric, MetricKind, is_healthy, value_of
+from console.metrics.rules.delays import DelaySummary, summarize_delays
+from console.metrics.rules.filters import MetricFilter
+from console.metrics.rules.observations import Observation, observe_changes
+from console.metrics.rules.periods import MetricPeriod, fold_steps
+from console.metrics.rules.regression import VersionComparison, compare_versions
+from ledger.catalogue import queries as catalogue
+from ledger.record.rules.envelope import instant
+
+Lengths = dict[int, tuple[int, int]]
+_SLICES: Final = ("tool", "agent")
+
+
+@dataclass(frozen=True)
+class FigurePoint:
+    """One step of a series; `part` and `whole` are the counts, of a delay how many there were."""
+
+    since: datetime
+    until: datetime
+    value: float | None
+    part: int
+    whole: int
+
+
+@dataclass(frozen=True)
+class MetricFigure:
+    """One metric over a period. Of a delay `value` is the median in milliseconds, and `delay` the whole summary."""
+
+    metric: Metric
+    value: float | None
+    before: float | None
+    part: int
+    whole: int
+    points: Sequence[FigurePoint]
+    before_points: Sequence[float | None]
+    healthy: bool | None
+    delay: DelaySummary | None = None
+    lengths: Mapping[int, int] | None = None
+
+    @property
+    def has_cases(self) -> bool:
+        """Whether anything was counted that it could be about, now or before."""
+        return self.value is not None or self.before is not None
+
+
+@dataclass(frozen=True)
+class MetricReport:
+    """Every figure of a period, with what it was made from."""
+
+    period: MetricPeriod
+    about: MetricFilter
+    figures: Mapping[str, MetricFigure]
+    counts: Mapping[str, int]
+    earlier: Mapping[str, int]
+    versions: Sequence[VersionComparison]
+
+
+def metric_report(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) -> MetricReport:
+    """The twenty-five figures of a period (R-MT-01 to R-MT-05, R-MT-07, R-MT-09)."""
+    steps, counts = _counts(tenant_id, period, about)
+    steps_before, earlier = _counts(tenant_id, period.earlier, about)
+    versions = _versions(tenant_id, period, about)
+    figures: dict[str, MetricFigure] = {}
+    delays, delays_before = _delays(tenant_id, period, about), _delays(tenant_id, period.earlier, about)
+    for metric in METRICS:
+        if metric.kind is MetricKind.DELAY:
+            figures[metric.id] = _delay_figure(metric, period, delays, delays_before)
+        elif metric.kind is MetricKind.DIFFERENCE:
+            figures[metric.id] = _difference(metric, versions)
+        else:
+            figures[metric.id] = _share_figure(metric, period, counts, earlier, steps, steps_before)
+    return MetricReport(period, about, figures, counts, earlier, versions)
+
+
+def observed_changes(tenant_id: UUID, report: MetricReport) -> list[Observation]:
+    """What changed from the period before, in words, with the tool or agent that accounts for it."""
+    parts = {}
+    for name in _SLICES:
+        now, before = (_by(tenant_id, name, each, report.about) for each in (report.period, report.period.earlier))
+        for key in sorted({*now, *before} - {""}):
+            parts[name, key] = (now.get(key, {}), before.get(key, {}))
+    return observe_changes(report.counts, report.earlier, parts=parts, period=report.period.words)
+
+
+def _by(tenant_id: UUID, name: str, period: MetricPeriod, about: MetricFilter) -> dict[str, dict[str, int]]:
+    rows = queries.count_by(tenant_id, name, since=period.since, until=period.until, span=period.span, about=about)
+    return {str(key): counts for (key,), counts in rows.items()}
+
+
+def _counts(
+    tenant_id: UUID, period: MetricPeriod, about: MetricFilter
+) -> tuple[dict[datetime, dict[str, int]], dict[str, int]]:
+    rows = queries.count_by(tenant_id, "start", since=period.since, until=period.until, span=period.span, about=about)
+    whole: dict[str, int] = {}
+    for counts in rows.values():
+        for name, value in counts.items():
+            whole[name] = whole.get(name, 0) + value
+    return fold_steps(rows, period), whole
+
+
+def _share_figure(
+    metric: Metric,
+    period: MetricPeriod,
+    counts: Mapping[str, int],
+    earlier: Mapping[str, int],
+    steps: Mapping[datetime, Mapping[str, int]],
+    steps_before: Mapping[datetime, Mapping[str, int]],
+) -> MetricFigure:
+    value = value_of(metric, counts)
+    return MetricFigure(
+        metric=metric,
+        value=value,
+        before=value_of(metric, earlier),
+        part=counts.get(metric.part, 0),
+        whole=counts.get(metric.whole, 0),
+        points=[
+            FigurePoint(
+                start,
+                start + period.step,
+                value_of(metric, here),
+                here.get(metric.part, 0),
+                here.get(metric.whole, 0),
+            )
+            for start in period.starts()
+            for here in [steps.get(start, {})]
+        ],
+        before_points=[value_of(metric, steps_before.get(start, {})) for start in period.earlier.starts()],
+        healthy=is_healthy(metric, value),
+    )
+
+
+def _delays(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) -> dict[str, dict[datetime | None, Lengths]]:
+    """By kind the lengths of each step, and under None those of the whole period."""
+    rows = queries.delays_by(tenant_id, "start", since=period.since, until=period.until, span=period.span, about=about)
+    found: dict[str, dict[datetime | None, Lengths]] = {}
+    for (kind, start), lengths in rows.items():
+        steps = found.setdefault(kind, {})
+        for place in (period.step_of(start), None):
+            here = steps.setdefault(place, {})
+            for rounded, (count, total) in lengths.items():
+                known = here.get(rounded, (0, 0))
+                here[rounded] = (known[0] + count, known[1] + total)
+    return found
+
+
+def _delay_figure(
+    metric: Metric,
+    period: MetricPeriod,
+    delays: Mapping[str, Mapping[datetime | None, Lengths]],
+    delays_before: Mapping[str, Mapping[datetime | None, Lengths]],
+) -> MetricFigure:
+    now, before = delays.get(metric.part, {}), delays_before.get(metric.part, {})
+    whole = _summary(now.get(None))
+    steps = [(start, _summary(now.get(start))) for start in period.starts()]
+    return MetricFigure(
+        metric=metric,
+        value=whole.median_ms,
+        before=_summary(before.get(None)).median_ms,
+        part=whole.count,
+        whole=whole.count,
+        points=[
+            FigurePoint(start, start + period.step, found.median_ms, found.count, found.count) for start, found in steps
+        ],
+        before_points=[_summary(before.get(start)).median_ms for start in period.earlier.starts()],
+        healthy=None,
+        delay=whole,
+        lengths={rounded: count for rounded, (count, _) in now.get(None, {}).items()},
+    )
+
+
+def _summary(lengths: Lengths | None) -> DelaySummary:
+    known = lengths or {}
+    counted = {rounded: count for rounded, (count, _) in known.items()}
+    return summarize_delays(counted, total_ms=sum(total for _, total in known.values()))
+
+
+def _versions(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) -> list[VersionComparison]:
+    judged = _by(tenant_id, "version", period, about)
+    released = catalogue.policy_versions_by_digest(tenant_id, "verification").values()
+    return compare_versions([(version, judged[version]) for version in dict.fromkeys(released) if version in judged])
+
+
+def _difference(metric: Metric, versions: Sequence[VersionComparison]) -> MetricFigure:
+    last = versions[-1] if versions else None
+    return MetricFigure(
+        metric=metric,
+        value=last.value if last else None,
+        before=versions[-2].value if len(versions) > 1 else None,
+        part=last.cases if last else 0,
+        whole=last.cases if last else 0,
+        points=(),
+        before_points=(),
+        healthy=not last.is_regression if last else None,
+    )
+
+
+def query_behind(count: str, since: datetime, until: datetime, about: MetricFilter) -> dict[str, Any]:
+    """The query of the actions that a count of a stretch of time is made of; links and API take the same."""
+    named = {"class" if name == "side_effect_class" else name: value for name, value in about.columns().items()}
+    return {"count": count, "from": instant(since), "to": instant(until), **named}
+
+
+def week_of_hours(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) -> dict[tuple[int, int], tuple[int, int]]:
+    """By weekday and hour: executed actions, and those of them that were not verified."""
+    since = min(period.since, period.until - timedelta(days=28))
+    executed, verified = (
+        queries.count_by_hour_of_week(tenant_id, name, since=since, until=period.until, about=about)
+        for name in ("executed", "verified_success")
+    )
+    return {place: (count, count - verified.get(place, 0)) for place, count in executed.items()}
+
+
+CALLS_OUTCOME: Final = {
+    "calls": "",
+    "calls_accepted": "accepted",
+    "calls_undisclosed": "undisclosed",
+    "calls_valid": "accepted",
+    "calls_failed": "failed",
+    "calls_arguments": "argument",
+    "calls_phantom": "phantom",
+}
+"""The counts of calls, and the outcome by which the list of calls finds them."""
