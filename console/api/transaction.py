@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -16,6 +17,7 @@ from ninja.parser import Parser
 from ninja.utils import contribute_operation_callback
 from pydantic_core import to_json
 
+from approvals.voting.operations.refusal_records import write_refusal_records
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as accounts_queries
 from console.api.auth import Caller, caller_of, copy_annotations
@@ -102,10 +104,21 @@ def run_once(
                 return respond()
             return _once(caller, key, f"{request.path}\n{bound_to}\n".encode() + body, respond)
     except Refused as refusal:
-        if refusal.afterwards is not None:
-            with tenancy(caller.tenant_id):
-                refusal.afterwards()
+        record_refusal(caller.tenant_id, refusal)
         raise
+
+
+def record_refusal(tenant_id: UUID, refusal: Refused) -> None:
+    """Write down what goes on record of a refused request, in a transaction of its own after the rollback.
+
+    If we crash between the two, the refused request has done nothing and nobody was answered: it is as if it had never
+    come, and a repeat is refused and recorded anew. What else a refusal leads to is found again in the same way: the
+    challenge can be answered until it runs out, by its own key alone; a copied key shows its counter at its next use;
+    a changed target is seen by the next vote, and by the claim and the start before anything is done.
+    """
+    if refusal.records:
+        with tenancy(tenant_id):
+            write_refusal_records(tenant_id, refusal)
 
 
 def _once(caller: Caller, key: str, request: bytes, write: Callable[[], HttpResponse | None]) -> HttpResponse | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
@@ -17,11 +18,13 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.middleware import HtmxDetails
 
+from approvals.voting.operations.refusal_records import write_refusal_records
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as accounts_queries
 from console.api.auth import Caller, NotAllowed, person_caller
+from console.api.transaction import record_refusal
 from console.models import User
-from ledger.db import tenancy
+from ledger.db import savepoint, tenancy
 from ledger.record.queries import events
 from ledger.record.rules.refusals import Refused
 
@@ -72,14 +75,28 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
             except Refused as refusal:
                 if refusal.status == 404:
                     raise Http404(refusal.detail) from refusal
+                record_refusal(request.tenant.id, refusal)
                 with tenancy(request.tenant.id):
-                    if refusal.afterwards is not None:
-                        refusal.afterwards()
                     return _refused(request, refusal)
 
         return opened
 
     return around
+
+
+@contextmanager
+def undo_if_refused(request: TenantRequest) -> Iterator[None]:
+    """A part of a page's work that is undone alone where it is refused; the page goes on and says why.
+
+    What goes on record of the refusal commits with the page, and so does what stands outside this part: a one-time
+    code that was used, a wrong password that counts. If we crash before that, none of it happened.
+    """
+    try:
+        with savepoint():
+            yield
+    except Refused as refusal:
+        write_refusal_records(request.tenant.id, refusal)
+        raise
 
 
 def _identify(request: TenantRequest, slug: str) -> None:

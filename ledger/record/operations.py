@@ -35,7 +35,7 @@ from ledger.record.rules.canonical import canonical, digest
 from ledger.record.rules.event_kinds import check_registered
 from ledger.record.rules.ids import next_uuid7
 from ledger.record.rules.lifecycle import Ground, State
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import RefusalRecord, Refused
 
 _last = local()
 ORIGIN_KEPT_S = 30
@@ -103,6 +103,16 @@ class NewEvent:
     digests: Mapping[str, str] = field(default_factory=dict)
     view: Mapping[str, Any] = field(default_factory=dict)
     causation: UUID | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusedEvent(RefusalRecord):
+    """An event that goes on a subject's record although the request was refused."""
+
+    subject_kind: str
+    subject_id: UUID
+    event: NewEvent
+    actor: Actor
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -211,28 +211,21 @@ def start_execution(
     try:
         return _started(tenant_id, request, unverifiable, by=by, at=at)
     except Refused as refusal:
-        refusal.afterwards = partial(
-            record_refused_start, tenant_id=tenant_id, request=request, refusal=refusal, by=by, at=at
-        )
+        refusal.records = (refused_start(request, refusal, by=by, at=at),)
         raise
 
 
-def record_refused_start(
-    *, tenant_id: UUID, request: StartRequest, refusal: Refused, by: ledger.Actor, at: datetime
-) -> None:
-    """Put a start that was refused on the action's record."""
+def refused_start(request: StartRequest, refusal: Refused, *, by: ledger.Actor, at: datetime) -> ledger.RefusedEvent:
+    """The event of a start that was refused, for the action's record."""
     said = {"code": refusal.code, "reason": refusal.detail, "executor_id": request.executor_id}
     said |= {"grant": grants.token_hash(request.token), "key": request.thumbprint}
-    _note(tenant_id, request.action_id, ledger.NewEvent(kind="start_refused", detail=said), by=by, at=at)
-
-
-def _note(tenant_id: UUID, action_id: UUID, happening: ledger.NewEvent, *, by: ledger.Actor, at: datetime) -> None:
-    """Put on an action's record what was asked of it and refused, where it has a record."""
-    if actions.action(tenant_id, action_id) is None:
-        return
-    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
-    if head.entry is not None:
-        ledger.append(head, happening, actor=by, at=at)
+    return ledger.RefusedEvent(
+        subject_kind="action",
+        subject_id=request.action_id,
+        event=ledger.NewEvent(kind="start_refused", detail=said),
+        actor=by,
+        at=at,
+    )
 
 
 def _started(
@@ -495,7 +488,8 @@ def cancel_action(*, tenant_id: UUID, action_id: UUID, reason: str, by: ledger.A
     if head.state != "VALIDATED":
         refusal = NotStartable("Only an action that has not started can be cancelled.")
         said = ledger.NewEvent(kind="cancel_refused", detail={"code": refusal.code, "reason": reason})
-        refusal.afterwards = partial(_note, tenant_id, action_id, said, by=by, at=at)
+        refused = ledger.RefusedEvent(subject_kind="action", subject_id=action_id, event=said, actor=by, at=at)
+        refusal.records = (refused,)
         raise refusal
     action = actions.action(tenant_id, action_id)
     assert action is not None

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -122,9 +121,14 @@ def apply_edit(
             raise binding.ReasonRequired("An edit says why: the agent is told.")
         verdict, reviewed = _judged(before, edit, compile_predicate=compile_predicate, at=at)
     except (EditRefused, NotEditable) as refusal:
-        refusal.afterwards = partial(
-            _note_refused, tenant_id=tenant_id, approval_id=approval_id, editor=editor, code=refusal.code, at=at
+        refused = ledger.RefusedEvent(
+            subject_kind="approval",
+            subject_id=approval_id,
+            event=ledger.NewEvent(kind="edit_refused", detail={"code": refusal.code}),
+            actor=ledger.Actor("person", editor),
+            at=at,
         )
+        refusal.records = (refused,)
         raise
     made = _edited(before, verdict, reviewed)
     note = {"reason": edit.reason, "expectations_dropped": [each.document() for each in made.dropped]}
@@ -273,8 +277,3 @@ def _end(approval: Approval, made: EditResult, reason: str, *, by: UUID, editor:
     }
     person = ledger.Actor("person", editor)
     fail_unexecuted_action(approval, code=SUPERSEDED, reason=reason, actor=person, more=more, at=at)
-
-
-def _note_refused(*, tenant_id: UUID, approval_id: UUID, editor: UUID, code: str, at: datetime) -> None:
-    happening = ledger.NewEvent(kind="edit_refused", detail={"code": code})
-    ledger.append(lock_approval(tenant_id, approval_id), happening, actor=ledger.Actor("person", editor), at=at)

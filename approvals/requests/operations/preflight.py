@@ -10,6 +10,7 @@ If we crash anywhere, the row of what is due stands, and the next tick goes on.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -38,6 +39,7 @@ from ledger.catalogue.rules.policies import policy_context
 from ledger.record import operations as ledger
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
+from ledger.record.rules.refusals import RefusalRecord
 
 REFUSED = "PREFLIGHT_REFUSED"
 _NAMED = ("approval", "verification", "recovery")
@@ -101,17 +103,21 @@ def refuse_action(approval: Approval, judged: preflight.Preflight, *, at: dateti
     fail_unexecuted_action(approval, code=REFUSED, reason=judged.message, actor=ledger.SYSTEM, more=more, at=at)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DriftedApproval(RefusalRecord):
+    """An approval whose target was found to be another by now: `request_again_on_drift` is what follows."""
+
+    approval_id: UUID
+
+
 def check_drift(approval: Approval, *, at: datetime) -> None:
     """Refuse an approving vote on a target that is materially another by now; people are asked again (B31)."""
     changed = target_drift.drift_since_request(approval)
     if changed is None or not changed.material:
         return
 
-    def asking_again() -> None:
-        request_again_on_drift(tenant_id=approval.tenant_id, approval_id=approval.id, at=at)
-
     refusal = _drifted(changed)
-    refusal.afterwards = asking_again
+    refusal.records = (DriftedApproval(approval_id=approval.id, at=at),)
     raise refusal
 
 

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -131,7 +130,7 @@ def _admitted(
         )
     except registry.RegistryFingerprintMismatch as refusal:
         assert agent is not None
-        refusal.afterwards = partial(_note_altered, tenant_id, agent, at=at)
+        refusal.records = (_altered_registration(agent, at=at),)
         raise
     except (OSError, ValueError, DatabaseError):
         log.exception("the registry could not be read")
@@ -141,16 +140,21 @@ def _admitted(
     return agent, version, entry
 
 
-def _note_altered(tenant_id: UUID, agent: Agent, *, at: datetime) -> None:
-    """Put on record that an agent's registration is not the one that was sealed (R-CR-05)."""
-    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=agent.id, kind="agent")
+def _altered_registration(agent: Agent, *, at: datetime) -> ledger.RefusedEvent:
+    """The event which says that an agent's registration is not the one that was sealed (R-CR-05)."""
     said = {
         "security": True,
         "code": registry.RegistryFingerprintMismatch.code,
         "agent_id": agent.agent_id,
         "version": agent.version,
     }
-    ledger.append(head, ledger.NewEvent(kind="registration_altered", detail=said), actor=ledger.SYSTEM, at=at)
+    return ledger.RefusedEvent(
+        subject_kind="agent",
+        subject_id=agent.id,
+        event=ledger.NewEvent(kind="registration_altered", detail=said),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
 
 
 def _open_on_record(session: Session, *, at: datetime) -> None:

@@ -7,7 +7,6 @@ signed for approvals that are still open counts no longer: they are asked for ag
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -176,17 +175,15 @@ def _check_another(row: ApproverKey, by: ledger.Actor, person_id: UUID, *not_by:
     if person_id not in not_by:
         return
     refusal = SecondPersonNeeded()
-    refusal.afterwards = partial(_note_refused, row=row, by=by, code=refusal.code, at=at)
-    raise refusal
-
-
-def _note_refused(*, row: ApproverKey, by: ledger.Actor, code: str, at: datetime) -> None:
-    ledger.append(
-        ledger.lock_subject(tenant_id=row.tenant_id, subject_id=row.id, kind="approver_key"),
-        ledger.NewEvent(kind="key_step_refused", detail={"code": code}),
+    refused = ledger.RefusedEvent(
+        subject_kind="approver_key",
+        subject_id=row.id,
+        event=ledger.NewEvent(kind="key_step_refused", detail={"code": refusal.code}),
         actor=by,
         at=at,
     )
+    refusal.records = (refused,)
+    raise refusal
 
 
 def _suspended_by(row: ApproverKey) -> UUID | None:

@@ -19,9 +19,9 @@ from approvals.models import Approval, Vote
 from approvals.requests.operations.requests import NoSuchApproval
 from approvals.requests.queries import approvals, deadlines
 from approvals.voting.operations import votes
+from approvals.voting.operations.refusal_records import write_refusal_records
 from approvals.voting.rules import batches, binding
 from ledger.actions.queries import actions as actions_queries
-from ledger.db import tenancy
 from ledger.record.rules.refusals import Refused
 
 VOTED, DECIDED, REFUSED = "VOTED", "DECIDED", "REFUSED"
@@ -124,8 +124,7 @@ def _voted(
     except binding.AlreadyDecided as refusal:
         return outcome(result=DECIDED, code=refusal.code, detail=refusal.detail)
     except Refused as refusal:
-        if refusal.afterwards is not None:
-            with tenancy(approval.tenant_id):
-                refusal.afterwards()
+        # Here and not at the edge: the batch goes on, and what is on record of this item commits with the others.
+        write_refusal_records(approval.tenant_id, refusal)
         return outcome(result=REFUSED, code=refusal.code, detail=refusal.detail)
     return outcome(result=VOTED, statement_hash=row.statement_hash)

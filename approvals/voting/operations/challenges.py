@@ -8,7 +8,6 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -77,10 +76,10 @@ def create_vote_challenge(
         votes.check_vote(approval.state, approval, covers, verdict, voter, seen, reason, bar=bar, at=at)
         key = active_approver_key(tenant_id, UUID(voter.actor), credential_id)
     except Refused as refusal:
-        note = partial(
-            votes.record_refused_vote, tenant_id=tenant_id, approval_id=approval_id, voter=UUID(voter.actor), at=at
+        refusal.records = (
+            votes.refused_vote(approval_id, UUID(voter.actor), refusal, at=at),
+            *refusal.records,
         )
-        refusal.afterwards = partial(votes.record_refusal, refusal, note, refusal.afterwards)
         raise
     voter = replace(voter, credential_id=key.credential_id)
     return _written(covers, verdict, voter, reason, session_hash, at=at)

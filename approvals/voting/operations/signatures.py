@@ -6,7 +6,6 @@ from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
@@ -14,12 +13,11 @@ from uuid import UUID
 from django.conf import settings
 
 from approvals.models import ApproverKey, Challenge
-from approvals.voting.operations import approver_keys
 from approvals.voting.rules import binding, passkeys
 from ledger.log.queries import log
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import canonical
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import RefusalRecord, Refused
 
 
 class ChallengeSpent(Refused):
@@ -51,6 +49,23 @@ class ConsumedChallenge:
     challenge: Challenge
     key: ApproverKey
     assertion: passkeys.Assertion
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsweredChallenge(RefusalRecord):
+    """A challenge that stays used up, although the vote that answered it was refused."""
+
+    challenge_id: UUID
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopiedKeyUse(RefusalRecord):
+    """A key that signed with a counter no higher than its last, so that there is a copy of it (B11)."""
+
+    key_id: UUID
+    approval_id: UUID
+    stored: int
+    said: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +131,7 @@ def consume_challenge(
     )
     if key is None or key.state != "ACTIVE":
         refusal = KeyNotActive()
-        refusal.afterwards = partial(_spend, challenge, at=at)
+        refusal.records = (AnsweredChallenge(challenge_id=challenge.id, at=at),)
         raise refusal
     return ConsumedChallenge(challenge=challenge, key=key, assertion=assertion)
 
@@ -160,7 +175,7 @@ def verify_signature(opened: ConsumedChallenge, check: Callable[[bytes], None], 
             statement=statement,
         )
     except Refused as refusal:
-        refusal.afterwards = partial(_refused, refusal, opened, at=at)
+        refusal.records = _records(refusal, opened, at=at)
         raise
     ApproverKey.objects.filter(tenant_id=key.tenant_id, id=key.id).update(sign_count=proven.sign_count)
     return VerifiedSignature(
@@ -193,20 +208,20 @@ def _check_said(
         raise binding.StatementChanged
 
 
-def _refused(refusal: Refused, opened: ConsumedChallenge, *, at: datetime) -> None:
-    _spend(opened.challenge, at=at)
-    if isinstance(refusal, passkeys.CounterRegressed):
-        approver_keys.suspend_copied_key(
-            tenant_id=opened.key.tenant_id,
-            key_id=opened.key.id,
-            approval_id=opened.challenge.approval_id,
-            stored=opened.key.sign_count,
-            said=int.from_bytes(opened.assertion.authenticator_data[33:37]),
-            at=at,
-        )
-
-
-def _spend(challenge: Challenge, *, at: datetime) -> None:
-    Challenge.objects.filter(tenant_id=challenge.tenant_id, id=challenge.id, consumed_at__isnull=True).update(
-        consumed_at=at
+def _records(refusal: Refused, opened: ConsumedChallenge, *, at: datetime) -> tuple[RefusalRecord, ...]:
+    answered = AnsweredChallenge(challenge_id=opened.challenge.id, at=at)
+    if not isinstance(refusal, passkeys.CounterRegressed):
+        return (answered,)
+    copied = CopiedKeyUse(
+        key_id=opened.key.id,
+        approval_id=opened.challenge.approval_id,
+        stored=opened.key.sign_count,
+        said=int.from_bytes(opened.assertion.authenticator_data[33:37]),
+        at=at,
     )
+    return (answered, copied)
+
+
+def spend_challenge(tenant_id: UUID, challenge_id: UUID, *, at: datetime) -> None:
+    """Mark a challenge as used up, unless it is already."""
+    Challenge.objects.filter(tenant_id=tenant_id, id=challenge_id, consumed_at__isnull=True).update(consumed_at=at)

@@ -9,7 +9,6 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -147,7 +146,6 @@ def cast_vote(
     A vote that a passkey signed answers a challenge, which is used up here whether or not the vote counts. A refused
     vote leaves nothing but the fact that it was refused, which the edge puts on record after the rollback.
     """
-    note = partial(record_refused_vote, tenant_id=tenant_id, approval_id=approval_id, voter=UUID(voter.actor), at=at)
     try:
         # Challenge and key before action and approval: whoever stops a key takes them in the same order.
         opened = signatures.consume_challenge(tenant_id, approval_id, voter.actor, signed, at=at) if signed else None
@@ -171,25 +169,19 @@ def cast_vote(
     except NoSuchApproval:
         raise
     except Refused as refusal:
-        refusal.afterwards = partial(record_refusal, refusal, note, refusal.afterwards)
+        refusal.records = (refused_vote(approval_id, UUID(voter.actor), refusal, at=at), *refusal.records)
         raise
     row = _stored(approval, made, verdict, voter, reason, at=at)
     apply_vote(head, approval, row, evidence=_kept(approval, made, at=at), detail=_told(row, made), on=on, at=at)
     return row
 
 
-def record_refusal(refusal: Refused, note: Any, more: Any) -> None:
-    """What goes on record of a refused vote: that it was refused, and what the refusal itself leads to."""
-    note(refusal=refusal)
-    if more is not None:
-        more()
-
-
-def record_refused_vote(*, tenant_id: UUID, approval_id: UUID, voter: UUID, refusal: Refused, at: datetime) -> None:
-    """Put a vote that did not count on the approval's record."""
-    ledger.append(
-        lock_approval(tenant_id, approval_id),
-        ledger.NewEvent(kind="vote_refused", detail={"code": refusal.code}),
+def refused_vote(approval_id: UUID, voter: UUID, refusal: Refused, *, at: datetime) -> ledger.RefusedEvent:
+    """The event of a vote that did not count, for the approval's record."""
+    return ledger.RefusedEvent(
+        subject_kind="approval",
+        subject_id=approval_id,
+        event=ledger.NewEvent(kind="vote_refused", detail={"code": refusal.code}),
         actor=ledger.Actor("person", voter),
         at=at,
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -236,7 +235,7 @@ def confirm_proposal(
     if answer and str(by_person) in (asked["by_person"], str(row.person_id)):
         refusal = SecondAdministratorNeeded()
         note = {"code": refusal.code, "what": asked["what"]}
-        refusal.afterwards = partial(_note_refused, tenant_id, member_id, note, by, at=at)
+        refusal.records = (_unconfirmed(row, note, by, at=at),)
         raise refusal
     if answer and not is_proven:
         raise ProofNeeded
@@ -341,7 +340,7 @@ def confirm_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, by_person: U
     if holder is not None and giver is not None and giver.person_id == by_person:
         refusal = SecondAdministratorNeeded("Who made this person an approver cannot confirm their key as well.")
         note = {"code": refusal.code, "what": "key", "key_id": str(key_id)}
-        refusal.afterwards = partial(_note_refused, tenant_id, holder.id, note, by, at=at)
+        refusal.records = (_unconfirmed(holder, note, by, at=at),)
         raise refusal
     approver_keys.confirm(tenant_id=tenant_id, key_id=key_id, by=by, person_id=by_person, at=at)
 
@@ -446,11 +445,19 @@ def _invitation(row: Membership, *, at: datetime) -> str:
 def _say(
     row: Membership, kind: str, detail: dict[str, Any], by: ledger.Actor, *, at: datetime, to: str | None = None
 ) -> None:
-    """An event of the member's subject, which begins with the first place that they are given.
+    """An event of the member's subject, which begins with the first place that they are given."""
+    is_known = events.subject_state(row.tenant_id, row.id) is not None
+    head = (
+        ledger.lock_subject(tenant_id=row.tenant_id, subject_id=row.id, kind="member")
+        if is_known
+        else ledger.SubjectHead(tenant_id=row.tenant_id, id=row.id, kind="member")
+    )
+    ledger.append(head, ledger.NewEvent(kind=kind, to=to, detail={**_standing(row), **detail}), actor=by, at=at)
 
-    Each says how the member stands after it, so that the rows can be held to the record.
-    """
-    stands = {
+
+def _standing(row: Membership) -> dict[str, Any]:
+    """How a member stands; each event of theirs says it, so that the rows can be held to the record."""
+    return {
         "actor": str(row.actor_id),
         "person": str(row.person_id),
         "user": str(row.user_id),
@@ -459,13 +466,6 @@ def _say(
         "approver": _may_approve(row),
         "waits": row.proposal is not None,
     }
-    is_known = events.subject_state(row.tenant_id, row.id) is not None
-    head = (
-        ledger.lock_subject(tenant_id=row.tenant_id, subject_id=row.id, kind="member")
-        if is_known
-        else ledger.SubjectHead(tenant_id=row.tenant_id, id=row.id, kind="member")
-    )
-    ledger.append(head, ledger.NewEvent(kind=kind, to=to, detail={**stands, **detail}), actor=by, at=at)
 
 
 def _may_approve(row: Membership) -> bool:
@@ -473,5 +473,12 @@ def _may_approve(row: Membership) -> bool:
     return row.is_reviewer and is_here
 
 
-def _note_refused(tenant_id: UUID, member_id: UUID, detail: dict[str, Any], by: ledger.Actor, *, at: datetime) -> None:
-    _say(_locked(tenant_id, member_id), "proposal_not_confirmed", detail, by, at=at)
+def _unconfirmed(row: Membership, detail: dict[str, Any], by: ledger.Actor, *, at: datetime) -> ledger.RefusedEvent:
+    """The event of a proposal that could not be confirmed, for the member's record."""
+    return ledger.RefusedEvent(
+        subject_kind="member",
+        subject_id=row.id,
+        event=ledger.NewEvent(kind="proposal_not_confirmed", detail={**_standing(row), **detail}),
+        actor=by,
+        at=at,
+    )

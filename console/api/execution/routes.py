@@ -33,10 +33,9 @@ from console.api.execution import schemas
 from console.api.execution.results import raw_evidence, read_result
 from console.api.openapi import request_body
 from console.api.schemas import Page
-from console.api.transaction import after_commit, in_tenancy, run_once
+from console.api.transaction import after_commit, in_tenancy, record_refusal, run_once
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.schemas import first_fault
-from ledger.db import tenancy
 from ledger.record.rules.refusals import Refused
 from reviews import queries as after
 from reviews.cases.operations import cases
@@ -148,7 +147,6 @@ def start(request: HttpRequest, action_id: UUID, body: schemas.StartBody) -> Htt
         timeout_s=body.timeout_s,
         payload_hash=body.payload_hash,
     )
-    note = partial(executions.record_refused_start, tenant_id=caller.tenant_id, request=wanted, by=caller.actor, at=at)
     try:
         proof = dpop.verify_proof(
             request.headers.get("DPoP", ""), method="POST", url=_address(request), grant=body.grant, at=at
@@ -157,8 +155,8 @@ def start(request: HttpRequest, action_id: UUID, body: schemas.StartBody) -> Htt
         write = partial(_start, request, wanted, proof, at)
         return run_once(request, write, status=201, bound_to=proof.thumbprint, each_time=spend)
     except (dpop.ProofInvalid, accounts_operations.ProofReplayed) as refusal:
-        with tenancy(caller.tenant_id):
-            note(refusal=refusal)
+        refusal.records = (executions.refused_start(wanted, refusal, by=caller.actor, at=at),)
+        record_refusal(caller.tenant_id, refusal)
         raise
 
 

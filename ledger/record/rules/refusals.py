@@ -8,8 +8,20 @@ stay `AssertionError` and `ValueError`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusalRecord:
+    """Something that is written down although the request was refused: what and when, as plain data.
+
+    Each kind is a subclass beside the operation that asks for it. `write_refusal_records` in
+    approvals/voting/operations/refusal_records.py writes them all.
+    """
+
+    at: datetime
 
 
 class Refused(Exception):
@@ -28,6 +40,6 @@ class Refused(Exception):
         self.detail = detail or (self.__doc__ or "").strip()
         self.hint = hint
         self.errors = errors or []
-        self.afterwards: Callable[[], None] | None = None
-        """What goes on record all the same: the edge calls it after the rollback, in a transaction of its own."""
+        self.records: tuple[RefusalRecord, ...] = ()
+        """What goes on record all the same, in this order; the edge writes it after the rollback."""
         super().__init__(self.detail)

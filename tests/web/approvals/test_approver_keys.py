@@ -10,6 +10,7 @@ import pytest
 from approvals.voting.operations import approver_keys
 from approvals.voting.queries import approvers
 from approvals.voting.rules import passkeys
+from console.api.transaction import record_refusal
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
@@ -48,9 +49,7 @@ def step(operation: Any, stage: Any, key: Any, by: Any, **more: Any) -> None:
         with tenancy(stage.tenant):
             operation(tenant_id=stage.tenant, key_id=key.id, by=who(by), at=now(), **more)
     except Refused as refusal:
-        if refusal.afterwards:
-            with tenancy(stage.tenant):
-                refusal.afterwards()
+        record_refusal(stage.tenant, refusal)
         raise
 
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from html import unescape
 from threading import Barrier
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection
 
 from approvals.sessions import queries as sessions_queries
+from approvals.voting.operations.votes import refused_vote
 from approvals.voting.queries import votes as votes_queries
 from approvals.voting.rules import binding
+from console.api.transaction import record_refusal
 from console.models import Membership
 from ledger.actions.queries import actions
 from ledger.db import tenancy
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
+from ledger.record.rules.refusals import RefusalRecord
 from tests.support.api_tenant import DELETE, GOAL, Clock, Workshop, workshop
 
 
@@ -213,6 +217,37 @@ def test_a_vote_on_other_bytes_is_refused(shop: Workshop, approval: dict[str, An
     assert refused(shop.vote(approval, payload_hash="0" * 64)) == (409, "PAYLOAD_CHANGED")
     assert refused(shop.vote(approval, rendering_digest="0" * 64)) == (409, "RENDERING_CHANGED")
     assert shop.approval_of(approval["action_id"])["state"] == "REQUESTED"
+
+
+def test_a_crash_between_a_refused_vote_and_its_record_leaves_nothing_and_a_repeat_records_it(
+    shop: Workshop, approval: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    def die(*_: Any) -> None:
+        raise SystemExit("killed after the rollback")
+
+    before = noted(shop, approval)
+    with monkeypatch.context() as dying:
+        dying.setattr("console.api.transaction.write_refusal_records", die)
+        with pytest.raises(SystemExit):
+            shop.vote(approval, payload_hash="0" * 64)
+    assert noted(shop, approval) == before
+    assert refused(shop.vote(approval, payload_hash="0" * 64)) == (409, "PAYLOAD_CHANGED")
+    assert noted(shop, approval) == [*before, ("vote_refused", "PAYLOAD_CHANGED")]
+
+
+def test_what_a_refusal_leaves_behind_is_undone_with_it_where_one_part_cannot_be_written(
+    shop: Workshop, approval: dict[str, Any]
+):
+    class NobodysRecord(RefusalRecord):
+        """No operation writes this one."""
+
+    before, at = noted(shop, approval), datetime.now(UTC)
+    refusal = binding.PayloadChanged()
+    event = refused_vote(UUID(approval["approval_id"]), uuid4(), refusal, at=at)
+    refusal.records = (event, NobodysRecord(at=at))
+    with pytest.raises(AssertionError, match="nothing writes a NobodysRecord"):
+        record_refusal(shop.tenant, refusal)
+    assert noted(shop, approval) == before
 
 
 @pytest.mark.req("R-AP-17")

@@ -19,7 +19,7 @@ from console.api.transaction import after_commit
 from console.pages.actions.action_record import parse_arguments, payload_of
 from console.pages.approvals import edit_form
 from console.tasks import read_before
-from console.web.http import TenantRequest, in_tenant
+from console.web.http import TenantRequest, in_tenant, undo_if_refused
 from console.web.labels import action_title
 from ledger.actions.queries import actions
 from ledger.record.rules.canonical import NotCanonical, read
@@ -41,10 +41,9 @@ def edit(request: TenantRequest, approval_id: UUID) -> HttpResponse:
     if not form.is_valid():
         return _page(request, found, action, form, status=422)
     try:
-        seen = _made(request, approval_id, form) if "make" in request.POST else _looked(request, approval_id, form)
+        with undo_if_refused(request):
+            seen = _made(request, approval_id, form) if "make" in request.POST else _looked(request, approval_id, form)
     except _MENDABLE as refusal:
-        if refusal.afterwards is not None:
-            refusal.afterwards()
         return _page(request, found, action, form, refusal=refusal, status=refusal.status)
     if seen.approval_id is None:
         differences = edit_form.changed_fields(seen.changes)

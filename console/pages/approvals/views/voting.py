@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST
 
 from approvals.requests.queries import approvals
 from approvals.voting.operations import challenges, signatures, votes
+from approvals.voting.operations.refusal_records import write_refusal_records
 from approvals.voting.rules import binding
 from console.accounts.step_up import proof_class, session_hash
 from console.api.approvals.schemas import Challenge
@@ -21,8 +22,7 @@ from console.pages.approvals.views.approvals import render_approval
 from console.web import labels
 from console.web.erased_pages import erased_page
 from console.web.forms import UnsignedVoteForm, VoteForm
-from console.web.http import TenantRequest, in_tenant
-from ledger.db import savepoint
+from console.web.http import TenantRequest, in_tenant, undo_if_refused
 from ledger.record.rules.refusals import Refused
 
 
@@ -37,7 +37,7 @@ def vote(request: TenantRequest, approval_id: UUID) -> HttpResponse:
         proof = _proof(request, form)
         if not proof:
             return _wrong(request, approval_id, form)
-        with savepoint():
+        with undo_if_refused(request):
             votes.cast_vote(
                 tenant_id=request.tenant.id,
                 approval_id=approval_id,
@@ -51,8 +51,6 @@ def vote(request: TenantRequest, approval_id: UUID) -> HttpResponse:
     except Refused as refusal:
         if refusal.status == 404:
             raise
-        if refusal.afterwards is not None:
-            refusal.afterwards()
         return render_approval(request, approval_id, form, status=refusal.status, refusal=refusal)
     messages.success(request, f"Recorded: you {labels.VERDICTS[form.said()][1]}.")
     return redirect("approval", request.tenant.slug, approval_id)
@@ -68,7 +66,7 @@ def challenge(request: TenantRequest, approval_id: UUID) -> HttpResponse:
         faults = [str(each) for errors in form.errors.values() for each in errors]
         return JsonResponse({"code": "INVALID", "detail": " ".join(faults)}, status=422)
     try:
-        with savepoint():
+        with undo_if_refused(request):
             asked = challenges.create_vote_challenge(
                 tenant_id=request.tenant.id,
                 approval_id=approval_id,
@@ -81,8 +79,6 @@ def challenge(request: TenantRequest, approval_id: UUID) -> HttpResponse:
                 at=request.as_of,
             )
     except Refused as refusal:
-        if refusal.afterwards is not None:
-            refusal.afterwards()
         return JsonResponse({"code": refusal.code, "detail": refusal.detail}, status=refusal.status)
     return json_response(Challenge.of(asked), 201)
 
@@ -119,13 +115,9 @@ def _proof(request: TenantRequest, form: VoteForm) -> str:
 
 def _wrong(request: TenantRequest, approval_id: UUID, form: VoteForm) -> HttpResponse:
     """A wrong password or code: on record, and the page again."""
-    votes.record_refused_vote(
-        tenant_id=request.tenant.id,
-        approval_id=approval_id,
-        voter=request.caller.actor.id,
-        refusal=binding.StepUpRequired(),
-        at=request.as_of,
-    )
+    refusal = binding.StepUpRequired()
+    refusal.records = (votes.refused_vote(approval_id, request.caller.actor.id, refusal, at=request.as_of),)
+    write_refusal_records(request.tenant.id, refusal)
     if form.cleaned_data["otp"]:
         form.add_error("otp", "This code is wrong or was used before. Your vote was not recorded.")
     else:

@@ -23,10 +23,9 @@ from console.pages.cases.ungated_effects import ungated_context
 from console.web import labels
 from console.web.erased_pages import erased_page
 from console.web.forms import BatchForm, CaseFilter, ConfirmationForm, RemarkForm, ResolutionForm
-from console.web.http import TenantRequest, in_tenant, record_page_view
+from console.web.http import TenantRequest, in_tenant, record_page_view, undo_if_refused
 from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
-from ledger.db import savepoint
 from ledger.record.rules.refusals import Refused
 from reviews import queries
 from reviews.cases.operations import cases
@@ -94,7 +93,7 @@ def resolve(request: TenantRequest, case_id: UUID) -> HttpResponse:
         given = settlement_signing.verify_identity(request, form.cleaned_data, request.user)
         if not given.evidence_class:
             raise settlements.ProofNeeded(WRONG_PROOF)
-        with savepoint():
+        with undo_if_refused(request):
             state = settle()
     except Refused as refusal:
         return _refused(request, case_id, refusal, form)
@@ -114,8 +113,13 @@ def confirm(request: TenantRequest, case_id: UUID) -> HttpResponse:
         messages.error(request, "Nothing was recorded: say whether you confirm it or decline it.")
         return render_case(request, case_id, status=422)
     try:
-        proof = _proof_of_second(request, case_id, form) if form.accepted() else None
-        with savepoint():
+        given = _identify_second(request, form) if form.accepted() else None
+        with undo_if_refused(request):
+            proof = (
+                settlement_signing.verified_proof(request, request.caller, case_id, given, at=request.as_of)
+                if given is not None
+                else None
+            )
             cases.confirm(
                 tenant_id=request.tenant.id,
                 case_id=case_id,
@@ -132,11 +136,11 @@ def confirm(request: TenantRequest, case_id: UUID) -> HttpResponse:
     return redirect("case", request.tenant.slug, case_id)
 
 
-def _proof_of_second(request: TenantRequest, case_id: UUID, form: ConfirmationForm) -> Any:
+def _identify_second(request: TenantRequest, form: ConfirmationForm) -> settlement_signing.GivenProof:
     given = settlement_signing.verify_identity(request, form.cleaned_data, request.user)
     if not given.evidence_class:
         raise settlements.ProofNeeded(WRONG_PROOF)
-    return settlement_signing.verified_proof(request, request.caller, case_id, given, at=request.as_of)
+    return given
 
 
 @in_tenant("operator", "reviewer")
@@ -144,13 +148,11 @@ def _proof_of_second(request: TenantRequest, case_id: UUID, form: ConfirmationFo
 def challenge(request: TenantRequest, case_id: UUID) -> HttpResponse:
     """What a passkey is to sign, for the page's script; a refusal as the API words it."""
     try:
-        with savepoint():
+        with undo_if_refused(request):
             asked = settlement_signing.create_challenge(
                 request, request.caller, case_id, _said(request), at=request.as_of
             )
     except Refused as refusal:
-        if refusal.afterwards is not None:
-            refusal.afterwards()
         return JsonResponse({"code": refusal.code, "detail": refusal.detail}, status=refusal.status)
     return json_response(Challenge.of(asked), 201)
 
@@ -180,8 +182,6 @@ def _refused(request: TenantRequest, case_id: UUID, refusal: Refused, form: Reso
     """The page again as it is now, with what was typed and why it was not taken."""
     if refusal.status == 404:
         raise refusal
-    if refusal.afterwards is not None:
-        refusal.afterwards()
     return render_case(request, case_id, resolution=form, refusal=refusal, status=refusal.status)
 
 
