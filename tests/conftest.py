@@ -32,6 +32,7 @@ from psycopg import sql
 from console.local import processes, programs, servers
 from console.local.keys import ensure_keys, ensure_log_key
 
+SETTINGS = "tests.quick_hashing"
 TEMPLATE = "counterfoil_template"
 # One for all clones of a run: what it holds belongs to whoever knows its random id.
 KEYS = "counterfoil_keys"
@@ -151,11 +152,11 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["COUNTERFOIL_TEST_RUN"] = str(_new_folder())
     run = _run(Path(os.environ["COUNTERFOIL_TEST_RUN"]))
     os.environ |= environment(run, TEMPLATE)
-    os.environ["DJANGO_SETTINGS_MODULE"] = "console.settings"
+    os.environ["DJANGO_SETTINGS_MODULE"] = SETTINGS
     from django.conf import settings
 
-    # Reading one setting makes pytest-django take Django over; hashing slowly would show nothing here.
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    # Reading one setting makes pytest-django take Django over.
+    assert settings.PASSWORD_HASHERS
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -477,7 +478,8 @@ class Stack:
         if name == "valkey":
             return self.broker.program()
         if name == "web":
-            return programs.web_program(port=self.port, environment=self.environment, log=self.folder)
+            web = programs.web_program(port=self.port, environment=self.environment, log=self.folder)
+            return replace(web, environment=dict(web.environment) | {"DJANGO_SETTINGS_MODULE": SETTINGS})
         if name == "sequencer":
             return programs.sequencer_program(environment=self.sealing, log=self.folder)
         make = {"worker": programs.worker_program, "beat": programs.beat_program}[name]

@@ -10,7 +10,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -119,23 +118,11 @@ class Site:
         return f"{self.url}/t/{self.stage.slug}/{path}"
 
 
-@cache
-def _hashed(password: str | None) -> str:
-    from django.contrib.auth.hashers import make_password
-
-    return make_password(password)
-
-
 @pytest.fixture
-def site(server: Server, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Site:
+def site(server: Server) -> Site:
     """A tenant of the test's own. What the test does through `stage` is committed and seen by the server."""
-    from django.conf import global_settings
-
     from tests.support.scenes import set_up
 
-    # The web process knows only the product's own hashers, which are slow: everybody's one password is hashed once.
-    settings.PASSWORD_HASHERS = global_settings.PASSWORD_HASHERS
-    monkeypatch.setattr("django.contrib.auth.models.make_password", _hashed)
     return Site(server.url, set_up(f"orchid-{uuid4().hex[:8]}"), server.log)
 
 
