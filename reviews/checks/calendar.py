@@ -32,6 +32,8 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 from zoneinfo import ZoneInfo
 
+from icalendar.parser import Contentlines
+
 from reviews.checks import fetching, lookups
 from reviews.checks.fetching import Site, SiteResponse
 from reviews.checks.interface import CheckFailed, ReadEffect, Reading, SystemAccess
@@ -79,7 +81,7 @@ class Event:
 
     def text(self, name: str) -> str:
         found = self.first(name)
-        return "" if found is None else _plain(found.value)
+        return "" if found is None else found.value
 
 
 @dataclass(frozen=True)
@@ -392,9 +394,7 @@ def _tree(answer: SiteResponse) -> ElementTree.Element:
 
 
 def _fits(event: Event, match: Mapping[str, str]) -> bool:
-    return all(
-        any(_plain(one.value) == value for one in event.properties.get(name, ())) for name, value in match.items()
-    )
+    return all(any(one.value == value for one in event.properties.get(name, ())) for name, value in match.items())
 
 
 def _takes_time(event: Event) -> bool:
@@ -406,11 +406,9 @@ def _takes_time(event: Event) -> bool:
 
 def parse_event(data: str) -> Event:
     """The event of a calendar object: that of a series itself, not one of its exceptions."""
-    lines = re.sub(r"\r?\n[ \t]", "", data).splitlines()
     events: list[Event] = []
     path: list[str] = []
-    for line in lines:
-        name, found = _line(line)
+    for name, found in _properties_of(data):
         if name == "BEGIN":
             path.append(found.value.upper())
             _begun(path, events)
@@ -425,30 +423,22 @@ def parse_event(data: str) -> Event:
     return next((one for one in events if "RECURRENCE-ID" not in one.properties), events[0])
 
 
+def _properties_of(data: str) -> Iterator[tuple[str, Property]]:
+    """The lines of a calendar object, unfolded, with their values unescaped; what is no such line is passed over."""
+    for line in filter(None, Contentlines.from_ical(data)):  # type: ignore[no-untyped-call]
+        try:
+            name, parameters, value = line.parts()
+        except ValueError:
+            continue
+        plain = {key: one if isinstance(one, str) else ",".join(one) for key, one in parameters.items()}
+        yield name.upper(), Property(plain, value)
+
+
 def _begun(path: list[str], events: list[Event]) -> None:
     if path[-1] == "VEVENT":
         events.append(Event())
     elif path[-2:] == ["VEVENT", "VALARM"]:
         events[-1].alarms.append({})
-
-
-def _line(line: str) -> tuple[str, Property]:
-    """Name, parameters and value; colons and semicolons between quotes are part of a parameter."""
-    pieces = re.findall(r'(?:[^;:"]|"[^"]*")+|[;:]', line)
-    if ":" not in pieces:
-        return "", Property({}, "")
-    split = pieces.index(":")
-    head = [piece for piece in pieces[:split] if piece != ";"]
-    parameters = {}
-    for piece in head[1:]:
-        key, _, value = piece.partition("=")
-        parameters[key.upper()] = value.strip('"')
-    before = sum(len(piece) for piece in pieces[:split])
-    return (head[0].upper() if head else ""), Property(parameters, line[before + 1 :])
-
-
-def _plain(value: str) -> str:
-    return re.sub(r"\\([\\;,nN])", lambda found: "\n" if found[1] in "nN" else found[1], value)
 
 
 def event_fields(event: Event) -> dict[str, Any]:
@@ -471,7 +461,7 @@ def event_fields(event: Event) -> dict[str, Any]:
         },
         "recurrence": event.text("RRULE"),
         "conference": event.text("CONFERENCE") or event.text("X-GOOGLE-CONFERENCE") or event.text("URL"),
-        "reminders": [_plain(one["TRIGGER"][0].value) for one in event.alarms if "TRIGGER" in one],
+        "reminders": [one["TRIGGER"][0].value for one in event.alarms if "TRIGGER" in one],
         "status": event.text("STATUS").upper() or "CONFIRMED",
         "access_class": event.text("CLASS").upper() or "PUBLIC",
         "summary": event.text("SUMMARY"),

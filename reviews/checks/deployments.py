@@ -36,8 +36,11 @@ import xmlrpc.client
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import isfinite
 from typing import Any
 from xml.parsers.expat import ExpatError
+
+from prometheus_client.parser import text_string_to_metric_families
 
 from reviews.checks import fetching, lookups
 from reviews.checks.fetching import Site, SiteResponse
@@ -60,8 +63,6 @@ _EFFECT = frozenset(
 _TEXTS = ("program", "artifact", "replicas", "repository", "tag", "approval")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9._/-]*")
-_SAMPLE = re.compile(r"(?P<name>[A-Za-z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>[0-9.eE+]+)(?:\s+\d+)?")
-_CODE = re.compile(r'(?:^|,)\s*code="(?P<code>[^"]*)"')
 _MOVING = frozenset({"STARTING", "STOPPING"})
 _CRASHED = frozenset({"BACKOFF", "FATAL"})
 _SHUTTING_DOWN = 6
@@ -308,19 +309,17 @@ def _release(answer: SiteResponse | None) -> Mapping[str, Any] | None:
 
 
 def _counted(system: SystemAccess, answer: SiteResponse | None) -> tuple[int, int] | None:
-    """Requests and those that failed, since the instance started."""
+    """Requests and those that failed, since the instance started; None where the page cannot be read."""
     if answer is None or answer.status != 200:
         return None
-    requests = errors = 0
-    for line in answer.text.splitlines():
-        sample = _SAMPLE.fullmatch(line.strip())
-        if sample is None or sample["name"] != system.settings.get("requests_metric"):
-            continue
-        count = int(float(sample["value"]))
-        code = _CODE.search(sample["labels"] or "")
-        requests += count
-        errors += count if code is not None and code["code"].startswith("5") else 0
-    return requests, errors
+    wanted = system.settings.get("requests_metric")
+    try:
+        families = list(text_string_to_metric_families(answer.text))
+    except ValueError:
+        return None
+    samples = [one for family in families for one in family.samples if one.name == wanted and isfinite(one.value)]
+    failed = (sample.value for sample in samples if sample.labels.get("code", "").startswith("5"))
+    return int(sum(sample.value for sample in samples)), int(sum(failed))
 
 
 def _registry(system: SystemAccess, rollout: Rollout, until: float) -> None:
