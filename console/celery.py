@@ -78,6 +78,11 @@ app.conf.update(
         "tell-alarms": {"task": "console.tasks.tell_alarms", "schedule": 5.0, "options": {"expires": 10}},
         "tell-people": {"task": "console.tasks.tell_people", "schedule": 3.0, "options": {"expires": 10}},
         "count-metrics": {"task": "console.tasks.count_metrics", "schedule": 10.0, "options": {"expires": 10}},
+        **(
+            {"export-traces": {"task": "console.tasks.export_traces", "schedule": 5.0, "options": {"expires": 5}}}
+            if settings.COUNTERFOIL_OTLP_ENDPOINT
+            else {}
+        ),
         "check-integrity": {"task": "console.tasks.check_integrity", "schedule": 2.0, "options": {"expires": 10}},
         "tidy": {"task": "console.tasks.tidy", "schedule": 3600.0, "options": {"expires": 600}},
         "retain": {"task": "console.tasks.retain", "schedule": 3600.0, "options": {"expires": 600}},

@@ -279,6 +279,18 @@ class NoticeCursor(models.Model):
         return str(self.tenant_id)
 
 
+class TraceCursor(models.Model):
+    """Up to which leaf of its logs, and which report, the spans of a tenant have gone to the collector."""
+
+    tenant_id = models.UUIDField(primary_key=True)
+    log = models.IntegerField()
+    index = models.BigIntegerField()
+    reports_to = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.tenant_id)
+
+
 class Recording(models.Model):
     """A file of conversations that were recorded elsewhere, as the audit found them; none of it is this console's own.
 

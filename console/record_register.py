@@ -115,6 +115,7 @@ OUTSIDE = {
     "console.Message": "what the inbox shows; nothing is decided by it",
     "console.NoticeSettings": "which channel tells what",
     "console.NoticeWish": "how somebody wants their mail",
+    "console.TraceCursor": "up to where spans have gone to the collector",
     "console.NoticeCursor": "up to where the record was read for notices",
     "console.Recording": "conversations of elsewhere, marked as such; the event of the import has the file's digest",
     "console.RecordedConversation": "part of a recording",

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -153,6 +154,24 @@ if (COUNTERFOIL_TSA_URL is None) != (COUNTERFOIL_TSA_ROOTS == ()):
     _stop("COUNTERFOIL_TSA_URL and COUNTERFOIL_TSA_ROOTS belong together: set both, or neither.")
 if COUNTERFOIL_TSA_URL is not None and not is_plain_http_address(COUNTERFOIL_TSA_URL):
     _stop("COUNTERFOIL_TSA_URL must look like https://tsa.example.org/stamp.")
+
+
+def _collector(name: str) -> str | None:
+    """The address to which spans are posted; a bare host gets the path of OTLP over HTTP."""
+    url = os.environ.get(name)
+    if not url:
+        return None
+    if not is_plain_http_address(url):
+        _stop(f"{name} must look like https://collector.example.org:4318/v1/traces.")
+    try:
+        version("opentelemetry-exporter-otlp-proto-http")
+    except PackageNotFoundError:
+        _stop(f"{name} is set, and the extra `telemetry` is not installed: pip install 'counterfoil[telemetry]'.")
+    return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/v1/traces"
+
+
+# Where the spans of actions go (docs/telemetry.md): nowhere, unless it is said.
+COUNTERFOIL_OTLP_ENDPOINT = _collector("COUNTERFOIL_OTLP_ENDPOINT")
 
 DEBUG = _flag("COUNTERFOIL_DEBUG", False)
 SECRET_KEY = (COUNTERFOIL_SECRETS_DIR / "django_secret").read_text().strip()

@@ -23,6 +23,7 @@ from console.pages.break_glass import context as break_glass_context
 from console.pages.exports import public_keys
 from console.pages.ledger import integrity_step
 from console.pages.retention import erasure
+from console.telemetry import exporting
 from ledger.db import tenancy
 from ledger.exports import queries as exported
 from ledger.exports.operations import exports
@@ -182,6 +183,21 @@ def count_metrics() -> int:
                 found = metrics.update_metrics(tenant_id=tenant.id, at=timezone.now())
             looked_at += found
     return looked_at
+
+
+@shared_task
+def export_traces() -> int:
+    """Send the spans of what has ended to the collector; how many events and reports they follow from.
+
+    What a collector does not take now is sent at a later tick.
+    """
+    until, sent = time.monotonic() + WITHIN_S, 0
+    for tenant in events.tenants():
+        found = 1
+        while found and time.monotonic() < until:
+            found = exporting.export_next(tenant.id, send=exporting.send_spans, at=timezone.now())
+            sent += found
+    return sent
 
 
 @shared_task

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -310,6 +310,13 @@ def open_incidents(tenant_id: UUID) -> list[Incident]:
 
 def reports_of(tenant_id: UUID, action_id: UUID) -> list[Report]:
     return list(Report.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("id"))
+
+
+def reports_between(tenant_id: UUID, *, after: datetime, until: datetime, limit: int) -> list[Report]:
+    """What was told after a moment and up to another, oldest first; found by the ids, which hold the time."""
+    ids = {"id__gte": lower_bound(after), "id__lt": lower_bound(until + timedelta(milliseconds=1))}
+    found = Report.objects.filter(tenant_id=tenant_id, at__gt=after, at__lte=until, **ids)
+    return list(found.order_by("id")[:limit])
 
 
 def schedule_of(action_id: UUID) -> Schedule | None:

@@ -129,6 +129,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "console_noticesettings": CHANGE,
     "console_noticewish": CHANGE,
     "console_noticecursor": CHANGE,
+    "console_tracecursor": OWN,
     # Figures that follow from the record and are made anew.
     "console_metricaction": OWN,
     "console_metricrollup": OWN,

@@ -45,6 +45,17 @@ class LogPosition:
 
 
 @dataclass(frozen=True, slots=True)
+class SealedLeaf:
+    """One leaf of a log, and the event behind it; `kind` is that of its subject."""
+
+    log: int
+    index: int
+    subject_id: UUID
+    seq: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
 class Lag:
     """How far the log is behind the record: events without a leaf, and the seconds that the oldest has waited.
 
@@ -122,6 +133,17 @@ def event_position(tenant_id: UUID, subject_id: UUID, seq: int) -> LogPosition |
         *(tenant_id, subject_id, seq),
     )
     return LogPosition(*rows[0]) if rows else None
+
+
+def leaves_after(tenant_id: UUID, log: int, index: int, *, limit: int) -> list[SealedLeaf]:
+    """The leaves behind a place in a tenant's logs, in their order: what follows one can never come before it."""
+    rows = execute(
+        "SELECT l.log, l.index, l.subject_id, l.seq, s.kind FROM ledger_leaf l"
+        " JOIN ledger_subject s ON s.tenant_id = l.tenant_id AND s.id = l.subject_id"
+        " WHERE l.tenant_id = $1 AND (l.log, l.index) > ($2, $3) ORDER BY l.log, l.index LIMIT $4",
+        *(tenant_id, log, index, limit),
+    )
+    return [SealedLeaf(*row) for row in rows]
 
 
 def is_sealed(tenant_id: UUID, subject_id: UUID) -> bool:

@@ -1,0 +1,175 @@
+"""A collector sees an action's whole trace: it decodes what we send with OpenTelemetry's own messages."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+
+from console.models import TraceCursor
+from console.tasks import export_traces
+from console.telemetry import exporting
+from ledger.db import tenancy
+from tests.support.api_tenant import Clock, Workshop
+from tests.support.seals import seal_up
+from tests.web.actions.test_traces import FOUR_MORE, PARENT, TRACE, TWELVE, deleted, shop, trace
+
+__all__ = ["shop"]
+
+
+@dataclass
+class Collector:
+    """What speaks OTLP over HTTP, and what it was sent; it takes nothing while `answers` says otherwise."""
+
+    address: str = ""
+    answers: int = 200
+    messages: list[ExportTraceServiceRequest] = field(default_factory=list)
+
+    @property
+    def spans(self) -> list[Span]:
+        return [
+            span
+            for message in self.messages
+            for resource in message.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        ]
+
+
+@pytest.fixture
+def collector(settings: Any) -> Iterator[Collector]:
+    here = Collector()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.headers.get("Content-Encoding") == "gzip":
+                body = gzip.decompress(body)
+            if here.answers == 200:
+                here.messages.append(ExportTraceServiceRequest.FromString(body))
+            self.send_response(here.answers)
+            self.send_header("Content-Type", "application/x-protobuf")
+            self.end_headers()
+            self.wfile.write(ExportTraceServiceResponse().SerializeToString())
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    here.address = f"http://127.0.0.1:{server.server_port}/v1/traces"
+    settings.COUNTERFOIL_OTLP_ENDPOINT = here.address
+    exporting._exporter.cache_clear()
+    yield here
+    exporting._exporter.cache_clear()
+    server.shutdown()
+    server.server_close()
+
+
+def values(span: Span) -> dict[str, Any]:
+    return {each.key: getattr(each.value, str(each.value.WhichOneof("value"))) for each in span.attributes}
+
+
+def test_a_collector_sees_the_whole_trace_of_an_action(shop: Workshop, clock: Clock, collector: Collector):
+    seal_up()
+    export_traces()
+    assert collector.messages == []
+    started = deleted(shop, clock)
+    seal_up()
+    clock.forward(minutes=2)
+    assert export_traces() > 0
+    found = collector.spans
+    told = trace(shop, started["action_id"])["spans"]
+    assert {span.span_id.hex() for span in found} == {span["span_id"] for span in told}
+    assert len(found) == len(told)
+    assert {span.trace_id.hex() for span in found} == {TRACE}
+    by_name = {span.name: span for span in found}
+    root = by_name["counterfoil.action"]
+    assert root.parent_span_id.hex() == PARENT
+    assert by_name["execute_tool delete_document"].parent_span_id == root.span_id
+    assert by_name["counterfoil.reconciliation"].parent_span_id == by_name["counterfoil.readback"].span_id
+    assert {span.name for span in found if span.status.code == Status.STATUS_CODE_OK} == {
+        "counterfoil.action",
+        "counterfoil.reconciliation",
+    }
+    for span in found:
+        assert {*TWELVE, *FOUR_MORE} <= values(span).keys(), span.name
+        assert span.end_time_unix_nano >= span.start_time_unix_nano
+    effect = values(by_name["execute_tool delete_document"])
+    assert effect[gen_ai_attributes.GEN_AI_OPERATION_NAME] == "execute_tool"
+    assert effect[gen_ai_attributes.GEN_AI_TOOL_NAME] == "delete_document"
+    assert effect[gen_ai_attributes.GEN_AI_TOOL_TYPE] == "function"
+    assert effect[gen_ai_attributes.GEN_AI_TOOL_CALL_ID]
+    assert effect[gen_ai_attributes.GEN_AI_CONVERSATION_ID]
+    assert effect[gen_ai_attributes.GEN_AI_AGENT_NAME] == "librarian"
+    [name] = [
+        each.value.string_value
+        for each in collector.messages[0].resource_spans[0].resource.attributes
+        if each.key == "service.name"
+    ]
+    assert name == "counterfoil"
+    # Each was sent once.
+    assert export_traces() == 0
+    assert len(collector.spans) == len(told)
+
+
+def test_a_span_goes_out_when_it_has_ended_and_not_before(shop: Workshop, clock: Clock, collector: Collector):
+    seal_up()
+    export_traces()
+    action_id = shop.propose()
+    seal_up()
+    export_traces()
+    assert [span.name for span in collector.spans] == ["counterfoil.gate"]
+    shop.vote(shop.approval_of(action_id))
+    seal_up()
+    export_traces()
+    assert [span.name for span in collector.spans] == ["counterfoil.gate", "counterfoil.approval"]
+
+
+def test_what_a_collector_did_not_take_goes_again(shop: Workshop, collector: Collector):
+    seal_up()
+    export_traces()
+    shop.propose()
+    seal_up()
+    collector.answers = 400
+    assert export_traces() == 0
+    assert collector.spans == []
+    collector.answers = 200
+    assert export_traces() > 0
+    assert [span.name for span in collector.spans] == ["counterfoil.gate"]
+
+
+def test_what_happened_before_a_collector_was_named_is_not_sent(shop: Workshop, collector: Collector):
+    shop.propose()
+    seal_up()
+    assert export_traces() == 0
+    assert collector.spans == []
+
+
+@pytest.mark.req("R-LE-11")
+def test_traces_are_purged_and_the_ledger_stands(shop: Workshop, clock: Clock, collector: Collector):
+    seal_up()
+    export_traces()
+    started = deleted(shop, clock)
+    seal_up()
+    export_traces()
+    kept = shop.history(started["action_id"])
+    told = trace(shop, started["action_id"])
+    collector.messages.clear()
+    with tenancy(shop.tenant):
+        assert TraceCursor.objects.filter(tenant_id=shop.tenant).delete()[0] == 1
+    call_command("verify_ledger", verbosity=0)
+    assert shop.history(started["action_id"]) == kept
+    assert trace(shop, started["action_id"]) == told
