@@ -8,7 +8,7 @@ other, however many come at once: what they may still do (iterations, budgets) i
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -27,7 +27,7 @@ from approvals.gate.operations.actions import (
 )
 from approvals.gate.operations.call_context import caller_context, target_context
 from approvals.gate.rules import gate
-from approvals.gate.rules.gate import GateVerdict
+from approvals.gate.rules.gate import Compiler, GateVerdict
 from approvals.gate.rules.malformed import Malformed
 from approvals.gate.rules.preconditions import acknowledged_steps
 from approvals.gate.rules.proposals import MAX_CALL_ID, Proposal, read_call
@@ -35,7 +35,6 @@ from approvals.models import Call, Session
 from approvals.policy.operations import policy_evaluation
 from approvals.policy.operations.policy_evaluation import evaluate_policy, gather_facts, rules_of
 from approvals.policy.rules import autonomy
-from approvals.policy.rules.autonomy import AutonomyPolicy
 from approvals.requests.queries import approvals
 from approvals.sessions import queries as sessions_queries
 from approvals.sessions.operations import sessions
@@ -43,7 +42,6 @@ from approvals.sessions.operations.sessions import NoSuchSession
 from approvals.sessions.rules.nudge import Nudge
 from ledger.actions.queries import runs
 from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.rules.contract import Contract
 from ledger.db import execute, insert, savepoint
 from ledger.record import operations as ledger
 from ledger.record.queries import events
@@ -68,9 +66,6 @@ class CallIdReused(Refused):
     """This call id was used in the session with another body."""
 
     code = "IDEMPOTENCY_CONFLICT"
-
-
-Compiler = Callable[[Contract, str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,37 +152,44 @@ def _replayed(before: Call, request_hash: str) -> CallAnswer:
 
 
 def _judge(session: Session, call: Proposal, *, compile_predicate: Compiler, at: datetime, remedy: bool) -> _Judged:
-    verdict = gate.check_call(call, caller_context(session, call, at=at), compile_predicate=compile_predicate, at=at)
-    if not verdict.accepted:
-        return _Judged(verdict)
-    verdict = gate.check_preconditions(
-        verdict, call, target_context(session, call, verdict, at=at, remedy=remedy), at=at
-    )
-    if not verdict.accepted:
-        return _Judged(verdict)
-    policies = catalogue_queries.active_policies(session.tenant_id)
-    boundary = autonomy.load_stored(bytes(policies["autonomy"].document))
-    verdict = _inside(session, verdict, boundary, at=at) if not remedy else verdict
-    verdict = _wanted(session, verdict, policies["approval"], at=at, remedy=remedy)
-    # Last of all: what is refused has cost nothing.
-    verdict = _afforded(session, verdict, boundary, at=at) if not remedy else verdict
+    """Walk the gate's steps in their order; the first refusal is the verdict. A remedy has no boundary or budget."""
+    caller = caller_context(session, call, at=at)
+    around: gate.TargetContext | None = None
+    policies: Mapping[str, Any] | None = None
+    verdict: GateVerdict | None = None
+    for step in gate.Step:
+        if step in gate.CALLER_STEPS:
+            verdict = gate.check_caller(step, call, caller, compile_predicate=compile_predicate, at=at)
+        elif verdict is not None and step in gate.TARGET_STEPS:
+            around = around or target_context(session, call, verdict, at=at, remedy=remedy)
+            verdict = gate.check_target(step, verdict, call, around, at=at)
+        elif verdict is not None:
+            policies = policies or catalogue_queries.active_policies(session.tenant_id)
+            verdict = _POLICY_CHECKS[step](session, verdict, policies, at=at, remedy=remedy)
+        if verdict is not None and not verdict.accepted:
+            break
+    assert verdict is not None
     return _Judged(verdict, policies)
 
 
-def _inside(session: Session, verdict: GateVerdict, boundary: AutonomyPolicy, *, at: datetime) -> GateVerdict:
-    if not boundary.outside:
+def _check_autonomy(
+    session: Session, verdict: GateVerdict, policies: Mapping[str, Any], *, at: datetime, remedy: bool
+) -> GateVerdict:
+    boundary = autonomy.load_stored(bytes(policies["autonomy"].document))
+    if remedy or not boundary.outside or verdict.contract is None:
         return verdict
-    assert verdict.contract is not None
     known = gather_facts(session, payload=verdict.payload, target=verdict.target_resource, at=at)
     refusal = autonomy.check_boundary(boundary, verdict.contract, known)
     return gate.refuse(verdict, refusal) if refusal is not None else verdict
 
 
-def _wanted(session: Session, verdict: GateVerdict, version: Any, *, at: datetime, remedy: bool) -> GateVerdict:
+def _apply_approval_policy(
+    session: Session, verdict: GateVerdict, policies: Mapping[str, Any], *, at: datetime, remedy: bool
+) -> GateVerdict:
     """What the approval policy wants of the call, and whether its agent has not too many waiting already."""
-    if not verdict.accepted or verdict.contract is None:
+    if verdict.contract is None:
         return verdict
-    rules = rules_of(version)
+    rules = rules_of(policies["approval"])
     wanted = evaluate_policy(
         session,
         contract=verdict.contract,
@@ -205,8 +207,11 @@ def _wanted(session: Session, verdict: GateVerdict, version: Any, *, at: datetim
     )
 
 
-def _afforded(session: Session, verdict: GateVerdict, boundary: AutonomyPolicy, *, at: datetime) -> GateVerdict:
-    if not boundary.budgets or not verdict.accepted or verdict.contract is None:
+def _charge_budgets(
+    session: Session, verdict: GateVerdict, policies: Mapping[str, Any], *, at: datetime, remedy: bool
+) -> GateVerdict:
+    boundary = autonomy.load_stored(bytes(policies["autonomy"].document))
+    if remedy or not boundary.budgets or verdict.contract is None:
         return verdict
     known = gather_facts(session, payload=verdict.payload, target=verdict.target_resource, at=at)
     found = autonomy.charges(boundary, verdict.contract, known, session=str(session.id))
@@ -216,6 +221,13 @@ def _afforded(session: Session, verdict: GateVerdict, boundary: AutonomyPolicy, 
         tenant_id=session.tenant_id, agent_id=session.agent_id, charges=found, kept=not verdict.dry_run
     )
     return gate.refuse(verdict, autonomy.refuse_charge(short)) if short is not None else verdict
+
+
+_POLICY_CHECKS = {
+    gate.Step.AUTONOMY: _check_autonomy,
+    gate.Step.APPROVAL_POLICY: _apply_approval_policy,
+    gate.Step.BUDGETS: _charge_budgets,
+}
 
 
 def _record(

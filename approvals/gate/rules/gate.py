@@ -1,33 +1,15 @@
 """The gate: the one place between an agent and its tools. It decides from values only, and says why.
 
-`judge` looks at the call and its session; `clear` looks at what surrounds the target, which is known only once the
-arguments are. The order is the order of authority, so that a later check never reveals what an earlier one hides:
-
-1. The agent is registered, not revoked, and its entry unaltered (R-TG-08, C-12). The session is open.
-2. The run has iterations left; refused calls count, so that an agent cannot spin on its mistakes (R-MC-23). Once it was
-   forced to end, no session of it takes a call (R-FB-06).
-3. The pin lives, and what the call restates is the pinned goal (R-PA-05, R-PA-06).
-4. The tool exists, is disclosed (R-TG-02, R-TG-10) and stands in the sealed entry of the agent's version. Suggestions
-   name disclosed tools only; a name that a disclosed tool once had leads to it and is a phantom still (R-MC-22).
-5. A mutating call restates the goal or its hash (R-PA-08).
-6. The arguments fit the contract (`malformed`; `coercion` where it was opted into), the target that the agent claims is
-   the one they name, and the predicates that it adds compile. They are added to the contract's, never put in their
-   place (D13).
-7. Every action that it depends on is settled as a success, or its failure was acknowledged (R-EX-20). One that it
-   stands in for (`supersedes`) has failed, and is the same key's.
-8. Nothing is frozen that the call touches (R-EX-15).
-9. The same mutation is not open (R-EX-08), the run is not being taken back, after its pivot only tools start
-   that may be sent again unchanged (R-RP-40), and no step of it stands in the way (`preconditions`; R-PL-13, R-PL-14).
-10. What it says that it is based on still holds (`basis`; R-TC-16).
-11. It lies inside the autonomy boundary in force (`autonomy`).
-12. Its agent and its session have budget left (`budgets`).
-13. No rule of the approval policy refuses it (`under`; `approvals.policy.rules.policy`).
+`Step` is the order of its checks, which is the order of authority, so that a later check never reveals what an earlier
+one hides. `check_caller` looks at the call and its session; `check_target` at what surrounds the target, which is known
+only once the arguments are. The last steps hold the call to the tenant's policies. Whoever asks the gate walks `Step`,
+and the first refusal is the answer.
 
 Every refusal names the layer that found it (`layers`, R-TC-15), in the record and in the answer's errors.
 
 A call that resolved to a disclosed contract and is wrong in itself goes on record as PROPOSED, then FAILED (C-27):
-`on_record`. All else is a gate record only. So is what `clear` refuses: such a call was right and only came at the
-wrong time, and a FAILED action beside the open one it repeats would read as if that one had failed.
+`on_record`. All else is a gate record only. So is what `check_target` refuses: such a call was right and only came at
+the wrong time, and a FAILED action beside the open one it repeats would read as if that one had failed.
 
 What a caller says about itself (roles, approvals, privileges) is not even read (R-CR-11). A fault inside the gate
 refuses (R-TG-09): `gate_fault`.
@@ -39,6 +21,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from approvals.gate.rules import layers, malformed, preconditions, proposals, stale_reads
@@ -52,16 +35,47 @@ from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.targets import BadTarget
 from ledger.record.rules.canonical import NotCanonical, canonical, digest
 
+Compiler = Callable[[Contract, str], str | None]
+
 __all__ = [
+    "CALLER_STEPS",
+    "TARGET_STEPS",
     "CallerContext",
     "Dependency",
     "GateVerdict",
     "Proposal",
+    "Step",
     "TargetContext",
     "check_call",
+    "check_caller",
     "check_preconditions",
+    "check_target",
     "read_call",
 ]
+
+
+class Step(StrEnum):
+    """The checks of the gate, in their order; the value says what holds for a call that passes."""
+
+    IDENTITY = "The agent is registered, not revoked, its entry unaltered, and the session is open (R-TG-08, C-12)."
+    ITERATIONS = "The run has calls left, refused ones counted, and was not forced to end (R-MC-23, R-FB-06)."
+    PIN = "The pin lives, and what the call restates is the pinned goal (R-PA-05, R-PA-06)."
+    TOOL = "The tool exists, is disclosed and stands in the sealed entry of the agent (R-TG-02, R-TG-10, R-MC-22)."
+    GOAL = "A mutating call restates the goal or its hash (R-PA-08)."
+    ARGUMENTS = "The arguments fit the contract, name the claimed target, and added predicates compile (D13)."
+    UNWINDING = "The run is not being taken back."
+    PIVOT = "After the run's pivot the tool may be sent again unchanged (R-RP-40)."
+    DEPENDENCIES = "What the call depends on is a settled success, or its failure was acknowledged (R-EX-20)."
+    SUPERSEDED = "What the call stands in for has failed, and is the same key's."
+    FREEZES = "Nothing is frozen that the call touches (R-EX-15)."
+    DUPLICATE = "The same mutation is not open (R-EX-08)."
+    UNOBSERVED = "No step of the run on this target is unobserved (R-PL-13)."
+    FAILED_STEPS = "No failed step of the run is unacknowledged (R-PL-14)."
+    READS = "What the call says that it is based on still holds (R-TC-16)."
+    AUTONOMY = "The call lies inside the autonomy boundary in force."
+    APPROVAL_POLICY = "No rule of the approval policy refuses it, and its agent has not too many waiting (B38)."
+    BUDGETS = "Agent and session have budget left; charged last, so that what is refused has cost nothing."
+
 
 ACCEPTED = "ACCEPTED"
 MAX_PREDICATES = 20
@@ -126,42 +140,51 @@ class GateVerdict:
         return digest(canonical(["operation", tool, self.target_resource, self.payload_hash]))
 
 
-def check_call(
-    call: Proposal,
-    standing: CallerContext,
-    *,
-    compile_predicate: Callable[[Contract, str], str | None],
-    at: datetime,
-) -> GateVerdict:
-    """Rules 1 to 6: whether the call is this agent's to make, and is well formed."""
-    refusal = _identity(standing) or _iterations(standing) or _pin(call, standing, at) or _tool(call, standing)
-    if refusal is not None:
-        return _refused(refusal, call)
-    contract = standing.disclosed[call.tool]
-    if contract.mutating and call.goal is None and call.pin_hash is None:
-        refusal = Malformed(
-            pins.AskDrift.code,
-            "A call that changes something must restate the goal or send the pin's hash.",
-            "Send `pin_hash` from the session's answer.",
-        )
-        return _refused(refusal, call)
-    return _arguments(call, contract, compile_predicate)
+def check_call(call: Proposal, standing: CallerContext, *, compile_predicate: Compiler, at: datetime) -> GateVerdict:
+    """The steps up to ARGUMENTS: whether the call is this agent's to make, and is well formed."""
+    for step in CALLER_STEPS:
+        verdict = check_caller(step, call, standing, compile_predicate=compile_predicate, at=at)
+        if verdict is not None:
+            return verdict
+    raise AssertionError("the step ARGUMENTS gives a verdict on every call")
+
+
+def check_caller(
+    step: Step, call: Proposal, standing: CallerContext, *, compile_predicate: Compiler, at: datetime
+) -> GateVerdict | None:
+    """One of `CALLER_STEPS`: a refusal, or None where the next step decides; ARGUMENTS always gives a verdict."""
+    if step is Step.ARGUMENTS:
+        return _arguments(call, standing.disclosed[call.tool], compile_predicate)
+    refusal = _CALLER_CHECKS[step](call, standing, at)
+    return _refused(refusal, call) if refusal is not None else None
 
 
 def check_preconditions(
     verdict: GateVerdict, call: Proposal, around: TargetContext, *, at: datetime | None = None
 ) -> GateVerdict:
-    """Rules 7 to 10, for a verdict of `judge` that accepts; any other comes back as it is.
+    """The steps UNWINDING to READS, for a verdict that accepts; any other comes back as it is.
 
     Without a time nothing is asked of the reads that the call is based on.
     """
-    if not verdict.accepted or verdict.contract is None:
+    for step in TARGET_STEPS:
+        if step is Step.READS and at is None:
+            continue
+        verdict = check_target(step, verdict, call, around, at=at)
+    return verdict
+
+
+def check_target(
+    step: Step, verdict: GateVerdict, call: Proposal, around: TargetContext, *, at: datetime | None
+) -> GateVerdict:
+    """One of `TARGET_STEPS`, for a verdict that accepts; any other comes back as it is."""
+    contract = verdict.contract
+    if not verdict.accepted or contract is None:
         return verdict
-    refusal = preconditions.first_obstacle(call, verdict.contract, around)
-    if refusal is None and at is not None:
-        refusal = stale_reads.find_stale_read(
-            call.based_on, verdict.contract, verdict.target_resource, around.changes, at=at
-        )
+    if step is Step.READS:
+        assert at is not None
+        refusal = stale_reads.find_stale_read(call.based_on, contract, verdict.target_resource, around.changes, at=at)
+    else:
+        refusal = _TARGET_CHECKS[step](call, contract, around)
     return verdict if refusal is None else refuse(verdict, refusal)
 
 
@@ -190,7 +213,7 @@ def apply_flood_limit(verdict: GateVerdict, *, waiting: int, most: int) -> GateV
 
 
 def apply_policy(verdict: GateVerdict, demand: PolicyDecision) -> GateVerdict:
-    """Rule 13, for a verdict that accepts: what the approval policy wants of the call."""
+    """APPROVAL_POLICY, for a verdict that accepts: what the approval policy wants of the call."""
     if demand.outcome != "refuse":
         return replace(verdict, demand=demand)
     hint = "Do not repeat the call: the tenant's policy refuses it, and no approval changes that."
@@ -205,10 +228,10 @@ def gate_fault(call: Proposal) -> GateVerdict:
     return _refused(refusal, call)
 
 
-# Rules 1 to 4
+# The steps up to GOAL
 
 
-def _identity(standing: CallerContext) -> Malformed | None:
+def _identity(call: Proposal, standing: CallerContext, at: datetime) -> Malformed | None:
     if not standing.registered:
         return Malformed("AGENT_NOT_REGISTERED", "The agent is not registered, or was revoked.")
     if not standing.sealed:
@@ -222,7 +245,7 @@ def _identity(standing: CallerContext) -> Malformed | None:
     return None
 
 
-def _iterations(standing: CallerContext) -> Malformed | None:
+def _iterations(call: Proposal, standing: CallerContext, at: datetime) -> Malformed | None:
     reached = standing.iteration_limit is not None and standing.calls_made >= standing.iteration_limit
     if reached or standing.forced_out:
         return Malformed(
@@ -248,7 +271,7 @@ def _pin(call: Proposal, standing: CallerContext, at: datetime) -> Malformed | N
     return Malformed(pins.AskDrift.code, message, "Quote the goal word for word, or send the pin's hash.")
 
 
-def _tool(call: Proposal, standing: CallerContext) -> Malformed | None:
+def _tool(call: Proposal, standing: CallerContext, at: datetime) -> Malformed | None:
     if call.fault:
         return Malformed(malformed.UNPARSEABLE, call.fault, "See the API's description of a call.")
     known = standing.registered_tools
@@ -267,12 +290,39 @@ def _tool(call: Proposal, standing: CallerContext) -> Malformed | None:
     return Malformed("PHANTOM_TOOL", f"There is no tool `{name}`.", hint, near)
 
 
-# Rule 6
+def _goal(call: Proposal, standing: CallerContext, at: datetime) -> Malformed | None:
+    if not standing.disclosed[call.tool].mutating or call.goal is not None or call.pin_hash is not None:
+        return None
+    message = "A call that changes something must restate the goal or send the pin's hash."
+    return Malformed(pins.AskDrift.code, message, "Send `pin_hash` from the session's answer.")
 
 
-def _arguments(
-    call: Proposal, contract: Contract, compile_predicate: Callable[[Contract, str], str | None]
-) -> GateVerdict:
+_CALLER_CHECKS: Mapping[Step, Callable[[Proposal, CallerContext, datetime], Malformed | None]] = {
+    Step.IDENTITY: _identity,
+    Step.ITERATIONS: _iterations,
+    Step.PIN: _pin,
+    Step.TOOL: _tool,
+    Step.GOAL: _goal,
+}
+_TARGET_CHECKS: Mapping[Step, Callable[[Proposal, Contract, TargetContext], Malformed | None]] = {
+    Step.UNWINDING: preconditions.check_unwinding,
+    Step.PIVOT: preconditions.check_pivot,
+    Step.DEPENDENCIES: preconditions.check_dependencies,
+    Step.SUPERSEDED: preconditions.check_superseded,
+    Step.FREEZES: preconditions.check_freezes,
+    Step.DUPLICATE: preconditions.check_duplicate,
+    Step.UNOBSERVED: preconditions.check_unobserved,
+    Step.FAILED_STEPS: preconditions.check_failed,
+}
+# In the order of `Step`, whatever the order above.
+CALLER_STEPS = tuple(step for step in Step if step in _CALLER_CHECKS or step is Step.ARGUMENTS)
+TARGET_STEPS = tuple(step for step in Step if step in _TARGET_CHECKS or step is Step.READS)
+
+
+# ARGUMENTS
+
+
+def _arguments(call: Proposal, contract: Contract, compile_predicate: Compiler) -> GateVerdict:
     payload = malformed.read_arguments(call.arguments)
     if isinstance(payload, Malformed):
         return _refused(payload, call, contract)
@@ -315,9 +365,7 @@ def _claims(call: Proposal, target: str) -> Malformed | None:
     return None
 
 
-def _added(
-    call: Proposal, contract: Contract, compile_predicate: Callable[[Contract, str], str | None]
-) -> Malformed | None:
+def _added(call: Proposal, contract: Contract, compile_predicate: Compiler) -> Malformed | None:
     path = "/intended_outcome/expected_predicates"
     if len(call.outcome_predicates) > MAX_PREDICATES:
         return _wrong_value(path, f"A call may add at most {MAX_PREDICATES} predicates.")

@@ -1,4 +1,4 @@
-"""Preconditions of a call: dependencies, freezes, duplicates and unsettled steps (the gate's rules 7 to 10).
+"""Preconditions of a call, from UNWINDING to FAILED_STEPS: dependencies, freezes, duplicates and unsettled steps.
 
 The steps of a run are its actions. A step is unobserved while nobody knows what came of it: a mutation that is not
 settled, or was and is contradicted; a read that was not answered. It has failed when it ended without the wanted
@@ -65,35 +65,24 @@ def acknowledged_steps(call: Proposal) -> frozenset[str]:
     return call.acknowledges | ({call.supersedes} if call.supersedes else set())
 
 
-def first_obstacle(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
-    """The first thing around that stands in the way of a call, if there is one."""
-    return (
-        _unwinding(around)
-        or _after_pivot(contract, around)
-        or _dependencies(call, around)
-        or _superseding(call, around)
-        or _frozen(contract, around)
-        or _twin(contract, around)
-        or _unobserved(contract, around)
-        or _failed(call, contract, around)
-    )
-
-
-def _unwinding(around: TargetContext) -> Malformed | None:
+def check_unwinding(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+    """Refuse any call of a run that is being taken back."""
     if not around.unwinding:
         return None
     message = "This run is being taken back; nothing new starts in it."
     return Malformed(UNRESOLVED, message, "Report the run's summary, and open a new session.")
 
 
-def _after_pivot(contract: Contract, around: TargetContext) -> Malformed | None:
+def check_pivot(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+    """Refuse, after the run's pivot, what cannot be sent again unchanged (R-RP-40)."""
     if not around.after_pivot or not contract.mutating or contract.recovery.idempotent:
         return None
     message = "After its pivot a run can only be finished, and this tool cannot be sent again unchanged."
     return Malformed("OUTSIDE_AUTONOMY", message, "Use a tool whose contract says that it is idempotent, or a new run.")
 
 
-def _dependencies(call: Proposal, around: TargetContext) -> Malformed | None:
+def check_dependencies(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+    """Refuse a call that depends on what is not settled, or failed unacknowledged (R-EX-20)."""
     open_ones = [one for one in call.depends_on if not _resolved(one, call, around.dependencies.get(one))]
     if not open_ones:
         return None
@@ -119,14 +108,16 @@ def _standing_of(dependency: Dependency | None) -> str:
     return f"{dependency.state}, reversed" if dependency.reversed else dependency.state
 
 
-def _superseding(call: Proposal, around: TargetContext) -> Malformed | None:
+def check_superseded(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+    """Refuse to stand in for an action that has not failed."""
     if call.supersedes is None or around.superseded == "FAILED":
         return None
     message = "The action that this call would stand in for is not one of yours that has ended."
     return Malformed(UNRESOLVED, message, "Name in `supersedes` an action that was refused or has failed.")
 
 
-def _frozen(contract: Contract, around: TargetContext) -> Malformed | None:
+def check_freezes(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+    """Refuse what a freeze covers (R-EX-15)."""
     # A frozen target may still be read; every other freeze stops reads as well.
     stops = [scope for scope, _ in around.freezes if contract.mutating or scope != "target"]
     if not stops:
@@ -135,7 +126,8 @@ def _frozen(contract: Contract, around: TargetContext) -> Malformed | None:
     return Malformed("TARGET_FROZEN", message, "Wait until a person lifts the freeze.")
 
 
-def _twin(contract: Contract, around: TargetContext) -> Malformed | None:
+def check_duplicate(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+    """Refuse a mutation that is open already (R-EX-08)."""
     if not contract.mutating or around.open_twin is None:
         return None
     message = "The same operation is already open."
@@ -144,7 +136,8 @@ def _twin(contract: Contract, around: TargetContext) -> Malformed | None:
     )
 
 
-def _unobserved(contract: Contract, around: TargetContext) -> Malformed | None:
+def check_unobserved(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+    """Refuse a mutation of a target that an unobserved step of the run has (R-PL-13)."""
     if not contract.mutating or not around.unobserved:
         return None
     errors = tuple(_error("", one, state) for one, state in around.unobserved)
@@ -152,7 +145,8 @@ def _unobserved(contract: Contract, around: TargetContext) -> Malformed | None:
     return Malformed(UNRESOLVED, message, "Wait until it is settled, or withdraw it first.", None, errors)
 
 
-def _failed(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+def check_failed(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+    """Refuse a mutation after a failed step that nobody has acknowledged (R-PL-14)."""
     unnoticed = [one for one in around.failed if one not in acknowledged_steps(call)]
     if not contract.mutating or not unnoticed:
         return None

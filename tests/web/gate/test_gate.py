@@ -191,6 +191,31 @@ def test_the_version_of_the_boundary_is_recorded_with_every_call_that_was_judged
     assert entry["policy_context"]["autonomy_boundary_version"] == "night"
 
 
+def test_of_stale_reads_boundary_approval_policy_and_budget_the_first_that_refuses_is_the_answer(shop: Workshop):
+    """The last of the gate's steps; tests/rules/gate/test_gate_order.py has the others."""
+    budget = {"name": "few", "per": "session", "calls": 1, "tools": ["delete_document"]}
+    limit(shop, budgets=[budget])
+    session = shop.session()
+    assert one(shop, session, arguments=DELETE)["accepted"]
+    other = {"path": "old/two.md", "reason": "It is old."}
+    limit(shop, "3", budgets=[budget], outside=[{"name": "none", "when": "true", "reason": "Outside."}])
+    rule = {"name": "never", "when": "true", "outcome": "refuse", "reason": "Refused by policy."}
+    made = shop.operator_key.post("/policies/approval", {"version": "2", "document": {"rules": [rule]}})
+    assert made.status_code == 201
+    stale = {"resource": f"action/{UUID(int=9)}", "read_at": "2020-01-01T00:00:00Z"}
+
+    def answer(**more: Any) -> tuple[str | None, str]:
+        result = one(shop, session, arguments=other, **more)
+        return code(result), result["result"]["error"]["message"]
+
+    assert answer(based_on=[stale])[0] == "STALE_STATE_READ"
+    assert answer() == ("OUTSIDE_AUTONOMY", "Outside.")
+    limit(shop, "4", budgets=[budget])
+    assert answer() == ("OUTSIDE_AUTONOMY", "Refused by policy.")
+    assert shop.operator_key.post("/policies/approval", {"version": "3", "document": {}}).status_code == 201
+    assert answer()[0] == "BUDGET_EXCEEDED"
+
+
 @pytest.mark.req("R-RC-11")
 def test_a_request_whose_target_is_outside_the_authorised_scope_is_refused_at_validation(shop: Workshop):
     """The observed target is compared with that scope in tests/rules/reconciliation/test_predicates.py."""
