@@ -29,6 +29,7 @@ from console.pages.incidents import views as incidents
 from console.pages.ledger import views as ledger
 from console.pages.me import sign_in_views
 from console.pages.me import views as me
+from console.pages.metrics import views as metrics
 from console.pages.narratives import views as narratives
 from console.pages.notices import views as notices
 from console.pages.people import views as people
@@ -121,6 +122,9 @@ pages: list[URLPattern | URLResolver] = [
     path(
         "contracts/<str:contract_name>/<str:contract_version>/answer", contracts.decide_version, name="contract-answer"
     ),
+    path("metrics/", metrics.page, name="metrics"),
+    path("metrics/actions", metrics.list_actions, name="metric-actions"),
+    path("metrics/export", metrics.export, name="metrics-export"),
     path("systems", systems.page, name="systems"),
     path("systems/<uuid:system_id>/answer", systems.decide_change, name="system-answer"),
     path("systems/<uuid:system_id>/stop", systems.stop, name="system-stop"),

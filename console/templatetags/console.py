@@ -265,3 +265,9 @@ def _faults(form: BaseForm) -> list[dict[str, str]]:
         for field in form
         for text in field.errors
     ]
+
+
+@register.filter
+def as_points(rise: float | None) -> str:
+    """A rise of a share as people read it, with its sign: in percentage points."""
+    return "none" if rise is None else f"{rise * 100:+.1f} points"

@@ -31,6 +31,7 @@ _PLACES: Final = (
     ("agents", "g", "Agents"),
     ("contracts", "t", "Contracts"),
     ("systems", "s", "Systems"),
+    ("metrics", "m", "Metrics"),
     ("ledger", "l", "Ledger"),
     ("audit", "u", "Audit"),
     ("people", "p", "People"),

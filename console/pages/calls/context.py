@@ -66,9 +66,25 @@ def period_ending_at(name: str, *, at: datetime) -> Period:
     return Period(known, word, at - length, at, step)
 
 
+def chosen_period(given: Mapping[str, str], *, at: datetime) -> Period:
+    """The stretch from `from` to `to` where an address names both, else the period that it names, else a week."""
+    since, until = (_moment(given.get(name, "")) for name in ("from", "to"))
+    if since is None or until is None or since >= until:
+        return period_ending_at(given.get("period", ""), at=at)
+    return Period("", "stretch of time", since, until, until - since)
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None and found >= _ZERO else None
+
+
 def period_tabs(path: str, given: Mapping[str, str], chosen: Period) -> list[dict[str, Any]]:
     """The periods as links that keep the rest of the address."""
-    kept = {name: value for name, value in given.items() if name not in ("period", "before")}
+    kept = {name: value for name, value in given.items() if name not in ("period", "before", "from", "to")}
     return [
         {"href": f"{path}?{urlencode(kept | {'period': name})}", "word": word, "current": name == chosen.name}
         for name, (word, _, _) in PERIODS.items()

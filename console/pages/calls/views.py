@@ -62,7 +62,7 @@ class CallFilter(forms.Form):
 
 @in_tenant()
 def list_calls(request: TenantRequest) -> HttpResponse:
-    over = calls_context.period_ending_at(request.GET.get("period", ""), at=request.as_of)
+    over = calls_context.chosen_period(request.GET, at=request.as_of)
     form = CallFilter(request.GET)
     about = form.about(request.tenant.id, over) if form.is_valid() else {}
     found = gate_queries.calls_page(

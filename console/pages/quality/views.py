@@ -8,6 +8,7 @@ from typing import Any
 from django.http import HttpResponse
 from django.shortcuts import render
 
+from console.pages.metrics.context import metric_tabs
 from console.pages.quality.context import reviewer_quality
 from console.web.http import TenantRequest, in_tenant
 
@@ -25,7 +26,13 @@ def page(request: TenantRequest) -> HttpResponse:
         }
         for each in found["reports"]
     ]
-    context = {"here": "approvals", "quality": found, "reports": reports, "days": DAYS}
+    context = {
+        "here": "approvals",
+        "tabs": metric_tabs(request, "quality"),
+        "quality": found,
+        "reports": reports,
+        "days": DAYS,
+    }
     return render(request, "quality/_page.html" if request.htmx else "quality/page.html", context)
 
 

@@ -1,0 +1,190 @@
+"""The drawings of the metrics page as inline SVG: no script, no style attribute; each says in words what it shows.
+
+Lines are stretched to the width of their place, so a point is a dash of no length with a round end, which stays round.
+Every point is a link; the same links stand in the table behind the drawing, where the keyboard finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+WIDTH: Final = 600
+HEIGHT: Final = 120
+_MARGIN: Final = 6
+DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+@dataclass(frozen=True)
+class DrawnPoint:
+    """One point of a series: its value (None is a gap), what it says, and where it leads ("" is nowhere)."""
+
+    value: float | None
+    words: str
+    href: str
+
+
+@dataclass(frozen=True)
+class DrawnBand:
+    """One part of a flow: its size, its words, the state family that colours it, and where it leads."""
+
+    count: int
+    words: str
+    family: str
+    href: str
+
+
+def draw_series(
+    points: Sequence[DrawnPoint], earlier: Sequence[float | None], *, words: str, limit: float | None = None
+) -> SafeString:
+    """A line over time with gaps, the period before behind it, and a dashed bound where there is one."""
+    known = [each.value for each in points if each.value is not None]
+    known += [each for each in earlier if each is not None]
+    top = max([*known, (limit or 0) * 1.5]) or 1.0
+    return format_html(
+        '<svg class="series" viewBox="0 0 {} {}" preserveAspectRatio="none" role="group" aria-label="{}">'
+        "{}{}{}{}</svg>",
+        WIDTH,
+        HEIGHT,
+        words,
+        _lines(earlier, top, "earlier"),
+        _lines([each.value for each in points], top, "now"),
+        _bound(limit, top),
+        _marks(points, top),
+    )
+
+
+def _x(place: int, count: int) -> float:
+    return _MARGIN + place * (WIDTH - 2 * _MARGIN) / max(count - 1, 1)
+
+
+def _y(value: float, top: float) -> float:
+    return HEIGHT - _MARGIN - min(value / top, 1.0) * (HEIGHT - 2 * _MARGIN)
+
+
+def _lines(values: Sequence[float | None], top: float, name: str) -> SafeString:
+    pieces: list[list[str]] = [[]]
+    for place, value in enumerate(values):
+        if value is None:
+            pieces.append([])
+        else:
+            pieces[-1].append(f"{_x(place, len(values)):.1f},{_y(value, top):.1f}")
+    drawn = ((name, " ".join(piece)) for piece in pieces if len(piece) > 1)
+    return format_html_join("", '<polyline class="{}" points="{}"/>', drawn)
+
+
+def _bound(limit: float | None, top: float) -> SafeString | str:
+    if limit is None:
+        return ""
+    at = f"{_y(limit, top):.1f}"
+    return format_html('<line class="limit" x1="0" x2="{}" y1="{}" y2="{}"/>', WIDTH, at, at)
+
+
+def _marks(points: Sequence[DrawnPoint], top: float) -> SafeString:
+    """A dot for each point, within a column that is wide enough to be hit."""
+    wide = (WIDTH - 2 * _MARGIN) / max(len(points) - 1, 1)
+    marks = (
+        (
+            each.href,
+            each.words,
+            each.words,
+            f"{_x(place, len(points)) - wide / 2:.1f}",
+            f"{wide:.1f}",
+            HEIGHT,
+            f"{_x(place, len(points)):.1f}",
+            f"{_y(each.value, top):.1f}",
+        )
+        for place, each in enumerate(points)
+        if each.value is not None and each.href
+    )
+    return format_html_join(
+        "",
+        '<a href="{}" tabindex="-1" aria-label="{}"><title>{}</title><rect x="{}" y="0" width="{}" height="{}"/>'
+        '<path d="M{} {}h0"/></a>',
+        marks,
+    )
+
+
+def draw_bars(parts: Sequence[tuple[str, int]], *, words: str) -> SafeString:
+    """How many delays lie in each stretch, as bars from the left: (what the stretch is called, how many)."""
+    most = max((count for _, count in parts), default=0) or 1
+    high = 22
+    rows = (
+        (
+            place * high + 4,
+            WIDTH * count / most if count else 0,
+            high - 8,
+        )
+        for place, (_, count) in enumerate(parts)
+    )
+    bars = format_html_join(
+        "", '<rect x="0" y="{}" width="{}" height="{}" rx="2"/>', ((y, f"{wide:.1f}", tall) for y, wide, tall in rows)
+    )
+    return format_html(
+        '<svg class="bars" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>',
+        WIDTH,
+        high * len(parts),
+        words,
+        bars,
+    )
+
+
+def draw_flow(total: int, bands: Sequence[DrawnBand], *, words: str) -> SafeString:
+    """How a whole divides: a band for each part, from where it left the whole to where it ended."""
+    if not total:
+        return SafeString("")
+    high, gap = 150, 5
+    shown = [each for each in bands if each.count]
+    room = high - gap * max(len(shown) - 1, 0)
+    drawn, left, right = [], gap * (len(shown) - 1) / 2, 0.0
+    for each in shown:
+        tall = max(room * each.count / total, 2.0)
+        drawn.append((each.href, each.words, each.words, each.family, _band(left, right, tall)))
+        left, right = left + tall, right + tall + gap
+    links = format_html_join(
+        "",
+        '<a href="{}" tabindex="-1" aria-label="{}"><title>{}</title><path data-family="{}" d="{}"/></a>',
+        drawn,
+    )
+    return format_html(
+        '<svg class="flow" viewBox="0 0 {} {}" preserveAspectRatio="none" role="group" aria-label="{}">{}</svg>',
+        WIDTH,
+        high,
+        words,
+        links,
+    )
+
+
+def _band(left: float, right: float, tall: float) -> str:
+    middle = WIDTH / 2
+    return (
+        f"M0 {left:.1f}C{middle} {left:.1f} {middle} {right:.1f} {WIDTH} {right:.1f}V{right + tall:.1f}"
+        f"C{middle} {right + tall:.1f} {middle} {left + tall:.1f} 0 {left + tall:.1f}Z"
+    )
+
+
+def draw_week(hours: Mapping[tuple[int, int], tuple[int, int]], *, words: str) -> SafeString:
+    """Executed actions by weekday and hour, the more the darker; a corner marks where many were not verified."""
+    most = max((count for count, _ in hours.values()), default=0) or 1
+    cells = []
+    for day in range(1, 8):
+        for clock in range(24):
+            count, unsettled = hours.get((day, clock), (0, 0))
+            level = -(-4 * count // most)
+            said = f"{DAYS[day - 1]} {clock:02}:00 UTC: {count} executed, {unsettled} not verified"
+            alarm = "yes" if count >= 3 and unsettled * 2 > count else "no"
+            cells.append((clock * 25 + 1, (day - 1) * 20 + 1, level, alarm, said))
+    squares = format_html_join(
+        "",
+        '<rect x="{}" y="{}" width="23" height="18" rx="3" data-level="{}" data-much="{}"><title>{}</title></rect>',
+        cells,
+    )
+    return format_html(
+        '<svg class="week" viewBox="0 0 600 140" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>',
+        words,
+        squares,
+    )

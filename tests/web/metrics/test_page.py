@@ -1,0 +1,207 @@
+"""The metrics page: its figures are those of the API, its words plain, and every point leads to what it counts."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.metrics import figures
+from console.metrics.rules.facts import OF_ACTIONS
+from console.models import MetricRollUp
+from console.pages.metrics.context import format_duration
+from console.pages.metrics.views import COUNT_WORDS
+from console.tasks import count_metrics
+from ledger.catalogue import queries as catalogue
+from ledger.db import tenancy
+from tests.support.api_tenant import Clock, Workshop, result
+
+
+@pytest.fixture
+def verified(shop: Workshop, clock: Clock, tmp_path: Path) -> str:
+    """One action that was verified, and one call of a tool that does not exist."""
+    action_id = shop.propose("write_document")
+    started = shop.start(shop.claim()[0]).json()
+    (tmp_path / "documents" / "notes").mkdir()
+    (tmp_path / "documents" / "notes" / "today.md").write_text("Quiet.")
+    shop.observe(started, result=result(tool="write_document"))
+    clock.forward(seconds=10)
+    assert shop.read_back(action_id, clock) == "RECONCILED_SUCCESS"
+    shop.call("delete_documents_now")
+    count_metrics()
+    return action_id
+
+
+def page(shop: Workshop, path: str = "metrics/", **query: str) -> str:
+    answer = shop.operator.client.get(f"/t/{shop.slug}/{path}", query)
+    assert answer.status_code == 200, answer.content
+    return str(answer.content.decode())
+
+
+def spoken(html: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def hour(clock: Clock) -> datetime:
+    return clock.now().replace(minute=0, second=0, microsecond=0)
+
+
+def part(html: str, name: str) -> str:
+    return html.split(f'data-part="{name}"')[1].split("</section>")[0]
+
+
+@pytest.mark.req("R-UI-16")
+def test_the_page_says_what_the_api_says(shop: Workshop, verified: str):
+    html = page(shop)
+    told = {each["id"]: each for each in shop.operator_key.get("/metrics/summary").json()["figures"]}
+    cards = dict(re.findall(r'id="m-\d\d"[^>]* data-metric="(M-\d\d)">.*?<a href="[^"]*">([^<]+)</a>', html, re.S))
+    percent = {"M-01": "100 %", "M-18": "100 %", "M-20": "50 %", "M-25": "50 %", "M-10": "0 %"}
+    for name, words in percent.items():
+        assert cards[name] == words, name
+        assert told[name]["value"] == float(words.removesuffix(" %")) / 100
+    assert cards["M-03"] == format_duration(told["M-03"]["value"])
+    # What has no cases has no card and no zero.
+    assert told["M-14"]["value"] is None
+    assert "M-14" not in cards
+    assert "Compensation verified M-14" in spoken(html.split("No cases in the last")[1])
+    assert "not healthy; the bound is 2 %" in spoken(html)
+
+
+def test_every_point_of_every_drawing_leads_to_the_actions_that_it_counts(shop: Workshop, verified: str, clock: Clock):
+    with tenancy(shop.tenant):
+        rolled(shop, hour(clock) - timedelta(days=2), executed=4, verified_success=2)
+    html = page(shop)
+    card = html.split('id="m-01"')[1].split("</section>")[0]
+    links = [
+        unescape(each)
+        for each in re.findall(r'<a href="([^"]+)" tabindex="-1" aria-label="[^"]+: 100 % \(1 of 1\)"', card)
+    ]
+    assert len(links) == 1
+    listed = shop.operator.client.get(links[0]).content.decode()
+    assert "<h1>Verified actions</h1>" in listed
+    assert f"/actions/{verified}" in listed
+    assert listed.count('class="open"') == 1
+    # The same link stands in the table behind the drawing.
+    assert card.count(links[0].replace("&", "&amp;")) >= 2
+    assert '<div class="scroll" tabindex="0" role="group" aria-label="Verified, as a table">' in card
+
+
+def test_a_point_of_calls_leads_to_the_calls(shop: Workshop, verified: str, clock: Clock):
+    with tenancy(shop.tenant):
+        rolled(shop, hour(clock) - timedelta(days=2), calls=10)
+    html = page(shop)
+    card = html.split('id="m-25"')[1].split("</section>")[0]
+    links = [unescape(each) for each in re.findall(r'<a href="([^"]+)" tabindex="-1"', card)]
+    assert len(links) == 2
+    link = links[-1]
+    listed = shop.operator.client.get(link).content.decode()
+    assert "delete_documents_now" in listed
+    assert listed.count("<tr data-item") == 1
+
+
+def test_a_list_says_which_stretch_it_counts_and_an_address_that_says_none_is_told_so(shop: Workshop, verified: str):
+    html = page(
+        shop, "metrics/actions", **{"count": "unknown", "from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
+    )
+    assert "Counted from 1 Jan 2026, 00:00 to 2 Jan 2026, 00:00 UTC" in spoken(html)
+    assert "No action is behind this figure." in spoken(html)
+    for query in ({}, {"count": "tenant_id", "from": "x", "to": ""}):
+        assert "This address does not say which figure it is about." in spoken(page(shop, "metrics/actions", **query))
+
+
+def test_filters_narrow_the_page_and_stay_in_the_address(shop: Workshop, verified: str):
+    html = page(shop, tool="write_document", period="month")
+    assert 'value="write_document" selected' in html
+    assert "metrics/?tool=write_document&amp;period=week" in html
+    assert "tool=write_document" in html.split('id="m-01"')[1].split("</section>")[0]
+    # What nobody knows narrows nothing, and is no error.
+    assert "100 %" in page(shop, tool="nothing", period="nonsense")
+
+
+def test_what_has_no_trend_stands_in_a_row_and_not_in_an_empty_drawing(shop: Workshop, verified: str):
+    html = page(shop)
+    assert '<svg class="series"' not in html
+    assert "Verified 100 % 1 of 1 none M-01" in spoken(part(html, "steady-outcome"))
+
+
+def test_an_empty_tenant_is_told_in_words_and_not_in_zeros(shop: Workshop):
+    said = spoken(page(shop))
+    assert "nothing is counted yet" in said
+    assert "No action was executed in the last 7 days." in said
+    assert "0 %" not in said.replace("100 %", "")
+
+
+def test_how_executed_actions_stand_is_a_flow_with_words(shop: Workshop, verified: str, clock: Clock):
+    shop.held(clock)
+    count_metrics()
+    said = part(page(shop), "flow")
+    assert "2 executed" in spoken(said)
+    assert 'aria-label="How the executed actions stand now. Verified: 1 of 2; Not settled yet: 1 of 2"' in said
+    assert "Verified 1 · 50 %" in spoken(said)
+
+
+def rolled(shop: Workshop, start: datetime, **changes: Any) -> None:
+    """An hour with these counts, and its day."""
+    row = {"tool": "issue_refund", "agent": "support", "side_effect_class": "HIGH_RISK_EXTERNAL", "version": "1"}
+    for span, at in ((1, start), (24, start.replace(hour=0))):
+        MetricRollUp.objects.create(tenant_id=shop.tenant, span=span, start=at, **row | changes)
+
+
+def test_a_change_beyond_chance_is_told_in_a_sentence_and_a_regression_too(shop: Workshop, clock: Clock):
+    today = hour(clock)
+    shop.operator_key.post("/policies/verification", {"version": "strict", "document": {"lease_s": 60}})
+    with tenancy(shop.tenant):
+        first, second = catalogue.policy_versions_by_digest(shop.tenant, "verification").values()
+        rolled(shop, today - timedelta(days=9), executed=400, unknown=20)
+        rolled(shop, today - timedelta(hours=1), executed=400, unknown=40, read_back=400, version=first)
+        rolled(shop, today, executed=300, unknown=30, verification_failed=200, version=second)
+    html = page(shop)
+    assert "Unknown: doubled in the last 7 days, from 5 % to 10 %." in spoken(part(html, "changes"))
+    regression = "Since verification policy strict more is disproved than under"
+    assert regression in spoken(html)
+    assert "+66.7 points" in spoken(part(html, "versions"))
+
+
+def test_the_export_has_the_figures_of_the_page(shop: Workshop, verified: str):
+    answer = shop.operator.client.get(f"/t/{shop.slug}/metrics/export?period=month&tool=write_document")
+    assert answer["Content-Type"].startswith("text/csv")
+    first = next(line for line in answer.content.decode().splitlines() if line.startswith("M-01"))
+    assert first.endswith(",1.0,1,1")
+
+
+def test_metrics_quality_and_hallucinations_lead_to_each_other(shop: Workshop):
+    tabs = re.findall(r'<nav class="tabs" aria-label="Figures">(.*?)</nav>', page(shop), re.S)[0]
+    assert [spoken(each) for each in re.findall(r"<a .*?</a>", tabs)] == [
+        "Metrics",
+        "Hallucinations",
+        "Reviewer quality",
+    ]
+    for path in ("approvals/quality", "calls/hallucinations"):
+        assert f'href="/t/{shop.slug}/metrics/"' in page(shop, path).split("<main")[1]
+
+
+def test_every_count_of_actions_has_words_for_its_list():
+    assert set(COUNT_WORDS) == set(OF_ACTIONS)
+    assert set(figures.CALLS_OUTCOME).isdisjoint(OF_ACTIONS)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "words"),
+    [
+        (None, "none"),
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1_000, "1 s"),
+        (2_300, "2.3 s"),
+        (47_000, "47 s"),
+        (90_000, "1.5 min"),
+        (7_200_000, "2 h"),
+        (259_200_000, "3 days"),
+    ],
+)
+def test_a_duration_is_told_in_its_largest_unit(milliseconds: int | None, words: str):
+    assert format_duration(milliseconds) == words
