@@ -6,11 +6,14 @@ A message may be lost or repeated; every task re-reads its row, and the sweeper 
 from __future__ import annotations
 
 import os
+from typing import Any
 
-from celery import Celery
+from celery import Celery, Task
 from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from kombu.transport.redis import Channel
+
+from console.telemetry.logging_lines import logged_with
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
@@ -18,7 +21,19 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 # worker would die of that. They are hints: the next tick finds the rows. For the same reason a message is acknowledged
 # when its task begins, not when it ends.
 Channel.do_restore = False
-app = Celery("counterfoil")
+
+
+class LoggedTask(Task):  # type: ignore[type-arg]
+    """A task of ours: what it logs names it and this run of it."""
+
+    abstract = True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with logged_with(task=str(self.name), task_id=str(self.request.id or "")):
+            return super().__call__(*args, **kwargs)
+
+
+app = Celery("counterfoil", task_cls=LoggedTask)
 # For every thread of the web process too, not only for the one that imports this.
 app.set_default()
 app.conf.update(

@@ -203,6 +203,7 @@ INSTALLED_APPS = [
     "console",
 ]
 MIDDLEWARE = [
+    "console.telemetry.logging_lines.name_requests",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "console.web.http_protocol.security_headers",
@@ -397,15 +398,31 @@ STORAGES = {
 # Served from the apps' own folders, so a checkout needs no collecting step.
 WHITENOISE_USE_FINDERS = True
 
-# Logs: one line each, for operators. The ledger is the record.
+# Logs: one line each, for operators, and never a payload. The ledger is the record.
 
+_LINES = {
+    "line": {
+        "()": "console.telemetry.logging_lines.LineFormatter",
+        "format": "%(asctime)s %(levelname)s %(name)s %(message)s",
+    },
+    "json": {"()": "console.telemetry.json_lines.JsonFormatter"},
+}
+_log_format = _text("COUNTERFOIL_LOG_FORMAT", "line")
+if _log_format not in _LINES:
+    _stop(f"COUNTERFOIL_LOG_FORMAT must be line or json, not {_log_format!r}.")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    # One line for each request to a system that is read back would drown the rest, and the address of a chat room is
-    # a secret, which its client would log.
-    "loggers": {"httpx": {"level": "WARNING"}, "slack_sdk": {"level": "WARNING"}},
+    "formatters": {"chosen": _LINES[_log_format]},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "chosen"}},
+    "loggers": {
+        # One line for each request to a system that is read back would drown the rest, and the address of a chat room
+        # is a secret, which its client would log.
+        "httpx": {"level": "WARNING"},
+        "slack_sdk": {"level": "WARNING"},
+        # The server of the web process would write its faults by itself, with all that they quote.
+        "uvicorn": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
+        "uvicorn.error": {"handlers": [], "level": "WARNING", "propagate": True},
+    },
     "root": {"handlers": ["stderr"], "level": _text("COUNTERFOIL_LOG_LEVEL", "INFO").upper()},
 }

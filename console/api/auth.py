@@ -19,6 +19,7 @@ from ninja.utils import contribute_operation_callback
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as accounts_queries
 from console.api import rate
+from console.telemetry.logging_lines import add_log_facts
 from ledger.db import tenancy
 from ledger.record.operations import Actor
 from ledger.record.rules.canonical import digest
@@ -195,6 +196,8 @@ def _close_to_others(kinds: tuple[str, ...], operation: Any) -> None:
 
 
 def _admit(caller: Caller | None, kinds: tuple[str, ...], request: HttpRequest) -> Caller | None:
+    if caller is not None:
+        add_log_facts(tenant_id=str(caller.tenant_id))
     if caller is None or caller.kind in kinds or caller.roles & frozenset(kinds):
         return caller
     if caller.kind == "agent" and request.method != "GET":

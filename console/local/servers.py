@@ -296,7 +296,10 @@ class Postgres:
             "max_connections": "200",
             "timezone": "UTC",
             "log_timezone": "UTC",
-            "log_min_messages": "warning",
+            # An error quotes what it refuses, and goes to whoever asked; the log holds what befalls the server itself.
+            "log_min_messages": "log",
+            "log_min_error_statement": "panic",
+            "log_parameter_max_length_on_error": "0",
             "wal_level": "replica",
         }
         if not self.durable:

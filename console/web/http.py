@@ -24,6 +24,7 @@ from console.accounts import queries as accounts_queries
 from console.api.auth import Caller, NotAllowed, person_caller
 from console.api.transaction import record_refusal
 from console.models import User
+from console.telemetry.logging_lines import add_log_facts
 from ledger.db import savepoint, tenancy
 from ledger.record.queries import events
 from ledger.record.rules.refusals import Refused
@@ -104,6 +105,7 @@ def _identify(request: TenantRequest, slug: str) -> None:
     place = accounts_queries.membership(request.user, tenant.id) if tenant else None
     if tenant is None or place is None:
         raise Http404("There is no such page.")
+    add_log_facts(tenant_id=str(tenant.id))
     request.tenant = tenant
     request.caller = person_caller(request.user, place)
     request.as_of = timezone.now()
