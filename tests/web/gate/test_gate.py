@@ -154,7 +154,7 @@ def test_money_and_readings_are_counted_as_the_policy_says(shop: Workshop):
         "required": ["amount", "currency"],
         "properties": {"amount": {"type": "integer"}, "currency": {"type": "string"}},
     }
-    del priced["verification"], priced["required_effects"]
+    del priced["verification"], priced["required_effects"], priced["report"]
     assert shop.operator_key.post("/contracts", priced).status_code == 201
     shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "2", "tools": ["pay", "delete_document"]})
     money = {"amount": "/amount", "currency": "/currency", "most": {"EUR": 1000, "JPY": 10}}
@@ -451,7 +451,7 @@ def test_a_lossless_conversion_is_on_record(shop: Workshop):
         "required": ["folder"],
         "properties": {"folder": {"type": "string"}, "most": {"type": "integer"}},
     }
-    del listing["verification"], listing["required_effects"]
+    del listing["verification"], listing["required_effects"], listing["report"]
     assert shop.operator_key.post("/contracts", listing).status_code == 201
     shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "2", "tools": ["list_notes"]})
     result = one(shop, shop.session(), "list_notes", {"args": {"folder": 2019, "most": "7"}}, pin_hash=None)
