@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from celery import shared_task
@@ -36,6 +36,9 @@ from reviews import tasks as after_tasks
 from reviews.cases.operations import batches
 from reviews.observations.operations import webhooks
 from reviews.readback.operations import readings
+
+if TYPE_CHECKING:
+    from ledger.models import Tenant
 
 log = logging.getLogger(__name__)
 KEPT = timedelta(days=2)
@@ -225,7 +228,7 @@ def tell_people() -> int:
     return sent
 
 
-def _sent(tenant: Any, topic: str, *, until: float = float("inf")) -> int:
+def _sent(tenant: Tenant, topic: str, *, until: float = float("inf")) -> int:
     """Send what is due of a tenant; how many messages arrived."""
     sent = 0
     while time.monotonic() < until:

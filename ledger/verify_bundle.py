@@ -216,7 +216,7 @@ def _refuse(text: str) -> NoReturn:
     raise ValueError("not an integer")
 
 
-def canonical(value: Any) -> bytes:
+def canonical(value: object) -> bytes:
     """The bytes of RFC 8785 for a value that `strict` gave."""
     return json.dumps(_ordered(value), ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -230,33 +230,33 @@ def _ordered(value: Any) -> Any:
     return value
 
 
-def members(value: Any, *names: str) -> dict[str, Any]:
+def members(value: object, *names: str) -> dict[str, Any]:
     """An object with exactly these members."""
     if not isinstance(value, dict) or set(value) != set(names):
         raise Bad("it has other members than it must have")
     return value
 
 
-def number(value: Any) -> int:
+def number(value: object) -> int:
     if type(value) is not int or value < 0:
         raise Bad("a number is not one")
     return value
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     if type(value) is not str:
         raise Bad("a text is not one")
     return value
 
 
-def digest_of(value: Any) -> bytes:
+def digest_of(value: object) -> bytes:
     """A SHA-256 in 64 lower-case hex digits."""
     if type(value) is not str or re.fullmatch("[0-9a-f]{64}", value) is None:
         raise Bad("a hash is not 64 hex digits")
     return bytes.fromhex(value)
 
 
-def base64_of(value: Any) -> bytes:
+def base64_of(value: object) -> bytes:
     """Bytes in base64, spelt in the one way that there is."""
     try:
         data = base64.b64decode(text_of(value), validate=True)
@@ -267,7 +267,7 @@ def base64_of(value: Any) -> bytes:
     return data
 
 
-def base64url_of(value: Any) -> bytes:
+def base64url_of(value: object) -> bytes:
     """Bytes in base64url without padding, as WebAuthn spells them."""
     text = text_of(value)
     if re.fullmatch("[A-Za-z0-9_-]+", text) is None or len(text) % 4 == 1:

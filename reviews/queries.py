@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import orjson
@@ -42,6 +42,9 @@ from reviews.readback.rules.limits import ReadingUsage, usage_at
 from reviews.readback.rules.schedule import NO_DEBT, StopReason, VerificationDebt, release_stop
 from reviews.reconciliation.rules.verdict import VerificationResult
 from reviews.reporting.rules.success_patterns import FindingSource
+
+if TYPE_CHECKING:
+    from ledger.models import Freeze
 
 
 def observations_of(tenant_id: UUID, action_id: UUID) -> list[Observation]:
@@ -161,7 +164,7 @@ def is_case_target(tenant_id: UUID, target: str) -> bool:
     return Case.objects.filter(tenant_id=tenant_id, target=target).exists()
 
 
-def open_cases_under(freeze: Any, *, limit: int) -> list[Case]:
+def open_cases_under(freeze: Freeze, *, limit: int) -> list[Case]:
     """The open cases about what a freeze covers, and those of its incidents, the gravest first."""
     tenant_id, value = freeze.tenant_id, freeze.value
     own = IncidentLink.objects.filter(tenant_id=tenant_id, subject_id=freeze.id).values("incident_id")

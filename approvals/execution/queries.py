@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from approvals.models import (
@@ -16,6 +16,9 @@ from approvals.models import (
 from approvals.sessions.queries import disclosed_contract
 from ledger.catalogue.rules.effects import Reversibility
 from ledger.db import execute, fetch_one
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 
 def executor(tenant_id: UUID, executor_id: str) -> Executor | None:
@@ -66,7 +69,7 @@ def preparing_approvals(*, limit: int = 200) -> list[tuple[UUID, UUID]]:
     return list(found.values_list("tenant_id", "subject_id"))
 
 
-def is_unverifiable(action: Any, unverifiable: Collection[str]) -> bool:
+def is_unverifiable(action: Action, unverifiable: Collection[str]) -> bool:
     """Whether the action can be neither taken back nor verified now: one of its systems is among `unverifiable`."""
     if not unverifiable or not action.mutating or action.reversibility != Reversibility.IRREVERSIBLE:
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from django.db.models import (
@@ -28,6 +28,9 @@ from ledger.db import fetch_one
 from ledger.record.queries import evidence
 from ledger.record.rules.ids import lower_bound
 
+if TYPE_CHECKING:
+    from ledger.models import Action
+
 BY_CALL_ID: Final = "tenant_id = $1 AND session_id = $2 AND call_id = $3 AND call_id <> ''"
 """The last part lets the planner use the unique index, which leaves out calls without an id; else it reads them all."""
 
@@ -41,7 +44,7 @@ def call_of(tenant_id: UUID, session_id: UUID, action_id: UUID) -> Call | None:
     return Call.objects.filter(tenant_id=tenant_id, session_id=session_id, action_id=action_id).first()
 
 
-def evidence_of(action: Any) -> tuple[EvidenceItem, ...]:
+def evidence_of(action: Action) -> tuple[EvidenceItem, ...]:
     """What an action's agent said that its call rests on; `CannotOpen` where that is gone."""
     piece = evidence.first_evidence(action.tenant_id, action.id, agent_evidence.PURPOSE)
     data = evidence.open_evidence(action.tenant_id, piece[0]) if piece else None

@@ -21,14 +21,14 @@ class NotCanonical(ValueError):
     """The value has no canonical form in this profile."""
 
 
-def encode_canonical(value: Any) -> bytes:
+def encode_canonical(value: object) -> bytes:
     """The canonical bytes of `value`."""
     parts: list[str] = []
     _write(value, parts, 0)
     return "".join(parts).encode("utf-8")
 
 
-def digest(value: Any) -> str:
+def digest(value: object) -> str:
     """SHA-256 of the canonical bytes of `value`, in lower-case hex."""
     return hashlib.sha256(encode_canonical(value)).hexdigest()
 

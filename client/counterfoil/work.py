@@ -74,7 +74,7 @@ class Result:
     raw: Any = None
 
 
-def succeeded(evidence: str, *side_effects: str, raw: Any = None) -> Result:
+def succeeded(evidence: str, *side_effects: str, raw: object = None) -> Result:
     """The tool says that it is done; the receipt is what it can be held to."""
     return Result("success", evidence=evidence, side_effects=side_effects, raw=raw)
 

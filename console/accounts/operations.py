@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from django.db import IntegrityError, transaction
@@ -22,6 +22,9 @@ from ledger.record.rules import encryption
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
+
+if TYPE_CHECKING:
+    from ledger.models import Evidence
 
 KEY_KINDS = ("agent", "exec", "oper", "audit")
 # What the scopes of a key may narrow: an executor's to tools, an agent's to agents; `tool:issue_refund`.
@@ -228,7 +231,7 @@ def record_sighting(
     return bool(seen)
 
 
-def record_evidence_access(*, tenant_id: UUID, by: ledger.Actor, evidence: Any, at: datetime) -> None:
+def record_evidence_access(*, tenant_id: UUID, by: ledger.Actor, evidence: Evidence, at: datetime) -> None:
     """Note that somebody read a piece of evidence: a sighting, and an event of the reader's own place in the tenant.
 
     It is no event of what the evidence is about, so that a reader never makes a writer wait.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from allauth.account.authentication import get_authentication_records
@@ -23,6 +23,9 @@ from console.accounts.sign_in.queries import authenticator_app
 from console.api.rate import RateExceeded
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.outcomes import SESSION_ALONE
+
+if TYPE_CHECKING:
+    from console.models import User
 
 # Whether the user has authenticated recently.
 #
@@ -89,7 +92,7 @@ def is_proven(request: HttpRequest, password: str | None, code: str | None) -> b
     return is_recently_authenticated(request) or proof_class(request, request.user, password, code) in ("B", "C")
 
 
-def _holds(request: HttpRequest, user: Any, code: str) -> bool:
+def _holds(request: HttpRequest, user: User, code: str) -> bool:
     """Whether a code of the person's authenticator app is right and was not used before, in any process."""
     app = authenticator_app(user)
     key = f"mfa-auth-user-{user.pk}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from approvals.gate import queries as gate
@@ -36,6 +36,9 @@ from ledger.record.queries import events
 from ledger.record.rules.outcomes import outcome_of
 from ledger.verification.queries import storage
 from reviews import queries as after
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 AT_A_TIME: Final = 2_000
 LOOK_BACK: Final = timedelta(seconds=60)
@@ -136,7 +139,7 @@ def _measure(tenant_id: UUID, action_ids: Sequence[UUID]) -> set[datetime]:
     return hours | {row.hour for row in rows} | {_hour_of(steps[row.action_id][0][5]) for row in rows}
 
 
-def _row(action: Any, history: ActionHistory, found: ActionMeasures, versions: Mapping[str, str]) -> MetricAction:
+def _row(action: Action, history: ActionHistory, found: ActionMeasures, versions: Mapping[str, str]) -> MetricAction:
     return MetricAction(
         tenant_id=action.tenant_id,
         action_id=action.id,

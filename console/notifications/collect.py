@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.requests.queries import approvals as approvals_queries
@@ -26,13 +26,16 @@ from ledger.record.operations import SYSTEM_ACTOR
 from ledger.record.queries import events as events_queries
 from ledger.record.rules.event_kinds import NOTICE_SUBJECTS
 
+if TYPE_CHECKING:
+    from ledger.models import Event, Tenant
+
 AT_A_TIME = 300
 _PERSONAL = frozenset({Audience.NAMED, Audience.ASKER})
 # What asks for a decision and was told nobody after so long was missed; it is told now.
 _MISSED = (timedelta(minutes=2), timedelta(hours=6))
 
 
-def collect_notices(tenant: Any, *, at: datetime) -> int:
+def collect_notices(tenant: Tenant, *, at: datetime) -> int:
     """Write what the newest events give to tell; how many events were read."""
     with tenancy(tenant.id):
         cursor = notifications_operations.lock_cursor(tenant_id=tenant.id, at=at)
@@ -80,7 +83,7 @@ def _scenes(
     ]
 
 
-def _approval_of(tenant_id: UUID, event: Any, detail: dict[str, Any]) -> UUID | None:
+def _approval_of(tenant_id: UUID, event: Event, detail: dict[str, Any]) -> UUID | None:
     if event.subject_kind == "approval":
         return UUID(str(event.subject_id))
     named = detail.get("approval_id")
@@ -153,7 +156,7 @@ def _unknown(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str
     ]
 
 
-def _tell(tenant: Any, scenes: Sequence[tuple[UUID, datetime, str, EventContext]], *, at: datetime) -> None:
+def _tell(tenant: Tenant, scenes: Sequence[tuple[UUID, datetime, str, EventContext]], *, at: datetime) -> None:
     if not scenes:
         return
     people = tenant_people(tenant.id, at=at)

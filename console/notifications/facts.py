@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
@@ -18,6 +18,9 @@ from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
 from ledger.retention import queries as retention_queries
 from reviews import queries as after
+
+if TYPE_CHECKING:
+    from ledger.models import Tenant
 
 # Where to go for what has no page of its own.
 _PAGES = {
@@ -58,7 +61,7 @@ _READERS: Mapping[str, Callable[[UUID, list[UUID]], Iterable[Any]]] = {
 }
 
 
-def load_facts(tenant: Any, lines: Iterable[dict[str, Any]], *, absolute: bool = True) -> list[NoticeFact]:
+def load_facts(tenant: Tenant, lines: Iterable[dict[str, Any]], *, absolute: bool = True) -> list[NoticeFact]:
     """One fact for each line, in their order."""
     asked = list(lines)
     rows: dict[str, dict[UUID, Any]] = {}

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from console.notifications import queries as notifications_queries
 from console.notifications.facts import is_obsolete, load_facts
 from console.notifications.messages import NoticeFact, describe_fact, message_title
+
+if TYPE_CHECKING:
+    from ledger.models import Tenant
 
 MOST = 100
 
@@ -34,7 +38,7 @@ class InboxItem:
         return is_obsolete(self.fact)
 
 
-def inbox_items(tenant: Any, messages: Sequence[Any]) -> list[InboxItem]:
+def inbox_items(tenant: Tenant, messages: Sequence[Any]) -> list[InboxItem]:
     """The messages in their order."""
     lines = [
         {"kind": each.kind, "risk": each.risk, "about_kind": each.about_kind, "about": str(each.about_id)}
@@ -44,7 +48,7 @@ def inbox_items(tenant: Any, messages: Sequence[Any]) -> list[InboxItem]:
     return [InboxItem(row, fact) for row, fact in zip(messages, told, strict=True)]
 
 
-def next_item(tenant: Any, actor_id: Any) -> InboxItem | None:
+def next_item(tenant: Tenant, actor_id: UUID) -> InboxItem | None:
     """What to look at next: unread, still open, the most urgent and then the longest waiting."""
     unread = notifications_queries.messages(tenant.id, actor_id, unread=True, limit=MOST)
     waiting = [each for each in inbox_items(tenant, unread) if not each.over]

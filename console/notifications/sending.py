@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.client import HTTPException
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import orjson
@@ -30,6 +30,10 @@ from console.notifications.messages import NO_POWER, NoticeFact, RenderedMessage
 from console.web import labels
 from ledger.db import tenancy
 from reviews.observations.rules import webhooks
+
+if TYPE_CHECKING:
+    from console.models import Notice, User
+    from ledger.models import Tenant
 
 logger = logging.getLogger(__name__)
 PATIENCE_S = 10
@@ -55,24 +59,24 @@ def alarm_channels() -> list[str]:
     return told
 
 
-def available_channels(tenant: Any) -> list[str]:
+def available_channels(tenant: Tenant) -> list[str]:
     """What this installation can tell this tenant's people by."""
     here = outlets_of(tenant)
     known = {"email": settings.COUNTERFOIL_EMAIL, "slack": here.slack, "webhook": here.webhook}
     return [channel for channel, way in known.items() if way]
 
 
-def outlets_of(tenant: Any) -> TenantOutlets:
+def outlets_of(tenant: Tenant) -> TenantOutlets:
     return channels_notifications.outlets_for(settings.COUNTERFOIL_CHANNELS, tenant.slug)
 
 
-def mail_address(user: Any) -> str:
+def mail_address(user: User) -> str:
     """Where a person gets mail: their address, or the name of their account where it is one."""
     name: str = user.get_username()
     return user.email or (name if "@" in name else "")
 
 
-def send(tenant: Any, notice: Any, *, at: datetime) -> DeliveryOutcome:
+def send(tenant: Tenant, notice: Notice, *, at: datetime) -> DeliveryOutcome:
     """Send one notice; what came of it."""
     way = (_ALARMS if notice.topic == "alarm" else _APPROVALS)[notice.channel]
     try:
@@ -82,24 +86,24 @@ def send(tenant: Any, notice: Any, *, at: datetime) -> DeliveryOutcome:
         return DeliveryOutcome(type(fault).__name__)
 
 
-def alarm_url(tenant: Any) -> str:
+def alarm_url(tenant: Tenant) -> str:
     """The page where an alarm stands."""
     return f"{settings.COUNTERFOIL_PUBLIC_URL}{reverse('ledger', args=[tenant.slug])}"
 
 
-def _log_alarm(tenant: Any, notice: Any, at: datetime) -> DeliveryOutcome:
+def _log_alarm(tenant: Tenant, notice: Notice, at: datetime) -> DeliveryOutcome:
     logger.error("Tamper alarm %s in tenant %s: %s. See %s", notice.kind, tenant.slug, _word(notice), alarm_url(tenant))
     return DeliveryOutcome()
 
 
-def _mail_alarm(tenant: Any, notice: Any, at: datetime) -> DeliveryOutcome:
+def _mail_alarm(tenant: Tenant, notice: Notice, at: datetime) -> DeliveryOutcome:
     raised = notice.raised_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     where = f"Raised {raised} in {tenant.slug}. Look at it, and say what was found:\n{alarm_url(tenant)}"
     told = RenderedMessage(f"Counterfoil: tamper alarm in {tenant.slug}", (f"{_word(notice)}.", where))
     return _mail(notice, told, settings.COUNTERFOIL_ALARM_EMAILS)
 
 
-def _post_alarm(tenant: Any, notice: Any, at: datetime) -> DeliveryOutcome:
+def _post_alarm(tenant: Tenant, notice: Notice, at: datetime) -> DeliveryOutcome:
     if settings.COUNTERFOIL_ALARM_WEBHOOK is None:
         return DeliveryOutcome("no webhook is set")
     raised = notice.raised_at.astimezone(UTC).isoformat()
@@ -122,7 +126,7 @@ def _mail_people(tenant: Any, notice: Any, at: datetime) -> DeliveryOutcome:
     )
 
 
-def _tell_room(tenant: Any, notice: Any, at: datetime) -> DeliveryOutcome:
+def _tell_room(tenant: Tenant, notice: Notice, at: datetime) -> DeliveryOutcome:
     room = outlets_of(tenant).slack
     if not room:
         return DeliveryOutcome("no chat room is set")
@@ -141,7 +145,7 @@ def _tell_room(tenant: Any, notice: Any, at: datetime) -> DeliveryOutcome:
     return DeliveryOutcome(told_of, gone=answer.status_code == GONE)
 
 
-def _post_event(tenant: Any, notice: Any, at: datetime) -> DeliveryOutcome:
+def _post_event(tenant: Tenant, notice: Notice, at: datetime) -> DeliveryOutcome:
     hook = outlets_of(tenant).webhook
     if hook is None:
         return DeliveryOutcome("no webhook is set")
@@ -160,12 +164,12 @@ def _namespace(line: dict[str, Any]) -> str:
     return str(line["about_kind"]) if line["about_kind"] in known else "approval"
 
 
-def _still_to_tell(tenant: Any, notice: Any) -> list[NoticeFact]:
+def _still_to_tell(tenant: Tenant, notice: Notice) -> list[NoticeFact]:
     """What a person still has to hear: a request that was decided meanwhile is none any more."""
     return [fact for fact in load_facts(tenant, notice.lines) if not is_obsolete(fact)]
 
 
-def _mail(notice: Any, told: RenderedMessage, to: Sequence[str]) -> DeliveryOutcome:
+def _mail(notice: Notice, told: RenderedMessage, to: Sequence[str]) -> DeliveryOutcome:
     if settings.COUNTERFOIL_EMAIL is None:
         return DeliveryOutcome("no mail server is set")
     EmailMessage(
@@ -179,7 +183,7 @@ def _mail(notice: Any, told: RenderedMessage, to: Sequence[str]) -> DeliveryOutc
     return DeliveryOutcome()
 
 
-def _post(hook: tuple[str, str], notice: Any, document: dict[str, Any], at: datetime) -> DeliveryOutcome:
+def _post(hook: tuple[str, str], notice: Notice, document: dict[str, Any], at: datetime) -> DeliveryOutcome:
     """Standard Webhooks: the id stays the same however often it is sent."""
     where, secret = hook
     body = orjson.dumps(document)
@@ -201,7 +205,7 @@ def _plain(text: str) -> str:
     return text.translate(_MARKS)
 
 
-def _word(notice: Any) -> str:
+def _word(notice: Notice) -> str:
     return labels.alarm_label(notice.kind)
 
 

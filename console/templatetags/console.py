@@ -6,7 +6,7 @@ import re
 import unicodedata
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import template
 from django.forms import BaseForm
@@ -20,6 +20,9 @@ from console.web import labels
 from ledger.record.rules.outcomes import Outcome, outcome_of
 from reviews.reporting.rules import report
 
+if TYPE_CHECKING:
+    from ledger.models import Action
+
 register = template.Library()
 
 _MARK = re.compile("\u27e6U\\+([0-9A-F]{4,6})\u27e7")
@@ -32,7 +35,7 @@ def icon(name: str) -> SafeString:
 
 
 @register.simple_tag
-def outcome_badge(action: Any, size: str = "") -> SafeString:
+def outcome_badge(action: Action, size: str = "") -> SafeString:
     """How an action stands: shape, colour and word of its outcome."""
     return _badge(outcome_of(action), str(action.state), size)
 
@@ -89,7 +92,7 @@ def marked(shown: str) -> SafeString:
 
 
 @register.filter
-def plainly(text: Any) -> SafeString:
+def plainly(text: object) -> SafeString:
     """Any text from outside, misleading characters marked; line breaks and indentation stay what they are."""
     lines = str(text).split("\n")
     if all(line.isascii() and line.isprintable() for line in lines):

@@ -163,7 +163,7 @@ class RecordedGate:
         )
 
 
-def read_arguments(raw: Any) -> Mapping[str, Any]:
+def read_arguments(raw: object) -> Mapping[str, Any]:
     """The arguments for comparing, read generously; what is no object has none."""
     if isinstance(raw, str):
         try:

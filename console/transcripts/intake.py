@@ -52,7 +52,7 @@ class MessageList:
     tools: tuple[Mapping[str, Any], ...] = ()
 
 
-def find_messages(value: Any) -> MessageList | None:
+def find_messages(value: object) -> MessageList | None:
     """The conversation in a value, or None when it holds none."""
     if isinstance(value, list):
         return MessageList(value) if _is_list_of_messages(value) else None
@@ -62,14 +62,14 @@ def find_messages(value: Any) -> MessageList | None:
     return None if found is None else MessageList(found, conversation_id_of(value), tool_definitions_of(value))
 
 
-def find_conversations(value: Any) -> list[Any] | None:
+def find_conversations(value: object) -> list[Any] | None:
     """The conversations in a list of them, or None when it is no such list."""
     if not isinstance(value, list) or not value or _is_list_of_messages(value):
         return None
     return value if any(find_messages(one) is not None for one in value[:20]) else None
 
 
-def unwrap_message(item: Any) -> Any:
+def unwrap_message(item: object) -> Any:
     """The message inside a line that says when and which way it went; the item itself where it is one."""
     if not isinstance(item, dict) or is_message(item):
         return item
@@ -80,7 +80,7 @@ def unwrap_message(item: Any) -> Any:
     return item
 
 
-def session_id_of(item: Any) -> str:
+def session_id_of(item: object) -> str:
     """Which session a line says that it belongs to; empty where it says nothing."""
     if not isinstance(item, dict):
         return ""

@@ -143,7 +143,7 @@ def _after_deletion(change: AuditedAct, read: AuditedAct, named: frozenset[str])
     return still
 
 
-def evaluate_predicates(act: AuditedAct, content: Any, *, where: str) -> list[PredicateResult]:
+def evaluate_predicates(act: AuditedAct, content: object, *, where: str) -> list[PredicateResult]:
     """The contract's predicates over what is shown."""
     contract = act.contract
     if contract is None or not contract.predicates or not isinstance(content, Mapping):

@@ -39,7 +39,7 @@ _CONTROL = dict.fromkeys((*range(32), *range(127, 160), 0x2028, 0x2029), " ") | 
 )
 
 
-def printable_text(text: Any, most: int = 200) -> str:
+def printable_text(text: object, most: int = 200) -> str:
     """A text out of a recording, safe to print: no control characters, no reversed directions, one line."""
     shown = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False, default=str)
     shown = " ".join(shown.translate(_CONTROL).split())

@@ -206,7 +206,7 @@ def participle(verb: str) -> str:
 MOST = 3_000
 
 
-def identifiers(value: Any, *, limit: int = 40) -> frozenset[str]:
+def identifiers(value: object, *, limit: int = 40) -> frozenset[str]:
     """The texts and numbers in some arguments that could name a thing, folded."""
     found = (_folded(one) for one in _scalars(value) if not isinstance(one, bool | float))
     return frozenset(one for one, _ in zip((one for one in found if len(one) >= 2), range(limit), strict=False))
@@ -219,7 +219,7 @@ def words_with_digits(text: str, *, limit: int = 400) -> set[str]:
     return {one for one, _ in zip(named, range(limit), strict=False)}
 
 
-def plain_values(value: Any, *, limit: int = 60) -> list[Any]:
+def plain_values(value: object, *, limit: int = 60) -> list[Any]:
     """The plain values in an answer, for whoever looks whether one of them was told."""
     return [one for one, _ in zip(_scalars(value), range(limit), strict=False)]
 

@@ -35,7 +35,7 @@ class DayField(forms.DateField):
 class PlainSelect(forms.Select):
     """A select written in Python: Django's renders a template per option, which cost half of the Actions page."""
 
-    def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
+    def render(self, name: str, value: object, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
         options = ((code, " selected" if str(code) == str(value or "") else "", word) for code, word in self.choices)
         listed = format_html_join("", '<option value="{}"{}>{}</option>', options)
         return format_html('<select name="{}" id="{}">{}</select>', name, (attrs or {}).get("id", ""), listed)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from approvals.requests.rules.rendering import mark_hidden
 from ledger.catalogue.rules.money import format_money
 from ledger.record.rules import outcomes
 from ledger.record.rules.event_kinds import EVENT_KINDS
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 OUTCOMES: Final = outcomes.WORDS
 
@@ -316,7 +319,7 @@ _SETTLED_SINCE = frozenset(
 )
 
 
-def finding_label(action: Any) -> str:
+def finding_label(action: Action) -> str:
     """What was found wrong with an action, for lists: as found earlier where it has been settled since."""
     if not action.discrepancy:
         return ""

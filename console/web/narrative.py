@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.urls import reverse
@@ -26,6 +26,10 @@ from ledger.record.rules.canonical import parse
 from ledger.record.rules.refusals import Refused
 from reviews import queries as after
 from reviews.reporting.operations.reports import report_on
+
+if TYPE_CHECKING:
+    from ledger.models import Action, Event, Tenant
+    from reviews.models import Case
 
 ERASED = "What it said was erased; its envelope, its hash and its place in the log stay."
 
@@ -62,7 +66,7 @@ class Narrative:
     broken: int
 
 
-def action_narrative(tenant: Any, action: Any, *, title: str) -> Narrative:
+def action_narrative(tenant: Tenant, action: Action, *, title: str) -> Narrative:
     """The story of an action: its session's begin, its own events, and those of its approvals and cases."""
     approvals = [each.id for each in approvals_queries.approvals_of(tenant.id, action.id)]
     cases = [each.id for each in after.cases_of(tenant.id, action.id)]
@@ -82,13 +86,13 @@ def action_narrative(tenant: Any, action: Any, *, title: str) -> Narrative:
     return _told(tenant, title, facts, [*begun, *(row for history in histories for row in history)])
 
 
-def _reported(action: Any) -> list[tuple[str, str]]:
+def _reported(action: Action) -> list[tuple[str, str]]:
     """What may be told of the action now; nothing where its entry was erased."""
     entry = events.entry(action.tenant_id, action.id, action.seq)
     return [("Report now", report_on(action, entry).text)] if entry else []
 
 
-def case_narrative(tenant: Any, case: Any, *, title: str) -> Narrative:
+def case_narrative(tenant: Tenant, case: Case, *, title: str) -> Narrative:
     """The story of a case that belongs to no action."""
     facts = [
         ("Case", str(case.id)),
@@ -99,7 +103,7 @@ def case_narrative(tenant: Any, case: Any, *, title: str) -> Narrative:
     return _told(tenant, title, facts, events.history(tenant.id, case.id))
 
 
-def _told(tenant: Any, title: str, facts: list[tuple[str, str]], rows: list[Any]) -> Narrative:
+def _told(tenant: Tenant, title: str, facts: list[tuple[str, str]], rows: list[Any]) -> Narrative:
     rows = sorted(rows, key=lambda row: row[0].id)
     called = actor_names(tenant.id)
     places = search.log_positions(tenant.id, [(event.subject_id, event.seq) for event, _, _ in rows])
@@ -135,7 +139,7 @@ def _told(tenant: Any, title: str, facts: list[tuple[str, str]], rows: list[Any]
     )
 
 
-def _line(slug: str, event: Any, said: LabelledEvent, *, place: LogPosition | None, broken: str) -> NarrativeLine:
+def _line(slug: str, event: Event, said: LabelledEvent, *, place: LogPosition | None, broken: str) -> NarrativeLine:
     moved = event.state != event.from_state
     return NarrativeLine(
         at=event.at,
@@ -153,20 +157,20 @@ def _line(slug: str, event: Any, said: LabelledEvent, *, place: LogPosition | No
     )
 
 
-def _is_emptied(event: Any, said: LabelledEvent) -> bool:
+def _is_emptied(event: Event, said: LabelledEvent) -> bool:
     """Whether the envelope commits to more than is there: what the event said was erased."""
     own = [each for each in _commitments(event) if each["pointer"] is None]
     return bool(own) and not said.detail and not said.entry
 
 
-def _commitments(event: Any) -> list[dict[str, Any]]:
+def _commitments(event: Event) -> list[dict[str, Any]]:
     try:
         return list(parse(bytes(event.envelope))["commitments"])
     except (Refused, KeyError, TypeError):
         return []
 
 
-def _evidence(slug: str, event: Any) -> list[dict[str, str]]:
+def _evidence(slug: str, event: Event) -> list[dict[str, str]]:
     """What the envelope commits to besides its own entry and detail."""
     return [
         {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.urls import reverse
@@ -16,6 +16,9 @@ from ledger.record.queries import events
 from ledger.record.rules import envelope
 from ledger.record.rules.refusals import Refused
 from ledger.verification.rules.rebuilding import Row, VerifiedEvent
+
+if TYPE_CHECKING:
+    from ledger.models import Event
 
 
 class NoSignedCheckpoint(Refused):
@@ -46,7 +49,7 @@ class ProofStep:
     holds: bool
 
 
-def proof_panel(slug: str, tenant_id: UUID, event: Any, *, now: bool = False) -> dict[str, Any] | None:
+def proof_panel(slug: str, tenant_id: UUID, event: Event, *, now: bool = False) -> dict[str, Any] | None:
     """What a page needs to have an event's proof checked in the browser; None before it has a place."""
     place = log.event_position(tenant_id, event.subject_id, event.seq)
     head = proofs.log_head(tenant_id, place.log) if place is not None else None

@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
@@ -26,6 +26,9 @@ from console.api.auth import NotSignedIn
 from console.api.transaction import NotFound
 from ledger.db import tenancy
 from ledger.record.queries import events as events_queries
+
+if TYPE_CHECKING:
+    from console.models import User
 
 EVERY_S = 1.0
 KEEPALIVE_S = 10.0
@@ -50,7 +53,7 @@ async def stream_changes(request: HttpRequest) -> HttpResponseBase:
     return response
 
 
-def _place(user: Any, slug: str) -> UUID | None:
+def _place(user: User, slug: str) -> UUID | None:
     try:
         # No column of text holds U+0000, so nothing can be looked for by it.
         found = events_queries.tenant(slug) if "\0" not in slug else None
@@ -60,7 +63,7 @@ def _place(user: Any, slug: str) -> UUID | None:
         close_old_connections()
 
 
-async def tenant_changes(user: Any, tenant_id: UUID) -> AsyncIterator[bytes]:
+async def tenant_changes(user: User, tenant_id: UUID) -> AsyncIterator[bytes]:
     """What changes from now on, for as long as the person has a place in the tenant and an account that is open."""
     try:
         async for chunk in _events(user, tenant_id):
@@ -70,7 +73,7 @@ async def tenant_changes(user: Any, tenant_id: UUID) -> AsyncIterator[bytes]:
         await sync_to_async(connections.close_all)()
 
 
-async def _events(user: Any, tenant_id: UUID) -> AsyncIterator[bytes]:
+async def _events(user: User, tenant_id: UUID) -> AsyncIterator[bytes]:
     since = timezone.now()
     seen: dict[UUID, datetime] = {}
     clock = asyncio.get_running_loop().time
@@ -93,7 +96,7 @@ async def _events(user: Any, tenant_id: UUID) -> AsyncIterator[bytes]:
         await asyncio.sleep(EVERY_S)
 
 
-def _belongs(user: Any, tenant_id: UUID) -> bool:
+def _belongs(user: User, tenant_id: UUID) -> bool:
     try:
         return accounts_queries.membership(user, tenant_id) is not None
     finally:

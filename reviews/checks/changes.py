@@ -89,7 +89,7 @@ def check_settings(pattern: str, settings: Mapping[str, Any]) -> None:
 class TableChangeLog:
     """An append-only table of a PostgreSQL."""
 
-    def faults(self, part: Any) -> list[str]:
+    def faults(self, part: object) -> list[str]:
         """What is wrong with the settings."""
         known = frozenset({"table", "id_column", "target_kind", "show", *(f"{name}_column" for name in _PARTS)})
         found = list(lookups.unknown_name_faults("changes", part, known))
@@ -161,7 +161,7 @@ def _of_row(part: Mapping[str, Any], row: postgres.Row) -> Change:
 class StreamChangeLog:
     """A stream of a Redis or Valkey: every message is a change."""
 
-    def faults(self, part: Any) -> list[str]:
+    def faults(self, part: object) -> list[str]:
         """What is wrong with the settings."""
         known = frozenset({"stream", "target_kind", *(f"{name}_field" for name in _PARTS)})
         found = list(lookups.unknown_name_faults("changes", part, known))

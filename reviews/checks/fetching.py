@@ -140,7 +140,7 @@ class Site:
         method: str,
         path: str,
         *,
-        document: Any = None,
+        document: object = None,
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> SiteResponse:
@@ -190,7 +190,7 @@ class Site:
         return bytes(content)
 
 
-def open_site(system: SystemAccess, address: Any, *, until: float, headers: Mapping[str, str] | None = None) -> Site:
+def open_site(system: SystemAccess, address: object, *, until: float, headers: Mapping[str, str] | None = None) -> Site:
     """One of a system's addresses, with its credential and the authority that its certificate comes from."""
     return Site(address, until=until, headers=headers, auth=_password(system), ca_file=system.settings.get("ca_file"))
 
@@ -213,7 +213,7 @@ def effective_consistency(
     return Consistency(system.settings.get("consistency", own))
 
 
-def path_segment(value: Any) -> str:
+def path_segment(value: object) -> str:
     """A value as one segment of a path: it cannot become two, nor climb."""
     text = str(value)
     if text in {"", ".", ".."}:

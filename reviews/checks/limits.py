@@ -213,7 +213,7 @@ def bounded_read(read: Callable[P, Reading]) -> Callable[P, Reading]:
     return asked
 
 
-def socket_of(stream: Any) -> socket.socket | None:
+def socket_of(stream: object) -> socket.socket | None:
     """The socket under a stream of the HTTP library, once it is connected."""
     found = stream.get_extra_info("socket") if hasattr(stream, "get_extra_info") else None
     return found if isinstance(found, socket.socket) else None

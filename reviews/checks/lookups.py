@@ -15,7 +15,7 @@ RESERVED = frozenset({"exists", "count", "effects", "target", "audit", "downstre
 _MAX_INT = 2**53 - 1
 
 
-def text_faults(where: str, text: Any) -> Iterator[str]:
+def text_faults(where: str, text: object) -> Iterator[str]:
     """What is wrong with one lookup parameter."""
     if not isinstance(text, str):
         yield f"{where} must be an expression."
@@ -26,7 +26,7 @@ def text_faults(where: str, text: Any) -> Iterator[str]:
         yield f"{where}: {problem.detail}"
 
 
-def map_faults(where: str, texts: Any) -> Iterator[str]:
+def map_faults(where: str, texts: object) -> Iterator[str]:
     """What is wrong with a map of lookup parameters, which must name at least one."""
     if not isinstance(texts, dict) or not texts:
         yield f"{where} must name at least one field and its expression."
@@ -35,7 +35,7 @@ def map_faults(where: str, texts: Any) -> Iterator[str]:
         yield from text_faults(f"{where}/{name}", text)
 
 
-def unknown_name_faults(where: str, part: Any, known: frozenset[str]) -> Iterator[str]:
+def unknown_name_faults(where: str, part: object, known: frozenset[str]) -> Iterator[str]:
     """Names that the pattern does not know: a misspelt one must not be passed over."""
     if not isinstance(part, dict):
         yield f"{where} must be an object."
@@ -44,7 +44,7 @@ def unknown_name_faults(where: str, part: Any, known: frozenset[str]) -> Iterato
         yield f"{where} has an unknown field `{name}` (known: {', '.join(sorted(known))})."
 
 
-def field_faults(where: str, names: Any) -> Iterator[str]:
+def field_faults(where: str, names: object) -> Iterator[str]:
     """What is wrong with a list of fields to show."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         yield f"{where} must be a list of names."
@@ -69,7 +69,7 @@ def fill_template(text: str, bindings: Mapping[str, Mapping[str, Any]]) -> str |
     return found
 
 
-def to_json_value(value: Any) -> Any:
+def to_json_value(value: object) -> Any:
     """A value of a source as JSON without fractions: what is no integer is text, and loses no digit."""
     if value is None or isinstance(value, bool | str):
         return value

@@ -27,14 +27,14 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 Row = dict[str, Any]
 
 
-def table_faults(where: str, table: Any) -> Iterator[str]:
+def table_faults(where: str, table: object) -> Iterator[str]:
     """What is wrong with a table's name."""
     parts = table.split(".") if isinstance(table, str) else []
     if not 1 <= len(parts) <= 2 or not all(_NAME.fullmatch(part) for part in parts):
         yield f"{where}/table must be a table's name, with or without its schema."
 
 
-def name_faults(where: str, names: Any) -> Iterator[str]:
+def name_faults(where: str, names: object) -> Iterator[str]:
     """What is wrong with names of columns."""
     for name in names if isinstance(names, list | dict) else []:
         if not isinstance(name, str) or not _NAME.fullmatch(name):

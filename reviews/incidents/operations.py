@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -29,6 +29,9 @@ from reviews.incidents.rules.incidents import (
     severity_of,
 )
 from reviews.models import Comment, Incident, IncidentLink
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 _LINKED = {"action": "action_linked", "case": "case_linked", "freeze": "freeze_linked"}
 
@@ -171,7 +174,7 @@ def _tell_action(row: Incident, action_id: UUID, by: ledger.Actor, *, at: dateti
 
 
 def open_for_action(
-    *, action: Any, kind: IncidentKind, title: str, at: datetime, targets: Iterable[str] = (), runbook: str = ""
+    *, action: Action, kind: IncidentKind, title: str, at: datetime, targets: Iterable[str] = (), runbook: str = ""
 ) -> Incident:
     """The incident of one action, with the freezes that stop these targets now."""
     stopped = frozenset(targets)

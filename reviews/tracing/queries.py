@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ledger.record.queries import events
 from reviews import queries
 from reviews.tracing.rules.spans import ActionTrace, Step, ToldReport, trace_of_action
 
+if TYPE_CHECKING:
+    from ledger.models import Action
 
-def trace_of(action: Any) -> ActionTrace | None:
+
+def trace_of(action: Action) -> ActionTrace | None:
     """The trace of an action as far as it has come; None where it was erased."""
     steps = [
         Step(

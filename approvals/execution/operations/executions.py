@@ -18,7 +18,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
@@ -54,6 +54,9 @@ from ledger.record.rules.canonical import parse
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import Ground
 from ledger.record.rules.refusals import Refused
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 # Leases: how long an executor may hold an attempt silently, and what silence means.
 #
@@ -329,7 +332,7 @@ def _check_release(basis: ReleaseContext, unverifiable: Collection[str], *, at: 
         raise SystemUnverifiable
 
 
-def _check_approval(action: Any, approval: Approval, *, at: datetime) -> None:
+def _check_approval(action: Action, approval: Approval, *, at: datetime) -> None:
     refusal = state_refusal(approval, at=at)
     if refusal is not None:
         raise refusal

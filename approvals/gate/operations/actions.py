@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.gate.rules import agent_evidence
@@ -25,6 +25,9 @@ from ledger.record.queries import events
 from ledger.record.rules.entry import Entry
 from ledger.record.rules.envelope import instant
 
+if TYPE_CHECKING:
+    from ledger.models import Action
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:
@@ -34,7 +37,7 @@ class Trace:
     parent_span_id: str | None = None
 
 
-def trace_of(action: Any) -> Trace:
+def trace_of(action: Action) -> Trace:
     """The trace of an action, for what is done on its account."""
     entry = events.entry(action.tenant_id, action.id, action.seq)
     return Trace(action.trace_id, entry["trace"]["parent_span_id"] if entry is not None else None)

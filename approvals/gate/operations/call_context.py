@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from approvals.agents import queries as agents_queries
@@ -20,6 +20,9 @@ from ledger.actions.queries import actions, runs
 from ledger.actions.queries import freezes as freezes_queries
 from ledger.catalogue import queries as catalogue_queries
 from ledger.verification.queries.storage import is_uuid
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 
 def caller_context(session: Session, call: Proposal, *, at: datetime) -> CallerContext:
@@ -138,7 +141,7 @@ def _changes(session: Session, call: Proposal) -> dict[str, tuple[ResourceChange
     return {resource: tuple(each) for resource, each in found.items()}
 
 
-def _change(session: Session, action: Any) -> ResourceChange:
+def _change(session: Session, action: Action) -> ResourceChange:
     """An action that may have changed its target: until its effect can no longer come, or it was contradicted.
 
     What others are at is nothing that an agent is told.

@@ -36,7 +36,7 @@ class EvidenceItem:
         return {name: value for name in LONGEST if (value := getattr(self, name))}
 
 
-def read_evidence(raw: Any) -> tuple[EvidenceItem, ...] | None:
+def read_evidence(raw: object) -> tuple[EvidenceItem, ...] | None:
     """The items in `evidence` as it was sent, or None where it has another shape (`SHAPE`)."""
     if raw is None:
         return ()

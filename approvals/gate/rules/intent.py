@@ -67,7 +67,7 @@ class Contradiction:
         return f"The agent said {self.said}, the payload says {self.sent}."
 
 
-def find_contradictions(payload: Any, words: Iterable[AgentStatement]) -> tuple[Contradiction, ...]:
+def find_contradictions(payload: object, words: Iterable[AgentStatement]) -> tuple[Contradiction, ...]:
     """Every contradiction between what the agent said and what it sends, each once."""
     fields = tuple(_walk(payload, ""))
     found: list[Contradiction] = []

@@ -68,7 +68,7 @@ def nearest_name(name: str, candidates: Iterable[str]) -> str | None:
     return folded[close[0]] if close else None
 
 
-def read_arguments(raw: Any) -> dict[str, Any] | Malformed:
+def read_arguments(raw: object) -> dict[str, Any] | Malformed:
     """The arguments of a call, sent as an object or as a text of JSON."""
     value = raw
     if isinstance(raw, str):
@@ -264,7 +264,7 @@ _WORDS = {
 }
 
 
-def type_of(value: Any) -> str:
+def type_of(value: object) -> str:
     """The JSON Schema word for the type of a value."""
     if value is None:
         return "null"

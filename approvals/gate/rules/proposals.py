@@ -41,7 +41,7 @@ class Proposal:
     fault: str = ""
 
 
-def read_call(raw: Any) -> Proposal:
+def read_call(raw: object) -> Proposal:
     """The call in one element of a batch; a shape that is wrong becomes its `fault`, its neighbours go on (R-MC-06)."""
     if not isinstance(raw, dict):
         return Proposal(fault="A call is an object.")

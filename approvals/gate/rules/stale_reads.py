@@ -57,7 +57,7 @@ class ResourceChange:
     state: str = ""
 
 
-def parse_reads(raw: Any) -> tuple[NamedRead, ...] | None:
+def parse_reads(raw: object) -> tuple[NamedRead, ...] | None:
     """The reads in `based_on` as it was sent, or None where it has another shape."""
     if raw is None:
         return ()

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.gate import queries as gate_queries
@@ -38,6 +38,9 @@ from ledger.record import operations as ledger
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.refusals import Refused
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 SUPERSEDED = "SUPERSEDED"
 BY = "reviewer"
@@ -165,7 +168,7 @@ def _before(tenant_id: UUID, approval_id: UUID, edit: Edit, *, at: datetime) -> 
     )
 
 
-def _call(action: Any, session: Session, arguments: Any) -> gate.Proposal:
+def _call(action: Action, session: Session, arguments: Any) -> gate.Proposal:
     """The call again with other arguments: what it depends on, what its agent wants checked and what it says stay."""
     entry = events.entry(action.tenant_id, action.id, action.seq) or {}
     own = sessions_queries.disclosed_contract(action.tenant_id, action.contract_digest).predicates

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.models import Approval, Due
@@ -40,6 +40,9 @@ from ledger.record import operations as ledger
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.refusals import RefusalRecord
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 REFUSED = "PREFLIGHT_REFUSED"
 _NAMED = ("approval", "verification", "recovery")
@@ -85,7 +88,7 @@ def run_preflight(approval: Approval, contract: Contract, taken: TakenReading | 
     return PreflightResult(judged, pointer=taken.pointer, digest=taken.state.digest(contract.preparation.volatile))
 
 
-def _scope(action: Any) -> dict[str, Any]:
+def _scope(action: Action) -> dict[str, Any]:
     """The scope as it is known before the action runs; the idempotency key is a secret and no condition's business."""
     return {
         "tenant": events.tenant_by_id(action.tenant_id).slug,

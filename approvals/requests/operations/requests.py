@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.execution.queries import is_unverifiable
@@ -35,6 +35,9 @@ from ledger.record import operations as ledger
 from ledger.record.rules.canonical import digest, parse
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
+
+if TYPE_CHECKING:
+    from ledger.models import Action, PolicyVersion
 
 DEFERRED = "RT-18 DEFER_OR_FAIL_CLEANLY"
 FIRST_LOOK = timedelta(seconds=10)
@@ -74,7 +77,7 @@ def request_approval(
     action_id: UUID,
     requester: UUID,
     contract: Contract,
-    version: Any,
+    version: PolicyVersion,
     payload: bytes,
     demand: PolicyDecision,
     at: datetime,
@@ -260,7 +263,7 @@ def fail_unexecuted_action(
     _end_unrun(head, code=code, reason=reason, actor=actor, decision=decision, more=told, at=at)
 
 
-def end_unexecuted_action(head: ledger.SubjectHead, action: Any, *, code: str, reason: str, at: datetime) -> None:
+def end_unexecuted_action(head: ledger.SubjectHead, action: Action, *, code: str, reason: str, at: datetime) -> None:
     """The same for a locked action of which the policy says that it must not run, with or without an approval."""
     told = {"approval_id": str(action.approval_id)} if action.approval_id else {}
     _end_unrun(head, code=code, reason=reason, actor=ledger.SYSTEM, decision="", more=told, at=at)
@@ -396,7 +399,7 @@ def request_again(
 
 def _ask_afresh(
     head: ledger.SubjectHead,
-    action: Any,
+    action: Action,
     before: Approval | None,
     demand: PolicyDecision,
     payload: bytes,

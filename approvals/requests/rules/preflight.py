@@ -102,7 +102,7 @@ def _read(text: str, given: Bindings) -> Iterator[tuple[str, str]]:
             yield ".".join(("pre", *path)), render_value(value)
 
 
-def render_value(value: Any) -> str:
+def render_value(value: object) -> str:
     """A value that was read, as it may be shown anywhere: marked like a payload's, and clipped."""
     if value is None:
         return "nothing"

@@ -55,7 +55,7 @@ class Field:
         return self.display != self.full
 
 
-def render_payload(payload: Any) -> tuple[Field, ...]:
+def render_payload(payload: object) -> tuple[Field, ...]:
     """The fields of a payload that was read from its canonical bytes (rule 1)."""
     return tuple(_fields(payload, "", ""))
 

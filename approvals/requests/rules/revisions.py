@@ -33,7 +33,7 @@ class FieldChange:
         return {"path": self.path, "label": self.label, "old": self.old, "new": self.new}
 
 
-def field_changes(before: Any, after: Any) -> tuple[FieldChange, ...]:
+def field_changes(before: object, after: object) -> tuple[FieldChange, ...]:
     """Every field that differs between two payloads, in the order of the new one and then what went."""
     old, new = _by_path(render_payload(before)), _by_path(render_payload(after))
     paths = [*new, *(path for path in old if path not in new)]
@@ -44,7 +44,7 @@ def field_changes(before: Any, after: Any) -> tuple[FieldChange, ...]:
     )
 
 
-def summarise_changes(before: Any, after: Any) -> str:
+def summarise_changes(before: object, after: object) -> str:
     """What changed, in one line (rule 4): "amount 20.50 EUR → 18.00 EUR; reason late → damaged"."""
     found = field_changes(before, after)
     told = [

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.db import transaction
@@ -23,6 +23,9 @@ from approvals.voting.operations.refusal_records import write_refusal_records
 from approvals.voting.rules import batches, binding
 from ledger.actions.queries import actions as actions_queries
 from ledger.record.rules.refusals import Refused
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 VOTED, DECIDED, REFUSED = "VOTED", "DECIDED", "REFUSED"
 
@@ -69,7 +72,7 @@ def vote_batch(
     return [_voted(found[each.approval_id], each, verdict, voter, reason, at=at) for each in shown]
 
 
-def batch_item(approval: Approval, action: Any) -> batches.BatchItem:
+def batch_item(approval: Approval, action: Action) -> batches.BatchItem:
     """What the rules of batches need to know of an approval and its action."""
     pace = deadlines.schedule_of(approval)
     return batches.BatchItem(

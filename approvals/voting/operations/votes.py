@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
@@ -36,6 +36,9 @@ from ledger.record.queries import evidence
 from ledger.record.rules.canonical import canonical, digest, parse
 from ledger.record.rules.envelope import commitment
 from ledger.record.rules.refusals import Refused
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 STATEMENT_LIFE = timedelta(minutes=5)
 POLICY = "approval"
@@ -104,7 +107,7 @@ def _matter(approval: Approval, on: EligibilityContext | None) -> tuple[Any, Any
     return action, session
 
 
-def _evidence_commitment(action: Any) -> str:
+def _evidence_commitment(action: Action) -> str:
     piece = evidence.first_evidence(action.tenant_id, action.id, agent_evidence.PURPOSE)
     return piece[1] if piece else ""
 

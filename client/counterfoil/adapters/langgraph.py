@@ -84,12 +84,12 @@ def _tool(session: Session | AsyncSession, tool: Tool, wait_s: float, interrupts
     }
     if isinstance(session, Session):
 
-        def call(arguments: Any, call_id: str | None) -> str:
+        def call(arguments: object, call_id: str | None) -> str:
             return session.carry_out(_answered(session, parse_call(tool.name, arguments, call_id), wait_s, interrupts))
 
         return GatedStructuredTool(func=call, **described)
 
-    async def acall(arguments: Any, call_id: str | None) -> str:
+    async def acall(arguments: object, call_id: str | None) -> str:
         return await session.carry_out(
             _answered(session, parse_call(tool.name, arguments, call_id), wait_s, interrupts)
         )

@@ -32,7 +32,7 @@ def session_tools(session: SessionRequests) -> tuple[Tool, ...]:
     return (*session.contract.tools, CHECK, LINES)
 
 
-def parse_call(name: str, arguments: Any, call_id: str | None) -> Call:
+def parse_call(name: str, arguments: object, call_id: str | None) -> Call:
     """A model's call as it is proposed; text that is a JSON object counts as that object."""
     parsed = _parsed(arguments)
     return Call(name, parsed, call_id=call_id) if call_id else Call(name, parsed)

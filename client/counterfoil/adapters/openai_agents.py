@@ -52,7 +52,7 @@ def output_guardrail(session: AsyncSession) -> OutputGuardrail[Any]:
     contradicts, what goes out instead, and the receipt.
     """
 
-    async def guard(context: RunContextWrapper[Any], agent: Agent[Any], output: Any) -> GuardrailFunctionOutput:
+    async def guard(context: RunContextWrapper[Any], agent: Agent[Any], output: object) -> GuardrailFunctionOutput:
         if not isinstance(output, str):
             return GuardrailFunctionOutput(output_info=None, tripwire_triggered=False)
         found = await session.guard(output)

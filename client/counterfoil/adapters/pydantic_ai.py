@@ -85,7 +85,7 @@ def guard(session: AsyncSession) -> Callable[[RunContext[Any], OutputT], Awaitab
     `agent.output_validator(guard(session))`.
     """
 
-    async def validate(context: RunContext[Any], output: Any) -> Any:
+    async def validate(context: RunContext[Any], output: object) -> Any:
         if not isinstance(output, str) or context.partial_output:
             return output
         return await session.guarded(output)

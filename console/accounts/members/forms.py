@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 
 from console.accounts.members.rules import ROLES
 from console.web.forms import DayField
+
+if TYPE_CHECKING:
+    from console.models import User
 
 TOO_LONG = 200
 _ROLE_WORDS = {
@@ -88,7 +91,7 @@ class NewPasswordForm(forms.Form):
         strip=False, label="Password", widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
     )
 
-    def __init__(self, *args: Any, user: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.user = user
 

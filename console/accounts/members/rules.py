@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from ledger.record.rules.refusals import Refused
+
+if TYPE_CHECKING:
+    from console.models import Membership
 
 ROLES = ("reviewer", "operator", "compliance", "administrator")
 EVERYBODY = "reviewers"
@@ -68,7 +71,7 @@ def _is_group(name: str) -> bool:
     return fits and name != EVERYBODY and name[0].isalnum()
 
 
-def current_roles(row: Any) -> MemberRoles:
+def current_roles(row: Membership) -> MemberRoles:
     """What a member is now."""
     return MemberRoles(frozenset(role for role in ROLES if getattr(row, f"is_{role}")), frozenset(row.groups))
 

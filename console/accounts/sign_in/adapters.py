@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from base64 import b64decode, b64encode
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.mfa.adapter import DefaultMFAAdapter
@@ -16,6 +16,9 @@ from django.http import HttpRequest
 
 from ledger import keystore
 from ledger.record.rules import encryption
+
+if TYPE_CHECKING:
+    from console.models import User
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 PLACE = "counterfoil second factor"
@@ -37,7 +40,7 @@ class AccountAdapter(DefaultAccountAdapter):
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         """Axes counts wrong passwords, here and at a vote; a second count would only lock earlier and say less."""
 
-    def login(self, request: HttpRequest, user: Any) -> None:
+    def login(self, request: HttpRequest, user: User) -> None:
         user.backend = getattr(user, "backend", BACKEND)
         super().login(request, user)
 
@@ -66,5 +69,5 @@ class MfaAdapter(DefaultMFAAdapter):
     def get_public_key_credential_rp_entity(self) -> dict[str, str]:
         return {"id": settings.COUNTERFOIL_RP_ID, "name": "Counterfoil"}
 
-    def generate_authenticator_name(self, user: Any, type: Any) -> str:
+    def generate_authenticator_name(self, user: User, type: Any) -> str:
         return "Passkey"

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
 
+if TYPE_CHECKING:
+    from console.models import User
 
-def second_factors(user: Any) -> list[Authenticator]:
+
+def second_factors(user: User) -> list[Authenticator]:
     """Authenticator app, recovery codes and passkeys, oldest first."""
     return list(Authenticator.objects.filter(user=user).order_by("created_at"))
 
 
-def authenticator_app(user: Any) -> Authenticator | None:
+def authenticator_app(user: User) -> Authenticator | None:
     """The app that makes the person's one-time codes."""
     return Authenticator.objects.filter(user=user, type=Authenticator.Type.TOTP).first()
 
 
-def sessions(user: Any) -> list[UserSession]:
+def sessions(user: User) -> list[UserSession]:
     """Where the person is signed in now."""
     listed: list[UserSession] = UserSession.objects.purge_and_list(user)
     return listed
 
 
-def connected_providers(user: Any) -> list[SocialAccount]:
+def connected_providers(user: User) -> list[SocialAccount]:
     """The providers that have vouched for the person."""
     return list(SocialAccount.objects.filter(user=user).order_by("provider"))
 
 
-def verified_emails(user: Any) -> set[str]:
+def verified_emails(user: User) -> set[str]:
     """Addresses that were shown to be this person's."""
     return set(EmailAddress.objects.filter(user=user, verified=True).values_list("email", flat=True))

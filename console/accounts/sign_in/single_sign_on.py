@@ -11,7 +11,7 @@ from __future__ import annotations
 import hmac
 import logging
 import secrets
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
@@ -31,6 +31,9 @@ from console.accounts.members import queries as places
 from console.accounts.sign_in.providers import ALGORITHMS
 from ledger.record.rules.canonical import digest
 
+if TYPE_CHECKING:
+    from ledger.models import Action
+
 log = logging.getLogger(__name__)
 
 NONCES = "single_sign_on_nonces"
@@ -40,7 +43,7 @@ MOST_NONCES = 5
 class Provider(OpenIDConnectProvider):
     """One provider of the settings."""
 
-    def get_auth_params_from_request(self, request: HttpRequest, action: Any) -> dict[str, Any]:
+    def get_auth_params_from_request(self, request: HttpRequest, action: Action) -> dict[str, Any]:
         """A nonce that this session alone knows; nothing that the request would like to add."""
         nonce = secrets.token_urlsafe(32)
         request.session[NONCES] = [*request.session.get(NONCES, []), nonce][-MOST_NONCES:]

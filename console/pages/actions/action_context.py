@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from console.api.auth import Caller
 from console.pages.actions.action_record import ActionRecord, action_timeline, format_json, outcome_axes
@@ -19,6 +19,9 @@ from reviews import queries as after
 from reviews.reporting.operations.reports import report_on, trust_of
 from reviews.reporting.rules import report
 from reviews.verification.rules.verification import VERIFIABLE_IN
+
+if TYPE_CHECKING:
+    from ledger.models import Action, Evidence
 
 # What an action's class requires, as pages and the API show it: each check of a run, made or not, and by what.
 
@@ -72,13 +75,13 @@ def action_context(told: ActionRecord, *, caller: Caller) -> dict[str, Any]:
     }
 
 
-def _headline(action: Any, entry: dict[str, Any], approval: str | None) -> str:
+def _headline(action: Action, entry: dict[str, Any], approval: str | None) -> str:
     """The one line that sums it up, unless the badge beside it says the same."""
     line = report.headline(State(action.state), entry, outcome=outcome_of(action), approval=approval)
     return "" if line == labels.outcome_label(action) else line
 
 
-def _may_verify(action: Any, caller: Caller) -> bool:
+def _may_verify(action: Action, caller: Caller) -> bool:
     return "operator" in caller.roles and State(action.state) in VERIFIABLE_IN and not action.settled
 
 
@@ -121,6 +124,6 @@ def _evidence(told: ActionRecord, caller: Caller) -> list[dict[str, Any]]:
     ]
 
 
-def may_open_evidence(evidence: Any, caller: Caller) -> bool:
+def may_open_evidence(evidence: Evidence, caller: Caller) -> bool:
     """Raw tool output can hold anything, so only compliance opens it."""
     return evidence.purpose != "raw_output" or "compliance" in caller.roles

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import orjson
@@ -28,6 +28,9 @@ from ledger.record.rules.outcomes import BY_WORD, Outcome, outcome_of, outcome_o
 from reviews import queries as after
 from reviews.cases.rules import runbooks
 from reviews.reporting.rules import report
+
+if TYPE_CHECKING:
+    from ledger.models import Action, Event, Tenant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +66,7 @@ def actor_names(tenant_id: UUID) -> dict[UUID, str]:
     return {**accounts_queries.names_of(tenant_id), **agents, SYSTEM_ACTOR: "Counterfoil"}
 
 
-def load_action_record(tenant: Any, action: Any) -> ActionRecord:
+def load_action_record(tenant: Tenant, action: Action) -> ActionRecord:
     """Load the account of an action."""
     runs = after.runs_of(tenant.id, action.id)
     approval = approvals.approval(tenant.id, action.approval_id) if action.approval_id else None
@@ -84,7 +87,7 @@ def load_action_record(tenant: Any, action: Any) -> ActionRecord:
     )
 
 
-def payload_of(action: Any) -> bytes | None:
+def payload_of(action: Action) -> bytes | None:
     """The stored canonical bytes; None when they were erased."""
     if action.payload_pointer is None:
         return None
@@ -172,7 +175,7 @@ def _reached_by(told: ActionRecord) -> Any:
     return next(event for event, _, _ in reversed(told.history) if event.kind == told.action.reached_by)
 
 
-def _name(told: ActionRecord, event: Any) -> str:
+def _name(told: ActionRecord, event: Event) -> str:
     return told.names.get(event.actor_id, str(event.actor_kind))
 
 
@@ -239,7 +242,7 @@ def _noted(detail: dict[str, Any], names: dict[UUID, str], called: dict[str, str
     return until + str(detail.get("reason") or "")
 
 
-def _event(told: ActionRecord, event: Any, detail: dict[str, Any]) -> dict[str, Any]:
+def _event(told: ActionRecord, event: Event, detail: dict[str, Any]) -> dict[str, Any]:
     moved = event.state != event.from_state
     word = labels.event_label(event.kind)
     state = labels.step_label("action", event.kind, event.state)
@@ -271,6 +274,6 @@ def _said(detail: dict[str, Any]) -> str:
     return f"{said} ({row})" if row and said else said or (row or "")
 
 
-def format_json(document: Any) -> str:
+def format_json(document: object) -> str:
     """A document as people read JSON; the canonical bytes stand beside it where they matter."""
     return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=str).decode()

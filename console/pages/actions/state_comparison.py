@@ -85,7 +85,7 @@ def predicate_rows(told: ActionRecord) -> list[dict[str, Any]]:
     ]
 
 
-def format_value(value: Any) -> str:
+def format_value(value: object) -> str:
     """A value in one line; text stays as it is."""
     if value is None:
         return "none"

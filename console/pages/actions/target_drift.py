@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.requests.operations import target_drift
@@ -12,16 +13,19 @@ from ledger.actions.queries import readings
 from ledger.record.queries import events
 from ledger.record.rules.envelope import instant
 
+if TYPE_CHECKING:
+    from approvals.models import Approval
+
 MOST = 40
 _HOLDS = {"TRUE": ("tick", "holds"), "FALSE": ("cross", "does not hold"), "UNDECIDABLE": ("question", "cannot be told")}
 
 
-def request_reading(approval: Any, *, roles: frozenset[str], by: Any, at: Any) -> bool:
+def request_reading(approval: Approval, *, roles: frozenset[str], by: Any, at: datetime) -> bool:
     """Ask for a reading because a reviewer opens the approval; whether one was asked for."""
     return "reviewer" in roles and target_drift.request_reading(approval=approval, by=by, at=at)
 
 
-def baseline_document(approval: Any) -> dict[str, Any] | None:
+def baseline_document(approval: Approval) -> dict[str, Any] | None:
     """The state that people were asked on, as the API tells it; None where the contract asks for none."""
     said = _said(approval)
     if not said and approval.baseline_pointer is None and not target_drift.needs_reading(approval):
@@ -40,7 +44,7 @@ def baseline_document(approval: Any) -> dict[str, Any] | None:
     }
 
 
-def drift_panel(told: Any, approval: Any) -> dict[str, Any] | None:
+def drift_panel(told: Any, approval: Approval) -> dict[str, Any] | None:
     """The panel of the approval page."""
     known = baseline_document(approval)
     if known is None:
@@ -85,7 +89,7 @@ def _condition(each: dict[str, Any]) -> dict[str, Any]:
     return {"icon": icon, "word": word, "text": each["holds"], "read": read or each["reason"]}
 
 
-def _again(told: Any, approval: Any) -> dict[str, Any]:
+def _again(told: Any, approval: Approval) -> dict[str, Any]:
     """How this approval came in another's place, or which one came in its place, because the target changed."""
     asked = [detail for event, _, detail in told.history if event.kind == "approval_asked_again" and detail]
     came = next((each for each in asked if each["approval_id"] == str(approval.id)), None)
@@ -102,7 +106,7 @@ def _leaves(taken: target_drift.TakenReading | None) -> list[tuple[tuple[str, ..
     return sorted(taken.state.leaves.items()) if taken else []
 
 
-def _said(approval: Any) -> dict[str, Any]:
+def _said(approval: Approval) -> dict[str, Any]:
     """What the event of the request said of the target."""
     history = events.history(approval.tenant_id, approval.id)
     requested = [detail for event, _, detail in history if event.kind == "approval_requested" and detail]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 from uuid import UUID, uuid5
 
@@ -40,6 +40,9 @@ from ledger.actions.queries import actions
 from ledger.record.queries import events as queries
 from reviews.readback.operations import schedules
 from reviews.tracing import queries as tracing
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 PAGE = 50
 MOST_EXPORTED = 5000
@@ -205,7 +208,7 @@ def _rows(request: TenantRequest, found: list[Any]) -> SafeString:
     return mark_safe("".join(_row(base, each, request.as_of) for each in found))
 
 
-def _row(base: str, action: Any, as_of: datetime) -> str:
+def _row(base: str, action: Action, as_of: datetime) -> str:
     found = labels.finding_label(action)
     return (
         f'<tr data-item data-part="{action.id}">'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -27,6 +27,9 @@ from console.web.http import TenantRequest, in_tenant
 from ledger.actions.queries import actions, freezes
 from ledger.catalogue import queries as catalogue_queries
 from ledger.verification.queries import storage
+
+if TYPE_CHECKING:
+    from approvals.models import Agent
 
 PAGE = 50
 RECENT = 20
@@ -159,7 +162,7 @@ def _rows(request: TenantRequest, agents: list[Any], over: Period) -> list[dict[
     return [_row(slug, each, over, made, each.agent_id in frozen) for each in agents]
 
 
-def _row(slug: str, agent: Any, over: Period, made: dict[tuple[Any, ...], CallTally], frozen: bool) -> dict[str, Any]:
+def _row(slug: str, agent: Agent, over: Period, made: dict[tuple[Any, ...], CallTally], frozen: bool) -> dict[str, Any]:
     own = {key: tally for key, tally in made.items() if key[0] == agent.agent_id}
     tally = sum_tallies(own.values())
     return {
@@ -178,7 +181,7 @@ def _row(slug: str, agent: Any, over: Period, made: dict[tuple[Any, ...], CallTa
     }
 
 
-def _tools(request: TenantRequest, agent: Any, versions: list[Any]) -> list[dict[str, Any]]:
+def _tools(request: TenantRequest, agent: Agent, versions: list[Any]) -> list[dict[str, Any]]:
     """The tools of the version in force: has it shown that it can, and under which contract."""
     current = next((each for each in versions if each.version == agent.version), None)
     tools = list(current.tools) if current else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from approvals.gate import queries as gate_queries
 from approvals.gate.rules.agent_evidence import EvidenceItem
@@ -42,6 +42,10 @@ from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
 from reviews.reporting.operations.reports import report_on
 
+if TYPE_CHECKING:
+    from approvals.models import Approval, Vote
+    from ledger.models import Action, Tenant
+
 # Where an agent's own words contradict what it sends, for whoever decides about it (B35).
 
 
@@ -76,7 +80,7 @@ def contradiction_rows(found: tuple[Contradiction, ...]) -> list[dict[str, str]]
     ]
 
 
-def approval_context(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
+def approval_context(tenant: Tenant, approval: Approval, *, caller: Caller, at: datetime) -> dict[str, Any]:
     """The approval page's context; `vote` is there only while this person may vote."""
     action = actions.action(tenant.id, approval.action_id)
     assert action is not None
@@ -140,7 +144,7 @@ def payload_fields(told: ActionRecord) -> list[dict[str, Any]]:
     ]
 
 
-def _ballot(told: ActionRecord, approval: Any) -> dict[str, Any]:
+def _ballot(told: ActionRecord, approval: Approval) -> dict[str, Any]:
     thing = told.action.operation_kind.replace("_", " ")
     return {
         "href": told.page("approval-vote", approval.id),
@@ -152,7 +156,7 @@ def _ballot(told: ActionRecord, approval: Any) -> dict[str, Any]:
 
 
 def _signing(
-    told: ActionRecord, approval: Any, covers: binding.Coverage, caller: Caller, *, needs: str
+    told: ActionRecord, approval: Approval, covers: binding.Coverage, caller: Caller, *, needs: str
 ) -> dict[str, Any]:
     """How this person can sign, and what the page sends along so that no change goes unseen."""
     return {
@@ -165,7 +169,7 @@ def _signing(
     }
 
 
-def _glass(told: ActionRecord, approval: Any, caller: Caller, *, at: datetime) -> dict[str, Any] | None:
+def _glass(told: ActionRecord, approval: Approval, caller: Caller, *, at: datetime) -> dict[str, Any] | None:
     """Break-glass, where the policy allows it and this person could use it now; the rules are asked again then."""
     rule = break_glass.active_rule(approval.tenant_id)
     place = approvers.approver(approval.tenant_id, caller.actor.id)
@@ -232,7 +236,7 @@ def _remedies(told: ActionRecord) -> list[dict[str, str]]:
     return remedies or [{"word": "Recovery", "text": "The contract names no tool that could reverse or finish it."}]
 
 
-def _vote(told: ActionRecord, vote: Any) -> dict[str, Any]:
+def _vote(told: ActionRecord, vote: Vote) -> dict[str, Any]:
     icon, word = labels.VERDICTS[vote.verdict]
     statement = bytes(vote.statement)
     return {
@@ -259,7 +263,7 @@ def _policies(told: ActionRecord) -> list[dict[str, str]]:
 REPLACED = frozenset({Decision.VOIDED, Decision.CHANGES_REQUESTED, Decision.SUPERSEDED})
 
 
-def verdict_for_agent(action: Any) -> dict[str, Any] | None:
+def verdict_for_agent(action: Action) -> dict[str, Any] | None:
     """What became of the request to people; nothing where nobody was asked."""
     approval = approvals.approval(action.tenant_id, action.approval_id) if action.approval_id else None
     if approval is None:
@@ -283,12 +287,12 @@ def verdict_for_agent(action: Any) -> dict[str, Any] | None:
     }
 
 
-def _reasons(approval: Any) -> bool:
+def _reasons(approval: Approval) -> bool:
     """Whether the policy that asked lets the agent read the reviewers' words."""
     version = catalogue_queries.policy_version(approval.tenant_id, "approval", approval.policy_version)
     return version is None or policy.load_stored(bytes(version.document)).reasons_to_agents
 
 
-def _successor(action: Any) -> Any:
+def _successor(action: Action) -> Any:
     """The action that stands in the place of this one."""
     return next((each for each, _ in actions.related_actions(action) if each.supersedes == action.id), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django import forms
@@ -13,6 +13,10 @@ from approvals.requests.rules.revisions import FieldChange, field_changes, summa
 from console.pages.actions.action_record import ActionRecord, format_json, parse_arguments, payload_of
 from ledger.actions.queries import actions
 from ledger.record.queries import events
+
+if TYPE_CHECKING:
+    from approvals.models import Approval
+    from ledger.models import Action
 
 LONGEST_PAYLOAD = 1024 * 1024
 LONGEST_REASON = 2000
@@ -36,7 +40,7 @@ class EditForm(forms.Form):
     )
 
 
-def initial_form(approval: Any, payload: Any) -> EditForm:
+def initial_form(approval: Approval, payload: object) -> EditForm:
     """The form as the page first shows it: the payload that people were asked about."""
     return EditForm(initial={"payload": format_json(payload), "payload_hash": approval.payload_hash})
 
@@ -48,7 +52,7 @@ def changed_fields(changes: Iterable[FieldChange]) -> list[dict[str, str]]:
     ]
 
 
-def may_edit(approval: Any, action: Any, roles: frozenset[str]) -> bool:
+def may_edit(approval: Approval, action: Action, roles: frozenset[str]) -> bool:
     """Whether this person finds the way to an edit; the rules are asked again when they go it."""
     return approval.state == "REQUESTED" and action.ordered_by is None and "reviewer" in roles
 
@@ -85,7 +89,7 @@ def edit_of(action: Any, names: Mapping[UUID, str]) -> dict[str, Any] | None:
     }
 
 
-def sent_by_agent(action: Any) -> Any:
+def sent_by_agent(action: Action) -> Any:
     """The request as its agent sent it: the action itself, or the one from which reviewers made it by editing."""
     while action.supersedes and _proposed(action)[1] is not None:
         earlier = actions.action(action.tenant_id, action.supersedes)
@@ -95,7 +99,7 @@ def sent_by_agent(action: Any) -> Any:
     return action
 
 
-def _proposed(action: Any) -> tuple[Any, dict[str, Any] | None]:
+def _proposed(action: Action) -> tuple[Any, dict[str, Any] | None]:
     """The first event of an action, and what it says of the edit that made it; None where no edit did."""
     if action.supersedes is None:
         return None, None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.voting.operations import eligibility
@@ -13,9 +13,12 @@ from approvals.voting.rules import binding
 from approvals.voting.rules.quorum import EVERYBODY
 from ledger.record.rules.refusals import Refused
 
+if TYPE_CHECKING:
+    from approvals.models import Approval
+
 
 def ineligibility_reason(
-    approval: Any, actor_id: UUID, roles: frozenset[str], *, at: datetime, on: EligibilityContext | None = None
+    approval: Approval, actor_id: UUID, roles: frozenset[str], *, at: datetime, on: EligibilityContext | None = None
 ) -> str:
     """Why this person's vote would not be taken now, as far as the person is concerned; "" where it would be.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import UUID
 
 from django.urls import reverse
@@ -25,6 +25,10 @@ from console.web import labels, presence
 from console.web.http import TenantRequest
 from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
+
+if TYPE_CHECKING:
+    from approvals.models import Approval
+    from ledger.models import Action
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +79,7 @@ def queue_cards(request: TenantRequest, found: Sequence[Any]) -> list[QueueCard]
     ]
 
 
-def _card(request: TenantRequest, approval: Any, action: Any, *, why_not: str, **said: str) -> QueueCard:
+def _card(request: TenantRequest, approval: Approval, action: Action, *, why_not: str, **said: str) -> QueueCard:
     icon, word = labels.APPROVALS[approval.state]
     waits = approval.state == "REQUESTED"
     return QueueCard(
@@ -95,13 +99,13 @@ def _card(request: TenantRequest, approval: Any, action: Any, *, why_not: str, *
     )
 
 
-def _stopped(approval: Any) -> str:
+def _stopped(approval: Approval) -> str:
     if approval.paused_at is None or approval.state not in ("REQUESTED", "APPROVED"):
         return ""
     return "The clock stands still"
 
 
-def _holder(approval: Any, called: dict[UUID, str], *, me: UUID, at: datetime) -> str:
+def _holder(approval: Approval, called: dict[UUID, str], *, me: UUID, at: datetime) -> str:
     """Who is at it: a claim before an assignment."""
     claim = active_claim(approval, at=at)
     if claim is not None:
@@ -111,7 +115,7 @@ def _holder(approval: Any, called: dict[UUID, str], *, me: UUID, at: datetime) -
     return ""
 
 
-def active_claim(approval: Any, *, at: datetime) -> assignments.Claim | None:
+def active_claim(approval: Approval, *, at: datetime) -> assignments.Claim | None:
     """The claim that holds now."""
     return assignments.active_claim(approval.claimed_by, approval.claimed_until, at=at)
 
@@ -132,7 +136,7 @@ def missing_votes(tenant_id: UUID, found: Sequence[Any]) -> dict[UUID, str]:
     return {each.id: _missing(each, votes.get(each.id, [])) for each in found}
 
 
-def _missing(approval: Any, votes: Sequence[Any]) -> str:
+def _missing(approval: Approval, votes: Sequence[Any]) -> str:
     if approval.state != "REQUESTED":
         return ""
     owed = quorum.tally_votes(quorum.read_terms(approval.terms), [standing.ballot_of(vote) for vote in votes]).missing
@@ -142,7 +146,7 @@ def _missing(approval: Any, votes: Sequence[Any]) -> str:
 # One approval
 
 
-def assignment_panel(request: TenantRequest, approval: Any) -> dict[str, Any]:
+def assignment_panel(request: TenantRequest, approval: Approval) -> dict[str, Any]:
     """What the page of one approval shows of the work on it."""
     tenant, me, at = request.tenant, request.caller.actor.id, request.as_of
     called = actor_names(tenant.id)
@@ -203,7 +207,7 @@ def _thread(lines: Sequence[Any], called: dict[UUID, str]) -> list[dict[str, Any
     ]
 
 
-def eligible_assignees(approval: Any, *, at: datetime) -> list[UUID]:
+def eligible_assignees(approval: Approval, *, at: datetime) -> list[UUID]:
     """Whose vote may still decide an approval and who is not away, in the order in which they came to the roster."""
     present = {place.actor for place in standing.voting_status(approval, at=at).may_vote if not place.away}
     return [each.actor_id for each in approvers.approvers(approval.tenant_id) if each.actor_id in present]

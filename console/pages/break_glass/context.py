@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.voting.operations import break_glass
@@ -14,6 +14,9 @@ from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.record import operations as ledger
 from reviews.incidents import operations as incidents_operations
 from reviews.incidents.rules.incidents import IncidentKind, severity_of
+
+if TYPE_CHECKING:
+    from approvals.models import Emergency
 
 _TITLES = {
     "overdue": "A use of break-glass was not reviewed in time",
@@ -34,7 +37,7 @@ def record_review(
     return state
 
 
-def raise_overdue_alarm(used: Any, at: datetime) -> None:
+def raise_overdue_alarm(used: Emergency, at: datetime) -> None:
     """Nobody looked in time: whoever keeps the systems safe is called (B24)."""
     _alarm(used, "overdue", by=ledger.SYSTEM, at=at)
 

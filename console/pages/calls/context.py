@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -20,6 +20,9 @@ from ledger.actions.queries import actions
 from ledger.record.queries import events
 from reviews import queries as after
 from reviews.reporting.rules.success_patterns import WORDS, FindingSource, count_patterns
+
+if TYPE_CHECKING:
+    from approvals.models import Agent
 
 PERIODS: Final = {
     "day": ("24 hours", timedelta(days=1), timedelta(hours=1)),
@@ -131,7 +134,7 @@ def rate_charts(made: Mapping[tuple[Any, ...], CallTally], over: Period) -> dict
     }
 
 
-def flag_rows(agent: Any) -> list[dict[str, Any]]:
+def flag_rows(agent: Agent) -> list[dict[str, Any]]:
     """The flags of an agent in words, with their numbers."""
     return [
         {

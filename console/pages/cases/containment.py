@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.urls import reverse
@@ -15,6 +15,10 @@ from ledger.actions.queries import freezes
 from ledger.catalogue import queries as catalogue_queries
 from ledger.record.rules.refusals import Refused
 from reviews import queries as after
+
+if TYPE_CHECKING:
+    from ledger.models import Freeze, Tenant
+    from reviews.models import Case
 
 MOST_OPEN = 5
 """How many open cases of a freeze are named; more are counted only."""
@@ -90,7 +94,7 @@ def freeze_placed_message(form: FreezeForm, is_unknown: bool) -> str:
     return "Frozen. Nothing is released to it from now on; what has started runs to its end."
 
 
-def open_work(freeze: Any) -> dict[str, list[Any]]:
+def open_work(freeze: Freeze) -> dict[str, list[Any]]:
     """The incidents that a freeze belongs to and the cases that it covers, as far as they are open."""
     return {
         "incidents": [row for row in after.incidents_of(freeze.tenant_id, freeze.id) if row.state == "OPEN"],
@@ -98,7 +102,7 @@ def open_work(freeze: Any) -> dict[str, list[Any]]:
     }
 
 
-def open_work_panel(tenant: Any, freeze: Any) -> dict[str, Any]:
+def open_work_panel(tenant: Tenant, freeze: Freeze) -> dict[str, Any]:
     """The same for a page: links, and how many more there are."""
     found, slug = open_work(freeze), tenant.slug
     incidents = [
@@ -112,7 +116,7 @@ def open_work_panel(tenant: Any, freeze: Any) -> dict[str, Any]:
     return {"links": [*incidents, *cases], "more": max(0, len(found["cases"]) - MOST_OPEN)}
 
 
-def open_work_message(tenant: Any, freeze: Any) -> str:
+def open_work_message(tenant: Tenant, freeze: Freeze) -> str:
     """The sentence about it for whoever has lifted the freeze."""
     found = open_work_panel(tenant, freeze)
     if not found["links"]:
@@ -121,13 +125,13 @@ def open_work_message(tenant: Any, freeze: Any) -> str:
     return f"Still open: {', '.join(each['word'] for each in found['links'])}{more}."
 
 
-def _called(case: Any) -> str:
+def _called(case: Case) -> str:
     found = labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
     return f"{found}: {case.tool} on {case.target}"
 
 
 def containment_panel(
-    tenant: Any, caller: Caller, *, agent: str = "", tool: str = "", target: str = ""
+    tenant: Tenant, caller: Caller, *, agent: str = "", tool: str = "", target: str = ""
 ) -> dict[str, Any]:
     """The freezes that cover these, and the ones that could be placed from here."""
     covering = freezes.freezes_on(tenant.id, agent=agent, tool=tool, target=target)

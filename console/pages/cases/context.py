@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from console.accounts import queries as directory
 from console.api.auth import Caller
@@ -34,6 +34,10 @@ from reviews.cases.rules import resolutions, runbooks
 from reviews.cases.rules.resolutions import Resolution
 from reviews.cases.rules.settlements import Act, act_of
 from reviews.reporting.operations.reports import report_on
+
+if TYPE_CHECKING:
+    from ledger.models import Action
+    from reviews.models import Case
 
 # What an operator thinks of first comes first; nothing that the rules allow may be missing.
 _GROUPS = (
@@ -95,7 +99,7 @@ def case_context(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dic
 PAGES = ("claim", "release", "assign", "snooze", "wake", "reopen", "comment", "resolve", "confirm", "challenge")
 
 
-def _around(told: ActionRecord, case: Any) -> dict[str, Any]:
+def _around(told: ActionRecord, case: Case) -> dict[str, Any]:
     """The thread of a case and the incidents that it belongs to."""
     tenant_id = case.tenant_id
     return {
@@ -115,17 +119,17 @@ def _timeline(told: ActionRecord, history: list[Any]) -> list[dict[str, Any]]:
     return sorted([*action_timeline(told), *own], key=lambda line: line["at"])
 
 
-def _links(action: Any) -> list[tuple[str, Any]]:
+def _links(action: Action) -> list[tuple[str, Any]]:
     links = [("action", action.id), ("session", action.session_id)]
     return [*links, ("approval", action.approval_id)] if action.approval_id else links
 
 
-def may_work_on(case: Any, caller: Caller) -> bool:
+def may_work_on(case: Case, caller: Caller) -> bool:
     """Whether this person may work on a case."""
     return "operator" in caller.roles and case.state != "RESOLVED"
 
 
-def _choices(told: ActionRecord, case: Any, caller: Caller, *, at: datetime) -> dict[str, Any]:
+def _choices(told: ActionRecord, case: Case, caller: Caller, *, at: datetime) -> dict[str, Any]:
     """What this person may do now; the rules are asked again when they do it."""
     works, tenant_id = may_work_on(case, caller), case.tenant_id
     held = held_action(case)
@@ -174,7 +178,7 @@ def _choice(held: Any, resolution: Any, policy: str) -> dict[str, Any]:
     return {"code": str(resolution), "word": word, "text": text, "second": second, **signed}
 
 
-def _why_not(case: Any, caller: Caller, allowed: tuple[Any, ...]) -> str:
+def _why_not(case: Case, caller: Caller, allowed: tuple[Any, ...]) -> str:
     if case.state == "AWAITING_SECOND":
         return settlement_signing.confirm_refusal(case, caller)
     if "operator" not in caller.roles:
@@ -193,7 +197,7 @@ def _proposed(told: ActionRecord, case: Any, held: Any, policy: str) -> dict[str
     }
 
 
-def _settled(told: ActionRecord, case: Any) -> dict[str, Any]:
+def _settled(told: ActionRecord, case: Case) -> dict[str, Any]:
     """Who settled it, why and on what: from the action's own history."""
     settlement = settlement_of_case(case, told.history)
     if settlement is None:
@@ -214,7 +218,7 @@ def _settled(told: ActionRecord, case: Any) -> dict[str, Any]:
     }
 
 
-def _how_it_ended(told: ActionRecord, case: Any) -> str:
+def _how_it_ended(told: ActionRecord, case: Case) -> str:
     """How a case that is settled was, or what became of its action by itself; empty while its finding is open."""
     if case.state == "RESOLVED":
         return str(_settled(told, case)["said"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from console.pages.actions.action_record import ActionRecord
 from console.web import labels
@@ -12,6 +12,10 @@ from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.lifecycle import BLOCKS_REPEAT, State
 from reviews import queries as after
 from reviews.recovery.rules import recovery_table
+
+if TYPE_CHECKING:
+    from ledger.models import Action
+    from reviews.models import Case
 
 
 def recovery_decision(told: ActionRecord) -> dict[str, Any]:
@@ -74,7 +78,7 @@ def _row(told: ActionRecord, under: Any) -> Any:
     return next((row for row in policy.rows if row.id == told.action.recovery_row), None)
 
 
-def unknown_action_panel(told: ActionRecord, case: Any, *, at: datetime) -> dict[str, Any]:
+def unknown_action_panel(told: ActionRecord, case: Case, *, at: datetime) -> dict[str, Any]:
     """What an operator asks first of something unknown: how old, what comes next, how often, and can it be repeated."""
     action, planned = told.action, after.schedule_of(told.action.id)
     return {
@@ -89,7 +93,7 @@ def unknown_action_panel(told: ActionRecord, case: Any, *, at: datetime) -> dict
     }
 
 
-def _blocked(action: Any, *, at: datetime) -> bool:
+def _blocked(action: Action, *, at: datetime) -> bool:
     """Whether a repeat of the same mutation is refused now (R-EX-08)."""
     late = action.state == State.FAILED and action.blocks_until is not None and action.blocks_until > at
     return bool(action.mutating and (State(action.state) in BLOCKS_REPEAT or late or action.contradicted))

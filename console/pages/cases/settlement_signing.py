@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -28,6 +28,11 @@ from reviews.cases.rules import settlements as rules
 from reviews.cases.rules.resolutions import HeldAction, Resolution
 from reviews.cases.rules.settlements import Act
 
+if TYPE_CHECKING:
+    from console.models import User
+    from ledger.models import Action
+    from reviews.models import Case
+
 
 @dataclass(frozen=True, kw_only=True)
 class SettlementDraft:
@@ -43,7 +48,7 @@ class SettlementDraft:
     credential_id: str = ""
 
 
-def required_class(case: Any, *, at: datetime) -> str:
+def required_class(case: Case, *, at: datetime) -> str:
     """The class of proof that the approval policy in force asks for the action of a case."""
     version = catalogue_queries.active_policies(case.tenant_id)["approval"]
     policy = policy_evaluation.rules_of(version)
@@ -116,7 +121,7 @@ class GivenProof:
     assertion: Any = None
 
 
-def verify_identity(request: HttpRequest, said: Mapping[str, Any], user: Any) -> GivenProof:
+def verify_identity(request: HttpRequest, said: Mapping[str, Any], user: User) -> GivenProof:
     """What somebody has put forward to prove who they are; a wrong password counts towards the lock."""
     held = {name: said.get(name) for name in ("challenge_id", "assertion")}
     wanted = PASSKEY if held["assertion"] else proof_class(request, user, said.get("password"), said.get("otp"))
@@ -157,7 +162,7 @@ def signing_terms(held: HeldAction, resolution: Resolution, *, policy: str, act:
     }
 
 
-def confirm_refusal(case: Any, caller: Caller) -> str:
+def confirm_refusal(case: Case, caller: Caller) -> str:
     """Why this caller may not confirm what was proposed; "" where they may."""
     people = [directory.person_of(case.tenant_id, each) for each in (caller.actor.id, case.proposed_by) if each]
     is_proposer = len(set(people)) < 2
@@ -165,7 +170,7 @@ def confirm_refusal(case: Any, caller: Caller) -> str:
     return refusal.detail if refusal else ""
 
 
-def signing_context(case: Any, held: HeldAction, caller: Caller, *, challenge_at: str, at: datetime) -> dict[str, Any]:
+def signing_context(case: Case, held: HeldAction, caller: Caller, *, challenge_at: str, at: datetime) -> dict[str, Any]:
     """What the page of a case needs to have a settlement signed, and sends along so that no change goes unseen."""
     return {
         "covers": rules.coverage_digest(settlements.coverage(case, held)),
@@ -202,14 +207,14 @@ class SettlementRecord:
         return f"{names.get(self.by, 'Somebody')} {done}{second}"
 
 
-def settlement_of_action(action: Any, history: Callable[[], Iterable[Any]]) -> SettlementRecord | None:
+def settlement_of_action(action: Action, history: Callable[[], Iterable[Any]]) -> SettlementRecord | None:
     """How a person ended the action; None where none did. Its history is read only where one did."""
     if action.contradicted or action.reached_by not in BY_A_PERSON:
         return None
     return _newest(history(), lambda event, _: event.kind == action.reached_by)
 
 
-def settlement_of_case(case: Any, history: Iterable[Any]) -> SettlementRecord | None:
+def settlement_of_case(case: Case, history: Iterable[Any]) -> SettlementRecord | None:
     """How a case was settled, from its action's history; None where it is open, or that was erased."""
     if case.state != "RESOLVED":
         return None

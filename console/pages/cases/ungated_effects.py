@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from django.urls import reverse
@@ -25,12 +25,16 @@ from reviews import queries as after
 from reviews.cases.operations import runbooks as work
 from reviews.cases.rules import resolutions, runbooks
 
+if TYPE_CHECKING:
+    from ledger.models import Tenant
+    from reviews.models import Case
+
 DEFINITION = (
     "The system changed, and no action of the record accounts for it. Nothing was undone; find out who did it and why."
 )
 
 
-def ungated_context(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
+def ungated_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime) -> dict[str, Any]:
     """The page's context: nothing in it is decided here."""
     called, history = actor_names(tenant.id), events.history(tenant.id, case.id)
     found, system = _found(tenant, case)
@@ -76,7 +80,7 @@ def ungated_context(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> 
     }
 
 
-def _signing(case: Any, caller: Caller, challenge_at: str, *, at: datetime) -> dict[str, Any]:
+def _signing(case: Case, caller: Caller, challenge_at: str, *, at: datetime) -> dict[str, Any]:
     """How it may be settled, and what is signed."""
     held = resolutions.UNGATED
     sign = settlement_signing.signing_context(case, held, caller, challenge_at=challenge_at, at=at)
@@ -86,14 +90,14 @@ def _signing(case: Any, caller: Caller, challenge_at: str, *, at: datetime) -> d
     }
 
 
-def _incidents(tenant: Any, case: Any) -> list[dict[str, Any]]:
+def _incidents(tenant: Tenant, case: Case) -> list[dict[str, Any]]:
     return [
         {"row": each, "href": reverse("incident", args=[tenant.slug, each.id])}
         for each in after.incidents_of(tenant.id, case.id)
     ]
 
 
-def _found(tenant: Any, case: Any) -> tuple[dict[str, Any], str]:
+def _found(tenant: Tenant, case: Case) -> tuple[dict[str, Any], str]:
     stray = after.ungated_effect_of(tenant.id, case.id)
     if stray is None:
         return {}, ""
@@ -111,7 +115,7 @@ def _plain(found: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in {**shown, **told}.items() if value not in (None, "")}
 
 
-def _settled(case: Any, history: list[Any], called: dict[Any, str]) -> dict[str, Any]:
+def _settled(case: Case, history: list[Any], called: dict[Any, str]) -> dict[str, Any]:
     by = {str(actor): name for actor, name in called.items()}
     for event, _, detail in reversed(history):
         if event.kind == "case_resolved" and detail:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from console.pages.actions.state_comparison import format_value
@@ -11,6 +11,9 @@ from ledger.catalogue.rules import expressions
 from ledger.catalogue.rules.expressions import BadExpression, Truth
 from ledger.record.rules.encryption import CannotOpen
 from reviews import queries as after
+
+if TYPE_CHECKING:
+    from reviews.models import Run
 
 MOST_READ = 20
 LONGEST = 2_000
@@ -23,7 +26,7 @@ def recorded_readings(tenant_id: UUID, tool: str) -> list[tuple[Any, Any]]:
     return [(action, found[-1]) for action, found in runs if found]
 
 
-def try_predicate(run: Any, text: str) -> dict[str, str]:
+def try_predicate(run: Run, text: str) -> dict[str, str]:
     """Whether a predicate holds over a recorded reading, and why not where it cannot be told."""
     try:
         layers = after.run_findings(run).get("layers")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -26,6 +26,9 @@ from ledger.actions.queries import freezes
 from ledger.catalogue.operations import registration
 from ledger.record.queries import events
 from reviews import queries as after
+
+if TYPE_CHECKING:
+    from ledger.models import Freeze
 
 PAST = 30
 
@@ -98,7 +101,7 @@ def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _row(freeze: Any, history: list[Any], called: dict[UUID, str], slug: str) -> dict[str, Any]:
+def _row(freeze: Freeze, history: list[Any], called: dict[UUID, str], slug: str) -> dict[str, Any]:
     by = {event.kind: (called.get(event.actor_id, event.actor_kind), detail or {}) for event, _, detail in history}
     lifted_by, lifted = by.get("freeze_lifted", ("", {}))
     waiting = 0 if freeze.lifted_at else freezes.count_frozen_actions(freeze)
@@ -116,7 +119,7 @@ def _row(freeze: Any, history: list[Any], called: dict[UUID, str], slug: str) ->
     }
 
 
-def _stopped(freeze: Any, slug: str) -> str:
+def _stopped(freeze: Freeze, slug: str) -> str:
     """The list of what a freeze keeps waiting."""
     narrowed = {"agent": "agent", "tool": "tool", "target": "q"}.get(freeze.scope)
     wanted = {"state": "VALIDATED"} | ({narrowed: freeze.value} if narrowed else {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.http import HttpResponse
@@ -24,6 +24,10 @@ from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
 from reviews import queries as after
 from reviews.readback.rules.circuit import CircuitState
+
+if TYPE_CHECKING:
+    from ledger.models import Action
+    from reviews.models import Case
 
 UNKNOWN = ("UNKNOWN", "VERIFICATION_TIMEOUT")
 HELD = ("REVIEW_REQUIRED",)
@@ -150,7 +154,7 @@ def _cases(request: TenantRequest) -> list[dict[str, Any]]:
     ]
 
 
-def _found(case: Any) -> str:
+def _found(case: Case) -> str:
     return labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
 
 
@@ -175,7 +179,7 @@ def _settled(request: TenantRequest) -> list[dict[str, Any]]:
     return [_row(request, each) for each in actions_queries.actions(request.tenant.id, states=list(SETTLED), limit=6)]
 
 
-def _row(request: TenantRequest, action: Any) -> dict[str, Any]:
+def _row(request: TenantRequest, action: Action) -> dict[str, Any]:
     found = labels.finding_label(action)
     return {
         "action": action,
@@ -217,5 +221,5 @@ def _refused(request: TenantRequest) -> list[dict[str, Any]]:
     ]
 
 
-def _title(action: Any) -> str:
+def _title(action: Action) -> str:
     return action_title(action.operation_kind, action.target)

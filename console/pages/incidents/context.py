@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.urls import reverse
@@ -24,6 +24,10 @@ from reviews.cases.rules import runbooks
 from reviews.incidents.rules import postmortem
 from reviews.recovery.rules import recovery_table
 
+if TYPE_CHECKING:
+    from ledger.models import Action, Event, Tenant
+    from reviews.models import Case, Incident
+
 _SAID_ELSEWHERE = frozenset({"incident_linked", "incident_opened", "case_opened"})
 
 
@@ -40,7 +44,7 @@ class IncidentParts:
     names: dict[UUID, str]
 
 
-def _gathered(tenant: Any, row: Any) -> IncidentParts:
+def _gathered(tenant: Tenant, row: Any) -> IncidentParts:
     linked: dict[str, list[UUID]] = {"action": [], "case": [], "freeze": []}
     for link in after.links_of(tenant.id, row.id):
         linked[link.kind].append(link.subject_id)
@@ -56,7 +60,7 @@ def _gathered(tenant: Any, row: Any) -> IncidentParts:
     )
 
 
-def incident_context(tenant: Any, row: Any, *, caller: Caller) -> dict[str, Any]:
+def incident_context(tenant: Tenant, row: Incident, *, caller: Caller) -> dict[str, Any]:
     """The incident page's context."""
     told = _gathered(tenant, row)
     works, is_open = "operator" in caller.roles, row.state == "OPEN"
@@ -89,7 +93,7 @@ def incident_context(tenant: Any, row: Any, *, caller: Caller) -> dict[str, Any]
 _PAGES = ("join", "contain", "comment", "close", "reopen", "review")
 
 
-def _action(told: IncidentParts, action: Any) -> dict[str, Any]:
+def _action(told: IncidentParts, action: Action) -> dict[str, Any]:
     found = labels.finding_label(action)
     return {
         "action": action,
@@ -100,7 +104,7 @@ def _action(told: IncidentParts, action: Any) -> dict[str, Any]:
     }
 
 
-def _case(told: IncidentParts, case: Any) -> dict[str, Any]:
+def _case(told: IncidentParts, case: Case) -> dict[str, Any]:
     owner = told.names.get(case.claimed_by, "") if case.claimed_by else "nobody yet"
     return {
         "href": reverse("case", args=[told.slug, case.id]),
@@ -164,7 +168,7 @@ def _telling(told: IncidentParts, subject: UUID) -> list[Any]:
     return [each for each in history if _matters(each[0])]
 
 
-def _matters(event: Any) -> bool:
+def _matters(event: Event) -> bool:
     return event.kind in _AFTER or (event.state != event.from_state and event.state not in _ON_THE_WAY)
 
 
@@ -180,7 +184,7 @@ def _about(about: str, detail: str) -> str:
     return f"{about}: {detail}" if detail else about
 
 
-def postmortem_facts(tenant: Any, row: Any, *, as_of: datetime) -> postmortem.PostmortemFacts:
+def postmortem_facts(tenant: Tenant, row: Incident, *, as_of: datetime) -> postmortem.PostmortemFacts:
     """What the post-mortem says."""
     told = _gathered(tenant, row)
     listed = _checklist(told, may_tick=False)

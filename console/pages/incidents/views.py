@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -23,6 +23,9 @@ from reviews.cases.rules.runbooks import TAGS, tag_of
 from reviews.incidents import operations as incidents_operations
 from reviews.incidents.rules import postmortem
 from reviews.incidents.rules.incidents import IncidentKind, Severity
+
+if TYPE_CHECKING:
+    from reviews.models import Incident
 
 TABS = {"": ("Open", "0 incidents are open"), "closed": ("Closed", "No incident is closed yet")}
 PAGE = 50
@@ -282,7 +285,7 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-def _row(request: TenantRequest, incident: Any) -> dict[str, Any]:
+def _row(request: TenantRequest, incident: Incident) -> dict[str, Any]:
     links = queries.links_of(request.tenant.id, incident.id)
     return {
         "row": incident,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from ledger.db import tenancy
@@ -24,8 +24,11 @@ from ledger.verification import operations as verification_operations
 from ledger.verification.queries import storage
 from ledger.verification.rules.stored_record import RecordBroken
 
+if TYPE_CHECKING:
+    from ledger.models import Tenant
 
-def advance_check(tenant: Any, check_id: UUID, *, clock: Callable[[], datetime]) -> bool:
+
+def advance_check(tenant: Tenant, check_id: UUID, *, clock: Callable[[], datetime]) -> bool:
     """Go on with a check; whether there is more to do."""
     with tenancy(tenant.id):
         row = verification_operations.claim_check(tenant.id, check_id)
@@ -38,7 +41,7 @@ def advance_check(tenant: Any, check_id: UUID, *, clock: Callable[[], datetime])
             return False
 
 
-def _record(tenant: Any, row: Any) -> bool:
+def _record(tenant: Tenant, row: Any) -> bool:
     page = storage.subject_ids(tenant.id, after=row.place, limit=SUBJECTS)
     upto = page[-1] if len(page) == SUBJECTS else LAST
     seen = verify_range(tenant.id, tenant.origin, row.place, upto)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.http import Http404, HttpResponse
@@ -16,6 +16,9 @@ from console.web.labels import action_title
 from console.web.pdf import narrative_pdf
 from ledger.actions.queries import actions
 from reviews import queries as after
+
+if TYPE_CHECKING:
+    from reviews.models import Case
 
 
 @in_tenant()
@@ -52,7 +55,7 @@ def _of_action(request: TenantRequest, action_id: UUID) -> narrative.Narrative:
     return narrative.action_narrative(request.tenant, found, title=named)
 
 
-def _of_case(request: TenantRequest, case: Any) -> narrative.Narrative:
+def _of_case(request: TenantRequest, case: Case) -> narrative.Narrative:
     return narrative.case_narrative(request.tenant, case, title=f"Case about {case.target}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from approvals.policy.rules import policy
 from approvals.requests.queries import approvals as approvals_queries
@@ -14,6 +14,10 @@ from console.accounts import queries as directory
 from console.api.auth import Caller
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue import queries as catalogue_queries
+
+if TYPE_CHECKING:
+    from approvals.models import Approval, Vote
+    from ledger.models import Action
 
 MOST_VOTES = 20_000
 
@@ -68,7 +72,7 @@ def _votes(caller: Caller, since: datetime, until: datetime) -> list[quality.Vot
     ]
 
 
-def _vote(vote: Any, approval: Any, action: Any, seen: dict[Any, Any]) -> quality.VoteFacts:
+def _vote(vote: Vote, approval: Approval, action: Action, seen: dict[Any, Any]) -> quality.VoteFacts:
     attention = seen.get((approval.id, vote.voter))
     return quality.VoteFacts(
         voter=str(vote.voter),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from approvals.gate import queries as gate_queries
 from approvals.sessions.queries import disclosed_contract
@@ -12,10 +12,13 @@ from ledger.record.rules.outcomes import Outcome
 from reviews.guarding.queries import Speaker
 from reviews.guarding.rules.records import Record, Tool
 
+if TYPE_CHECKING:
+    from approvals.models import Session
+
 NOT_EXECUTED = ("NOT_EXECUTED", "Not executed. Nothing has been attempted.")
 
 
-def build_speaker(session: Any) -> Speaker:
+def build_speaker(session: Session) -> Speaker:
     """The session as the guard needs it."""
     given = {tool["name"]: disclosed_contract(session.tenant_id, tool["digest"]) for tool in session.contract["tools"]}
     others = [

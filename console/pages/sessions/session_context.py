@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.sessions import queries as sessions_read
@@ -22,6 +22,9 @@ from reviews.reporting.rules import summary as rules
 from reviews.reporting.rules.context import Capability, ReportedAction, SessionScene
 from reviews.reporting.rules.results import SETTLED_STATES
 from reviews.reporting.rules.summary import SessionSummary
+
+if TYPE_CHECKING:
+    from approvals.models import Session
 
 log = logging.getLogger(__name__)
 MOST = 500
@@ -36,7 +39,7 @@ class SessionActions:
     scene: SessionScene
 
 
-def actions_of_session(session: Any) -> SessionActions:
+def actions_of_session(session: Session) -> SessionActions:
     """All that may be told of a session."""
     actions, made = _actions(session.tenant_id, session=session.id)
     items = session_reports.reported_actions(session.tenant_id, actions)
@@ -68,7 +71,7 @@ def summary_fields(made: SessionSummary, *, forced: bool) -> dict[str, Any]:
     return {"lines": list(made.lines), "text": made.text, "complete": made.complete, "forced": forced}
 
 
-def remember_reported(session: Any, told: SessionActions, found: Iterable[str], *, to: UUID, at: datetime) -> None:
+def remember_reported(session: Session, told: SessionActions, found: Iterable[str], *, to: UUID, at: datetime) -> None:
     """Remember what was told of these actions (R-RI-15)."""
     ids = set(found)
     by_id = {item.action_id: item.report for item in told.items if item.action_id in ids}
@@ -85,7 +88,7 @@ def _actions(tenant_id: UUID, **where: Any) -> tuple[list[Any], int]:
     return [*older, *reversed(newest)], actions_queries.count_actions(tenant_id, **where)
 
 
-def _scene(session: Any, items: list[ReportedAction], *, unseen: int) -> SessionScene:
+def _scene(session: Session, items: list[ReportedAction], *, unseen: int) -> SessionScene:
     return SessionScene(
         tools=tuple(_tools(session)),
         stops=tuple(_stops(session, items)),
@@ -96,7 +99,7 @@ def _scene(session: Any, items: list[ReportedAction], *, unseen: int) -> Session
     )
 
 
-def _tools(session: Any) -> Iterable[Capability]:
+def _tools(session: Session) -> Iterable[Capability]:
     for tool in session.contract["tools"]:
         known = sessions_read.disclosed_contract(session.tenant_id, tool["digest"])
         yield Capability(
@@ -104,7 +107,7 @@ def _tools(session: Any) -> Iterable[Capability]:
         )
 
 
-def _stops(session: Any, items: list[ReportedAction]) -> Iterable[str]:
+def _stops(session: Session, items: list[ReportedAction]) -> Iterable[str]:
     """What people or the console have frozen of what this session touches; not why, which is for people."""
     touched = {
         "agent": {session.agent_id},

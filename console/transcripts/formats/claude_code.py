@@ -43,7 +43,7 @@ def _is_role(message: dict[str, Any]) -> bool:
     return isinstance(message.get("role"), str) and message["role"] in ROLES
 
 
-def says_nothing(item: Any) -> bool:
+def says_nothing(item: object) -> bool:
     """Whether a line belongs to no session and holds no message."""
     return isinstance(item, dict) and fits(item) and item["type"] in _NOTES and not session_of(item)
 

@@ -9,7 +9,7 @@ import orjson
 _WORDS = frozenset({"text", "input_text", "output_text", "refusal"})
 
 
-def text_of(content: Any) -> str:
+def text_of(content: object) -> str:
     """What the content says in words; blocks of other kinds (pictures, thinking, tools) say nothing."""
     if isinstance(content, str):
         return content
@@ -31,7 +31,7 @@ def _block(block: Any) -> str:
     return said if isinstance(said, str) else ""
 
 
-def parse_answer_content(content: Any) -> Any:
+def parse_answer_content(content: object) -> Any:
     """What an answer brought: JSON in a text as its value, words as a text, and anything else as it is."""
     if isinstance(content, list) and content and all(isinstance(one, dict) and "type" in one for one in content):
         content = text_of(content) or content
@@ -46,7 +46,7 @@ def parse_answer_content(content: Any) -> Any:
         return content
 
 
-def name_of(value: Any) -> str:
+def name_of(value: object) -> str:
     """A name or an id as text; empty for anything that is none."""
     if isinstance(value, str):
         return value

@@ -35,14 +35,14 @@ NAMES = tuple(one.name for one in FORMATS)
 _TELLING = {name: place for place, name in enumerate(NAMES)}
 
 
-def format_of(item: Any) -> Format | None:
+def format_of(item: object) -> Format | None:
     """The format of one message, or None where none of them fits."""
     if not isinstance(item, dict) or not all(isinstance(item.get(name), str | None) for name in ("role", "type")):
         return None
     return next((one for one in FORMATS if one.fits(item)), None)
 
 
-def is_message(item: Any) -> bool:
+def is_message(item: object) -> bool:
     """Whether an item is a message of any format."""
     return format_of(item) is not None
 

@@ -90,7 +90,7 @@ def fault_row(one: TranscriptFault) -> dict[str, str]:
     return {"path": storable_text(one.path, MOST_NAME), "reason": storable_text(one.reason, MOST_SAID)}
 
 
-def storable_text(value: Any, most: int) -> str:
+def storable_text(value: object, most: int) -> str:
     """A value as text that can be stored (rules 2 and 3)."""
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return shown[:most].replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")

@@ -93,7 +93,7 @@ class _Statement:
         self.values: list[Any] = [tenant_id]
         self.where: LiteralString = ""
 
-    def add(self, before: LiteralString, value: Any, after: LiteralString = "") -> None:
+    def add(self, before: LiteralString, value: object, after: LiteralString = "") -> None:
         self.values.append(value)
         mark: LiteralString = _MARKS[len(self.values)]
         self.where += before + mark + after

@@ -37,7 +37,7 @@ def _answer_path(part: Any) -> AnswerPath | None:
     return AnswerPath(part["path"], None if unit is None else unit == "minor")
 
 
-def find_at(shown: Any, path: str) -> Any:
+def find_at(shown: object, path: str) -> Any:
     """What stands at a path of an answer; None where nothing does."""
     return _walk(shown, [(match[1], match[2]) for match in _STEP.finditer(path)])
 

@@ -104,8 +104,8 @@ def compare_fields(
     arguments: Mapping[str, Any],
     *,
     contract: Contract | None,
-    answer: Any = None,
-    reading: Any = None,
+    answer: object = None,
+    reading: object = None,
 ) -> tuple[Field, ...]:
     """Each argument of a call with what the answer, then the reading show of it, in the order of the arguments.
 

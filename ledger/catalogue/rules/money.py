@@ -26,7 +26,7 @@ def decimal_places(currency: str) -> int:
     return 0 if currency.upper() in _WHOLE else 3 if currency.upper() in _THOUSANDTHS else 2
 
 
-def is_currency(value: Any) -> bool:
+def is_currency(value: object) -> bool:
     """Whether a value has the form of a currency's code."""
     return isinstance(value, str) and len(value) == 3 and value.isascii() and value.isalpha()
 

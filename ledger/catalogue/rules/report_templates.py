@@ -65,7 +65,7 @@ def at_path(source: Any, path: tuple[str, ...]) -> Any:
     return source
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """A value as a person reads it."""
     if value is None:
         return ""

@@ -32,7 +32,7 @@ def _compiled(schema: bytes) -> Draft202012Validator:
     )
 
 
-def first_fault(schema: Mapping[str, Any], value: Any) -> str:
+def first_fault(schema: Mapping[str, Any], value: object) -> str:
     """Where a value breaks a schema, and how; empty where it fits."""
     fault = next(iter(compile_schema(schema).iter_errors(value)), None)
     return "" if fault is None else f"/{'/'.join(map(str, fault.instance_path))}: {fault.message}"[:300]

@@ -67,7 +67,7 @@ class Notation:
 PLAIN: Final = Notation()
 
 
-def same_value(asked: Any, shown: Any, notation: Notation = PLAIN, *, depth: int = 0) -> bool | None:
+def same_value(asked: object, shown: object, notation: Notation = PLAIN, *, depth: int = 0) -> bool | None:
     """Whether what is shown is what was asked for; None where that cannot be told."""
     if asked is None or shown is None or depth > _DEEPEST or _is_huge(asked) or _is_huge(shown):
         return None
@@ -88,7 +88,7 @@ def same_value(asked: Any, shown: Any, notation: Notation = PLAIN, *, depth: int
     return _same_text(str(asked), str(shown), notation.choices)
 
 
-def fold_text(value: Any) -> str:
+def fold_text(value: object) -> str:
     """A text for comparing: one case, no spacing, no marks between or around its words, `cancelled` as `canceled`."""
     text = unicodedata.normalize("NFKC", str(value)).casefold().strip().lstrip("#").rstrip("/.")
     return _BETWEEN.sub("", text.translate(_QUOTES)).replace("ll", "l")

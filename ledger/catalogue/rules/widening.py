@@ -20,7 +20,7 @@ _ADDING_WIDENS = frozenset({"patternProperties", "prefixItems", "$defs", "$ancho
 """Keywords that can make a schema admit more by being there; every other one only refuses more."""
 
 
-def widenings(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def widenings(before: object, after: object, path: str = "") -> Iterator[tuple[str, str]]:
     """(path, what is wider there) for each place where `after` may admit what `before` refused."""
     old, new = _plain(before), _plain(after)
     if old == new:

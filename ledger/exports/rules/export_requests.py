@@ -73,7 +73,7 @@ def discloses(filters: Mapping[str, str], told: LeafEvent, chosen: Collection[UU
     return told.subject_id in chosen or not any(name in filters for name in OF_ACTIONS)
 
 
-def bound_time(bound: Any) -> datetime | None:
+def bound_time(bound: object) -> datetime | None:
     """The time that a bound names, if it is one."""
     return datetime.fromisoformat(bound) if isinstance(bound, str) else None
 

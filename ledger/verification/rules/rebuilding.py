@@ -33,7 +33,7 @@ class VerifiedEvent:
     detail: Mapping[str, Any] | None
     entry: Mapping[str, Any] | None = None
 
-    def said(self, path: str, default: Any = UNKNOWN) -> Any:
+    def said(self, path: str, default: object = UNKNOWN) -> Any:
         """A member of the detail, by its names joined with dots."""
         here: Any = self.detail
         for name in path.split("."):
@@ -72,7 +72,7 @@ def on_first_event(source: Source) -> Source:
     return lambda event: source(event) if event.envelope.seq == 1 else KEEP
 
 
-def detail_field(path: str, default: Any = UNKNOWN, *, cut: int | None = None) -> Source:
+def detail_field(path: str, default: object = UNKNOWN, *, cut: int | None = None) -> Source:
     """A member of the detail, cut to the length of its column."""
 
     def source(event: VerifiedEvent) -> Any:
@@ -87,7 +87,7 @@ def envelope_digest(digest: str) -> Source:
     return lambda event: event.envelope.digests.get(digest, UNKNOWN)
 
 
-def constant(value: Any) -> Source:
+def constant(value: object) -> Source:
     """A value that every event of the kind gives."""
     return lambda _: value
 
@@ -201,14 +201,14 @@ class RecordTable:
             return UNKNOWN
 
 
-def as_recorded(value: Any) -> Any:
+def as_recorded(value: object) -> Any:
     """A stored value as events write it: ids as text, bytes as bytes."""
     if value is None or isinstance(value, str | int | float | bool | datetime | list | dict | bytes):
         return value
     return bytes(value) if isinstance(value, memoryview) else str(value)
 
 
-def is_same_value(recorded: Any, stored: Any) -> bool:
+def is_same_value(recorded: object, stored: object) -> bool:
     """Whether a stored value is the recorded one; a time may be written as text."""
     if isinstance(stored, datetime) and isinstance(recorded, str):
         try:

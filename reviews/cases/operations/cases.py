@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import orjson
@@ -38,6 +38,9 @@ from reviews.reconciliation.rules.discrepancies import Discrepancy
 from reviews.reconciliation.rules.verdict import VerificationResult
 from reviews.recovery.operations import recovery
 from reviews.recovery.rules import recovery_table
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 CONTRADICTED = "CONTRADICTED"
 REOPENED = "REOPENED"
@@ -185,7 +188,7 @@ def _take_up(case: Case, *, why: str, found: str, by: ledger.Actor = ledger.SYST
     return case
 
 
-def _new(action: Any, reason: str, discrepancy: str, *, at: datetime) -> Case:
+def _new(action: Action, reason: str, discrepancy: str, *, at: datetime) -> Case:
     return Case.objects.create(
         tenant_id=action.tenant_id,
         id=ledger.new_id(at),
@@ -246,7 +249,7 @@ def freeze_target(*, tenant_id: UUID, target: str, action_id: UUID, at: datetime
         return
 
 
-def open_incident(*, tenant_id: UUID, action: Any, kind: str, outcome: Any, at: datetime) -> None:
+def open_incident(*, tenant_id: UUID, action: Action, kind: str, outcome: Any, at: datetime) -> None:
     """An operations or security incident about what a run found, with the freezes that the run placed (C-18)."""
     found = str(outcome.verdict.discrepancy or "UNKNOWN").replace("_", " ").lower()
     title = f"{found.capitalize()}: {action.tool} on {action.target}"
@@ -283,7 +286,7 @@ def held_action(case: Case) -> HeldAction:
     )
 
 
-def _remedies(action: Any) -> frozenset[Relation]:
+def _remedies(action: Action) -> frozenset[Relation]:
     """What can be ordered for an action: a recovery action is not recovered itself."""
     if action.relation or runs.has_open_order(action.tenant_id, action.id):
         return frozenset()
@@ -291,7 +294,7 @@ def _remedies(action: Any) -> frozenset[Relation]:
     return frozenset(relation for relation, orders_wanted in planned.items() if not isinstance(orders_wanted, str))
 
 
-def _verifiable(action: Any, contract: Any) -> bool:
+def _verifiable(action: Action, contract: Any) -> bool:
     """Whether looking again can tell anything: a settled action is read again only where rechecks read it."""
     read_again = not action.contradicted or action.state in resolutions.RECHECKED
     return contract is not None and b'"verification"' in bytes(contract.document) and read_again

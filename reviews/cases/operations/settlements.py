@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
@@ -23,6 +23,9 @@ from reviews.cases.rules import settlements as rules
 from reviews.cases.rules.resolutions import HeldAction, Resolution
 from reviews.cases.rules.settlements import Act, Coverage, Settlement
 from reviews.models import Case
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 STATEMENT_LIFE = timedelta(minutes=5)
 _PURPOSE = "settlement"
@@ -109,7 +112,7 @@ def coverage(case: Case, held: HeldAction) -> Coverage:
     )
 
 
-def _payload(action: Any) -> str:
+def _payload(action: Action) -> str:
     return evidence_queries.commitment_of(action.tenant_id, action.payload_pointer) if action.payload_pointer else ""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import orjson
@@ -30,6 +30,9 @@ from reviews.observations.rules import ungated_effects
 from reviews.observations.rules.ungated_effects import CandidateAction, Change, ChangeOwner
 from reviews.readback.operations.plans import system_access
 from reviews.readback.operations.readings import to_json_default
+
+if TYPE_CHECKING:
+    from ledger.models import System
 
 UNGATED = "UNGATED_EFFECT"
 PAGE = 500
@@ -69,7 +72,7 @@ def compare_changes(*, tenant_id: UUID, name: str, clock: Callable[[], datetime]
     return _compared(tenant_id, system, page, watch.begun if watch and watch.begun else page.mark, at=clock())
 
 
-def _compared(tenant_id: UUID, system: Any, page: ChangePage, begun: str, *, at: datetime) -> int:
+def _compared(tenant_id: UUID, system: System, page: ChangePage, begun: str, *, at: datetime) -> int:
     told, mark = 0, page.mark
     # A pass reads a little of what came before its mark; what came before the watch is nobody's business here.
     found = [change for change in page.changes if _order(change.place) > _order(begun)]
@@ -134,7 +137,7 @@ def _time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def open_ungated_case(tenant_id: UUID, system: Any, change: Change, *, at: datetime) -> int:
+def open_ungated_case(tenant_id: UUID, system: System, change: Change, *, at: datetime) -> int:
     """Open the case of one stray, with the change as sealed evidence."""
     case_id, stray_id = ledger.new_id(at), ledger.new_id(at)
     kept = ledger.store_evidence(

@@ -10,7 +10,7 @@ import json
 import os
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
@@ -31,6 +31,9 @@ from reviews.readback.operations import plans, schedules
 from reviews.readback.operations.systems import NoSuchSystem
 from reviews.verification.operations import verification
 from reviews.verification.rules import verification as runs
+
+if TYPE_CHECKING:
+    from ledger.models import System
 
 _SPOKEN_OF = runs.VERIFIABLE_IN | RECHECKED | {State.EXECUTING}
 
@@ -177,7 +180,7 @@ def _is_first(row: Hook, webhook_id: str, action_id: UUID | None, *, at: datetim
     )
 
 
-def _bound(tenant_id: UUID, system: Any, body: bytes) -> UUID | None:
+def _bound(tenant_id: UUID, system: System, body: bytes) -> UUID | None:
     """The action that a webhook speaks of, where that is one which this system verifies."""
     names = rules.named_identifiers(rules.parse_mapping(system.settings), _parsed(body))
     action_id = _told(tenant_id, names)
@@ -211,7 +214,7 @@ def _told(tenant_id: UUID, names: dict[str, str]) -> UUID | None:
 
 def _store(
     row: Hook,
-    system: Any,
+    system: System,
     kind: str,
     subject_id: UUID,
     signed: rules.SignedHeaders,
@@ -238,7 +241,7 @@ def _store(
 
 
 def _observe(
-    row: Hook, system: Any, action_id: UUID, signed: rules.SignedHeaders, body: bytes, *, at: datetime
+    row: Hook, system: System, action_id: UUID, signed: rules.SignedHeaders, body: bytes, *, at: datetime
 ) -> None:
     ledger.lock_subject(tenant_id=row.tenant_id, subject_id=action_id, kind="action")
     action = actions.action(row.tenant_id, action_id)

@@ -223,7 +223,7 @@ def _never_ran(entry: Entry) -> Changes:
     return changes
 
 
-def next_tool(result: Any, *, chained: Collection[str], disclosed: Collection[str]) -> dict[str, Any] | None:
+def next_tool(result: object, *, chained: Collection[str], disclosed: Collection[str]) -> dict[str, Any] | None:
     """The next tool that a result names, and whether it is taken up (rule 7); None where it names none."""
     name = result.get("next_tool") if isinstance(result, Mapping) else None
     if name is None:

@@ -124,7 +124,7 @@ def _fault(name: str, text: Any) -> str:
     return ""
 
 
-def named_identifiers(mapping: Mapping[str, str], document: Any) -> dict[str, str]:
+def named_identifiers(mapping: Mapping[str, str], document: object) -> dict[str, str]:
     """What a webhook's body says of the action that it is about: the names that were found."""
     found = {name: _filled(name, text, document) for name, text in mapping.items()}
     return {name: value for name, value in found.items() if value is not None}

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import orjson
@@ -32,6 +32,9 @@ from reviews.observations.rules import observe
 from reviews.observations.rules.observe import ParsedObservation
 from reviews.readback.rules import addresses
 from reviews.reconciliation.rules.reading import Reading, parse_reading, reading_bindings
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +104,7 @@ def plans_for(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, ReadPlan]:
     }
 
 
-def contract_of(tenant_id: UUID, action: Any) -> Contract:
+def contract_of(tenant_id: UUID, action: Action) -> Contract:
     """The contract that an action was proposed under."""
     row = catalogue_queries.contract_by_digest(tenant_id, action.contract_digest)
     assert row is not None
@@ -113,7 +116,7 @@ def _numbers(document: bytes) -> VerificationNumbers:
     return policies.verification_numbers(parse(document))
 
 
-def action_snapshot(tenant_id: UUID, action: Any, contract: Contract) -> ActionSnapshot:
+def action_snapshot(tenant_id: UUID, action: Action, contract: Contract) -> ActionSnapshot:
     """What the record says of one action now."""
     return _known(tenant_id, [action], {action.contract_digest: contract})[0]
 

@@ -145,7 +145,7 @@ def mask_idempotency_key(data: bytes, plan: ReadPlan) -> bytes:
     return data.replace(key.encode(), b"(idempotency key)") if key else data
 
 
-def to_json_default(value: Any) -> Any:
+def to_json_default(value: object) -> Any:
     if isinstance(value, (set, frozenset)):
         return sorted(map(str, value))
     return str(value)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from ledger.actions import operations as ledger_orders
@@ -25,6 +25,9 @@ from reviews.reconciliation.rules.verdict import LACKING, SEEN, EffectStatus
 from reviews.recovery.rules import recovery_table, remedies, retries
 from reviews.recovery.rules.recovery_table import RecoveryPolicy
 from reviews.recovery.rules.remedies import PlanBasis, RecoveryOrder
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 
 def policy_in_force(tenant_id: UUID) -> DecidingPolicy:
@@ -76,7 +79,11 @@ class TenantDecisionContext:
 
 
 def decision_inputs(
-    action: Any, facts: ContractFacts, head: ledger.SubjectHead, kept: Any, around: TenantDecisionContext | None = None
+    action: Action,
+    facts: ContractFacts,
+    head: ledger.SubjectHead,
+    kept: Any,
+    around: TenantDecisionContext | None = None,
 ) -> dict[str, Any]:
     """What a run must know of the policy, the remedies and the action's own run, as `RunInputs` names it."""
     tenant_id, around = action.tenant_id, around or TenantDecisionContext(action.tenant_id)

@@ -7,7 +7,7 @@ open is waited for; one that cannot be reversed without a person stops the run t
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from ledger.actions import operations as ledger_orders
@@ -30,6 +30,9 @@ from reviews.recovery.rules import recovery as rules
 from reviews.recovery.rules import recovery_table, sagas
 from reviews.recovery.rules.recovery import RecoveryDecision, RecoveryOptions
 from reviews.recovery.rules.sagas import SagaStep
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 
 def open_compensations() -> list[tuple[UUID, UUID]]:
@@ -95,7 +98,7 @@ def compensate_next(*, tenant_id: UUID, unwinding_id: UUID, at: datetime) -> boo
     return _order(row, action, decision, policy, concerned, at=at)
 
 
-def _decision(action: Any, policy: DecidingPolicy) -> tuple[RecoveryDecision, tuple[str, ...]]:
+def _decision(action: Action, policy: DecidingPolicy) -> tuple[RecoveryDecision, tuple[str, ...]]:
     """What the policy says of a committed effect that must be reversed (RT-51, RT-52)."""
     facts = ContractFacts.of(contract_of(action.tenant_id, action))
     orders_wanted, concerned = recovery.manual_orders(action, Relation.COMPENSATION)
@@ -109,7 +112,7 @@ def _decision(action: Any, policy: DecidingPolicy) -> tuple[RecoveryDecision, tu
 
 def _order(
     row: Any,
-    action: Any,
+    action: Action,
     decision: RecoveryDecision,
     policy: DecidingPolicy,
     concerned: tuple[str, ...],
@@ -132,7 +135,7 @@ def _order(
     return True
 
 
-def _stuck(row: Any, action: Any, decision: RecoveryDecision, *, at: datetime) -> bool:
+def _stuck(row: Any, action: Action, decision: RecoveryDecision, *, at: datetime) -> bool:
     reason = decision.held_because or "Its contract names nothing that could reverse it."
     ledger.lock_subject(tenant_id=row.tenant_id, subject_id=action.id, kind="action")
     cases.open_case(
@@ -147,7 +150,7 @@ def _stuck(row: Any, action: Any, decision: RecoveryDecision, *, at: datetime) -
     return True
 
 
-def _awaiting(row: Any, action: Any, *, at: datetime) -> bool:
+def _awaiting(row: Any, action: Action, *, at: datetime) -> bool:
     """The step has an open case, as after a reversal that failed: the run waits for whoever settles it."""
     if row.state == "STUCK":
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from ledger.actions.queries import runs
@@ -29,8 +29,11 @@ from reviews.reporting.rules.recovery_report import (
 from reviews.reporting.rules.report import StatusReport
 from reviews.verification.rules.trust import RECONCILED, TrustLadder, trust_ladder
 
+if TYPE_CHECKING:
+    from ledger.models import Action
 
-def trust_of(action: Any, entry: dict[str, Any]) -> TrustLadder:
+
+def trust_of(action: Action, entry: dict[str, Any]) -> TrustLadder:
     """The action's place on the trust ladder; whether it is sealed is asked only where that would lift it."""
     ladder = trust_ladder(entry, sealed=False, contradicted=action.contradicted)
     if ladder.level < RECONCILED or not log.is_sealed(action.tenant_id, action.id):
@@ -38,7 +41,7 @@ def trust_of(action: Any, entry: dict[str, Any]) -> TrustLadder:
     return trust_ladder(entry, sealed=True, contradicted=action.contradicted)
 
 
-def report_on(action: Any, entry: dict[str, Any], *, ladder: TrustLadder | None = None) -> StatusReport:
+def report_on(action: Action, entry: dict[str, Any], *, ladder: TrustLadder | None = None) -> StatusReport:
     """What may be told about an action now; `ladder` is its trust ladder, where that is known already."""
     ladder = ladder or trust_of(action, entry)
     return rules.build_report(
@@ -58,7 +61,7 @@ def report_on_new(state: State, entry: dict[str, Any]) -> StatusReport:
     return rules.build_report(state, entry, trust_level=trust_ladder(entry, sealed=False).level)
 
 
-def recovery_of(action: Any, entry: dict[str, Any]) -> OngoingRecovery | None:
+def recovery_of(action: Action, entry: dict[str, Any]) -> OngoingRecovery | None:
     """The recovery that is under way for an action, as its own record says: None where there is none."""
     state, recovery = State(action.state), entry.get("recovery") or {}
     if state is State.RECONCILED_SUCCESS:
@@ -77,7 +80,7 @@ def recovery_of(action: Any, entry: dict[str, Any]) -> OngoingRecovery | None:
     return OngoingRecovery(relation, RecoveryStage.ORDERED) if ordered else None
 
 
-def _parts(action: Any, entry: dict[str, Any]) -> tuple[Part, ...]:
+def _parts(action: Action, entry: dict[str, Any]) -> tuple[Part, ...]:
     """The parts of an action that a reading found done in part, from the newest such reading."""
     if action.discrepancy != Discrepancy.PARTIAL_APPLICATION and not entry.get("recovery"):
         return ()
@@ -88,7 +91,7 @@ def _parts(action: Any, entry: dict[str, Any]) -> tuple[Part, ...]:
         return ()
 
 
-def issue_report(*, action: Any, entry: dict[str, Any], to: UUID, at: datetime) -> StatusReport:
+def issue_report(*, action: Action, entry: dict[str, Any], to: UUID, at: datetime) -> StatusReport:
     """The report, remembered as told to `to` on this state of the record; asked again, it is the same fact."""
     told = report_on(action, entry)
     # The event that this state is of: by now the action may have a newer one.

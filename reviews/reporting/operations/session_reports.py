@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from ledger.actions.queries import actions as actions_queries
@@ -24,6 +24,9 @@ from reviews.reporting.operations.reports import report_on
 from reviews.reporting.rules.context import ReportedAction, to_single_line
 from reviews.reporting.rules.report import StatusReport
 from reviews.verification.rules.trust import trust_ladder
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 STALE = "RT-11"
 """The row of the recovery table that hands a new plan the version as it is now."""
@@ -41,7 +44,7 @@ def reported_actions(tenant_id: UUID, actions: Iterable[Any]) -> list[ReportedAc
     ]
 
 
-def _item(action: Any, entry: dict[str, Any], *, sealed: bool) -> ReportedAction:
+def _item(action: Action, entry: dict[str, Any], *, sealed: bool) -> ReportedAction:
     ladder = trust_ladder(entry, sealed=sealed, contradicted=action.contradicted)
     recovery = entry.get("recovery") or {}
     return ReportedAction(
@@ -59,14 +62,14 @@ def _item(action: Any, entry: dict[str, Any], *, sealed: bool) -> ReportedAction
     )
 
 
-def _as_of(action: Any, entry: dict[str, Any]) -> datetime:
+def _as_of(action: Action, entry: dict[str, Any]) -> datetime:
     """The moment that the report is true of: of the last reading, where nothing has changed since it was taken."""
     changed: datetime = action.changed_at
     read = entry["timestamps"]["verified_at"]
     return changed if read is None or action.contradicted or action.reversed else datetime.fromisoformat(read)
 
 
-def _version(action: Any) -> str:
+def _version(action: Action) -> str:
     """The version or ETag that the last reading showed (R-PL-16)."""
     run = queries.last_run(action.tenant_id, action.id)
     readings = queries.run_findings(run).get("readings", []) if run else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from ledger.actions.queries import actions
@@ -26,6 +26,9 @@ from reviews.reconciliation.rules import reconcile
 from reviews.reconciliation.rules.verdict import Verdict
 from reviews.recovery.rules.recovery import RecoveryDecision
 from reviews.verification.operations.verification import plan_recheck, run_inputs, store_run_evidence
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 TRY_AGAIN = timedelta(minutes=10)
 MOST_TRIES = 6
@@ -47,7 +50,7 @@ def recheck_action(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], date
         return judge_recheck(plan, taken, at=at)
 
 
-def can_be_rechecked(action: Any) -> bool:
+def can_be_rechecked(action: Action) -> bool:
     """Whether a reading can test how an action was settled; a success that was taken back tests nothing any more."""
     return action.state in RECHECKED and not action.reversed
 
@@ -87,7 +90,7 @@ def _later(plan: ReadPlan, head: ledger.SubjectHead, row: Any, verdict: Verdict,
 def _write(
     plan: ReadPlan,
     head: ledger.SubjectHead,
-    action: Any,
+    action: Action,
     verdict: Verdict,
     kept: ledger.SealedEvidence,
     listed: dict[str, Any],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 import orjson
@@ -38,6 +38,9 @@ from reviews.recovery.rules.recovery import RecoveryDecision
 from reviews.reporting.rules.evidence_summary import summarize_evidence
 from reviews.verification.rules import verification as rules
 from reviews.verification.rules.steps import LifecycleStep
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 AT_ONCE = ReadPacing()
 
@@ -95,7 +98,7 @@ def _plan(tenant_id: UUID, action_id: UUID) -> ReadPlan | None:
     return plan_for(tenant_id, action_id) if action is not None and is_open(action) else None
 
 
-def is_open(action: Any) -> bool:
+def is_open(action: Action) -> bool:
     """Whether there is something to verify: also after a recovery action, and where a tool says it rolled back."""
     state = State(action.state)
     if action.settled:
@@ -343,7 +346,7 @@ def _happening(
     )
 
 
-def _follow(plan: ReadPlan, action: Any, outcome: rules.RunOutcome, *, asked: bool, at: datetime) -> None:
+def _follow(plan: ReadPlan, action: Action, outcome: rules.RunOutcome, *, asked: bool, at: datetime) -> None:
     tenant_id, action_id = plan.tenant_id, plan.action_id
     if outcome.next_read_at is not None:
         schedules.reschedule(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -22,6 +22,10 @@ from console.web import labels
 from console.web.http import TenantRequest, in_tenant
 from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
+
+if TYPE_CHECKING:
+    from approvals.models import Approval
+    from ledger.models import Action
 
 
 @in_tenant("reviewer")
@@ -69,7 +73,7 @@ def _show(request: TenantRequest, ids: list[UUID], form: BatchVoteForm, *, statu
     return render(request, "approvals/batch.html", context, status=status)
 
 
-def _why_not(approval: Any, item: batches.BatchItem, kind: tuple[str, str, str] | None) -> str:
+def _why_not(approval: Approval, item: batches.BatchItem, kind: tuple[str, str, str] | None) -> str:
     if approval.state != "REQUESTED":
         return "It was decided already."
     if said := batches.exclusion_reason(item):
@@ -79,7 +83,7 @@ def _why_not(approval: Any, item: batches.BatchItem, kind: tuple[str, str, str] 
     return ""
 
 
-def _row(request: TenantRequest, approval: Any, action: Any) -> dict[str, Any]:
+def _row(request: TenantRequest, approval: Approval, action: Action) -> dict[str, Any]:
     return {
         "id": approval.id,
         "action": action,
@@ -88,7 +92,7 @@ def _row(request: TenantRequest, approval: Any, action: Any) -> dict[str, Any]:
     }
 
 
-def _item(request: TenantRequest, approval: Any, action: Any) -> dict[str, Any]:
+def _item(request: TenantRequest, approval: Approval, action: Action) -> dict[str, Any]:
     told, covers = load_action_record(request.tenant, action), votes.vote_coverage(approval)
     return _row(request, approval, action) | {
         "title": told.title,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -23,6 +23,10 @@ from console.web.http import TenantRequest, in_tenant, undo_if_refused
 from console.web.labels import action_title
 from ledger.actions.queries import actions
 from ledger.record.rules.canonical import NotCanonical, read
+
+if TYPE_CHECKING:
+    from approvals.models import Approval
+    from ledger.models import Action
 
 # What is wrong with what was written; everything else is about the request, and is shown as every refusal is.
 _MENDABLE = (edits.EditRefused, edits.NothingChanged, binding.ReasonRequired, NotCanonical)
@@ -81,7 +85,13 @@ def _wanted(form: edit_form.EditForm) -> edits.Edit:
 
 
 def _page(
-    request: TenantRequest, approval: Any, action: Any, form: edit_form.EditForm, *, status: int = 200, **shown: Any
+    request: TenantRequest,
+    approval: Approval,
+    action: Action,
+    form: edit_form.EditForm,
+    *,
+    status: int = 200,
+    **shown: Any,
 ) -> HttpResponse:
     context = {
         "here": "approvals",

@@ -257,7 +257,7 @@ def _table(request: TenantRequest, found: list[Any]) -> str:
     return text.getvalue()
 
 
-def spreadsheet_cell(value: Any) -> str:
+def spreadsheet_cell(value: object) -> str:
     """A cell that no spreadsheet takes for a formula."""
     text = str(value)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -31,6 +31,9 @@ from reviews import queries
 from reviews.cases.operations import cases
 from reviews.cases.rules import resolutions, settlements
 from reviews.cases.rules.batches import MOST
+
+if TYPE_CHECKING:
+    from reviews.models import Case
 
 TABS = {"": "Open", "mine": "Mine", "free": "Nobody owns", "snoozed": "Snoozed", "settled": "Settled"}
 PAGE = 50
@@ -301,7 +304,7 @@ def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _found(case: Any) -> dict[str, str]:
+def _found(case: Case) -> dict[str, str]:
     """What a case is about; of a settled one how it was settled, and what had been found."""
     label = labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
     if case.state == "RESOLVED":
