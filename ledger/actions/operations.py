@@ -11,7 +11,7 @@ from uuid import UUID
 
 from ledger.actions.queries import runs
 from ledger.catalogue.rules.policies import DecidingPolicy, policy_context
-from ledger.models import Order, Unwinding
+from ledger.models import Action, Order, Unwinding
 from ledger.record.operations import (
     SYSTEM,
     Actor,
@@ -183,7 +183,7 @@ def unwind_run(*, tenant_id: UUID, run_id: str, reason: str, actor: Actor, at: d
 ENDED_BADLY = frozenset({"FAILED", "ROLLED_BACK", "COMPENSATING", "COMPENSATED", "ABANDONED"})
 
 
-def unwind_after_failure(action: Any, state: str, *, at: datetime) -> Unwinding | None:
+def unwind_after_failure(action: Action, state: str, *, at: datetime) -> Unwinding | None:
     """Begin to take back the run of a step that failed, where its session asked for that (R-RP-32).
 
     After the pivot nothing is taken back (R-RP-39): what is missing is finished, or a person decides.

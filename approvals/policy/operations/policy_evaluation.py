@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from approvals.agents import queries as agents_queries
@@ -18,6 +18,9 @@ from ledger.catalogue.rules.contract import Contract
 from ledger.db import execute, savepoint
 from ledger.record.queries import evidence
 from ledger.record.rules.canonical import parse
+
+if TYPE_CHECKING:
+    from ledger.models import Action, PolicyVersion
 
 
 def evaluate_policy(
@@ -41,17 +44,18 @@ def gather_facts(session: Session, *, payload: bytes, target: str, at: datetime)
     )
 
 
-def reevaluate_policy(action: Any, *, rules: ApprovalPolicy, at: datetime) -> tuple[PolicyDecision, bytes]:
+def reevaluate_policy(action: Action, *, rules: ApprovalPolicy, at: datetime) -> tuple[PolicyDecision, bytes]:
     """The same for an action that is on record already; with it its payload."""
     session = sessions_queries.session(action.tenant_id, action.session_id)
     assert session is not None
-    payload = evidence.open_evidence(action.tenant_id, action.payload_pointer) or b"null"
+    pointer = action.payload_pointer
+    payload = (evidence.open_evidence(action.tenant_id, pointer) if pointer is not None else None) or b"null"
     contract = disclosed_contract(action.tenant_id, action.contract_digest)
     wanted = evaluate_policy(session, contract=contract, rules=rules, payload=payload, target=action.target, at=at)
     return wanted, payload
 
 
-def rules_of(version: Any) -> ApprovalPolicy:
+def rules_of(version: PolicyVersion) -> ApprovalPolicy:
     """The rules of a stored version."""
     return policy.load_stored(bytes(version.document))
 

@@ -130,6 +130,7 @@ def request_after_preflight(
     """Ask people about an action whose target was read, or did not answer in time."""
     approval.state = "REQUESTED"
     version = catalogue_queries.policy_version(approval.tenant_id, "approval", approval.policy_version)
+    assert version is not None
     learnt = _learn(approval, found, rules_of(version))
     ledger.write_events(_requested(approval, found, head=head, at=at))
     Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="REQUESTED", **learnt)
@@ -364,6 +365,7 @@ def renew_approval(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
     approval = approvals.approval(tenant_id, action.approval_id) if action and action.approval_id else None
     if approval is None or head.state != "VALIDATED" or approval.state != "CONSUMED":
         return False
+    assert action is not None
     request_again(head=head, action=action, at=at, row="RT-33", said="REFRESH_AND_RETRY")
     return True
 
@@ -371,7 +373,7 @@ def renew_approval(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
 def request_again(
     *,
     head: ledger.SubjectHead,
-    action: Any,
+    action: Action,
     at: datetime,
     row: str = "RT-20",
     said: str = "REVALIDATE_APPROVAL",

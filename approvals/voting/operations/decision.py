@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.models import Approval, Due, Vote
@@ -24,6 +24,9 @@ from ledger.db import execute
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 _STATES = {"approved": "APPROVED", "rejected": "REJECTED"}
 _KINDS = {"REJECTED": "rejected", "CHANGES_REQUESTED": "changes_requested"}
@@ -82,7 +85,7 @@ def apply_vote(
 
 
 def revalidation_refusal(
-    approval: Approval, *, at: datetime, action: Any = None, in_force: str | None = None
+    approval: Approval, *, at: datetime, action: Action | None = None, in_force: str | None = None
 ) -> Refused | None:
     """Why an approval that was granted authorises nothing now, or None where it still does (B17, B18).
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.models import Agent, Approval, Approver, Delegation, Session, Vote
@@ -22,6 +22,9 @@ from approvals.voting.rules import binding, quorum
 from approvals.voting.rules.quorum import EVERYBODY, ApprovalTerms, Ballot, VoteTally
 from ledger.actions.queries import actions as actions_queries
 from ledger.record.rules.refusals import Refused
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 ROLES = {
     "requester": "Nobody decides on their own request.",
@@ -135,7 +138,7 @@ class VotingStatus:
         return quorum.best_case_tally(self.terms, cast, present).state == "open"
 
 
-def load_context(approval: Approval, *, at: datetime, action: Any = None) -> EligibilityContext:
+def load_context(approval: Approval, *, at: datetime, action: Action | None = None) -> EligibilityContext:
     """What the standing of an approval rests on now; `action` where it was just read."""
     tenant_id = approval.tenant_id
     action = action or actions_queries.action(tenant_id, approval.action_id)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
@@ -19,6 +19,9 @@ from django.conf import settings
 from approvals.voting.rules import passkeys
 from ledger.record.rules.canonical import canonical
 from ledger.record.rules.refusals import Refused
+
+if TYPE_CHECKING:
+    from django.contrib.sessions.backends.base import SessionBase
 
 CEREMONY = "approver_key_ceremony"
 LIFE = timedelta(minutes=2)
@@ -39,7 +42,7 @@ def relying_party() -> passkeys.RelyingParty:
 
 
 def begin_enrolment(
-    session: Any, *, tenant_id: UUID, actor_id: UUID, name: str, known: Iterable[Any], at: datetime
+    session: SessionBase, *, tenant_id: UUID, actor_id: UUID, name: str, known: Iterable[Any], at: datetime
 ) -> Any:
     """What `navigator.credentials.create()` is asked with; `known` are the person's keys, so that none comes twice."""
     challenge = secrets.token_bytes(CHALLENGE_BYTES)
@@ -72,7 +75,7 @@ def begin_enrolment(
 
 
 def finish_enrolment(
-    session: Any, *, tenant_id: UUID, actor_id: UUID, credential: Any, at: datetime
+    session: SessionBase, *, tenant_id: UUID, actor_id: UUID, credential: Any, at: datetime
 ) -> tuple[passkeys.RegisteredKey, bytes]:
     """The key in the browser's answer, and the answer as it is kept. The challenge is spent, whatever comes of it."""
     begun = session.pop(CEREMONY, None)

@@ -15,12 +15,13 @@ from ledger.record.rules.envelope import instant
 
 if TYPE_CHECKING:
     from approvals.models import Approval
+    from ledger.record import operations as ledger
 
 MOST = 40
 _HOLDS = {"TRUE": ("tick", "holds"), "FALSE": ("cross", "does not hold"), "UNDECIDABLE": ("question", "cannot be told")}
 
 
-def request_reading(approval: Approval, *, roles: frozenset[str], by: Any, at: datetime) -> bool:
+def request_reading(approval: Approval, *, roles: frozenset[str], by: ledger.Actor, at: datetime) -> bool:
     """Ask for a reading because a reviewer opens the approval; whether one was asked for."""
     return "reviewer" in roles and target_drift.request_reading(approval=approval, by=by, at=at)
 

@@ -70,10 +70,10 @@ def revision(told: ActionRecord) -> dict[str, Any] | None:
     }
 
 
-def edit_of(action: Any, names: Mapping[UUID, str]) -> dict[str, Any] | None:
+def edit_of(action: Action, names: Mapping[UUID, str]) -> dict[str, Any] | None:
     """Who edited a request, what and why, and which expectations of its agent that dropped; None if nobody did."""
     event, note = _proposed(action)
-    earlier = actions.action(action.tenant_id, action.supersedes) if note is not None else None
+    earlier = actions.action(action.tenant_id, action.supersedes) if note is not None and action.supersedes else None
     if note is None or earlier is None:
         return None
     before, now = payload_of(earlier), payload_of(action)

@@ -36,7 +36,7 @@ from reviews.cases.rules.settlements import Act, act_of
 from reviews.reporting.operations.reports import report_on
 
 if TYPE_CHECKING:
-    from ledger.models import Action
+    from ledger.models import Action, Tenant
     from reviews.models import Case
 
 # What an operator thinks of first comes first; nothing that the rules allow may be missing.
@@ -49,8 +49,9 @@ _GROUPS = (
 _OWN_EVENTS = frozenset({"case_opened", "case_resolved"})
 
 
-def case_context(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
+def case_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime) -> dict[str, Any]:
     """The case page's context: nothing in it is decided here."""
+    assert case.action_id is not None
     action = actions.action(tenant.id, case.action_id)
     assert action is not None
     told = load_action_record(tenant, action)

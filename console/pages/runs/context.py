@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from console.pages.actions.action_record import actor_names
@@ -15,6 +15,9 @@ from ledger.record.queries import events
 from reviews.recovery.operations import run_compensation
 from reviews.recovery.rules import sagas
 from reviews.recovery.rules.sagas import Region, SagaStep, SilentStep
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 MOST = 500
 _BACK = {"OPEN": "being taken back", "STUCK": "taking it back waits for a person", "DONE": "taken back"}
@@ -113,12 +116,12 @@ def rollback_status(tenant_id: UUID, found: RunView) -> RollbackStatus | None:
     )
 
 
-def recovery_origin(tenant_id: UUID, action: Any) -> dict[str, Any] | None:
+def recovery_origin(tenant_id: UUID, action: Action) -> dict[str, Any] | None:
     """What a recovery action is for: the action behind it, and the decision that ordered it."""
     behind = actions_queries.action(tenant_id, action.parent_id) if action.parent_id else None
     if behind is None:
         return None
-    order = runs.order_details(tenant_id, behind.id).get(action.ordered_by, {})
+    order = runs.order_details(tenant_id, behind.id).get(action.ordered_by, {}) if action.ordered_by else {}
     return {
         "row": behind,
         "title": action_title(behind.operation_kind, behind.target),

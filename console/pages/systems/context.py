@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from ledger.catalogue import queries as catalogue_queries
@@ -14,6 +14,9 @@ from reviews.readback.rules import circuit
 from reviews.readback.rules.circuit import CircuitState
 from reviews.readback.rules.limits import exceeded_budget
 from reviews.readback.rules.schedule import StopReason, VerificationDebt
+
+if TYPE_CHECKING:
+    from ledger.models import System
 
 OVER = {
     "hour": "The readings of this hour are used up: what is waiting is read less often, the gravest actions most.",
@@ -37,7 +40,7 @@ class SystemStatus:
     stop: StopReason | None
 
 
-def change_sender(system: Any) -> UUID | None:
+def change_sender(system: System | SystemStatus) -> UUID | None:
     """Who sent the change of a system that waits."""
     return UUID(system.proposal["by"]) if system.proposal else None
 

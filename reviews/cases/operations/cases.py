@@ -536,7 +536,9 @@ def _carry_out(head: ledger.SubjectHead, case: Case, held: HeldAction, ending: _
         case, resolutions.resolution_events(held, resolution, at=instant(at)), detail, kept, ending.actor, at=at
     )
     action = _order(case, action, resolution, ending.by, at=at)
-    ledger_orders.unwind_after_failure(actions.action(tenant_id, action.id), action.state, at=at)
+    settled = actions.action(tenant_id, action.id)
+    assert settled is not None
+    ledger_orders.unwind_after_failure(settled, action.state, at=at)
     if held.contradicted and resolution in resolutions.LOOKS:
         schedules.schedule_recheck(tenant_id=tenant_id, action_id=action.id, due_at=at, number=99, at=at)
     if action.state == State.PENDING:
@@ -582,7 +584,9 @@ def _order(
     relation = resolutions.REMEDIES.get(resolution)
     if relation is None:
         return action
-    wanted, concerned = recovery.manual_orders(actions.action(case.tenant_id, queries.action_id_of(case)), relation)
+    behind = actions.action(case.tenant_id, queries.action_id_of(case))
+    assert behind is not None
+    wanted, concerned = recovery.manual_orders(behind, relation)
     if isinstance(wanted, str):
         raise resolutions.NotOffered(wanted)
     return recovery.order_recovery(

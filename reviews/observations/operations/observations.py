@@ -157,6 +157,7 @@ def _view(step: Any, horizon_at: datetime) -> dict[str, Any]:
 def _follow(head: ledger.SubjectHead, step: Any, contract: Contract, *, at: datetime) -> None:
     if step.state is State.FAILED and step.moves:
         action = actions.action(head.tenant_id, head.id)
+        assert action is not None
         ledger_orders.unwind_after_failure(action, str(step.state), at=at)
     # Still EXECUTING means that the tool says it has rolled back: that is read at once.
     if step.state in (State.PENDING, State.ACCEPTED, State.UNKNOWN, State.EXECUTING):

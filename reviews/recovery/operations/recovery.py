@@ -143,7 +143,7 @@ def recovered_effects(tenant_id: UUID, action_id: UUID) -> frozenset[str]:
     return frozenset(found)
 
 
-def manual_orders(action: Any, relation: Relation) -> tuple[tuple[RecoveryOrder, ...] | str, tuple[str, ...]]:
+def manual_orders(action: Action, relation: Relation) -> tuple[tuple[RecoveryOrder, ...] | str, tuple[str, ...]]:
     """What a person's order would be, from what the last run read, and the effects that it concerns."""
     plan = plan_for(action.tenant_id, action.id)
     facts = ContractFacts.of(plan.contract)
