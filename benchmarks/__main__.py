@@ -19,6 +19,7 @@ NAMES = (
     "approvals",
     "verification",
     "pages",
+    "metrics",
     "transcripts",
     "guarding",
     "gateway",

@@ -73,8 +73,8 @@ def sign_in(stand: Stand) -> str:
 def _grown(name: str, query: str, rounds: int, more: Wire, large: UUID, less: Wire, small: UUID) -> Figure:
     ours, peer = interleaved(
         rounds,
-        partial(_median, more, PAGE + query.format(middle=large)),
-        partial(_median, less, PAGE + query.format(middle=small)),
+        partial(median_time, more, PAGE + query.format(middle=large)),
+        partial(median_time, less, PAGE + query.format(middle=small)),
     )
     return Figure(name=f"Actions page, {name}: 10⁶ to 10⁴ rows", unit="ms", ours=ours, peer=peer, aim=1.3, most=True)
 
@@ -95,10 +95,10 @@ def _admin(wire: Wire, rounds: int) -> list[Figure]:
 
 
 def _speed(wire: Wire, path: str, requests: int) -> float:
-    return 1000 / _median(wire, path, requests)
+    return 1000 / median_time(wire, path, requests)
 
 
-def _median(wire: Wire, path: str, requests: int = REQUESTS) -> float:
+def median_time(wire: Wire, path: str, requests: int = REQUESTS) -> float:
     times = []
     for _ in range(requests):
         began = time.perf_counter()

@@ -217,11 +217,10 @@ def query_behind(count: str, since: datetime, until: datetime, about: MetricFilt
 def week_of_hours(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) -> dict[tuple[int, int], tuple[int, int]]:
     """By weekday and hour: executed actions, and those of them that were not verified."""
     since = min(period.since, period.until - timedelta(days=28))
-    executed, verified = (
-        queries.count_by_hour_of_week(tenant_id, name, since=since, until=period.until, about=about)
-        for name in ("executed", "verified_success")
+    found = queries.count_by_hour_of_week(
+        tenant_id, "executed", "verified_success", since=since, until=period.until, about=about
     )
-    return {place: (count, count - verified.get(place, 0)) for place, count in executed.items()}
+    return {place: (executed, executed - verified) for place, (executed, verified) in found.items()}
 
 
 CALLS_OUTCOME: Final = {

@@ -44,12 +44,13 @@ def delays_by(
 
 
 def count_by_hour_of_week(
-    tenant_id: UUID, name: str, *, since: datetime, until: datetime, about: MetricFilter
-) -> dict[tuple[int, int], int]:
-    """One count by weekday (1 is Monday) and hour of the day, in UTC."""
+    tenant_id: UUID, *names: str, since: datetime, until: datetime, about: MetricFilter
+) -> dict[tuple[int, int], list[int]]:
+    """These counts by weekday (1 is Monday) and hour of the day, in UTC."""
     found = _rows(MetricRollUp, tenant_id, since, until, 1, about)
     rows = found.annotate(day=ExtractIsoWeekDay("start"), clock=ExtractHour("start")).values_list("day", "clock")
-    return {(day, clock): count or 0 for day, clock, count in rows.annotate(Sum(name)).order_by()}
+    summed = rows.annotate(*(Sum(name) for name in names)).order_by()
+    return {(day, clock): list(counts) for day, clock, *counts in summed}
 
 
 def _rows(

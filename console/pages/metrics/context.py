@@ -95,6 +95,15 @@ def format_value(figure: MetricFigure, value: float | None) -> str:
         return format_duration(value)
     if figure.metric.kind is MetricKind.COUNT:
         return f"{value:,.0f}"
+    return format_share(value)
+
+
+def format_share(value: float | None) -> str:
+    """A share as people read it; what is not quite nothing, or not quite all, is not rounded to it."""
+    if value is not None and 0 < value < 0.0005:
+        return "below 0.1 %"
+    if value is not None and 0.9995 < value < 1:
+        return "above 99.9 %"
     return format_percent(value)
 
 
@@ -156,7 +165,7 @@ def _card(slug: str, figure: MetricFigure, report: MetricReport) -> dict[str, An
         "before": format_value(figure, figure.before),
         "cases": _cases(figure),
         "unhealthy": figure.healthy is False,
-        "limit": format_percent(figure.metric.limit) if figure.metric.limit is not None else "",
+        "limit": format_share(figure.metric.limit) if figure.metric.limit is not None else "",
         "href": actions_href(slug, _count_of(figure), report.period.since, report.period.until, report.about),
         "drawing": draw_series(points, figure.before_points, words=words, limit=figure.metric.limit) if moved else "",
         "table": _table(figure, points),
@@ -219,20 +228,20 @@ def _flow(slug: str, report: MetricReport) -> dict[str, Any]:
         {
             "words": words,
             "family": family,
-            "count": counts.get(name, 0),
-            "share": format_percent(counts.get(name, 0) / total) if total else "none",
+            "count": f"{counts.get(name, 0):,}" if counts.get(name) else "",
+            "share": format_share(counts.get(name, 0) / total) if total else "none",
             "href": band.href,
         }
         for (name, words, family), band in zip(_BANDS, bands, strict=True)
     ]
     return {
-        "total": total,
+        "total": f"{total:,}" if total else "",
         "href": actions_href(slug, "executed", period.since, period.until, report.about),
         "drawing": draw_flow(total, bands, words=f"How the executed actions stand now. {said}"),
         "rows": rows,
-        "proposed": counts.get("actions", 0),
-        "never_ran": counts.get("never_ran", 0),
-        "answered": counts.get("answered", 0),
+        "proposed": f"{counts.get('actions', 0):,}",
+        "never_ran": f"{counts.get('never_ran', 0):,}",
+        "answered": f"{counts.get('answered', 0):,}",
     }
 
 

@@ -44,7 +44,8 @@ def draw_series(
     """A line over time with gaps, the period before behind it, and a dashed bound where there is one."""
     known = [each.value for each in points if each.value is not None]
     known += [each for each in earlier if each is not None]
-    top = max([*known, (limit or 0) * 1.5]) or 1.0
+    # A bound of all there is stands at the top, a small one where its line can be crossed.
+    top = max([*known, min((limit or 0) * 1.5, 1.0)]) or 1.0
     return format_html(
         '<svg class="series" viewBox="0 0 {} {}" preserveAspectRatio="none" role="group" aria-label="{}">'
         "{}{}{}{}</svg>",
@@ -137,12 +138,13 @@ def draw_flow(total: int, bands: Sequence[DrawnBand], *, words: str) -> SafeStri
     """How a whole divides: a band for each part, from where it left the whole to where it ended."""
     if not total:
         return SafeString("")
-    high, gap = 150, 5
+    high, gap, least = 150, 5, 2.0
     shown = [each for each in bands if each.count]
-    room = high - gap * max(len(shown) - 1, 0)
+    # Room for the narrowest band too, however small its part is.
+    room = high - (gap + least) * len(shown)
     drawn, left, right = [], gap * (len(shown) - 1) / 2, 0.0
     for each in shown:
-        tall = max(room * each.count / total, 2.0)
+        tall = least + room * each.count / total
         drawn.append((each.href, each.words, each.words, each.family, _band(left, right, tall)))
         left, right = left + tall, right + tall + gap
     links = format_html_join(

@@ -13,7 +13,7 @@ import pytest
 from console.metrics import figures
 from console.metrics.rules.facts import OF_ACTIONS
 from console.models import MetricRollUp
-from console.pages.metrics.context import format_duration
+from console.pages.metrics.context import format_duration, format_share
 from console.pages.metrics.views import COUNT_WORDS
 from console.tasks import count_metrics
 from ledger.catalogue import queries as catalogue
@@ -205,3 +205,11 @@ def test_every_count_of_actions_has_words_for_its_list():
 )
 def test_a_duration_is_told_in_its_largest_unit(milliseconds: int | None, words: str):
     assert format_duration(milliseconds) == words
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [(None, "none"), (0, "0 %"), (0.0001, "below 0.1 %"), (0.034, "3.4 %"), (0.99999, "above 99.9 %"), (1, "100 %")],
+)
+def test_a_share_is_never_rounded_to_nothing_or_to_all(share: float | None, words: str):
+    assert format_share(share) == words
