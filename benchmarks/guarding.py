@@ -11,9 +11,10 @@ from time import process_time
 
 from benchmarks.ratios import Figure
 from benchmarks.stand import Stand
+from reviews.guarding.rules.detector import reports_in
 from reviews.guarding.rules.receipt import receipt_of
 from reviews.guarding.rules.records import Ground
-from reviews.guarding.rules.verdict import judge
+from reviews.guarding.rules.verdict import Strictness, judge
 from tests.guard.evaluate import cases, ground_of
 
 MESSAGES_A_SECOND = 5_000
@@ -27,6 +28,7 @@ def measure(stand: Stand, rounds: int) -> list[Figure]:
         _figure("guard: messages judged", partial(_rate, known), rounds, aim=1.0),
         _figure("guard: messages replaced in part", partial(_rate, replaced), rounds, aim=None),
         _figure("guard: messages judged, with receipt", partial(_rate, known, receipts=True), rounds, aim=1.0),
+        _figure("guard: messages judged, with the detector", partial(_rate, known, strict=True), rounds, aim=0.2),
     ]
 
 
@@ -35,10 +37,10 @@ def _figure(name: str, rate: partial[float], rounds: int, *, aim: float | None) 
     return Figure(name=name, unit="messages per s", ours=rates, peer=(float(MESSAGES_A_SECOND),) * len(rates), aim=aim)
 
 
-def _rate(messages: list[Judged], *, receipts: bool = False) -> float:
+def _rate(messages: list[Judged], *, receipts: bool = False, strict: bool = False) -> float:
     began = process_time()
     for message, ground in messages:
-        judge(message, ground)
+        judge(message, ground, strict=Strictness(reports_in(message), "mark") if strict else None)
         if receipts:
             _ = receipt_of(ground).text
     return len(messages) / (process_time() - began)

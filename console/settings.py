@@ -380,7 +380,7 @@ if COUNTERFOIL_ALARM_EMAILS and COUNTERFOIL_EMAIL is None:
 COUNTERFOIL_ALARM_WEBHOOK = _webhook("COUNTERFOIL_ALARM_WEBHOOK")
 # Chat rooms and webhooks of tenants, with their secrets; mail to people goes by COUNTERFOIL_EMAIL_URL.
 COUNTERFOIL_CHANNELS = _file("COUNTERFOIL_CHANNELS", load_outlets) or {}
-# Where the guard asks for claims that its rules may miss; it needs none.
+# Who finds reports in messages for strict mode, in place of the built-in detector.
 COUNTERFOIL_GUARD_EXTRACTOR = _file("COUNTERFOIL_GUARD_EXTRACTOR", load_extractor)
 
 # Language, time, files

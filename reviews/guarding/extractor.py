@@ -1,8 +1,8 @@
-"""The optional extractor: an endpoint in the OpenAI style that is asked which sentences report that something was done.
+"""Which sentences of a message report that something was done: the detectors of strict mode.
 
-It finds reports and judges none; strict mode has no other detector (docs/guard.md says why). Whatever goes wrong
-with it (no answer in time, no JSON, words that the message does not hold) finds nothing. It is asked before the
-transaction that keeps the verdict.
+The built-in one (`rules.detector`) is asked, or in its place an endpoint in the OpenAI style where one is configured.
+Either finds reports and judges none. Where the endpoint fails (no answer in time, no JSON) the built-in one is asked;
+words that the message does not hold are passed over. It is asked before the transaction that keeps the verdict.
 """
 
 from __future__ import annotations
@@ -44,17 +44,19 @@ def read(settings: Mapping[str, Any] | None) -> Extractor | None:
 def reports_by(
     extractor: Extractor | None, message: str, *, transport: httpx.BaseTransport | None = None
 ) -> tuple[Span, ...]:
-    """The spans of the reports that the extractor sees; none where there is no extractor, or no sensible answer."""
-    if extractor is None or not message:
-        return ()
+    """The spans of the reports in a message, as the extractor sees them, or else the built-in detector."""
     # Not above: the settings of every process load this module, and few of them ever ask anybody.
     import httpx
 
+    from reviews.guarding.rules import detector
+
+    if extractor is None or not message:
+        return detector.reports_in(message)
     try:
         return _spans(_asked(extractor, message, transport), message)
     except (httpx.HTTPError, ValueError, KeyError, IndexError, TypeError) as fault:
-        log.warning("the extractor found no reports: %s", type(fault).__name__)
-        return ()
+        log.warning("the extractor gave no answer, the built-in detector is asked: %s", type(fault).__name__)
+        return detector.reports_in(message)
 
 
 def _asked(extractor: Extractor, message: str, transport: httpx.BaseTransport | None) -> Any:

@@ -1,4 +1,4 @@
-"""The optional extractor is a detector: it finds reports, judges nothing, and never stands in the guard's way."""
+"""The optional extractor finds reports and judges nothing; where it fails, the built-in detector is asked."""
 
 from __future__ import annotations
 
@@ -23,15 +23,21 @@ def test_it_finds_the_places_of_reports():
     assert reports_by(ENDPOINT, said, transport=answering({"reports": [SLY]})) == ((7, len(said)),)
 
 
-SENSELESS = ("no JSON", {"reports": ["never said"]}, {"reports": [""]}, {"reports": 5}, {}, [])
+SENSELESS = ("no JSON", {"reports": 5}, {}, [])
+REPORT = "I have booked the table for you."
+
+
+@pytest.mark.parametrize("answer", [{"reports": ["never said"]}, {"reports": [""]}])
+def test_words_that_the_message_does_not_hold_are_passed_over(answer: object):
+    assert reports_by(ENDPOINT, REPORT, transport=answering(answer)) == ()
 
 
 @pytest.mark.parametrize("answer", SENSELESS)
-def test_a_senseless_answer_finds_nothing(answer: object):
-    assert reports_by(ENDPOINT, SLY, transport=answering(answer)) == ()
+def test_where_the_answer_makes_no_sense_the_built_in_detector_is_asked(answer: object):
+    assert reports_by(ENDPOINT, REPORT, transport=answering(answer)) == ((0, len(REPORT)),)
 
 
-def test_no_answer_finds_nothing():
-    assert reports_by(ENDPOINT, SLY, transport=answering({}, status=500)) == ()
-    assert reports_by(ENDPOINT, SLY) == ()
-    assert reports_by(read(None), SLY) == ()
+def test_where_there_is_no_answer_or_no_endpoint_the_built_in_detector_is_asked():
+    assert reports_by(ENDPOINT, REPORT, transport=answering({}, status=500)) == ((0, len(REPORT)),)
+    assert reports_by(ENDPOINT, REPORT) == ((0, len(REPORT)),)
+    assert reports_by(read(None), f"Hello. {REPORT} Anything else?") == ((7, 7 + len(REPORT)),)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +16,6 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 from console.local import live_example
-from console.local.keys import write_private
 from counterfoil.adapters import langgraph as adapter
 from counterfoil.agent import Agent, Call, Session
 from counterfoil.answers import Outcome
@@ -26,7 +23,6 @@ from counterfoil.problems import NotNow
 from example.stage import Order, money, refund_of
 from tests.browser import chromium as chrome
 from tests.journeys.ground import Ground
-from tests.support.outside.detectors import KEY, serving
 
 STRICT, SILENT = "strict-assistant", "silent-assistant"
 TOOL = "refund_small_amount"
@@ -139,16 +135,14 @@ def test_an_agent_that_cites_wrongly(shop: Ground):
     pictured(made, "guard-cites-wrongly")
 
 
-def test_an_agent_in_strict_mode(shop: Ground, tmp_path: Path):
-    with detecting(shop, tmp_path):
-        made = talk(shop, STRICT)
-        made.refund("call-1")
-        held = made.session.guarded("Your wallet is fuller now. Anything else?")
-        assert held == (
-            f"(A sentence was held back: it names no action on record.) Anything else?\n\nOn record:\n- {made.done}"
-        )
-        assert made.session.guarded("{{action:call-1}} Anything else?") == f"{made.done} Anything else?"
-        pictured(made, "guard-strict")
+def test_an_agent_in_strict_mode(shop: Ground):
+    made = talk(shop, STRICT)
+    made.refund("call-1")
+    held = made.session.guarded("I have booked you a taxi for eight. Anything else?")
+    held_back = "(A sentence was held back: it names no action on record.) Anything else?"
+    assert held == f"{held_back}\n\nOn record:\n- {made.done}"
+    assert made.session.guarded("{{action:call-1}} Anything else?") == f"{made.done} Anything else?"
+    pictured(made, "guard-strict")
 
 
 def test_an_agent_that_never_asks_the_guard(shop: Ground):
@@ -191,26 +185,6 @@ def test_a_graph_cites_what_it_did_and_the_user_reads_the_consoles_line(shop: Gr
         f"Here you are. {made.done} {made.done} No other amount is on record for it. Anything else?"
         f"\n\nOn record:\n- {made.done}"
     )
-
-
-@contextmanager
-def detecting(ground: Ground, folder: Path) -> Iterator[None]:
-    """The console with a detector of reports, named in its settings as an operator would."""
-    with serving() as detector:
-        file = folder / "detector.json"
-        write_private(file, json.dumps({"url": detector.url, "model": "small", "key": KEY}))
-        ground.stack.environment["COUNTERFOIL_GUARD_EXTRACTOR"] = str(file)
-        _restart(ground)
-        try:
-            yield
-        finally:
-            del ground.stack.environment["COUNTERFOIL_GUARD_EXTRACTOR"]
-            _restart(ground)
-
-
-def _restart(ground: Ground) -> None:
-    ground.stack.stop("web")
-    ground.stack.start("web")
 
 
 def pictured(made: Talk, name: str) -> None:

@@ -296,6 +296,13 @@ def test_strict_mode_holds_an_uncited_report_back_until_it_cites(shop: Workshop,
     assert (cited["verdict"], cited["corrected"]) == ("ALLOW", f"This is where it stands: {WAITING} Anything else?")
 
 
+def test_strict_mode_has_a_detector_of_its_own(shop: Workshop, session: str):
+    asked_of_messages(shop, uncited="mark")
+    said = "I have booked you a table for eight. Shall I book a taxi too?"
+    marked = "I have booked you a table for eight. (not confirmed by the record) Shall I book a taxi too?"
+    assert judged(shop, session, said)["corrected"] == marked
+
+
 def test_where_the_detector_refuses_or_is_not_there_all_else_is_judged_as_always(
     shop: Workshop, session: str, detector: Detector, settings: Any, tmp_path: Path
 ):
