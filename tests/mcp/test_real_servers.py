@@ -79,6 +79,26 @@ def test_what_a_real_server_wrote_is_confirmed_in_the_system_of_record(house, fi
     assert "Quiet." in read.model_dump_json()
 
 
+def test_a_client_cites_what_a_real_server_did_and_its_user_reads_the_consoles_line(house, files):
+    async def script(client):
+        written = await client.call_tool("write_file", {"path": "cited.md", "content": "Quiet."})
+        await settled(client, written)
+        return written, await client.call_tool("counterfoil_lines", {})
+
+    written, told = files.talk_across(script)
+    cite, action_id = word(written)["cite"], word(written)["action_id"]
+    [line] = [each for each in word(told)["lines"] if each["cite"] == cite]
+    assert line["text"].startswith("Verified: files write file cited.md. Done, and confirmed in the system of record.")
+    agent = house.caller()
+    agent.http.headers["Authorization"] = f"Bearer {house.known['keys']['agent']}"
+    session = house.operator.get(f"/actions/{action_id}")["session_id"]
+    said = f"Your note is kept. {cite} I have saved the file loud.md too. Anything else?"
+    answer = agent.post(f"/sessions/{session}/guard", {"message": said}).json()
+    assert answer["corrected"].startswith(f"Your note is kept. {line['text']} ")
+    assert answer["receipt"]["text"].endswith(f"- {line['text']}")
+    agent.http.close()
+
+
 def test_what_the_gate_refuses_never_reaches_a_real_server(house, files):
     wrong = files.talk(_calling("write_file", {"path": "wrong.md", "contents": "Loud."}))
     assert wrong.is_error
