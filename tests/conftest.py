@@ -44,8 +44,9 @@ MEMORY, ENOUGH_MEMORY = Path("/dev/shm"), 4 << 30
 STARTED: list[processes.Child] = []
 
 
-# What takes longest comes first, so that no worker is left alone with it at the end.
-SLOW_FIRST = ("journeys", "browser", "db", "mcp", "peers")
+# What takes longest comes first, so that no worker is left alone with it at the end: the rules, which need no server
+# and take seconds a module, fill what is left.
+SLOW_FIRST = ("journeys", "browser", "db", "mcp", "web", "peers", "client")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

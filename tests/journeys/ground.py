@@ -207,7 +207,7 @@ class Ground:
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
     def until(self, ready: Callable[[], bool], said: Callable[[], Any], *, within_s: float = WITHIN_S) -> None:
-        assert wait_until(ready, within_s=within_s, every_s=0.2), f"{said()}\n{self.last_words()}"
+        assert wait_until(ready, within_s=within_s, every_s=0.4), f"{said()}\n{self.last_words()}"
 
     def wait_for(self, action_id: str, *states: str, within_s: float = WITHIN_S) -> str:
         """Wait until an action is in one of these states; until it is done, nobody may be told that it is."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.test import Client
 
+from tests.support.callers import signed_in
 from tests.support.scenes import PASSWORD, Stage
 
 
@@ -35,9 +36,7 @@ class Visitor:
 
 
 def visitor(stage: Stage, *roles: str, name: str = "") -> Visitor:
-    client = Client()
-    client.force_login(stage.person(*roles, name=name).user, backend="django.contrib.auth.backends.ModelBackend")
-    return Visitor(client, stage.slug)
+    return Visitor(signed_in(stage.person(*roles, name=name).user), stage.slug)
 
 
 def words(page: str) -> str:

@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
 from django.test import Client
 from django.test.client import ClientHandler
 
@@ -70,9 +73,19 @@ def person_for(tenant: UUID, *roles: str, name: str = "") -> Api:
         by=ledger.SYSTEM,
         at=_now(),
     )
+    return Api(signed_in(place.user), {})
+
+
+def signed_in(user: Any) -> Client:
+    """The browser of somebody who has come in: with their session, and without what the way through the door costs."""
+    session = SessionStore()
+    session[SESSION_KEY] = str(user.pk)
+    session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+    session[HASH_SESSION_KEY] = user.get_session_auth_hash()
+    session.save()
     client = new_client()
-    client.force_login(place.user, backend="django.contrib.auth.backends.ModelBackend")
-    return Api(client, {})
+    client.cookies[settings.SESSION_COOKIE_NAME] = session.session_key
+    return client
 
 
 def found(slug: str) -> UUID:
