@@ -1,8 +1,13 @@
-"""Up to where the spans of a tenant have gone to the collector."""
+"""Up to where the spans of a tenant have gone to the collector (`console/sql/traces.sql`)."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from django.db import migrations, models
+
+FOLDER = Path(__file__).parents[1] / "sql"
+FILES = ("traces.sql",)
 
 
 class Migration(migrations.Migration):
@@ -17,5 +22,5 @@ class Migration(migrations.Migration):
                 ("reports_to", models.DateTimeField()),
             ],
         ),
-        migrations.RunSQL("SELECT ledger_isolate('console_tracecursor')"),
+        *(migrations.RunSQL((FOLDER / name).read_text()) for name in FILES),
     ]
