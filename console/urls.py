@@ -24,6 +24,7 @@ from console.pages.entrance import views as entrance
 from console.pages.evidence import views as evidence
 from console.pages.exports import views as exports
 from console.pages.freezes import views as freezes
+from console.pages.glossary import views as glossary
 from console.pages.home import views as home
 from console.pages.incidents import views as incidents
 from console.pages.ledger import views as ledger
@@ -107,6 +108,7 @@ pages: list[URLPattern | URLResolver] = [
     path("incidents/<uuid:incident_id>/steps", runbooks.incident_step, name="incident-step"),
     path("incidents/<uuid:incident_id>/post-mortem", incidents.show_postmortem, name="incident-review"),
     path("incidents/<uuid:incident_id>/post-mortem/export", incidents.export_postmortem, name="incident-export"),
+    path("glossary", glossary.page, name="glossary"),
     path("runbooks", runbooks.page, name="runbooks"),
     path("agents", agents.list_agents, name="agents"),
     path("agents/<str:agent_id>", agents.agent, name="agent"),

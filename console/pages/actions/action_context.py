@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from approvals.sessions import queries as sessions_queries
 from console.api.auth import Caller
 from console.pages.actions.action_record import ActionRecord, action_timeline, format_json, outcome_axes
+from console.pages.actions.lifecycle_stages import LifecycleStage, lifecycle_stages
 from console.pages.actions.related_actions import find_related
 from console.pages.actions.state_comparison import differences
 from console.pages.approvals.context import payload_fields
@@ -54,6 +56,7 @@ def action_context(told: ActionRecord, *, caller: Caller) -> dict[str, Any]:
         "policies": applied_policies(told),
         "cases": _cases(told),
         "depth": required_checks(told),
+        "stages": _stages(told),
         "timeline": action_timeline(told),
         "kin": find_related(told),
         "fields": payload_fields(told),
@@ -73,6 +76,17 @@ def action_context(told: ActionRecord, *, caller: Caller) -> dict[str, Any]:
             "verify": told.page("action-verify", action.id) if _may_verify(action, caller) else "",
         },
     }
+
+
+def _stages(told: ActionRecord) -> list[LifecycleStage]:
+    action = told.action
+    session = sessions_queries.session(action.tenant_id, action.session_id)
+    reports = after.reports_of(action.tenant_id, action.id)
+    return lifecycle_stages(
+        told.history,
+        pinned_at=session.pinned_at if session is not None else None,
+        told_at=min((each.at for each in reports), default=None),
+    )
 
 
 def _headline(action: Action, entry: dict[str, Any], approval: str | None) -> str:

@@ -1,0 +1,14 @@
+"""The glossary: what the words of these pages mean."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.shortcuts import render
+
+from console.pages.glossary.terms import TERMS
+from console.web.http import TenantRequest, in_tenant
+
+
+@in_tenant()
+def page(request: TenantRequest) -> HttpResponse:
+    return render(request, "glossary/page.html", {"here": "", "terms": TERMS})
