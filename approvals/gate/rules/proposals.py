@@ -66,7 +66,7 @@ def read_call(raw: object) -> Proposal:
         outcome_predicates=tuple(outcome.get("expected_predicates") or ()),
         depends_on=tuple(raw.get("depends_on") or ()),
         acknowledges=frozenset(raw.get("acknowledges") or ()),
-        dry_run=raw.get("dry_run") is True,
+        dry_run=bool(raw.get("dry_run")),
         supersedes=raw.get("supersedes"),
         based_on=reads,
         evidence=evidence,
@@ -81,6 +81,9 @@ def _shape_fault(raw: dict[str, Any], outcome: Any) -> str:
     for name in ("goal", "pin_hash", "target_resource", "supersedes"):
         if not isinstance(raw.get(name, ""), str | None):
             return f"`{name}` must be text."
+    # Whoever asks for a trial in a form that nobody reads must not get the real thing.
+    if not isinstance(raw.get("dry_run"), bool | None):
+        return "`dry_run` is true or false."
     for name in ("depends_on", "acknowledges"):
         if not _texts(raw.get(name)):
             return f"`{name}` must be a list of at most {MAX_NAMED} action ids."

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import AwareDatetime, ConfigDict, Field, SkipValidation
+from pydantic import AwareDatetime, ConfigDict, Field, SkipValidation, StrictBool
 
 from approvals.gate.rules import agent_evidence, proposals, stale_reads
 from approvals.sessions.operations.sessions import describe_contract
@@ -94,7 +94,7 @@ class CallBody(Schema):
         description="What the agent says that its call rests on. Shown to the approver as the agent's unverified"
         " statement; it changes no check and is never executed.",
     )
-    dry_run: bool = Field(False, description="Judge and note it, and make no action.")
+    dry_run: StrictBool | None = Field(False, description="Judge and note it, and make no action.")
     supersedes: str | None = Field(None, description="The ended action that this call stands in for.")
 
 

@@ -587,6 +587,8 @@ def test_what_a_call_says_about_its_own_rights_is_not_read():
         {"tool": "issue_refund", "goal": ["x"]},
         {"tool": "issue_refund", "depends_on": "a-1"},
         {"tool": "issue_refund", "acknowledges": [1]},
+        {"tool": "issue_refund", "dry_run": "true"},
+        {"tool": "issue_refund", "dry_run": 1},
         {"tool": "issue_refund", "intended_outcome": []},
         {"tool": "issue_refund", "intended_outcome": {"expected_predicates": "sa.x"}},
     ],

@@ -29,7 +29,7 @@ EVIDENCE = [
 ]
 ODD = [*VALUES, *TEXTS, *LONG, *READS, *EVIDENCE, {"expected_predicates": ["x"] * 101}, {"target_resource": 7}]
 FIELDS = ("call_id", "tool", "goal", "pin_hash", "target_resource", "intended_outcome", "depends_on", "acknowledges")
-FIELDS += ("based_on", "evidence", "supersedes")
+FIELDS += ("based_on", "evidence", "supersedes", "dry_run")
 PARTS = {
     "intended_outcome": ({}, ("target_resource", "expected_predicates")),
     "based_on": (READ, ("resource", "version")),
