@@ -34,6 +34,7 @@ from console.pages.metrics import views as metrics
 from console.pages.narratives import views as narratives
 from console.pages.notices import views as notices
 from console.pages.people import views as people
+from console.pages.policies import views as policies
 from console.pages.quality import views as quality
 from console.pages.recordings import views as recordings
 from console.pages.retention import views as retention
@@ -124,6 +125,8 @@ pages: list[URLPattern | URLResolver] = [
     path(
         "contracts/<str:contract_name>/<str:contract_version>/answer", contracts.decide_version, name="contract-answer"
     ),
+    path("policies/", policies.list_policies, name="policies"),
+    path("policies/<str:policy_kind>/<str:policy_version>", policies.policy, name="policy"),
     path("metrics/", metrics.page, name="metrics"),
     path("metrics/actions", metrics.list_actions, name="metric-actions"),
     path("metrics/export", metrics.export, name="metrics-export"),

@@ -12,6 +12,7 @@ from django import template
 from django.forms import BaseForm
 from django.template import Context
 from django.templatetags.static import static
+from django.urls import reverse
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
@@ -156,6 +157,15 @@ def class_chips(side_effect: str, reversible: str) -> SafeString:
     )
     marked = ((" weighty" if code in labels.WEIGHTY else "", word) for word, code in pairs)
     return format_html_join(" ", '<span class="chip{}">{}</span>', marked)
+
+
+@register.simple_tag(takes_context=True)
+def policy_link(context: dict[str, Any], kind: str, version: str) -> SafeString:
+    """The name of a version of a policy as a link to its page; a version that is not named has none."""
+    if not version:
+        return mark_safe("")
+    href = reverse("policy", args=[context["frame"]["tenant"].slug, kind, version])
+    return format_html('<a href="{}">{}</a>', href, plainly(version))
 
 
 @register.simple_tag

@@ -30,6 +30,7 @@ _PLACES: Final = (
     ("actions", "x", "Actions"),
     ("agents", "g", "Agents"),
     ("contracts", "t", "Contracts"),
+    ("policies", "o", "Policies"),
     ("systems", "s", "Systems"),
     ("metrics", "m", "Metrics"),
     ("ledger", "l", "Ledger"),

@@ -95,6 +95,16 @@ def policy_by_digest(tenant_id: UUID, kind: str, digest: str) -> PolicyVersion |
     return fetch_one(PolicyVersion, "tenant_id = $1 AND kind = $2 AND digest = $3 LIMIT 1", tenant_id, kind, digest)
 
 
+def policy_versions(
+    tenant_id: UUID, kind: str, *, before: UUID | None = None, limit: int | None = None
+) -> list[PolicyVersion]:
+    """The versions of a kind of policy, the newest first: all, or those that came in force before the row `before`."""
+    found = PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind)
+    # An id begins with the moment at which its version was put in force.
+    earlier = found.filter(id__lt=before) if before is not None else found
+    return list(earlier.order_by("-id")[:limit])
+
+
 def tool_names(tenant_id: UUID) -> frozenset[str]:
     return frozenset(
         name for (name,) in execute("SELECT name FROM ledger_contractversion WHERE tenant_id = $1", tenant_id)

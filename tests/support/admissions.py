@@ -29,7 +29,7 @@ def _rows(table: dict[str, str]) -> dict[str, frozenset[str]]:
 PAGES: Final = _rows(
     {
         _PEOPLE: """
-            glossary metrics metric-actions metrics-export
+            glossary policies policy metrics metric-actions metrics-export
             home quality approvals approvals-next approvals-looking approvals-view-save approvals-view-remove
             approvals-export approval approval-looking approval-shown cases emergencies case actions actions-export
             action action-entry action-trace action-narrative action-narrative-pdf case-narrative case-narrative-pdf

@@ -253,8 +253,10 @@ def _vote(told: ActionRecord, vote: Vote) -> dict[str, Any]:
 
 def _policies(told: ActionRecord) -> list[dict[str, str]]:
     versions = told.entry["policy_context"]
-    kinds = (("Approval", "approval_policy"), ("Verification", "verification_policy"), ("Recovery", "recovery_policy"))
-    return [{"word": f"{word} policy", "version": versions[f"{kind}_version"]} for word, kind in kinds]
+    return [
+        {"word": f"{kind.capitalize()} policy", "kind": kind, "version": versions[f"{kind}_policy_version"]}
+        for kind in ("approval", "verification", "recovery")
+    ]
 
 
 # The verdict on an action as its agent is told it: what was decided, why, and what it may do next; never by whom.

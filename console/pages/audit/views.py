@@ -106,7 +106,7 @@ def event(request: TenantRequest, subject_id: UUID, seq: int) -> HttpResponse:
         "word": labels.event_label(row.kind),
         "meaning": EVENT_KINDS[row.kind].meaning if row.kind in EVENT_KINDS else "",
         "subject": labels.SUBJECTS.get(row.subject_kind, labels.sentence_case(row.subject_kind)),
-        "subject_href": _page(request, row.subject_kind, row.subject_id),
+        "subject_href": _policy_page(request, row.kind, detail) or _page(request, row.subject_kind, row.subject_id),
         "actor": actor_names(request.tenant.id).get(row.actor_id, row.actor_kind),
         "proof": (proof := proof_panel(request.tenant.slug, request.tenant.id, row)),
         "place": proof["place"] if proof else None,
@@ -117,6 +117,13 @@ def event(request: TenantRequest, subject_id: UUID, seq: int) -> HttpResponse:
         "detail": format_json(detail) if detail else "",
     }
     return render(request, "audit/_event.html" if request.htmx else "audit/event.html", context)
+
+
+def _policy_page(request: TenantRequest, kind: str, detail: dict[str, Any] | None) -> str:
+    """The page of the version of a policy that an event put in force."""
+    if kind != "policy_activated" or not detail:
+        return ""
+    return reverse("policy", args=[request.tenant.slug, detail["kind"], detail["version"]])
 
 
 def audit_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:

@@ -47,11 +47,13 @@ def applied_policies(told: ActionRecord) -> list[dict[str, str]]:
     read = next((entry for _, entry, detail in reversed(told.history) if entry and "run" in (detail or {})), None)
     context = read["policy_context"] if read else {}
     if "verification_policy_digest" in context:
-        word, name = "Read under", "verification_policy"
-        lines.append({"word": word, "version": context[f"{name}_version"], "digest": context[f"{name}_digest"]})
+        name = "verification_policy"
+        said = {"version": context[f"{name}_version"], "digest": context[f"{name}_digest"]}
+        lines.append({"word": "Read under", "kind": "verification"} | said)
     under = _decided_under(told)
     if under is not None:
-        lines.append({"word": "Recovery decided under", "version": under.version, "digest": under.digest})
+        said = {"version": under.version, "digest": under.digest}
+        lines.append({"word": "Recovery decided under", "kind": "recovery"} | said)
     return lines
 
 

@@ -130,13 +130,14 @@ def test_pages_and_api_show_row_and_version_by_the_policy_that_decided(cashier: 
     case = cashier.case_of(action_id)
     assert case is not None
     page = cashier.operator.client.get(f"/t/{cashier.slug}/cases/{case['case_id']}").content.decode()
-    assert 'row <span class="id">OWN-1</span> of the recovery policy, version strict' in page
+    strict = f'version <a href="/t/{cashier.slug}/policies/recovery/strict">strict</a> '
+    assert f'row <span class="id">OWN-1</span> of the recovery policy, {strict}' in page
     assert decided_by in page
     assert "Whatever it is." in page
     assert "nother finding" not in page
     shown = cashier.operator.client.get(f"/t/{cashier.slug}/actions/{action_id}").content.decode()
-    assert "<dt>Read under</dt><dd>version 1 " in shown
-    assert "<dt>Recovery decided under</dt><dd>version strict " in shown
+    assert f'<dt>Read under</dt><dd>version <a href="/t/{cashier.slug}/policies/verification/1">1</a> ' in shown
+    assert f"<dt>Recovery decided under</dt><dd>{strict}" in shown
     told = cashier.operator.client.get(f"/t/{cashier.slug}/actions/{action_id}/narrative").content.decode()
     assert "By row OWN-1 of the recovery policy, version strict." in told
 

@@ -1,0 +1,103 @@
+"""Policies: what is in force, what each version says and said, who put it in force, and what it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from console.pages.actions.action_record import actor_names, format_json
+from console.pages.policies.policy_changes import document_changes, sentence_changes
+from console.pages.policies.policy_sentences import KIND_NAMES, KIND_QUESTIONS, policy_topics
+from console.web.http import TenantRequest, in_tenant
+from ledger.catalogue import queries as catalogue
+from ledger.record.queries import events
+from ledger.record.rules.canonical import parse
+from ledger.verification.queries import storage
+
+if TYPE_CHECKING:
+    from ledger.models import PolicyVersion
+
+PAGE = 50
+FOLDED_FROM = 15
+"""A topic with as many sentences is folded up."""
+
+
+@in_tenant()
+def list_policies(request: TenantRequest) -> HttpResponse:
+    active = catalogue.active_policies(request.tenant.id)
+    rows = [active[kind] for kind in KIND_NAMES if kind in active]
+    context = {"here": "policies", "policies": _with_history(request, rows), "folded_from": FOLDED_FROM}
+    return render(request, "policies/_list.html" if request.htmx else "policies/list.html", context)
+
+
+@in_tenant()
+def policy(request: TenantRequest, policy_kind: str, policy_version: str) -> HttpResponse:
+    row = (
+        catalogue.policy_version(request.tenant.id, policy_kind, policy_version) if policy_kind in KIND_NAMES else None
+    )
+    if row is None:
+        raise Http404
+    found = catalogue.policy_versions(request.tenant.id, policy_kind, before=_before(request), limit=PAGE + 1)
+    context = {
+        "here": "policies",
+        "policy": _with_history(request, [row])[0],
+        "document": format_json(parse(bytes(row.document))),
+        "versions": _with_history(request, found[:PAGE]),
+        "older": f"{request.path}?before={found[PAGE - 1].id}#versions" if len(found) > PAGE else "",
+        "compared": _compared(request, row),
+        "folded_from": FOLDED_FROM,
+    }
+    return render(request, "policies/_detail.html" if request.htmx else "policies/detail.html", context)
+
+
+def _with_history(request: TenantRequest, rows: Sequence[PolicyVersion]) -> list[dict[str, Any]]:
+    """Versions with what they say, who put each in force and when, and by which one it was superseded."""
+    histories = events.histories(request.tenant.id, [row.id for row in rows])
+    names = actor_names(request.tenant.id)
+    return [_with_events(request, row, histories[row.id], names) for row in rows]
+
+
+def _with_events(
+    request: TenantRequest, row: PolicyVersion, history: list[Any], names: dict[UUID, str]
+) -> dict[str, Any]:
+    told = {event.kind: (event, detail) for event, _, detail in history}
+    activated, superseded = told.get("policy_activated"), told.get("policy_superseded")
+    slug = request.tenant.slug
+    return {
+        "row": row,
+        "name": KIND_NAMES[row.kind],
+        "question": KIND_QUESTIONS[row.kind],
+        "topics": policy_topics(row.kind, bytes(row.document)),
+        "href": reverse("policy", args=[slug, row.kind, row.version]),
+        "set_by": names.get(activated[0].actor_id, activated[0].actor_kind) if activated else "",
+        "event": reverse("event", args=[slug, row.id, activated[0].seq]) if activated else "",
+        "superseded_at": superseded[0].at if superseded else None,
+        "superseded_by": superseded[1]["by"] if superseded else "",
+        "superseded_href": reverse("policy", args=[slug, row.kind, superseded[1]["by"]]) if superseded else "",
+    }
+
+
+def _compared(request: TenantRequest, row: PolicyVersion) -> dict[str, Any] | None:
+    """What differs from another version: the one that the address names, else the one before; None for the first."""
+    since = request.GET.get("since", "")
+    other = catalogue.policy_version(request.tenant.id, row.kind, since) if since else None
+    other = other or next(iter(catalogue.policy_versions(request.tenant.id, row.kind, before=row.id, limit=1)), None)
+    if other is None:
+        return None
+    was, now = bytes(other.document), bytes(row.document)
+    return {
+        "version": other.version,
+        "href": reverse("policy", args=[request.tenant.slug, other.kind, other.version]),
+        "sentences": sentence_changes(policy_topics(row.kind, was), policy_topics(row.kind, now)),
+        "places": document_changes(parse(was), parse(now)),
+    }
+
+
+def _before(request: TenantRequest) -> UUID | None:
+    asked = request.GET.get("before", "")
+    return UUID(asked) if storage.is_uuid(asked) else None

@@ -1,0 +1,241 @@
+"""Policies in words: each version says in plain sentences what it does, and what another version changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from approvals.policy.rules import autonomy, policy
+from console.pages.policies.policy_changes import document_changes, sentence_changes
+from console.pages.policies.policy_sentences import KIND_NAMES, exact_duration, policy_topics
+from ledger.catalogue.rules.policies import POLICY_KINDS, check_policy, default_policy
+from ledger.record.rules.canonical import canonical
+from reviews.recovery.rules import recovery_table
+
+RULES: list[dict[str, Any]] = [
+    {"name": "small", "when": "amount.minor <= 5000", "outcome": "auto"},
+    {
+        "name": "large",
+        "when": "amount.minor > 100000",
+        "outcome": "hold",
+        "thresholds": [{"group": "finance", "count": 2, "deny": 2}],
+        "independence": ["editor"],
+        "step_up": "A",
+        "risk": "HIGH",
+        "decide_within_s": 5400,
+    },
+    {"name": "strays", "when": "session.drifts > 2", "outcome": "refuse", "reason": "It drifts."},
+    {"name": "rest", "outcome": "hold"},
+]
+
+
+def said(kind: str, document: dict[str, Any], heading: str = "") -> list[str]:
+    """What a version says, all of it or under one heading."""
+    plain = {"version": "2"} | document
+    check_policy(kind, plain)
+    faults = recovery_table.policy_faults(plain) if kind == "recovery" else []
+    assert not faults
+    topics = policy_topics(kind, canonical(plain))
+    return [each for topic in topics if topic.heading.startswith(heading) for each in topic.sentences]
+
+
+@pytest.mark.parametrize("kind", POLICY_KINDS)
+def test_the_policies_that_a_tenant_starts_with_have_words(kind: str):
+    assert kind in KIND_NAMES
+    for sentence in said(kind, default_policy(kind)):
+        assert sentence[0] != sentence[0].lower() or sentence[0] == "“", sentence
+        assert sentence.endswith((".", "”")), sentence
+        assert not any(riddle in sentence for riddle in ("None", "{", "frozenset", "_s")), sentence
+
+
+def test_an_approval_policy_says_what_each_of_its_rules_does():
+    assert said("approval", {"rules": RULES}, "Rules") == [
+        "“small”: where amount.minor <= 5000, the rules after this one that ask people do not count."
+        " Where that cannot be told, people are asked.",
+        "“large”: where amount.minor > 100000, people are asked: of the group finance 2 must agree, and 2 votes"
+        " against end it, who edited the call may not vote, a vote is signed by passkey (class A), they have 1 hour"
+        " 30 minutes at most and it counts as high risk. Where that cannot be told, people are asked.",
+        "“strays”: where session.drifts > 2, the call is refused, wherever this rule stands; the agent reads"
+        " “It drifts.” Where that cannot be told, people are asked.",
+        "“rest”: for every call, people are asked.",
+    ]
+    assert said("approval", {}, "Rules") == ["There are none: nobody is asked about any other call."]
+
+
+def test_what_no_policy_takes_away_is_said_of_every_one():
+    asked = said(
+        "approval", {"require": [{"tool": "deploy", "side_effect_class": "LOW_RISK_INTERNAL"}]}, "Who is always"
+    )
+    assert (
+        asked[0]
+        == "People are asked about every critical mutation, and about whatever changes something and cannot be undone."
+    )
+    assert "calls of class High-risk external or Critical mutation that cannot be read back" in asked[1]
+    assert asked[2] in (
+        "People are asked about every call whose tool is deploy and whose class is Low-risk internal.",
+        "People are asked about every call whose class is Low-risk internal and whose tool is deploy.",
+    )
+    assert said("approval", {"independence": []}, "Who decides")[1] == "Nobody decides on their own request."
+
+
+def test_what_an_approval_policy_leaves_out_is_said_with_the_value_that_decides():
+    bare = policy.parse({"version": "2"})
+    times = said("approval", {}, "How long")
+    assert times[0].startswith(f"A request lapses if nobody decides within {exact_duration(bare.decide_within_s)}, ")
+    assert times[1] == f"What was approved must be started within {exact_duration(bare.release_within_s)}."
+    assert times[2].startswith(f"The grant for a start lives {exact_duration(bare.grant_life_s)}")
+    assert (
+        said("approval", {}, "Who decides")[0]
+        == "Of the group reviewers 1 must agree; 1 vote against from it ends the request."
+    )
+    assert said("approval", {}, "Break-glass") == ["It is switched off: nobody can approve alone in an emergency."]
+
+
+def test_hours_batches_limits_and_break_glass_are_said():
+    document = {
+        "hours": {"days": ["mon", "fri"], "from": "09:00", "to": "17:00", "zone": "Europe/Berlin"},
+        "batch": {"most": 5, "side_effect_classes": ["LOW_RISK_INTERNAL"]},
+        "limits": {"waiting_per_agent": 3},
+        "break_glass": {"enabled": True, "groups": ["on-call"], "reviewers": 1},
+        "step_up_by_risk": {"HIGH": "A"},
+        "on_change": "void",
+    }
+    whole = said("approval", document)
+    for sentence in (
+        "Starts are released on Monday and Friday from 09:00 to 17:00 (Europe/Berlin) only.",
+        "Up to 5 requests of class Low-risk internal may be decided together, if they are of low risk, can be undone"
+        " and need no passkey.",
+        "An agent may have 3 requests waiting; its next call is refused.",
+        "In an emergency one operator of the group on-call may approve alone, signed by passkey (class A).",
+        "The start must follow within 5 minutes, and 1 other person must review it within 1 day.",
+        "At high risk by passkey (class A), if that is stronger.",
+        "A new version ends every action that waits for approval or for its start; its agent may propose it anew.",
+    ):
+        assert sentence in whole, sentence
+
+
+def test_an_autonomy_policy_says_what_lies_outside_and_what_there_is():
+    document = {
+        "outside": [
+            {"name": "nightly", "tools": ["issue_refund"], "when": "now.hour < 6", "reason": "Not at night."},
+            {
+                "name": "trainee",
+                "agents": ["trainee"],
+                "side_effect_classes": ["CRITICAL_MUTATION", "HIGH_RISK_EXTERNAL"],
+            },
+        ],
+        "budgets": [
+            {
+                **{"name": "refunds", "per": "agent", "within": "day", "tools": ["issue_refund"], "calls": 50},
+                "money": {"amount": "/amount", "currency": "/currency", "most": {"EUR": 500000, "JPY": 800}},
+            },
+            {"name": "careful", "per": "session", "calls": 1, "readings": 200},
+        ],
+    }
+    autonomy.parse(document)
+    whole = said("autonomy", document)
+    assert whole[:3] == [
+        "An agent may call the tools that its session was given, and no others.",
+        "“nightly”: calls of issue_refund are refused, where now.hour < 6 or where that cannot be told; the agent reads"
+        " “Not at night.”",
+        "“trainee”: calls of class High-risk external or Critical mutation by trainee are refused; the agent reads"
+        " “The call lies outside the boundary.”",
+    ]
+    assert said("autonomy", document, "Budgets") == [
+        "“refunds”: for each agent and day (UTC), at most 50 calls and 5,000.00 EUR and 800 JPY in /amount"
+        " (nothing in another currency), counted over calls of issue_refund.",
+        "“careful”: in each session, at most 1 call and 200 readings of their verification, counted over all calls.",
+    ]
+
+
+@pytest.mark.req("R-VD-13")
+def test_a_verification_policy_says_its_numbers():
+    document = default_policy("verification") | {
+        **{"first_after_s": 5, "backoff": 3, "max_interval_s": 90, "repeat_limit": 4, "sla_s": {"READ_ONLY": 30}},
+        "stop_release": {"open_circuit": False, "waiting": 20, "oldest_s": 900},
+        "budget": {"readings_per_hour": 500},
+        "messages": {"uncited": "mark", "agents": {"clerk": {"uncited": "hold", "guarded": True}}},
+    }
+    whole = said("verification", document)
+    for sentence in (
+        "First 5 seconds after the executor has reported; each wait is about 3 times the one before, and none is much"
+        " longer than 1 minute 30 seconds. A contract may say otherwise.",
+        "A doubt that 4 readings could not settle goes to a person.",
+        "Read only: 30 seconds.",
+        "Critical mutation: 1 hour.",
+        "An executor that is silent for 1 minute loses its attempt.",
+        "An idempotency record that stays open expires after 30 days.",
+        "While 20 or more actions wait for their verdict.",
+        "500 readings an hour; beyond that they are stretched, and none is refused.",
+        "Of clerk: a report that cites nothing and that the record does not bear out is held back; a session with"
+        " changes cannot be closed until the guard has seen what was said of them.",
+    ):
+        assert sentence in whole, sentence
+    assert "While its circuit is open." not in whole
+
+
+def test_a_recovery_policy_says_what_runs_by_itself_and_every_row_of_its_table():
+    whole = said("recovery", default_policy("recovery") | {"automatic": ["COMPENSATING"], "hold": ["RT-05"]})
+    assert whole[:2] == [
+        "Compensation may run without a person, below class High-risk external.",
+        "Whatever RT-05 wants waits for a person.",
+    ]
+    assert len(whole) == len(recovery_table.ROWS) + 4
+    assert (
+        "RT-12: duplicate side effect, either domain is financial, security or external communication or class is"
+        " critical mutation: freeze and alert (freeze the target; operations incident)."
+    ) in whole
+    assert whole[-1] == "RT-99: anything else: hold and escalate (fail closed)."
+    assert said("recovery", {"automatic": []}, "What runs") == ["Nothing: every recovery waits for a person."]
+
+
+def changed(kind: str, old: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
+    return sentence_changes(*(policy_topics(kind, canonical({"version": "2"} | each)) for each in (old, new)))
+
+
+def test_a_change_is_told_by_the_sentence_that_it_touches():
+    assert changed("approval", {"release_within_s": 60}, {"release_within_s": 120}) == [
+        {
+            "heading": "How long",
+            "gone": ["What was approved must be started within 1 minute."],
+            "new": ["What was approved must be started within 2 minutes."],
+        }
+    ]
+    assert changed("approval", {}, {"decide_within_s": 4 * 3600}) == []
+
+
+def test_documents_are_compared_row_by_row_wherever_a_row_stands():
+    first, second = RULES[0], RULES[2]
+    longer = second | {"reason": "It drifts away."}
+    assert document_changes({"version": "1", "rules": [first, second]}, {"version": "2", "rules": [longer, first]}) == [
+        {"path": "/rules/strays/reason", "before": '"It drifts."', "after": '"It drifts away."'},
+        {"path": "/rules", "before": "in the order small, strays", "after": "in the order strays, small"},
+    ]
+    assert document_changes({"rules": [first]}, {"rules": [first, RULES[3]]}) == [
+        {"path": "/rules/rest", "before": "", "after": '{"name": "rest", "outcome": "hold"}'},
+        {"path": "/rules", "before": "in the order small", "after": "in the order small, rest"},
+    ]
+
+
+def test_own_rows_are_compared_with_those_that_are_built_in():
+    rows = [dict(row) for row in recovery_table.TABLE["rows"]]
+    place = next(place for place, row in enumerate(rows) if row["id"] == "RT-42")
+    rows[place]["action"] = "HOLD_AND_ESCALATE"
+    assert document_changes({"table": "built-in"}, {"table": rows}) == [
+        {"path": "/table/RT-42/action", "before": '"FREEZE_AND_ALERT"', "after": '"HOLD_AND_ESCALATE"'}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 seconds"),
+        (1, "1 second"),
+        (90, "1 minute 30 seconds"),
+        (86_400, "1 day"),
+        (180_061, "2 days 2 hours 1 minute 1 second"),
+    ],
+)
+def test_durations_are_exact(seconds: int, words: str):
+    assert exact_duration(seconds) == words

@@ -1,0 +1,149 @@
+"""The Policies page: what is in force in sentences, each version with who set it and what it changed, and the links."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+
+from ledger.catalogue import queries as catalogue
+from ledger.catalogue.rules.policies import default_policy
+from ledger.db import tenancy
+from tests.support.api_tenant import Clock, Workshop, workshop
+
+SMALL = {"name": "small", "when": "amount.minor <= 5000", "outcome": "auto"}
+REST = {"name": "rest", "outcome": "hold"}
+
+
+def answer(shop: Workshop, path: str = "", **query: str) -> Any:
+    return shop.operator.client.get(f"/t/{shop.slug}/policies/{path}", query)
+
+
+def page(shop: Workshop, path: str = "", **query: str) -> str:
+    found = answer(shop, path, **query)
+    assert found.status_code == 200, found.content
+    return str(found.content.decode())
+
+
+def spoken(html: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def part(html: str, name: str) -> str:
+    return html.split(f'data-part="{name}"')[1].split("</section>\n")[0]
+
+
+def put(shop: Workshop, clock: Clock, kind: str, version: str, document: dict[str, Any]) -> None:
+    clock.forward(seconds=1)
+    sent = shop.operator_key.post(f"/policies/{kind}", {"version": version, "document": document})
+    assert sent.status_code == 201, sent.content
+
+
+@pytest.mark.req("R-UI-28")
+def test_the_page_says_what_is_in_force_of_all_four_kinds_and_who_set_it(shop: Workshop, clock: Clock):
+    put(shop, clock, "approval", "2", {"rules": [SMALL, REST]})
+    said = spoken(page(shop))
+    for sentence in (
+        "Approval policy who must agree before a call runs, and for how long",
+        "“small”: where amount.minor <= 5000, the rules after this one that ask people do not count.",
+        "Autonomy policy what an agent may propose at all, and how much of it",
+        "An agent may call the tools that its session was given, and no others.",
+        "Verification policy how the systems of record are read back, and for how long",
+        "A doubt that 3 readings could not settle goes to a person.",
+        "Recovery policy what follows from each finding, and what waits for a person",
+        "RT-99: anything else: hold and escalate (fail closed).",
+    ):
+        assert sentence in said, sentence
+    assert re.search(r"Version 1 , put in force by Counterfoil (just now|\S+ \S+ ago)", said)
+    assert "Version 2 , put in force by " in said
+    assert "Version 2 , put in force by Counterfoil" not in said
+
+
+@pytest.mark.req("R-UI-28")
+def test_every_version_has_a_page_with_its_history_and_what_it_changed(shop: Workshop, clock: Clock):
+    put(shop, clock, "approval", "2", default_policy("approval") | {"release_within_s": 60, "rules": [SMALL, REST]})
+    put(shop, clock, "approval", "3", default_policy("approval") | {"release_within_s": 120, "rules": [REST, SMALL]})
+    newest = page(shop, "approval/3")
+    assert "<h1>Approval policy 3</h1>" in newest
+    assert "in force" in spoken(newest.split("</h1>")[1][:400])
+    changes = spoken(part(newest, "diff"))
+    assert "Against 2" in changes
+    assert "How long before: What was approved must be started within 1 minute." in changes
+    assert "now: What was approved must be started within 2 minutes." in changes
+    assert "/release_within_s before: 60 now: 120" in changes
+    assert "/rules before: in the order small, rest now: in the order rest, small" in changes
+    history = spoken(part(newest, "versions"))
+    assert re.findall(r"(\S+) put in force by", history) == ["3", "2", "1"]
+    assert "the record keeps no reason for them" in history
+    first = page(shop, "approval/1")
+    assert "superseded" in spoken(first.split("</h1>")[1][:400])
+    assert "It is the first version, so there is nothing to compare it with." in spoken(first)
+    assert re.search(r"1 put in force by Counterfoil .*? superseded by 2 ", spoken(part(first, "versions")))
+    whole = spoken(part(page(shop, "approval/3", since="1"), "diff"))
+    assert "Against 1" in whole
+    assert '/rules before: not given now: [{"name": "rest"' in whole
+
+
+def test_a_version_is_shown_as_the_document_that_was_put_in_force(shop: Workshop, clock: Clock):
+    put(
+        shop, clock, "autonomy", "night", {"outside": [{"name": "nightly", "when": "now.hour < 6", "reason": "Sleep."}]}
+    )
+    said = spoken(page(shop, "autonomy/night"))
+    assert (
+        "“nightly”: all calls are refused, where now.hour < 6 or where that cannot be told; the agent reads “Sleep.”"
+        in said
+    )
+    assert '"reason": "Sleep."' in said
+    assert '"version": "night"' in said
+
+
+@pytest.mark.req("R-VD-13")
+def test_the_numbers_of_verification_are_on_the_page_and_change_by_a_new_version(shop: Workshop, clock: Clock):
+    first = spoken(part(page(shop), "verification"))
+    put(shop, clock, "verification", "2", default_policy("verification") | {"repeat_limit": 5, "backoff": 4})
+    second = spoken(part(page(shop), "verification"))
+    assert "each wait is about 2 times the one before" in first
+    assert "each wait is about 4 times the one before" in second
+    assert "A doubt that 5 readings could not settle goes to a person." in second
+    assert "A doubt that 3 readings could not settle goes to a person." in spoken(page(shop, "verification/1"))
+
+
+def test_older_versions_stand_behind_a_link(shop: Workshop, clock: Clock, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("console.pages.policies.views.PAGE", 2)
+    for version in ("2", "3"):
+        put(shop, clock, "recovery", version, default_policy("recovery") | {"max_attempts": int(version)})
+    newest = page(shop, "recovery/3")
+    older = unescape(re.findall(r'href="([^"]+)">Older versions', newest)[0])
+    assert "1 put in force by" not in spoken(part(newest, "versions"))
+    listed = shop.operator.client.get(older.partition("#")[0]).content.decode()
+    assert "1 put in force by Counterfoil" in spoken(part(listed, "versions"))
+
+
+def test_the_versions_that_other_pages_name_lead_here(shop: Workshop, clock: Clock):
+    shop.propose()
+    with tenancy(shop.tenant):
+        row = catalogue.policy_version(shop.tenant, "approval", "1")
+    assert row is not None
+    client, base = shop.operator.client, f"/t/{shop.slug}"
+    approval = client.get(f"{base}/approvals").content.decode()
+    approval_id = re.findall(rf'{base}/approvals/([0-9a-f-]{{36}})"', approval)[0]
+    shown = client.get(f"{base}/approvals/{approval_id}").content.decode()
+    for kind in ("approval", "verification", "recovery"):
+        assert f'{kind.capitalize()} policy</dt><dd>version <a href="{base}/policies/{kind}/1">1</a>' in shown
+    event = client.get(f"{base}/events/{row.id}/1").content.decode()
+    assert f'href="{base}/policies/approval/1"' in event
+
+
+def test_a_version_that_is_not_there_is_no_page(shop: Workshop):
+    for path in ("approval/9", "retention/1", "approval/0x", "nothing/1"):
+        assert answer(shop, path).status_code == 404, path
+    assert answer(shop, "approval/1", since="nine", before="soon").status_code == 200
+
+
+def test_versions_of_another_tenant_are_not_here(shop: Workshop, clock: Clock):
+    other = workshop("willow")
+    put(other, clock, "approval", "willows-own", {"rules": [REST]})
+    assert answer(shop, "approval/willows-own").status_code == 404
+    assert "willows-own" not in page(shop, "approval/1")
