@@ -51,6 +51,8 @@ def paths(site):
         *recordings_of(site),
         "contracts",
         *contracts_of(site),
+        "policies/",
+        "policies/recovery/1",
         f"{action}/narrative",
         f"events/{waiting.id}/1",
         "audit",

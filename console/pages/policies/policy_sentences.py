@@ -13,6 +13,7 @@ from typing import Any
 from approvals.policy.rules import autonomy, policy
 from approvals.policy.rules.autonomy import AutonomyPolicy, Budget, Exclusion, Scope
 from approvals.policy.rules.policy import ApprovalPolicy, PolicyRule, Requirements
+from approvals.policy.rules.policy_analysis import analyse_rules
 from approvals.voting.rules.break_glass import RELEASE_WITHIN
 from approvals.voting.rules.quorum import ONE_REVIEWER, Risk, Threshold
 from console.web import labels
@@ -58,6 +59,19 @@ def policy_topics(kind: str, document: bytes) -> tuple[PolicyTopic, ...]:
 
 
 # Approval
+
+
+_FINDING_WORDS = {
+    "NEVER": " never counts.",
+    "UNCLEAR_ONLY": " counts only where its condition cannot be told.",
+    "ALWAYS": " always matches.",
+}
+
+
+def finding_sentences(kind: str, document: bytes) -> tuple[str, ...]:
+    """What stands out in the rules of a version: only approval policies have rules of this kind."""
+    found = analyse_rules(policy.load_stored(document)) if kind == "approval" else ()
+    return tuple(f"“{each.rule}”{_FINDING_WORDS[each.code]} {each.text}" for each in found)
 
 
 _ALSO_BARRED = {

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from console.pages.actions.action_record import actor_names, format_json
 from console.pages.policies.policy_changes import document_changes, sentence_changes
-from console.pages.policies.policy_sentences import KIND_NAMES, KIND_QUESTIONS, policy_topics
+from console.pages.policies.policy_sentences import KIND_NAMES, KIND_QUESTIONS, finding_sentences, policy_topics
 from console.web.http import TenantRequest, in_tenant
 from ledger.catalogue import queries as catalogue
 from ledger.record.queries import events
@@ -73,6 +73,7 @@ def _with_events(
         "name": KIND_NAMES[row.kind],
         "question": KIND_QUESTIONS[row.kind],
         "topics": policy_topics(row.kind, bytes(row.document)),
+        "findings": finding_sentences(row.kind, bytes(row.document)),
         "href": reverse("policy", args=[slug, row.kind, row.version]),
         "set_by": names.get(activated[0].actor_id, activated[0].actor_kind) if activated else "",
         "event": reverse("event", args=[slug, row.id, activated[0].seq]) if activated else "",

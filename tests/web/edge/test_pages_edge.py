@@ -36,6 +36,8 @@ def paths(stage):
         f"actions/{action.id}/entries/1",
         f"evidence/{pointer}",
         f"sessions/{action.session_id}",
+        "policies/",
+        "policies/approval/1",
     ]
 
 

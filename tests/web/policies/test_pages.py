@@ -32,7 +32,7 @@ def spoken(html: str) -> str:
 
 
 def part(html: str, name: str) -> str:
-    return html.split(f'data-part="{name}"')[1].split("</section>\n")[0]
+    return html.split(f'data-part="{name}"')[1].split("data-part=")[0]
 
 
 def put(shop: Workshop, clock: Clock, kind: str, version: str, document: dict[str, Any]) -> None:
@@ -108,6 +108,17 @@ def test_the_numbers_of_verification_are_on_the_page_and_change_by_a_new_version
     assert "each wait is about 4 times the one before" in second
     assert "A doubt that 5 readings could not settle goes to a person." in second
     assert "A doubt that 3 readings could not settle goes to a person." in spoken(page(shop, "verification/1"))
+
+
+def test_rules_that_never_count_are_named_on_the_page(shop: Workshop, clock: Clock):
+    put(shop, clock, "approval", "2", {"rules": [SMALL, REST, {"name": "late", "outcome": "auto"}]})
+    for said in (spoken(page(shop, "approval/2")), spoken(part(page(shop), "approval"))):
+        assert (
+            "What stands out in its rules “rest” always matches. People are asked about each call that"
+            " no `auto` rule before it matches. “late” never counts. No rule that asks people stands behind it, so it"
+            " spares none."
+        ) in said
+    assert "What stands out" not in page(shop, "approval/1")
 
 
 def test_older_versions_stand_behind_a_link(shop: Workshop, clock: Clock, monkeypatch: pytest.MonkeyPatch):

@@ -1,0 +1,83 @@
+"""What stands out in the rules of an approval policy: rules that never count, spare nothing, or match every call.
+
+Only what is certain is said. Conditions are not solved: one that is left out or is `true` holds for every call, `false`
+for none, and two with the same text hold together. A rule that is not named here may still never count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from approvals.policy.rules.policy import ApprovalPolicy, PolicyRule
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleFinding:
+    """One thing about one rule.
+
+    NEVER: without it every call is decided as with it. UNCLEAR_ONLY: the same, but where its condition cannot be told,
+    in which case people are asked. ALWAYS: it matches every call.
+    """
+
+    rule: str
+    code: str
+    text: str
+
+
+def analyse_rules(policy: ApprovalPolicy) -> tuple[RuleFinding, ...]:
+    """What stands out in each rule, in their order; at most one thing of each."""
+    found = ((rule, next(_findings(place, policy.rules), None)) for place, rule in enumerate(policy.rules))
+    return tuple(RuleFinding(rule=rule.name, code=said[0], text=said[1]) for rule, said in found if said)
+
+
+def _findings(place: int, rules: Sequence[PolicyRule]) -> Iterator[tuple[str, str]]:
+    """(code, text) of everything that is certain of one rule, the weightiest first."""
+    rule, before, behind = rules[place], rules[:place], rules[place + 1 :]
+    if _text(rule) == "false":
+        yield "NEVER", "Its condition never holds."
+    # A refusal before the one of every call still gives its own reason.
+    if (refusing := _first(before if rule.outcome == "refuse" else rules, "refuse", "true")) is not None:
+        yield "NEVER", f"“{refusing.name}” refuses every call."
+    if rule.outcome == "refuse":
+        yield from _of_refusal(rule, before)
+    else:
+        yield from _of_others(rule, before, behind)
+    if _text(rule) == "true":
+        yield "ALWAYS", _ALWAYS[rule.outcome]
+
+
+_ALWAYS = {
+    "refuse": "None goes ahead.",
+    "hold": "People are asked about each call that no `auto` rule before it matches.",
+    "auto": "No rule behind it asks people.",
+}
+
+
+def _of_refusal(rule: PolicyRule, before: Sequence[PolicyRule]) -> Iterator[tuple[str, str]]:
+    if (same := _first(before, "refuse", _text(rule))) is not None:
+        yield (
+            "UNCLEAR_ONLY",
+            f"“{same.name}” before it refuses the same calls, and the agent reads the reason given there.",
+        )
+
+
+def _of_others(
+    rule: PolicyRule, before: Sequence[PolicyRule], behind: Sequence[PolicyRule]
+) -> Iterator[tuple[str, str]]:
+    if (sparing := _first(before, "auto", "true")) is not None:
+        yield "NEVER", f"“{sparing.name}” before it matches every call, and no rule behind that one asks people."
+    if (sparing := _first(before, "auto", _text(rule))) is not None:
+        yield "UNCLEAR_ONLY", f"“{sparing.name}” before it matches the same calls, and then no rule behind asks people."
+    if rule.outcome == "auto" and all(each.outcome == "refuse" for each in behind):
+        code = "NEVER" if _text(rule) == "true" else "UNCLEAR_ONLY"
+        yield code, "No rule that asks people stands behind it, so it spares none."
+
+
+def _first(rules: Sequence[PolicyRule], outcome: str, text: str) -> PolicyRule | None:
+    """The first rule of an outcome with a condition of that text."""
+    return next((each for each in rules if each.outcome == outcome and _text(each) == text), None)
+
+
+def _text(rule: PolicyRule) -> str:
+    return rule.when.text.strip() if rule.when is not None else "true"
