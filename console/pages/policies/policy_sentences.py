@@ -435,8 +435,9 @@ def _recovery_topics(document: bytes) -> tuple[PolicyTopic, ...]:
         PolicyTopic(
             "How often the same thing is tried",
             (
-                f"A change {_count(known.max_attempts, 'time')} at most, and a critical mutation once.",
-                f"A read {_count(known.max_read_attempts, 'time')} at most.",
+                f"A change is tried {_count(known.max_attempts, 'time')} at most, and a critical mutation never again"
+                " by itself.",
+                f"A read is tried {_count(known.max_read_attempts, 'time')} at most.",
             ),
         ),
         PolicyTopic(

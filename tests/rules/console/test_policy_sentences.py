@@ -181,6 +181,10 @@ def test_a_recovery_policy_says_what_runs_by_itself_and_every_row_of_its_table()
         "Compensation may run without a person, below class High-risk external.",
         "Whatever RT-05 wants waits for a person.",
     ]
+    assert whole[2:4] == [
+        "A change is tried 1 time at most, and a critical mutation never again by itself.",
+        "A read is tried 3 times at most.",
+    ]
     assert len(whole) == len(recovery_table.ROWS) + 4
     assert (
         "RT-12: duplicate side effect, either domain is financial, security or external communication or class is"
