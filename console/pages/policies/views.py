@@ -31,7 +31,8 @@ FOLDED_FROM = 15
 def list_policies(request: TenantRequest) -> HttpResponse:
     active = catalogue.active_policies(request.tenant.id)
     rows = [active[kind] for kind in KIND_NAMES if kind in active]
-    context = {"here": "policies", "policies": _with_history(request, rows), "folded_from": FOLDED_FROM}
+    shown = [each | _content(each["row"]) for each in _with_history(request, rows)]
+    context = {"here": "policies", "policies": shown, "folded_from": FOLDED_FROM}
     return render(request, "policies/_list.html" if request.htmx else "policies/list.html", context)
 
 
@@ -45,7 +46,7 @@ def policy(request: TenantRequest, policy_kind: str, policy_version: str) -> Htt
     found = catalogue.policy_versions(request.tenant.id, policy_kind, before=_before(request), limit=PAGE + 1)
     context = {
         "here": "policies",
-        "policy": _with_history(request, [row])[0],
+        "policy": _with_history(request, [row])[0] | _content(row),
         "document": format_json(parse(bytes(row.document))),
         "versions": _with_history(request, found[:PAGE]),
         "older": f"{request.path}?before={found[PAGE - 1].id}#versions" if len(found) > PAGE else "",
@@ -56,7 +57,7 @@ def policy(request: TenantRequest, policy_kind: str, policy_version: str) -> Htt
 
 
 def _with_history(request: TenantRequest, rows: Sequence[PolicyVersion]) -> list[dict[str, Any]]:
-    """Versions with what they say, who put each in force and when, and by which one it was superseded."""
+    """Versions with who put each in force and when, and by which one it was superseded."""
     histories = events.histories(request.tenant.id, [row.id for row in rows])
     names = actor_names(request.tenant.id)
     return [_with_events(request, row, histories[row.id], names) for row in rows]
@@ -72,8 +73,6 @@ def _with_events(
         "row": row,
         "name": KIND_NAMES[row.kind],
         "question": KIND_QUESTIONS[row.kind],
-        "topics": policy_topics(row.kind, bytes(row.document)),
-        "findings": finding_sentences(row.kind, bytes(row.document)),
         "href": reverse("policy", args=[slug, row.kind, row.version]),
         "set_by": names.get(activated[0].actor_id, activated[0].actor_kind) if activated else "",
         "event": reverse("event", args=[slug, row.id, activated[0].seq]) if activated else "",
@@ -81,6 +80,12 @@ def _with_events(
         "superseded_by": superseded[1]["by"] if superseded else "",
         "superseded_href": reverse("policy", args=[slug, row.kind, superseded[1]["by"]]) if superseded else "",
     }
+
+
+def _content(row: PolicyVersion) -> dict[str, Any]:
+    """What a version says, and what stands out in it."""
+    document = bytes(row.document)
+    return {"topics": policy_topics(row.kind, document), "findings": finding_sentences(row.kind, document)}
 
 
 def _compared(request: TenantRequest, row: PolicyVersion) -> dict[str, Any] | None:
