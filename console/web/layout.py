@@ -32,7 +32,7 @@ _PLACES: Final = (
     ("contracts", "t", "Contracts"),
     ("policies", "o", "Policies"),
     ("systems", "s", "Systems"),
-    ("metrics", "m", "Metrics"),
+    ("metrics", "e", "Metrics"),
     ("ledger", "l", "Ledger"),
     ("audit", "u", "Audit"),
     ("people", "p", "People"),

@@ -71,6 +71,12 @@ def test_the_browser_is_told_to_run_nothing_foreign(stage):
     assert "unsafe" not in policy
 
 
+def test_a_key_leads_to_one_place(stage):
+    for role in ("reviewer", "operator", "compliance", "administrator"):
+        keys = re.findall(r'data-go="(\w)"', visitor(stage, role).page(""))
+        assert len(keys) == len(set(keys)) > 8, (role, keys)
+
+
 def test_a_fragment_is_exactly_the_pages_own_part(stage, paths):
     member = visitor(stage, "operator")
     for path in paths:
