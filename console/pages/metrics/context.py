@@ -178,7 +178,7 @@ def _card(slug: str, figure: MetricFigure, report: MetricReport) -> dict[str, An
 def _cases(figure: MetricFigure) -> str:
     kind = figure.metric.kind
     if kind is MetricKind.DELAY:
-        return f"of {figure.whole:,}"
+        return f"{figure.whole:,}"
     return f"{figure.part:,} of {figure.whole:,}" if kind is MetricKind.SHARE else ""
 
 
