@@ -315,7 +315,7 @@ def reports_of(tenant_id: UUID, action_id: UUID) -> list[Report]:
     return list(Report.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("id"))
 
 
-def reports_between(tenant_id: UUID, *, after: datetime, until: datetime, limit: int) -> list[Report]:
+def reports_between(tenant_id: UUID, *, after: datetime, until: datetime, limit: int | None = None) -> list[Report]:
     """What was told after a moment and up to another, oldest first; found by the ids, which hold the time."""
     ids = {"id__gte": lower_bound(after), "id__lt": lower_bound(until + timedelta(milliseconds=1))}
     found = Report.objects.filter(tenant_id=tenant_id, at__gt=after, at__lte=until, **ids)

@@ -71,7 +71,9 @@ def _reported(tenant_id: UUID, after: datetime, *, at: datetime) -> tuple[set[UU
     until = max(after, at - REPORTS_REST)
     found = queries.reports_between(tenant_id, after=after, until=until, limit=AT_A_TIME)
     if len(found) == AT_A_TIME:
-        until = found[-1].at
+        # Several may have been told at one moment: the place stands behind all of them or none.
+        until = max(each.at for each in found)
+        found = queries.reports_between(tenant_id, after=after, until=until)
     return {each.action_id for each in found}, until
 
 

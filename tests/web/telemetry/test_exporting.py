@@ -151,6 +151,20 @@ def test_what_a_collector_did_not_take_goes_again(shop: Workshop, collector: Col
     assert [span.name for span in collector.spans] == ["counterfoil.gate"]
 
 
+def test_reports_of_one_moment_all_go_out(shop: Workshop, clock: Clock, collector: Collector, monkeypatch: Any):
+    seal_up()
+    export_traces()
+    monkeypatch.setattr(exporting, "AT_A_TIME", 1)
+    told = [shop.propose(path=f"policies/{name}.md") for name in ("returns", "privacy", "cookies")]
+    clock.stop()
+    for action_id in told:
+        shop.report(action_id)
+    clock.forward(minutes=2)
+    export_traces()
+    reports = [span for span in collector.spans if span.name == "counterfoil.report"]
+    assert sorted(values(span)["action.id"] for span in reports) == sorted(told)
+
+
 def test_what_happened_before_a_collector_was_named_is_not_sent(shop: Workshop, collector: Collector):
     shop.propose()
     seal_up()
