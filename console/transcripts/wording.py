@@ -219,11 +219,6 @@ def words_with_digits(text: str, *, limit: int = 400) -> set[str]:
     return {one for one, _ in zip(named, range(limit), strict=False)}
 
 
-def plain_values(value: object, *, limit: int = 60) -> list[Any]:
-    """The plain values in an answer, for whoever looks whether one of them was told."""
-    return [one for one, _ in zip(_scalars(value), range(limit), strict=False)]
-
-
 def _folded(value: Any) -> str:
     return " ".join(str(value).split()).casefold().lstrip("#")
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
-from ledger import keystore
 from ledger.db import execute, fetch_one, select
 from ledger.models import Erased, Erasure, Hold, Retention
 from ledger.record.rules.ids import lower_bound
@@ -191,8 +190,3 @@ def policy_from_row(row: Retention) -> RetentionPolicy:
 def keys_to_destroy(erasure_id: UUID) -> list[UUID]:
     """The keys of erased subjects that still stand in the key database. For the eraser's role."""
     return [row[0] for row in execute("SELECT key_id FROM ledger_keys_to_destroy($1)", erasure_id)]
-
-
-def is_keystore_reachable() -> bool:
-    """Whether the key database can be reached."""
-    return keystore.is_reachable()

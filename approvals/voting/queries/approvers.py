@@ -111,11 +111,6 @@ def emergency(tenant_id: UUID, emergency_id: UUID) -> Emergency | None:
     return fetch_one(Emergency, "tenant_id = $1 AND id = $2", tenant_id, emergency_id)
 
 
-def emergency_of(tenant_id: UUID, approval_id: UUID) -> Emergency | None:
-    """The use of break-glass that granted an approval."""
-    return fetch_one(Emergency, "tenant_id = $1 AND approval_id = $2", tenant_id, approval_id)
-
-
 def emergencies(
     tenant_id: UUID, *, reviewed: bool = False, before: UUID | None = None, limit: int = 100
 ) -> list[Emergency]:

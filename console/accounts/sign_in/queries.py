@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
@@ -32,8 +31,3 @@ def sessions(user: User) -> list[UserSession]:
 def connected_providers(user: User) -> list[SocialAccount]:
     """The providers that have vouched for the person."""
     return list(SocialAccount.objects.filter(user=user).order_by("provider"))
-
-
-def verified_emails(user: User) -> set[str]:
-    """Addresses that were shown to be this person's."""
-    return set(EmailAddress.objects.filter(user=user, verified=True).values_list("email", flat=True))

@@ -116,11 +116,6 @@ def hallucinations(request: TenantRequest) -> HttpResponse:
     return render(request, name, context)
 
 
-def _slice(request: TenantRequest, name: str, over: Period, *, current: bool) -> dict[str, Any]:
-    href = f"{request.path}?{urlencode({'period': over.name, 'by': name})}"
-    return {"href": href, "word": WORDS[name], "current": current}
-
-
 def _patterns(tenant_id: UUID, over: Period) -> list[dict[str, Any]]:
     """The fourteen patterns of hallucinated success, with how often each was met."""
     met = calls_context.patterns_in_period(tenant_id, since=over.since, until=over.until)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -111,11 +111,6 @@ def expired_recordings(tenant_id: UUID, policy: RetentionPolicy, *, at: datetime
     found = recordings.expired_recordings(tenant_id, before=retention_cutoff(policy, at=at), limit=limit)
     waiting = queries.named_in_open_requests(tenant_id, found) if found else set()
     return [each for each in found if each not in waiting]
-
-
-def expiring_actions(tenant_id: UUID, *, at: datetime, within: timedelta) -> list[UUID]:
-    """Actions that will have run out after this time."""
-    return expired_actions(tenant_id, queries.policy(tenant_id), at=at + within)
 
 
 def _with_children(tenant_id: UUID, action_ids: Iterable[UUID]) -> dict[UUID, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -184,11 +184,6 @@ def _seal(
 def deciding_answer(documents: list[dict[str, Any]], contract: Contract) -> rules.ParsedObservation | None:
     """The answer that a reading is held against, of all that came, judged again from their stored bytes."""
     return rules.deciding_observation([_judged(each, contract) for each in documents])
-
-
-def observation_view(seen: rules.ParsedObservation) -> dict[str, Any]:
-    """An observation as the pages show it."""
-    return asdict(seen) | {"status": str(seen.status), "claimed_success": seen.claimed_success}
 
 
 # Idempotency records that nobody has settled: how long they count.
