@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,8 +46,14 @@ __all__ = [
 
 
 @pytest.fixture
-def office(db: None, secrets_dir: Path) -> Office:
-    """A tenant in the test's own transaction; what its tools do to a peer is outside of it."""
-    from tests.peers.support.path import Office
+def office(db: None, secrets_dir: Path) -> Iterator[Office]:
+    """A tenant in the test's own transaction; what its tools do to a peer is outside of it.
 
-    return Office(secrets_dir)
+    However a path went, each of its runs can be judged again from what is stored, and comes out the same.
+    """
+    from tests.peers.support.path import Office
+    from tests.support.replays import replays_alike
+
+    office = Office(secrets_dir)
+    yield office
+    assert replays_alike(office.tenant) == []

@@ -5,6 +5,7 @@ What they are made of imports models, which are ready only once pytest has set D
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -119,8 +120,13 @@ def till(open_till: Any) -> Any:
 
 
 @pytest.fixture
-def counter(db: None, secrets_dir: Path, till: Any) -> Any:
-    """A tenant whose agent refunds orders at the till; nothing is registered yet."""
+def counter(db: None, secrets_dir: Path, till: Any) -> Iterator[Any]:
+    """A tenant whose agent refunds orders at the till; nothing is registered yet. Whatever was read there can be judged
+    again, and comes out the same.
+    """
     from tests.support.refund_shop import counter
+    from tests.support.replays import replays_alike
 
-    return counter("orchid", till)
+    made = counter("orchid", till)
+    yield made
+    assert replays_alike(made.tenant) == []

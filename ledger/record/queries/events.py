@@ -94,6 +94,16 @@ def entries(tenant_id: UUID, places: list[tuple[UUID, int]]) -> dict[UUID, dict[
     return {subject: orjson.loads(data) for subject, data in kept if data is not None}
 
 
+def entries_at(tenant_id: UUID, places: list[tuple[UUID, int]]) -> dict[tuple[UUID, int], dict[str, Any]]:
+    """The entries that these events (subject, seq) carry, by event; several of one subject too."""
+    kept = execute(
+        "SELECT subject_id, seq, entry FROM ledger_entry WHERE tenant_id = $1"
+        " AND (subject_id, seq) IN (SELECT * FROM unnest($2::uuid[], $3::integer[]))",
+        *(tenant_id, [subject for subject, _ in places], [seq for _, seq in places]),
+    )
+    return {(subject, seq): orjson.loads(data) for subject, seq, data in kept if data is not None}
+
+
 def creator_of(tenant_id: UUID, subject_id: UUID) -> UUID | None:
     """Who wrote a subject's first event."""
     found = execute(

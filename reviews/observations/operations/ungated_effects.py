@@ -29,7 +29,7 @@ from reviews.models import Case, Stray, Watch
 from reviews.observations.rules import ungated_effects
 from reviews.observations.rules.ungated_effects import CandidateAction, Change, ChangeOwner
 from reviews.readback.operations.plans import system_access
-from reviews.readback.operations.readings import to_json_default
+from reviews.reconciliation.rules.reading import to_json_default
 
 if TYPE_CHECKING:
     from ledger.models import System

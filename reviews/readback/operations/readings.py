@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 import orjson
@@ -31,7 +30,7 @@ from reviews.readback.operations.plans import ReadPlan, SourceQuery, plan_for
 from reviews.readback.rules import limits
 from reviews.readback.rules.limits import ReadingUsage
 from reviews.reconciliation.rules.facts import ReadFailure
-from reviews.reconciliation.rules.reading import Reading, reading_bindings
+from reviews.reconciliation.rules.reading import Reading, reading_bindings, to_json_default
 
 READ_TIMEOUT_S = 10.0
 ALL_WITHIN_S = 20.0
@@ -143,12 +142,6 @@ def mask_idempotency_key(data: bytes, plan: ReadPlan) -> bytes:
     # The key that repeats a mutation is a secret: evidence names it by its hash's beginning only (R-EX-16).
     key = plan.bindings["scope"].get("idempotency_key")
     return data.replace(key.encode(), b"(idempotency key)") if key else data
-
-
-def to_json_default(value: object) -> Any:
-    if isinstance(value, (set, frozenset)):
-        return sorted(map(str, value))
-    return str(value)
 
 
 # Count readings per tenant, system and tool, and report an exhausted budget once (R-CX-12).

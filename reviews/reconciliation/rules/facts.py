@@ -108,6 +108,12 @@ class ContractFacts:
         return named.get(source, ()) if source else self.predicates
 
 
+def added_predicates(contract: Contract, entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """The predicates that the agent laid on top of the contract's."""
+    own = set(contract.predicates)
+    return tuple(text for text in entry["intended_outcome"]["expected_predicates"] if text not in own)
+
+
 def _fresh_after(contract: Contract) -> dict[str, Mapping[str, str]]:
     """The freshness tokens that each source is held to, by the source's name; the primary one has none."""
     if contract.verification is None:
@@ -190,7 +196,8 @@ class RunInputs:
     back, so what this action did must be reversed. `is_remedy`: it is a recovery action itself. `brought`:
     the effects that verified forward recoveries brought. `failure` says why the primary source gave no reading,
     `silent` the same of further ones; `doubts` counts the runs before this one in which a source answered and
-    bore nothing out. `answer` says where the answer of a tool that only reads came from.
+    bore nothing out. `answer` says where the answer of a tool that only reads came from; `bound_to` which request the
+    idempotency key is bound to.
     """
 
     state: State
@@ -217,6 +224,7 @@ class RunInputs:
     state_pointer: str | None = None
     pivot_committed: bool = False
     retry_safe: bool = False
+    bound_to: str | None = None
     policy: RecoveryPolicy = BUILT_IN
     recovery_tools: Mapping[str, frozenset[str]] = field(default_factory=dict)
     unwinding: bool = False

@@ -12,6 +12,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+import orjson
+
 
 class Consistency(StrEnum):
     """How a source relates to the last committed write (tables/recovery_table.json)."""
@@ -137,3 +139,21 @@ def parse_reading(document: Mapping[str, Any]) -> Reading:
             "indicators": tuple(document["indicators"]),
         }
     )
+
+
+def to_json_default(value: object) -> Any:
+    """What a value becomes that JSON does not carry: a set its sorted members, anything else its text."""
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(str, value))
+    return str(value)
+
+
+def serialize_readings(readings: tuple[Reading, ...]) -> tuple[bytes, tuple[str, ...]]:
+    """The readings as JSON, and the types of what JSON does not carry exactly; none in what a check of ours reads."""
+    unfit: list[str] = []
+
+    def noted(value: object) -> Any:
+        unfit.append(type(value).__name__)
+        return to_json_default(value)
+
+    return orjson.dumps(readings, default=noted), tuple(sorted(set(unfit)))

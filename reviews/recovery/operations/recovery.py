@@ -94,6 +94,7 @@ def decision_inputs(
         "pivot_committed": any(around.is_pivot(digest) for digest in succeeded),
         "policy": policy,
         "retry_safe": retries.may_retry(facts, head.entry or {}, policy, request_hash=bound),
+        "bound_to": bound,
         "recovery_tools": around.tools(facts),
         "unwinding": unwinding and not action.relation,
         "is_remedy": bool(action.relation),

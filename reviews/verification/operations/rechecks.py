@@ -25,6 +25,7 @@ from reviews.readback.operations.readings import SourceReadings, read_sources
 from reviews.reconciliation.rules import reconcile
 from reviews.reconciliation.rules.verdict import Verdict
 from reviews.recovery.rules.recovery import RecoveryDecision
+from reviews.replay.rules.replay import run_circumstances
 from reviews.verification.operations.verification import plan_recheck, run_inputs, store_run_evidence
 
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ def judge_recheck(plan: ReadPlan, taken: SourceReadings, *, at: datetime) -> boo
     if not verdict.decisive:
         _later(plan, head, row, verdict, at=at)
         return None
-    kept, listed = store_run_evidence(plan, inputs, verdict, _NOTHING, (), [plan.verification_policy], pointer, at=at)
+    judged_by = [plan.verification_policy]
+    circumstances = run_circumstances(inputs, seq=head.seq, contract=plan.contract.digest, policies=judged_by)
+    kept, listed = store_run_evidence(plan, inputs, verdict, _NOTHING, (), judged_by, circumstances, at=at)
     contradicted = reconcile.contradicts(verdict, succeeded=head.state == State.RECONCILED_SUCCESS)
     _write(plan, head, action, verdict, kept, listed, contradicted=contradicted, at=at)
     schedules.end_schedule(action_id=plan.action_id)

@@ -28,13 +28,14 @@ from reviews.models import Run
 from reviews.observations.rules.observe import ReportedStatus
 from reviews.readback.operations import schedules
 from reviews.readback.operations.plans import ReadPlan, action_snapshot, plan_for
-from reviews.readback.operations.readings import SourceReadings, mask_idempotency_key, read_sources, to_json_default
+from reviews.readback.operations.readings import SourceReadings, mask_idempotency_key, read_sources
 from reviews.reconciliation.rules import findings
-from reviews.reconciliation.rules.facts import AnswerFacts, ContractFacts, ReadPacing, RunInputs
-from reviews.reconciliation.rules.reading import Reading
+from reviews.reconciliation.rules.facts import AnswerFacts, ContractFacts, ReadPacing, RunInputs, added_predicates
+from reviews.reconciliation.rules.reading import Reading, serialize_readings, to_json_default
 from reviews.reconciliation.rules.verdict import LACKING, SEEN, Verdict
 from reviews.recovery.operations import recovery
 from reviews.recovery.rules.recovery import RecoveryDecision
+from reviews.replay.rules.replay import run_circumstances
 from reviews.reporting.rules.evidence_summary import summarize_evidence
 from reviews.verification.rules import verification as rules
 from reviews.verification.rules.steps import LifecycleStep
@@ -128,12 +129,15 @@ def conclude_run(
         return None
     pointer = uuid4()
     inputs = run_inputs(plan, action, head, row, taken, pointer, pacing=pacing, around=around, at=at)
-    outcome = rules.judge_run(replace(inputs, answer=answer))
+    inputs = replace(inputs, answer=answer)
+    outcome = rules.judge_run(inputs)
     first = pacing.asked and row is not None and row.readings == 0
     if outcome.steps or first or repeats_doubt(inputs, outcome):
         decided_under = [plan.verification_policy, *([around.policy_in_force()] if outcome.decision.table else [])]
+        judged_by = [plan.verification_policy, around.policy_in_force()]
+        circumstances = run_circumstances(inputs, seq=head.seq, contract=plan.contract.digest, policies=judged_by)
         kept, listed = store_run_evidence(
-            plan, inputs, outcome.verdict, outcome.decision, outcome.steps, decided_under, pointer, at=at
+            plan, inputs, outcome.verdict, outcome.decision, outcome.steps, decided_under, circumstances, at=at
         )
         head = _append(head, outcome, kept, listed, decided_under, at=at)
         head = _ordered(head, outcome, at=at)
@@ -183,19 +187,13 @@ def run_inputs(
         failure=taken.failure,
         silent=taken.silent,
         doubts=known.doubts,
-        added_predicates=_added(plan, head.entry),
+        added_predicates=added_predicates(plan.contract, head.entry),
         idempotency_status=head.entry.get("idempotency", {}).get("status") if known.idempotency else None,
         query_pointer=f"{pointer}#query",
         state_pointer=str(pointer),
         pacing=pacing,
         **recovery.decision_inputs(action, facts, head, known.idempotency, around),
     )
-
-
-def _added(plan: ReadPlan, entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """The predicates that the agent laid on top of the contract's."""
-    own = set(plan.contract.predicates)
-    return tuple(text for text in entry["intended_outcome"]["expected_predicates"] if text not in own)
 
 
 def store_run_evidence(
@@ -205,20 +203,24 @@ def store_run_evidence(
     decision: RecoveryDecision,
     steps: tuple[LifecycleStep, ...],
     decided_under: Sequence[DecidingPolicy],
-    pointer: UUID,
+    circumstances: Mapping[str, Any],
     *,
     at: datetime,
 ) -> tuple[ledger.SealedEvidence, dict[str, Any]]:
-    """The run's evidence: what was read, over which layers, what each predicate gave, what was decided under what.
+    """The run's evidence: what was read, over which layers, what each predicate gave, what was decided under what, and
+    the circumstances in which it can be judged again.
 
     With it, what the first event of the run says of the row that the run is listed as.
     """
+    assert inputs.state_pointer is not None
+    pointer = UUID(inputs.state_pointer)
+    readings, unfit = serialize_readings(inputs.readings)
     context = dict(inputs.entry["policy_context"]) | policy_context(decided_under)
     reading = inputs.readings[0] if inputs.readings else None
     document = {
         "account": summarize_evidence(inputs, verdict, contract_digest=plan.contract.digest, policies=context),
         "layers": _shown(plan, findings.run_bindings(inputs, reading)),
-        "readings": inputs.readings,
+        "readings": orjson.Fragment(readings),
         "failure": inputs.failure,
         "silent": inputs.silent,
         "verdict": verdict,
@@ -227,6 +229,7 @@ def store_run_evidence(
         "steps": [{"state": str(step.state), "kind": step.kind, "reason": step.reason} for step in steps],
         "horizon_at": inputs.horizon_at,
         "sla_at": inputs.sla_at,
+        "circumstances": {**circumstances, "unfit": unfit},
     }
     sealed = ledger.store_evidence(
         tenant_id=plan.tenant_id,

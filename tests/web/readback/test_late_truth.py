@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
@@ -13,11 +14,15 @@ from reviews.readback.operations import claimed_batches
 from reviews.verification.operations import rechecks
 from tests.support import settling
 from tests.support.api_tenant import Clock, Workshop, contract, result
+from tests.support.replays import replays_alike
 
 
 @pytest.fixture
-def written(shop: Workshop, clock: Clock, tmp_path: Path) -> str:
-    """A document that was written and confirmed, under a contract that asks to look again after an hour and a day."""
+def written(shop: Workshop, clock: Clock, tmp_path: Path) -> Iterator[str]:
+    """A document that was written and confirmed, under a contract that asks to look again after an hour and a day.
+
+    Second looks can be judged again too, and come out the same.
+    """
     newer = contract("write_document") | {"version": "1.1.0"}
     newer["verification"]["recheck_after"] = ["PT1H", "P1D"]
     assert shop.operator_key.post("/contracts", newer).status_code == 201
@@ -29,7 +34,8 @@ def written(shop: Workshop, clock: Clock, tmp_path: Path) -> str:
     shop.observe(started, result=result(tool="write_document"))
     clock.forward(seconds=10)
     assert shop.read_back(action_id, clock) == "RECONCILED_SUCCESS"
-    return action_id
+    yield action_id
+    assert replays_alike(shop.tenant) == []
 
 
 def due(clock: Clock) -> list[UUID]:

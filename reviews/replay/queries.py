@@ -1,0 +1,161 @@
+"""What replay needs of the record: the stored runs of actions, and those runs judged again.
+
+Reads only, inside `tenancy`. Who asks for somebody records the look first, as for any other evidence.
+
+`replay_actions(tenant_id, ids)` judges by the policies of each run's time; `under={"recovery": version}` by another
+version or a draft (`StoredPolicy`); `contract=` by another contract. `actions_with_runs` pages through a period.
+The answer is `reviews.replay.rules.replay.ActionReplay`: run by run what was recorded, what came out, what differs, or
+why a run cannot be judged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.rules import contract as contracts
+from ledger.catalogue.rules.contract import Contract
+from ledger.catalogue.rules.policies import DecidingPolicy
+from ledger.db import execute, select
+from ledger.record.queries import events, evidence
+from ledger.record.rules.encryption import CannotOpen, EvidenceErased
+from ledger.record.rules.ids import lower_bound
+from reviews.models import Run
+from reviews.replay.rules.replay import JUDGING, ActionReplay, StoredRun, replay_run
+
+AT_ONCE = 200
+"""Actions that are read and judged together."""
+
+
+def actions_with_runs(
+    tenant_id: UUID, *, since: datetime, until: datetime, after: UUID | None = None, limit: int = AT_ONCE
+) -> list[UUID]:
+    """Actions proposed in a period that have been verified at least once, oldest first; behind the action `after`."""
+    rows = execute(
+        "SELECT a.id FROM ledger_action a WHERE a.tenant_id = $1 AND a.id >= $2 AND a.id < $3 AND a.id > $4"
+        " AND EXISTS (SELECT FROM reviews_run r WHERE r.tenant_id = a.tenant_id AND r.action_id = a.id)"
+        " ORDER BY a.id LIMIT $5",
+        *(tenant_id, lower_bound(since), lower_bound(until), after or UUID(int=0), limit),
+    )
+    return [row[0] for row in rows]
+
+
+def replay_period(
+    tenant_id: UUID,
+    *,
+    since: datetime,
+    until: datetime,
+    under: Mapping[str, DecidingPolicy] | None = None,
+    contract: Contract | None = None,
+) -> Iterator[ActionReplay]:
+    """Every action of a period that has runs, judged again, oldest first."""
+    after: UUID | None = None
+    while ids := actions_with_runs(tenant_id, since=since, until=until, after=after):
+        yield from replay_actions(tenant_id, ids, under=under, contract=contract)
+        after = ids[-1]
+
+
+def replay_actions(
+    tenant_id: UUID,
+    action_ids: Sequence[UUID],
+    *,
+    under: Mapping[str, DecidingPolicy] | None = None,
+    contract: Contract | None = None,
+) -> list[ActionReplay]:
+    """The runs of these actions judged again, in the order asked for; one without runs has none to judge.
+
+    A `contract` replaces the one of its own tool only.
+    """
+    stored = stored_runs(tenant_id, action_ids)
+    return [
+        ActionReplay(
+            action_id=str(action_id),
+            runs=tuple(
+                replay_run(run, under=under, contract=contract if _is_of(run, contract) else None)
+                for run in stored[action_id]
+            ),
+        )
+        for action_id in action_ids
+    ]
+
+
+def _is_of(run: StoredRun, contract: Contract | None) -> bool:
+    return contract is not None and run.contract is not None and run.contract.name == contract.name
+
+
+def stored_runs(tenant_id: UUID, action_ids: Sequence[UUID]) -> dict[UUID, list[StoredRun]]:
+    """Everything that is stored of the runs of these actions, by action and in their order."""
+    rows = select(Run, "tenant_id = $1 AND action_id = ANY($2) ORDER BY action_id, number", tenant_id, list(action_ids))
+    documents, gone = _evidence(tenant_id, [row.pointer for row in rows])
+    places = {row.pointer: (row.action_id, int(seq)) for row in rows if (seq := _given(documents, row).get("seq"))}
+    entries = events.entries_at(tenant_id, list(places.values()))
+    contracts_then = _contracts(tenant_id, {_given(documents, row).get("contract", "") for row in rows})
+    policies_then = _policies(tenant_id, [_given(documents, row).get("policies", {}) for row in rows])
+    found: dict[UUID, list[StoredRun]] = {action_id: [] for action_id in action_ids}
+    for row in rows:
+        given = _given(documents, row)
+        named = {kind: each["digest"] for kind, each in given.get("policies", {}).items()}
+        found[row.action_id].append(
+            StoredRun(
+                action_id=str(row.action_id),
+                number=row.number,
+                pointer=str(row.pointer),
+                at=row.at,
+                evidence=documents.get(row.pointer),
+                entry=entries.get(places[row.pointer]) if row.pointer in places else None,
+                contract=contracts_then.get(given.get("contract", "")),
+                policies={
+                    kind: policies_then[kind, digest]
+                    for kind, digest in named.items()
+                    if (kind, digest) in policies_then
+                },
+                missing=gone.get(row.pointer, ""),
+            )
+        )
+    return found
+
+
+def _given(documents: Mapping[UUID, dict[str, Any]], row: Run) -> Mapping[str, Any]:
+    given: Mapping[str, Any] = documents.get(row.pointer, {}).get("circumstances", {})
+    return given
+
+
+def _evidence(tenant_id: UUID, pointers: list[UUID]) -> tuple[dict[UUID, dict[str, Any]], dict[UUID, str]]:
+    """The documents behind these pointers, and why others have none."""
+    try:
+        opened = evidence.open_evidence_many(tenant_id, pointers)
+        return {pointer: orjson.loads(data) for pointer, data in opened.items()}, {}
+    except (EvidenceErased, CannotOpen):
+        pass
+    documents: dict[UUID, dict[str, Any]] = {}
+    gone: dict[UUID, str] = {}
+    for pointer in pointers:
+        try:
+            documents |= {
+                one: orjson.loads(data) for one, data in evidence.open_evidence_many(tenant_id, [pointer]).items()
+            }
+        except EvidenceErased:
+            gone[pointer] = "Its evidence was erased."
+        except CannotOpen:
+            gone[pointer] = "Its evidence cannot be opened: the key is gone."
+    return documents, gone
+
+
+def _contracts(tenant_id: UUID, digests: set[str]) -> dict[str, Contract]:
+    found = {digest: catalogue_queries.contract_by_digest(tenant_id, digest) for digest in digests if digest}
+    return {
+        digest: contracts.load_stored(bytes(row.document), expected_digest=digest)
+        for digest, row in found.items()
+        if row is not None
+    }
+
+
+def _policies(tenant_id: UUID, named: list[Mapping[str, Any]]) -> dict[tuple[str, str], DecidingPolicy]:
+    wanted = {(kind, each[kind]["digest"]) for each in named for kind in JUDGING if kind in each}
+    found = {(kind, digest): catalogue_queries.policy_by_digest(tenant_id, kind, digest) for kind, digest in wanted}
+    return {place: row for place, row in found.items() if row is not None}
