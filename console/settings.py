@@ -237,6 +237,7 @@ TEMPLATES = [
         },
     }
 ]
+FORM_RENDERER = "console.web.widgets.InputsWithoutTemplates"
 
 # Data. The application role owns no table; the alias "owner" exists only where migrations run.
 
@@ -336,6 +337,9 @@ if COUNTERFOIL_REQUEST_WITHIN_S == 0:
 
 # How often one key may call the API in a second; 0 is as often as it likes.
 COUNTERFOIL_RATE_PER_S = _number("COUNTERFOIL_RATE_PER_S", 200)
+
+# For how many seconds a person's pages may show the counters of their last page; a write of theirs counts anew.
+COUNTERFOIL_FRAME_KEPT_S = 2
 
 # Who is told outside when the record raises an alarm: by mail, by a signed webhook, or by both.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django import template
 from django.forms import BaseForm
 from django.template import Context
+from django.template.loader import render_to_string
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.html import escape, format_html, format_html_join
@@ -89,7 +91,7 @@ def short_hash(digest: str | None, label: str = "hash") -> SafeString:
 @register.filter
 def marked(shown: str) -> SafeString:
     """Text as `rendering` shows it, each mark of a misleading character set apart and named."""
-    return mark_safe(_MARK.sub(_glyph, escape(shown)))
+    return mark_safe(_MARK.sub(_glyph, html.escape(shown)))
 
 
 @register.filter
@@ -175,6 +177,19 @@ def standing(place: Any) -> str:
         return "not yet sealed"
     number = f"{place.log}:{place.index}" if place.log > 1 else str(place.index)
     return f"no. {number}" if place.sealed else f"no. {number}, not signed yet"
+
+
+@register.simple_tag(takes_context=True)
+def kept_part(context: Context, template: str) -> SafeString:
+    """A part of the frame that is made of its places alone: rendered once for all pages on which these are the same."""
+    return (
+        _part(template, context["frame"]["places"], context.get("here", "")) if context.get("frame") else mark_safe("")
+    )
+
+
+@lru_cache(maxsize=512)
+def _part(template: str, places: tuple[Any, ...], here: str) -> SafeString:
+    return render_to_string(template, {"places": places, "here": here})
 
 
 def stamp(at: datetime | None, *, as_of: datetime) -> SafeString:

@@ -20,13 +20,12 @@ from django_htmx.middleware import HtmxDetails
 
 from approvals.voting.operations.refusal_records import write_refusal_records
 from console.accounts import operations as accounts_operations
-from console.accounts import queries as accounts_queries
 from console.api.auth import Caller, NotAllowed, person_caller
 from console.api.transaction import record_refusal
 from console.models import User
 from console.telemetry.logging_lines import add_log_facts
+from console.web import queries
 from ledger.db import savepoint, tenancy
-from ledger.record.queries import events
 from ledger.record.rules.refusals import Refused
 
 P = ParamSpec("P")
@@ -46,6 +45,7 @@ class TenantRequest(HttpRequest):
     user: User
     htmx: HtmxDetails
     tenant: Any
+    tenants: list[Any]
     caller: Caller
     as_of: datetime
 
@@ -79,6 +79,9 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
                 record_refusal(request.tenant.id, refusal)
                 with tenancy(request.tenant.id):
                     return _refused(request, refusal)
+            finally:
+                if request.method == "POST":
+                    queries.forget_frame_facts(request.tenant.id, request.caller.actor.id)
 
         return opened
 
@@ -101,12 +104,13 @@ def undo_if_refused(request: TenantRequest) -> Iterator[None]:
 
 
 def _identify(request: TenantRequest, slug: str) -> None:
-    tenant = events.tenant(slug)
-    place = accounts_queries.membership(request.user, tenant.id) if tenant else None
-    if tenant is None or place is None:
+    places = queries.places(request.user.id) if request.user.is_active else []
+    here = next(((place, tenant) for place, tenant in places if tenant.slug == slug), None)
+    if here is None:
         raise Http404("There is no such page.")
-    add_log_facts(tenant_id=str(tenant.id))
-    request.tenant = tenant
+    place, request.tenant = here
+    add_log_facts(tenant_id=str(place.tenant_id))
+    request.tenants = [tenant for _, tenant in places]
     request.caller = person_caller(request.user, place)
     request.as_of = timezone.now()
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
 from approvals.requests.queries import approvals
-from approvals.voting.queries import approvers
-from console.accounts import queries as accounts_queries
-from console.notifications import queries as notices
 from console.pages.approvals import eligibility
 from console.pages.calls.context import gate_intake
-from console.pages.ledger.log_status import log_status
+from console.pages.ledger.log_status import describe_log
 from console.web import labels
 from console.web.form_pages import find_page
-from ledger.actions.queries import freezes as freezes_queries
-from ledger.log.queries import log
-from ledger.record.queries import events
-from reviews import queries as after
+from console.web.queries import MOST, FrameFacts, frame_facts, kept_frame_facts
 
 _PLACES: Final = (
     ("home", "h", "Home"),
@@ -41,6 +36,18 @@ _ONLY_FOR: Final = {
     "audit": frozenset({"compliance", "administrator"}),
     "people": frozenset({"administrator", "reviewer", "compliance"}),
 }
+
+
+class RailPlace(NamedTuple):
+    """A page in the rail, and what waits there; it has an icon and an address of its name."""
+
+    name: str
+    key: str
+    word: str
+    href: str
+    waiting: str
+
+
 EVERYTHING: Final = frozenset({"tenant", "all"})
 
 
@@ -66,57 +73,41 @@ def _address(request: HttpRequest) -> dict[str, str]:
 
 def _frame(request: Any) -> dict[str, Any]:
     tenant, slug = request.tenant, request.tenant.slug
-    counts = {
-        "approvals": _approvals(request),
-        "cases": after.count_waiting_cases(tenant.id, at=request.as_of, most=100)[0],
-        "incidents": len(after.incidents(tenant.id, limit=100)),
-    }
-    freezes = freezes_queries.freezes_in_force(tenant.id)
+    facts = kept_frame_facts(tenant.id, request.caller.actor.id, lambda: _facts(request))
+    counts = {"approvals": facts.approvals, "cases": facts.cases, "incidents": facts.incidents}
     return {
         "tenant": tenant,
-        "tenants": _tenants(request),
-        "home": reverse("home", args=[slug]),
+        "tenants": [{"name": each.name, "href": reverse("home", args=[each.slug])} for each in request.tenants],
         "stream": f"/api/v1/stream?tenant={slug}",
         "search": reverse("actions", args=[slug]),
         "searched": request.GET.get("q", ""),
-        "places": [
-            {
-                "name": name,
-                "key": key,
-                "icon": name,
-                "word": word,
-                "href": reverse(name, args=[slug]),
-                "count": _capped(counts.get(name, 0)),
-            }
+        "places": tuple(
+            RailPlace(name, key, word, reverse(name, args=[slug]), _capped(counts.get(name, 0)))
             for name, key, word in _PLACES
             if name not in _ONLY_FOR or _ONLY_FOR[name] & request.caller.roles
-        ],
-        "seal": log_status(tenant.id, at=request.as_of),
-        "alarms": [labels.alarm_label(each.kind) for each in log.alarms(tenant.id)],
+        ),
+        "seal": describe_log(facts.log, at=request.as_of),
+        "alarms": [labels.alarm_label(kind) for kind in facts.alarms],
         "ledger": reverse("ledger", args=[slug]),
-        "glass": approvers.emergencies(tenant.id, limit=10),
+        "glass": facts.unreviewed,
         "emergencies": reverse("emergencies", args=[slug]),
         "me": reverse("me", args=[slug]),
-        "unread": _capped(notices.count_unread(tenant.id, request.caller.actor.id)),
-        "freezes": freezes,
-        "stops": [freeze for freeze in freezes if freeze.scope in EVERYTHING],
+        "unread": _capped(facts.unread),
+        "freezes": facts.freezes,
+        "stops": [freeze for freeze in facts.freezes if freeze.scope in EVERYTHING],
         "person": {"name": request.caller.name, "roles": ", ".join(sorted(request.caller.roles)) or "no role"},
     }
 
 
-def _approvals(request: Any) -> int:
-    """How many approvals wait: of a reviewer those that they can decide, of anybody else all."""
-    if "reviewer" not in request.caller.roles:
-        return len(approvals.waiting_times(request.tenant.id, most=100))
-    waiting = approvals.approvals(request.tenant.id, limit=100)
-    me, roles = request.caller.actor.id, request.caller.roles
-    bars = eligibility.ineligibility_reasons(request.tenant.id, waiting, me, roles, at=request.as_of)
-    return sum(not why_not for why_not in bars.values())
-
-
-def _tenants(request: Any) -> list[dict[str, str]]:
-    places = [events.tenant_by_id(place.tenant_id) for place in accounts_queries.memberships(request.user)]
-    return [{"name": each.name, "href": reverse("home", args=[each.slug])} for each in places]
+def _facts(request: Any) -> FrameFacts:
+    """What stands around a page; a reviewer is told of the approvals that they can decide, anybody else of all."""
+    tenant_id, me, roles = request.tenant.id, request.caller.actor.id, request.caller.roles
+    found = frame_facts(tenant_id, me, at=request.as_of)
+    if not found.approvals or "reviewer" not in roles:
+        return found
+    waiting = approvals.approvals(tenant_id, limit=MOST)
+    bars = eligibility.ineligibility_reasons(tenant_id, waiting, me, roles, at=request.as_of)
+    return replace(found, approvals=sum(not why_not for why_not in bars.values()))
 
 
 def _capped(count: int) -> str:

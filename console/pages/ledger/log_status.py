@@ -26,27 +26,32 @@ class LogStatus:
 
 def log_status(tenant_id: UUID, *, at: datetime) -> LogStatus:
     """How the tenant's newest log stands now."""
-    head, lag = log.current_log(tenant_id), log.lag(tenant_id)
+    return describe_log(log.standing(tenant_id), at=at)
+
+
+def describe_log(found: log.LogStanding, *, at: datetime) -> LogStatus:
+    """How a log stands, in words."""
+    lag = found.lag
     waiting = min(lag.waiting, log.MANY)
-    if head is None or head.signed_at is None:
+    if found.size is None or found.signed_size is None or found.signed_at is None:
         late = timedelta(seconds=lag.oldest_s or 0.0)
         why = "No checkpoint has been signed yet."
         return LogStatus(
             word="not sealed", at=at - late if lag.is_late else None, is_wrong=lag.is_late, why=why, waiting=waiting,
             unsigned=0,
         )  # fmt: skip
-    unsigned = head.size - head.signed_size
+    unsigned = found.size - found.signed_size
     if lag.is_late:
         late = timedelta(seconds=max(lag.oldest_s or 0.0, lag.unsigned_s or 0.0))
         why = "Events wait for their place in the log. Nothing irreversible is released meanwhile."
         return LogStatus(
             word="not sealing since", at=at - late, is_wrong=True, why=why, waiting=waiting, unsigned=unsigned
         )
-    if at - head.signed_at > SILENT:
+    if at - found.signed_at > SILENT:
         why = "The sequencer has given no sign of life since then."
         return LogStatus(
-            word="no sign of the log since", at=head.signed_at, is_wrong=True, why=why, waiting=waiting,
+            word="no sign of the log since", at=found.signed_at, is_wrong=True, why=why, waiting=waiting,
             unsigned=unsigned,
         )  # fmt: skip
     why = "The newest signed checkpoint covers all but what is being written now."
-    return LogStatus(word="sealed", at=head.signed_at, is_wrong=False, why=why, waiting=waiting, unsigned=unsigned)
+    return LogStatus(word="sealed", at=found.signed_at, is_wrong=False, why=why, waiting=waiting, unsigned=unsigned)

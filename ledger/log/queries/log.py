@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import LiteralString
+from typing import Final, LiteralString
 from uuid import UUID
 
 from ledger.db import execute
@@ -70,6 +70,23 @@ class Lag:
     def is_late(self) -> bool:
         """Whether the log is too far behind for anything irreversible."""
         return self.waiting > MANY or max(self.oldest_s or 0.0, self.unsigned_s or 0.0) > LATE_S
+
+
+@dataclass(frozen=True, slots=True)
+class LogStanding:
+    """How far a tenant's newest log has come and what waits for it; without sizes before its first checkpoint."""
+
+    size: int | None
+    signed_size: int | None
+    signed_at: datetime | None
+    waiting: int
+    oldest_s: float | None
+    unsigned_s: float | None
+
+    @property
+    def lag(self) -> Lag:
+        """How far the log is behind."""
+        return Lag(self.waiting, self.oldest_s, self.unsigned_s)
 
 
 def pending_events(*, but: Iterable[UUID] = (), limit: int = MANY) -> dict[UUID, list[int]]:
@@ -175,27 +192,36 @@ def sealed_subjects(tenant_id: UUID, subject_ids: list[UUID]) -> set[UUID]:
 
 def backlog() -> Lag:
     """What waits for a leaf, of all tenants, by the clock of the database: one sequencer serves everybody."""
-    return Lag(*_queue("TRUE", MANY + 1), None)
+    [(count, age)] = execute(
+        "SELECT count(*), extract(epoch FROM clock_timestamp() - min(at))::float8"
+        " FROM (SELECT at FROM ledger_pending ORDER BY position LIMIT $1) waiting",
+        MANY + 1,
+    )
+    return Lag(count, age, None)
+
+
+STANDING: Final[LiteralString] = f"""
+    SELECT tip.size, tip.signed_size, tip.signed_at, queue.count, queue.age,
+           (SELECT extract(epoch FROM clock_timestamp() - integrated_at)::float8 FROM ledger_tip
+             WHERE tenant_id = $1 AND signed_size < size ORDER BY log DESC LIMIT 1) AS unsigned
+      FROM (SELECT count(*), extract(epoch FROM clock_timestamp() - min(at))::float8 AS age
+              FROM (SELECT at FROM ledger_pending WHERE tenant_id = $1 ORDER BY position LIMIT {MANY + 1}) AS waiting
+           ) AS queue
+      LEFT JOIN LATERAL (SELECT size, signed_size, signed_at FROM ledger_tip
+             WHERE tenant_id = $1 ORDER BY log DESC LIMIT 1) AS tip ON true
+"""
+"""The columns of a LogStanding, in one row, by the clock of the database; `$1` is the tenant."""
+
+
+def standing(tenant_id: UUID) -> LogStanding:
+    """How the newest log of a tenant stands; nobody waits for another's log."""
+    [row] = execute(STANDING, tenant_id)
+    return LogStanding(*row)
 
 
 def lag(tenant_id: UUID) -> Lag:
-    """How far the log of one tenant is behind, by the clock of the database; nobody waits for another's log."""
-    unsigned = execute(
-        "SELECT extract(epoch FROM clock_timestamp() - integrated_at)::float8 FROM ledger_tip"
-        " WHERE tenant_id = $1 AND signed_size < size ORDER BY log DESC LIMIT 1",
-        tenant_id,
-    )
-    waiting, oldest = _queue("tenant_id = $2", MANY + 1, tenant_id)
-    return Lag(waiting, oldest, unsigned[0][0] if unsigned else None)
-
-
-def _queue(where: LiteralString, *values: object) -> tuple[int, float | None]:
-    [(count, age)] = execute(
-        "SELECT count(*), extract(epoch FROM clock_timestamp() - min(at))::float8"
-        f" FROM (SELECT at FROM ledger_pending WHERE {where} ORDER BY position LIMIT $1) waiting",
-        *values,
-    )
-    return count, age
+    """How far the log of one tenant is behind."""
+    return standing(tenant_id).lag
 
 
 def announced_keys(tenant_id: UUID, log_id: UUID) -> set[tuple[str, str]]:

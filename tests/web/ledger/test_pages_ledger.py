@@ -209,11 +209,11 @@ def test_the_header_says_since_when_nothing_is_sealed(stage, monkeypatch):
     seal_up()
     at = datetime.now(UTC)
     assert 'class="seal" href' in visitor(stage, "reviewer").page()
-    monkeypatch.setattr(log, "lag", lambda tenant: log.Lag(waiting=7, oldest_s=40.0, unsigned_s=None))
+    monkeypatch.setattr(log.LogStanding, "lag", log.Lag(waiting=7, oldest_s=40.0, unsigned_s=None))
     page = visitor(stage, "reviewer").page()
     assert 'class="seal" data-wrong' in page
     assert "not sealing since 40 s ago" in words(page)
-    monkeypatch.setattr(log, "lag", lambda tenant: log.Lag(waiting=0, oldest_s=None, unsigned_s=None))
+    monkeypatch.setattr(log.LogStanding, "lag", log.Lag(waiting=0, oldest_s=None, unsigned_s=None))
     with tenancy(stage.tenant):
         assert not log_status.log_status(stage.tenant, at=at).is_wrong
         silent = log_status.log_status(stage.tenant, at=at + timedelta(minutes=3))

@@ -1,0 +1,127 @@
+"""What every page of a tenant reads before its own: whose place it is, and what the frame around it counts.
+
+The frame is one statement, and what it found is kept for a moment per person, so that somebody who goes through lists
+does not count all that waits at each of them. Whoever changes something sees it in the very next page: their own write
+throws away what was kept for them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, LiteralString, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+
+from console.models import Membership
+from ledger.db import execute, select
+from ledger.log.queries.log import STANDING, LogStanding
+from ledger.record.queries import events
+
+if TYPE_CHECKING:
+    from ledger.models import Tenant
+
+MOST = 100
+"""Counters go no further; a page says 99+."""
+MOST_KEPT: Final = 10_000
+
+
+class PlacedFreeze(NamedTuple):
+    """A freeze in force."""
+
+    scope: str
+    value: str
+    reason: str
+    placed_at: datetime
+
+
+class UnreviewedUse(NamedTuple):
+    """A use of break-glass whose review has not ended."""
+
+    used_at: datetime
+    review_by: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameFacts:
+    """What waits in a tenant, counted up to MOST, and what is wrong there."""
+
+    approvals: int
+    cases: int
+    incidents: int
+    unread: int
+    freezes: list[PlacedFreeze]
+    alarms: list[str]
+    unreviewed: list[UnreviewedUse]
+    log: LogStanding
+
+
+def places(user_id: UUID) -> list[tuple[Membership, Tenant]]:
+    """Where somebody has a place, each with its tenant."""
+    mine = "user_id = $1 AND removed_at IS NULL AND joined_at IS NOT NULL ORDER BY tenant_id"
+    rows = select(Membership, mine, user_id)
+    known = events.tenants_by_id([row.tenant_id for row in rows])
+    return [(row, known[row.tenant_id]) for row in rows]
+
+
+_FREEZES: Final[LiteralString] = "FROM ledger_freeze WHERE tenant_id = $1 AND lifted_at IS NULL ORDER BY id"
+_USES: Final[LiteralString] = (
+    "FROM approvals_emergency WHERE tenant_id = $1 AND reviewed_at IS NULL ORDER BY review_by, id LIMIT 10"
+)
+_FRAME: Final[LiteralString] = f"""
+    SELECT (SELECT count(*) FROM (SELECT FROM approvals_approval
+               WHERE tenant_id = $1 AND state = 'REQUESTED' LIMIT {MOST}) AS waiting),
+           (SELECT count(*) FROM (SELECT FROM reviews_case WHERE tenant_id = $1 AND state <> 'RESOLVED'
+               AND (snoozed_until IS NULL OR snoozed_until <= $3) LIMIT {MOST}) AS awake),
+           (SELECT count(*) FROM (SELECT FROM reviews_incident
+               WHERE tenant_id = $1 AND state = 'OPEN' LIMIT {MOST}) AS open),
+           (SELECT count(*) FROM (SELECT FROM console_message
+               WHERE tenant_id = $1 AND actor_id = $2 AND read_at IS NULL LIMIT {MOST}) AS unread),
+           ARRAY(SELECT scope {_FREEZES}), ARRAY(SELECT value {_FREEZES}), ARRAY(SELECT reason {_FREEZES}),
+           ARRAY(SELECT placed_at {_FREEZES}),
+           ARRAY(SELECT kind FROM ledger_alarm WHERE tenant_id = $1 AND closed_at IS NULL
+               ORDER BY raised_at DESC LIMIT {MOST}),
+           ARRAY(SELECT used_at {_USES}), ARRAY(SELECT review_by {_USES}),
+           log.*
+      FROM ({STANDING}) AS log
+"""
+
+
+def frame_facts(tenant_id: UUID, actor_id: UUID, *, at: datetime) -> FrameFacts:
+    """What stands around a page of this person, as it is now."""
+    [row] = execute(_FRAME, tenant_id, actor_id, at)
+    approvals, cases, incidents, unread, scopes, values, reasons, placed, alarms, used, review_by, *log = row
+    return FrameFacts(
+        approvals=approvals,
+        cases=cases,
+        incidents=incidents,
+        unread=unread,
+        freezes=[PlacedFreeze(*each) for each in zip(scopes, values, reasons, placed, strict=True)],
+        alarms=alarms,
+        unreviewed=[UnreviewedUse(*each) for each in zip(used, review_by, strict=True)],
+        log=LogStanding(*log),
+    )
+
+
+# What was found, by tenant and person, with the moment at which it is too old.
+_kept: dict[tuple[UUID, UUID], tuple[float, FrameFacts]] = {}
+
+
+def kept_frame_facts(tenant_id: UUID, actor_id: UUID, read: Callable[[], FrameFacts]) -> FrameFacts:
+    """What was found for this person a moment ago, or what `read` finds now."""
+    now, place = time.monotonic(), (tenant_id, actor_id)
+    until, found = _kept.get(place, (0.0, None))
+    if found is None or until <= now:
+        found = read()
+        if len(_kept) >= MOST_KEPT:
+            _kept.clear()
+        _kept[place] = (now + settings.COUNTERFOIL_FRAME_KEPT_S, found)
+    return found
+
+
+def forget_frame_facts(tenant_id: UUID, actor_id: UUID) -> None:
+    """This person has changed something; the next page counts anew."""
+    _kept.pop((tenant_id, actor_id), None)

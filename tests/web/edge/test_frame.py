@@ -1,0 +1,87 @@
+"""What stands around every page: counted in one statement, kept for a moment, and never behind one's own writes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+from django.forms.renderers import DjangoTemplates
+from django.forms.widgets import (
+    CheckboxInput,
+    DateInput,
+    DateTimeInput,
+    EmailInput,
+    HiddenInput,
+    NumberInput,
+    PasswordInput,
+    TextInput,
+    TimeInput,
+    URLInput,
+)
+from django.utils.safestring import mark_safe
+
+from console.web.widgets import InputsWithoutTemplates
+from ledger.catalogue.operations import registration
+from ledger.db import tenancy
+from ledger.record.operations import SYSTEM
+from tests.support.browser_users import visitor, words
+from tests.support.scenes import now
+
+
+@pytest.fixture
+def kept(settings, monkeypatch):
+    """Counters are kept as the product keeps them; the value is the clock by which they grow old."""
+    settings.COUNTERFOIL_FRAME_KEPT_S = 2
+    clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr("console.web.queries.time", clock)
+    return clock
+
+
+def place_freeze(stage, value):
+    with tenancy(stage.tenant):
+        registration.place_freeze(
+            tenant_id=stage.tenant, scope="agent", value=value, reason="It looks odd.", actor=SYSTEM, at=now()
+        )
+
+
+def test_what_somebody_else_changed_is_on_the_page_two_seconds_later(stage, kept):
+    operator = visitor(stage, "operator")
+    assert "frozen" not in words(operator.page("glossary"))
+    place_freeze(stage, "support-agent")
+    kept.now += 1.9
+    assert "frozen" not in words(operator.page("glossary"))
+    kept.now += 0.2
+    assert "1 frozen" in words(operator.page("glossary"))
+
+
+def test_ones_own_write_is_counted_by_the_very_next_page(stage, kept):
+    operator = visitor(stage, "operator")
+    operator.page("glossary")
+    operator.post("freezes/place", what="tenant:", reason="It looks odd.", next=f"/t/{stage.slug}/glossary")
+    assert "1 frozen" in words(operator.page("glossary"))
+
+
+def test_nobody_is_shown_what_was_counted_for_another_person(stage, kept):
+    operator, reviewer = visitor(stage, "operator"), visitor(stage, "reviewer")
+    operator.page("glossary")
+    place_freeze(stage, "support-agent")
+    assert "1 frozen" in words(reviewer.page("glossary"))
+
+
+def test_a_page_names_every_tenant_of_the_person_and_no_other(stage, elsewhere):
+    operator = visitor(stage, "operator")
+    assert "Willow" not in operator.page("glossary")
+    assert operator.client.get("/t/willow/glossary").status_code == 404
+
+
+def test_an_input_is_written_as_django_writes_it():
+    """Of every kind, with and without a value, with attributes that need escaping, are bare, or are left out."""
+    attributes = {"id": "a", "title": "<\"&'>", "required": True, "disabled": False, "maxlength": 5}
+    kinds = (TextInput, NumberInput, EmailInput, URLInput, PasswordInput, HiddenInput, DateInput, TimeInput)
+    for widget in (*kinds, DateTimeInput, CheckboxInput):
+        for value in (None, "", 'a<b> & "c"', 3, True, mark_safe("&lt;"), datetime(2030, 1, 2, tzinfo=UTC)):
+            for given in ({}, attributes):
+                asked = widget(attrs=given)
+                plain, ours = DjangoTemplates(), InputsWithoutTemplates()
+                assert asked.render("n", value, renderer=ours) == asked.render("n", value, renderer=plain)
