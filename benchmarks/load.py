@@ -218,7 +218,7 @@ def sign_in(stand: Stand, username: str) -> str:
     from console.models import User
 
     client = Client()
-    client.force_login(User.objects.get(username=username), backend="django.contrib.auth.backends.ModelBackend")
+    client.force_login(User.objects.get(username=username), backend="console.accounts.sign_in.sessions.PasswordBackend")
     return client.cookies["sessionid"].value
 
 

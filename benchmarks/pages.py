@@ -66,7 +66,9 @@ def sign_in(stand: Stand) -> str:
     from console.models import User
 
     client = Client()
-    client.force_login(User.objects.order_by("username")[0], backend="django.contrib.auth.backends.ModelBackend")
+    client.force_login(
+        User.objects.order_by("username")[0], backend="console.accounts.sign_in.sessions.PasswordBackend"
+    )
     return client.cookies["sessionid"].value
 
 

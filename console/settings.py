@@ -262,7 +262,7 @@ REDIS_URL = _broker()
 AUTH_USER_MODEL = "console.User"
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
-    "django.contrib.auth.backends.ModelBackend",
+    "console.accounts.sign_in.sessions.PasswordBackend",
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {
@@ -318,6 +318,7 @@ SOCIALACCOUNT_ONLY = False
 # What a browser is told
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https
+SESSION_ENGINE = "console.accounts.sign_in.sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_AGE = 12 * 3600
 CSRF_TRUSTED_ORIGINS = [COUNTERFOIL_PUBLIC_URL]

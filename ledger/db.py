@@ -305,6 +305,8 @@ def _line() -> _Line:
     the connection was made to, and the plans that it keeps are not ours.
     """
     django = connections[DEFAULT_DB_ALIAS]
+    # A request's first statement may be one of ours, on a connection that the server has dropped since the last.
+    django.close_if_health_check_failed()
     django.ensure_connection()
     raw: Any = django.connection
     line: _Line | None = getattr(raw, "counterfoil_line", None)

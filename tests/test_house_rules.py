@@ -62,6 +62,7 @@ EDGES = ("/views.py", "/views/", "_views.py", "console/api/", "/management/comma
 MORE_EDGES = {
     "console/web/http.py": "the edge of every page: reads the clock once per request",
     "console/witness/server.py": "the edge of the witness: states when it saw a head",
+    "console/accounts/sign_in/sessions.py": "the edge of signing in: whether a session has run out",
     "console/accounts/step_up.py": "the edge of signing in: how long ago somebody showed who they are",
     "console/accounts/sign_in/single_sign_on.py": "the edge of single sign-on: reads the clock once per sign-in",
     "console/web/stream.py": "the edge of live updates: looks again and again, so each look has a time of its own",

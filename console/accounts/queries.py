@@ -11,15 +11,16 @@ from django.db.models import Q
 from approvals.requests.rules import threads
 from console.models import AnsweredWrite, ApiKey, Membership, SavedView, Sighting, User
 from ledger import keystore
+from ledger.db import fetch_one, select
 from ledger.record.rules import encryption
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.ids import lower_bound
 
 
 def active_key(key_hash: str, *, at: datetime) -> ApiKey | None:
-    """The key with this hash, unless it is revoked or has run out."""
-    alive = Q(expires_at__isnull=True) | Q(expires_at__gt=at)
-    return ApiKey.objects.filter(alive, hash=key_hash, revoked_at__isnull=True).first()
+    """The key with this hash, unless it is revoked or has run out; asked anew for each request."""
+    alive = "hash = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)"
+    return fetch_one(ApiKey, alive, key_hash, at)
 
 
 def is_key_active(actor_id: UUID, *, at: datetime) -> bool:
@@ -35,8 +36,8 @@ def membership(user: User, tenant_id: UUID) -> Membership | None:
 
 
 def memberships(user: User) -> list[Membership]:
-    here = Membership.objects.filter(user=user, removed_at__isnull=True, joined_at__isnull=False)
-    return list(here.order_by("tenant_id"))
+    mine = "user_id = $1 AND removed_at IS NULL AND joined_at IS NOT NULL ORDER BY tenant_id"
+    return select(Membership, mine, user.id)
 
 
 def person_with_email(email: str) -> User | None:

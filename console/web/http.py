@@ -104,7 +104,7 @@ def undo_if_refused(request: TenantRequest) -> Iterator[None]:
 
 
 def _identify(request: TenantRequest, slug: str) -> None:
-    places = queries.places(request.user.id) if request.user.is_active else []
+    places = queries.places(request.user) if request.user.is_active else []
     here = next(((place, tenant) for place, tenant in places if tenant.slug == slug), None)
     if here is None:
         raise Http404("There is no such page.")

@@ -16,12 +16,13 @@ from uuid import UUID
 
 from django.conf import settings
 
-from console.models import Membership
-from ledger.db import execute, select
+from console.accounts import queries as accounts_queries
+from ledger.db import execute
 from ledger.log.queries.log import STANDING, LogStanding
 from ledger.record.queries import events
 
 if TYPE_CHECKING:
+    from console.models import Membership, User
     from ledger.models import Tenant
 
 MOST = 100
@@ -59,10 +60,9 @@ class FrameFacts:
     log: LogStanding
 
 
-def places(user_id: UUID) -> list[tuple[Membership, Tenant]]:
+def places(user: User) -> list[tuple[Membership, Tenant]]:
     """Where somebody has a place, each with its tenant."""
-    mine = "user_id = $1 AND removed_at IS NULL AND joined_at IS NOT NULL ORDER BY tenant_id"
-    rows = select(Membership, mine, user_id)
+    rows = accounts_queries.memberships(user)
     known = events.tenants_by_id([row.tenant_id for row in rows])
     return [(row, known[row.tenant_id]) for row in rows]
 

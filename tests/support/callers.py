@@ -80,7 +80,7 @@ def signed_in(user: Any) -> Client:
     """The browser of somebody who has come in: with their session, and without what the way through the door costs."""
     session = SessionStore()
     session[SESSION_KEY] = str(user.pk)
-    session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+    session[BACKEND_SESSION_KEY] = "console.accounts.sign_in.sessions.PasswordBackend"
     session[HASH_SESSION_KEY] = user.get_session_auth_hash()
     session.save()
     client = new_client()

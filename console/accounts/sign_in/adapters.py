@@ -20,7 +20,7 @@ from ledger.record.rules import encryption
 if TYPE_CHECKING:
     from console.models import User
 
-BACKEND = "django.contrib.auth.backends.ModelBackend"
+BACKEND = "console.accounts.sign_in.sessions.PasswordBackend"
 PLACE = "counterfoil second factor"
 
 

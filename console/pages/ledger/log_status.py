@@ -26,7 +26,7 @@ class LogStatus:
 
 def log_status(tenant_id: UUID, *, at: datetime) -> LogStatus:
     """How the tenant's newest log stands now."""
-    return describe_log(log.standing(tenant_id), at=at)
+    return describe_log(log.log_standing(tenant_id), at=at)
 
 
 def describe_log(found: log.LogStanding, *, at: datetime) -> LogStatus:

@@ -213,7 +213,7 @@ STANDING: Final[LiteralString] = f"""
 """The columns of a LogStanding, in one row, by the clock of the database; `$1` is the tenant."""
 
 
-def standing(tenant_id: UUID) -> LogStanding:
+def log_standing(tenant_id: UUID) -> LogStanding:
     """How the newest log of a tenant stands; nobody waits for another's log."""
     [row] = execute(STANDING, tenant_id)
     return LogStanding(*row)
@@ -221,7 +221,7 @@ def standing(tenant_id: UUID) -> LogStanding:
 
 def lag(tenant_id: UUID) -> Lag:
     """How far the log of one tenant is behind."""
-    return standing(tenant_id).lag
+    return log_standing(tenant_id).lag
 
 
 def announced_keys(tenant_id: UUID, log_id: UUID) -> set[tuple[str, str]]:

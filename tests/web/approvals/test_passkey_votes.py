@@ -212,7 +212,7 @@ def test_a_challenge_is_answered_in_the_session_that_asked(
     user = shop.reviewer.client.session["_auth_user_id"]
     from console.models import User
 
-    elsewhere.client.force_login(User.objects.get(pk=user), backend="django.contrib.auth.backends.ModelBackend")
+    elsewhere.client.force_login(User.objects.get(pk=user), backend="console.accounts.sign_in.sessions.PasswordBackend")
     answer = cast(elsewhere, approval, challenge, blue.answer(wanted(challenge)))
     assert refused(answer) == (409, "CHALLENGE_SPENT")
 

@@ -22,7 +22,7 @@ def test_another_site_cannot_send_a_vote(stage, waiting, what):
     """B37: CSRF."""
     action_id, here = waiting
     client = Client(enforce_csrf_checks=True)
-    client.force_login(stage.person("reviewer").user, backend="django.contrib.auth.backends.ModelBackend")
+    client.force_login(stage.person("reviewer").user, backend="console.accounts.sign_in.sessions.PasswordBackend")
     answer = client.post(f"{here}/{what}", ballot(stage, action_id, "approve"))
     assert answer.status_code == 403
     assert stage.approval(action_id).state == "REQUESTED"

@@ -48,7 +48,7 @@ def test_a_write_is_a_post_with_its_token(stage):
     reviewer = visitor(stage, "reviewer")
     assert reviewer.client.get(path)["Location"] == path.removesuffix("/vote")
     strict = Client(enforce_csrf_checks=True)
-    strict.force_login(stage.person("reviewer").user, backend="django.contrib.auth.backends.ModelBackend")
+    strict.force_login(stage.person("reviewer").user, backend="console.accounts.sign_in.sessions.PasswordBackend")
     assert strict.post(path, ballot(stage, action_id, "approve")).status_code == 403
     assert stage.approval(action_id).state == "REQUESTED"
 

@@ -29,7 +29,7 @@ def administrator_of(shop: Workshop, name: str = "ada@orchid") -> Api:
     if known is None:
         return person_for(shop.tenant, "administrator", name=name)
     client = new_client()
-    client.force_login(known.user, backend="django.contrib.auth.backends.ModelBackend")
+    client.force_login(known.user, backend="console.accounts.sign_in.sessions.PasswordBackend")
     return Api(client, {})
 
 
