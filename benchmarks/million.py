@@ -46,4 +46,4 @@ def fill(stand: Stand, database: str, tenant: UUID, count: int) -> None:
         connection.execute(_ROWS.encode(), {"tenant": tenant, "count": count})
         for _, made in indexes:
             connection.execute(made.encode())
-        connection.execute("VACUUM ANALYZE ledger_action")
+        connection.execute("VACUUM ANALYZE ledger_action, ledger_actionsearch")

@@ -6,7 +6,6 @@ role can read them and can write them only through the function `ledger_append` 
 
 from __future__ import annotations
 
-from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 
@@ -210,7 +209,6 @@ class Action(models.Model):
                 condition=Q(mutating=True, contradicted=True),
                 name="action_contradicted",
             ),
-            GinIndex(fields=["target"], opclasses=["gin_trgm_ops"], name="action_target_words"),
         ]
 
     def __str__(self) -> str:

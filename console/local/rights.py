@@ -50,6 +50,8 @@ TABLES: dict[str, tuple[str, ...]] = {
     "ledger_entry": READ,
     "ledger_action": READ,
     "ledger_transition": READ,
+    # Read by ledger_search alone.
+    "ledger_actionsearch": (),
     "ledger_tenant": APPEND,
     "ledger_evidence": APPEND,
     "ledger_subjectkey": APPEND,
@@ -144,7 +146,10 @@ TABLES: dict[str, tuple[str, ...]] = {
 
 # Functions of ours that the application may call; trigger functions need no right to fire.
 FUNCTIONS: tuple[str, ...] = ("ledger_append", "ledger_current_tenant", "ledger_lock")
-APP_FUNCTIONS: tuple[str, ...] = (*FUNCTIONS, "ledger_enter", "ledger_take_turn")
+APP_FUNCTIONS: tuple[str, ...] = (
+    *(*FUNCTIONS, "ledger_enter", "ledger_take_turn"),
+    *("ledger_search", "ledger_search_fault"),
+)
 
 # The sequencer reads events and gives each its place. It may append to the record, since what happens to a log
 # (opened, key rotated, restored) is an event; it reads no payload, no evidence and nothing of people.

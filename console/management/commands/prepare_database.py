@@ -116,7 +116,7 @@ def grant(role: str, rights: RoleRights) -> None:
     for name in tables:
         rows(sql.SQL("REVOKE ALL ON TABLE {} FROM PUBLIC, {}").format(sql.Identifier(name), app))
     for name, words in rights.tables.items():
-        if name in tables:
+        if name in tables and words:
             listed = sql.SQL(", ").join(sql.SQL(word) for word in words)
             rows(sql.SQL("GRANT {} ON TABLE {} TO {}").format(listed, sql.Identifier(name), app))
     grant_functions(app, rights.functions)

@@ -17,6 +17,7 @@ from ledger.management.commands.verify_ledger import (
     LAST,
     SUBJECTS,
     check_checkpoints,
+    check_search,
     check_whole_tenant,
     verify_range,
 )
@@ -47,6 +48,7 @@ def _record(tenant: Tenant, row: Any) -> bool:
     seen = verify_range(tenant.id, tenant.origin, row.place, upto)
     if upto == LAST:
         check_whole_tenant(tenant.id)
+        check_search(tenant.id)
         check_checkpoints(tenant.id)
     counted = {name: seen[name] for name in ("subjects", "events", "evidence", "erased")}
     verification_operations.record_progress(row, seen=counted, place=upto, phase="LOG" if upto == LAST else "RECORD")

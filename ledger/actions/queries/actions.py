@@ -54,16 +54,45 @@ def action(tenant_id: UUID, action_id: UUID) -> Action | None:
     return fetch_one(Action, "tenant_id = $1 AND id = $2", tenant_id, action_id)
 
 
-def actions(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50, **filters: Any) -> list[Action]:
+def actions(
+    tenant_id: UUID, *, before: UUID | None = None, limit: int = 50, q: str | None = None, **filters: Any
+) -> list[Action]:
     """A page of actions, newest first, starting below the id `before`; never counts (keyset paging).
 
     Filters: state, outcome, tool, agent, session, run, side_effect_class, discrepancy, target (exact), q (part of the
     target), since and until (datetimes).
     """
-    found = Action.objects.filter(filter_condition(filters), tenant_id=tenant_id)
+    found = Action.objects.filter(filter_condition(filters), tenant_id=tenant_id).order_by("-id")
     if before is not None:
         found = found.filter(id__lt=before)
-    return list(found.order_by("-id")[:limit])
+    return _with_target_like(found, q, limit=limit) if q else list(found[:limit])
+
+
+LOOKED_THROUGH = 2000
+"""So many of the newest actions are searched one by one: what matches often is found there."""
+MOST_MATCHES = 1000
+
+
+def _with_target_like(found: QuerySet[Action], part: str, *, limit: int) -> list[Action]:
+    """The newest of these actions that have `part` in their target.
+
+    What is found often is found among the newest. What is not is asked of the index, which knows nothing of the other
+    filters; only where both leave too little is the rest gone through as it stands.
+    """
+    matching = found.filter(target__icontains=part)
+    edge = next(iter(found.values_list("id", flat=True)[LOOKED_THROUGH : LOOKED_THROUGH + 1]), None)
+    if edge is None:
+        return list(matching[:limit])
+    rows = list(matching.filter(id__gt=edge)[:limit])
+    if len(rows) == limit:
+        return rows
+    pattern = "%" + part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+    named = execute("SELECT action_id FROM ledger_search($1, $2, $3)", pattern, edge, MOST_MATCHES)
+    ids = [action_id for (action_id,) in named]
+    rows += found.filter(id__in=ids)[: limit - len(rows)]
+    if len(ids) < MOST_MATCHES or len(rows) == limit:
+        return rows
+    return rows + list(matching.filter(id__lt=ids[-1])[: limit - len(rows)])
 
 
 _FILTERS = {

@@ -114,8 +114,18 @@ def verify(tenant_id: UUID, origin: str) -> Counter[str]:
             seen += verify_range(tenant_id, origin, after, upto)
         after = upto
     check_whole_tenant(tenant_id)
+    check_search(tenant_id)
     check_checkpoints(tenant_id)
     return seen
+
+
+def check_search(tenant_id: UUID) -> None:
+    """What actions are found by is what their present view says; whoever lost it can make it anew from there."""
+    with tenancy(tenant_id):
+        action_id = storage.search_fault()
+    if action_id is not None:
+        place = RecordLocation("action", str(action_id))
+        raise RecordBroken(place, "search", "a search would not find it by its target")
 
 
 def check_checkpoints(tenant_id: UUID) -> None:

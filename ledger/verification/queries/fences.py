@@ -46,8 +46,12 @@ TRIGGERS = [
     *((table, trigger) for table in GROWING for trigger in ("only_grows", "no_truncate")),
     *((table, "gate") for table in GATED),
     ("ledger_action", "contract_in_force"),
+    ("ledger_action", "search_follows"),
 ]
-ELEVATED = ("ledger_append", "ledger_lock", "ledger_begin_erasure", "ledger_erase", "ledger_tell_erasure")
+ELEVATED = (
+    *("ledger_append", "ledger_lock", "ledger_begin_erasure", "ledger_erase", "ledger_tell_erasure"),
+    *("ledger_search", "ledger_search_fault", "ledger_follow_target"),
+)
 NOT_ISOLATED = frozenset(
     {
         "console_membership",
@@ -57,12 +61,13 @@ NOT_ISOLATED = frozenset(
         "approvals_due",
         "ledger_pending",
         "ledger_order",
+        "ledger_actionsearch",
         "reviews_schedule",
         "reviews_hook",
         "reviews_lane",
     }
 )
-"""Tables of ids that are read across tenants; every other table with a tenant is isolated."""
+"""Tables of ids that are read across tenants, and one that is closed to all; others with a tenant are isolated."""
 
 
 def missing_fences() -> list[str]:

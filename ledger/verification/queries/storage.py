@@ -170,6 +170,13 @@ def stored_rows(
     return rows
 
 
+def search_fault() -> UUID | None:
+    """An action that a search would find by another target than it has, or not at all."""
+    [(action_id,)] = execute("SELECT ledger_search_fault()")
+    found: UUID | None = action_id
+    return found
+
+
 def subjects_of_kind(tenant_id: UUID, kinds: Iterable[str]) -> list[UUID]:
     """The subjects of some kinds, which are few of each."""
     found = Subject.objects.filter(tenant_id=tenant_id, kind__in=sorted(kinds)).order_by("id")

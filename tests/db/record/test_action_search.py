@@ -1,0 +1,129 @@
+"""Actions found by a part of their target: by an index at every size, and nobody's but the tenant's own."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from ledger.actions.queries import actions
+from ledger.db import execute, tenancy
+from ledger.management.commands import verify_ledger
+from ledger.verification.rules.stored_record import RecordBroken
+
+OURS, THEIRS = UUID(int=201), UUID(int=202)
+FILL = """
+INSERT INTO ledger_action (tenant_id, id, state, seq, tool, tool_version, contract_digest, side_effect_class,
+        reversibility, mutating, agent, agent_actor, session_id, run_id, call_id, target, operation_kind, operation_key,
+        payload_hash, trace_id, relation, unwinds, discrepancy, recovery_row, recovery_decision, attempt_count,
+        contradicted, reversed, settled, proposed_at, changed_at)
+    SELECT %(tenant)s, ledger_uuid_from(to_timestamp(1790000000 + n)), 'PENDING', 6, 'refund', '1', '', 'READ_ONLY',
+        'REVERSIBLE', false, 'agent-' || n %% 7, %(tenant)s, %(tenant)s, 'run', n::text,
+        CASE WHEN n %% 500 = 3 THEN 'rare_100%%/' ELSE 'Order\\' END || md5(n::text), 'refund',
+        n::text, '', '', '', false, '', '', '', 0, false, false, false, now(), now()
+    FROM generate_series(%(first)s::int, %(last)s::int) n
+"""
+
+
+@pytest.fixture(scope="module")
+def superuser(module_db, run):
+    url = run.postgres.url("counterfoil_bootstrap", module_db.name)
+    with psycopg.connect(url, autocommit=True, cursor_factory=psycopg.ClientCursor) as connection:
+        connection.execute("SET session_replication_role = replica")
+        connection.execute("ALTER TABLE ledger_actionsearch SET (autovacuum_enabled = false)")
+        yield connection
+
+
+def fill(superuser, first, last):
+    for tenant in (OURS, THEIRS):
+        superuser.execute(FILL, {"tenant": tenant, "first": first, "last": last})
+
+
+def blocks_for(part):
+    """How many blocks a search goes through, asked as the application."""
+    with tenancy(OURS):
+        asked = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM ledger_search($1, $2, 51)"
+        [(plan,)] = execute(asked, f"%{part}%", UUID(int=2**128 - 1))
+    top = plan[0]["Plan"]
+    return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
+
+
+def test_no_search_grows_with_the_table_though_nobody_has_analysed_it(superuser, django_db_blocker):
+    seen = []
+    for first, last in ((1, 1000), (1001, 5000), (5001, 20_000)):
+        fill(superuser, first, last)
+        blocks_for("warm up")
+        seen.append((blocks_for("no such thing"), blocks_for(f"{last:x}no")))
+    assert max(max(each) for each in seen) < 200, seen
+
+
+@pytest.fixture(scope="module")
+def filled(superuser):
+    if not superuser.execute("SELECT 1 FROM ledger_action LIMIT 1").fetchone():
+        fill(superuser, 1, 20_000)
+    return superuser
+
+
+@pytest.mark.parametrize(
+    "part", ["order", "ORDER\\", "rare_", "100%", "r_re", "abc", "0cc1", "zz", "e", "%", "_", "\\", "no such thing"]
+)
+@pytest.mark.parametrize("wanted", [{}, {"agent": "agent-3"}, {"agent": "nobody"}])
+def test_a_search_finds_what_going_through_every_row_finds(filled, monkeypatch, part, wanted):
+    monkeypatch.setattr(actions, "LOOKED_THROUGH", 200)
+    monkeypatch.setattr(actions, "MOST_MATCHES", 20)
+    agent = wanted.get("agent", "agent-")
+    with tenancy(OURS):
+        rows = execute("SELECT id FROM ledger_action WHERE strpos(lower(target), $1) > 0 AND strpos(agent, $2) > 0"
+            " ORDER BY id DESC", part.lower(), agent)  # fmt: skip
+        expected = [row_id for (row_id,) in rows]
+        found = actions.actions(OURS, q=part, limit=30, **wanted)
+        assert [each.id for each in found] == expected[:30]
+        if len(expected) > 30:
+            older = actions.actions(OURS, q=part, limit=30, before=found[-1].id, **wanted)
+            assert [each.id for each in older] == expected[30:60]
+
+
+@pytest.mark.req("R-UI-12")
+def test_a_search_tells_nobody_of_another_tenants_actions(filled, app_connection):
+    """Both have the same targets; each finds its own, whoever names no tenant nothing, and the table is closed."""
+    asked = "SELECT action_id FROM ledger_search('%%rare%%', %s, 1000)"
+    everything = [UUID(int=2**128 - 1)]
+    assert app_connection.execute(asked, everything).fetchall() == []
+    found = {}
+    for tenant in (OURS, THEIRS):
+        app_connection.execute("SELECT set_config('app.tenant', %s, false)", [str(tenant)])
+        found[tenant] = {row_id for (row_id,) in app_connection.execute(asked, everything).fetchall()}
+        own = app_connection.execute("SELECT id FROM ledger_action WHERE target LIKE 'rare%'").fetchall()
+        assert found[tenant] == {row_id for (row_id,) in own} != set()
+    for statement in ("SELECT 1 FROM ledger_actionsearch", "DELETE FROM ledger_actionsearch"):
+        with pytest.raises(errors.InsufficientPrivilege):
+            app_connection.execute(statement)
+    with pytest.raises(errors.InsufficientPrivilege):
+        app_connection.execute("SELECT ledger_rebuild_search()")
+
+
+def test_what_is_emptied_is_found_no_more_and_what_is_damaged_is_told_and_made_anew(filled, owner_connection):
+    with filled.transaction(force_rollback=True):
+        newest = "(SELECT id FROM ledger_action WHERE target LIKE 'rare%%' ORDER BY id DESC LIMIT 1)"
+        filled.execute(f"UPDATE ledger_action SET target = '' WHERE id = {newest} AND tenant_id = %s", [OURS])
+        emptied = filled.execute("SELECT count(*) FROM ledger_actionsearch WHERE target = ''").fetchone()
+        assert emptied == (1,)
+    verify_ledger.check_search(OURS)
+    filled.execute(
+        "UPDATE ledger_actionsearch SET target = 'other' WHERE target LIKE 'rare%%' AND tenant_id = %s", [OURS]
+    )
+    try:
+        with pytest.raises(RecordBroken, match="a search would not find it by its target"):
+            verify_ledger.check_search(OURS)
+        verify_ledger.check_search(THEIRS)
+    finally:
+        rebuild(owner_connection)
+    verify_ledger.check_search(OURS)
+
+
+def rebuild(owner_connection):
+    with owner_connection.transaction():
+        owner_connection.execute("SELECT set_config('app.tenant', %s, true)", [str(OURS)])
+        owner_connection.execute("SELECT ledger_rebuild_search()")
