@@ -57,7 +57,7 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
     """Open the tenant of the address around a page; with `roles`, only for people who have one of them.
 
     Whoever is no member learns nothing, not even that the tenant exists. A refusal rolls back what the page began,
-    and is shown here, once for all pages.
+    and is shown here, once for all pages. The page carries its `admitted_roles`; none are all members.
     """
 
     def around(page: Page[P]) -> Callable[..., HttpResponseBase]:
@@ -83,6 +83,7 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
                 if request.method == "POST":
                     queries.forget_frame_facts(request.tenant.id, request.caller.actor.id)
 
+        opened.admitted_roles = frozenset(roles)  # type: ignore[attr-defined]
         return opened
 
     return around

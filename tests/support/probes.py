@@ -25,7 +25,7 @@ from console.models import Membership
 from ledger.db import tenancy
 from ledger.models import Event
 from tests.support import api_tour, seals
-from tests.support.admissions import KEYS, PEOPLE, ROLES
+from tests.support.admissions import KEYS, ROLES
 from tests.support.api_tenant import GOAL, Clock, Workshop, anonymous, workshop
 from tests.support.api_tour import Sent
 from tests.support.callers import Api, person_for
@@ -252,8 +252,3 @@ def probe(
 
 # Whoever belongs to no tenant: somebody who was removed, and somebody who never signed in.
 OUTSIDE = ("left", "nobody")
-
-
-def callers_of(world: dict[str, Api]) -> dict[str, Api]:
-    """Those that the table of admissions tells apart."""
-    return {name: world[name] for name in (*PEOPLE, *KEYS, *OUTSIDE)}

@@ -1,13 +1,15 @@
 """Every parameter of every page and operation, with values that nobody should send: no fault.
 
 The names come from the URL table, from what the pages ask for while they answer, and from the OpenAPI document; which
-odd values an address gets is decided by its name.
+odd values an address gets is decided by its name. The bounded suite sends a few to each address,
+`make test-long` more.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -18,11 +20,30 @@ from tests.support.callers import Api
 from tests.support.odd_values import Turns, names_asked, paths_in, query, quoted, with_value
 from tests.support.probes import FORM, Day, Operation, filled, names_in, operations, pages, probe, whole_day
 
-# Requests in which everything that an address takes is odd at once.
-PACKED = 2
-# Requests with a form of which a share of the fields is odd, so that the rest is taken and read. What stands in an
-# address is odd one by one: a filter that is no form of ours may be read only where all others are right.
-SHARES, ALONE = 3, 3
+
+@dataclass(frozen=True)
+class Amount:
+    """How much is sent to one address.
+
+    `packed` are requests in which everything that an address takes is odd at once. `shares` are forms of which a third
+    of the fields is odd, so that the rest is taken and read. What stands in an address is odd one by one, with `alone`
+    values for each: a filter that is no form of ours may be read only where all others are right. `parts` are values
+    for each part of a path. Of an address's parameters and a body's members every `stride`-th is odd by itself.
+    """
+
+    packed: int
+    shares: int
+    alone: int
+    parts: int
+    stride: int
+
+
+A_FEW = Amount(packed=1, shares=1, alone=1, parts=2, stride=3)
+MORE = Amount(packed=2, shares=3, alone=3, parts=4, stride=1)
+AMOUNTS = pytest.mark.parametrize(
+    "amount", [pytest.param(A_FEW, id="a few"), pytest.param(MORE, id="more", marks=pytest.mark.long)]
+)
+THIRDS = 3
 # Ids that a route lets through and that nothing has.
 NO_ID, LAST_ID = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
 # Says 503 as long as nothing seals the log, and takes no parameter.
@@ -62,15 +83,16 @@ class Sender:
         return answer
 
 
+@AMOUNTS
 @pytest.mark.parametrize("name", sorted({*PAGES, *PUBLIC_PAGES, *PAGES_ABOUT_ONESELF} - {READY}))
-def test_no_odd_value_makes_a_page_fail(world: Day, routes: dict[str, str], name: str):
+def test_no_odd_value_makes_a_page_fail(world: Day, routes: dict[str, str], name: str, amount: Amount):
     sender, route = Sender(world.own["everything"], name), routes[name]
     plain = world.parts | {"provider_id": "x", "pk": "1", "token": "x"}
     for part, values in odd_parts(route, sender.turns).items():
-        for method, text in zip(("GET", "POST") * 2, values, strict=False):
+        for method, text in zip(("GET", "POST") * 2, values[: amount.parts], strict=False):
             sender.send(method, filled(route, plain | {part: quoted(text)}), form=query(FORM))
     for method in ("GET", "POST"):
-        send_odd_parameters(sender, method, filled(route, plain))
+        send_odd_parameters(sender, method, filled(route, plain), amount)
     assert not sender.faults, "\n".join(sender.faults)
 
 
@@ -80,23 +102,25 @@ def odd_parts(route: str, turns: Turns) -> dict[str, tuple[str, ...]]:
     return texts | dict.fromkeys(re.findall(r"<uuid:(\w+)>", route), (NO_ID, LAST_ID))
 
 
-def send_odd_parameters(sender: Sender, method: str, address: str) -> None:
+def send_odd_parameters(sender: Sender, method: str, address: str, amount: Amount) -> None:
     """Odd values for every name that the page asks for, in its address or its form, and that it then asks for."""
     with names_asked() as asked:
         answer = send_parameters(sender, method, address, FORM if method == "POST" else {})
         if answer.status_code == 405 or answer.headers.get("Location") == find_page(address) != address:
             return
-        for turn in range(PACKED):
+        for _ in range(amount.packed):
             names = sorted(asked - {"csrfmiddlewaretoken"})
             odd = {name: sender.turns.text() for name in names}
-            send_parameters(sender, method, address, odd, **odd_headers(sender.turns) if turn else {})
+            send_parameters(sender, method, address, odd, **odd_headers(sender.turns))
     names = sorted(asked - {"csrfmiddlewaretoken"})
-    shares = min(SHARES, len(names)) if method == "POST" else len(names)
-    for share in (names[turn::shares] for turn in range(shares)):
-        for _ in range(1 if method == "POST" else ALONE):
-            odd = {name: sender.turns.some_text() for name in share}
-            rest = FORM if method == "POST" else {}
-            send_parameters(sender, method, address, rest | odd, **{"HX-Request": "true"})
+    if method == "POST":
+        shares = [names[turn::THIRDS] for turn in range(amount.shares)]
+    else:
+        shares = [[name] for name in names[:: amount.stride]] * amount.alone
+    for share in filter(None, shares):
+        odd = {name: sender.turns.some_text() for name in share}
+        rest = FORM if method == "POST" else {}
+        send_parameters(sender, method, address, rest | odd, **{"HX-Request": "true"})
 
 
 def send_parameters(sender: Sender, method: str, address: str, said: dict[str, str], **headers: str) -> Any:
@@ -111,13 +135,14 @@ def odd_headers(turns: Turns) -> dict[str, str]:
     return {"HX-Request": "true"} | {name: turns.header() for name in names}
 
 
+@AMOUNTS
 @pytest.mark.parametrize("name", sorted(OPERATIONS.keys() - {f"installation_{READY}"}))
-def test_no_odd_value_makes_an_operation_fail(world: Day, called: dict[str, Operation], name: str):
+def test_no_odd_value_makes_an_operation_fail(world: Day, called: dict[str, Operation], name: str, amount: Amount):
     operation = called[name]
     sender = Sender(someone(world, OPERATIONS[name]), name)
-    send_odd_addresses(sender, operation)
+    send_odd_addresses(sender, operation, amount)
     if operation.sent.method == "POST":
-        send_odd_bodies(sender, operation)
+        send_odd_bodies(sender, operation, amount)
     assert not sender.faults, "\n".join(sender.faults)
 
 
@@ -126,20 +151,20 @@ def someone(world: Day, allowed: frozenset[str]) -> Api:
     return world.own["everything"] if not allowed or allowed & set(PEOPLE) else world.own[min(allowed)]
 
 
-def send_odd_addresses(sender: Sender, operation: Operation) -> None:
+def send_odd_addresses(sender: Sender, operation: Operation, amount: Amount) -> None:
     """Every parameter of the path, of the query and of the headers."""
     sent, turns = operation.sent, sender.turns
     path = f"/api/v1{sent.path}"
     bare, _, said = path.partition("?")
     queried = [name for name, where in parameters(operation) if where == "query"]
-    for _ in range(PACKED if queried else 0):
+    for _ in range(amount.packed if queried else 0):
         sender.send(sent.method, f"{bare}?{query({name: turns.text() for name in queried})}", sent.body, **sent.headers)
     for name in queried:
         kept = "&".join(part for part in said.split("&") if part and not part.startswith(f"{name}="))
-        for _ in range(PACKED):
+        for _ in range(amount.packed):
             sender.send(sent.method, f"{bare}?{kept}&{query({name: turns.text()})}", sent.body, **sent.headers)
     for name, where in parameters(operation):
-        for _ in range(PACKED):
+        for _ in range(amount.packed):
             if where == "path":
                 sender.send(sent.method, path_with(operation, name, turns.some_text()), sent.body, **sent.headers)
             elif where == "header":
@@ -169,14 +194,14 @@ def path_with(operation: Operation, name: str, text: str) -> str:
     return "/".join(parts)
 
 
-def send_odd_bodies(sender: Sender, operation: Operation) -> None:
+def send_odd_bodies(sender: Sender, operation: Operation, amount: Amount) -> None:
     """The day's body with each of its parts odd and with each member that it left out, all members odd, and no JSON."""
     sent, turns = operation.sent, sender.turns
     path = f"/api/v1{sent.path}"
-    for _ in range(PACKED):
+    for _ in range(amount.packed):
         sender.send("POST", path, turns.broken(), **sent.headers)
         if operation.members:
             sender.send("POST", path, {name: turns.value() for name in operation.members}, **sent.headers)
     members = [(name,) for name in operation.members] if isinstance(sent.body, dict) else []
-    for place in dict.fromkeys([*members, *paths_in(sent.body)]):
+    for place in list(dict.fromkeys([*members, *paths_in(sent.body)]))[:: amount.stride]:
         sender.send("POST", path, with_value(sent.body, place, turns.value()), **sent.headers)
