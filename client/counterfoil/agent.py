@@ -38,6 +38,7 @@ from counterfoil.answers import (
     RecordedAnswer,
     Report,
     SessionState,
+    StartAtOnce,
     Status,
     Summary,
 )
@@ -191,9 +192,12 @@ class SessionRequests(ActionRequests):
         self.trace = trace
 
     @request_method
-    def call(self, call: Call, *, goal: str | None = None) -> Request[CallResult]:
-        """Propose one call; `goal` restates the goal in words, else the pin's hash is sent."""
-        return self._calls([call], goal, reading.read_first_result)
+    def call(self, call: Call, *, goal: str | None = None, start: StartAtOnce | None = None) -> Request[CallResult]:
+        """Propose one call; `goal` restates the goal in words, else the pin's hash is sent.
+
+        With `start`, its executor starts it in the same request where nothing holds it back (`Executor.propose`).
+        """
+        return self._calls([call], goal, reading.read_first_result, start=start)
 
     @request_method
     def calls(self, calls: Sequence[Call], *, goal: str | None = None) -> Request[CallResults]:
@@ -290,9 +294,15 @@ class SessionRequests(ActionRequests):
     def _path(self) -> str:
         return f"/sessions/{self.session_id}"
 
-    def _calls(self, calls: Sequence[Call], goal: str | None, read: Any) -> Request[Any]:
-        bodies = [call.body(goal=goal, pin_hash=self.pin.hash) for call in calls]
-        return Request("POST", f"{self._path}/calls", read, {"calls": bodies}, trace=self.trace.child())
+    def _calls(
+        self, calls: Sequence[Call], goal: str | None, read: Any, *, start: StartAtOnce | None = None
+    ) -> Request[Any]:
+        path = f"{self._path}/calls"
+        body: dict[str, Any] = {"calls": [call.body(goal=goal, pin_hash=self.pin.hash) for call in calls]}
+        if start is None:
+            return Request("POST", path, read, body, trace=self.trace.child())
+        body["start"] = start.body()
+        return Request("POST", path, read, body, trace=self.trace.child(), headers_of_try=lambda: start.headers(path))
 
     def _guard(self, message: str, claims: Sequence[Mapping[str, Any]] | None, language: str) -> Request[GuardResult]:
         stated: dict[str, Any] = {"claims": [dict(claim) for claim in claims]} if claims else {}

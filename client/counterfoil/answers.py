@@ -6,7 +6,7 @@ Each is read from what the API sent; fields that a newer console adds are left o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -106,6 +106,27 @@ class CallResult:
 
 
 @dataclass(frozen=True)
+class StartAtOnce:
+    """With a call: start it at once, as this executor, where nothing holds it back.
+
+    `headers` gives what shows for one try, sent to an address, that its sender is that executor.
+    """
+
+    executor_id: str
+    wrapper_version: str
+    timeout_s: int
+    headers: Callable[[str], Mapping[str, str]] = field(repr=False)
+
+    def body(self) -> dict[str, Any]:
+        """The wish as the API takes it."""
+        return {
+            "executor_id": self.executor_id,
+            "wrapper_version": self.wrapper_version,
+            "timeout_s": self.timeout_s,
+        }
+
+
+@dataclass(frozen=True)
 class CallResults:
     """The answers to a batch of calls in their order, and the word on what to do next; a run that must end
     here has its summary.
@@ -179,6 +200,14 @@ class Report:
     text: str
     completed: bool
     trust_level: int | None
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the console made of an executor's observation: how the action stands, and what may be told now."""
+
+    status: Status
+    report: Report
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,12 @@ class Connection:
 
     def send(self, request: Request[T]) -> T:
         """What a request's answer says, after as many tries as the back-off allows."""
-        sent = request_transport.httpx_arguments(request, timeout_s=self._timeout_s)
-        return request.read(self._tried(self.backoff, lambda: self._send(request.method, request.path, **sent)))
+
+        def once() -> Any:
+            sent = request_transport.httpx_arguments(request, timeout_s=self._timeout_s)
+            return self._send(request.method, request.path, **sent)
+
+        return request.read(self._tried(self.backoff, once))
 
     def carry_out(self, plan: Plan[T]) -> T:
         """The result of a plan."""
@@ -106,6 +110,7 @@ class Connection:
         trace: Trace | None = None,
         idempotency_key: str | None = None,
         headers: Headers | None = None,
+        params: Mapping[str, Any] | None = None,
         timeout_s: float | None = None,
     ) -> Any:
         """The answer to one POST, sent once."""
@@ -114,7 +119,7 @@ class Connection:
             **_traced(trace),
             **(headers or {}),
         }
-        return self._send("POST", path, json=body, headers=sent, timeout=timeout_s or self._timeout_s)
+        return self._send("POST", path, json=body, params=params, headers=sent, timeout=timeout_s or self._timeout_s)
 
     def write(
         self,
@@ -125,6 +130,7 @@ class Connection:
         trace: Trace | None = None,
         idempotency_key: str | None = None,
         headers: Callable[[], Headers] | None = None,
+        params: Mapping[str, Any] | None = None,
         stop: threading.Event | None = None,
     ) -> Any:
         """A POST that is sent again, as the same write, until it is answered or `give_up_after_s`
@@ -137,7 +143,7 @@ class Connection:
 
         def once() -> Any:
             extra = headers() if headers else None
-            return self.post(path, body, trace=trace, idempotency_key=same, headers=extra)
+            return self.post(path, body, trace=trace, idempotency_key=same, headers=extra, params=params)
 
         return self._tried(backoff, once, stop)
 

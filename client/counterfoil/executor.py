@@ -32,11 +32,14 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from counterfoil.agent import Call, Session
+from counterfoil.answers import CallResult, Observed, StartAtOnce
 from counterfoil.canonical import NotCanonical, digest, encode_canonical
 from counterfoil.connection import Connection
 from counterfoil.execution.grants import GrantHolder, GrantRefused, KeySet, UsedGrants, check_payload, verify_grant
@@ -45,6 +48,7 @@ from counterfoil.execution.sealed import LogPolicy
 from counterfoil.execution.sealed import check_votes as check_sealed
 from counterfoil.problems import Problem, Unreachable
 from counterfoil.proof import load_key
+from counterfoil.transport import reading
 from counterfoil.transport.request import read_trace
 from counterfoil.work import Failure, NothingSent, Result, Work
 
@@ -52,6 +56,10 @@ log = logging.getLogger("counterfoil.executor")
 
 Handler = Callable[[Work], Result | Coroutine[Any, Any, Result]]
 """What runs a tool; one that is awaited gets an event loop of its own for each order."""
+
+
+Effect = Callable[[], Result]
+"""Runs and reports one attempt that has started."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,7 @@ class Executor:
         wait_s: int = 10,
         report_for_s: float = 600.0,
         own_hash: Callable[[Order], str | None] | None = None,
+        on_report: Callable[[Observed], None] | None = None,
         issuer: str | None = None,
         environment: str = "production",
         log: LogPolicy | None = None,
@@ -101,6 +110,7 @@ class Executor:
         self._wait_s = wait_s
         self._report_for_s = report_for_s
         self._own_hash = own_hash
+        self._on_report = on_report
         said = (url if issuer is None else issuer).rstrip("/")
         self._holder = GrantHolder(said, executor_id, self._key.thumbprint, environment)
         self._keys = KeySet(self._connection.keys)
@@ -195,6 +205,9 @@ class Executor:
         except (Problem, Unreachable, GrantRefused) as refusal:
             log.warning("%s of action %s did not start: %s", order.tool, order.action_id, refusal)
             return None
+        return self._carried_out(work, claims)
+
+    def _carried_out(self, work: Work, claims: Mapping[str, Any] | None) -> Result:
         try:
             with self._heartbeats(work):
                 result = self._run(work, claims)
@@ -206,6 +219,37 @@ class Executor:
         log.info("%s of action %s says %s", work.tool, work.action_id, result.status)
         self._report(work, result)
         return result
+
+    def propose(self, session: Session, call: Call, *, goal: str | None = None) -> tuple[CallResult, Effect | None]:
+        """Propose a call in a session of the same console and start it in the same request.
+
+        What it started is run and reported by the returned function, to be called once. There is none where anything
+        holds the call back; then it is claimed as any other order. A strict executor wants a proof of the votes, or
+        has a hash of its own to show, and starts nothing this way.
+        """
+        if self._log is not None or self._own_hash is not None:
+            return session.call(call, goal=goal), None
+        asked_at = time.monotonic()
+        start = StartAtOnce(self._executor_id, self._wrapper_version, self._timeout_s, self._both)
+        result = session.call(call, goal=goal, start=start)
+        started = result.raw.get("started")
+        if not started:
+            return result, None
+        order = _order(started)
+        work = self._work(order, started, asked_at)
+        try:
+            claims = self._checked(order)
+        except (GrantRefused, Unreachable) as refusal:
+            log.warning("%s of action %s was started and does not run: %s", work.tool, work.action_id, refusal)
+            self._report(work, Result("failed", error=Failure("GRANT_REFUSED", str(refusal), "before_send")))
+            return result, None
+        return result, partial(self._carried_out, work, claims)
+
+    def _both(self, path: str) -> dict[str, str]:
+        """Who the executor is, in a request of an agent: its own key, and that it holds the key of its grants."""
+        key = self._connection.authorization
+        proof = self._possession(path, key.removeprefix("Bearer "))["DPoP"]
+        return {"Executor-Authorization": key, "Executor-DPoP": proof}
 
     def _checked(self, order: Order) -> Mapping[str, Any] | None:
         """The claims of the grant, which holds for this executor and was not used here before."""
@@ -320,13 +364,16 @@ class Executor:
     def _report(self, work: Work, result: Result) -> None:
         path = f"/actions/{work.action_id}/executions/{work.attempt}/observations"
         try:
-            self._connection.write(
+            answer = self._connection.write(
                 path,
                 _observation(work, result),
                 give_up_after_s=self._report_for_s,
                 trace=work.trace,
+                params={"report": "true"} if self._on_report else None,
                 stop=self._stop,
             )
+            if self._on_report and answer and answer.get("report"):
+                self._on_report(reading.read_observed(work.action_id, answer))
         except (Problem, Unreachable):
             # The effect is not repeated. The console's lease runs out and it reads the system back.
             log.exception("the observation of action %s could not be delivered", work.action_id)

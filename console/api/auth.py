@@ -153,6 +153,17 @@ def _csrf_holds(request: HttpRequest) -> bool:
     return CsrfViewMiddleware(lambda _: None).process_view(request, lambda: None, (), {}) is None  # type: ignore[arg-type, return-value]
 
 
+def second_executor(request: HttpRequest) -> tuple[Caller, str]:
+    """The executor that a request of an agent names besides, by its key in `Executor-Authorization`; and that key."""
+    scheme, _, token = request.headers.get("Executor-Authorization", "").partition(" ")
+    executor = Key("exec").authenticate(request, token) if scheme.lower() == "bearer" else None
+    if executor is None:
+        raise NotSignedIn("The executor's key in Executor-Authorization is missing, unknown, revoked or has run out.")
+    if executor.kind != "exec" or executor.tenant_id != caller_of(request).tenant_id:
+        raise NotAllowed("The key in Executor-Authorization is no executor's of this tenant.")
+    return executor, token
+
+
 def copy_annotations(view: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
     """The wrapper with the view's own types: they are text, and mean something only in the view's module."""
     wrapper.__signature__ = inspect.signature(view, eval_str=True)  # type: ignore[attr-defined]

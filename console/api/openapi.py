@@ -70,9 +70,17 @@ _HEADERS: Final[dict[str, dict[str, Any]]] = {
         "schema": _TEXT,
         "required": True,
     },
+    "Executor-Authorization": {
+        "description": "With `start`: `Bearer` and the key of the executor that starts the call at once.",
+        "schema": _TEXT,
+    },
+    "Executor-DPoP": {
+        "description": "With `start`: a proof of possession by the executor's registered key; `ath` is over that key.",
+        "schema": _TEXT,
+    },
 }
 _ALSO: Final = {
-    "sessions_propose": ["traceparent"],
+    "sessions_propose": ["traceparent", "Executor-Authorization", "Executor-DPoP"],
     "execution_start": ["DPoP"],
     "systems_receive": ["webhook-id", "webhook-timestamp", "webhook-signature"],
 }

@@ -38,6 +38,7 @@ class Console:
         self.calls: list[dict[str, Any]] = []
         self.surfaces: list[list[dict[str, str]]] = []
         self.verdict = "COMPLETED"
+        self.starts_at_once = True
         self.lock = threading.Lock()
         server.plan("", self.answer)
 
@@ -59,7 +60,10 @@ class Console:
             if path == "/executions/claim":
                 return Answer(200, {"orders": self.claimed(seen.body)})
             if parts[-1] == "calls":
-                return Answer(200, {"results": [self.judged(call) for call in seen.body["calls"]], "nudge": None})
+                results = [self.judged(call) for call in seen.body["calls"]]
+                if self.starts_at_once and "start" in seen.body:
+                    results[0] |= {"started": self.started_at_once(results[0], seen.body["start"])}
+                return Answer(200, {"results": results, "nudge": None})
             if parts[-1] == "surface":
                 self.surfaces.append(seen.body["withheld"])
             if parts[-1] == "guard":
@@ -94,6 +98,14 @@ class Console:
         action_id = str(uuid4())
         self.actions[action_id] = Action(call["tool"], dict(call["arguments"]), held)
         return answer | {"action_id": action_id, "state": "VALIDATED"}
+
+    def started_at_once(self, result: dict[str, Any], start: dict[str, Any]) -> dict[str, Any] | None:
+        orders = self.claimed({"actions": [result.get("action_id")], "limit": 1} | start)
+        if not orders:
+            return None
+        action = self.actions[result["action_id"]]
+        action.starts, action.state = 1, "EXECUTING"
+        return orders[0] | started(payload=action.payload, payload_hash=digest(action.payload)).body
 
     def claimed(self, body: dict[str, Any]) -> list[dict[str, Any]]:
         ready = [
@@ -137,7 +149,8 @@ class Console:
             result = seen.body["result"]
             unsent = (result["error"] or {}).get("phase") == "before_send"
             action.state = "FAILED" if unsent else "UNKNOWN" if result["status"] == "timeout" else "RECONCILED_SUCCESS"
-            return Answer(202, {"state": action.state})
+            told = {"report": self.report(action), "approval": None} if "report=true" in seen.path else {}
+            return Answer(202, {"state": action.state} | told)
         if rest == ["cancel"]:
             action.state = "FAILED"
         if rest == ["report"]:

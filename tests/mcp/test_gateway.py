@@ -51,6 +51,38 @@ def test_an_accepted_call_reaches_the_server_once_and_answers_with_what_may_be_t
     assert observation["raw"]["structuredContent"]["kept"] is True
 
 
+def test_a_call_that_nothing_holds_back_costs_two_requests_to_the_console(bench, desk):
+    async def script(client):
+        before = len(desk.server.seen)
+        result = await client.call_tool("keep_note", NOTE)
+        return result, [seen.path.rpartition("/")[2] for seen in desk.server.seen[before:]]
+
+    result, asked = bench.talk(script)
+    assert word(result)["report"]["text"] == "It is COMPLETED."
+    assert asked == ["calls", "observations?report=true"]
+
+
+def test_a_console_that_starts_nothing_at_once_is_asked_for_the_order(bench, desk):
+    desk.starts_at_once = False
+    result = bench.talk(_call("keep_note"))
+    assert word(result)["report"]["text"] == "It is COMPLETED."
+    assert (len(bench.calls), desk.one.starts) == (1, 1)
+
+
+def test_a_call_whose_grant_is_anothers_was_started_and_does_not_run(bench, desk):
+    started = desk.started_at_once
+
+    def for_another(result, start):
+        return started(result, start | {"executor_id": "somebody.else"})
+
+    desk.started_at_once = for_another
+    result = bench.talk(_call("keep_note"))
+    assert bench.calls == []
+    (observation,) = desk.one.seen
+    assert observation["result"]["error"]["phase"] == "before_send"
+    assert word(result)["report"]["code"] == "NOT_EXECUTED"
+
+
 def test_a_client_fetches_lines_that_may_be_told_and_how_each_is_cited(bench, desk):
     async def script(client):
         nothing = await client.call_tool("counterfoil_lines", {})

@@ -15,7 +15,7 @@ at the statement that asks, however long the transaction has run and whatever th
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -25,8 +25,9 @@ from django.conf import settings
 from django.db import IntegrityError
 
 from approvals.execution import queries as execution_queries
-from approvals.execution.operations import grant_keys
+from approvals.execution.operations import grant_keys, ready_actions
 from approvals.execution.operations.executors import UnknownExecutor, owned_executor
+from approvals.execution.operations.ready_actions import ClaimedAction
 from approvals.execution.operations.release_check import (
     ReleaseContext,
     current_epoch,
@@ -216,6 +217,33 @@ def start_execution(
     except Refused as refusal:
         refusal.records = (refused_start(request, refusal, by=by, at=at),)
         raise
+
+
+def claim_and_start(
+    *, tenant_id: UUID, request: StartRequest, unverifiable: Collection[str] = (), by: ledger.Actor, at: datetime
+) -> tuple[ClaimedAction, StartedExecution] | None:
+    """Claim one action for the executor and start it, both in this transaction; None where anything holds it back.
+
+    `request.token` is not read: the grant is the one that the claim mints. The caller has passed the tenant's gate
+    before it locked anything else, so that nothing can come between the two.
+    """
+    claimed = ready_actions.claim_actions(
+        tenant_id=tenant_id,
+        executor_id=request.executor_id,
+        tools=None,
+        limit=1,
+        only=[request.action_id],
+        unverifiable=unverifiable,
+        by=by,
+        at=at,
+    )
+    if not claimed:
+        return None
+    order = claimed[0]
+    started = start_execution(
+        tenant_id=tenant_id, request=replace(request, token=order.grant), unverifiable=unverifiable, by=by, at=at
+    )
+    return None if isinstance(started, Refused) else (order, started)
 
 
 def refused_start(request: StartRequest, refusal: Refused, *, by: ledger.Actor, at: datetime) -> ledger.RefusedEvent:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 import httpx
 
 from counterfoil.agent import Agent, Call, Session
-from counterfoil.answers import CallResult, Receipt, Report, Status
-from counterfoil.executor import Executor, Order
+from counterfoil.answers import CallResult, Observed, Receipt, Report, Status
+from counterfoil.executor import Effect, Executor, Order
 from counterfoil.mcp.settings import Settings
 from counterfoil.mcp.surface import OfferedTool, RegisteredTool, registered_tools
 from counterfoil.problems import Problem, Unreachable
@@ -42,6 +42,7 @@ class ConsoleClient:
         self._lock = threading.Lock()
         self._session: Session | None = None
         self._executor: Executor | None = None
+        self._observed: dict[str, Observed] = {}
         self._withheld: tuple[str, list[dict[str, str]]] | None = None
         self.known: dict[str, RegisteredTool] = {}
 
@@ -67,6 +68,7 @@ class ConsoleClient:
             timeout_s=gateway.timeout_s + _GRACE_S,
             issuer=console.issuer or None,
             report_for_s=60.0,
+            on_report=self._keep_report,
             http=self._http,
         )
         if tools:
@@ -85,14 +87,22 @@ class ConsoleClient:
             self._agent.close()
             self._http.close()
 
-    def propose(self, call: Call, *, goal: str | None = None) -> CallResult:
-        """What the gate says to a call; `goal` restates the goal in words, else the pin's hash is sent."""
+    def propose(self, call: Call, *, goal: str | None = None) -> tuple[CallResult, Effect | None]:
+        """What the gate says to a call; and, where nothing held it back and it has started, its effect, to be run once.
+
+        `goal` restates the goal in words, else the pin's hash is sent.
+        """
         session = self._session
         assert session is not None
-        result = session.call(call, goal=goal)
+        result, effect = self._proposed(session, call, goal)
         if result.code in _OVER and self._settings.session.renew:
-            result = self._renewed(session).call(call, goal=goal)
-        return result
+            result, effect = self._proposed(self._renewed(session), call, goal)
+        return result, effect
+
+    def _proposed(self, session: Session, call: Call, goal: str | None) -> tuple[CallResult, Effect | None]:
+        if self._executor is None:
+            return session.call(call, goal=goal), None
+        return self._executor.propose(session, call, goal=goal)
 
     def _renewed(self, over: Session) -> Session:
         with self._lock:
@@ -129,6 +139,13 @@ class ConsoleClient:
         """Start, forward and report one order; whether it was started."""
         assert self._executor is not None
         return self._executor.execute(order) is not None
+
+    def _keep_report(self, observed: Observed) -> None:
+        self._observed[observed.status.action_id] = observed
+
+    def last_report(self, action_id: str) -> Observed | None:
+        """What the console said when this gateway reported the action, once."""
+        return self._observed.pop(action_id, None)
 
     def state(self, action_id: str) -> Status:
         """How an action of this agent stands."""

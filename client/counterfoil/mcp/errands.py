@@ -18,6 +18,7 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import CallToolResult
 
 from counterfoil.answers import Report, Status
+from counterfoil.executor import Effect
 from counterfoil.mcp import answers
 from counterfoil.mcp.desk import ConsoleClient
 from counterfoil.mcp.settings import GatewaySettings
@@ -69,8 +70,10 @@ class PendingCalls:
         self._threads = CapacityLimiter(AT_ONCE)
         self._known: dict[str, PendingCall] = {}
 
-    def begin(self, action_id: str, approval: dict[str, object] | None = None) -> PendingCall:
-        """The errand of an action; it begins with the first who asks."""
+    def begin(
+        self, action_id: str, approval: dict[str, object] | None = None, effect: Effect | None = None
+    ) -> PendingCall:
+        """The errand of an action; it begins with the first who asks. `effect` is what has started with it."""
         known = self._known.get(action_id)
         if known is not None:
             return known
@@ -78,7 +81,7 @@ class PendingCalls:
         errand = self._known[action_id] = PendingCall(action_id, held=held, approval=approval or {})
         self._forget()
         assert self.tasks is not None
-        self.tasks.start_soon(self._carry_out, errand)
+        self.tasks.start_soon(self._carry_out, errand, effect)
         return errand
 
     def of(self, action_id: str) -> PendingCall | None:
@@ -100,12 +103,14 @@ class PendingCalls:
         except (Problem, Unreachable) as fault:
             log.info("action %s could not be taken back: %s", errand.action_id, fault)
 
-    async def _carry_out(self, errand: PendingCall) -> None:
+    async def _carry_out(self, errand: PendingCall, effect: Effect | None) -> None:
         pause = 0.5
         wait_s = 0
+        if effect is not None:
+            await to_thread.run_sync(effect, limiter=self._threads)
         while not errand.done.is_set():
             try:
-                ran = await self._tried(errand, wait_s=wait_s)
+                ran = effect is not None or await self._tried(errand, wait_s=wait_s)
                 if ran or (await self._ask(errand)).state != "VALIDATED":
                     errand.answer = await self._settled(errand)
                     errand.done.set()
@@ -132,17 +137,20 @@ class PendingCalls:
 
     async def _settled(self, errand: PendingCall) -> CallToolResult:
         """The answer, once there is a verdict or the time for one is over."""
-        report = await self._report(errand.action_id)
+        observed = self._desk.last_report(errand.action_id)
+        report = observed.report if observed else await self._report(errand.action_id)
         with anyio.move_on_after(self._gateway.settle_s):
             while report.code not in answers.ENDED:
                 await anyio.sleep(_LOOK_S)
-                report = await self._report(errand.action_id)
-        return await self.told(errand, report)
+                observed, report = None, await self._report(errand.action_id)
+        return await self.told(errand, report, observed.status if observed else None)
 
-    async def told(self, errand: PendingCall, report: Report | None = None) -> CallToolResult:
+    async def told(
+        self, errand: PendingCall, report: Report | None = None, status: Status | None = None
+    ) -> CallToolResult:
         """The answer of an errand with what may be told now."""
         report = report or await self._report(errand.action_id)
-        status = await self._ask(errand)
+        status = status or await self._ask(errand)
         most = self._gateway.most_result_bytes
         return answers.final_result(status, report, errand.said, error=errand.error, most=most)
 

@@ -26,6 +26,7 @@ from pydantic import ValidationError
 
 from counterfoil.agent import Call
 from counterfoil.answers import CallResult
+from counterfoil.executor import Effect
 from counterfoil.mcp import answers
 from counterfoil.mcp.answers import LINES_TOOL, STATUS_TOOL
 from counterfoil.mcp.desk import ConsoleClient
@@ -105,7 +106,7 @@ class GatedTools:
             message = f"This tool is withheld: {seen.why}. It must be registered again before it can be called."
             return answers.withheld_result("TOOL_CHANGED", message)
         try:
-            result = await to_thread.run_sync(partial(self._propose, params.name, arguments, params.meta))
+            result, effect = await to_thread.run_sync(partial(self._propose, params.name, arguments, params.meta))
         except (Problem, Unreachable) as fault:
             log.warning("a call of %s could not be checked: %s", params.name, fault)
             return answers.withheld_result(
@@ -113,7 +114,7 @@ class GatedTools:
             )
         if not result.accepted or result.action_id is None:
             return answers.refusal_result(result, prefix=self._settings.prefix)
-        errand = self._errands.begin(result.action_id, dict(result.approval))
+        errand = self._errands.begin(result.action_id, dict(result.approval), effect)
         return await self._wait(ctx, errand)
 
     async def _lines(self) -> types.CallToolResult:
@@ -123,7 +124,7 @@ class GatedTools:
             log.info("the receipt could not be fetched: %s", fault)
             return answers.withheld_result("CONSOLE_AWAY", "The console cannot be reached; tell nothing as done.")
 
-    def _propose(self, tool: str, arguments: dict[str, Any], meta: Any) -> CallResult:
+    def _propose(self, tool: str, arguments: dict[str, Any], meta: Any) -> tuple[CallResult, Effect | None]:
         said: Mapping[str, Any] = meta if isinstance(meta, dict) else {}
         goal = said.get(GOAL)
         call = Call(

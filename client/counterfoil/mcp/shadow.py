@@ -118,7 +118,8 @@ class ShadowTools:
             return {"would": "unknown", "code": "GATE_UNREACHABLE"}
         call = Call(tool=self._settings.prefix + params.name, arguments=params.arguments or {}, dry_run=True)
         try:
-            return _said(await to_thread.run_sync(partial(self._desk.propose, call)))
+            result, _ = await to_thread.run_sync(partial(self._desk.propose, call))
+            return _said(result)
         except (Problem, Unreachable) as fault:
             return {"would": "unknown", "code": "GATE_UNREACHABLE", "message": str(fault)[:300]}
 

@@ -133,6 +133,14 @@ def read_report(answer: Json) -> answers.Report:
     return answers.Report(answer["code"], answer["text"], bool(answer["completed"]), answer.get("trust_level"))
 
 
+def read_observed(action_id: str, answer: Json) -> answers.Observed:
+    """The answer to an observation that asked for the report."""
+    return answers.Observed(
+        read_status({"action_id": action_id, "state": answer["state"], "approval": answer.get("approval")}),
+        read_report(answer["report"]),
+    )
+
+
 def read_cancelled(answer: Json) -> answers.CancelledAction:
     """An action that was withdrawn."""
     return answers.CancelledAction(answer["action_id"], answer["state"])

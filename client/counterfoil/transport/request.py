@@ -79,12 +79,14 @@ class Request(Generic[T]):
     trace: Trace | None = None
     patience_s: float = 0.0
     idempotency_key: str = field(default_factory=lambda: str(uuid.uuid4()))
+    headers_of_try: Callable[[], Mapping[str, str]] | None = None
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of every try."""
+        """The headers of the next try; what `headers_of_try` gives (a DPoP proof) is good for one."""
         key = {} if self.method == "GET" else {"Idempotency-Key": self.idempotency_key}
-        return {**key, **({"traceparent": self.trace.traceparent} if self.trace else {})}
+        own = self.headers_of_try() if self.headers_of_try else {}
+        return {**key, **({"traceparent": self.trace.traceparent} if self.trace else {}), **own}
 
 
 @dataclass(frozen=True)

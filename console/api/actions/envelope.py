@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from console.api.actions.schemas import (
     Evidence,
     LogPlace,
     Question,
+    Report,
     Settlement,
     UserStatus,
 )
@@ -54,6 +55,14 @@ def status_of(answer: CallAnswer, tenant_id: UUID) -> UserStatus:
     if answer.entry is None or answer.state is None:
         return user_status(tenant_id, answer.action_id)
     return UserStatus.of(reports.report_on_new(State(answer.state), answer.entry))
+
+
+def issue_report(action: Any, caller: Caller, *, at: datetime) -> Report:
+    """The report on an action as it stands, put on record as told to the caller."""
+    entry = events.entry(action.tenant_id, action.id, action.seq) or {}
+    told = reports.issue_report(action=action, entry=entry, to=caller.actor.id, at=at)
+    event = events.event(action.tenant_id, action.id, action.seq)
+    return Report.of(told, parts=list(told.parts), as_of=at, entry_id=event.id)
 
 
 def envelope(action: Any, caller: Caller) -> Action:

@@ -29,7 +29,6 @@ from ledger.record.rules.lifecycle import NEEDS, TRANSITIONS, State
 from ledger.record.rules.refusals import Refused
 from ledger.retention import queries as retention_queries
 from reviews.readback.operations import schedules
-from reviews.reporting.operations import reports
 from reviews.tracing import queries as tracing
 from reviews.verification.rules.verification import VERIFIABLE_IN
 
@@ -165,12 +164,7 @@ def get_trace(request: HttpRequest, action_id: UUID) -> schemas.ActionTrace:
 @admits(*READERS)
 @in_tenancy
 def get_report(request: HttpRequest, action_id: UUID) -> schemas.Report:
-    caller = caller_of(request)
-    action = visible_action(request, action_id)
-    entry, at = events.entry(caller.tenant_id, action.id, action.seq) or {}, timezone.now()
-    told = reports.issue_report(action=action, entry=entry, to=caller.actor.id, at=at)
-    event = events.event(caller.tenant_id, action.id, action.seq)
-    return schemas.Report.of(told, parts=list(told.parts), as_of=at, entry_id=event.id)
+    return envelope.issue_report(visible_action(request, action_id), caller_of(request), at=timezone.now())
 
 
 @router.post(

@@ -27,6 +27,7 @@ from approvals.sessions import queries as sessions_queries
 from approvals.voting.queries import votes
 from console.accounts import operations as accounts_operations
 from console.api import paging, problems
+from console.api.actions import envelope
 from console.api.actions.routes import visible_action
 from console.api.auth import Caller, admits, caller_of
 from console.api.execution import schemas
@@ -34,6 +35,7 @@ from console.api.execution.results import raw_evidence, read_result
 from console.api.openapi import request_body
 from console.api.schemas import Page
 from console.api.transaction import after_commit, in_tenancy, record_refusal, run_once
+from console.pages.approvals.context import verdict_for_agent
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.schemas import first_fault
 from ledger.record.rules.refusals import Refused
@@ -148,9 +150,7 @@ def start(request: HttpRequest, action_id: UUID, body: schemas.StartBody) -> Htt
         payload_hash=body.payload_hash,
     )
     try:
-        proof = dpop.verify_proof(
-            request.headers.get("DPoP", ""), method="POST", url=_address(request), grant=body.grant, at=at
-        )
+        proof = proof_of(request, body.grant, at=at)
         spend = partial(accounts_operations.consume_proof, tenant_id=caller.tenant_id, jti=proof.jti, at=at)
         write = partial(_start, request, wanted, proof, at)
         return run_once(request, write, status=201, bound_to=proof.thumbprint, each_time=spend)
@@ -202,7 +202,9 @@ def heartbeat(request: HttpRequest, action_id: UUID, attempt: int, body: schemas
 )
 @admits("exec")
 @in_tenancy
-def observe(request: HttpRequest, action_id: UUID, attempt: int) -> schemas.Observed:
+def observe(
+    request: HttpRequest, action_id: UUID, attempt: int, wanted: Query[schemas.ObserveWanted]
+) -> schemas.Observed:
     caller = caller_of(request)
     at = timezone.now()
     action = visible_action(request, action_id)
@@ -233,7 +235,13 @@ def observe(request: HttpRequest, action_id: UUID, attempt: int) -> schemas.Obse
         state = verification.check_answer(tenant_id=caller.tenant_id, action_id=action_id, by=by, at=at) or state
     executions.finish_attempt(tenant_id=caller.tenant_id, action_id=action_id, number=attempt, at=at)
     after_commit(verify_due)
-    return schemas.Observed(state=state)
+    if not wanted.report:
+        return schemas.Observed(state=state)
+    action = visible_action(request, action_id)
+    report = envelope.issue_report(action, caller, at=at)
+    return schemas.Observed.model_validate(
+        {"state": action.state, "report": report, "approval": verdict_for_agent(action)}
+    )
 
 
 def _answerer(executor: Any, contract: Contract, body: bytes) -> verification.AnswerSource:
@@ -256,9 +264,11 @@ def _disclosed(action: Any) -> tuple[str, ...]:
     return tuple(session.contract["sub_tools_disclosed"]) if session is not None else ()
 
 
-def _address(request: HttpRequest) -> str:
+def proof_of(request: HttpRequest, token: str, *, header: str = "DPoP", at: datetime) -> dpop.DpopProof:
+    """The proof in a header of the request that its sender holds a key, for this address and this token."""
     # The host that was asked for is one of ALLOWED_HOSTS by now, so every name that this names is ours.
-    return request.build_absolute_uri(request.path)
+    url = request.build_absolute_uri(request.path)
+    return dpop.verify_proof(request.headers.get(header, ""), method="POST", url=url, grant=token, at=at)
 
 
 def _order(caller: Caller, order: ClaimedAction, *, with_proof: bool) -> schemas.Order:

@@ -6,8 +6,10 @@ from typing import Annotated, Any, Self
 from uuid import UUID
 
 import orjson
+from ninja import Schema
 from pydantic import Field
 
+from console.api.actions.schemas import ApprovalVerdict, Report
 from console.api.schemas import Answer, Body, Name, Paged, Time
 from reviews.tracing.rules.spans import effect_span_id
 
@@ -115,9 +117,24 @@ class Started(Answer):
         return super().of(started, payload=orjson.loads(started.payload), trace=trace, **more)
 
 
+class StartedAtOnce(Started):
+    """A start that came with its proposal: what a claim would have answered, and what the start did."""
+
+    tool: str
+    version: str
+    grant: str = Field(description="Spent by this start. Verify it before anything runs, as one that was claimed.")
+    grant_expires_at: Time
+
+
 class Lease(Answer):
     lease_expires_at: Time
 
 
+class ObserveWanted(Schema):
+    report: bool = Field(False, description="Answer with the report and the decision as well.")
+
+
 class Observed(Answer):
     state: str
+    report: Report | None = Field(default=None, description="What may be told now; only where it was asked for.")
+    approval: ApprovalVerdict | None = Field(default=None, description="What people decided, beside the report.")

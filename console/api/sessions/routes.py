@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import secrets
+from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router
 
 from approvals.agents.operations import withheld_tools
 from approvals.agents.rules.acceptance import share
 from approvals.agents.rules.relevance import WithheldReason, WithheldTool
+from approvals.execution.operations import executions
+from approvals.execution.operations.executions import StartRequest
 from approvals.gate import queries as calls_read
 from approvals.gate.operations import calls
 from approvals.gate.operations.actions import Trace
@@ -21,20 +25,35 @@ from approvals.sessions import queries as sessions_read
 from approvals.sessions.operations import sessions
 from approvals.sessions.operations.sessions import NoSuchSession
 from approvals.sessions.rules.nudge import NextMove
+from approvals.voting.operations.refusal_records import write_refusal_records
+from console.accounts import operations as accounts_operations
 from console.api.actions import predicates
-from console.api.actions.envelope import status_of, unanswered_questions
-from console.api.auth import admits, caller_of
+from console.api.actions.envelope import status_of, unanswered_questions, user_status
+from console.api.auth import Caller, admits, caller_of, second_executor
+from console.api.execution.routes import proof_of
+from console.api.execution.schemas import StartedAtOnce
 from console.api.members import member_named
 from console.api.sessions import schemas
-from console.api.transaction import in_tenancy
+from console.api.transaction import in_tenancy, run_once
 from console.pages.sessions import session_context
 from ledger.actions.queries import actions
+from ledger.db import savepoint
+from ledger.record import operations as ledger
+from ledger.record.rules.refusals import Refused
+from reviews import queries as after
 from reviews.guarding import operations as guarding
 from reviews.guarding.queries import message_rule_of
 
 router = Router(tags=["Sessions"])
 MOST_ATTEMPTS = 500
 _TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$")
+
+
+class OneCallAtATime(Refused):
+    """`start` is for one call; send the others in requests of their own."""
+
+    code = "ONE_CALL_AT_A_TIME"
+    status = 422
 
 
 @router.post("/sessions", summary="Handshake: negotiate a contract and pin the goal", response={201: schemas.Session})
@@ -129,8 +148,84 @@ def withhold(request: HttpRequest, session_id: UUID, body: schemas.SurfaceBody) 
     response=schemas.CallResults,
 )
 @admits("agent")
-@in_tenancy
-def propose(request: HttpRequest, session_id: UUID, body: schemas.CallsBody) -> schemas.CallResults:
+def propose(request: HttpRequest, session_id: UUID, body: schemas.CallsBody) -> HttpResponse | None:
+    if body.start is None:
+        return run_once(request, lambda: _propose(request, session_id, body))
+    if len(body.calls) != 1:
+        raise OneCallAtATime
+    at = timezone.now()
+    executor, key = second_executor(request)
+    proof = proof_of(request, key, header="Executor-DPoP", at=at)
+    wanted = StartRequest(
+        action_id=session_id,
+        token="",
+        executor_id=body.start.executor_id,
+        thumbprint=proof.thumbprint,
+        wrapper_version=body.start.wrapper_version,
+        timeout_s=body.start.timeout_s,
+        payload_hash=None,
+    )
+    return run_once(
+        request,
+        lambda: _propose_and_start(request, session_id, body, executor, wanted),
+        bound_to=proof.thumbprint,
+        each_time=partial(accounts_operations.consume_proof, tenant_id=executor.tenant_id, jti=proof.jti, at=at),
+    )
+
+
+def _propose_and_start(
+    request: HttpRequest, session_id: UUID, body: schemas.CallsBody, executor: Caller, wanted: StartRequest
+) -> schemas.CallResults:
+    """The proposal, and the start of its action where nothing holds it back, in one transaction.
+
+    If we crash before the commit, neither happened; after it the action is EXECUTING, and a repeat of this request
+    gets the same attempt. A start that is refused undoes nothing of the proposal: the order waits as any other.
+    """
+    try:
+        ledger.lock_behind_tenant(tenant_id=executor.tenant_id, subject_id=session_id, kind="session")
+    except ledger.NoSuchSubject:
+        raise NoSuchSession from None
+    answer = _propose(request, session_id, body)
+    result = answer.results[0]
+    result.started = None
+    if not result.accepted or result.action_id is None or result.state != "VALIDATED":
+        return answer
+    started = _start(executor, replace(wanted, action_id=result.action_id))
+    if started is not None:
+        result.started = started
+        result.state = "EXECUTING"
+        result.user_status = user_status(executor.tenant_id, result.action_id)
+    return answer
+
+
+def _start(executor: Caller, wanted: StartRequest) -> StartedAtOnce | None:
+    at = timezone.now()
+    action = actions.action(executor.tenant_id, wanted.action_id)
+    if action is None or executor.keep_to("tool", [action.tool]) != [action.tool]:
+        return None
+    stops = after.release_stops(executor.tenant_id, at=at).keys()
+    try:
+        with savepoint():
+            begun = executions.claim_and_start(
+                tenant_id=executor.tenant_id, request=wanted, unverifiable=stops, by=executor.actor, at=at
+            )
+    except Refused as refusal:
+        write_refusal_records(executor.tenant_id, refusal)
+        return None
+    if begun is None:
+        return None
+    order, started = begun
+    return StartedAtOnce.of(
+        started,
+        action_id=wanted.action_id,
+        tool=order.tool,
+        version=order.version,
+        grant=order.grant,
+        grant_expires_at=order.grant_expires_at,
+    )
+
+
+def _propose(request: HttpRequest, session_id: UUID, body: schemas.CallsBody) -> schemas.CallResults:
     caller = caller_of(request)
     made, nudge = calls.propose_calls(
         tenant_id=caller.tenant_id,

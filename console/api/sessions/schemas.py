@@ -11,6 +11,7 @@ from pydantic import AwareDatetime, ConfigDict, Field, SkipValidation, StrictBoo
 from approvals.gate.rules import agent_evidence, proposals, stale_reads
 from approvals.sessions.operations.sessions import describe_contract
 from console.api.actions.schemas import Part, Question, UserStatus
+from console.api.execution.schemas import StartedAtOnce
 from console.api.schemas import Answer, Body, HasHappened, Name, SpeltTime, Text, TextOrNull, Time
 
 
@@ -98,10 +99,25 @@ class CallBody(Schema):
     supersedes: str | None = Field(None, description="The ended action that this call stands in for.")
 
 
+class ExecutorAtHand(Body):
+    """Start the call at once where nothing holds it back, as this executor.
+
+    The executor's key comes in `Executor-Authorization`, its proof of possession in `Executor-DPoP`, with `ath`
+    over that key.
+    """
+
+    executor_id: Name
+    wrapper_version: Annotated[str, Field(min_length=1, max_length=64)]
+    timeout_s: Annotated[int, Field(ge=1, le=86_400)]
+
+
 class CallsBody(Body):
     # The gate reads each call itself (`read_call`), so that one that is malformed disturbs no other: `CallBody` is what
     # the document says of it, and a test holds the two together.
     calls: Annotated[list[SkipValidation[CallBody]], Field(min_length=1, max_length=100)]
+    start: ExecutorAtHand | None = Field(
+        None, description="For one call at a time: an attempt's time runs from its start."
+    )
 
 
 class DisclosedTool(Answer):
@@ -225,6 +241,9 @@ class CallResult(Answer):
     coerced: list[dict[str, str]]
     approval: ApprovalNeed | None
     user_status: UserStatus
+    started: StartedAtOnce | None = Field(
+        None, description="Where `start` was asked for: the attempt, or null where something holds the call back."
+    )
 
 
 class Closed(Answer):
