@@ -19,6 +19,7 @@ from console.accounts import queries as accounts_queries
 from console.metrics import operations as metrics
 from console.notifications import collect, sending
 from console.notifications import operations as notices
+from console.notifications import queries as notice_queries
 from console.pages.break_glass import context as break_glass_context
 from console.pages.exports import public_keys
 from console.pages.ledger import integrity_step
@@ -225,6 +226,19 @@ def tell_people() -> int:
         while collect.collect_notices(tenant, at=timezone.now()) == collect.AT_A_TIME and time.monotonic() < until:
             pass
         sent += _sent(tenant, "approval", until=until)
+    return sent
+
+
+@shared_task
+def send_handoffs() -> int:
+    """Send each tenant's hand-offs to its webhook, once a day; how many arrived. A later tick sends what did not."""
+    sent, until = 0, time.monotonic() + WITHIN_S
+    for tenant in events.tenants():
+        with tenancy(tenant.id):
+            names = notice_queries.tenant_settings(tenant.id).handoffs
+            if names and "webhook" in sending.available_channels(tenant):
+                notices.queue_handoffs(tenant_id=tenant.id, names=names, at=timezone.now())
+        sent += _sent(tenant, "handoff", until=until)
     return sent
 
 

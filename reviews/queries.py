@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import orjson
-from django.db.models import Count, Q, QuerySet, Sum, UUIDField, Value
+from django.db.models import Count, Min, Q, QuerySet, Subquery, Sum, UUIDField, Value
 from django.db.models.functions import Coalesce
 
 from ledger.actions.queries import actions, freezes
@@ -520,6 +520,29 @@ def count_success_patterns(tenant_id: UUID, *, since: datetime, until: datetime)
     for kept, word, times in execute(_SIGNS, tenant_id, lower_bound(since), lower_bound(until)):
         found.setdefault(FindingSource(kept), {})[word] = times
     return found
+
+
+def discrepancies_by_tool(tenant_id: UUID, *, since: datetime, until: datetime) -> list[tuple[str, str, int]]:
+    """(tool, class, distinct actions) of the differences that readings of a period found."""
+    found = _runs_between(tenant_id, since, until).exclude(discrepancy="")
+    rows = found.annotate(tool=Subquery(actions.tool_of_row(tenant_id))).values_list("tool", "discrepancy")
+    return list(rows.annotate(Count("action_id", distinct=True)).order_by("tool", "discrepancy"))
+
+
+def wrong_targets(tenant_id: UUID, *, since: datetime, until: datetime, limit: int) -> list[tuple[UUID, datetime]]:
+    """(action, when first found in the period) of effects on what was not authorised, newest action first."""
+    grave = _runs_between(tenant_id, since, until).filter(discrepancy="WRONG_TARGET_MODIFIED")
+    return list(grave.values_list("action_id").annotate(first=Min("at")).order_by("-action_id")[:limit])
+
+
+def _runs_between(tenant_id: UUID, since: datetime, until: datetime) -> QuerySet[Run]:
+    return Run.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since), id__lt=lower_bound(until))
+
+
+def ungated_effects(tenant_id: UUID, *, since: datetime, until: datetime, limit: int) -> list[Stray]:
+    """The changes of a period that nobody gated, newest first."""
+    found = Stray.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since), id__lt=lower_bound(until))
+    return list(found.order_by("-id")[:limit])
 
 
 def reading_codes(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, list[tuple[str, str, str, datetime]]]:

@@ -28,6 +28,7 @@ from console.api.execution import routes as execution
 from console.api.exports import routes as exports
 from console.api.freezes import routes as freezes
 from console.api.guard import routes as guard
+from console.api.handoffs import routes as handoffs
 from console.api.incidents import routes as incidents
 from console.api.installation import routes as installation
 from console.api.ledger import routes as ledger
@@ -138,5 +139,6 @@ for router in (
     installation,
     metrics,
     metrics_summary,
+    handoffs,
 ):
     api.add_router("", router.router)

@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 
+from console.api.handoffs.documents import HANDOFFS
 from console.notifications.routing import (
     CHANNELS,
     PERIODS_MIN,
@@ -79,6 +80,12 @@ class ChannelsForm(forms.Form):
     digest_min = forms.IntegerField(
         min_value=PERIODS_MIN[0], max_value=PERIODS_MIN[1], label="What is collected goes out after so many minutes"
     )
+    handoffs = forms.MultipleChoiceField(
+        required=False,
+        choices=[(name, name.capitalize()) for name in HANDOFFS],
+        widget=forms.CheckboxSelectMultiple,
+        label="Hand-offs that the webhook gets once a day",
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -92,7 +99,7 @@ class ChannelsForm(forms.Form):
     def of(cls, settings: NotificationSettings) -> ChannelsForm:
         """The form with settings in it."""
         chosen = {f"{channel}-{risk}": getattr(settings, channel)[risk] for channel in CHANNELS for risk in RISKS}
-        return cls(initial={**chosen, "digest_min": settings.digest_min})
+        return cls(initial={**chosen, "digest_min": settings.digest_min, "handoffs": settings.handoffs})
 
     def rows(self) -> list[dict[str, Any]]:
         """The choices of each channel, as the page shows them."""
@@ -106,4 +113,5 @@ class ChannelsForm(forms.Form):
         return {
             **{channel: {risk: chosen[f"{channel}-{risk}"] for risk in RISKS} for channel in CHANNELS},
             "digest_min": chosen["digest_min"],
+            "handoffs": chosen["handoffs"],
         }

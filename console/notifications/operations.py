@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -141,6 +141,27 @@ def queue_notices(*, tenant_id: UUID, told: PendingNotice, channel: str, route: 
     )
 
 
+def queue_handoffs(*, tenant_id: UUID, names: Iterable[str], at: datetime) -> None:
+    """See to it that each of these hand-offs goes to the webhook once on this day (UTC)."""
+    day = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    Notice.objects.bulk_create(
+        [
+            Notice(
+                tenant_id=tenant_id,
+                id=ledger.new_id(at),
+                topic="handoff",
+                channel="webhook",
+                kind=name,
+                about_id=uuid5(_NAMES, f"handoff/{name}/{day.date()}"),
+                raised_at=day,
+                due_at=at,
+            )
+            for name in names
+        ],
+        ignore_conflicts=True,
+    )
+
+
 def _joined(tenant_id: UUID, told: PendingNotice, channel: str, route: DeliveryRoute) -> bool:
     about = uuid5(_NAMES, f"{channel}/{told.actor}/{route.due_at.isoformat()}")
     open_one = Notice.objects.filter(
@@ -238,7 +259,8 @@ def set_mail_preferences(*, tenant_id: UUID, actor_id: UUID, wish: MailPreferenc
 def prune_notices(*, tenant_id: UUID, before: datetime) -> None:
     """Drop what was read or has arrived, or was given up, before a moment."""
     Message.objects.filter(tenant_id=tenant_id, raised_at__lt=before).delete()
-    old = Notice.objects.filter(tenant_id=tenant_id, topic="approval", raised_at__lt=before)
+    topics = ("approval", "handoff")
+    old = Notice.objects.filter(tenant_id=tenant_id, topic__in=topics, raised_at__lt=before)
     old.filter(sent_at__isnull=False).delete()
     old.filter(given_up_at__isnull=False).delete()
 

@@ -7,6 +7,7 @@
 4. Mail waits for the end of the person's quiet hours; what is of high risk does not, unless they say so.
 5. Who has got many single messages within a period gets the rest of it as a digest: a flood is one message (B38).
 6. A webhook is read by a machine: it hears of each event at once, or of none.
+7. Hand-offs go to the webhook once a day, those that the tenant names.
 """
 
 from __future__ import annotations
@@ -43,10 +44,12 @@ class NotificationSettings:
     slack: Mapping[str, str] = field(default_factory=lambda: dict(_FIRST))
     webhook: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(RISKS, "now"))
     digest_min: int = 30
+    handoffs: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """The settings as they are stored and shown."""
-        return {**{name: dict(getattr(self, name)) for name in CHANNELS}, "digest_min": self.digest_min}
+        by_risk = {name: dict(getattr(self, name)) for name in CHANNELS}
+        return {**by_risk, "digest_min": self.digest_min, "handoffs": list(self.handoffs)}
 
 
 @dataclass(frozen=True)
@@ -89,13 +92,15 @@ class DeliveryRoute:
 
 def parse_settings(document: Mapping[str, Any]) -> NotificationSettings:
     """The settings in a document; what is left out is as it is without any, what is wrong refuses."""
-    unknown = set(document) - {*CHANNELS, "digest_min"}
+    unknown = set(document) - {*CHANNELS, "digest_min", "handoffs"}
     if unknown:
         raise BadSettings(f"There is no channel {sorted(unknown)[0]}.")
+    handoffs = document.get("handoffs", ())
+    if not isinstance(handoffs, list | tuple) or not all(isinstance(each, str) for each in handoffs):
+        raise BadSettings("`handoffs` is a list of their names.")
     chosen = {name: _manners(name, document.get(name, {})) for name in CHANNELS}
-    return NotificationSettings(
-        **chosen, digest_min=_period(document.get("digest_min", NotificationSettings().digest_min))
-    )
+    period = _period(document.get("digest_min", NotificationSettings().digest_min))
+    return NotificationSettings(**chosen, digest_min=period, handoffs=tuple(dict.fromkeys(handoffs)))
 
 
 def parse_mail_preferences(

@@ -23,6 +23,8 @@ from django.urls import reverse
 from slack_sdk.webhook import WebhookClient
 
 from console.accounts import queries as directory
+from console.api.handoffs import documents
+from console.metrics.rules.periods import DAY, period_between
 from console.notifications import channels as channels_notifications
 from console.notifications.channels import TenantOutlets
 from console.notifications.facts import is_obsolete, load_facts
@@ -78,7 +80,7 @@ def mail_address(user: User) -> str:
 
 def send(tenant: Tenant, notice: Notice, *, at: datetime) -> DeliveryOutcome:
     """Send one notice; what came of it."""
-    way = (_ALARMS if notice.topic == "alarm" else _APPROVALS)[notice.channel]
+    way = _WAYS[notice.topic][notice.channel]
     try:
         return way(tenant, notice, at)
     except (OSError, HTTPException, smtplib.SMTPException, httpx.HTTPError, webhooks.BadSecret) as fault:
@@ -158,6 +160,20 @@ def _post_event(tenant: Tenant, notice: Notice, at: datetime) -> DeliveryOutcome
     )
 
 
+def _post_handoff(tenant: Tenant, notice: Notice, at: datetime) -> DeliveryOutcome:
+    """The thirty days that ended with the day before, so that what became known late of the month is in it."""
+    hook = outlets_of(tenant).webhook
+    if hook is None:
+        return DeliveryOutcome("no webhook is set")
+    if notice.kind not in documents.HANDOFFS:
+        return DeliveryOutcome("there is no such hand-off any more", gone=True)
+    until = notice.raised_at
+    with tenancy(tenant.id):
+        made = documents.make_handoff(tenant.id, notice.kind, period_between(until - 30 * DAY, until, step=DAY), at=at)
+    data = orjson.loads(made.model_dump_json(by_alias=True))
+    return _post(hook, notice, {"type": f"handoff.{notice.kind}", "timestamp": until.isoformat(), "data": data}, at)
+
+
 def _namespace(line: dict[str, Any]) -> str:
     """What the type of a webhook begins with; what has always said "approval" still does."""
     known = ("case", "action", "member", "erasure", "retention")
@@ -211,3 +227,4 @@ def _word(notice: Notice) -> str:
 
 _ALARMS = {"log": _log_alarm, "email": _mail_alarm, "webhook": _post_alarm}
 _APPROVALS = {"email": _mail_people, "slack": _tell_room, "webhook": _post_event}
+_WAYS = {"alarm": _ALARMS, "approval": _APPROVALS, "handoff": {"webhook": _post_handoff}}

@@ -109,7 +109,8 @@ OPERATIONS: Final = _rows(
             agents_list_agents agents_get_agent registry_list_contracts registry_get_contract registry_list_policies
             systems_list_systems recordings_list_recordings recordings_get_recording recordings_list_conversations
             recordings_get_conversation metrics_summary_get_summary metrics_summary_export_summary
-            metrics_summary_list_actions_behind actions_verification_runs_list_runs workflows_decide
+            metrics_summary_list_actions_behind handoffs_list_handoffs handoffs_get_handoff handoffs_get_schema
+            handoffs_export_table handoffs_export_lines actions_verification_runs_list_runs workflows_decide
             workflows_strategies break_glass_list_emergencies actions_get_trace""",
         # People, each for themselves; who may vote is asked of the approval.
         _PEOPLE: """

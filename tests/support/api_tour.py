@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from console.api.handoffs.documents import HANDOFFS
 from console.tasks import count_metrics
 from ledger.db import tenancy
 from reviews.observations.rules import webhooks
@@ -184,7 +185,9 @@ def measure(shop: Workshop, case: dict[str, Any]) -> None:
     told = {"told": "In the chat: it is done.", "reason": "The document was still there."}
     shop.operator_key.post(f"/actions/{case['action_id']}/false-success", told)
     count_metrics()
-    for path in ("/metrics/summary", "/metrics/summary.csv"):
+    handoffs = [f"/handoffs/telemetry{rest}" for rest in ("/schema", "/rows.csv", "/rows.jsonl")]
+    handoffs += [f"/handoffs/{name}" for name in HANDOFFS]
+    for path in ("/handoffs", *handoffs, "/metrics/summary", "/metrics/summary.csv"):
         shop.operator_key.get(path)
     stretch = "from=2026-01-01T00:00:00Z&to=2036-01-01T00:00:00Z"
     shop.operator_key.get(f"/metrics/actions?count=executed&{stretch}")

@@ -237,8 +237,15 @@ def file_false_success(request: HttpRequest, action_id: UUID, body: FalseSuccess
 
 
 def _period(wanted: FiguresWanted, *, at: datetime) -> MetricPeriod:
-    until = wanted.until or at
-    period = period_between(wanted.since or max(until - PERIOD, EARLIEST), until, step=_STEPS[wanted.step])
+    return checked_period(wanted.since, wanted.until, step=_STEPS[wanted.step], length=PERIOD, at=at)
+
+
+def checked_period(
+    since: datetime | None, until: datetime | None, *, step: timedelta, length: timedelta, at: datetime
+) -> MetricPeriod:
+    """The period that was asked for, of this length and until now where nothing is said; `PeriodTooLong`."""
+    until = until or at
+    period = period_between(since or max(until - length, EARLIEST), until, step=step)
     if (period.until - period.since) / period.step > MOST_STEPS:
         raise PeriodTooLong(f"At most {MOST_STEPS} steps; ask for fewer days, or for steps of a day.")
     if period.since - (period.until - period.since) < EARLIEST:

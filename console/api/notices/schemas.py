@@ -7,6 +7,7 @@ from uuid import UUID
 
 from pydantic import Field
 
+from console.api.handoffs.schemas import HandoffName
 from console.api.schemas import Answer, Body, TextOrNull, Time
 
 Manner = Literal["now", "digest", "off"]
@@ -67,6 +68,7 @@ class Channels(Answer):
     slack: Risks
     webhook: Risks
     digest_min: int
+    handoffs: list[str] = Field(description="The hand-offs that the webhook gets once a day.")
     ways_out: list[str] = Field(description="The channels for which this installation has an address.")
 
 
@@ -132,6 +134,7 @@ class ChannelsBody(Body):
     slack: ByRisk = ByRisk()
     webhook: ByRiskAtOnce = ByRiskAtOnce()
     digest_min: Period = 30
+    handoffs: Annotated[list[HandoffName], Field(max_length=20)] = []
 
 
 class WishesBody(Body):

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, OuterRef, Q, QuerySet
 
 from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.db import execute, fetch_one, select
@@ -268,6 +268,11 @@ def waiting_actions(tenant_id: UUID, **about: str) -> QuerySet[Action, UUID]:
 def actions_of_agent(tenant_id: UUID, agent: str) -> QuerySet[Action, UUID]:
     """The ids of everything that an agent has had done, as part of another query."""
     return Action.objects.filter(tenant_id=tenant_id, agent=agent).values_list("id", flat=True)
+
+
+def tool_of_row(tenant_id: UUID) -> QuerySet[Action, str]:
+    """The tool of a row's action: a sub-query for tables with an `action_id`."""
+    return Action.objects.filter(tenant_id=tenant_id, id=OuterRef("action_id")).values_list("tool", flat=True)
 
 
 def failed_executions(tenant_id: UUID, *, since: datetime, until: datetime) -> QuerySet[Action, UUID]:

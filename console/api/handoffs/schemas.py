@@ -1,0 +1,241 @@
+"""What each hand-off holds: one class of rows and one version each, from which its JSON Schema is made.
+
+A version promises its shape: whoever changes a class raises its version, and a test holds it.
+No row holds an argument, an answer or a person's name.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union
+from uuid import UUID
+
+from pydantic import Field
+
+from console.api.schemas import Answer, Time
+from ledger.record.rules.lifecycle import State
+from reviews.reconciliation.rules.discrepancies import Discrepancy
+
+R = TypeVar("R")
+Share = Annotated[float | None, Field(description="Null where there is nothing to have a share of.")]
+
+
+class Handoff(Answer, Generic[R]):
+    tenant: str
+    made_at: Time
+    since: Time = Field(alias="from")
+    until: Time = Field(alias="to")
+    counted_to: Time | None = Field(description="Until when everything that was recorded is counted; null: nothing is.")
+    cut: bool = Field(description="Whether there were more rows than are sent; these are the newest.")
+    details: list[str] = Field(description="Calls of this API that say more of a row.")
+    rows: list[R]
+
+
+class ContractRow(Answer):
+    tool: str
+    version: str
+    digest: str
+    side_effect_class: str = Field(alias="class")
+    reversibility: str
+    verification: str | None = Field(description="The pattern of its check; null where nothing can be read back.")
+    system: str | None
+    further_systems: list[str]
+    predicates: int
+    read_first_after_s: int | None
+    read_until_s: int | None = Field(description="After so long without a result it is VERIFICATION_TIMEOUT.")
+    missing_checks: list[str] = Field(description="Checks that its class asks for and nothing in the contract makes.")
+    idempotent: bool = Field(description="Whether its tool may be sent again unchanged under its key.")
+    lint: list[str] = Field(description="Codes of the linter: what makes a model call it wrongly.")
+    executed: int
+    read_back: int
+    readings: int
+    mismatched: int
+    stale_reads: int
+    unknown: int
+    read_back_share: Share
+    mismatch_share: Share
+
+
+class PathologyRow(Answer):
+    tool: str
+    side_effect_class: str = Field(alias="class")
+    executed: int
+    failed_verification: int
+    failure_share: Share
+    mismatched: int
+    unknown: int
+    partial: int
+    stale_state: int
+    pending: int
+    pending_over_sla: int = Field(description="That no reading settled in their contract's time.")
+    unsettled: int = Field(description="Of those executed in the period, not settled now.")
+    compensations_failed: int
+    false_success: int = Field(description="Escapes: told as done when they were not.")
+    discrepancies: dict[Discrepancy, int] = Field(description="Distinct actions read in the period, by class found.")
+
+
+class PermissionRow(Answer):
+    kind: Literal["wrong_target", "refused_call", "ungated_effect"]
+    tenant: str
+    at: Time
+    agent: str | None
+    tool: str | None
+    code: str = Field(description="Discrepancy class, or the gate's code.")
+    action_id: UUID | None
+    session_id: UUID | None
+    case_id: UUID | None
+
+
+class DependencyRow(Answer):
+    system: str
+    pattern: str
+    circuit: Literal["CLOSED", "OPEN", "HALF_OPEN"]
+    since: Time | None
+    reads: int = Field(description="Ever.")
+    unanswered: int = Field(description="Ever.")
+    unanswered_share: Share
+    failures: int = Field(description="In a row, now.")
+    last_read_ms: int | None = Field(description="How long the last answer took.")
+    last_answered_at: Time | None
+    waiting: int = Field(description="Actions whose outcome it must still tell.")
+    oldest_waiting_at: Time | None
+    not_releasing: str | None
+    tools: list[str] = Field(description="Whose effects are read there first.")
+    settled: int
+    settled_median_ms: int | None = Field(description="From a tool's answer to the reading that settled it.")
+    settled_p95_ms: int | None
+
+
+class ResourceRow(Answer):
+    tool: str
+    agent: str
+    executed: int
+    calls: int
+    readings: int
+    readings_per_action: Share
+    repeats: int = Field(description="Further starts, and calls refused as repeats of what is open.")
+    repeats_per_action: Share
+    duplicated: int
+    duplicate_share: Share
+    compensations: int
+    compensation_share: Share
+
+
+class ReviewRow(Answer):
+    case_id: UUID
+    action_id: UUID | None
+    state: str
+    reason: str
+    discrepancy: str | None
+    side_effect_class: str = Field(alias="class")
+    severity: int
+    tool: str
+    opened_at: Time
+    claimed: bool
+    proposed: str | None = Field(description="The resolution that waits for a second person.")
+    action_state: State | None
+    compensation_failed: bool
+    details: str = Field(description="The call that gives the whole case.")
+
+
+class TelemetryRow(Answer):
+    metric: str
+    name: str
+    kind: str
+    formula: str
+    value: Share
+    before: Share
+    part: int
+    whole: int
+    healthy: bool | None
+    median_ms: int | None
+    p95_ms: int | None
+
+
+class ReferenceRow(Answer):
+    table: str
+    about: str
+    content: dict[str, Any]
+
+
+class ContractsHandoff(Handoff[ContractRow]):
+    """Verification requirements, hints, idempotency and quality of observation of each tool's contract in force."""
+
+    handoff: Literal["contracts"] = "contracts"
+    version: Literal[1] = 1
+
+
+class PathologiesHandoff(Handoff[PathologyRow]):
+    """Failure rates, discrepancy classes, escapes and what is stuck, by tool."""
+
+    handoff: Literal["pathologies"] = "pathologies"
+    version: Literal[1] = 1
+
+
+class PermissionsHandoff(Handoff[PermissionRow]):
+    """Effects on wrong targets, calls beyond an agent's permissions, and effects that nobody gated; newest first."""
+
+    handoff: Literal["permissions"] = "permissions"
+    version: Literal[1] = 1
+
+
+class DependenciesHandoff(Handoff[DependencyRow]):
+    """How the systems of record answer: latency of verification, circuits, unanswered readings, what waits for them."""
+
+    handoff: Literal["dependencies"] = "dependencies"
+    version: Literal[1] = 1
+
+
+class ResourcesHandoff(Handoff[ResourceRow]):
+    """Duplicates, polling, pressure of repeats and compensations, by tool and agent."""
+
+    handoff: Literal["resources"] = "resources"
+    version: Literal[1] = 1
+
+
+class ReviewsHandoff(Handoff[ReviewRow]):
+    """Cases that wait for a person now, the most severe first."""
+
+    handoff: Literal["reviews"] = "reviews"
+    version: Literal[1] = 1
+
+
+class TelemetryHandoff(Handoff[TelemetryRow]):
+    """The twenty-five metrics, beside the same length of time before."""
+
+    handoff: Literal["telemetry"] = "telemetry"
+    version: Literal[1] = 1
+
+
+class ReferenceHandoff(Handoff[ReferenceRow]):
+    """The reference architecture as data: lifecycle, machines, schemas, recovery table; the same for everybody."""
+
+    handoff: Literal["reference"] = "reference"
+    version: Literal[1] = 1
+
+
+AnyHandoff = Annotated[
+    Union[  # noqa: UP007
+        ContractsHandoff,
+        PathologiesHandoff,
+        PermissionsHandoff,
+        DependenciesHandoff,
+        ResourcesHandoff,
+        ReviewsHandoff,
+        TelemetryHandoff,
+        ReferenceHandoff,
+    ],
+    Field(discriminator="handoff"),
+]
+HandoffName = Literal[
+    "contracts", "pathologies", "permissions", "dependencies", "resources", "reviews", "telemetry", "reference"
+]
+
+
+class HandoffListed(Answer):
+    name: str
+    version: int
+    holds: str
+    document: str
+    json_schema: str
+    csv: str
+    json_lines: str

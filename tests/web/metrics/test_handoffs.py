@@ -1,0 +1,228 @@
+"""Hand-offs: what other teams take from the record, each as its consumer reads it: by its schema, and nothing else."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from console.api.handoffs.documents import HANDOFFS, handoff_schema
+from console.notifications.channels import TenantOutlets
+from console.tasks import count_metrics, send_handoffs
+from ledger.record.rules.canonical import digest
+from reviews.observations.rules import webhooks
+from tests.support.api_tenant import Clock, Workshop, anonymous, result
+from tests.support.outside.receivers import Posts, posts
+
+ROOT = Path(__file__).resolve().parents[3]
+SECRET = "whsec_" + "YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFh"
+
+
+@pytest.fixture
+def lived(shop: Workshop, clock: Clock, tmp_path: Path) -> Workshop:
+    """A shop in which one action was verified, one disproved and held, and two calls refused."""
+    folder = tmp_path / "documents"
+    for name in ("notes", "old"):
+        (folder / name).mkdir()
+    (folder / "old" / "one.md").write_text("Still here.")
+    clock.stop()
+    written = shop.propose("write_document")
+    started = shop.start(shop.claim()[0]).json()
+    (folder / "notes" / "today.md").write_text("Quiet.")
+    clock.forward(seconds=2)
+    shop.observe(started, result=result(tool="write_document"))
+    clock.forward(seconds=8)
+    assert shop.read_back(written, clock) == "RECONCILED_SUCCESS"
+    shop.held(clock)
+    shop.call("delete_documents_now")
+    shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "2", "tools": ["write_document"]})
+    shop.call("delete_document")
+    count_metrics()
+    return shop
+
+
+def take(shop: Workshop, name: str) -> dict[str, Any]:
+    """A hand-off as a consumer takes it: with the key of an auditor, and held to the schema that it fetched."""
+    schema = shop.auditor.get(f"/handoffs/{name}/schema")
+    answer = shop.auditor.get(f"/handoffs/{name}")
+    assert (schema.status_code, answer.status_code) == (200, 200), answer.content
+    document: dict[str, Any] = answer.json()
+    jsonschema_rs.Draft202012Validator(schema.json(), validate_formats=True).validate(document)
+    assert (document["handoff"], document["version"], document["tenant"]) == (name, 1, shop.slug)
+    return document
+
+
+def by(document: dict[str, Any], *names: str) -> dict[Any, dict[str, Any]]:
+    return {tuple(row[name] for name in names) if len(names) > 1 else row[names[0]]: row for row in document["rows"]}
+
+
+@pytest.mark.req("R-HO-02", "R-HO-03", "R-HO-04", "R-HO-05", "R-HO-06", "R-HO-09", "R-HO-10", "R-HO-15")
+def test_each_consumer_finds_what_it_needs(lived: Workshop):
+    tools = by(take(lived, "contracts"), "tool")
+    deleting = tools["delete_document"]
+    assert (deleting["verification"], deleting["system"], deleting["idempotent"]) == ("filesystems", "documents", True)
+    assert (deleting["executed"], deleting["mismatched"], deleting["mismatch_share"]) == (1, 1, 1)
+    assert tools["write_document"]["mismatch_share"] == 0
+    assert all(row["class"] and row["missing_checks"] is not None and row["lint"] is not None for row in tools.values())
+
+    sick = by(take(lived, "pathologies"), "tool")
+    assert (sick["delete_document"]["failure_share"], sick["write_document"]["failure_share"]) == (1, 0)
+    assert sum(sick["delete_document"]["discrepancies"].values()) >= 1
+    assert sick["write_document"]["discrepancies"] == {}
+    assert sick["delete_document"]["unsettled"] == 1
+
+    refused = take(lived, "permissions")["rows"]
+    assert {(row["kind"], row["code"], row["agent"]) for row in refused} == {
+        ("refused_call", "PHANTOM_TOOL", "librarian"),
+        ("refused_call", "UNDISCLOSED_TOOL", "librarian"),
+    }
+    assert {row["tenant"] for row in refused} == {lived.slug}
+
+    [system] = take(lived, "dependencies")["rows"]
+    assert (system["system"], system["circuit"], system["unanswered"]) == ("documents", "CLOSED", 0)
+    assert (system["settled"], system["settled_median_ms"] is not None) == (2, True)
+    assert {"delete_document", "write_document"} <= set(system["tools"])
+
+    used = by(take(lived, "resources"), "tool", "agent")["delete_document", "librarian"]
+    assert (used["executed"], used["duplicate_share"], used["compensation_share"]) == (1, 0, 0)
+    assert used["readings_per_action"] >= 1
+
+    [case] = take(lived, "reviews")["rows"]
+    assert (case["tool"], case["claimed"], case["compensation_failed"]) == ("delete_document", False, False)
+    assert lived.operator_key.get(case["details"].removeprefix("/api/v1")).json()["case_id"] == case["case_id"]
+
+    told = by(take(lived, "telemetry"), "metric")
+    assert (len(told), told["M-01"]["value"], told["M-02"]["value"], told["M-18"]["value"]) == (25, 0.5, 0.5, 1)
+
+    reference = {row["table"]: row["content"] for row in take(lived, "reference")["rows"]}
+    assert len(reference["lifecycle"]["states"]) == 19
+    assert len(reference["lifecycle"]["transitions"]) == 54
+    assert len(reference["discrepancies"]) == 12
+    assert {"RT-01", "RT-99"} <= {row["id"] for row in reference["recovery"]["rows"]}
+    for name in ("ledger_entry", "contract"):
+        jsonschema_rs.meta.validate(reference[name])
+
+
+def test_the_rows_come_as_a_table_and_as_lines_with_the_same_values(lived: Workshop):
+    for name in HANDOFFS:
+        rows = take(lived, name)["rows"]
+        lines = lived.auditor.get(f"/handoffs/{name}/rows.jsonl").content.decode().splitlines()
+        assert [json.loads(line) for line in lines] == rows, name
+        table = list(csv.DictReader(io.StringIO(lived.auditor.get(f"/handoffs/{name}/rows.csv").content.decode())))
+        assert [list(row) for row in table] == [list(row) for row in rows], name
+        assert [row and next(iter(row.values())) for row in table] == [str(next(iter(row.values()))) for row in rows]
+
+
+def test_a_period_is_whole_days_and_only_readers_are_answered(shop: Workshop):
+    document = shop.operator_key.get("/handoffs/telemetry?from=2026-01-05T07:00:00Z&to=2026-01-06T07:00:00Z").json()
+    assert (document["from"][:16], document["to"][:16]) == ("2026-01-05T00:00", "2026-01-07T00:00")
+    assert {row["value"] for row in document["rows"] if row["kind"] == "share"} == {None}
+    long = shop.operator_key.get("/handoffs/telemetry?from=1990-01-01T00:00:00Z")
+    assert (long.status_code, long.json()["code"]) == (422, "PERIOD_TOO_LONG")
+    assert shop.operator_key.get("/handoffs/gossip").status_code == 404
+    assert shop.agent.get("/handoffs/reference").status_code == 403
+    assert anonymous().get("/handoffs").status_code == 401
+
+
+def test_the_page_of_hand_offs_names_each_with_its_version_and_address(shop: Workshop):
+    text = (ROOT / "docs" / "handoffs.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \|", text, re.M)
+    listed = shop.operator_key.get("/handoffs").json()
+    assert rows == [(each["name"], str(each["version"])) for each in listed]
+    assert [each["name"] for each in listed] == list(HANDOFFS)
+    for each in listed:
+        assert (
+            shop.operator_key.get(each["json_schema"].removeprefix("/api/v1"))
+            .json()["$id"]
+            .endswith(f":{each['name']}:{each['version']}")
+        )
+
+
+SHAPES = {
+    ("contracts", 1): "b1ee7f3112c1",
+    ("pathologies", 1): "2733e630f193",
+    ("permissions", 1): "99a98031aeae",
+    ("dependencies", 1): "47e1d02cf591",
+    ("resources", 1): "9fc9f2348e42",
+    ("reviews", 1): "35c178b55fd0",
+    ("telemetry", 1): "fd7ffba5fad8",
+    ("reference", 1): "4168e060f507",
+}
+
+
+def shape_of(part: Any) -> Any:
+    """A schema without its words."""
+    if isinstance(part, dict):
+        words = ("title", "description")
+        return {name: shape_of(each) for name, each in part.items() if name not in words or isinstance(each, dict)}
+    return [shape_of(each) for each in part] if isinstance(part, list) else part
+
+
+def test_a_shape_that_changes_has_a_new_version():
+    shapes = {
+        (name, kind.model_fields["version"].default): digest(
+            json.dumps(shape_of(handoff_schema(name)), sort_keys=True).encode()
+        )[:12]
+        for name, kind in HANDOFFS.items()
+    }
+    assert shapes == SHAPES, "raise the version of what changed, and note its new shape here"
+
+
+@pytest.fixture
+def machine(settings: Any, shop: Workshop) -> Iterator[Posts]:
+    """A consumer's address, of which the installation knows the secret."""
+    with posts() as server:
+        settings.COUNTERFOIL_CHANNELS = {"*": TenantOutlets(webhook=(f"http://127.0.0.1:{server.port}/take", SECRET))}
+        yield server
+
+
+def test_the_webhook_gets_the_hand_offs_that_were_asked_for_once_a_day_and_signed(
+    lived: Workshop, machine: Posts, clock: Clock
+):
+    assert send_handoffs() == 0
+    administrator = lived.person("administrator")
+    wrong = administrator.post("/notices/channels", {"handoffs": ["gossip"]})
+    assert wrong.status_code == 422
+    chosen = administrator.post("/notices/channels", {"handoffs": ["pathologies", "telemetry"]})
+    assert chosen.json()["handoffs"] == ["pathologies", "telemetry"]
+    machine.answers = [500]
+    send_handoffs()
+    clock.forward(minutes=2)
+    send_handoffs()
+    assert send_handoffs() == 0
+    taken = [json.loads(body) for _, body in machine.received]
+    assert sorted(each["type"] for each in taken) in (
+        ["handoff.pathologies", "handoff.pathologies", "handoff.telemetry"],
+        ["handoff.pathologies", "handoff.telemetry", "handoff.telemetry"],
+    )
+    headers, body = machine.received[-1]
+    stamp, webhook_id = headers["webhook-timestamp"], headers["webhook-id"]
+    signed = webhooks.signature(webhooks.decode_secret(SECRET), webhook_id=webhook_id, timestamp=stamp, body=body)
+    assert headers["webhook-signature"] == signed
+    assert len({headers["webhook-id"] for headers, _ in machine.received}) == 2
+    for each in taken:
+        name, document = each["type"].removeprefix("handoff."), each["data"]
+        jsonschema_rs.Draft202012Validator(handoff_schema(name), validate_formats=True).validate(document)
+        # It ends with the day before, so what was done today comes tomorrow.
+        assert document["to"] == each["timestamp"].replace("+00:00", ".000000Z")
+    clock.forward(days=1)
+    machine.received.clear()
+    assert send_handoffs() == 2
+    by_type = {each["type"]: each["data"] for each in machine.documents()}
+    tools = {row["tool"]: row["failure_share"] for row in by_type["handoff.pathologies"]["rows"]}
+    assert (tools["delete_document"], tools["write_document"]) == (1, 0)
+
+
+def test_an_administrator_chooses_hand_offs_on_the_page(shop: Workshop):
+    browser = shop.person("administrator").client
+    path = f"/t/{shop.slug}/notices/channels"
+    page = browser.get(path).content.decode()
+    assert "Hand-offs that the webhook gets once a day" in page
+    assert page.count('name="handoffs"') == len(HANDOFFS)
