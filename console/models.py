@@ -404,6 +404,18 @@ class RecordedWord(models.Model):
         return f"{self.recording_id} {self.number}"
 
 
+class MetricDimensions(models.Model):
+    """What figures can be narrowed to and grouped by (`console.metrics.queries.DIMENSIONS`)."""
+
+    tool = models.CharField(max_length=200)
+    agent = models.CharField(max_length=128)
+    side_effect_class = models.CharField(max_length=32)
+    version = models.CharField(max_length=64)
+
+    class Meta:
+        abstract = True
+
+
 class ActionCounts(models.Model):
     """What actions are counted by (`console.metrics.rules.facts.OF_ACTIONS`)."""
 
@@ -440,7 +452,7 @@ class ActionCounts(models.Model):
         abstract = True
 
 
-class MetricAction(ActionCounts):
+class MetricAction(ActionCounts, MetricDimensions):
     """What one action adds to the metrics, as of its event `seq`; made again from its events at any time.
 
     `hour` is the one it counts in: of its first start, or of its proposal while it was never started.
@@ -451,10 +463,6 @@ class MetricAction(ActionCounts):
     action_id = models.UUIDField()
     seq = models.IntegerField()
     hour = models.DateTimeField()
-    tool = models.CharField(max_length=200)
-    agent = models.CharField(max_length=128)
-    side_effect_class = models.CharField(max_length=32)
-    version = models.CharField(max_length=64)
     verification_ms = models.BigIntegerField(null=True)
     reconcile_ms = models.BigIntegerField(null=True)
 
@@ -465,7 +473,7 @@ class MetricAction(ActionCounts):
         return str(self.action_id)
 
 
-class MetricRollUp(ActionCounts):
+class MetricRollUp(ActionCounts, MetricDimensions):
     """The counts of one hour, or of one day (`span` 24), by tool, agent, class and version of the verification policy.
 
     An empty tool stands for tools that do not exist, an empty version for calls, which are judged by none.
@@ -475,10 +483,6 @@ class MetricRollUp(ActionCounts):
     tenant_id = models.UUIDField()
     span = models.SmallIntegerField()
     start = models.DateTimeField()
-    tool = models.CharField(max_length=200)
-    agent = models.CharField(max_length=128)
-    side_effect_class = models.CharField(max_length=32)
-    version = models.CharField(max_length=64)
     calls = models.IntegerField(default=0)
     calls_accepted = models.IntegerField(default=0)
     calls_undisclosed = models.IntegerField(default=0)
@@ -491,7 +495,7 @@ class MetricRollUp(ActionCounts):
         return f"{self.start} {self.tool}"
 
 
-class MetricDelay(models.Model):
+class MetricDelay(MetricDimensions):
     """How many delays of an hour or a day had one rounded length (`console.metrics.rules.delays`), and their sum."""
 
     pk = models.CompositePrimaryKey(
@@ -501,10 +505,6 @@ class MetricDelay(models.Model):
     span = models.SmallIntegerField()
     start = models.DateTimeField()
     kind = models.CharField(max_length=12)
-    tool = models.CharField(max_length=200)
-    agent = models.CharField(max_length=128)
-    side_effect_class = models.CharField(max_length=32)
-    version = models.CharField(max_length=64)
     rounded_ms = models.BigIntegerField()
     count = models.IntegerField()
     total_ms = models.BigIntegerField()
@@ -514,11 +514,15 @@ class MetricDelay(models.Model):
 
 
 class MetricCursor(models.Model):
-    """Up to where the record has been counted: by the time of recording, and by the console's clock."""
+    """Up to where the record has been counted: by the time of recording, and by the console's clock.
+
+    `counted_to` is until when everything that was on record is counted, whether anything happened or not.
+    """
 
     tenant_id = models.UUIDField(primary_key=True)
     read_to = models.DateTimeField()
     looked_at = models.DateTimeField()
+    counted_to = models.DateTimeField(null=True)
 
     def __str__(self) -> str:
         return str(self.tenant_id)

@@ -73,7 +73,7 @@ def metric_report(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) ->
     """The twenty-five figures of a period (R-MT-01 to R-MT-05, R-MT-07, R-MT-09)."""
     steps, counts = _counts(tenant_id, period, about)
     steps_before, earlier = _counts(tenant_id, period.earlier, about)
-    versions = _versions(tenant_id, period, about)
+    versions = version_comparisons(tenant_id, period, about)
     figures: dict[str, MetricFigure] = {}
     delays, delays_before = _delays(tenant_id, period, about), _delays(tenant_id, period.earlier, about)
     for metric in METRICS:
@@ -188,7 +188,8 @@ def _summary(lengths: Lengths | None) -> DelaySummary:
     return summarize_delays(counted, total_ms=sum(total for _, total in known.values()))
 
 
-def _versions(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) -> list[VersionComparison]:
+def version_comparisons(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) -> list[VersionComparison]:
+    """Each version of the verification policy that judged in a period, beside the one before."""
     judged = _by(tenant_id, "version", period, about)
     released = catalogue.policy_versions_by_digest(tenant_id, "verification").values()
     return compare_versions([(version, judged[version]) for version in dict.fromkeys(released) if version in judged])

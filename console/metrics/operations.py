@@ -64,6 +64,8 @@ def update_metrics(*, tenant_id: UUID, at: datetime) -> int:
     hours = _measure(tenant_id, [*_behind(tenant_id, late | fresh), *_falsely_told(tenant_id, since=since)])
     _count_again(tenant_id, hours | set(gate.hours_with_calls(tenant_id, since=since)))
     cursor.read_to, cursor.looked_at = reached or cursor.read_to, max(cursor.looked_at, at)
+    is_all = not fresh or not events.changed_actions(tenant_id, after=cursor.read_to, limit=1)[0]
+    cursor.counted_to = at if is_all else cursor.read_to
     _move_cursor(cursor)
     return len(fresh)
 
@@ -75,7 +77,7 @@ def rebuild_metrics(*, tenant_id: UUID, at: datetime) -> int:
     for model in (MetricAction, MetricRollUp, MetricDelay):
         model.objects.filter(tenant_id=tenant_id).delete()
     cursor.read_to = events.changed_actions(tenant_id, after=_BEGINNING)[1] or _BEGINNING
-    cursor.looked_at = max(cursor.looked_at, at)
+    cursor.looked_at, cursor.counted_to = max(cursor.looked_at, at), at
     count, last = 0, storage.NOTHING_BEFORE
     while found := actions.action_ids(tenant_id, after=last, limit=_ACTIONS_AT_A_TIME):
         _measure(tenant_id, found)
@@ -92,7 +94,9 @@ def _lock_cursor(tenant_id: UUID, *, wait: bool) -> MetricCursor | None:
 
 
 def _move_cursor(cursor: MetricCursor) -> None:
-    MetricCursor.objects.filter(tenant_id=cursor.tenant_id).update(read_to=cursor.read_to, looked_at=cursor.looked_at)
+    MetricCursor.objects.filter(tenant_id=cursor.tenant_id).update(
+        read_to=cursor.read_to, looked_at=cursor.looked_at, counted_to=cursor.counted_to
+    )
 
 
 def _behind(tenant_id: UUID, heads: Mapping[UUID, int]) -> list[UUID]:

@@ -87,9 +87,9 @@ def known_values(tenant_id: UUID, *, since: datetime, until: datetime) -> dict[s
     return {name: sorted({row[place] for row in rows if row[place]}) for place, name in enumerate(DIMENSIONS)}
 
 
-def cursor(tenant_id: UUID) -> MetricCursor | None:
-    """Up to where the record has been counted; None before it was first looked at."""
-    return MetricCursor.objects.filter(tenant_id=tenant_id).first()
+def counted_to(tenant_id: UUID) -> datetime | None:
+    """Until when everything that was recorded is counted; None while nothing is."""
+    return MetricCursor.objects.filter(tenant_id=tenant_id).values_list("counted_to", flat=True).first()
 
 
 def last_measures(tenant_id: UUID, action_ids: Sequence[UUID]) -> dict[UUID, tuple[int, datetime, int]]:

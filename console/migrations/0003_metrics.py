@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from django.db import migrations, models
 
 FOLDER = Path(__file__).parents[1] / "sql"
 FILES = ("metrics.sql",)
+OF_ACTIONS = (
+    *("actions", "executed", "verified_success", "ended_failed", "ended_reversed", "ended_by_word", "unsettled"),
+    *("verification_failed", "read_back", "mismatched", "stale_reads", "stale_state", "partial", "pending"),
+    *("pending_over_sla", "unknown", "duplicated", "repeats", "repeats_absorbed", "compensations", "compensated"),
+    *("compensations_failed", "false_success", "reviewed", "complete_records", "readings", "never_ran", "answered"),
+)
+OF_CALLS = (
+    *("calls", "calls_accepted", "calls_undisclosed", "calls_valid", "calls_failed", "calls_arguments"),
+    "calls_phantom",
+)
+LENGTHS = {"tool": 200, "agent": 128, "side_effect_class": 32, "version": 64}
+
+
+def _counts(names: Sequence[str]) -> list[tuple[str, models.Field]]:
+    return [(name, models.IntegerField(default=0)) for name in names]
+
+
+def _dimensions() -> list[tuple[str, models.Field]]:
+    return [(name, models.CharField(max_length=length)) for name, length in LENGTHS.items()]
 
 
 class Migration(migrations.Migration):
@@ -50,10 +70,7 @@ class Migration(migrations.Migration):
                 ("span", models.SmallIntegerField()),
                 ("start", models.DateTimeField()),
                 ("kind", models.CharField(max_length=12)),
-                ("tool", models.CharField(max_length=200)),
-                ("agent", models.CharField(max_length=128)),
-                ("side_effect_class", models.CharField(max_length=32)),
-                ("version", models.CharField(max_length=64)),
+                *_dimensions(),
                 ("rounded_ms", models.BigIntegerField()),
                 ("count", models.IntegerField()),
                 ("total_ms", models.BigIntegerField()),
@@ -62,34 +79,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="MetricRollUp",
             fields=[
-                ("actions", models.IntegerField(default=0)),
-                ("executed", models.IntegerField(default=0)),
-                ("verified_success", models.IntegerField(default=0)),
-                ("ended_failed", models.IntegerField(default=0)),
-                ("ended_reversed", models.IntegerField(default=0)),
-                ("ended_by_word", models.IntegerField(default=0)),
-                ("unsettled", models.IntegerField(default=0)),
-                ("verification_failed", models.IntegerField(default=0)),
-                ("read_back", models.IntegerField(default=0)),
-                ("mismatched", models.IntegerField(default=0)),
-                ("stale_reads", models.IntegerField(default=0)),
-                ("stale_state", models.IntegerField(default=0)),
-                ("partial", models.IntegerField(default=0)),
-                ("pending", models.IntegerField(default=0)),
-                ("pending_over_sla", models.IntegerField(default=0)),
-                ("unknown", models.IntegerField(default=0)),
-                ("duplicated", models.IntegerField(default=0)),
-                ("repeats", models.IntegerField(default=0)),
-                ("repeats_absorbed", models.IntegerField(default=0)),
-                ("compensations", models.IntegerField(default=0)),
-                ("compensated", models.IntegerField(default=0)),
-                ("compensations_failed", models.IntegerField(default=0)),
-                ("false_success", models.IntegerField(default=0)),
-                ("reviewed", models.IntegerField(default=0)),
-                ("complete_records", models.IntegerField(default=0)),
-                ("readings", models.IntegerField(default=0)),
-                ("never_ran", models.IntegerField(default=0)),
-                ("answered", models.IntegerField(default=0)),
+                *_counts(OF_ACTIONS),
                 (
                     "pk",
                     models.CompositePrimaryKey(
@@ -109,17 +99,8 @@ class Migration(migrations.Migration):
                 ("tenant_id", models.UUIDField()),
                 ("span", models.SmallIntegerField()),
                 ("start", models.DateTimeField()),
-                ("tool", models.CharField(max_length=200)),
-                ("agent", models.CharField(max_length=128)),
-                ("side_effect_class", models.CharField(max_length=32)),
-                ("version", models.CharField(max_length=64)),
-                ("calls", models.IntegerField(default=0)),
-                ("calls_accepted", models.IntegerField(default=0)),
-                ("calls_undisclosed", models.IntegerField(default=0)),
-                ("calls_valid", models.IntegerField(default=0)),
-                ("calls_failed", models.IntegerField(default=0)),
-                ("calls_arguments", models.IntegerField(default=0)),
-                ("calls_phantom", models.IntegerField(default=0)),
+                *_dimensions(),
+                *_counts(OF_CALLS),
             ],
             options={
                 "abstract": False,
@@ -128,34 +109,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="MetricAction",
             fields=[
-                ("actions", models.IntegerField(default=0)),
-                ("executed", models.IntegerField(default=0)),
-                ("verified_success", models.IntegerField(default=0)),
-                ("ended_failed", models.IntegerField(default=0)),
-                ("ended_reversed", models.IntegerField(default=0)),
-                ("ended_by_word", models.IntegerField(default=0)),
-                ("unsettled", models.IntegerField(default=0)),
-                ("verification_failed", models.IntegerField(default=0)),
-                ("read_back", models.IntegerField(default=0)),
-                ("mismatched", models.IntegerField(default=0)),
-                ("stale_reads", models.IntegerField(default=0)),
-                ("stale_state", models.IntegerField(default=0)),
-                ("partial", models.IntegerField(default=0)),
-                ("pending", models.IntegerField(default=0)),
-                ("pending_over_sla", models.IntegerField(default=0)),
-                ("unknown", models.IntegerField(default=0)),
-                ("duplicated", models.IntegerField(default=0)),
-                ("repeats", models.IntegerField(default=0)),
-                ("repeats_absorbed", models.IntegerField(default=0)),
-                ("compensations", models.IntegerField(default=0)),
-                ("compensated", models.IntegerField(default=0)),
-                ("compensations_failed", models.IntegerField(default=0)),
-                ("false_success", models.IntegerField(default=0)),
-                ("reviewed", models.IntegerField(default=0)),
-                ("complete_records", models.IntegerField(default=0)),
-                ("readings", models.IntegerField(default=0)),
-                ("never_ran", models.IntegerField(default=0)),
-                ("answered", models.IntegerField(default=0)),
+                *_counts(OF_ACTIONS),
                 (
                     "pk",
                     models.CompositePrimaryKey(
@@ -166,10 +120,7 @@ class Migration(migrations.Migration):
                 ("action_id", models.UUIDField()),
                 ("seq", models.IntegerField()),
                 ("hour", models.DateTimeField()),
-                ("tool", models.CharField(max_length=200)),
-                ("agent", models.CharField(max_length=128)),
-                ("side_effect_class", models.CharField(max_length=32)),
-                ("version", models.CharField(max_length=64)),
+                *_dimensions(),
                 ("verification_ms", models.BigIntegerField(null=True)),
                 ("reconcile_ms", models.BigIntegerField(null=True)),
             ],

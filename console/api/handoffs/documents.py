@@ -52,7 +52,6 @@ HANDOFFS: Final[Mapping[str, Any]] = {
 def make_handoff(tenant_id: UUID, name: str, period: MetricPeriod, *, at: datetime) -> schemas.AnyHandoff:
     """One hand-off over a period; what it says of the present is as of `at`."""
     rows = _ROWS[name](tenant_id, period, at)
-    cursor = queries.cursor(tenant_id)
     kind = HANDOFFS[name]
     made: schemas.AnyHandoff = kind.of(
         {
@@ -62,7 +61,7 @@ def make_handoff(tenant_id: UUID, name: str, period: MetricPeriod, *, at: dateti
             "made_at": at,
             "since": period.since,
             "until": period.until,
-            "counted_to": cursor.read_to if cursor else None,
+            "counted_to": queries.counted_to(tenant_id),
             "cut": len(rows) > MOST_ROWS,
             "details": list(_DETAILS[name]),
             "rows": rows[:MOST_ROWS],

@@ -118,7 +118,7 @@ class VersionStep(Answer):
 class MetricSummary(Answer):
     since: Time = Field(alias="from")
     until: Time = Field(alias="to")
-    counted_to: Time | None = Field(description="Up to when what was recorded has been counted.")
+    counted_to: Time | None = Field(description="Until when everything that was recorded is counted.")
     counts: dict[str, int]
     figures: list[Figure]
     verification_versions: list[VersionStep]
@@ -154,10 +154,9 @@ class FalseSuccessFiled(Answer):
 def get_summary(request: HttpRequest, wanted: Query[FiguresWanted]) -> MetricSummary:
     tenant_id = caller_of(request).tenant_id
     report = figures.metric_report(tenant_id, _period(wanted, at=timezone.now()), wanted.as_filter())
-    cursor = queries.cursor(tenant_id)
     return MetricSummary.of(
         report.period,
-        counted_to=cursor.read_to if cursor else None,
+        counted_to=queries.counted_to(tenant_id),
         counts=dict(report.counts),
         figures=[_figure(each, report) for each in report.figures.values()],
         verification_versions=[VersionStep.of(each) for each in report.versions],

@@ -62,10 +62,9 @@ def period_tabs(path: str, given: Mapping[str, str], chosen: str) -> list[dict[s
 def metrics_context(request: TenantRequest, report: MetricReport) -> dict[str, Any]:
     """Everything on the page that comes out of the report."""
     tenant_id, slug = request.tenant.id, request.tenant.slug
-    cursor = queries.cursor(tenant_id)
     cards = [_card(slug, each, report) for each in report.figures.values() if each.points and each.has_cases]
     return {
-        "counted_to": cursor.read_to if cursor else None,
+        "counted_to": queries.counted_to(tenant_id),
         "observations": figures.observed_changes(tenant_id, report),
         "regressions": [each for each in report.versions if each.is_regression],
         "headlines": [_headline(slug, report.figures[name], report) for name in _HEADLINES],

@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from console.tasks import count_metrics
 from tests.support.api_tenant import DELETE, Clock, Workshop, result
 from tests.support.callers import new_client
 
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 
-def scraped(shop: Workshop) -> dict[str, float]:
+
+def scrape(shop: Workshop) -> str:
+    """The text that a monitor gets once everything is counted."""
+    count_metrics()
     answer = shop.operator_key.get("/metrics")
     assert answer.status_code == 200
     assert answer["Content-Type"].startswith("text/plain; version=0.0.4")
+    text: str = answer.content.decode()
+    return text
+
+
+def series(text: str, **labels: str) -> dict[str, float]:
+    """The samples with these labels, by name, or by code where they have one."""
     return {
         sample.labels.get("code", sample.name): sample.value
-        for family in text_string_to_metric_families(answer.content.decode())
+        for family in text_string_to_metric_families(text)
         for sample in family.samples
-        if sample.labels["tenant"] == shop.slug
+        if all(sample.labels.get(name, "") == value for name, value in labels.items())
     }
+
+
+def scraped(shop: Workshop) -> dict[str, float]:
+    return series(scrape(shop), tenant=shop.slug, tool="")
 
 
 def shown(shop: Workshop) -> dict[str, int]:
@@ -50,6 +67,57 @@ def test_the_shares_are_those_of_the_calls(shop: Workshop, clock: Clock):
     assert found["counterfoil_argument_hallucination_rate"] == pytest.approx(2 / 6)
     assert found["counterfoil_valid_call_rate"] == pytest.approx(1 / 6)
     assert found["counterfoil_valid_call_execution_failure_rate"] == pytest.approx(1 / 6)
+
+
+@pytest.mark.req("R-MT-01", "R-MT-05", "R-MT-10")
+def test_the_whole_catalogue_is_there_by_tool_and_class_and_the_same_as_in_the_summary(
+    shop: Workshop, clock: Clock, tmp_path: Path
+):
+    clock.stop()
+    folder = tmp_path / "documents"
+    for name in ("notes", "old"):
+        (folder / name).mkdir()
+    (folder / "old" / "one.md").write_text("Still here.")
+    written = shop.propose("write_document")
+    started = shop.start(shop.claim()[0]).json()
+    (folder / "notes" / "today.md").write_text("Quiet.")
+    clock.forward(seconds=2)
+    shop.observe(started, result=result(tool="write_document"))
+    clock.forward(seconds=8)
+    assert shop.read_back(written, clock) == "RECONCILED_SUCCESS"
+    shop.held(clock)
+    shop.call("delete_documents_now")
+    text = scrape(shop)
+    whole = series(text, tenant=shop.slug, tool="")
+    told = shop.operator_key.get("/metrics/summary").json()["figures"]
+    for figure in told:
+        value, name = figure["value"], f"counterfoil_{figure['name']}"
+        if figure["kind"] == "delay":
+            assert whole[f"{name}_median_seconds"] == pytest.approx(value / 1000), figure["id"]
+        elif value is None:
+            assert name not in whole, figure["id"]
+        else:
+            assert whole[name] == pytest.approx(value), figure["id"]
+    assert len(told) == 25
+    by_tool = {
+        tool: series(text, tenant=shop.slug, tool=tool)["counterfoil_verification_success_rate"]
+        for tool in ("write_document", "delete_document")
+    }
+    assert by_tool == {"write_document": 1, "delete_document": 0}
+    assert "delete_documents_now" not in text
+    assert whole["counterfoil_executed_actions"] == 2
+    assert whole["counterfoil_counted_to_timestamp_seconds"] == pytest.approx(clock.now().timestamp(), abs=60)
+    # Every series of the answer is in the docs, and every metric of the docs can be in an answer.
+    documented = set(re.findall(r"`(counterfoil_\w+)", (DOCS / "telemetry.md").read_text()))
+    assert {family.name for family in text_string_to_metric_families(text)} == documented
+
+
+@pytest.mark.skipif(
+    not shutil.which("promtool"), reason="promtool is not here; the parser of the official client reads the text above"
+)
+def test_promtool_finds_nothing_wrong(shop: Workshop):
+    checked = subprocess.run(["promtool", "check", "metrics"], input=scrape(shop), capture_output=True, text=True)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
 def test_a_share_of_nothing_is_left_out(shop: Workshop):
