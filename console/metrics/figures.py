@@ -5,7 +5,7 @@ Nothing is told here that a query of the roll-ups did not count; the catalogue s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -22,6 +22,7 @@ from ledger.catalogue import queries as catalogue
 from ledger.record.rules.envelope import instant
 
 Lengths = dict[int, tuple[int, int]]
+StepDelays = dict[str, dict[datetime | None, Lengths]]
 _SLICES: Final = ("tool", "agent")
 
 
@@ -67,15 +68,26 @@ class MetricReport:
     counts: Mapping[str, int]
     earlier: Mapping[str, int]
     versions: Sequence[VersionComparison]
+    slices: Mapping[str, Mapping[tuple[bool, str], Mapping[str, int]]]
 
 
 def metric_report(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) -> MetricReport:
     """The twenty-five figures of a period (R-MT-01 to R-MT-05, R-MT-07, R-MT-09)."""
-    steps, counts = _counts(tenant_id, period, about)
-    steps_before, earlier = _counts(tenant_id, period.earlier, about)
-    versions = version_comparisons(tenant_id, period, about)
+    both = queries.count_both_periods(
+        tenant_id,
+        since=period.earlier.since,
+        middle=period.since,
+        until=period.until,
+        span=period.span,
+        about=about,
+    )
+    now = {(start,): counts for start, counts in both["start"].items() if start >= period.since}
+    then = {(start,): counts for start, counts in both["start"].items() if start < period.since}
+    steps, counts = fold_steps(now, period), _summed(now.values())
+    steps_before, earlier = fold_steps(then, period.earlier), _summed(then.values())
+    versions = _compared(tenant_id, {value: found for (later, value), found in both["version"].items() if later})
     figures: dict[str, MetricFigure] = {}
-    delays, delays_before = _delays(tenant_id, period, about), _delays(tenant_id, period.earlier, about)
+    delays, delays_before = _delays(tenant_id, period, about)
     for metric in METRICS:
         if metric.kind is MetricKind.DELAY:
             figures[metric.id] = _delay_figure(metric, period, delays, delays_before)
@@ -83,33 +95,25 @@ def metric_report(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) ->
             figures[metric.id] = _difference(metric, versions)
         else:
             figures[metric.id] = _share_figure(metric, period, counts, earlier, steps, steps_before)
-    return MetricReport(period, about, figures, counts, earlier, versions)
+    slices = {name: both[name] for name in _SLICES}
+    return MetricReport(period, about, figures, counts, earlier, versions, slices)
 
 
-def observed_changes(tenant_id: UUID, report: MetricReport) -> list[Observation]:
+def observed_changes(report: MetricReport) -> list[Observation]:
     """What changed from the period before, in words, with the tool or agent that accounts for it."""
     parts = {}
-    for name in _SLICES:
-        now, before = (_by(tenant_id, name, each, report.about) for each in (report.period, report.period.earlier))
-        for key in sorted({*now, *before} - {""}):
-            parts[name, key] = (now.get(key, {}), before.get(key, {}))
+    for name, found in report.slices.items():
+        for key in sorted({value for _, value in found} - {""}):
+            parts[name, key] = (found.get((True, key), {}), found.get((False, key), {}))
     return observe_changes(report.counts, report.earlier, parts=parts, period=report.period.words)
 
 
-def _by(tenant_id: UUID, name: str, period: MetricPeriod, about: MetricFilter) -> dict[str, dict[str, int]]:
-    rows = queries.count_by(tenant_id, name, since=period.since, until=period.until, span=period.span, about=about)
-    return {str(key): counts for (key,), counts in rows.items()}
-
-
-def _counts(
-    tenant_id: UUID, period: MetricPeriod, about: MetricFilter
-) -> tuple[dict[datetime, dict[str, int]], dict[str, int]]:
-    rows = queries.count_by(tenant_id, "start", since=period.since, until=period.until, span=period.span, about=about)
+def _summed(rows: Iterable[Mapping[str, int]]) -> dict[str, int]:
     whole: dict[str, int] = {}
-    for counts in rows.values():
+    for counts in rows:
         for name, value in counts.items():
             whole[name] = whole.get(name, 0) + value
-    return fold_steps(rows, period), whole
+    return whole
 
 
 def _share_figure(
@@ -143,18 +147,26 @@ def _share_figure(
     )
 
 
-def _delays(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) -> dict[str, dict[datetime | None, Lengths]]:
-    """By kind the lengths of each step, and under None those of the whole period."""
-    rows = queries.delays_by(tenant_id, "start", since=period.since, until=period.until, span=period.span, about=about)
-    found: dict[str, dict[datetime | None, Lengths]] = {}
+def _delays(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) -> tuple[StepDelays, StepDelays]:
+    """Of a period and of the one before, by kind the lengths of each step, and under None those of the whole period."""
+    rows = queries.delays_by_step(
+        tenant_id,
+        since=period.earlier.since,
+        until=period.until,
+        step=period.step,
+        span=period.span,
+        about=about,
+    )
+    now: StepDelays = {}
+    before: StepDelays = {}
     for (kind, start), lengths in rows.items():
-        steps = found.setdefault(kind, {})
-        for place in (period.step_of(start), None):
-            here = steps.setdefault(place, {})
-            for rounded, (count, total) in lengths.items():
-                known = here.get(rounded, (0, 0))
-                here[rounded] = (known[0] + count, known[1] + total)
-    return found
+        steps = (now if start >= period.since else before).setdefault(kind, {})
+        steps[start] = lengths
+        whole = steps.setdefault(None, {})
+        for rounded, (count, total) in lengths.items():
+            known = whole.get(rounded, (0, 0))
+            whole[rounded] = (known[0] + count, known[1] + total)
+    return now, before
 
 
 def _delay_figure(
@@ -190,7 +202,11 @@ def _summary(lengths: Lengths | None) -> DelaySummary:
 
 def version_comparisons(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) -> list[VersionComparison]:
     """Each version of the verification policy that judged in a period, beside the one before."""
-    judged = _by(tenant_id, "version", period, about)
+    rows = queries.count_by(tenant_id, "version", since=period.since, until=period.until, span=period.span, about=about)
+    return _compared(tenant_id, {version: counts for (version,), counts in rows.items()})
+
+
+def _compared(tenant_id: UUID, judged: Mapping[str, Mapping[str, int]]) -> list[VersionComparison]:
     released = catalogue.policy_versions_by_digest(tenant_id, "verification").values()
     return compare_versions([(version, judged[version]) for version in dict.fromkeys(released) if version in judged])
 
@@ -211,8 +227,12 @@ def _difference(metric: Metric, versions: Sequence[VersionComparison]) -> Metric
 
 def query_behind(count: str, since: datetime, until: datetime, about: MetricFilter) -> dict[str, Any]:
     """The query of the actions that a count of a stretch of time is made of; links and API take the same."""
-    named = {"class" if name == "side_effect_class" else name: value for name, value in about.columns().items()}
-    return {"count": count, "from": instant(since), "to": instant(until), **named}
+    return {"count": count, "from": instant(since), "to": instant(until), **filter_query(about)}
+
+
+def filter_query(about: MetricFilter) -> dict[str, str]:
+    """The part of a query that says what figures are about."""
+    return {"class" if name == "side_effect_class" else name: value for name, value in about.columns().items()}
 
 
 def week_of_hours(tenant_id: UUID, period: MetricPeriod, about: MetricFilter) -> dict[tuple[int, int], tuple[int, int]]:

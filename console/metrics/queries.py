@@ -3,62 +3,110 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet, Sum, Value
-from django.db.models.functions import ExtractHour, ExtractIsoWeekDay
+from django.db.models import Q, Sum
 
 from console.metrics.rules.facts import COUNTS
 from console.metrics.rules.filters import MetricFilter
-from console.models import MetricAction, MetricCursor, MetricDelay, MetricRollUp
+from console.models import MetricAction, MetricCursor, MetricRollUp
+from ledger.db import execute
 
 DIMENSIONS = ("tool", "agent", "side_effect_class", "version")
 Counts = dict[str, int]
+# Written out once: putting thirty-five sums together anew costs more than most of these statements do.
+_SUMS = ", ".join(f"sum({name})" for name in COUNTS)
 
 
 def count_by(
     tenant_id: UUID, *by: str, since: datetime, until: datetime, span: int, about: MetricFilter
 ) -> dict[tuple[Any, ...], Counts]:
     """Every count of a stretch of time by the columns named (`start` is the hour or day); `span` is 1 or 24."""
-    found = _rows(MetricRollUp, tenant_id, since, until, span, about)
-    # Without a column to group by, each row would be a group.
-    grouped = found.annotate(all=Value(1)).values_list("all", *by)
+    chosen, values = _chosen(tenant_id, since, until, span, about)
+    columns = ", ".join(("tenant_id", *by))
+    rows = execute(f"SELECT {columns}, {_SUMS} FROM console_metricrollup WHERE {chosen} GROUP BY {columns}", *values)
     width = len(by) + 1
-    return {
-        tuple(row[1:width]): dict(zip(COUNTS, row[width:], strict=True))
-        for row in grouped.annotate(*(Sum(name) for name in COUNTS)).order_by()
-    }
+    return {tuple(row[1:width]): dict(zip(COUNTS, row[width:], strict=True)) for row in rows}
+
+
+def count_both_periods(
+    tenant_id: UUID, *, since: datetime, middle: datetime, until: datetime, span: int, about: MetricFilter
+) -> dict[str, dict[Any, Counts]]:
+    """Every count of two periods that meet in the `middle`, in one statement: under "start" by hour or day, and under
+    "tool", "agent" and "version" by (whether it is the later period, the value).
+    """
+    chosen, values = _chosen(tenant_id, since, until, span, about)
+    rows = execute(
+        f"SELECT GROUPING(start, tool, agent, version), start, later, tool, agent, version, {_SUMS}"
+        f" FROM (SELECT *, start >= ${len(values) + 1} AS later FROM console_metricrollup WHERE {chosen}) AS counted"
+        " GROUP BY GROUPING SETS ((start), (later, tool), (later, agent), (later, version))",
+        *(*values, middle),
+    )
+    found: dict[str, dict[Any, Counts]] = {"start": {}, "tool": {}, "agent": {}, "version": {}}
+    for grouping, start, later, tool, agent, version, *counts in rows:
+        # A bit is set for each column that the row is not grouped by.
+        name = {0b0111: "start", 0b1011: "tool", 0b1101: "agent", 0b1110: "version"}[grouping]
+        key = start if name == "start" else (later, {"tool": tool, "agent": agent, "version": version}[name])
+        found[name][key] = dict(zip(COUNTS, counts, strict=True))
+    return found
 
 
 def delays_by(
     tenant_id: UUID, *by: str, since: datetime, until: datetime, span: int, about: MetricFilter
 ) -> dict[tuple[Any, ...], dict[int, tuple[int, int]]]:
     """By kind of delay and the columns named: how many delays had which rounded length, and their exact sum."""
-    found = _rows(MetricDelay, tenant_id, since, until, span, about).values_list("kind", *by, "rounded_ms")
+    return _delays(tenant_id, ", ".join(by), since=since, until=until, span=span, about=about)
+
+
+def delays_by_step(
+    tenant_id: UUID, *, since: datetime, until: datetime, step: timedelta, span: int, about: MetricFilter
+) -> dict[tuple[Any, ...], dict[int, tuple[int, int]]]:
+    """The same by kind and the beginning of each step, counted from `since`."""
+    binned = f"date_bin('{step.total_seconds():.0f} s', start, $3)"
+    return _delays(tenant_id, binned, since=since, until=until, span=span, about=about)
+
+
+def _delays(
+    tenant_id: UUID, by: str, *, since: datetime, until: datetime, span: int, about: MetricFilter
+) -> dict[tuple[Any, ...], dict[int, tuple[int, int]]]:
+    chosen, values = _chosen(tenant_id, since, until, span, about)
+    rows = execute(
+        f"SELECT kind, {by}, rounded_ms, sum(count), sum(total_ms)::bigint FROM console_metricdelay WHERE {chosen}"
+        f" GROUP BY kind, {by}, rounded_ms",
+        *values,
+    )
     delays: dict[tuple[Any, ...], dict[int, tuple[int, int]]] = {}
-    for *key, rounded, count, total in found.annotate(Sum("count"), Sum("total_ms")).order_by():
-        delays.setdefault(tuple(key), {})[rounded] = (count, int(total))
+    for *key, rounded, count, total in rows:
+        delays.setdefault(tuple(key), {})[rounded] = (count, total)
     return delays
+
+
+def _chosen(
+    tenant_id: UUID, since: datetime, until: datetime, span: int, about: MetricFilter
+) -> tuple[str, tuple[Any, ...]]:
+    """The condition on the roll-ups, and its values."""
+    columns = about.columns()
+    narrowed = "".join(f" AND {name} = ${number}" for number, name in enumerate(columns, 5))
+    return (
+        f"tenant_id = $1 AND span = $2 AND start >= $3 AND start < $4{narrowed}",
+        (tenant_id, span, since, until, *columns.values()),
+    )
 
 
 def count_by_hour_of_week(
     tenant_id: UUID, *names: str, since: datetime, until: datetime, about: MetricFilter
 ) -> dict[tuple[int, int], list[int]]:
     """These counts by weekday (1 is Monday) and hour of the day, in UTC."""
-    found = _rows(MetricRollUp, tenant_id, since, until, 1, about)
-    rows = found.annotate(day=ExtractIsoWeekDay("start"), clock=ExtractHour("start")).values_list("day", "clock")
-    summed = rows.annotate(*(Sum(name) for name in names)).order_by()
-    return {(day, clock): list(counts) for day, clock, *counts in summed}
-
-
-def _rows(
-    model: Any, tenant_id: UUID, since: datetime, until: datetime, span: int, about: MetricFilter
-) -> QuerySet[Any]:
-    chosen = model.objects.filter(tenant_id=tenant_id, span=span, start__gte=since, start__lt=until)
-    rows: QuerySet[Any] = chosen.filter(**about.columns())
-    return rows
+    chosen, values = _chosen(tenant_id, since, until, 1, about)
+    sums = ", ".join(f"sum({name})" for name in names)
+    rows = execute(
+        "SELECT extract(isodow FROM start AT TIME ZONE 'UTC')::int, extract(hour FROM start AT TIME ZONE 'UTC')::int,"
+        f" {sums} FROM console_metricrollup WHERE {chosen} GROUP BY 1, 2",
+        *values,
+    )
+    return {(day, clock): list(counts) for day, clock, *counts in rows}
 
 
 def actions_behind(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from django.db import migrations, models
 
@@ -22,11 +23,11 @@ OF_CALLS = (
 LENGTHS = {"tool": 200, "agent": 128, "side_effect_class": 32, "version": 64}
 
 
-def _counts(names: Sequence[str]) -> list[tuple[str, models.Field]]:
+def _counts(names: Sequence[str]) -> list[tuple[str, models.Field[Any, Any]]]:
     return [(name, models.IntegerField(default=0)) for name in names]
 
 
-def _dimensions() -> list[tuple[str, models.Field]]:
+def _dimensions() -> list[tuple[str, models.Field[Any, Any]]]:
     return [(name, models.CharField(max_length=length)) for name, length in LENGTHS.items()]
 
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.html import escape, format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
 WIDTH: Final = 600
 HEIGHT: Final = 120
@@ -88,26 +88,17 @@ def _bound(limit: float | None, top: float) -> SafeString | str:
 def _marks(points: Sequence[DrawnPoint], top: float) -> SafeString:
     """A dot for each point, within a column that is wide enough to be hit."""
     wide = (WIDTH - 2 * _MARGIN) / max(len(points) - 1, 1)
-    marks = (
-        (
-            each.href,
-            each.words,
-            each.words,
-            f"{_x(place, len(points)) - wide / 2:.1f}",
-            f"{wide:.1f}",
-            HEIGHT,
-            f"{_x(place, len(points)):.1f}",
-            f"{_y(each.value, top):.1f}",
+    marks = []
+    for place, each in enumerate(points):
+        if each.value is None or not each.href:
+            continue
+        x, words = _x(place, len(points)), escape(each.words)
+        marks.append(
+            f'<a href="{escape(each.href)}" tabindex="-1" aria-label="{words}"><title>{words}</title>'
+            f'<rect x="{x - wide / 2:.1f}" y="0" width="{wide:.1f}" height="{HEIGHT}"/>'
+            f'<path d="M{x:.1f} {_y(each.value, top):.1f}h0"/></a>'
         )
-        for place, each in enumerate(points)
-        if each.value is not None and each.href
-    )
-    return format_html_join(
-        "",
-        '<a href="{}" tabindex="-1" aria-label="{}"><title>{}</title><rect x="{}" y="0" width="{}" height="{}"/>'
-        '<path d="M{} {}h0"/></a>',
-        marks,
-    )
+    return mark_safe("".join(marks))
 
 
 def draw_bars(parts: Sequence[tuple[str, int]], *, words: str) -> SafeString:
@@ -179,14 +170,12 @@ def draw_week(hours: Mapping[tuple[int, int], tuple[int, int]], *, words: str) -
             level = -(-4 * count // most)
             said = f"{DAYS[day - 1]} {clock:02}:00 UTC: {count} executed, {unsettled} not verified"
             alarm = "yes" if count >= 3 and unsettled * 2 > count else "no"
-            cells.append((clock * 25 + 1, (day - 1) * 20 + 1, level, alarm, said))
-    squares = format_html_join(
-        "",
-        '<rect x="{}" y="{}" width="23" height="18" rx="3" data-level="{}" data-much="{}"><title>{}</title></rect>',
-        cells,
-    )
+            cells.append(
+                f'<rect x="{clock * 25 + 1}" y="{(day - 1) * 20 + 1}" width="23" height="18" rx="3"'
+                f' data-level="{level}" data-much="{alarm}"><title>{said}</title></rect>'
+            )
     return format_html(
         '<svg class="week" viewBox="0 0 600 140" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>',
         words,
-        squares,
+        mark_safe("".join(cells)),
     )

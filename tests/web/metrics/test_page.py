@@ -128,6 +128,15 @@ def test_what_has_no_trend_stands_in_a_row_and_not_in_an_empty_drawing(shop: Wor
     assert "Verified 100 % 1 of 1 none M-01" in spoken(part(html, "steady-outcome"))
 
 
+def test_a_tenant_where_nothing_happened_since_is_not_behind(shop: Workshop, verified: str, clock: Clock):
+    clock.forward(hours=3)
+    count_metrics()
+    told = re.search(r"everything until <time[^>]*datetime=\"([^\"]+)\"", page(shop))
+    assert told is not None
+    assert abs(datetime.fromisoformat(told[1]) - clock.now()) < timedelta(minutes=1)
+    assert "is counted; days and hours are UTC" in spoken(page(shop))
+
+
 def test_an_empty_tenant_is_told_in_words_and_not_in_zeros(shop: Workshop):
     said = spoken(page(shop))
     assert "nothing is counted yet" in said
