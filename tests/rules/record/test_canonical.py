@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from enum import StrEnum
+import math
+from collections import OrderedDict
+from datetime import UTC, datetime
+from enum import IntEnum, StrEnum
 from pathlib import Path
+from uuid import UUID
 
 import orjson
 import pytest
@@ -239,3 +243,59 @@ def test_what_is_written_is_bounded_and_all_of_it_can_be_read_back():
     for refused in (lambda: canonical(fits + "a"), lambda: parse(b'"' + fits.encode() + b'a"')):
         with pytest.raises(NotCanonical):
             refused()
+
+
+class Number(IntEnum):
+    ONE = 1
+
+
+class Text(str):
+    pass
+
+
+class Word(StrEnum):
+    YES = "yes"
+
+
+ODD = st.sampled_from(
+    [1.5, 1e300, -0.0, math.nan, math.inf, UUID(int=7), datetime(2030, 1, 1, tzinfo=UTC), Number.ONE, Word.YES,
+     Text("a"), 2**53, -(2**53), "\ud800", b"a", {1}, (1, None), {1: 2}, OrderedDict(a=1), "\U0001f600", None, True]
+)  # fmt: skip
+
+
+@given(st.recursive(ODD | st.text(max_size=3) | st.integers(), lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.text(max_size=3), inner, max_size=3), max_leaves=8))  # fmt: skip
+def test_the_short_way_and_the_long_way_write_the_same_bytes_and_refuse_the_same_values(value):
+    def written(way):
+        try:
+            return way(value)
+        except NotCanonical as refusal:
+            return refusal.detail
+
+    def the_long_way(value):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rules, "_written_plainly", lambda _: None)
+            return canonical(value)
+
+    assert written(canonical) == written(the_long_way)
+
+
+@given(st.recursive(st.floats() | st.text(max_size=3) | st.integers() | st.none(), lambda inner: st.lists(inner,
+    max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3), max_leaves=8), st.booleans())  # fmt: skip
+def test_the_short_way_and_the_long_way_read_the_same_values_and_refuse_the_same_bytes(value, spaced):
+    data = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=None if spaced else (",", ":")).encode(
+        errors="surrogatepass"
+    )
+
+    def readable(way):
+        try:
+            return way(data)
+        except NotCanonical as refusal:
+            return refusal.detail
+
+    def the_long_way(data):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rules, "_is_plain", lambda _: False)
+            return parse(data)
+
+    assert readable(parse) == readable(the_long_way)
