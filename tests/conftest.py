@@ -212,7 +212,7 @@ def _clone(run: Run, name: str) -> None:
     database = sql.Identifier(name)
     with _superuser(run) as connection:
         connection.execute(
-            sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {}").format(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {} STRATEGY FILE_COPY").format(
                 database, sql.Identifier(TEMPLATE), sql.Identifier(servers.OWNER)
             )
         )

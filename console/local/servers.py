@@ -301,6 +301,13 @@ class Postgres:
             "log_min_error_statement": "panic",
             "log_parameter_max_length_on_error": "0",
             "wal_level": "replica",
+            # Every statement here is short: what is compiled for it costs more than it saves.
+            "jit": "off",
+            # Memory that is never touched is never taken, so this is a bound and no price.
+            "shared_buffers": "256MB",
+            "wal_buffers": "16MB",
+            "max_wal_size": "4GB",
+            "checkpoint_timeout": "15min",
         }
         if not self.durable:
             settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
