@@ -143,7 +143,7 @@ def inclusion(request: HttpRequest, wanted: Query[schemas.InclusionWanted]) -> s
         raise CheckpointNotSigned
     if wanted.index >= size:
         raise NoSuchEntry
-    found = logs.tiles(tenant_id, head.number, tiles.tiles_for_inclusion(wanted.index, size))
+    found = logs.tiles_to_prove(tenant_id, head.number, tiles.tiles_for_inclusion(wanted.index, size))
     leaf = stored.leaf_hashes(tenant_id, head.number, wanted.index, wanted.index + 1).get(wanted.index)
     if leaf is None:
         raise NoSuchEntry
@@ -167,7 +167,7 @@ def consistency(request: HttpRequest, wanted: Query[schemas.ConsistencyWanted]) 
         raise CheckpointNotSigned
     if wanted.since > size:
         raise NoSuchEntry(f"{wanted.since} is more than {size}.")
-    found = logs.tiles(tenant_id, head.number, tiles.tiles_for_consistency(wanted.since, size))
+    found = logs.tiles_to_prove(tenant_id, head.number, tiles.tiles_for_consistency(wanted.since, size))
     proof = tiles.prove_consistency(wanted.since, size, found)
     hashes = [each.hex() for each in proof]
     return schemas.Growth(origin=head.origin, since=wanted.since, upto=size, hashes=hashes)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from threading import Lock
 from typing import Final, LiteralString
 from uuid import UUID
 
 from ledger.db import execute
-from ledger.log.rules.tiles import TileAddress
+from ledger.log.rules.merkle import HASH_BYTES
+from ledger.log.rules.tiles import WIDTH, TileAddress
 from ledger.models import Alarm
 from ledger.record.rules import envelope
 
@@ -128,6 +131,35 @@ def tiles(tenant_id: UUID, log: int, wanted: Iterable[TileAddress]) -> dict[Tile
         *(tenant_id, log, [tile.level for tile in places], [tile.index for tile in places]),
     )
     return {TileAddress(level, index): bytes(hashes) for level, index, hashes in rows}
+
+
+_kept_tiles: OrderedDict[tuple[UUID, int, TileAddress], bytes] = OrderedDict()
+_turn = Lock()
+MOST_KEPT_TILES = 2048
+"""Of 8 KiB each."""
+
+
+def tiles_to_prove(tenant_id: UUID, log: int, wanted: Iterable[TileAddress]) -> dict[TileAddress, bytes]:
+    """The same for a proof. A tile that is full never changes, so this process keeps those that it used last.
+
+    Not for the sequencer, which reads what it has not committed yet, nor for checks, which ask what is stored now.
+    """
+    found: dict[TileAddress, bytes] = {}
+    with _turn:
+        for tile in wanted:
+            hashes = _kept_tiles.get((tenant_id, log, tile))
+            if hashes is not None:
+                _kept_tiles.move_to_end((tenant_id, log, tile))
+                found[tile] = hashes
+    missing = [tile for tile in wanted if tile not in found]
+    read = tiles(tenant_id, log, missing) if missing else {}
+    with _turn:
+        for tile, hashes in read.items():
+            if len(hashes) == WIDTH * HASH_BYTES:
+                _kept_tiles[tenant_id, log, tile] = hashes
+        while len(_kept_tiles) > MOST_KEPT_TILES:
+            _kept_tiles.popitem(last=False)
+    return found | read
 
 
 def event_positions(tenant_id: UUID, subject_id: UUID) -> dict[int, LogPosition]:

@@ -99,13 +99,13 @@ def leaf_by_hash(tenant_id: UUID, number: int, wanted: bytes) -> LogLeaf | None:
 def inclusion_proof(tenant_id: UUID, number: int, index: int, size: int) -> list[bytes]:
     """The audit path of a leaf in the tree of this size."""
     wanted = tiles.tiles_for_inclusion(index, size)
-    return tiles.prove_inclusion(index, size, logs.tiles(tenant_id, number, wanted))
+    return tiles.prove_inclusion(index, size, logs.tiles_to_prove(tenant_id, number, wanted))
 
 
 def consistency_proof(tenant_id: UUID, number: int, old: int, new: int) -> list[bytes]:
     """The proof that the tree of one size continues that of another."""
     wanted = tiles.tiles_for_consistency(old, new)
-    return tiles.prove_consistency(old, new, logs.tiles(tenant_id, number, wanted))
+    return tiles.prove_consistency(old, new, logs.tiles_to_prove(tenant_id, number, wanted))
 
 
 def signed_root(note: bytes, key: str) -> tuple[str, int, bytes] | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -200,7 +201,13 @@ def _tiles(ranges: Iterable[_Range]) -> frozenset[TileAddress]:
 
 
 def _hash(leaves: _Range, tiles: Mapping[TileAddress, bytes]) -> bytes:
-    return join_subtrees([_root_of_complete(_bytes(tiles, each.tile, each.run)) for each in _subtrees(leaves)])
+    return join_subtrees([_root_of_run(_bytes(tiles, each.tile, each.run)) for each in _subtrees(leaves)])
+
+
+@lru_cache(maxsize=4096)
+def _root_of_run(hashes: bytes) -> bytes:
+    """The same for a part of a tile: those high up in a tree, and at its right edge, are asked for by every proof."""
+    return _root_of_complete(hashes)
 
 
 def _bytes(tiles: Mapping[TileAddress, bytes], tile: TileAddress, run: slice) -> bytes:
