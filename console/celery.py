@@ -5,10 +5,11 @@ A message may be lost or repeated; every task re-reads its row, and the sweeper 
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import Any
 
-from celery import Celery, Task
+from celery import Celery, Task, bootsteps
 from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from kombu.transport.redis import Channel
@@ -111,4 +112,18 @@ app.conf.update(
         "sweep": {"task": "reviews.tasks.sweep", "schedule": 5.0, "options": {"expires": 15}},
     },
 )
-app.autodiscover_tasks()
+if "COUNTERFOIL_ONLY_TICKS" not in os.environ:
+    # Beat sends ticks by the names of tasks, and need not hold what they do.
+    app.autodiscover_tasks()
+
+
+class SharedPages(bootsteps.Step):
+    """Before a worker forks: its children share what is loaded until somebody writes there, as the collector would."""
+
+    def include_if(self, parent: Any) -> bool:
+        gc.collect()
+        gc.freeze()
+        return False
+
+
+app.steps["worker"].add(SharedPages)

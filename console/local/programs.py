@@ -31,7 +31,7 @@ def worker_program(*, environment: Mapping[str, str], log: Path, processes: int 
 def beat_program(*, environment: Mapping[str, str], log: Path) -> Program:
     """Ticks are all that beat has, so its memory is enough, and there is no file that a crash could damage."""
     words = [*CELERY, "beat", "--scheduler", "console.beat:Ticks", "--pidfile=", "--loglevel", "WARNING"]
-    return _module("beat", words, environment=environment, log=log, grace_s=5)
+    return _module("beat", words, environment=dict(environment) | {"COUNTERFOIL_ONLY_TICKS": "1"}, log=log, grace_s=5)
 
 
 def sequencer_program(*, environment: Mapping[str, str], log: Path) -> Program:
