@@ -71,17 +71,25 @@ def canonical(value: Any) -> bytes:
 
 def parse(data: bytes) -> Any:
     """The value whose canonical bytes are exactly `data`; any other spelling is refused."""
-    if len(data) <= MAX_STORED_BYTES:
-        try:
-            value = orjson.loads(data)
-            if orjson.dumps(value, option=_EXACT) == data and _is_plain(data):
-                return value
-        except (ValueError, TypeError):
-            pass
+    value = _read_plainly(data, MAX_STORED_BYTES)
+    if value is not None:
+        return value
     value = _load(_text(data, MAX_STORED_BYTES))
     if canonical(value) != data:
         raise NotCanonical("The bytes are JSON, but not in canonical form.")
     return value
+
+
+def _read_plainly(data: bytes | str, most: int) -> Any:
+    """The value of bytes that are surely canonical; None where that is in doubt, or where it is null."""
+    sent = data.encode(errors="surrogatepass") if isinstance(data, str) else data
+    if len(sent) > most:
+        return None
+    try:
+        value = orjson.loads(sent)
+        return value if orjson.dumps(value, option=_EXACT) == sent and _is_plain(sent) else None
+    except (ValueError, TypeError):
+        return None
 
 
 def _written_plainly(value: Any) -> bytes | None:
@@ -116,7 +124,8 @@ def _is_plain(data: bytes) -> bool:
 
 def read(data: bytes | str) -> Any:
     """The value of a JSON text as a client sends it, within the profile (rules 1 to 4)."""
-    return _load(_text(data, MAX_BYTES))
+    value = _read_plainly(data, MAX_BYTES)
+    return value if value is not None else _load(_text(data, MAX_BYTES))
 
 
 def digest(data: bytes) -> str:
