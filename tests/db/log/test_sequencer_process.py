@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from datetime import UTC, datetime
@@ -28,8 +26,9 @@ from ledger.log.rules import merkle, notes
 from ledger.log.signer_state import read_keys, rotate_key
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
-from tests.conftest import _use
+from tests.conftest import _use, environment
 from tests.support.callers import found
+from tests.support.forking import forking
 
 
 def now() -> datetime:
@@ -68,7 +67,8 @@ def all_is_sealed(tenant):
 class Process:
     """`manage.py sequencer` on a committed database, with a guard of its own."""
 
-    def __init__(self, database, run, folder):
+    def __init__(self, database, fork, folder):
+        self.fork = fork
         self.folder = folder
         self.log = folder / "sequencer.log"
         self.environment = (
@@ -94,30 +94,25 @@ class Process:
         return self.command("sequencer", "--once", **extra)
 
     def command(self, *words, **extra):
-        return subprocess.run(
-            [sys.executable, "manage.py", *words],
-            cwd=ROOT,
-            env=self.environment | extra,
-            capture_output=True,
-            text=True,
-        )
+        return self.fork(["manage.py", *words], self.environment | extra)
 
     def program(self, text, *words):
         """A process in which something goes wrong, as `text` says."""
-        return subprocess.run(
-            [sys.executable, "-c", FAULTY.format(root=str(ROOT)) + text, *words],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-        )
+        return self.fork(["-c", FAULTY + text, *words], self.environment)
 
     def end(self):
         processes.stop_children([child for child in self.children if child.running()])
 
 
+@pytest.fixture(scope="module")
+def fork(run, template):
+    with forking(dict(os.environ) | environment(run, template)) as one:
+        yield one
+
+
 @pytest.fixture
-def process(committed_db, run, tmp_path):
-    started = Process(committed_db, run, tmp_path)
+def process(committed_db, fork, tmp_path):
+    started = Process(committed_db, fork, tmp_path)
     yield started
     started.end()
 
@@ -172,10 +167,6 @@ def test_one_leads_and_another_takes_over_when_it_is_killed(process, tenant):
 
 FAULTY = """
 import os, signal, sys
-sys.path.insert(0, {root!r})
-os.environ["DJANGO_SETTINGS_MODULE"] = "console.settings"
-import django
-django.setup()
 from django.core.management import call_command
 from django.db import OperationalError, connection
 from django.db.backends.postgresql.base import DatabaseWrapper
