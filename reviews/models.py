@@ -323,7 +323,10 @@ class Incident(models.Model):
                 name="incident_one_open_per_cause",
             ),
         ]
-        indexes = [models.Index(fields=["tenant_id", "action_id"], name="incident_by_action")]
+        indexes = [
+            models.Index(fields=["tenant_id", "action_id"], name="incident_by_action"),
+            models.Index(fields=["tenant_id", "severity", "id"], condition=Q(state="OPEN"), name="incident_open"),
+        ]
 
     def __str__(self) -> str:
         return self.title
