@@ -17,6 +17,7 @@ from console.web.http import TenantRequest, in_tenant
 from ledger.catalogue import queries as catalogue
 from ledger.record.queries import events
 from ledger.record.rules.canonical import parse
+from ledger.record.rules.refusals import Refused
 from ledger.verification.queries import storage
 
 if TYPE_CHECKING:
@@ -83,9 +84,21 @@ def _with_events(
 
 
 def _content(row: PolicyVersion) -> dict[str, Any]:
-    """What a version says, and what stands out in it."""
+    """What a version says, and what stands out in it; or why this program refuses it, which once it did not."""
     document = bytes(row.document)
-    return {"topics": policy_topics(row.kind, document), "findings": finding_sentences(row.kind, document)}
+    try:
+        return {"topics": policy_topics(row.kind, document), "findings": finding_sentences(row.kind, document)}
+    except Refused as refusal:
+        faults = [f"{each['path']}: {each['detail']}" for each in refusal.errors]
+        return {"topics": (), "findings": (), "refused": "; ".join([refusal.detail.rstrip("."), *faults])}
+
+
+def _sentence_changes(kind: str, was: bytes, now: bytes) -> list[dict[str, Any]]:
+    """What changed in sentences; nothing where one of the two cannot be put into any."""
+    try:
+        return sentence_changes(policy_topics(kind, was), policy_topics(kind, now))
+    except Refused:
+        return []
 
 
 def _compared(request: TenantRequest, row: PolicyVersion) -> dict[str, Any] | None:
@@ -99,7 +112,7 @@ def _compared(request: TenantRequest, row: PolicyVersion) -> dict[str, Any] | No
     return {
         "version": other.version,
         "href": reverse("policy", args=[request.tenant.slug, other.kind, other.version]),
-        "sentences": sentence_changes(policy_topics(row.kind, was), policy_topics(row.kind, now)),
+        "sentences": _sentence_changes(row.kind, was, now),
         "places": document_changes(parse(was), parse(now)),
     }
 

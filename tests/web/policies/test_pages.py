@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from ledger.catalogue import queries as catalogue
+from ledger.catalogue.operations import registration
 from ledger.catalogue.rules.policies import default_policy
 from ledger.db import tenancy
+from ledger.record import operations as ledger
 from tests.support.api_tenant import Clock, Workshop, workshop
 
 SMALL = {"name": "small", "when": "amount.minor <= 5000", "outcome": "auto"}
@@ -119,6 +121,29 @@ def test_rules_that_never_count_are_named_on_the_page(shop: Workshop, clock: Clo
             " spares none."
         ) in said
     assert "What stands out" not in page(shop, "approval/1")
+
+
+@pytest.mark.parametrize("kind", ["approval", "autonomy"])
+def test_a_stored_version_that_this_program_refuses_is_shown_and_said_to_be_refused(
+    shop: Workshop, clock: Clock, kind: str
+):
+    clock.forward(seconds=1)
+    with tenancy(shop.tenant):
+        registration.set_policy(
+            tenant_id=shop.tenant,
+            kind=kind,
+            version="of-old",
+            document={"version": "of-old", "rules": [{"moon": "full"}]},
+            actor=ledger.SYSTEM,
+            at=clock.now(),
+        )
+    for path in ("", f"{kind}/of-old"):
+        said = spoken(page(shop, path))
+        assert "This program refuses the document of this version, so it is not put into sentences here:" in said
+        assert "Put a version in force that it accepts." in said
+    detail = page(shop, f"{kind}/of-old")
+    assert "moon" in part(detail, "diff")
+    assert "full" in detail.split('aria-label="Document"')[1]
 
 
 def test_older_versions_stand_behind_a_link(shop: Workshop, clock: Clock, monkeypatch: pytest.MonkeyPatch):
