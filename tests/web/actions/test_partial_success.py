@@ -72,7 +72,7 @@ def told_everywhere(cashier: Counter, action_id: str) -> dict[str, Any]:
     return report | {"fact": known}
 
 
-@pytest.mark.req("R-RI-06", "R-RI-16", "R-PL-02", "R-HS-04")
+@pytest.mark.req("R-RI-06", "R-RI-16", "R-PL-02", "R-HS-04", "R-UI-25")
 def test_what_is_finished_forward_is_told_as_a_part_until_all_of_it_was_read(
     counter: Counter, clock: Clock, secrets_dir: Path
 ):
