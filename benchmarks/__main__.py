@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import signal
+import sys
 
 from benchmarks.apart import apart
 from benchmarks.ratios import Figure, table
@@ -36,6 +38,8 @@ def main() -> None:
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
     if chosen.tiny:
         os.environ[VARIABLE] = "1"
+    # Whoever ends it from outside ends its servers too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     figures: list[Figure] = []
     with stand() as made:
         for name in chosen.names or NAMES:
