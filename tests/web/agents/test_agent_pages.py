@@ -196,3 +196,13 @@ def test_a_predicate_is_tried_on_what_was_read_and_that_is_noted(shop: Workshop,
     assert outcomes[2] == "undecidable"
     with tenancy(shop.tenant):
         assert Sighting.objects.filter(kind="evidence").exists()
+
+
+@pytest.mark.req("R-RB-11")
+def test_an_agent_whose_calls_are_mostly_refused_is_led_to_the_runbook_that_reviews_or_replaces_it(shop: Workshop):
+    calls(shop, *[f"guess_{number}" for number in range(50)])
+    tasks.watch_agents()
+    detail = page(shop.operator, "agents/librarian")
+    assert "/t/orchid/runbooks#agent-acceptance" in links(detail, "runbooks")
+    assert "Review or replace it: open the runbook" in detail
+    assert 'id="agent-acceptance"' in page(shop.operator, "runbooks")
