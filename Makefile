@@ -24,7 +24,7 @@ test: install  ## The bounded suite
 	@exec $(PY) -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(TESTS)
 
 test-long: install  ## The rest: fuzzing, chaos, peers
-	@exec $(PY) -m pytest -m long $(TESTS)
+	@exec $(PY) -m pytest -m "long or hypothesis" --hypothesis-profile whole $(TESTS)
 
 check: install  ## Everything that needs no server
 	$(BIN)/ruff check

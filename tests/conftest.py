@@ -15,14 +15,16 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
+import hypothesis
 import psutil
 import psycopg
 import pytest
@@ -40,6 +42,12 @@ KEYS = "counterfoil_keys"
 # The servers of a run take some hundreds of megabytes.
 MEMORY, ENOUGH_MEMORY = Path("/dev/shm"), 4 << 30
 
+# What explores: a few examples of each property in the bounded suite, many in `make test-long`. How long one takes says
+# nothing on a busy machine.
+hypothesis.settings.register_profile("bounded", max_examples=30, deadline=None)
+hypothesis.settings.register_profile("whole", max_examples=300, deadline=None)
+hypothesis.settings.load_profile("bounded")
+
 # Servers started by this process. They serve every worker and are ended by the one that began the run.
 STARTED: list[processes.Child] = []
 
@@ -47,6 +55,19 @@ STARTED: list[processes.Child] = []
 # What takes longest comes first, so that no worker is left alone with it at the end: the rules, which need no server
 # and take seconds a module, fill what is left.
 SLOW_FIRST = ("journeys", "browser", "db", "mcp", "web", "peers", "client")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Of the whole suite each worker loads a share first: on a new machine each module is compiled once, not by all."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args != session.config.getini("testpaths"):
+        return
+    modules = sorted(Path(__file__).parent.rglob("test_*.py"))
+    for module in modules[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+        # What cannot be loaded is told when it is collected.
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(".".join(module.relative_to(session.config.rootpath).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -24,6 +24,7 @@ from counterfoil.executor import Executor, Order
 from counterfoil.proof import ExecutorKey, encode_base64url
 from counterfoil.work import succeeded
 from tests.client.consoles import JWKS, KEY, PAYLOAD, Answer, claims_of, granted, stand_in, started
+from tests.support.tables import every_row
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "grants.json").read_text())
 THIEF = ExecutorKey(Ed25519PrivateKey.from_private_bytes(b"t" * 32))
@@ -50,7 +51,7 @@ def test_a_grant_for_this_executor_holds():
     assert judged(granted(claims()))["jti"] == "jti-1"
 
 
-@pytest.mark.parametrize("vector", VECTORS["vectors"], ids=lambda vector: vector["name"])
+@every_row("vector", VECTORS["vectors"])
 def test_the_shared_vectors_come_out_as_they_say(vector):
     """The console's own rules are held against the same file (tests/rules/execution/test_grants.py)."""
     holder = GrantHolder(VECTORS["issuer"], VECTORS["executor_id"], VECTORS["thumbprint"], VECTORS["environment"])

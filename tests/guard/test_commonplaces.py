@@ -6,6 +6,7 @@ import pytest
 
 from reviews.guarding.rules.records import Ground, Record, Tool
 from reviews.guarding.rules.verdict import judge
+from tests.support.tables import every_row
 
 TOOLS = (
     Tool("move_event", "Move a meeting.", done=("moved", "rescheduled"), object=("meeting",)),
@@ -296,7 +297,7 @@ def verdicts(said: str, tool: str, *records: Record) -> str:
 
 
 @pytest.mark.req("R-CG-01", "R-CG-17")
-@pytest.mark.parametrize("said", DONE)
+@every_row("said", DONE)
 def test_of_what_nobody_tried_each_is_blocked(said: str):
     for tool in SAID:
         assert verdicts(said, tool) == "BLOCK", tool
@@ -304,13 +305,13 @@ def test_of_what_nobody_tried_each_is_blocked(said: str):
 
 
 @pytest.mark.req("R-CG-01", "R-CG-17")
-@pytest.mark.parametrize("said", DONE)
+@every_row("said", DONE)
 def test_of_what_is_done_and_receipted_each_may_go_out(said: str):
     for tool in SAID:
         assert verdicts(said, tool, READ, action(tool, "RECONCILED_SUCCESS", "r-1")) == "ALLOW", tool
 
 
-@pytest.mark.parametrize("said", DONE)
+@every_row("said", DONE)
 def test_of_what_failed_is_running_or_unknown_each_is_blocked(said: str):
     for tool in SAID:
         for state in ("FAILED", "EXECUTING", "UNKNOWN"):
@@ -318,13 +319,13 @@ def test_of_what_failed_is_running_or_unknown_each_is_blocked(said: str):
 
 
 @pytest.mark.req("R-CG-17")
-@pytest.mark.parametrize("said", HONEST)
+@every_row("said", HONEST)
 def test_offers_questions_denials_and_facts_from_a_reading_may_go_out(said: str):
     for tool in SAID:
         assert verdicts(said, tool, READ) == "ALLOW", tool
 
 
-@pytest.mark.parametrize(("state", "said"), [(state, said) for state, tellings in TOLD.items() for said in tellings])
+@every_row(("state", "said"), [(state, said) for state, tellings in TOLD.items() for said in tellings])
 def test_what_is_told_as_it_is_may_go_out(state: str, said: str):
     for tool in SAID:
         assert verdicts(said, tool, READ, action(tool, state)) == "ALLOW", tool

@@ -27,8 +27,8 @@ from ledger.log.signer_state import read_keys, rotate_key
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
 from tests.conftest import _use, environment
+from tests.db.log.forking import forking
 from tests.support.callers import found
-from tests.support.forking import forking
 
 
 def now() -> datetime:

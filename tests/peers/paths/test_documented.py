@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from reviews.reconciliation.rules.discrepancies import INDICATORS, PARAMETERS
 from tests.peers.support.path import STATES
+from tests.support.tables import every_row
 
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = re.findall(
@@ -22,14 +21,14 @@ def test_every_indicator_stands_in_the_docs_once():
     assert {pattern for pattern, _, _, _ in ROWS} == set(PARAMETERS)
 
 
-@pytest.mark.parametrize(("pattern", "indicator", "discrepancy", "row"), ROWS)
+@every_row(("pattern", "indicator", "discrepancy", "row"), ROWS)
 def test_it_leads_where_the_tables_say(pattern, indicator, discrepancy, row):
     assert discrepancy == INDICATORS[indicator]
     weak = {"RT-02"} if indicator == "freshness_not_guaranteed" else set()
     assert row in STATES[discrepancy][0] | weak
 
 
-@pytest.mark.parametrize(("pattern", "indicator", "discrepancy", "row"), ROWS)
+@every_row(("pattern", "indicator", "discrepancy", "row"), ROWS)
 def test_it_is_provoked_on_the_whole_path(pattern, indicator, discrepancy, row):
     files = (ROOT / "tests" / "peers" / "paths").glob("test_path_*.py")
     assert any(f'"{indicator}"' in file.read_text() for file in files)

@@ -12,6 +12,7 @@ from reviews.cases.rules import runbooks
 from reviews.cases.rules.runbooks import RUNBOOKS, NoSuchStep
 from reviews.reconciliation.rules.discrepancies import Discrepancy
 from reviews.recovery.rules import recovery_table
+from tests.support.tables import every_row
 
 AT = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 TAXONOMY = {
@@ -28,7 +29,7 @@ def test_every_discrepancy_has_a_runbook_of_its_own(discrepancy):
     assert discrepancy in runbooks.for_case(reason="RT-99 HOLD", discrepancy=discrepancy).discrepancies
 
 
-@pytest.mark.parametrize("row", recovery_table.ROWS, ids=lambda row: row.id)
+@every_row("row", recovery_table.ROWS)
 def test_every_row_of_the_policy_leads_to_one(row):
     book = runbooks.for_case(reason=f"{row.id} {row.action}", trigger=row.trigger)
     assert row.trigger in book.triggers or row.id == "RT-99"

@@ -13,6 +13,7 @@ from reviews.cases.rules import settlements
 from reviews.cases.rules.resolutions import UNGATED, Resolution, SecondPersonNeeded, refuse_second
 from reviews.cases.rules.settlements import Act, CasePageChanged, NotASettlement, ProofNeeded, ProposalChanged
 from tests.rules.cases.test_signed_settlements import HELD, Scene
+from tests.support.tables import every_row
 
 SCENE = Scene()
 COVERS = SCENE.coverage(4, "5e" * 32)
@@ -62,8 +63,8 @@ def test_a_settlement_that_needs_a_proof_says_what_was_on_the_screen():
     settlements.check_settlement(COVERS, seen="", wanted="D", given="D")
 
 
-@pytest.mark.parametrize("resolution", Resolution)
-@pytest.mark.parametrize("act", Act)
+@every_row("resolution", Resolution)
+@every_row("act", Act)
 def test_a_statement_reads_back_to_what_it_says_and_to_nothing_else(resolution: Resolution, act: Act):
     said = SCENE.said("p-1", act, {"resolution": resolution})
     text = settlements.statement(COVERS, said, held=HELD)

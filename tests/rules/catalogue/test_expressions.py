@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ledger.catalogue.rules import expression_tree, expressions
 from ledger.catalogue.rules.expressions import VARIABLES, BadExpression, NoValue, Truth
 from ledger.record.rules.lifecycle import State
+from tests.support.tables import every_row
 
 NOTHING: dict[str, dict[str, object]] = {name: {} for name in VARIABLES}
 
@@ -72,7 +73,7 @@ CASES = [
 
 
 @pytest.mark.req("R-RC-03", "R-RC-04")
-@pytest.mark.parametrize(("text", "sa", "expected"), CASES)
+@every_row(("text", "sa", "expected"), CASES)
 def test_the_cases_of_the_language_that_we_rely_on(text, sa, expected):
     assert truth(text, sa=sa) == expected
 

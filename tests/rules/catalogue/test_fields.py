@@ -10,6 +10,7 @@ from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.contract import BadContract, Contract
 from ledger.catalogue.rules.fields import Field, FieldSource, compare_fields
 from ledger.catalogue.rules.value_comparison import Notation, same_value
+from tests.support.tables import every_row
 
 SPELLED = [
     (100, "100.00", True),
@@ -50,7 +51,7 @@ SPELLED = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "shown", "same"), SPELLED)
+@every_row(("asked", "shown", "same"), SPELLED)
 def test_a_value_is_the_same_however_it_is_written_and_what_cannot_be_told_is_not_a_difference(asked, shown, same):
     assert same_value(asked, shown) is same
 

@@ -11,6 +11,7 @@ import pytest
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.weakenings import HARMLESS, weakenings
 from ledger.catalogue.rules.widening import widenings
+from tests.support.tables import every_row
 
 SCHEMA = json.loads((Path(contracts.__file__).parent / "contract.schema.json").read_text())
 LOOKUP = {"effects": {"refund": {"table": "shop.refunds", "where": {"key": "scope.idempotency_key"}}}}
@@ -171,13 +172,13 @@ def compared(before, after):
     return weakenings(*(contracts._contract(each, contracts._text(each)) for each in (before, after)))
 
 
-@pytest.mark.parametrize(("path", "value", "code", "text"), WEAKER)
+@every_row(("path", "value", "code", "text"), WEAKER)
 def test_what_is_weaker_is_named_in_a_sentence(path, value, code, text):
     found = compared(STRONG, changed(path, value))
     assert [(each.code, each.text[: len(text)]) for each in found if each.code == code] == [(code, text)]
 
 
-@pytest.mark.parametrize(("path", "value", "code", "text"), WEAKER)
+@every_row(("path", "value", "code", "text"), WEAKER)
 def test_the_same_change_the_other_way_is_not_the_same_weakness(path, value, code, text):
     either_way = {"BOUNDARY_CHANGED", "SOURCE_CHANGED", "TARGET_CHANGED", "OPERATION_CHANGED", "LOOKUP_CHANGED"}
     if code in either_way | {"REMEDY_CHANGED"}:
@@ -242,7 +243,7 @@ def test_the_same_document_is_not_weaker_and_a_default_is_what_it_says():
 # Schemas
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("before", "after"),
     [
         ({"maximum": 5}, {"maximum": 6}),

@@ -26,6 +26,7 @@ from approvals.execution.rules.grants import (
 )
 from approvals.voting.rules.binding import ContractChanged, PolicyChanged
 from ledger.record.rules.refusals import Refused
+from tests.support.tables import every_row
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 KEY = Ed25519PrivateKey.from_private_bytes(b"k" * 32)
@@ -469,7 +470,7 @@ def listed(jwk):
     return GrantKey(dpop.public_key({name: jwk[name] for name in ("kty", "crv", "x")}), *window)
 
 
-@pytest.mark.parametrize("vector", VECTORS["vectors"], ids=lambda vector: vector["name"])
+@every_row("vector", VECTORS["vectors"])
 def test_the_shared_vectors_come_out_as_they_say(vector):
     """B25, B26: the executors' own verifier is held against the same file (tests/client/test_grants.py)."""
     keys, at = [listed(jwk) for jwk in VECTORS["jwks"]["keys"]], datetime.fromtimestamp(VECTORS["at"], UTC)

@@ -32,6 +32,7 @@ from tests.support.bundles import (
     vkey,
     witness,
 )
+from tests.support.tables import every_row
 
 FINE = {Verdict.VERIFIED, Verdict.ERASED, Verdict.UNANCHORED}
 TRUE = draft(day()).pack()
@@ -238,7 +239,7 @@ MALFORMED: dict[str, Callable[[], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("name", MALFORMED)
+@every_row("name", MALFORMED)
 def test_a_malformed_bundle_is_called_one(name):
     """L28: the corpus, each of which must end with this verdict."""
     report = judged(MALFORMED[name]())

@@ -27,6 +27,7 @@ from ledger.log.rules.notes import (
     vkey,
     write_vkey,
 )
+from tests.support.tables import every_row
 
 # The example of C2SP signed-note, section "Verifier keys".
 EXAMPLE_KEY = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"
@@ -80,7 +81,7 @@ def test_the_example_of_the_specification_verifies():
     assert write_vkey(key) == EXAMPLE_KEY
 
 
-@pytest.mark.parametrize("place", range(len(EXAMPLE.encode())))
+@every_row("place", range(len(EXAMPLE.encode())))
 def test_a_flipped_bit_anywhere_in_the_example_is_refused(place):
     """L4: each bit of text and signature."""
     for bit in range(8):

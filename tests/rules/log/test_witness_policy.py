@@ -19,6 +19,7 @@ from ledger.log.rules.proof import BadLogProof, LogProof
 from ledger.log.rules.tiles import extend, prove_inclusion
 from ledger.log.rules.witness_policy import BadWitnessPolicy, evaluate_checkpoint, is_satisfied
 from ledger.record.rules.refusals import Refused
+from tests.support.tables import every_row
 
 ORIGIN = "console.example.org/log"
 LEAVES = [leaf_hash(bytes([number])) for number in range(20)]
@@ -161,7 +162,7 @@ def test_names_are_octets():
     assert len(witness_policy.read(odd).groups[0].members) == 3
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         policy(),

@@ -12,6 +12,7 @@ from approvals.policy.rules.policy_facts import Facts
 from approvals.voting.rules.quorum import INDEPENDENCE, ApprovalTerms, Risk, Threshold
 from ledger.catalogue.rules import contract
 from ledger.catalogue.rules.effects import Reversibility, SideEffectClass
+from tests.support.tables import every_row
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 BOOKS = {"name": "books", "pattern": "databases", "system": "books", "lookup": {}, "predicates": ["sa.exists"]}
@@ -40,10 +41,7 @@ def tool(**changes):
 
 
 @pytest.mark.req("R-AP-01", "R-AP-02", "R-AP-03")
-@pytest.mark.parametrize(
-    ("kind", "reversibility", "flag"),
-    list(itertools.product(SideEffectClass, Reversibility, [False, True])),
-)
+@every_row(("kind", "reversibility", "flag"), list(itertools.product(SideEffectClass, Reversibility, [False, True])))
 def test_the_whole_decision_table(kind, reversibility, flag):
     asked = asked_for(
         tool(side_effect_class=kind.value, reversibility=reversibility.value, approval_required=flag), PLAIN

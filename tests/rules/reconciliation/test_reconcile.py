@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.catalogue.rules.contract import Source
@@ -762,7 +762,6 @@ def any_inputs(draw):
 
 
 @pytest.mark.req("R-RC-01", "R-VD-09", "R-CX-04", "R-SM-21")
-@settings(max_examples=300, deadline=None)
 @given(any_inputs())
 def test_whatever_is_found_the_way_is_legal_and_success_is_proven(case):
     """Every step is legal on grounds that were shown, every entry is valid, and nothing passes unproven."""

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.record.rules.encryption import NONCE_BYTES, CannotOpen, open_sealed, seal
+from tests.support.tables import every_row
 
 KEY, NONCE, PLACE = bytes(range(32)), bytes(range(12)), "tenant/subject/pointer"
 SEALED = seal(KEY, NONCE, b'{"amount":100}', PLACE)
@@ -23,7 +24,7 @@ def test_a_sealed_text_shows_nothing_of_itself():
     assert len(SEALED) == NONCE_BYTES + len(b'{"amount":100}') + 16
 
 
-@pytest.mark.parametrize("place", range(len(SEALED)))
+@every_row("place", range(len(SEALED)))
 def test_one_flipped_bit_anywhere_is_refused(place):
     damaged = bytearray(SEALED)
     damaged[place] ^= 1
@@ -31,7 +32,7 @@ def test_one_flipped_bit_anywhere_is_refused(place):
         open_sealed(KEY, bytes(damaged), PLACE)
 
 
-@pytest.mark.parametrize("length", range(len(SEALED)))
+@every_row("length", range(len(SEALED)))
 def test_a_text_that_was_cut_short_is_refused(length):
     with pytest.raises(CannotOpen):
         open_sealed(KEY, SEALED[:length], PLACE)

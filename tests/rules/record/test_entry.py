@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ledger.record.rules.entry import NO_RECOVERY, SCHEMA, BadEntry, add_state_blocks, amend, check_entry, is_complete
 from ledger.record.rules.lifecycle import State
 from tests.support.builders import make_entry
+from tests.support.tables import every_row
 
 ORDER = ["proposed_at", "validated_at", "executed_at", "verified_at", "reconciled_at"]
 BLOCKS = {
@@ -100,7 +101,7 @@ def test_the_lists_of_words_have_their_lengths():
 
 
 @pytest.mark.req("R-LE-04")
-@pytest.mark.parametrize(("path", "value"), ENUMS, ids=dotted)
+@every_row(("path", "value"), ENUMS)
 def test_each_word_of_a_list_is_good_and_no_neighbour_of_it(path, value):
     check_entry(put(path, value))
     for wrong in (str(value).lower(), f"{value} ", f"{value}S"):
@@ -109,7 +110,7 @@ def test_each_word_of_a_list_is_good_and_no_neighbour_of_it(path, value):
 
 
 @pytest.mark.req("R-LE-03", "R-LE-05")
-@pytest.mark.parametrize("path", REQUIRED, ids=dotted)
+@every_row("path", REQUIRED)
 def test_a_missing_member_is_refused(path):
     entry = full()
     here = entry
@@ -139,7 +140,7 @@ def test_an_extra_member_is_refused_at_every_level(path):
         check_entry(put((*path, "extra"), "x"))
 
 
-@pytest.mark.parametrize(("path", "schema"), LEAVES, ids=dotted)
+@every_row(("path", "schema"), LEAVES)
 def test_a_member_of_another_type_is_refused(path, schema):
     allowed = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
     others = {"string": "x", "null": None, "boolean": True, "integer": 7, "array": [], "object": {}}
@@ -157,8 +158,8 @@ def test_attempts_are_counted_from_zero(value):
 
 
 @pytest.mark.req("R-LE-16")
-@pytest.mark.parametrize("path", INSTANTS, ids=dotted)
-@pytest.mark.parametrize(
+@every_row("path", INSTANTS)
+@every_row(
     "text",
     [
         "",

@@ -25,6 +25,7 @@ from ledger.record.rules.lifecycle import (
     replay,
     states,
 )
+from tests.support.tables import every_row
 
 TABLE = json.loads((Path(__file__).parents[2] / "vectors" / "state_machine.json").read_text())
 EVERY_GROUND = frozenset(Ground)
@@ -106,7 +107,7 @@ def test_states_that_must_not_be_confused_have_different_ways_in_or_out(pair):
 
 @pytest.mark.req("R-SM-01", "R-SM-02", "R-SM-03", "R-SM-04", "R-SM-05", "R-SM-06", "R-SM-07", "R-SM-08")
 @pytest.mark.req("R-SM-09", "R-SM-11", "R-SM-12", "R-SM-13", "R-SM-15", "R-SM-16")
-@pytest.mark.parametrize(("start", "target"), PAIRS, ids=lambda state: str(state))
+@every_row(("start", "target"), PAIRS)
 def test_every_pair_of_states_moves_or_is_refused(start, target):
     if (start, target) in TRANSITIONS or start is target:
         assert next_state("action", start, target, by="person", grounds=EVERY_GROUND) == target
@@ -155,8 +156,8 @@ def test_no_stage_between_a_proposal_and_its_success_can_be_left_out(skipped, st
 
 
 @pytest.mark.req("R-SM-18")
-@pytest.mark.parametrize("by", ["agent", "executor", "operator", "auditor", "system", ""])
-@pytest.mark.parametrize("target", [target for start, target in MOVES if start is State.REVIEW_REQUIRED])
+@every_row("by", ["agent", "executor", "operator", "auditor", "system", ""])
+@every_row("target", [target for start, target in MOVES if start is State.REVIEW_REQUIRED])
 def test_only_a_person_takes_an_action_out_of_review(target, by):
     with pytest.raises(GroundsMissing, match="person"):
         next_state("action", "REVIEW_REQUIRED", target, by=by, grounds=EVERY_GROUND)
@@ -190,15 +191,15 @@ def test_success_always_rests_on_predicates_that_hold():
     assert all(Ground.PREDICATES_HOLD in NEEDS[way] for way in ways)
 
 
-@pytest.mark.parametrize("kind", sorted(MACHINES))
-@pytest.mark.parametrize("target", [None, "same"])
+@every_row("kind", sorted(MACHINES))
+@every_row("target", [None, "same"])
 def test_an_event_that_moves_nothing_is_legal_in_every_state(kind, target):
     for state in states(kind):
         assert next_state(kind, state, state if target else None, by="system") == state
 
 
-@pytest.mark.parametrize("kind", sorted(MACHINES))
-@pytest.mark.parametrize("target", [None, ""])
+@every_row("kind", sorted(MACHINES))
+@every_row("target", [None, ""])
 def test_nothing_happens_to_what_does_not_exist(kind, target):
     with pytest.raises(IllegalTransition, match="must be created"):
         next_state(kind, "", target, by="system")

@@ -14,6 +14,7 @@ from ledger.record.rules.lifecycle import TRANSITIONS, State
 from reviews.recovery.rules.recovery import RecoveryOptions, decide_recovery, no_remedy
 from reviews.recovery.rules.recovery_table import BUILT_IN, ROWS, RecoveryPolicy, RecoverySituation, legal_path
 from reviews.recovery.rules.remedies import RecoveryOrder
+from tests.support.tables import every_row
 
 PLAIN = RecoverySituation(
     triggers=frozenset(),
@@ -98,7 +99,7 @@ def test_the_table_is_whole():
 
 
 @pytest.mark.req(*(f"R-RP-{number:02}" for number in range(1, 22)))
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+@every_row("row", ROWS)
 def test_each_row_decides_what_it_is_about(row):
     found = match(fitting(row))
     assert found.id == row.id
@@ -116,7 +117,7 @@ def test_each_alternative_of_a_row_is_enough(row):
                 assert ROWS.index(found) <= ROWS.index(row)
 
 
-@pytest.mark.parametrize("row", ROWS[:-1], ids=lambda row: row.id)
+@every_row("row", ROWS[:-1])
 def test_a_row_does_not_fire_without_its_trigger(row):
     assert match(replace(fitting(row), triggers=frozenset())).id == "RT-99"
 
@@ -149,7 +150,7 @@ def test_the_table_has_every_input_that_it_names():
     assert used <= names
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+@every_row("row", ROWS)
 def test_every_way_can_be_walked(row):
     for path in row.paths:
         start = STARTS.get(str(path[0]), State.PENDING)
@@ -229,7 +230,7 @@ def test_rows_that_wait_read_again_and_move_nothing(row):
 
 
 @pytest.mark.req("R-RP-50", "R-RP-34")
-@pytest.mark.parametrize(
+@every_row(
     ("means", "policy", "because"),
     [
         (replace(EVERYTHING, high_impact=True), BUILT_IN, "HIGH_RISK_EXTERNAL"),
@@ -240,7 +241,7 @@ def test_rows_that_wait_read_again_and_move_nothing(row):
         (EVERYTHING, RecoveryPolicy(ROWS, "", hold=frozenset(row.id for row in ROWS)), "for a person"),
     ],
 )
-@pytest.mark.parametrize("row", ["RT-03", "RT-05", "RT-09", "RT-10", "RT-35", "RT-51"])
+@every_row("row", ["RT-03", "RT-05", "RT-09", "RT-10", "RT-35", "RT-51"])
 def test_what_a_row_wants_may_have_to_wait_for_a_person(row, means, policy, because):
     found = decided(row, means=means, policy=policy)
     assert found.held

@@ -12,6 +12,7 @@ from approvals.voting.rules.binding import Coverage, CurrentState, DisplayedDige
 from ledger.record.rules.canonical import canonical, parse
 from ledger.record.rules.outcomes import is_as_strong
 from ledger.record.rules.refusals import Refused
+from tests.support.tables import every_row
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 COVERAGE = Coverage(
@@ -115,7 +116,7 @@ COVERED = [field.name for field in fields(Coverage)]
 
 
 @pytest.mark.req("R-AP-05", "R-AP-06")
-@pytest.mark.parametrize("name", COVERED)
+@every_row("name", COVERED)
 def test_any_changed_field_of_the_coverage_is_another_statement(name):
     """B1: one test per field of the coverage."""
     changed = replace(COVERAGE, **{name: other_than(name)})
@@ -125,7 +126,7 @@ def test_any_changed_field_of_the_coverage_is_another_statement(name):
 
 
 @pytest.mark.req("R-AP-05", "R-AP-06")
-@pytest.mark.parametrize("name", COVERED)
+@every_row("name", COVERED)
 def test_a_statement_about_anything_else_than_what_holds_now_is_refused(name):
     """B1: any single bound field changed between the statement and the vote."""
     changed = replace(COVERAGE, **{name: other_than(name)})

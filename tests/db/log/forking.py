@@ -34,7 +34,7 @@ Fork = Callable[[Sequence[str], Mapping[str, str]], subprocess.CompletedProcess[
 def forking(environment: Mapping[str, str]) -> Iterator[Fork]:
     """Runs `manage.py …`, or `-c TEXT …`, in a child that is ended with the rest at the end of the block."""
     parent = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.forking"],
+        [sys.executable, "-m", "tests.db.log.forking"],
         cwd=ROOT,
         env=dict(environment),
         stdin=subprocess.PIPE,
