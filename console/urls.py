@@ -12,6 +12,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from console.accounts import step_up
 from console.api.installation import routes as installation
 from console.api.root import api
+from console.pages.actions import replay as replays
 from console.pages.actions import views as actions
 from console.pages.agents import views as agents
 from console.pages.approvals.views import approvals, assignment, batch_votes, edits, queue, voting
@@ -90,6 +91,7 @@ pages: list[URLPattern | URLResolver] = [
     path("actions/<uuid:action_id>/verify", actions.verify, name="action-verify"),
     path("actions/<uuid:action_id>/entries/<int:seq>", actions.show_entry, name="action-entry"),
     path("actions/<uuid:action_id>/trace", actions.show_trace, name="action-trace"),
+    path("actions/<uuid:action_id>/replay", replays.action_replay, name="action-replay"),
     path("actions/<uuid:action_id>/narrative", narratives.action, name="action-narrative"),
     path("actions/<uuid:action_id>/narrative.pdf", narratives.action_pdf, name="action-narrative-pdf"),
     path("cases/<uuid:case_id>/narrative", narratives.case, name="case-narrative"),

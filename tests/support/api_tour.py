@@ -166,6 +166,7 @@ def look(shop: Workshop, session: str, case: dict[str, Any]) -> None:
     for reader in (shop.operator_key, shop.auditor, shop.reviewer):
         reader.get(f"/actions/{case['action_id']}/runs")
         reader.get(f"/actions/{case['action_id']}/trace")
+        reader.get(f"/actions/{case['action_id']}/replay?recovery_policy=1")
     for path in ("", "/context", "/summary"):
         shop.agent.get(f"/sessions/{session}{path}")
     shop.auditor.get("/actions")

@@ -268,6 +268,49 @@ class Run(Answer):
     checks: list[RequiredCheck]
 
 
+class ReplayWanted(Schema):
+    verification_policy: Annotated[
+        str, Field(max_length=64, description="A version to judge by; left out, that of each run's time.")
+    ] = ""
+    recovery_policy: Annotated[str, Field(max_length=64, description="As `verification_policy`.")] = ""
+
+
+class JudgedStep(Answer):
+    state: str
+    kind: str
+    reason: str
+
+
+class JudgedRun(Answer):
+    result: str
+    discrepancy: str | None
+    reason: str
+    recovery_decision: TextOrNull
+    held: bool = Field(description="A person must look before anything else happens.")
+    state: str = Field(description="The state after the run.")
+    steps: list[JudgedStep]
+
+
+class ReplayedRun(Answer):
+    number: int
+    at: datetime
+    pointer: UUID
+    text: str = Field(description="What came out, in one sentence.")
+    same: bool | None = Field(description="Null where the run cannot be judged again.")
+    not_replayable: TextOrNull = Field(description="What is missing, where the run cannot be judged again.")
+    under: dict[str, str] = Field(description="By kind, the version of the policy that judged it this time.")
+    differs: list[str] = Field(description="The parts of verdict, decision and steps that are not the same.")
+    recorded: JudgedRun | None
+    replayed: JudgedRun | None
+
+
+class ReplayedAction(Answer):
+    action_id: UUID
+    text: str
+    same: bool = Field(description="Every run was judged again, and each came out as recorded.")
+    runs: list[ReplayedRun]
+
+
 class Report(Answer):
     code: str
     text: str

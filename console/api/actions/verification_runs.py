@@ -1,20 +1,26 @@
-"""Verification runs: what each source answered, which checks were made, and what followed."""
+"""Verification runs: what each source answered, which checks were made, what followed, and runs judged again."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest
-from ninja import Router
+from django.utils import timezone
+from ninja import Query, Router
 
+from console.accounts import operations as accounts_operations
 from console.api.actions import schemas
 from console.api.actions.routes import visible_action
-from console.api.auth import admits
+from console.api.auth import admits, caller_of
 from console.api.schemas import Page
 from console.api.transaction import in_tenancy
+from console.web import replay_sentences
 from ledger.record.rules.encryption import CannotOpen
 from reviews import queries as after
+from reviews.replay import queries as replays
+from reviews.replay.rules.replay import ActionReplay, Judgement
 
 router = Router(tags=["Actions"])
 
@@ -30,6 +36,68 @@ def list_runs(request: HttpRequest, action_id: UUID) -> Page[schemas.Run]:
     action = visible_action(request, action_id)
     runs = after.runs_of(action.tenant_id, action.id)
     return Page(items=[_run(each) for each in reversed(runs)], next=None)
+
+
+@router.get(
+    "/actions/{action_id}/replay",
+    summary="Every verification run judged again from its stored evidence, by the policies of its time or by others",
+    response=schemas.ReplayedAction,
+)
+@admits("oper", "audit", "person")
+@in_tenancy
+def replay_runs(request: HttpRequest, action_id: UUID, wanted: Query[schemas.ReplayWanted]) -> schemas.ReplayedAction:
+    action, caller = visible_action(request, action_id), caller_of(request)
+    versions = {"verification": wanted.verification_policy, "recovery": wanted.recovery_policy}
+    under = replays.named_policies(action.tenant_id, versions)
+    # It shows what evidence holds, so whoever asks is noted as if they had opened the action's page.
+    accounts_operations.record_sighting(
+        tenant_id=action.tenant_id,
+        by=caller.actor,
+        kind="action",
+        thing_id=action.id,
+        about_id=None,
+        at=timezone.now(),
+    )
+    [found] = replays.replay_actions(action.tenant_id, [action.id], under=under)
+    return replayed_action(found, {kind: each.version for kind, each in under.items()})
+
+
+def replayed_action(found: ActionReplay, instead: Mapping[str, str]) -> schemas.ReplayedAction:
+    """An action's runs judged again, as they are answered; `instead` are the versions that were asked for."""
+    return schemas.ReplayedAction(
+        action_id=UUID(found.action_id),
+        text=replay_sentences.action_sentence(found, instead),
+        same=found.same,
+        runs=[
+            schemas.ReplayedRun(
+                number=each.run.number,
+                at=each.run.at,
+                pointer=UUID(each.run.pointer),
+                text=replay_sentences.run_sentence(each, instead),
+                same=None if each.replayed is None else each.same,
+                not_replayable=each.not_replayable,
+                under=dict(each.under),
+                differs=[one.part for one in each.differences],
+                recorded=_judged(each.recorded),
+                replayed=_judged(each.replayed),
+            )
+            for each in found.runs
+        ],
+    )
+
+
+def _judged(one: Judgement | None) -> schemas.JudgedRun | None:
+    if one is None:
+        return None
+    return schemas.JudgedRun(
+        result=one.verdict["result"],
+        discrepancy=one.verdict["discrepancy"],
+        reason=one.verdict["reason"],
+        recovery_decision=one.recovery,
+        held=one.held,
+        state=one.ends_in,
+        steps=[schemas.JudgedStep(**step) for step in one.steps],
+    )
 
 
 def _run(run: Any) -> schemas.Run:

@@ -12,7 +12,8 @@ judged it stand elsewhere in the record and are given beside it, as one `StoredR
 4. A run whose evidence lacks anything is not replayable, and the answer says why. Nothing is guessed.
 5. The idempotency key is a secret: wherever it stood, evidence says "(idempotency key)". It stands so in all layers, so
    whatever was equal to it still is.
-6. A late second look (`circumstances.recheck`) asks no recovery table: only its verdict is compared.
+6. Which digest the rows of the table have is no part of the comparison: rows differ where they decide otherwise.
+7. A late second look (`circumstances.recheck`) asks no recovery table: only its verdict is compared.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from typing import Any
 import orjson
 
 from ledger.catalogue.rules.contract import Contract
-from ledger.catalogue.rules.policies import DecidingPolicy, verification_numbers
+from ledger.catalogue.rules.policies import BadPolicy, DecidingPolicy, check_policy, verification_numbers
+from ledger.record.rules.canonical import canonical, digest
 from ledger.record.rules.lifecycle import State
 from reviews.cases.rules.resolutions import RECHECKED
 from reviews.observations.rules.observe import ParsedObservation, ReportedStatus
@@ -59,6 +61,19 @@ class StoredPolicy:
     version: str
     digest: str
     document: bytes
+
+
+def draft_policy(kind: str, document: Mapping[str, Any]) -> StoredPolicy:
+    """A document that is no version yet, as a policy to judge by; `BadPolicy` where it could never be one."""
+    named = {"version": "draft", **document}
+    if kind not in JUDGING:
+        raise BadPolicy(f"A run is judged by a {' or a '.join(JUDGING)} policy, not by one of the kind {kind:.40}.")
+    check_policy(kind, named)
+    faults = recovery_table.policy_faults(named) if kind == "recovery" else []
+    if faults:
+        raise BadPolicy(errors=faults)
+    data = canonical(named)
+    return StoredPolicy(kind=kind, version=str(named["version"]), digest=digest(data), document=data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,7 +357,7 @@ def _differences(recorded: Judgement, replayed: Judgement) -> tuple[ReplayDiffer
             ("decision", recorded.decision, replayed.decision),
         )
         for key in dict.fromkeys((*before, *after))
-        if before.get(key) != after.get(key)
+        if before.get(key) != after.get(key) and key != "table"
     ]
     if recorded.steps != replayed.steps:
         found.append(ReplayDifference(part="steps", recorded=recorded.steps, replayed=replayed.steps))

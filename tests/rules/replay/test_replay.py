@@ -109,7 +109,7 @@ def test_a_policy_that_holds_the_row_would_have_held_the_run():
     assert other.replayed.held
     assert other.replayed.recovery == "T-1 HOLD_AND_ESCALATE"
     assert other.under == {"verification": "1", "recovery": "2"}
-    assert {"decision.row", "decision.table"} <= {each.part for each in other.differences}
+    assert {"decision.row", "steps"} <= {each.part for each in other.differences}
     assert not other.same
 
 

@@ -1,0 +1,121 @@
+"""`manage.py replay`: judge verification runs again from their stored evidence, and say what comes out otherwise.
+
+`--action ID`, or a period with `--since` and `--until` (the actions proposed in it); without either, all there are.
+Each run is judged by the policies of its time, or by what `--policy recovery:3` names (also twice, for both kinds) or
+`--document recovery:FILE` brings. It reads and changes nothing. Exit 1 where any run comes out otherwise; runs that
+cannot be judged again are counted and named, and are no difference. Exit 2 where it could not look.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from console.web import replay_sentences
+from ledger.catalogue.rules.policies import DecidingPolicy
+from ledger.db import tenancy
+from ledger.models import Tenant
+from ledger.record.queries import events
+from ledger.record.rules.canonical import read
+from ledger.record.rules.refusals import Refused
+from reviews.replay import queries as replays
+from reviews.replay.rules.replay import ActionReplay, StoredPolicy, draft_policy
+
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Command(BaseCommand):
+    help = "Judge verification runs again from their stored evidence; exit 1 where any comes out otherwise."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--tenant", metavar="SLUG", help="one tenant only")
+        parser.add_argument("--action", type=UUID, metavar="ID", help="one action only")
+        parser.add_argument("--since", type=_moment, metavar="TIME", help="actions proposed from then on")
+        parser.add_argument("--until", type=_moment, metavar="TIME", help="actions proposed before then")
+        parser.add_argument(
+            "--policy", action="append", default=[], metavar="KIND:VERSION", help="judge by this version instead"
+        )
+        parser.add_argument(
+            "--document", action="append", default=[], metavar="KIND:FILE", help="judge by this draft instead"
+        )
+
+    def handle(self, *args: Any, tenant: str | None = None, verbosity: int = 1, **options: Any) -> None:
+        try:
+            drafts = dict(_draft(each) for each in options["document"])
+            seen: Counter[str] = Counter()
+            for found in _replays(tenant, options, drafts):
+                self._tell(found, seen, verbosity)
+        except Refused as refusal:
+            detail = [f"{each['path']}: {each['detail']}" for each in refusal.errors]
+            raise CommandError(" ".join([refusal.detail, *detail]), returncode=2) from None
+        lost = f", cannot be judged again: {seen['lost']}" if seen["lost"] else ""
+        summary = f"Actions: {seen['actions']}, runs: {seen['runs']}, not the same: {seen['changed']}{lost}."
+        if seen["changed"]:
+            raise CommandError(summary)
+        self.stdout.write(summary)
+
+    def _tell(self, found: tuple[ActionReplay, Mapping[str, str]], seen: Counter[str], verbosity: int) -> None:
+        replay, instead = found
+        seen.update(actions=1, runs=len(replay.runs), changed=len(replay.differing), lost=len(replay.not_replayable))
+        for each in replay.runs:
+            if verbosity > 1 or not each.same:
+                self.stdout.write(f"{replay.action_id}: {replay_sentences.run_sentence(each, instead)}")
+
+
+def _replays(
+    slug: str | None, options: Mapping[str, Any], drafts: dict[str, StoredPolicy]
+) -> Iterator[tuple[ActionReplay, Mapping[str, str]]]:
+    """Every action that was asked for, judged again, with the versions that were asked for instead."""
+    tenants = [each for each in events.tenants() if slug in (None, each.slug)]
+    if slug is not None and not tenants:
+        raise CommandError(f"There is no tenant {slug}.", returncode=2)
+    held = False
+    for each in tenants:
+        with tenancy(each.id):
+            if options["action"] is not None and events.subject_state(each.id, options["action"]) is None:
+                continue
+            held = True
+            under: dict[str, DecidingPolicy] = {**_under(each, options["policy"]), **drafts}
+            instead = {kind: policy.version for kind, policy in under.items()}
+            if options["action"] is not None:
+                yield replays.replay_actions(each.id, [options["action"]], under=under)[0], instead
+                continue
+            since, until = options["since"] or BEGINNING, options["until"] or timezone.now()
+            for replay in replays.replay_period(each.id, since=since, until=until, under=under):
+                yield replay, instead
+    if not held:
+        raise CommandError(f"There is no action {options['action']}.", returncode=2)
+
+
+def _under(tenant: Tenant, named: list[str]) -> dict[str, DecidingPolicy]:
+    return replays.named_policies(tenant.id, dict(each.partition(":")[::2] for each in named))
+
+
+def _draft(named: str) -> tuple[str, StoredPolicy]:
+    kind, _, file = named.partition(":")
+    try:
+        document = read(Path(file).read_bytes())
+    except OSError as problem:
+        raise CommandError(f"{file} cannot be read: {problem.strerror}.", returncode=2) from None
+    if not isinstance(document, dict):
+        raise CommandError(f"{file} holds no policy: it is not a JSON object.", returncode=2)
+    return kind, draft_policy(kind, document)
+
+
+def _moment(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"{text} is no time with its zone, such as 2026-11-01T00:00:00Z")
+    return found

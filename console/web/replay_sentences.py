@@ -1,0 +1,98 @@
+"""What came out when runs were judged again, in sentences: for the page, the API and `manage.py replay` alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from console.web import labels
+from reviews.replay.rules.replay import JUDGING, ActionReplay, Judgement, RunReplay
+
+OF_ITS_TIME: Final = "the policies of its time"
+PARTS: Final[dict[str, str]] = {
+    "verdict.result": "the result",
+    "verdict.decisive": "whether it settles the action",
+    "verdict.reason": "the reason",
+    "verdict.discrepancy": "the discrepancy",
+    "verdict.secondary": "further discrepancies",
+    "verdict.triggers": "what the recovery table was asked about",
+    "verdict.effects": "the effects that were found",
+    "verdict.predicates": "the predicates",
+    "verdict.checks": "the checks that were made",
+    "verdict.consistency": "the consistency of the reading",
+    "verdict.timed_out": "whether the time was over",
+    "decision.row": "the row of the recovery table",
+    "decision.action": "what the row wants",
+    "decision.path": "the states that follow",
+    "decision.case": "whether a case is opened",
+    "decision.incident": "whether an incident is opened",
+    "decision.freeze": "whether the target is frozen",
+    "decision.next_read": "whether it is read again",
+    "decision.orders": "the recovery that is ordered",
+    "decision.wanted": "the recovery that is wanted",
+    "decision.held_because": "why it is held",
+    "steps": "the steps",
+}
+
+
+def policy_names(versions: Mapping[str, str]) -> str:
+    """The policies that somebody asked for instead: "recovery policy 3"; those of its time where nobody did."""
+    named = [f"{kind} policy {versions[kind]}" for kind in JUDGING if kind in versions]
+    return " and ".join(named) or OF_ITS_TIME
+
+
+def run_sentence(replay: RunReplay, instead: Mapping[str, str]) -> str:
+    """What came out for one run; `instead` are the versions that were asked for, by kind."""
+    run, names = f"run {replay.run.number}", policy_names(instead)
+    if replay.recorded is None or replay.replayed is None:
+        return f"{run.capitalize()} cannot be judged again. {replay.not_replayable}"
+    if replay.same:
+        return f"{run.capitalize()}, judged again under {names}: the same."
+    was, now = replay.recorded, replay.replayed
+    if not instead:
+        return (
+            f"{run.capitalize()}, judged again under {names}, is not the same: it is recorded as {_end(was)},"
+            f" and now comes out as {_end(now)}. {_parts(replay)}"
+        )
+    if now.held and not was.held:
+        why = now.decision.get("held_because") or now.verdict["reason"]
+        return f"Under {names} {run} would have been held: {_ended(str(why))}"
+    if was.held and not now.held:
+        return f"Under {names} {run} would not have been held: it would have led to {_end(now)}."
+    if now.ends_in == was.ends_in and now.recovery == was.recovery:
+        return f"Under {names} {run} would have led to {_end(now)} as well. {_parts(replay)}"
+    return f"Under {names} {run} would have led to {_end(now)}; it led to {_end(was)}."
+
+
+def action_sentence(replay: ActionReplay, instead: Mapping[str, str]) -> str:
+    """What came out for an action, over all of its runs."""
+    names, total = policy_names(instead), len(replay.runs)
+    if not total:
+        return "It has no verification run, so there is nothing to judge again."
+    lost, changed = len(replay.not_replayable), len(replay.differing)
+    rest = f" {lost} of {total} cannot be judged again." if lost else ""
+    if changed:
+        return f"Judged again under {names}: {changed} of {total} {_runs(total)} not the same.{rest}"
+    if lost == total:
+        return f"Nothing of it can be judged again. {replay.not_replayable[0].not_replayable}"
+    return f"Judged again under {names}: the same ({total - lost} of {total} {_runs(total)}).{rest}"
+
+
+def _runs(count: int) -> str:
+    return "run" if count == 1 else "runs"
+
+
+def _end(one: Judgement) -> str:
+    """Where a judging leads, in the word for it, with the row that decided."""
+    last = one.steps[-1] if one.steps else None
+    word = labels.step_label("action", str(last["kind"]) if last else "", one.ends_in)
+    return f"“{word}”{f' by {one.recovery}' if one.recovery else ''}"
+
+
+def _parts(replay: RunReplay) -> str:
+    named = dict.fromkeys(PARTS.get(each.part, each.part.replace(".", ": ")) for each in replay.differences)
+    return f"What differs: {', '.join(named)}."
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,0 +1,137 @@
+"""Replay through the API, the page and the command: a wrong refund, judged again by its own policies and by others."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from console.models import Sighting
+from ledger.catalogue.rules.policies import default_policy
+from ledger.db import tenancy
+from reviews.models import Run
+from tests.support.api_tenant import Clock
+from tests.support.refund_shop import Counter
+from tests.web.recovery.test_recovery_path import cancelling, lesser, wrong
+
+
+@pytest.fixture
+def refunded(counter: Counter, clock: Clock, secrets_dir: Path) -> str:
+    """A refund of another amount than was asked for, cancelled by the recovery policy; then a policy that holds it."""
+    action_id = wrong(counter.open(secrets_dir, lesser(), cancelling()), clock)
+    clock.forward(seconds=1)
+    document = default_policy("recovery") | {"hold": ["RT-03"]}
+    assert counter.operator_key.post("/policies/recovery", {"version": "2", "document": document}).status_code == 201
+    return action_id
+
+
+def replayed(shop: Counter, action_id: str, query: str = "") -> Any:
+    answer = shop.auditor.get(f"/actions/{action_id}/replay{query}")
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+def commanded(*arguments: str) -> tuple[int, str]:
+    said = StringIO()
+    try:
+        call_command("replay", *arguments, stdout=said)
+    except CommandError as ended:
+        return ended.returncode, f"{said.getvalue()}{ended}"
+    return 0, said.getvalue()
+
+
+def spoken(html: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+HELD = "Under recovery policy 2 run 1 would have been held: The recovery policy holds RT-03 for a person."
+
+
+@pytest.mark.req("R-RG-13", "R-LE-15", "R-HO-12")
+def test_a_run_is_judged_again_by_the_policies_of_its_time_and_by_others(
+    counter: Counter, refunded: str, tmp_path: Path
+):
+    then = replayed(counter, refunded)
+    assert then["text"] == "Judged again under the policies of its time: the same (1 of 1 run)."
+    assert then["runs"][0]["text"] == "Run 1, judged again under the policies of its time: the same."
+    assert (then["same"], then["runs"][0]["differs"]) == (True, [])
+    assert then["runs"][0]["under"] == {"verification": "1", "recovery": "1"}
+    assert then["runs"][0]["recorded"] == then["runs"][0]["replayed"]
+    assert then["runs"][0]["recorded"]["discrepancy"] == "VALUE_MISMATCH"
+
+    other = replayed(counter, refunded, "?recovery_policy=2")
+    assert other["text"] == "Judged again under recovery policy 2: 1 of 1 run not the same."
+    assert other["runs"][0]["text"] == HELD
+    assert other["runs"][0]["replayed"]["held"]
+    assert "decision.held_because" in other["runs"][0]["differs"]
+    missing = counter.auditor.get(f"/actions/{refunded}/replay?recovery_policy=9")
+    assert (missing.status_code, missing.json()["code"]) == (404, "NO_SUCH_VERSION")
+    assert missing.json()["detail"] == "There is no version 9 of the recovery policy."
+    with tenancy(counter.tenant):
+        seen = Sighting.objects.filter(tenant_id=counter.tenant, kind="action", thing_id=refunded)
+        assert seen.count() == 1
+
+    base = f"/t/{counter.slug}/actions/{refunded}"
+    pages = counter.operator.client
+    assert f'href="{base}/replay"' in pages.get(base).content.decode()
+    assert "Run 1, judged again under the policies of its time: the same." in spoken(
+        pages.get(f"{base}/replay").content.decode()
+    )
+    assert HELD in spoken(pages.get(f"{base}/replay", {"recovery": "2"}).content.decode())
+    assert pages.get(f"{base}/replay", {"recovery": "9"}).status_code == 404
+
+    assert commanded("--tenant", counter.slug) == (0, "Actions: 1, runs: 1, not the same: 0.\n")
+    assert commanded("--action", refunded, "--policy", "recovery:2") == (
+        1,
+        f"{refunded}: {HELD}\nActions: 1, runs: 1, not the same: 1.",
+    )
+    draft = tmp_path / "draft.json"
+    draft.write_text(json.dumps(default_policy("recovery") | {"hold": ["RT-03"]}))
+    code, said = commanded("--document", f"recovery:{draft}")
+    assert (code, HELD.replace("policy 2", "policy draft") in said) == (1, True)
+    assert commanded("--since", "2300-01-01T00:00:00Z") == (0, "Actions: 0, runs: 0, not the same: 0.\n")
+
+
+def test_the_command_says_what_it_cannot_do(counter: Counter, tmp_path: Path):
+    draft = tmp_path / "draft.json"
+    draft.write_text('{"hold": ["RT-77"]}')
+    for arguments, said in (
+        (("--tenant", "nobody"), "There is no tenant nobody."),
+        (("--tenant", counter.slug, "--policy", "recovery:9"), "There is no version 9 of the recovery policy."),
+        (("--document", f"recovery:{draft}"), "The policy is not valid. /hold/0: There is no row RT-77."),
+        (("--document", f"approval:{draft}"), "A run is judged by a verification or a recovery policy"),
+        (("--document", f"recovery:{tmp_path / 'gone'}"), "cannot be read: No such file or directory."),
+        (("--action", "0198c0de-0000-7000-8000-000000000000"), "There is no action"),
+        (("--since", "yesterday"), "yesterday is no time with its zone"),
+    ):
+        code, told = commanded(*arguments)
+        assert said in told, told
+        assert code in (1, 2), arguments
+
+
+def test_evidence_of_before_is_said_to_be_not_replayable(counter: Counter, refunded: str, monkeypatch: Any):
+    """Stored by a release that kept no circumstances."""
+    from reviews.replay import queries
+
+    def as_before(tenant_id: Any, pointers: Any) -> Any:
+        documents, gone = opened(tenant_id, pointers)
+        return {
+            pointer: {k: v for k, v in one.items() if k != "circumstances"} for pointer, one in documents.items()
+        }, gone
+
+    opened = queries._evidence
+    with monkeypatch.context() as patched:
+        patched.setattr(queries, "_evidence", as_before)
+        then = replayed(counter, refunded)
+    assert then["text"] == (
+        "Nothing of it can be judged again. Its evidence was stored before circumstances were kept with it."
+    )
+    assert (then["same"], then["runs"][0]["same"], then["runs"][0]["replayed"]) == (False, None, None)
+    with tenancy(counter.tenant):
+        assert Run.objects.filter(tenant_id=counter.tenant, action_id=refunded).count() == 1
