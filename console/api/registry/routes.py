@@ -131,6 +131,7 @@ def set_policy(request: HttpRequest, kind: str, body: schemas.PolicyBody) -> sch
         kind=kind,
         version=body.version,
         document=document,
+        reason=body.reason.strip(),
         actor=caller.actor,
         at=timezone.now(),
     )

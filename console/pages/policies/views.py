@@ -76,6 +76,7 @@ def _with_events(
         "question": KIND_QUESTIONS[row.kind],
         "href": reverse("policy", args=[slug, row.kind, row.version]),
         "set_by": names.get(activated[0].actor_id, activated[0].actor_kind) if activated else "",
+        "reason": (activated[1] or {}).get("reason", "") if activated else "",
         "event": reverse("event", args=[slug, row.id, activated[0].seq]) if activated else "",
         "superseded_at": superseded[0].at if superseded else None,
         "superseded_by": superseded[1]["by"] if superseded else "",

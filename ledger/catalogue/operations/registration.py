@@ -107,9 +107,16 @@ def _newest_in_force(tenant_id: UUID, name: str) -> ContractVersion | None:
 
 
 def set_policy(
-    *, tenant_id: UUID, kind: str, version: str, document: Mapping[str, Any], actor: Actor, at: datetime
+    *,
+    tenant_id: UUID,
+    kind: str,
+    version: str,
+    document: Mapping[str, Any],
+    actor: Actor,
+    at: datetime,
+    reason: str = "",
 ) -> PolicyVersion:
-    """Put a new version of a policy in force; the one before is superseded in the same transaction.
+    """Put a new version of a policy in force, for a reason; the one before is superseded in the same transaction.
 
     The version in force sent again is the same version; any other use of a known version is refused.
     """
@@ -130,11 +137,10 @@ def set_policy(
         active=True,
         created_at=at,
     )
+    detail = {"kind": kind, "version": version} | ({"reason": reason} if reason else {})
     append(
         SubjectHead(tenant_id=tenant_id, id=row.id, kind="policy"),
-        NewEvent(
-            kind="policy_activated", to="ACTIVE", detail={"kind": kind, "version": version}, digests={kind: row.digest}
-        ),
+        NewEvent(kind="policy_activated", to="ACTIVE", detail=detail, digests={kind: row.digest}),
         actor=actor,
         at=at,
     )

@@ -37,9 +37,9 @@ def part(html: str, name: str) -> str:
     return html.split(f'data-part="{name}"')[1].split("data-part=")[0]
 
 
-def put(shop: Workshop, clock: Clock, kind: str, version: str, document: dict[str, Any]) -> None:
+def put(shop: Workshop, clock: Clock, kind: str, version: str, document: dict[str, Any], **given: str) -> None:
     clock.forward(seconds=1)
-    sent = shop.operator_key.post(f"/policies/{kind}", {"version": version, "document": document})
+    sent = shop.operator_key.post(f"/policies/{kind}", {"version": version, "document": document} | given)
     assert sent.status_code == 201, sent.content
 
 
@@ -66,7 +66,14 @@ def test_the_page_says_what_is_in_force_of_all_four_kinds_and_who_set_it(shop: W
 @pytest.mark.req("R-UI-28")
 def test_every_version_has_a_page_with_its_history_and_what_it_changed(shop: Workshop, clock: Clock):
     put(shop, clock, "approval", "2", default_policy("approval") | {"release_within_s": 60, "rules": [SMALL, REST]})
-    put(shop, clock, "approval", "3", default_policy("approval") | {"release_within_s": 120, "rules": [REST, SMALL]})
+    put(
+        shop,
+        clock,
+        "approval",
+        "3",
+        default_policy("approval") | {"release_within_s": 120, "rules": [REST, SMALL]},
+        reason="Releases took too long.",
+    )
     newest = page(shop, "approval/3")
     assert "<h1>Approval policy 3</h1>" in newest
     assert "in force" in spoken(newest.split("</h1>")[1][:400])
@@ -78,7 +85,9 @@ def test_every_version_has_a_page_with_its_history_and_what_it_changed(shop: Wor
     assert "/rules before: in the order small, rest now: in the order rest, small" in changes
     history = spoken(part(newest, "versions"))
     assert re.findall(r"(\S+) put in force by", history) == ["3", "2", "1"]
-    assert "the record keeps no reason for them" in history
+    assert "; event “Releases took too long.” 2 put in force by" in history
+    assert history.count("no reason was given") == 2
+    assert "“Releases took too long.”" in spoken(part(page(shop), "approval"))
     first = page(shop, "approval/1")
     assert "superseded" in spoken(first.split("</h1>")[1][:400])
     assert "It is the first version, so there is nothing to compare it with." in spoken(first)
