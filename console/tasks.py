@@ -21,7 +21,7 @@ from console.notifications import collect, sending
 from console.notifications import operations as notices
 from console.notifications import queries as notice_queries
 from console.pages.break_glass import context as break_glass_context
-from console.pages.exports import public_keys
+from console.pages.exports import bundle_information
 from console.pages.ledger import integrity_step
 from console.pages.retention import erasure
 from console.telemetry import exporting
@@ -154,7 +154,7 @@ def _exporting() -> list[tuple[UUID, UUID]]:
 
 def _exported(tenant_id: UUID, export_id: UUID) -> bool:
     try:
-        return public_keys.advance_export(tenant_id=tenant_id, export_id=export_id, clock=timezone.now)
+        return bundle_information.advance_export(tenant_id=tenant_id, export_id=export_id, clock=timezone.now)
     except (DatabaseError, OSError):
         log.exception("the export %s could not go on", export_id)
         return False

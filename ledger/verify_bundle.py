@@ -919,7 +919,7 @@ def _passkey_signed(public_key: bytes, message: bytes, signature: bytes) -> bool
 # The zip file
 
 _NAMES = re.compile(
-    r"manifest\.json|README\.txt|verify_bundle\.py|keys\.json|proof\.json|events/[0-9]{6}\.jsonl"
+    r"manifest\.json|README\.txt|verify_bundle\.py|(?:keys|replay|proof)\.json|events/[0-9]{6}\.jsonl"
     r"|checkpoints/(0|[1-9][0-9]{0,15})|consistency/[1-9][0-9]{0,15}\.json"
     r"|timestamps/[1-9][0-9]{0,15}-[0-9]{1,3}\.tsr|tables/[0-9]{6}\.(?:csv|parquet)"
 )
@@ -2129,7 +2129,7 @@ class Check:
     def _skim(self) -> None:
         """What is no evidence, and was not read yet, must at least be what the manifest lists."""
         for name in self.bundle.files:
-            if name in ("README.txt", "keys.json", "verify_bundle.py") or name.startswith("tables/"):
+            if name in ("README.txt", "keys.json", "replay.json", "verify_bundle.py") or name.startswith("tables/"):
                 self.bundle.skim(name)
 
     def _facts(self) -> None:

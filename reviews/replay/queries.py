@@ -27,6 +27,7 @@ from ledger.record.rules.encryption import CannotOpen, EvidenceErased
 from ledger.record.rules.ids import lower_bound
 from ledger.record.rules.refusals import Refused
 from reviews.models import Run
+from reviews.replay.rules import bundles
 from reviews.replay.rules.replay import JUDGING, ActionReplay, StoredRun, replay_run
 
 AT_ONCE = 200
@@ -108,6 +109,28 @@ def replay_actions(
 
 def _is_of(run: StoredRun, contract: Contract | None) -> bool:
     return contract is not None and run.contract is not None and run.contract.name == contract.name
+
+
+def bundle_documents(tenant_id: UUID, named: Mapping[str, set[str]]) -> dict[str, Any]:
+    """The documents that runs name (`bundles.named_documents`), as a bundle holds them."""
+    rows = [catalogue_queries.contract_by_digest(tenant_id, digest) for digest in sorted(named["contract"])]
+    policies = [
+        catalogue_queries.policy_by_digest(tenant_id, kind, digest)
+        for kind in JUDGING
+        for digest in sorted(named[kind])
+    ]
+    return bundles.write_documents(
+        named,
+        contracts=[bytes(row.document) for row in rows if row is not None],
+        policies=[row for row in policies if row is not None],
+    )
+
+
+def replay_bundle(tenant_id: UUID, action_id: UUID) -> dict[str, Any]:
+    """Everything that a replay of an action needs, in one document."""
+    runs = stored_runs(tenant_id, [action_id])[action_id]
+    named = bundles.named_documents(run.evidence for run in runs if run.evidence is not None)
+    return bundles.write_bundle(str(action_id), runs, bundle_documents(tenant_id, named))
 
 
 def stored_runs(tenant_id: UUID, action_ids: Sequence[UUID]) -> dict[UUID, list[StoredRun]]:

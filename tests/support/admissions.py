@@ -112,7 +112,7 @@ OPERATIONS: Final = _rows(
             recordings_get_conversation metrics_summary_get_summary metrics_summary_export_summary
             metrics_summary_list_actions_behind handoffs_list_handoffs handoffs_get_handoff handoffs_get_schema
             handoffs_export_table handoffs_export_lines actions_verification_runs_list_runs workflows_decide
-            actions_verification_runs_replay_runs
+            actions_verification_runs_replay_runs actions_verification_runs_get_replay_bundle
             workflows_strategies break_glass_list_emergencies actions_get_trace""",
         # People, each for themselves; who may vote is asked of the approval.
         _PEOPLE: """

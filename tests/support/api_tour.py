@@ -167,6 +167,7 @@ def look(shop: Workshop, session: str, case: dict[str, Any]) -> None:
         reader.get(f"/actions/{case['action_id']}/runs")
         reader.get(f"/actions/{case['action_id']}/trace")
         reader.get(f"/actions/{case['action_id']}/replay?recovery_policy=1")
+        reader.get(f"/replay-bundles/{case['action_id']}")
     for path in ("", "/context", "/summary"):
         shop.agent.get(f"/sessions/{session}{path}")
     shop.auditor.get("/actions")

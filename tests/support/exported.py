@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from console.pages.exports import public_keys
+from console.pages.exports import bundle_information
 from ledger import verify_bundle
 from ledger.db import tenancy
 from ledger.exports import queries as stored
@@ -37,7 +37,7 @@ def row_of(tenant: UUID, export_id: UUID) -> Any:
 def make(tenant: UUID, export_id: UUID, *, most: int = 1000) -> Any:
     """Go on until there is nothing more to do; the export's row."""
     for _ in range(most):
-        if not public_keys.advance_export(tenant_id=tenant, export_id=export_id, clock=now):
+        if not bundle_information.advance_export(tenant_id=tenant, export_id=export_id, clock=now):
             break
     return row_of(tenant, export_id)
 

@@ -268,7 +268,12 @@ def _first_entry(
             "operation_kind": contract.operation_kind,
         },
         **_untouched(at),
-        "trace": {"trace_id": trace.trace_id, "parent_span_id": trace.parent_span_id, "replay_bundle_id": None},
+        "trace": {
+            "trace_id": trace.trace_id,
+            "parent_span_id": trace.parent_span_id,
+            # Its replay bundle is made of the record whenever somebody asks, so its id is the action's own.
+            "replay_bundle_id": str(action_id),
+        },
     }
     if contract.mutating:
         entry["idempotency"] = {

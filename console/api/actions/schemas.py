@@ -311,6 +311,16 @@ class ReplayedAction(Answer):
     runs: list[ReplayedRun]
 
 
+class ReplayBundle(Answer):
+    format: Literal["counterfoil-replay"]
+    version: Literal[1]
+    id: UUID
+    runs: list[dict[str, Any]] = Field(description="Each run with its evidence and the entry that it began with.")
+    documents: dict[str, Any] = Field(
+        description="The contracts, policies and recovery rows that the runs name, under their SHA-256."
+    )
+
+
 class Report(Answer):
     code: str
     text: str

@@ -46,23 +46,40 @@ def list_runs(request: HttpRequest, action_id: UUID) -> Page[schemas.Run]:
 @admits("oper", "audit", "person")
 @in_tenancy
 def replay_runs(request: HttpRequest, action_id: UUID, wanted: Query[schemas.ReplayWanted]) -> schemas.ReplayedAction:
-    action, caller = visible_action(request, action_id), caller_of(request)
+    action = visible_action(request, action_id)
     versions = {"verification": wanted.verification_policy, "recovery": wanted.recovery_policy}
     under = replays.named_policies(action.tenant_id, versions)
-    # It shows what evidence holds, so whoever asks is noted as if they had opened the action's page.
+    _note_look(request, action)
+    [found] = replays.replay_actions(action.tenant_id, [action.id], under=under)
+    return _replayed_action(found, {kind: each.version for kind, each in under.items()})
+
+
+@router.get(
+    "/replay-bundles/{bundle_id}",
+    summary="All that a replay of an action's runs needs; its entry names it as trace.replay_bundle_id",
+    response=schemas.ReplayBundle,
+)
+@admits("oper", "audit", "person")
+@in_tenancy
+def get_replay_bundle(request: HttpRequest, bundle_id: UUID) -> schemas.ReplayBundle:
+    action = visible_action(request, bundle_id)
+    _note_look(request, action)
+    return schemas.ReplayBundle(**replays.replay_bundle(action.tenant_id, action.id))
+
+
+def _note_look(request: HttpRequest, action: Any) -> None:
+    """Evidence is shown, so whoever asks is noted as if they had opened the action's page."""
     accounts_operations.record_sighting(
         tenant_id=action.tenant_id,
-        by=caller.actor,
+        by=caller_of(request).actor,
         kind="action",
         thing_id=action.id,
         about_id=None,
         at=timezone.now(),
     )
-    [found] = replays.replay_actions(action.tenant_id, [action.id], under=under)
-    return replayed_action(found, {kind: each.version for kind, each in under.items()})
 
 
-def replayed_action(found: ActionReplay, instead: Mapping[str, str]) -> schemas.ReplayedAction:
+def _replayed_action(found: ActionReplay, instead: Mapping[str, str]) -> schemas.ReplayedAction:
     """An action's runs judged again, as they are answered; `instead` are the versions that were asked for."""
     return schemas.ReplayedAction(
         action_id=UUID(found.action_id),

@@ -16,7 +16,7 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from console.pages.exports import public_keys
+from console.pages.exports import bundle_information
 from ledger.db import tenancy
 from ledger.exports import queries as stored
 from ledger.exports.operations import exports
@@ -81,7 +81,7 @@ class Command(BaseCommand):
 
     def _make(self, tenant_id: UUID, export_id: UUID, *, verbosity: int) -> None:
         while True:
-            moved = public_keys.advance_export(tenant_id=tenant_id, export_id=export_id, clock=timezone.now)
+            moved = bundle_information.advance_export(tenant_id=tenant_id, export_id=export_id, clock=timezone.now)
             with tenancy(tenant_id):
                 row = stored.export(tenant_id, export_id)
             if row is None:

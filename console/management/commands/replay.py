@@ -4,11 +4,15 @@
 Each run is judged by the policies of its time, or by what `--policy recovery:3` names (also twice, for both kinds) or
 `--document recovery:FILE` brings. It reads and changes nothing. Exit 1 where any run comes out otherwise; runs that
 cannot be judged again are counted and named, and are no difference. Exit 2 where it could not look.
+
+`--bundle PATH` replays bundles instead, of this or any other installation, and asks no database: replay bundles (JSON)
+and exported bundles (zip), or every one in a folder. A version that `--policy` names must be in the bundle.
 """
 
 from __future__ import annotations
 
 import argparse
+import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -16,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import orjson
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
@@ -27,7 +32,8 @@ from ledger.record.queries import events
 from ledger.record.rules.canonical import read
 from ledger.record.rules.refusals import Refused
 from reviews.replay import queries as replays
-from reviews.replay.rules.replay import ActionReplay, StoredPolicy, draft_policy
+from reviews.replay.rules import bundles
+from reviews.replay.rules.replay import ActionReplay, StoredPolicy, StoredRun, draft_policy, replay_run
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -42,6 +48,9 @@ class Command(BaseCommand):
         parser.add_argument("--since", type=_moment, metavar="TIME", help="actions proposed from then on")
         parser.add_argument("--until", type=_moment, metavar="TIME", help="actions proposed before then")
         parser.add_argument(
+            "--bundle", action="append", default=[], type=Path, metavar="PATH", help="a bundle, or a folder of them"
+        )
+        parser.add_argument(
             "--policy", action="append", default=[], metavar="KIND:VERSION", help="judge by this version instead"
         )
         parser.add_argument(
@@ -52,7 +61,11 @@ class Command(BaseCommand):
         try:
             drafts = dict(_draft(each) for each in options["document"])
             seen: Counter[str] = Counter()
-            for found in _replays(tenant, options, drafts):
+            asked = dict(each.partition(":")[::2] for each in options["policy"])
+            made = (
+                _bundled(options["bundle"], asked, drafts) if options["bundle"] else _replays(tenant, options, drafts)
+            )
+            for found in made:
                 self._tell(found, seen, verbosity)
         except Refused as refusal:
             detail = [f"{each['path']}: {each['detail']}" for each in refusal.errors]
@@ -94,6 +107,45 @@ def _replays(
                 yield replay, instead
     if not held:
         raise CommandError(f"There is no action {options['action']}.", returncode=2)
+
+
+def _bundled(
+    paths: list[Path], asked: Mapping[str, str], drafts: dict[str, StoredPolicy]
+) -> Iterator[tuple[ActionReplay, Mapping[str, str]]]:
+    """Every action of these bundles, judged again from what the bundles hold alone."""
+    for file in (each for path in paths for each in (sorted(path.iterdir()) if path.is_dir() else [path])):
+        try:
+            runs, documents = _read_bundle(file)
+        except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError, bundles.BadBundle) as problem:
+            raise CommandError(f"{file}: {problem}", returncode=2) from None
+        under: dict[str, DecidingPolicy] = {**_chosen(file, asked, documents), **drafts}
+        instead = {kind: policy.version for kind, policy in under.items()}
+        for action_id in dict.fromkeys(run.action_id for run in runs):
+            own = sorted((run for run in runs if run.action_id == action_id), key=lambda run: run.number)
+            yield ActionReplay(action_id=action_id, runs=tuple(replay_run(run, under=under) for run in own)), instead
+
+
+def _read_bundle(file: Path) -> tuple[list[StoredRun], bundles.Documents]:
+    if not zipfile.is_zipfile(file):
+        data = file.read_bytes()
+        return bundles.read_bundle(data), bundles.read_documents(orjson.loads(data)["documents"])
+    with zipfile.ZipFile(file) as held:
+        names = held.namelist()
+        documents = bundles.Documents()
+        if bundles.MEMBER in names:
+            documents = bundles.read_documents(orjson.loads(held.read(bundles.MEMBER)))
+        lines = (line for name in names if name.startswith("events/") for line in held.open(name))
+        return list(bundles.read_export(lines, documents)), documents
+
+
+def _chosen(file: Path, asked: Mapping[str, str], documents: bundles.Documents) -> dict[str, DecidingPolicy]:
+    found: dict[str, DecidingPolicy] = {}
+    for kind, version in asked.items():
+        held = [each for each in documents.policies.values() if (each.kind, each.version) == (kind, version)]
+        if not held:
+            raise CommandError(f"{file}: there is no version {version} of the {kind} policy in it.", returncode=2)
+        found[kind] = held[0]
+    return found
 
 
 def _under(tenant: Tenant, named: list[str]) -> dict[str, DecidingPolicy]:

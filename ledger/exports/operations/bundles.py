@@ -28,6 +28,8 @@ timestamps/     time stamps of heads (RFC 3161)
 proof.json      the hashes that lead from the range to the newest head
 tables/         the same events as CSV or Parquet, for reading; they are no evidence
 keys.json       public keys of the console, for information; trust none because it is here
+replay.json     contracts and policies by which the runs in here were judged, for manage.py replay --bundle; each is
+                known by the SHA-256 that the evidence names
 verify_bundle.py  the verifier. Take your own copy from where you trust it, not this one
 
     python verify_bundle.py BUNDLE --policy FILE [--checkpoint OLD]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -42,6 +42,9 @@ KEPT = timedelta(days=7)
 PATIENCE = timedelta(minutes=1)
 GIVEN_UP = timedelta(days=1)
 MOST_RUNNING = 10
+
+Information = Callable[[UUID, Sequence[Path]], Mapping[str, bytes]]
+"""Members by name, of a tenant and the files of its disclosed events."""
 
 
 class TooManyExports(Refused):
@@ -101,11 +104,11 @@ def advance_export(
     tenant_id: UUID,
     export_id: UUID,
     clock: Callable[[], datetime],
-    keys: Callable[[UUID], bytes] = lambda _: b"{}\n",
+    information: Information = lambda *_: {"keys.json": b"{}\n"},
 ) -> bool:
     """One piece of an export, or its end; False where there is nothing to do for us now.
 
-    `keys` tells the public keys that the bundle shows for information.
+    `information` makes the members that the bundle holds beside its evidence, for whoever works with it.
     """
     _have_vouched(tenant_id, export_id, clock)
     with tenancy(tenant_id):
@@ -123,7 +126,7 @@ def advance_export(
         if row.done < row.end:
             _make_piece(row, head)
         else:
-            _finish(row, head, keys, at=at)
+            _finish(row, head, information, at=at)
         return True
 
 
@@ -319,13 +322,13 @@ class ExportPiece:
 # The end: everything in one file
 
 
-def _finish(row: Export, head: log.LogHead, keys: Callable[[UUID], bytes], *, at: datetime) -> None:
+def _finish(row: Export, head: log.LogHead, information: Information, *, at: datetime) -> None:
     folder, staged = _folder(row.tenant_id), _staged(row.tenant_id, row.id)
     proven = _proofs(row, head)
     parts: dict[str, bytes | Path] = {
         "README.txt": files.README.encode(),
         "verify_bundle.py": files.offline_verifier(),
-        "keys.json": keys(row.tenant_id),
+        **information(row.tenant_id, [staged / _lines(n) for n in range(row.chunks)]),
         **proven,
         **{f"events/{n:06}.jsonl": staged / _lines(n) for n in range(row.chunks)},
     }

@@ -145,6 +145,13 @@ def parse_policy(document: bytes) -> RecoveryPolicy:
     return RecoveryPolicy(tuple(map(_row, table)), digest(canonical(table)), named, hold, **attempts)
 
 
+def parse_rows(rows: Sequence[Mapping[str, Any]], *, expected_digest: str) -> tuple[RecoveryRow, ...]:
+    """The rows of a table that came from elsewhere; `ValueError` unless they are those of the digest."""
+    if digest(canonical(rows)) != expected_digest:
+        raise ValueError("the rows are not those of their digest")
+    return tuple(map(_row, rows))
+
+
 def policy_faults(document: Mapping[str, Any]) -> list[dict[str, str]]:
     """What is wrong with the table of a policy that is to be put in force: nothing for the built-in one (rule 6)."""
     table = document.get("table", "built-in")

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from console.pages.exports import public_keys
+from console.pages.exports import bundle_information
 from console.pages.ledger.settings_files import load_witness_policy
 from ledger.db import tenancy
 from ledger.exports.operations import bundles as files
@@ -233,7 +233,7 @@ def test_an_export_until_now_waits_for_its_own_request_to_be_sealed(tenant):
 def test_without_a_sequencer_it_goes_on_with_what_is_signed(tenant):
     export_id = ask_for(tenant)
     later = now() + timedelta(minutes=2)
-    while public_keys.advance_export(tenant_id=tenant, export_id=export_id, clock=lambda: later):
+    while bundle_information.advance_export(tenant_id=tenant, export_id=export_id, clock=lambda: later):
         pass
     assert row_of(tenant, export_id).end == newest(tenant).signed_size
     assert judged(exported.fetch(tenant, export_id), policy(tenant)).worst is Verdict.VERIFIED
@@ -262,7 +262,7 @@ def test_a_worker_that_dies_leaves_work_that_goes_on(tenant, monkeypatch, place,
     monkeypatch.setattr(files, place, dies)
     for _ in range(100):
         try:
-            if not public_keys.advance_export(tenant_id=tenant, export_id=export_id, clock=now):
+            if not bundle_information.advance_export(tenant_id=tenant, export_id=export_id, clock=now):
                 break
         except Killed:
             continue
@@ -276,7 +276,7 @@ def test_a_worker_that_dies_leaves_work_that_goes_on(tenant, monkeypatch, place,
 def test_pieces_that_were_made_elsewhere_are_made_again(tenant, folder):
     export_id = ask_for(tenant, end=newest(tenant).size)
     for _ in range(4):
-        public_keys.advance_export(tenant_id=tenant, export_id=export_id, clock=now)
+        bundle_information.advance_export(tenant_id=tenant, export_id=export_id, clock=now)
     assert row_of(tenant, export_id).chunks == 3
     (folder / tenant.hex / f"{export_id}.parts" / "000001.jsonl").unlink()
     assert make(tenant, export_id).state == "FINISHED"
@@ -286,7 +286,7 @@ def test_pieces_that_were_made_elsewhere_are_made_again(tenant, folder):
 def test_progress_counts_up_and_the_result_is_removed_in_the_end(tenant, folder):
     export_id = ask_for(tenant, end=21)
     seen = []
-    while public_keys.advance_export(tenant_id=tenant, export_id=export_id, clock=now):
+    while bundle_information.advance_export(tenant_id=tenant, export_id=export_id, clock=now):
         row = row_of(tenant, export_id)
         seen.append((row.done, row.end))
     assert seen == [(0, 21), (7, 21), (14, 21), (21, 21), (21, 21)]
@@ -357,7 +357,7 @@ def test_a_tenant_cannot_fetch_what_another_exported(tenant, other_tenant):
     make(tenant, export_id)
     with pytest.raises(exports.NoSuchExport):
         exported.fetch(other_tenant, export_id)
-    assert not public_keys.advance_export(tenant_id=other_tenant, export_id=export_id, clock=now)
+    assert not bundle_information.advance_export(tenant_id=other_tenant, export_id=export_id, clock=now)
     assert events_queries.tenants()
 
 

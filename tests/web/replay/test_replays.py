@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from console.models import Sighting
 from ledger.catalogue.rules.policies import default_policy
 from ledger.db import tenancy
+from ledger.verify_bundle import Verdict
 from reviews.models import Run
+from tests.support import exported
 from tests.support.api_tenant import Clock
 from tests.support.refund_shop import Counter
 from tests.web.recovery.test_recovery_path import cancelling, lesser, wrong
@@ -135,3 +138,46 @@ def test_evidence_of_before_is_said_to_be_not_replayable(counter: Counter, refun
     assert (then["same"], then["runs"][0]["same"], then["runs"][0]["replayed"]) == (False, None, None)
     with tenancy(counter.tenant):
         assert Run.objects.filter(tenant_id=counter.tenant, action_id=refunded).count() == 1
+
+
+def no_database(execute: Any, sql: Any, params: Any, many: bool, context: Any) -> Any:
+    raise AssertionError(f"a database was asked: {sql!r:.80}")
+
+
+@pytest.mark.req("R-LE-14", "R-LE-15", "R-HO-11", "R-RG-13")
+def test_bundles_are_replayed_elsewhere_with_the_same_result(counter: Counter, refunded: str, tmp_path: Path):
+    """By the id in the entry's trace, and in an exported bundle, which an outsider can verify as well."""
+    trace = counter.auditor.get(f"/actions/{refunded}/trace").json()
+    assert trace["replay_bundle_id"] == refunded
+    answer = counter.auditor.get(f"/replay-bundles/{trace['replay_bundle_id']}")
+    assert [run["number"] for run in answer.json()["runs"]] == [1]
+    assert {each["version"] for each in answer.json()["documents"]["policies"]} == {"1"}
+    assert counter.agent.get(f"/replay-bundles/{refunded}").status_code == 403
+    folder = tmp_path / "regression"
+    folder.mkdir()
+    (folder / "one.json").write_bytes(answer.content)
+    data = exported.bundle(counter.tenant, filters={"action": refunded})
+    (folder / "two.zip").write_bytes(data)
+    report = exported.judged(data, exported.policy(counter.tenant))
+    assert report.worst is Verdict.VERIFIED, report.document()
+    draft = tmp_path / "draft.json"
+    draft.write_text(json.dumps(default_policy("recovery") | {"hold": ["RT-03"]}))
+    with connection.execute_wrapper(no_database):
+        assert commanded("--bundle", str(folder)) == (0, "Actions: 2, runs: 2, not the same: 0.\n")
+        code, said = commanded("--bundle", str(folder / "two.zip"), "--document", f"recovery:{draft}")
+        assert (code, f"{refunded}: {HELD.replace('policy 2', 'policy draft')}" in said) == (1, True)
+        code, said = commanded("--bundle", str(folder), "--policy", "recovery:7")
+        assert (code, "there is no version 7 of the recovery policy in it." in said) == (2, True)
+
+    altered = answer.json()
+    altered["documents"]["contracts"][0] = altered["documents"]["contracts"][0].replace("refund", "refuse")
+    (tmp_path / "altered.json").write_text(json.dumps(altered))
+    code, said = commanded("--bundle", str(tmp_path / "altered.json"))
+    assert (code, "The contract that it was judged by is not there." in said) == (0, True)
+    assert said.endswith("not the same: 0, cannot be judged again: 1.\n")
+    (tmp_path / "odd.json").write_text("[]")
+    assert commanded("--bundle", str(tmp_path / "odd.json"))[0] == 2
+
+    withheld = exported.bundle(counter.tenant, filters={"action": refunded}, payloads=False)
+    (tmp_path / "withheld.zip").write_bytes(withheld)
+    assert "Its evidence is not in the bundle: withheld." in commanded("--bundle", str(tmp_path / "withheld.zip"))[1]
