@@ -129,6 +129,9 @@ pages: list[URLPattern | URLResolver] = [
     ),
     path("policies/", policies.list_policies, name="policies"),
     path("policies/<str:policy_kind>/<str:policy_version>", policies.policy, name="policy"),
+    path(
+        "policies/<str:policy_kind>/<str:policy_version>/touched", policies.show_touched_actions, name="policy-touched"
+    ),
     path("metrics/", metrics.page, name="metrics"),
     path("metrics/actions", metrics.list_actions, name="metric-actions"),
     path("metrics/export", metrics.export, name="metrics-export"),

@@ -276,6 +276,13 @@ def incidents_of(tenant_id: UUID, subject_id: UUID) -> list[Incident]:
     return list(found.order_by("id"))
 
 
+def actions_with_incidents(tenant_id: UUID, action_ids: list[UUID]) -> set[UUID]:
+    """Those of these actions that an incident is about."""
+    own = Incident.objects.filter(tenant_id=tenant_id, action_id__in=action_ids).values_list("action_id", flat=True)
+    linked = IncidentLink.objects.filter(tenant_id=tenant_id, subject_id__in=action_ids, kind="action")
+    return {each for each in own if each is not None} | set(linked.values_list("subject_id", flat=True))
+
+
 def incidents(
     tenant_id: UUID, *, state: str = "OPEN", tag: str = "", after: UUID | None = None, limit: int = 200
 ) -> list[Incident]:

@@ -56,13 +56,22 @@ def named_policies(tenant_id: UUID, versions: Mapping[str, str]) -> dict[str, De
 
 
 def actions_with_runs(
-    tenant_id: UUID, *, since: datetime, until: datetime, after: UUID | None = None, limit: int = AT_ONCE
+    tenant_id: UUID,
+    *,
+    since: datetime,
+    until: datetime,
+    after: UUID | None = None,
+    limit: int = AT_ONCE,
+    newest: bool = False,
 ) -> list[UUID]:
-    """Actions proposed in a period that have been verified at least once, oldest first; behind the action `after`."""
+    """Actions proposed in a period that have been verified at least once, oldest first; behind the action `after`.
+
+    `newest`: the newest first.
+    """
     rows = execute(
         "SELECT a.id FROM ledger_action a WHERE a.tenant_id = $1 AND a.id >= $2 AND a.id < $3 AND a.id > $4"
         " AND EXISTS (SELECT FROM reviews_run r WHERE r.tenant_id = a.tenant_id AND r.action_id = a.id)"
-        " ORDER BY a.id LIMIT $5",
+        f" ORDER BY a.id {'DESC' if newest else 'ASC'} LIMIT $5",
         *(tenant_id, lower_bound(since), lower_bound(until), after or UUID(int=0), limit),
     )
     return [row[0] for row in rows]

@@ -29,7 +29,7 @@ def _rows(table: dict[str, str]) -> dict[str, frozenset[str]]:
 PAGES: Final = _rows(
     {
         _PEOPLE: """
-            glossary policies policy metrics metric-actions metrics-export
+            glossary policies policy policy-touched metrics metric-actions metrics-export
             home quality approvals approvals-next approvals-looking approvals-view-save approvals-view-remove
             approvals-export approval approval-looking approval-shown cases emergencies case actions actions-export
             action action-entry action-trace action-replay action-narrative action-narrative-pdf
@@ -112,7 +112,7 @@ OPERATIONS: Final = _rows(
             recordings_get_conversation metrics_summary_get_summary metrics_summary_export_summary
             metrics_summary_list_actions_behind handoffs_list_handoffs handoffs_get_handoff handoffs_get_schema
             handoffs_export_table handoffs_export_lines actions_verification_runs_list_runs workflows_decide
-            actions_verification_runs_replay_runs actions_verification_runs_get_replay_bundle
+            actions_verification_runs_replay_runs actions_verification_runs_get_replay_bundle registry_simulate
             workflows_strategies break_glass_list_emergencies actions_get_trace""",
         # People, each for themselves; who may vote is asked of the approval.
         _PEOPLE: """

@@ -286,6 +286,7 @@ def settle(shop: Workshop, case: dict[str, Any]) -> None:
     shop.agent.get(f"/runs/{run}")
     shop.operator_key.post(f"/runs/{run}/cancel", {"reason": "It is no longer wanted."})
     shop.operator_key.post("/recovery/decide", SITUATION)
+    shop.operator_key.post("/policies/recovery/simulation", {"version": "1"})
     shop.reviewer.get("/recovery/strategies")
     freeze = shop.operator.post("/freezes", FREEZE).json()["freeze_id"]
     shop.operator.get("/freezes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from console.api.registry import schemas
 from console.api.schemas import LintFinding, Page, Paged
 from console.api.transaction import NotFound, in_tenancy, run_once
 from console.pages.contracts.contract_check import current_findings, registered_systems, validate_contract
+from console.web import policy_simulation
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import registration, second_person
 from ledger.catalogue.rules import contract as contracts
@@ -138,6 +140,44 @@ def set_policy(request: HttpRequest, kind: str, body: schemas.PolicyBody) -> sch
     if kind == "approval":
         approvers.schedule_recheck(tenant_id=caller.tenant_id, at=timezone.now())
     return schemas.PolicyVersion(kind=kind, version=row.version, digest=row.digest)
+
+
+@router.post(
+    "/policies/{kind}/simulation",
+    summary="What a version or a draft would have touched in a period, and what of that proved wrong later",
+    response=schemas.SimulatedPolicy,
+)
+@admits(*OPERATORS, "audit", "person")
+@in_tenancy
+def simulate(request: HttpRequest, kind: str, body: schemas.SimulationBody) -> schemas.SimulatedPolicy:
+    """Nothing is kept and nothing is changed."""
+    tenant_id = caller_of(request).tenant_id
+    row = catalogue_queries.policy_version(tenant_id, kind, body.version) if body.document is None else None
+    if kind not in policies.POLICY_KINDS or (body.document is None and row is None):
+        raise NotFound
+    document = parse(bytes(row.document)) if row is not None else body.document or {}
+    until = body.until or timezone.now()
+    since = body.since or until - timedelta(days=30)
+    found = policy_simulation.simulate_policy(tenant_id, kind, document, since=since, until=until)
+    return schemas.SimulatedPolicy(
+        kind=kind,
+        since=found.since,
+        until=found.until,
+        text=found.text,
+        decided=found.decided,
+        left_out=found.left_out,
+        is_cut=found.is_cut,
+        figures=[
+            schemas.SimulationFigure(then=then, now=now, actions=count, proved_wrong=wrong)
+            for then, now, count, wrong in found.figures
+        ],
+        touched=[
+            schemas.SimulatedAction(
+                action_id=each.action_id, then=each.then, now=each.now, text=each.text, proved_wrong=each.wrong
+            )
+            for each in found.touched
+        ],
+    )
 
 
 @router.get("/policies", summary="The policies in force", response=dict[str, schemas.PolicyInForce])

@@ -3,16 +3,54 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
+from uuid import UUID
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
-from console.api.schemas import Answer, Body, LintFinding, TextOrNull
+from console.api.schemas import EARLIEST, Answer, Body, LintFinding, TextOrNull, Time
 
 
 class PolicyBody(Body):
     version: Annotated[str, Field(min_length=1, max_length=64)]
     document: dict[str, Any]
     reason: Annotated[str, Field(max_length=4000, description="Why it is put in force; kept with who did it.")] = ""
+
+
+GivenMoment = Annotated[AwareDatetime, Field(ge=EARLIEST, strict=False)]
+
+
+class SimulationBody(Body):
+    version: Annotated[str, Field(max_length=64, description="A version that is known; or else `document`.")] = ""
+    document: Annotated[dict[str, Any] | None, Field(description="A draft; nothing of it is kept.")] = None
+    since: Annotated[GivenMoment | None, Field(alias="from", description="Left out: 30 days before `to`.")] = None
+    until: Annotated[GivenMoment | None, Field(alias="to", description="Left out: now.")] = None
+
+
+class SimulationFigure(Answer):
+    then: str
+    now: str
+    actions: int
+    proved_wrong: int = Field(description="How many of them proved wrong later.")
+
+
+class SimulatedAction(Answer):
+    action_id: UUID
+    then: str = Field(description="LET_THROUGH, HELD or REFUSED; of verification and recovery HELD or WENT_ON.")
+    now: str
+    text: str
+    proved_wrong: TextOrNull = Field(description="How it proved wrong later, where it did.")
+
+
+class SimulatedPolicy(Answer):
+    kind: str
+    since: Time
+    until: Time
+    text: str
+    decided: int = Field(description="How many were decided again.")
+    left_out: int = Field(description="How many cannot be decided again.")
+    is_cut: bool = Field(description="The period has more than were looked at: only the newest were.")
+    figures: list[SimulationFigure]
+    touched: list[SimulatedAction]
 
 
 class Weakening(Answer):

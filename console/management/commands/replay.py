@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import orjson
@@ -27,13 +27,15 @@ from django.utils import timezone
 from console.web import replay_sentences
 from ledger.catalogue.rules.policies import DecidingPolicy
 from ledger.db import tenancy
-from ledger.models import Tenant
 from ledger.record.queries import events
 from ledger.record.rules.canonical import read
 from ledger.record.rules.refusals import Refused
 from reviews.replay import queries as replays
 from reviews.replay.rules import bundles
 from reviews.replay.rules.replay import ActionReplay, StoredPolicy, StoredRun, draft_policy, replay_run
+
+if TYPE_CHECKING:
+    from ledger.models import Tenant
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from django.urls import reverse
 from console.pages.actions.action_record import actor_names, format_json
 from console.pages.policies.policy_changes import document_changes, sentence_changes
 from console.pages.policies.policy_sentences import KIND_NAMES, KIND_QUESTIONS, finding_sentences, policy_topics
+from console.web import policy_simulation
 from console.web.http import TenantRequest, in_tenant
 from ledger.catalogue import queries as catalogue
 from ledger.record.queries import events
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from ledger.models import PolicyVersion
 
 PAGE = 50
+MONTH = timedelta(days=30)
+MOST_SHOWN = 200
 FOLDED_FROM = 15
 """A topic with as many sentences is folded up."""
 
@@ -55,6 +59,33 @@ def policy(request: TenantRequest, policy_kind: str, policy_version: str) -> Htt
         "folded_from": FOLDED_FROM,
     }
     return render(request, "policies/_detail.html" if request.htmx else "policies/detail.html", context)
+
+
+@in_tenant()
+def show_touched_actions(request: TenantRequest, policy_kind: str, policy_version: str) -> HttpResponse:
+    """What the version would have touched in the last month, had it been in force."""
+    row = (
+        catalogue.policy_version(request.tenant.id, policy_kind, policy_version) if policy_kind in KIND_NAMES else None
+    )
+    if row is None:
+        raise Http404
+    slug, until = request.tenant.slug, request.as_of
+    simulation = policy_simulation.simulate_policy(
+        request.tenant.id, policy_kind, parse(bytes(row.document)), since=until - MONTH, until=until
+    )
+    context = {
+        "here": "policies",
+        "name": KIND_NAMES[policy_kind],
+        "row": row,
+        "href": reverse("policy", args=[slug, policy_kind, policy_version]),
+        "simulation": simulation,
+        "touched": [
+            {"shown": each, "href": reverse("action", args=[slug, each.action_id])}
+            for each in simulation.touched[:MOST_SHOWN]
+        ],
+        "hidden": max(len(simulation.touched) - MOST_SHOWN, 0),
+    }
+    return render(request, "policies/touched.html", context)
 
 
 def _with_history(request: TenantRequest, rows: Sequence[PolicyVersion]) -> list[dict[str, Any]]:

@@ -1,0 +1,94 @@
+"""What a policy would have touched in the last month, and what of that proved wrong later."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger.catalogue.rules.policies import default_policy
+from tests.support.api_tenant import Clock
+from tests.support.refund_shop import Counter
+from tests.web.recovery.test_recovery_path import cancelling, lesser, wrong
+
+LARGE = {"name": "large", "when": "amount.minor >= 1", "outcome": "hold"}
+NONE_OF = "calls that the policies decided about in this period, none would have gone otherwise."
+
+
+@pytest.fixture
+def refunded(counter: Counter, clock: Clock, secrets_dir: Path) -> str:
+    """A refund that went through without a person, and of which the shop then showed another amount."""
+    action_id = wrong(counter.open(secrets_dir, lesser(), cancelling()), clock)
+    clock.forward(seconds=1)
+    return action_id
+
+
+def simulated(shop: Counter, kind: str, clock: Clock, **body: Any) -> Any:
+    answer = shop.auditor.post(f"/policies/{kind}/simulation", {"to": clock.now().isoformat()} | body)
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+def spoken(html: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def test_a_draft_is_held_against_what_was_decided_and_what_became_of_it(counter: Counter, refunded: str, clock: Clock):
+    for kind in ("approval", "autonomy"):
+        same = simulated(counter, kind, clock, version="1")
+        assert same["text"] == f"Of {same['decided']} {NONE_OF}"
+        assert same["decided"] >= 1
+        assert (same["left_out"], same["figures"], same["touched"]) == (0, [], [])
+
+    draft = default_policy("approval") | {"rules": [LARGE]}
+    held = simulated(counter, "approval", clock, document=draft)
+    assert {"then": "LET_THROUGH", "now": "HELD", "actions": 1, "proved_wrong": 1} in held["figures"]
+    assert "1 would have been held and were let through, 1 of which proved wrong later" in held["text"]
+    [one] = [each for each in held["touched"] if each["action_id"] == refunded]
+    assert one["text"] == "It was let through, and would have been held: RULE large"
+    assert one["proved_wrong"] == "value mismatch, had to be taken back"
+
+    outside = [{"name": "refunds", "tools": ["refund_order"], "reason": "Nobody refunds."}]
+    refused = simulated(counter, "autonomy", clock, document={"boundary": "disclosed_tools", "outside": outside})
+    [one] = [each for each in refused["touched"] if each["action_id"] == refunded]
+    assert one["text"] == "It was let through, and would have been refused: Nobody refunds."
+    judged = simulated(
+        counter, "recovery", clock, document=default_policy("recovery") | {"hold": ["RT-03"], "version": "9"}
+    )
+    [one] = judged["touched"]
+    assert one["text"] == (
+        "It was judged without a person, and would have been held: Under recovery policy 9 run 1 would have been held:"
+        " The recovery policy holds RT-03 for a person."
+    )
+    assert judged["figures"] == [{"then": "WENT_ON", "now": "HELD", "actions": 1, "proved_wrong": 1}]
+    before = simulated(
+        counter, "approval", clock, document=draft, **{"from": "2020-01-01T00:00:00Z", "to": "2020-02-01T00:00:00Z"}
+    )
+    assert before["text"] == f"Of 0 {NONE_OF}"
+    for kind, body, status in (
+        ("approval", {"document": {"rules": [{"name": "x"}]}}, 422),
+        ("approval", {"version": "7"}, 404),
+        ("approval", {}, 404),
+        ("moon", {"document": {}}, 404),
+        ("recovery", {"document": {"hold": ["RT-77"]}}, 422),
+    ):
+        assert counter.auditor.post(f"/policies/{kind}/simulation", body).status_code == status, (kind, body)
+
+
+def test_the_page_of_a_version_leads_to_what_it_would_have_touched(counter: Counter, refunded: str, clock: Clock):
+    body = {"version": "2", "document": default_policy("approval") | {"rules": [LARGE]}, "reason": "Too much went."}
+    assert counter.operator_key.post("/policies/approval", body).status_code == 201
+    clock.forward(seconds=1)
+    base, pages = f"/t/{counter.slug}", counter.operator.client
+    shown = pages.get(f"{base}/policies/approval/2").content.decode()
+    assert f'href="{base}/policies/approval/2/touched"' in shown
+    touched = pages.get(f"{base}/policies/approval/2/touched").content.decode()
+    assert f'href="{base}/actions/{refunded}"' in touched
+    said = spoken(touched)
+    assert "1 would have been held and were let through, 1 of which proved wrong later" in said
+    assert "It was let through, and would have been held: RULE large" in said
+    assert "Proved wrong later: value mismatch, had to be taken back" in said
+    assert pages.get(f"{base}/policies/approval/9/touched").status_code == 404
