@@ -49,7 +49,6 @@ TABLES: dict[str, tuple[str, ...]] = {
     "ledger_event": READ,
     "ledger_entry": READ,
     "ledger_action": READ,
-    "ledger_transition": READ,
     # Read by ledger_search alone.
     "ledger_actionsearch": (),
     "ledger_tenant": APPEND,
@@ -158,7 +157,6 @@ SEQUENCER_TABLES: dict[str, tuple[str, ...]] = {
     "ledger_tenant": ("SELECT", "UPDATE (origin)"),
     "ledger_subject": READ,
     "ledger_event": READ,
-    "ledger_transition": READ,
     "ledger_pending": ("SELECT", "DELETE"),
     "ledger_log": APPEND,
     "ledger_leaf": APPEND,
@@ -205,7 +203,6 @@ AUDITOR_TABLES: dict[str, tuple[str, ...]] = dict.fromkeys(
         "ledger_event",
         "ledger_entry",
         "ledger_action",
-        "ledger_transition",
         "ledger_contractversion",
         "ledger_policyversion",
         "ledger_freeze",

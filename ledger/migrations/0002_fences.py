@@ -17,8 +17,8 @@ FOLDER = Path(__file__).parents[1] / "sql"
 FILES = (
     "tenancy.sql",
     "fences.sql",
-    "events.sql",
     "transitions.sql",
+    "events.sql",
     "partitions.sql",
     "lock.sql",
     "append.sql",

@@ -4,18 +4,6 @@ CREATE OR REPLACE FUNCTION ledger_uuid_from(at timestamptz) RETURNS uuid LANGUAG
     SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
 $$;
 
-CREATE OR REPLACE FUNCTION ledger_finish_partition(part regclass, is_event boolean) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    IF is_event THEN
-        -- Continuity, per partition so that an old one can be detached: a subject lives in one partition.
-        EXECUTE format('ALTER TABLE %s ADD UNIQUE (tenant_id, subject_id, seq, state)', part);
-        EXECUTE format('ALTER TABLE %s ADD FOREIGN KEY (tenant_id, subject_id, prev_seq, from_state)
-            REFERENCES %s (tenant_id, subject_id, seq, state)', part, part);
-    END IF;
-    PERFORM ledger_isolate(part);
-    PERFORM ledger_make_append_only(part);
-END $$;
-
 -- The present month and as many as this ahead, or behind where it is negative: a record that is loaded into a new
 -- database brings months that are over.
 CREATE OR REPLACE FUNCTION ledger_ensure_partitions(months integer) RETURNS void LANGUAGE plpgsql AS $$
@@ -33,14 +21,15 @@ BEGIN
             CONTINUE WHEN to_regclass(name) IS NOT NULL;
             EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)', name, base,
                 ledger_uuid_from(start_at), ledger_uuid_from(start_at + interval '1 month'));
-            PERFORM ledger_finish_partition(name::regclass, base = 'ledger_event');
+            PERFORM ledger_isolate(name::regclass), ledger_make_append_only(name::regclass);
         END LOOP;
         IF to_regclass(base || '_other') IS NULL THEN
             EXECUTE format('CREATE TABLE %I PARTITION OF %I DEFAULT', base || '_other', base);
-            PERFORM ledger_finish_partition((base || '_other')::regclass, base = 'ledger_event');
+            name := base || '_other';
+            PERFORM ledger_isolate(name::regclass), ledger_make_append_only(name::regclass);
         END IF;
     END LOOP;
 END $$;
 
-REVOKE ALL ON FUNCTION ledger_ensure_partitions(integer), ledger_finish_partition(regclass, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION ledger_ensure_partitions(integer) FROM PUBLIC;
 SELECT ledger_ensure_partitions(1);

@@ -15,7 +15,6 @@ APPEND_ONLY = (
     "ledger_evidence",
     "ledger_subjectkey",
     "ledger_contractversion",
-    "ledger_transition",
     "ledger_blank",
     "ledger_log",
     "ledger_leaf",

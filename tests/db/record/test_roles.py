@@ -234,7 +234,7 @@ def test_the_auditor_reads_one_tenant_at_a_time_and_none_when_it_names_none(matr
 
 @pytest.mark.req("R-LE-01")
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "upsert"])
-@pytest.mark.parametrize("table", ["ledger_event", "ledger_entry", "ledger_transition"])
+@pytest.mark.parametrize("table", ["ledger_event", "ledger_entry"])
 def test_the_owner_meets_triggers_that_always_fire(matrix, way, table):
     with matrix.connect("owner") as connection:
         # A table that others refer to cannot even be asked.

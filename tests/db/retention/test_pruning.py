@@ -48,7 +48,7 @@ def old(committed_db, owner_connection) -> Record:
             f"CREATE TABLE {part}_{MONTH} PARTITION OF {part} FOR VALUES FROM (ledger_uuid_from('2019-03-01 00:00Z'))"
             " TO (ledger_uuid_from('2019-04-01 00:00Z'))"
         )
-        owner_connection.execute(f"SELECT ledger_finish_partition('{part}_{MONTH}', {part == 'ledger_event'})")
+        owner_connection.execute(f"SELECT ledger_isolate('{part}_{MONTH}'), ledger_make_append_only('{part}_{MONTH}')")
     tenant = registration.set_up_tenant(
         tenant_id=ledger.new_id(LONG_AGO), slug="orchid", name="Orchid", host="console.test", at=LONG_AGO
     ).id
