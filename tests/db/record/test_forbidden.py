@@ -22,6 +22,7 @@ from ledger.record.rules.lifecycle import MACHINES, State
 from tests.db.record.records import APPEND, Record, executing, fill, forged, next_entry
 from tests.db.record.rows import a_row
 from tests.support.builders import make_view
+from tests.support.tables import every_row
 
 RECORD = ("ledger_event", "ledger_entry")
 # Written by the one door alone.
@@ -93,15 +94,15 @@ def statement(change: str, table: str, connection: psycopg.Connection) -> sql.Co
 
 
 @pytest.mark.req("R-LE-01")
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("table", [*DOOR_ONLY, *ADDED_ONLY])
+@every_row("change", CHANGES)
+@every_row("table", [*DOOR_ONLY, *ADDED_ONLY])
 def test_the_application_cannot_change_what_was_recorded(app, table, change):
     with pytest.raises(errors.InsufficientPrivilege):
         app.execute(statement(change, table, app))
 
 
 @pytest.mark.req("R-LE-01")
-@pytest.mark.parametrize("change", CHANGES)
+@every_row("change", CHANGES)
 def test_the_application_cannot_reach_the_record_through_its_partitions(app, change):
     parts = partitions(app)
     assert len(parts) >= 2 * 5
@@ -111,7 +112,7 @@ def test_the_application_cannot_reach_the_record_through_its_partitions(app, cha
 
 
 @pytest.mark.req("R-LE-01", "R-LE-18")
-@pytest.mark.parametrize("table", DOOR_ONLY)
+@every_row("table", DOOR_ONLY)
 def test_the_application_cannot_write_around_the_door(app, table):
     for wrong in ("INSERT INTO {} DEFAULT VALUES", "INSERT INTO {} TABLE {}", "COPY {} FROM STDIN"):
         with pytest.raises(errors.InsufficientPrivilege):
