@@ -222,7 +222,7 @@ AUDITOR_TABLES: dict[str, tuple[str, ...]] = dict.fromkeys(
 )
 
 APP_RIGHTS = RoleRights(TABLES, APP_FUNCTIONS)
-SEQUENCER_RIGHTS = RoleRights(SEQUENCER_TABLES, FUNCTIONS)
+SEQUENCER_RIGHTS = RoleRights(SEQUENCER_TABLES, (*FUNCTIONS, "ledger_learn_sizes"))
 ERASER_RIGHTS = RoleRights(ERASER_TABLES, ERASER_FUNCTIONS)
 AUDITOR_RIGHTS = RoleRights(AUDITOR_TABLES, ("ledger_current_tenant",))
 

@@ -27,6 +27,7 @@ FILES = (
     "log.sql",
     "retention.sql",
     "erasure.sql",
+    "sizes.sql",
 )
 
 

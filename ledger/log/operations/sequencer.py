@@ -84,8 +84,9 @@ def _taken(tenant_id: UUID, positions: Sequence[int]) -> list[tuple[Any, ...]]:
     return execute(
         "WITH taken AS (DELETE FROM ledger_pending WHERE tenant_id = $1 AND position = ANY($2)"
         " RETURNING position, subject_id, seq)"
-        " SELECT t.subject_id, t.seq, e.envelope, e.entry_hash FROM taken t LEFT JOIN ledger_event e"
-        " ON e.tenant_id = $1 AND e.subject_id = t.subject_id AND e.seq = t.seq ORDER BY t.position",
+        " SELECT t.subject_id, t.seq, e.envelope, e.entry_hash FROM taken t LEFT JOIN LATERAL"
+        " (SELECT envelope, entry_hash FROM ledger_event WHERE tenant_id = $1 AND subject_id = t.subject_id"
+        " AND seq = t.seq OFFSET 0) e ON true ORDER BY t.position",
         *(tenant_id, list(positions)),
     )
 

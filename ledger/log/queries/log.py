@@ -92,6 +92,11 @@ class LogStanding:
         return Lag(self.waiting, self.oldest_s, self.unsigned_s)
 
 
+def learn_sizes() -> int:
+    """Have the server look at tables that have grown, so that its plans fit them (sizes.sql); how many there were."""
+    return int(execute("SELECT ledger_learn_sizes()")[0][0])
+
+
 def pending_events(*, but: Iterable[UUID] = (), limit: int = MANY) -> dict[UUID, list[int]]:
     """The events that wait for a leaf, oldest first, as positions in the queue by tenant; `but` are passed over."""
     found: dict[UUID, list[int]] = {}

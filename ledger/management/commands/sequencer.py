@@ -120,6 +120,8 @@ class Sequencer:
 
     def work(self, *, sweep: bool) -> int:
         """Take what waits; on a sweep also look at logs in which nothing waits: they may lack a signature."""
+        if sweep:
+            queries.learn_sizes()
         stopped = [tenant_id for tenant_id, until in self.stopped.items() if time.monotonic() < until]
         waiting: dict[UUID, list[int]] = queries.pending_events(but=stopped)
         idle = {each.id: list[int]() for each in events.tenants() if each.id not in stopped} if sweep else {}

@@ -49,7 +49,7 @@ TRIGGERS = [
 ]
 ELEVATED = (
     *("ledger_append", "ledger_lock", "ledger_begin_erasure", "ledger_erase", "ledger_tell_erasure"),
-    *("ledger_search", "ledger_search_fault", "ledger_follow_target"),
+    *("ledger_search", "ledger_search_fault", "ledger_follow_target", "ledger_learn_sizes"),
 )
 NOT_ISOLATED = frozenset(
     {
