@@ -195,6 +195,8 @@ class Approval(models.Model):
     # Who edited the action that this one supersedes.
     editor = models.UUIDField(null=True)
     emergency = models.BooleanField(default=False)
+    # Under which standing approval it passed, so that nobody was asked.
+    standing_id = models.UUIDField(null=True)
     # Since when there are not enough people who could decide it.
     stranded_at = models.DateTimeField(null=True)
 
@@ -429,6 +431,102 @@ class Emergency(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+
+class StandingApproval(models.Model):
+    """What two persons agreed to: actions of one exact shape pass without a vote each, within a budget, until a date.
+
+    What they agreed to never changes (`sql/standing.sql`); how much of it is used is counted by the database.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    state = models.CharField(max_length=10)
+    agent = models.CharField(max_length=128)
+    tool = models.CharField(max_length=128)
+    target_kind = models.CharField(max_length=512)
+    currency = models.CharField(max_length=3, blank=True)
+    # Exactly which calls (`standing.rules.shapes.Shape`), and what names it.
+    shape = models.JSONField()
+    shape_digest = models.CharField(max_length=64)
+    max_count = models.IntegerField()
+    max_minor = models.BigIntegerField(null=True)
+    ends_at = models.DateTimeField()
+    # The actions by which it was earned, newest first, and how many people had approved them.
+    evidence = models.JSONField()
+    approvers = models.IntegerField()
+    # The digests of the policies under which people agreed, by kind.
+    policies = models.JSONField()
+    reason = models.TextField()
+    proposed_by = models.UUIDField()
+    proposed_person = models.UUIDField()
+    proposed_at = models.DateTimeField()
+    answered_by = models.UUIDField(null=True)
+    answered_person = models.UUIDField(null=True)
+    answered_at = models.DateTimeField(null=True)
+    used_count = models.IntegerField(default=0)
+    used_minor = models.BigIntegerField(default=0)
+    paused_at = models.DateTimeField(null=True)
+    pause_reason = models.CharField(max_length=12, blank=True)
+    pause_action = models.UUIDField(null=True)
+    case_id = models.UUIDField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    ended_because = models.CharField(max_length=8, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=["PROPOSED", "ACTIVE", "PAUSED", "DECLINED", "ENDED"]),
+                name="standing_state_is_known",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="ACTIVE")
+                | (
+                    Q(answered_by__isnull=False, answered_person__isnull=False)
+                    & ~Q(answered_by=F("proposed_by"))
+                    & ~Q(answered_person=F("proposed_person"))
+                ),
+                name="standing_takes_two_persons",
+            ),
+            models.CheckConstraint(
+                condition=Q(used_count__gte=0, used_count__lte=F("max_count"), used_minor__gte=0)
+                & (Q(max_minor__isnull=True) | Q(used_minor__lte=F("max_minor"))),
+                name="standing_within_budget",
+            ),
+            models.UniqueConstraint(
+                fields=["tenant_id", "agent", "tool", "target_kind", "currency"],
+                condition=Q(state__in=["PROPOSED", "ACTIVE", "PAUSED"]),
+                name="standing_one_live_per_scope",
+            ),
+        ]
+        indexes = [models.Index(fields=["tenant_id", "state", "id"], name="standing_by_state")]
+
+    def __str__(self) -> str:
+        return f"{self.state} {self.agent} {self.tool}"
+
+
+class StandingPass(models.Model):
+    """One action that passed under a standing approval. Append-only; the database checks that there is room for it."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "standing_id", "number")
+    tenant_id = models.UUIDField()
+    standing_id = models.UUIDField()
+    number = models.IntegerField()
+    action_id = models.UUIDField()
+    approval_id = models.UUIDField()
+    minor = models.BigIntegerField(default=0)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_id", "approval_id"], name="standing_pass_once_per_approval"),
+            models.CheckConstraint(condition=Q(minor__gte=0), name="standing_pass_costs"),
+        ]
+        indexes = [models.Index(fields=["tenant_id", "action_id"], name="standing_pass_by_action")]
+
+    def __str__(self) -> str:
+        return f"{self.standing_id} #{self.number}"
 
 
 class Executor(models.Model):

@@ -40,7 +40,7 @@ def _fold_approval(rows: dict[Any, Row], event: VerifiedEvent) -> None:
             moved = event.said(column, KEEP)
             if moved is not KEEP:
                 row[column] = moved
-    if envelope.from_state == "REQUESTED" and envelope.to_state in ("APPROVED", "REJECTED"):
+    if envelope.from_state != envelope.to_state and envelope.to_state in ("APPROVED", "REJECTED"):
         row["decided_at"] = envelope.at
         row["release_by"] = event.said("release_by") if envelope.to_state == "APPROVED" else row["release_by"]
         if envelope.kind != "break_glass_used":
@@ -126,6 +126,7 @@ _RECORD_TABLES_OF_REQUESTS = (
                 risk=detail_field("risk"),
                 requester=detail_field("requester"),
                 editor=detail_field("editor"),
+                standing_id=detail_field("standing_approval_id", None),
                 decide_by=detail_field("decide_by"),
                 baseline_digest=lambda event: _before(event, "baseline_digest", ""),
                 baseline_pointer=lambda event: _before(event, "baseline", None),
@@ -147,7 +148,7 @@ _RECORD_TABLES_OF_REQUESTS = (
                     }.items()
                 },
             )
-            for kind in ("approval_preparing", "approval_requested")
+            for kind in ("approval_preparing", "approval_requested", "standing_approval_passed")
         }
         | {
             "approval_claimed": changes_row(claimed_by=actor_of, claimed_until=detail_field("until")),
@@ -256,6 +257,82 @@ _RECORD_TABLES_OF_REQUESTS = (
                 ended_at=constant(None),
             ),
             "absence_ended": changes_row(ended_at=event_time),
+        },
+    ),
+    RecordTable(
+        model="approvals.StandingApproval",
+        subjects=("standing_approval",),
+        events={
+            "standing_approval_proposed": creates_row(
+                agent=detail_field("shape.agent"),
+                tool=detail_field("shape.tool"),
+                target_kind=detail_field("shape.target_kind"),
+                currency=detail_field("shape.currency"),
+                shape=detail_field("shape"),
+                shape_digest=detail_field("shape_digest"),
+                max_count=detail_field("max_count"),
+                max_minor=detail_field("max_minor"),
+                ends_at=detail_field("ends_at"),
+                evidence=detail_field("evidence"),
+                approvers=detail_field("approvers"),
+                policies=detail_field("policies"),
+                reason=detail_field("reason"),
+                proposed_by=actor_of,
+                proposed_person=detail_field("person"),
+                proposed_at=event_time,
+                answered_by=constant(None),
+                answered_person=constant(None),
+                answered_at=constant(None),
+                used_count=constant(0),
+                used_minor=constant(0),
+                paused_at=constant(None),
+                pause_reason=constant(""),
+                pause_action=constant(None),
+                case_id=constant(None),
+                ended_at=constant(None),
+                ended_because=constant(""),
+            ),
+            **{
+                kind: changes_row(answered_by=actor_of, answered_person=detail_field("person"), answered_at=event_time)
+                for kind in ("standing_approval_agreed", "standing_approval_declined")
+            },
+            "standing_approval_used": changes_row(
+                used_count=detail_field("number"), used_minor=detail_field("used_minor")
+            ),
+            "standing_approval_paused": changes_row(
+                paused_at=event_time, pause_reason=detail_field("because"), pause_action=detail_field("action_id")
+            ),
+            "case_opened": changes_row(case_id=detail_field("case_id")),
+            "standing_approval_resume_proposed": changes_row(
+                policies=detail_field("policies"),
+                reason=detail_field("reason"),
+                proposed_by=actor_of,
+                proposed_person=detail_field("person"),
+                answered_by=constant(None),
+                answered_person=constant(None),
+                answered_at=constant(None),
+                paused_at=constant(None),
+                pause_reason=constant(""),
+                pause_action=constant(None),
+                case_id=constant(None),
+            ),
+            "standing_approval_ended": changes_row(ended_at=event_time, ended_because=detail_field("because")),
+        },
+        always={"state": state_after},
+    ),
+    RecordTable(
+        model="approvals.StandingPass",
+        subjects=("standing_approval",),
+        place="standing_id",
+        key=("number",),
+        events={
+            "standing_approval_used": creates_row(
+                detail_field("number"),
+                action_id=detail_field("action_id"),
+                approval_id=detail_field("approval_id"),
+                minor=detail_field("minor"),
+                at=event_time,
+            )
         },
     ),
     RecordTable(

@@ -94,6 +94,11 @@ app.conf.update(
         "tell-alarms": {"task": "console.tasks.tell_alarms", "schedule": 5.0, "options": {"expires": 10}},
         "tell-people": {"task": "console.tasks.tell_people", "schedule": 3.0, "options": {"expires": 10}},
         "send-handoffs": {"task": "console.tasks.send_handoffs", "schedule": 60.0, "options": {"expires": 60}},
+        "watch-standing-approvals": {
+            "task": "console.tasks.watch_standing_approvals",
+            "schedule": 3.0,
+            "options": {"expires": 10},
+        },
         "count-metrics": {"task": "console.tasks.count_metrics", "schedule": 10.0, "options": {"expires": 10}},
         **(
             {"export-traces": {"task": "console.tasks.export_traces", "schedule": 5.0, "options": {"expires": 5}}}

@@ -24,6 +24,7 @@ from console.pages.break_glass import context as break_glass_context
 from console.pages.exports import bundle_information
 from console.pages.ledger import integrity_step
 from console.pages.retention import erasure
+from console.pages.standing_approvals import pauses
 from console.telemetry import exporting
 from ledger.db import tenancy
 from ledger.exports import queries as exported
@@ -187,6 +188,18 @@ def count_metrics() -> int:
                 found = metrics.update_metrics(tenant_id=tenant.id, at=timezone.now())
             looked_at += found
     return looked_at
+
+
+@shared_task
+def watch_standing_approvals() -> int:
+    """Pause the standing approvals that must not go on, end those that are over; how many cases were opened."""
+    at, opened = timezone.now(), 0
+    for tenant in events.tenants():
+        try:
+            opened += pauses.watch_standing_approvals(tenant.id, at=at)
+        except (DatabaseError, Refused):
+            log.exception("the standing approvals of a tenant were not looked after")
+    return opened
 
 
 @shared_task

@@ -1165,8 +1165,11 @@ MACHINES = {
     "policy": ">ACTIVE ACTIVE>SUPERSEDED",
     "session": ">OPEN OPEN>CLOSED",
     "approval": """
-        >PREPARING|REQUESTED PREPARING>REQUESTED|EXPIRED|VOIDED REQUESTED>APPROVED|EXPIRED|REJECTED|VOIDED
-        APPROVED>EXPIRED|VOIDED|CONSUMED
+        >PREPARING|REQUESTED|APPROVED PREPARING>REQUESTED|APPROVED|EXPIRED|VOIDED
+        REQUESTED>APPROVED|EXPIRED|REJECTED|VOIDED APPROVED>EXPIRED|VOIDED|CONSUMED
+    """,
+    "standing_approval": """
+        >PROPOSED PROPOSED>ACTIVE|DECLINED|ENDED ACTIVE>PAUSED|ENDED PAUSED>PROPOSED|ENDED
     """,
     "approver_key": ">PENDING PENDING>ACTIVE|REFUSED ACTIVE>SUSPENDED SUSPENDED>ACTIVE|REMOVED",
     "delegation": ">ACTIVE ACTIVE>ENDED",
@@ -1311,6 +1314,8 @@ class Subjects:
             self._decision(seen, after)
         if kind == "approver_key":
             self._signing_key(seen, after)
+        if kind == "standing_approval":
+            self._standing_approval(seen, after)
         if kind == "log" and envelope["kind"] == "restored":
             self.is_second = True
         self.seen["subjects"] += before is None
@@ -1417,10 +1422,35 @@ class Subjects:
         if kind == "approval_consumed":
             after |= {"for": detail.get("action_id"), "spent": False}
         is_vote = envelope["actor"]["kind"] == "person" and kind in ("approved", "break_glass_used")
-        if envelope["to"] == "APPROVED" != envelope["from"] and not is_vote:
+        if envelope["to"] == "APPROVED" != envelope["from"] and kind == "standing_approval_passed":
+            self._check_standing(seen, detail)
+        elif envelope["to"] == "APPROVED" != envelope["from"] and not is_vote:
             self._find(seen, "only the vote of a person approves")
         if "statement" in seen.opened:
             self._check_statement(seen, detail, after)
+
+    def _check_standing(self, seen: Seen, detail: dict[str, Any]) -> None:
+        """What passes without votes of its own rests on a standing approval that was in force."""
+        resting = self.memory.get(f"standing_approval/{detail.get('standing_approval_id')}")
+        if resting is not None:
+            if resting["state"] != "ACTIVE":
+                self._find(seen, "it passed under a standing approval that was not in force")
+        elif detail and self.unseen == 0 and not self.is_second:
+            self._find(seen, "it passed under a standing approval that is not there")
+        else:
+            self.seen["passes whose standing approval is not visible"] += 1
+
+    def _standing_approval(self, seen: Seen, after: dict[str, Any]) -> None:
+        """Two persons agree to a standing approval: who proposed it is not the one who puts it in force."""
+        envelope, detail = seen.envelope, seen.document("detail") or {}
+        who = (envelope["actor"]["kind"], envelope["actor"]["id"], detail.get("person"))
+        if envelope["to"] == "PROPOSED" != envelope["from"]:
+            after["proposer"] = who
+        elif envelope["to"] == "ACTIVE" != envelope["from"]:
+            proposer = after.get("proposer") or ("", "", None)
+            same = who[1] == proposer[1] or (who[2] is not None and who[2] == proposer[2])
+            if who[0] != "person" or same:
+                self._find(seen, "a standing approval takes two persons")
 
     def _check_statement(self, seen: Seen, detail: dict[str, Any], after: dict[str, Any]) -> None:
         """What the voter signed is about this request, by this person."""

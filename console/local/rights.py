@@ -93,6 +93,8 @@ TABLES: dict[str, tuple[str, ...]] = {
     "approvals_absence": CHANGE,
     "approvals_comment": APPEND,
     "approvals_emergency": CHANGE,
+    "approvals_standingapproval": CHANGE,
+    "approvals_standingpass": APPEND,
     "approvals_executor": CHANGE,
     "approvals_grant": CHANGE,
     "approvals_attempt": CHANGE,

@@ -85,6 +85,7 @@ REASONS: Final[dict[str, str]] = {
     "REOPENED": "Reopened by a person",
     "HELD": "Held for a person",
     "UNGATED_EFFECT": "An effect that nobody gated",
+    "STANDING_APPROVAL_PAUSED": "A standing approval was paused",
 }
 CASES: Final[dict[str, str]] = {
     "OPEN": "Open",

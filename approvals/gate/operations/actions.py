@@ -12,12 +12,15 @@ from approvals.gate.rules import agent_evidence
 from approvals.gate.rules.gate import GateVerdict
 from approvals.gate.rules.proposals import Proposal
 from approvals.models import Approval, Session
+from approvals.policy.operations.policy_evaluation import rules_of
 from approvals.requests.operations.requests import (
     approval_block,
+    draft_grant,
     draft_reading_request,
     needs_preflight_reading,
     request_approval,
 )
+from approvals.standing.operations.passing import StandingMatch, find_standing
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.policies import policy_context
 from ledger.record import operations as ledger
@@ -134,13 +137,45 @@ def create_action(
     if verdict.accepted:
         requester = came.origin.requester if came.origin else session.actor_id
         whose = (requester, came.editor)
-        approval, following = _validated(whose, proposed.head, verdict, policies, digests, at=at)
+        match = _standing(session, call, verdict, policies, came, at=at)
+        approval, following = _validated(whose, proposed.head, verdict, policies, digests, match=match, at=at)
     else:
         approval, following = None, [_failed(proposed.head, verdict, at=at)]
     ledger.write_events(proposed, *following)
     end = following[-1].head
     told = answer_document(call, verdict, at=at, action_id=action_id, state=end.state, approval=approval)
     return CallAnswer(told, action_id, end.state, end.entry)
+
+
+def _standing(
+    session: Session,
+    call: Proposal,
+    verdict: GateVerdict,
+    policies: Mapping[str, Any],
+    came: CallOrigin,
+    *,
+    at: datetime,
+) -> StandingMatch | None:
+    """The standing approval that covers a call: never one that recovery ordered, somebody edited or that stands in for
+    what failed. Where its target is to be read first, that comes before (`requests.operations.preflight`).
+    """
+    assert verdict.contract is not None
+    assert verdict.demand is not None
+    if verdict.demand.outcome != "hold" or came.origin or came.revision:
+        return None
+    if needs_preflight_reading(verdict.contract, verdict.predicates):
+        return None
+    return find_standing(
+        session,
+        tool=verdict.contract.name,
+        contract_digest=verdict.contract.digest,
+        target=verdict.target_resource,
+        payload=verdict.payload,
+        goals=(session.goal, call.goal or ""),
+        demand=verdict.demand,
+        rules=rules_of(policies["approval"]),
+        at=at,
+    )
 
 
 def _payload(
@@ -200,9 +235,13 @@ def _validated(
     policies: Mapping[str, Any],
     digests: Mapping[str, str],
     *,
+    match: StandingMatch | None,
     at: datetime,
 ) -> tuple[Approval | None, list[ledger.EventDraft]]:
-    """The approval that is asked for, where one is needed, and the events of both; `whose` is requester and editor."""
+    """The approval that is asked for, where one is needed, and the events of both; `whose` is requester and editor.
+
+    Where a standing approval covers the call, nobody is asked (`match`).
+    """
     assert verdict.contract is not None
     assert verdict.demand is not None
     held = verdict.demand.outcome == "hold"
@@ -220,8 +259,9 @@ def _validated(
             at=at,
             prepare=prepare,
             editor=whose[1],
+            match=match,
         )
-        drafts.append(requested)
+        drafts += requested
     block = {"approval": approval_block(approval)} if approval else {}
     validated = ledger.draft_event(
         head,
@@ -229,13 +269,15 @@ def _validated(
             kind="validated",
             to="VALIDATED",
             changes={"timestamps": {"validated_at": instant(at)}, **block},
-            detail={"approval_required": held, "rules": list(verdict.demand.reasons)},
+            detail={"approval_required": held and match is None, "rules": list(verdict.demand.reasons)},
             view={"approval_id": str(approval.id)} if approval else {},
             digests=digests,
         ),
         actor=ledger.SYSTEM,
         at=at,
     )
+    if approval is not None and match is not None:
+        return approval, [*drafts, validated, draft_grant(validated.head, approval, at=at)]
     wish = [draft_reading_request(validated.head, approval, verdict.contract, at=at)] if approval and prepare else []
     return approval, [*drafts, validated, *wish]
 
@@ -398,7 +440,10 @@ def answer_document(
         "layer": verdict.layer or None,
         "coerced": [dict(one) for one in verdict.coerced],
         "approval": {
-            "required": verdict.accepted and verdict.demand is not None and verdict.demand.outcome == "hold",
+            "required": verdict.accepted
+            and verdict.demand is not None
+            and verdict.demand.outcome == "hold"
+            and (approval is None or approval.state != "APPROVED"),
             "approval_id": str(approval.id) if approval else None,
             "expires_at": instant(approval.decide_by) if approval else None,
         },

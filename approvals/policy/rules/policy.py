@@ -41,6 +41,7 @@ from approvals.policy.rules import allowed_hours as hours
 from approvals.policy.rules import policy_document
 from approvals.policy.rules.allowed_hours import AllowedHours
 from approvals.policy.rules.policy_facts import Facts, bindings, compile_condition
+from approvals.standing.rules.standing import StandingPolicy, read_policy
 from approvals.voting.rules import break_glass as break_glass_rules
 from approvals.voting.rules.quorum import INDEPENDENCE, ONE_REVIEWER, ApprovalTerms, Risk, Threshold, stronger_level
 from ledger.catalogue.rules.contract import Contract
@@ -129,6 +130,7 @@ class ApprovalPolicy:
     reviewer_quality: str
     reasons_to_agents: bool
     min_dwell_s: int
+    standing: StandingPolicy | None
 
     def decide_by(self, *, requested_at: datetime) -> datetime:
         """When the request lapses if nobody decides."""
@@ -187,6 +189,7 @@ def parse(document: Mapping[str, Any]) -> ApprovalPolicy:
         reviewer_quality=plain.get("privacy", {}).get("reviewer_quality", "team"),
         reasons_to_agents=plain.get("privacy", {}).get("reasons_to_agents", True),
         min_dwell_s=plain.get("min_dwell_s", 0),
+        standing=read_policy(plain),
     )
 
 

@@ -103,6 +103,17 @@ SCHEMA: dict[str, Any] = _object(
         reviewers={"type": "integer", "minimum": 1, "maximum": 10},
         step_up={"enum": ["A", "B", "C"]},
     ),
+    standing_approvals={
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "after": {"type": "integer", "minimum": 3, "maximum": 200},
+            "most_passes": {"type": "integer", "minimum": 1, "maximum": 1000},
+            "most_days": {"type": "integer", "minimum": 1, "maximum": 365},
+            "irreversible": {"type": "boolean"},
+            "always_ask": _list({"type": "string", "minLength": 1, "maxLength": 128}, most=100),
+        },
+    },
     privacy=_object(
         reviewer_quality={"enum": ["off", "team", "person"]},
         reasons_to_agents={"type": "boolean"},

@@ -31,7 +31,10 @@ from approvals.requests.operations.requests import (
 from approvals.requests.operations.target_drift import TakenReading
 from approvals.requests.queries import approvals
 from approvals.requests.rules import drift, preflight
+from approvals.sessions import queries as sessions_queries
 from approvals.sessions.queries import disclosed_contract
+from approvals.standing.operations.passing import StandingMatch, find_standing
+from approvals.standing.queries import is_first_request
 from ledger.actions.queries import actions, readings
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
@@ -65,8 +68,34 @@ def resume(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
     if found.preflight.refusals:
         refuse_action(approval, found.preflight, at=at)
         return True
-    request_after_preflight(head, approval, found, at=at)
+    request_after_preflight(head, approval, found, match=_standing(approval, contract, found, at=at), at=at)
     return True
+
+
+def _standing(approval: Approval, contract: Contract, found: PreflightResult, *, at: datetime) -> StandingMatch | None:
+    """The standing approval that covers an action whose target was just read; never one that was asked about before."""
+    tenant_id = approval.tenant_id
+    action, policies = actions.action(tenant_id, approval.action_id), catalogue_queries.active_policies(tenant_id)
+    if action is None or found.pointer is None or found.preflight.raises or approval.editor:
+        return None
+    if action.relation or action.supersedes or not is_first_request(tenant_id, approval):
+        return None
+    rules = rules_of(policies["approval"])
+    session = sessions_queries.session(tenant_id, action.session_id)
+    if session is None or rules.standing is None or policies["approval"].digest != approval.policy_digest:
+        return None
+    demand, payload = reevaluate_policy(action, rules=rules, at=at)
+    return find_standing(
+        session,
+        tool=action.tool,
+        contract_digest=contract.digest,
+        target=action.target,
+        payload=payload,
+        goals=(session.goal,),
+        demand=demand,
+        rules=rules,
+        at=at,
+    )
 
 
 def run_preflight(approval: Approval, contract: Contract, taken: TakenReading | None) -> PreflightResult:
@@ -190,7 +219,7 @@ def _replace(
         digests={kind: policies[kind].digest for kind in _NAMED},
         view={"approval_id": str(fresh.id)},
     )
-    ledger.write_events(requested, ledger.draft_event(head, happening, actor=ledger.SYSTEM, at=at))
+    ledger.write_events(*requested, ledger.draft_event(head, happening, actor=ledger.SYSTEM, at=at))
 
 
 def _drifted(changed: drift.Drift) -> drift.PreconditionDrift:

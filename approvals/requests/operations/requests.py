@@ -15,7 +15,7 @@ from uuid import UUID
 from approvals.execution.queries import is_unverifiable
 from approvals.models import Approval, Due, Grant
 from approvals.policy.operations.policy_evaluation import reevaluate_policy, rules_of
-from approvals.policy.rules import policy
+from approvals.policy.rules import allowed_hours, policy
 from approvals.policy.rules.policy import PolicyDecision
 from approvals.requests.operations import clocks
 from approvals.requests.queries import approvals, deadlines
@@ -23,6 +23,7 @@ from approvals.requests.rules import clocks as clocks_rules
 from approvals.requests.rules import drift, rendering
 from approvals.requests.rules.preflight import Preflight
 from approvals.sessions.queries import disclosed_contract
+from approvals.standing.operations.passing import StandingMatch, use_standing
 from approvals.voting.operations.approvers import LOOK
 from approvals.voting.rules import quorum
 from approvals.voting.rules.quorum import Risk
@@ -41,6 +42,11 @@ if TYPE_CHECKING:
 
 DEFERRED = "RT-18 DEFER_OR_FAIL_CLEANLY"
 FIRST_LOOK = timedelta(seconds=10)
+_ASKING = {
+    "PREPARING": "approval_preparing",
+    "REQUESTED": "approval_requested",
+    "APPROVED": "standing_approval_passed",
+}
 LIVE = ("PREPARING", "REQUESTED", "APPROVED")
 # What the record calls it when an action ends without having run, by the code that its agent is told.
 _UNRUN = {
@@ -84,11 +90,12 @@ def request_approval(
     prepare: bool = False,
     found: PreflightResult | None = None,
     editor: UUID | None = None,
-) -> tuple[Approval, ledger.EventDraft]:
+    match: StandingMatch | None = None,
+) -> tuple[Approval, list[ledger.EventDraft]]:
     """Ask people about an action that was just validated; what they will be shown is fixed here.
 
-    Where its target is to be read first (`prepare`), nobody is asked yet. The event is the caller's to write, with its
-    own.
+    Where its target is to be read first (`prepare`), nobody is asked yet. Where a standing approval covers it
+    (`match`), nobody is asked at all. The events are the caller's to write, with its own.
     """
     ready_by = at + timedelta(seconds=contract.preparation.within_s if prepare else 0)
     approval = Approval(
@@ -111,9 +118,42 @@ def request_approval(
         decide_by=ready_by + timedelta(seconds=demand.terms.decide_within_s),
     )
     _learn(approval, found, rules_of(version))
+    if match is not None:
+        _let_pass(approval, match, at=at)
+        insert(approval, _release_due(approval))
+        return approval, [_requested(approval, found, at=at), *use_standing(match, approval, at=at)]
     due = [Due(tenant_id=tenant_id, subject_id=approval.id, what="prepare", due_at=ready_by)]
     insert(approval, *(due if prepare else _looks(approval, rules_of(version), at=at)))
-    return approval, _requested(approval, found, at=at)
+    return approval, [_requested(approval, found, at=at)]
+
+
+def _let_pass(approval: Approval, match: StandingMatch, *, at: datetime) -> None:
+    terms = quorum.read_terms(approval.terms)
+    approval.state, approval.standing_id, approval.decided_at = "APPROVED", match.row.id, at
+    approval.release_by = release_deadline(terms, decided_at=at)
+
+
+def _release_due(approval: Approval) -> Due:
+    assert approval.release_by is not None
+    return Due(tenant_id=approval.tenant_id, subject_id=approval.id, what="approval", due_at=approval.release_by)
+
+
+def release_deadline(terms: quorum.ApprovalTerms, *, decided_at: datetime) -> datetime:
+    """When an approval stops authorising anything (R-AP-08): its time runs from when it may first be released."""
+    first = allowed_hours.next_opening(terms.hours, at=decided_at) or decided_at
+    return first + timedelta(seconds=terms.release_within_s)
+
+
+def draft_grant(head: ledger.SubjectHead, approval: Approval, *, at: datetime) -> ledger.EventDraft:
+    """The event of an action that passed under a standing approval."""
+    assert approval.release_by is not None
+    detail = {
+        "approval_id": str(approval.id),
+        "standing_approval_id": str(approval.standing_id),
+        "release_by": instant(approval.release_by),
+    }
+    happening = ledger.NewEvent(kind="approval_granted", changes={"approval": approval_block(approval)}, detail=detail)
+    return ledger.draft_event(head, happening, actor=ledger.SYSTEM, at=at)
 
 
 def _looks(approval: Approval, rules: policy.ApprovalPolicy, *, at: datetime) -> list[Due]:
@@ -125,13 +165,28 @@ def _looks(approval: Approval, rules: policy.ApprovalPolicy, *, at: datetime) ->
 
 
 def request_after_preflight(
-    head: ledger.SubjectHead, approval: Approval, found: PreflightResult, *, at: datetime
+    head: ledger.SubjectHead,
+    approval: Approval,
+    found: PreflightResult,
+    *,
+    match: StandingMatch | None = None,
+    at: datetime,
 ) -> None:
-    """Ask people about an action whose target was read, or did not answer in time."""
+    """Ask people about an action whose target was read, or did not answer in time; nobody where `match` covers it."""
     approval.state = "REQUESTED"
     version = catalogue_queries.policy_version(approval.tenant_id, "approval", approval.policy_version)
     assert version is not None
     learnt = _learn(approval, found, rules_of(version))
+    if match is not None:
+        _let_pass(approval, match, at=at)
+        action = ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
+        events = [_requested(approval, found, head=head, at=at), *use_standing(match, approval, at=at)]
+        ledger.write_events(*events, draft_grant(action, approval, at=at))
+        learnt |= {name: getattr(approval, name) for name in ("state", "standing_id", "decided_at", "release_by")}
+        Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(**learnt)
+        Due.objects.filter(subject_id=approval.id).delete()
+        insert(_release_due(approval))
+        return
     ledger.write_events(_requested(approval, found, head=head, at=at))
     Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="REQUESTED", **learnt)
     Due.objects.filter(subject_id=approval.id).delete()
@@ -199,6 +254,8 @@ def _requested(
         "requester": str(approval.requester),
         "editor": str(approval.editor) if approval.editor else None,
     }
+    if approval.standing_id is not None and approval.release_by is not None:
+        detail |= {"standing_approval_id": str(approval.standing_id), "release_by": instant(approval.release_by)}
     if found is not None:
         detail["before"] = {
             "baseline": str(found.pointer) if found.pointer else None,
@@ -211,7 +268,7 @@ def _requested(
     return ledger.draft_event(
         head or ledger.SubjectHead(tenant_id=approval.tenant_id, id=approval.id, kind="approval"),
         ledger.NewEvent(
-            kind="approval_preparing" if approval.state == "PREPARING" else "approval_requested",
+            kind=_ASKING[approval.state],
             to=approval.state,
             detail=detail,
             digests={"contract": approval.contract_digest, "approval": approval.policy_digest},
@@ -426,7 +483,7 @@ def _ask_afresh(
         at=at,
         prepare=prepare,
     )
-    ledger.write_events(requested)
+    ledger.write_events(*requested)
     asked = _revalidated(head, fresh, policies, row=row, said=said, at=at)
     if prepare:
         ledger.write_events(draft_reading_request(asked, fresh, contract, at=at))

@@ -8,17 +8,19 @@ one after another under the approval's lock, so that of two that would decide it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.models import Approval, Due, Vote
 from approvals.policy.rules import allowed_hours
-from approvals.requests.operations.requests import approval_block, fail_unexecuted_action
+from approvals.requests.operations.requests import approval_block, fail_unexecuted_action, release_deadline
+from approvals.standing import queries
+from approvals.standing.rules import standing
 from approvals.voting.operations import break_glass, eligibility
 from approvals.voting.operations.eligibility import EligibilityContext, VotingStatus
 from approvals.voting.rules import binding, quorum
-from approvals.voting.rules.quorum import ApprovalTerms, VoteTally
+from approvals.voting.rules.quorum import VoteTally
 from ledger.catalogue import queries as catalogue_queries
 from ledger.db import execute
 from ledger.record import operations as ledger
@@ -36,6 +38,12 @@ class VotesFallen(Refused):
     """A vote that this rests on does not count any more; people must be asked again."""
 
     code = "VOTES_FALLEN"
+
+
+class StandingApprovalStopped(VotesFallen):
+    """The standing approval under which it passed was paused or ended; people must be asked."""
+
+    code = "STANDING_APPROVAL_STOPPED"
 
 
 class OutsideHours(Refused):
@@ -96,16 +104,15 @@ def revalidation_refusal(
     if (in_force or catalogue_queries.active_policies(approval.tenant_id)["approval"].digest) != approval.policy_digest:
         return binding.PolicyChanged()
     terms = quorum.read_terms(approval.terms)
-    on = None if approval.emergency else eligibility.load_context(approval, at=at, action=action)
+    if approval.standing_id is not None:
+        resting = queries.standing_approval(approval.tenant_id, approval.standing_id)
+        if resting is None or not standing.still_carries(resting.state, resting.ended_because):
+            return StandingApprovalStopped()
+    votes_count = not approval.emergency and approval.standing_id is None
+    on = eligibility.load_context(approval, at=at, action=action) if votes_count else None
     if on is not None and eligibility.voting_status(approval, at=at, on=on).tally.state != "approved":
         return VotesFallen()
     return None if allowed_hours.are_open(terms.hours, at=at) else OutsideHours()
-
-
-def release_deadline(terms: ApprovalTerms, *, decided_at: datetime) -> datetime:
-    """When an approval stops authorising anything (R-AP-08): its time runs from when it may first be released."""
-    first = allowed_hours.next_opening(terms.hours, at=decided_at) or decided_at
-    return first + timedelta(seconds=terms.release_within_s)
 
 
 def _kind(tally: VoteTally) -> str:

@@ -104,6 +104,7 @@ def _approval_topics(known: ApprovalPolicy) -> tuple[PolicyTopic, ...]:
         PolicyTopic("How a vote is signed", _signatures(known)),
         PolicyTopic("How long", _deadlines(known)),
         PolicyTopic("When this policy changes", (_on_change(known),)),
+        PolicyTopic("Standing approvals", _standing(known)),
         PolicyTopic("Break-glass", _break_glass(known)),
         PolicyTopic("What is told", _privacy(known)),
     )
@@ -236,6 +237,24 @@ def _on_change(known: ApprovalPolicy) -> str:
             "A new version ends every action that waits for approval or for its start; its agent may propose it anew."
         )
     return "A new version sets open approvals aside, and people are asked again."
+
+
+def _standing(known: ApprovalPolicy) -> tuple[str, ...]:
+    rule = known.standing
+    if rule is None:
+        return ("There are none: where people are asked, they are asked about each call.",)
+    irreversible = (
+        "They may cover what cannot be undone."
+        if rule.irreversible
+        else "They never cover what cannot be undone: people are asked about each of those."
+    )
+    named = _or(sorted(f"“{each}”" for each in rule.always_ask))
+    return (
+        f"Two persons may agree to one after {rule.after} verified approvals of one shape in a row; it covers at most"
+        f" {_count(rule.most_passes, 'action', 'actions')} in {_count(rule.most_days, 'day', 'days')}.",
+        irreversible,
+        *((f"People are always asked about {named}.",) if named else ()),
+    )
 
 
 def _break_glass(known: ApprovalPolicy) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ FROM ledger_action a LEFT JOIN LATERAL (
     SELECT g.origin, l.index, t.signed_size,
         NOT EXISTS (SELECT FROM ledger_log n WHERE n.tenant_id = $1 AND n.number > l.log) AS current
     FROM (SELECT e.seq FROM ledger_event e WHERE e.tenant_id = $1 AND e.subject_id = a.approval_id
-            AND e.state = 'APPROVED' AND e.from_state = 'REQUESTED' OFFSET 0) e
+            AND e.state = 'APPROVED' AND e.from_state <> 'APPROVED' OFFSET 0) e
     CROSS JOIN LATERAL (SELECT l.log, l.index FROM ledger_leaf l
             WHERE l.tenant_id = $1 AND l.subject_id = a.approval_id AND l.seq = e.seq OFFSET 0) l
     JOIN ledger_tip t ON t.tenant_id = $1 AND t.log = l.log

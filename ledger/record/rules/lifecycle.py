@@ -216,7 +216,9 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
     "approval": frozenset(
         {
             ("", "PREPARING"),
+            ("", "APPROVED"),
             ("PREPARING", "REQUESTED"),
+            ("PREPARING", "APPROVED"),
             ("PREPARING", "EXPIRED"),
             ("PREPARING", "VOIDED"),
             ("", "REQUESTED"),
@@ -237,6 +239,18 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
             ("ACTIVE", "SUSPENDED"),
             ("SUSPENDED", "ACTIVE"),
             ("SUSPENDED", "REMOVED"),
+        }
+    ),
+    "standing_approval": frozenset(
+        {
+            ("", "PROPOSED"),
+            ("PROPOSED", "ACTIVE"),
+            ("PROPOSED", "DECLINED"),
+            ("PROPOSED", "ENDED"),
+            ("ACTIVE", "PAUSED"),
+            ("ACTIVE", "ENDED"),
+            ("PAUSED", "PROPOSED"),
+            ("PAUSED", "ENDED"),
         }
     ),
     "delegation": frozenset({("", "ACTIVE"), ("ACTIVE", "ENDED")}),

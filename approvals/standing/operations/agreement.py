@@ -1,0 +1,267 @@
+"""Two persons agree to a standing approval; anybody who may decide pauses or ends it.
+
+What must be true after a crash: the row and the event behind it are one transaction, so that what is in force is on
+record with both persons. The database refuses a row in force without two different persons (`sql/standing.sql`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from approvals.models import Approval, StandingApproval
+from approvals.policy.operations.policy_evaluation import reevaluate_policy, rules_of
+from approvals.policy.rules.policy import PolicyDecision
+from approvals.requests.queries import approvals
+from approvals.standing import queries
+from approvals.standing.operations import offers
+from approvals.standing.operations.passing import pause_now, surroundings
+from approvals.standing.rules import shapes, standing
+from approvals.standing.rules.standing import (
+    EndReason,
+    NotInThisState,
+    NotOffered,
+    OfferChanged,
+    PauseReason,
+    StandingBudget,
+    StandingState,
+)
+from approvals.voting.operations import eligibility
+from approvals.voting.queries import approvers
+from approvals.voting.rules import binding
+from approvals.voting.rules.quorum import APPROVE, Ballot
+from ledger.actions.queries import actions
+from ledger.catalogue import queries as catalogue_queries
+from ledger.db import insert
+from ledger.record import operations as ledger
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.outcomes import is_as_strong
+from ledger.record.rules.refusals import Refused
+
+
+class NoSuchStandingApproval(Refused):
+    """There is no such standing approval here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+def propose(
+    *,
+    tenant_id: UUID,
+    shape_digest: str,
+    budget: StandingBudget,
+    reason: str,
+    evidence_class: str,
+    by: ledger.Actor,
+    at: datetime,
+) -> StandingApproval:
+    """The first person's word on what is offered; nothing passes before the second person's."""
+    offer = next((each for each in offers.standing_offers(tenant_id, at=at) if each.shape.digest == shape_digest), None)
+    if offer is None:
+        raise NotOffered
+    ballot = _ballot(offer.newest, offer.demand, evidence_class, by, at=at)
+    standing.check_budget(budget, offer.shape, offer.policy, at=at)
+    scope = offer.shape.scope
+    row = StandingApproval(
+        tenant_id=tenant_id,
+        id=ledger.new_id(at),
+        state=StandingState.PROPOSED,
+        agent=scope.agent,
+        tool=scope.tool,
+        target_kind=scope.target_kind,
+        currency=scope.currency,
+        shape=offer.shape.document(),
+        shape_digest=offer.shape.digest,
+        max_count=budget.count,
+        max_minor=budget.sum_minor,
+        ends_at=budget.ends_at,
+        evidence=[str(each) for each in offer.evidence],
+        approvers=offer.approvers,
+        policies=dict(offer.policies),
+        reason=reason,
+        proposed_by=by.id,
+        proposed_person=UUID(ballot.person),
+        proposed_at=at,
+    )
+    insert(row)
+    told = {
+        "shape": row.shape,
+        "shape_digest": row.shape_digest,
+        "max_count": row.max_count,
+        "max_minor": row.max_minor,
+        "ends_at": instant(row.ends_at),
+        "evidence": row.evidence,
+        "approvers": row.approvers,
+        **_said(ballot, reason, row.policies),
+    }
+    happening = ledger.NewEvent(
+        kind="standing_approval_proposed",
+        to=StandingState.PROPOSED,
+        detail=told,
+        digests={"contract": scope.contract_digest, **row.policies},
+    )
+    ledger.append(
+        ledger.SubjectHead(tenant_id=tenant_id, id=row.id, kind="standing_approval"), happening, actor=by, at=at
+    )
+    return row
+
+
+def answer(
+    *,
+    tenant_id: UUID,
+    standing_id: UUID,
+    agrees: bool,
+    reason: str,
+    evidence_class: str,
+    by: ledger.Actor,
+    at: datetime,
+) -> StandingApproval:
+    """The second person's word: it is in force from now, or declined for good."""
+    head, row = lock_standing(tenant_id, standing_id, StandingState.PROPOSED)
+    newest, demand = _weigh(row, at=at)
+    second = _ballot(newest, demand, evidence_class if agrees else "", by, at=at)
+    if second.person == str(row.proposed_person) or by.id == row.proposed_by:
+        raise standing.SecondPersonWanted
+    if agrees:
+        if row.ends_at <= at:
+            raise OfferChanged("Its end date is over.")
+        first = _place(row.proposed_by, newest, demand.terms.step_up, at=at)
+        standing.check_two_persons(demand.terms, first, second)
+    to = StandingState.ACTIVE if agrees else StandingState.DECLINED
+    kind = "standing_approval_agreed" if agrees else "standing_approval_declined"
+    _move(row, state=to, answered_by=by.id, answered_person=UUID(second.person), answered_at=at)
+    happening = ledger.NewEvent(kind=kind, to=to, detail=_said(second, reason, row.policies))
+    ledger.append(head, happening, actor=by, at=at)
+    return row
+
+
+def propose_resume(
+    *, tenant_id: UUID, standing_id: UUID, reason: str, evidence_class: str, by: ledger.Actor, at: datetime
+) -> StandingApproval:
+    """The first person's word that what was paused goes on, under the policies in force now."""
+    head, row = lock_standing(tenant_id, standing_id, StandingState.PAUSED)
+    if row.pause_reason not in standing.RESUMABLE or row.ends_at <= at:
+        raise NotInThisState("It must be earned anew: it was paused because of an action, its contract or its agent.")
+    row.policies = offers.policy_digests(catalogue_queries.active_policies(tenant_id))
+    newest, demand = _weigh(row, at=at)
+    ballot = _ballot(newest, demand, evidence_class, by, at=at)
+    _move(
+        row,
+        state=StandingState.PROPOSED,
+        policies=row.policies,
+        reason=reason,
+        proposed_by=by.id,
+        proposed_person=UUID(ballot.person),
+        answered_by=None,
+        answered_person=None,
+        answered_at=None,
+        paused_at=None,
+        pause_reason="",
+        pause_action=None,
+        case_id=None,
+    )
+    happening = ledger.NewEvent(
+        kind="standing_approval_resume_proposed",
+        to=StandingState.PROPOSED,
+        detail=_said(ballot, reason, row.policies),
+        digests=row.policies,
+    )
+    ledger.append(head, happening, actor=by, at=at)
+    return row
+
+
+def pause(*, tenant_id: UUID, standing_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> StandingApproval:
+    """Pause it by hand: one person is enough to stop."""
+    head, row = lock_standing(tenant_id, standing_id, StandingState.ACTIVE)
+    pause_now(head, row, standing.Pause(reason=PauseReason.BY_HAND), words=reason, by=by, at=at)
+    return row
+
+
+def end(*, tenant_id: UUID, standing_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> StandingApproval:
+    """End it by hand, or take a proposal back: nothing passes under it any more, nor starts that has passed."""
+    head, row = lock_standing(
+        tenant_id, standing_id, StandingState.PROPOSED, StandingState.ACTIVE, StandingState.PAUSED
+    )
+    _move(row, state=StandingState.ENDED, ended_at=at, ended_because=EndReason.BY_HAND)
+    detail = {"because": EndReason.BY_HAND, "reason": reason}
+    ledger.append(
+        head,
+        ledger.NewEvent(kind="standing_approval_ended", to=StandingState.ENDED, detail=detail),
+        actor=by,
+        at=at,
+    )
+    return row
+
+
+def lock_standing(
+    tenant_id: UUID, standing_id: UUID, *states: StandingState
+) -> tuple[ledger.SubjectHead, StandingApproval]:
+    """A standing approval under its lock, in one of these states."""
+    if queries.standing_approval(tenant_id, standing_id) is None:
+        raise NoSuchStandingApproval
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=standing_id, kind="standing_approval")
+    row = queries.standing_approval(tenant_id, standing_id)
+    assert row is not None
+    if row.state not in states:
+        raise NotInThisState(f"It is {row.state.lower()}.")
+    return head, row
+
+
+def _weigh(row: StandingApproval, *, at: datetime) -> tuple[Approval, PolicyDecision]:
+    """The newest approval that earned it, and what the policy in force asks of such an action, if all still holds."""
+    shape, policies = shapes.read_shape(row.shape), catalogue_queries.active_policies(row.tenant_id)
+    if found := standing.reason_to_pause(shape, row.policies, surroundings(row)):
+        raise OfferChanged(standing.PAUSE_SENTENCES[found.reason])
+    action = actions.action(row.tenant_id, UUID(row.evidence[0]))
+    assert action is not None
+    newest = approvals.approval_of(row.tenant_id, action.id)
+    assert newest is not None
+    rules = rules_of(policies["approval"])
+    demand, _ = reevaluate_policy(action, rules=rules, at=at)
+    decided = queries.decided_calls(row.tenant_id, agent=row.agent, tool=row.tool)
+    earlier = {str(each) for each in row.evidence}
+    if any(standing.trouble_of(each.decided) for each in decided if each.decided.action_id in earlier):
+        raise OfferChanged("An action by which it was earned does not count any more.")
+    if why := standing.always_a_person(rules.standing, tool=row.tool, reasons=demand.reasons, terms=demand.terms):
+        raise OfferChanged(why)
+    return newest, demand
+
+
+def _ballot(newest: Approval, demand: PolicyDecision, evidence_class: str, by: ledger.Actor, *, at: datetime) -> Ballot:
+    """This person's vote on one such action: they may give it, and have shown who they are as strongly as it takes."""
+    eligibility.refuse_stakeholder(newest, by.id, at=at)
+    if evidence_class and not is_as_strong(evidence_class, demand.terms.step_up):
+        raise binding.StepUpRequired
+    return _place(by.id, newest, evidence_class, at=at)
+
+
+def _place(actor: UUID, newest: Approval, evidence_class: str, *, at: datetime) -> Ballot:
+    place = approvers.approver(newest.tenant_id, actor)
+    if place is None or not place.active:
+        raise standing.VotesNotEnough("Only somebody who may decide approvals agrees to a standing one.")
+    eligibility.refuse_stakeholder(newest, actor, at=at)
+    return Ballot(
+        voter=str(actor),
+        person=str(place.person_id),
+        groups=frozenset(place.groups),
+        verdict=APPROVE,
+        evidence_class=evidence_class,
+    )
+
+
+def _said(ballot: Ballot, reason: str, policies: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "person": ballot.person,
+        "evidence_class": ballot.evidence_class,
+        "reason": reason,
+        "policies": dict(policies),
+    }
+
+
+def _move(row: StandingApproval, **changes: Any) -> None:
+    StandingApproval.objects.filter(tenant_id=row.tenant_id, id=row.id).update(**changes)
+    for name, value in changes.items():
+        setattr(row, name, value)

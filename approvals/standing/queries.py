@@ -1,0 +1,137 @@
+"""Standing approvals, what passed under them, and the decided actions by which one may be earned."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from approvals.models import Approval, StandingApproval, StandingPass
+from approvals.standing.rules.standing import DecidedAction
+from ledger.db import execute, fetch_one
+
+LIVE = ("PROPOSED", "ACTIVE", "PAUSED")
+READ_BACK = 2000
+"""How many decided approvals are looked at for offers: the newest."""
+
+
+class DecidedCall(NamedTuple):
+    """A decided action with what its shape follows from."""
+
+    decided: DecidedAction
+    approval_id: UUID
+    action_id: UUID
+    agent: str
+    agent_version: str
+    tool: str
+    contract_digest: str
+    target: str
+    payload_pointer: UUID | None
+
+
+_COLUMNS = """a.id, a.state, p.state, p.standing_id IS NULL AND NOT p.emergency, p.editor IS NOT NULL, p.emergency,
+    p.standing_id IS NOT NULL, a.attempt_count, a.discrepancy, a.contradicted, a.reversed, a.relation <> ''"""
+_DECIDED = f"""
+SELECT {_COLUMNS}, p.id, a.agent, s.agent_version, a.tool, a.contract_digest, a.target, a.payload_pointer
+FROM approvals_approval p
+JOIN ledger_action a ON a.tenant_id = p.tenant_id AND a.id = p.action_id AND a.approval_id = p.id
+JOIN approvals_session s ON s.tenant_id = a.tenant_id AND s.id = a.session_id
+WHERE p.tenant_id = $1 AND p.decided_at IS NOT NULL AND ($2::text IS NULL OR (a.agent = $2 AND a.tool = $3))
+ORDER BY p.id DESC LIMIT $4
+"""
+_PASSED = f"""
+SELECT {_COLUMNS}
+FROM approvals_standingpass w
+JOIN approvals_approval p ON p.tenant_id = w.tenant_id AND p.id = w.approval_id
+JOIN ledger_action a ON a.tenant_id = w.tenant_id AND a.id = w.action_id
+WHERE w.tenant_id = $1 AND w.standing_id = $2 ORDER BY w.number DESC
+"""
+_DRIFTED = """
+SELECT w.action_id FROM approvals_standingpass w
+JOIN ledger_event e ON e.tenant_id = w.tenant_id AND e.subject_id = w.action_id AND e.kind = 'approval_asked_again'
+WHERE w.tenant_id = $1 AND w.standing_id = $2 LIMIT 1
+"""
+
+
+def decided_calls(tenant_id: UUID, *, agent: str | None = None, tool: str | None = None) -> list[DecidedCall]:
+    """The newest decided actions, of one agent and tool where they are given."""
+    rows = execute(_DECIDED, tenant_id, agent, tool, READ_BACK)
+    return [DecidedCall(_decided(row[:12]), row[12], row[0], *row[13:]) for row in rows]
+
+
+def passed_actions(tenant_id: UUID, standing_id: UUID) -> list[DecidedAction]:
+    """What passed under a standing approval, newest first, as it stands now."""
+    return [_decided(row) for row in execute(_PASSED, tenant_id, standing_id)]
+
+
+def drifted_action(tenant_id: UUID, standing_id: UUID) -> UUID | None:
+    """An action that passed under it and whose target was found to have changed before the start."""
+    rows = execute(_DRIFTED, tenant_id, standing_id)
+    return rows[0][0] if rows else None
+
+
+def _decided(row: Any) -> DecidedAction:
+    names = DecidedAction.__dataclass_fields__
+    return DecidedAction(**dict(zip(names, (str(row[0]), *row[1:]), strict=True)))
+
+
+def standing_approval(tenant_id: UUID, standing_id: UUID) -> StandingApproval | None:
+    return fetch_one(StandingApproval, "tenant_id = $1 AND id = $2", tenant_id, standing_id)
+
+
+def standing_approvals(
+    tenant_id: UUID, *, states: Collection[str] = LIVE, before: UUID | None = None, limit: int = 50
+) -> list[StandingApproval]:
+    """Standing approvals in these states, newest first, below the id `before`."""
+    found = StandingApproval.objects.filter(tenant_id=tenant_id, state__in=list(states))
+    return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])
+
+
+def standing_approvals_named(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, StandingApproval]:
+    """Those of these standing approvals that there are."""
+    return {each.id: each for each in StandingApproval.objects.filter(tenant_id=tenant_id, id__in=list(ids))}
+
+
+def active_for(tenant_id: UUID, *, agent: str, tool: str) -> list[UUID]:
+    """The standing approvals in force for an agent's calls of a tool."""
+    found = "SELECT id FROM approvals_standingapproval WHERE tenant_id = $1 AND state = 'ACTIVE' AND agent = $2"
+    return [each for (each,) in execute(found + " AND tool = $3 ORDER BY id", tenant_id, agent, tool)]
+
+
+def live_scopes(tenant_id: UUID) -> set[tuple[str, str, str, str]]:
+    """(agent, tool, kind of target, currency) of every standing approval that is proposed, in force or paused."""
+    live = StandingApproval.objects.filter(tenant_id=tenant_id, state__in=LIVE)
+    return set(live.values_list("agent", "tool", "target_kind", "currency"))
+
+
+def passes(tenant_id: UUID, standing_id: UUID) -> list[StandingPass]:
+    """Every action that passed, the newest first."""
+    return list(StandingPass.objects.filter(tenant_id=tenant_id, standing_id=standing_id).order_by("-number"))
+
+
+def pass_of(tenant_id: UUID, action_id: UUID) -> StandingPass | None:
+    """The pass of an action under a standing approval, if it passed under one."""
+    return fetch_one(StandingPass, "tenant_id = $1 AND action_id = $2 ORDER BY at DESC", tenant_id, action_id)
+
+
+def passes_of(tenant_id: UUID, approval_ids: Collection[UUID]) -> dict[UUID, StandingPass]:
+    """The passes behind these approvals, by approval."""
+    found = StandingPass.objects.filter(tenant_id=tenant_id, approval_id__in=list(approval_ids))
+    return {each.approval_id: each for each in found}
+
+
+def is_first_request(tenant_id: UUID, approval: Approval) -> bool:
+    """Whether nobody was asked about the action before."""
+    return (
+        not Approval.objects.filter(tenant_id=tenant_id, action_id=approval.action_id).exclude(id=approval.id).exists()
+    )
+
+
+def to_look_after(tenant_id: UUID, *, at: datetime) -> list[UUID]:
+    """The standing approvals that a tick looks at: in force, paused without a case, proposed and over."""
+    found = (
+        "SELECT id FROM approvals_standingapproval WHERE tenant_id = $1 AND (state = 'ACTIVE' OR (state = 'PAUSED'"
+        " AND case_id IS NULL AND pause_reason <> 'BY_HAND') OR (state = 'PROPOSED' AND ends_at <= $2)) ORDER BY id"
+    )
+    return [each for (each,) in execute(found, tenant_id, at)]
