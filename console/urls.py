@@ -42,6 +42,7 @@ from console.pages.retention import views as retention
 from console.pages.runbooks import views as runbooks
 from console.pages.runs import views as runs
 from console.pages.sessions import views as sessions
+from console.pages.standing_approvals import views as standing_approvals
 from console.pages.systems import views as systems
 from console.web import session_stream, stream
 
@@ -68,6 +69,20 @@ pages: list[URLPattern | URLResolver] = [
     path("approvals/<uuid:approval_id>/shown", voting.vote_coverage, name="approval-shown"),
     path("approvals/<uuid:approval_id>/edit", edits.edit, name="approval-edit"),
     path("cases", cases.list_cases, name="cases"),
+    path("standing-approvals", standing_approvals.list_page, name="standing-approvals"),
+    path("standing-approvals/propose", standing_approvals.propose, name="standing-approval-propose"),
+    path("standing-approvals/<uuid:standing_approval_id>", standing_approvals.page, name="standing-approval"),
+    path(
+        "standing-approvals/<uuid:standing_approval_id>/answer",
+        standing_approvals.answer,
+        name="standing-approval-answer",
+    ),
+    path(
+        "standing-approvals/<uuid:standing_approval_id>/resume",
+        standing_approvals.resume,
+        name="standing-approval-resume",
+    ),
+    path("standing-approvals/<uuid:standing_approval_id>/stop", standing_approvals.stop, name="standing-approval-stop"),
     path("emergencies", break_glass.emergency_list, name="emergencies"),
     path("emergencies/<uuid:emergency_id>/review", break_glass.emergency_review, name="emergency-review"),
     path("cases/batches", batches.start_batch, name="batches"),

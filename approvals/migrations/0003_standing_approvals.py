@@ -8,10 +8,12 @@ from django.db import migrations, models
 
 FOLDER = Path(__file__).parents[1] / "sql"
 FILES = ("standing.sql",)
+# The record's own file, once more: the transitions of standing approvals, and of approvals that pass under one.
+TRANSITIONS = Path(__file__).parents[2] / "ledger" / "sql" / "transitions.sql"
 
 
 class Migration(migrations.Migration):
-    dependencies = [("approvals", "0002_fences"), ("ledger", "0004_standing_approvals")]
+    dependencies = [("approvals", "0002_fences"), ("ledger", "0002_fences")]
 
     operations = [
         migrations.AddField(
@@ -131,5 +133,6 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.RunSQL(TRANSITIONS.read_text()),
         *(migrations.RunSQL((FOLDER / name).read_text()) for name in FILES),
     ]

@@ -42,6 +42,7 @@ from console.api.registry import routes as registry
 from console.api.retention import routes as retention
 from console.api.sessions import routes as sessions
 from console.api.sessions import session_reports
+from console.api.standing_approvals import routes as standing_approvals
 from console.api.systems import routes as systems
 from console.api.transaction import StrictParser
 from console.api.workflows import routes as workflows
@@ -130,6 +131,7 @@ for router in (
     freezes,
     batches,
     break_glass,
+    standing_approvals,
     incidents,
     workflows,
     retention,

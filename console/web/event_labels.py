@@ -87,6 +87,8 @@ def _vote_refused(said: LabelledEvent) -> str:
 
 
 def _granted(said: LabelledEvent) -> str:
+    if said.text("standing_approval_id"):
+        return "Nobody was asked about it: it passed under a standing approval of exactly its shape."
     return f"The approval was noted on the action; the statement has SHA-256 {said.text('statement_hash')}."
 
 

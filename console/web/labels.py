@@ -87,6 +87,13 @@ REASONS: Final[dict[str, str]] = {
     "UNGATED_EFFECT": "An effect that nobody gated",
     "STANDING_APPROVAL_PAUSED": "A standing approval was paused",
 }
+STANDING_APPROVALS: Final[dict[str, tuple[str, str]]] = {
+    "PROPOSED": ("clock", "Waits for a second person"),
+    "ACTIVE": ("tick", "In force"),
+    "PAUSED": ("alarm", "Paused"),
+    "DECLINED": ("cross", "Declined"),
+    "ENDED": ("stop", "Ended"),
+}
 CASES: Final[dict[str, str]] = {
     "OPEN": "Open",
     "AWAITING_SECOND": "Needs a second person",

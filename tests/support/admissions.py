@@ -29,6 +29,7 @@ def _rows(table: dict[str, str]) -> dict[str, frozenset[str]]:
 PAGES: Final = _rows(
     {
         _PEOPLE: """
+            standing-approvals standing-approval
             glossary policies policy policy-touched metrics metric-actions metrics-export
             home quality approvals approvals-next approvals-looking approvals-view-save approvals-view-remove
             approvals-export approval approval-looking approval-shown cases emergencies case actions actions-export
@@ -37,8 +38,11 @@ PAGES: Final = _rows(
             evidence session run incidents incident incident-review runbooks agents agent calls hallucinations
             recordings recording recorded-conversation contracts contract systems ledger log-growth event-proof event
             me my-absence my-absence-end my-delegation-end notices notice-next notices-read notice-wishes freezes""",
-        "reviewer": "approvals-batch approval-edit my-key-enrol my-key-stop my-delegation",
+        "reviewer": """
+            approvals-batch approval-edit my-key-enrol my-key-stop my-delegation
+            standing-approval-propose standing-approval-answer standing-approval-resume""",
         "reviewer operator": """
+            standing-approval-stop
             approval-claim approval-release approval-assign approval-ask approval-vote approval-challenge
             case-challenge case-confirm""",
         "reviewer operator compliance": "approval-comment case-comment",
@@ -114,6 +118,9 @@ OPERATIONS: Final = _rows(
             handoffs_export_table handoffs_export_lines actions_verification_runs_list_runs workflows_decide
             actions_verification_runs_replay_runs actions_verification_runs_get_replay_bundle registry_simulate
             workflows_strategies break_glass_list_emergencies actions_get_trace""",
+        f"audit {_PEOPLE}": """
+            standing_approvals_list_offers standing_approvals_list_standing_approvals
+            standing_approvals_get_standing_approval""",
         # People, each for themselves; who may vote is asked of the approval.
         _PEOPLE: """
             quality_get_quality quality_report approvals_list_approvals approvals_get_approval
@@ -121,10 +128,13 @@ OPERATIONS: Final = _rows(
             approvals_votes_challenge approvals_votes_vote approvals_assignment_thread
             approvals_batch_votes_vote_on_several notices_list_messages notices_read notices_get_wishes
             notices_set_wishes""",
-        "reviewer": "people_enrol people_begin_enrolment approvals_edits_preview approvals_edits_edit",
+        "reviewer": """
+            people_enrol people_begin_enrolment approvals_edits_preview approvals_edits_edit
+            standing_approvals_propose standing_approvals_answer standing_approvals_resume""",
         "reviewer operator": """
             approvals_assignment_claim approvals_assignment_release approvals_assignment_assign
-            approvals_assignment_ask approvals_challenge approvals_confirm""",
+            approvals_assignment_ask approvals_challenge approvals_confirm standing_approvals_pause
+            standing_approvals_end""",
         "reviewer operator compliance": "approvals_assignment_comment approvals_comment approvals_add_evidence",
         "reviewer operator compliance administrator": "break_glass_review incidents_comment",
         "operator": """

@@ -7,6 +7,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -78,6 +79,7 @@ def spend(shop: Workshop, clock: Clock) -> list[Sent]:
     look(shop, session, case)
     settle(shop, case)
     let_through(shop)
+    agree(shop, clock, lambda api: Recorded(api, sent))
     tell(shop, lambda api: Recorded(api, sent))
     retain(shop, lambda api: Recorded(api, sent))
     people.administer(shop, lambda api: Recorded(api, sent))
@@ -235,6 +237,38 @@ def let_through(shop: Workshop) -> None:
     shop.vote(approval, shop.operator, verdict="break_glass", reason="It is on fire.")
     used = shop.operator.get("/emergencies").json()["items"][0]["emergency_id"]
     shop.reviewer.post(f"/emergencies/{used}/reviews", {"finding": "justified", "reason": "It was."})
+
+
+def agree(shop: Workshop, clock: Clock, watched: Callable[[Api], Any]) -> None:
+    """Three deletions are approved and verified; two people agree to a standing approval, pause it, let it go on, end
+    it.
+    """
+    document = {"standing_approvals": {"after": 3, "irreversible": True}}
+    shop.operator_key.post("/policies/approval", {"version": "standing", "document": document})
+    known = {each["name"]: each for each in shop.operator_key.get("/systems").json()["items"]}
+    root = Path(known["documents"]["settings"]["root"])
+    for number in range(3):
+        (root / "old").mkdir(exist_ok=True)
+        (root / "old" / f"standing-{number}.md").write_text("Nobody reads it.")
+        started = shop.started(path=f"old/standing-{number}.md")
+        (root / "old" / f"standing-{number}.md").unlink()
+        shop.observe(started)
+        clock.forward(seconds=60)
+        shop.read_back(started["action_id"], clock)
+    second = watched(person_for(shop.tenant, "reviewer", name=f"stan@{shop.slug}"))
+    offer = shop.reviewer.get("/standing-approvals/offers").json()["items"][0]
+    word = {"reason": "It is the same each day.", "password": PASSWORD}
+    ends_at = (timezone.now() + timedelta(days=3)).isoformat()
+    wanted = {"shape_digest": offer["shape_digest"], "count": 2, "ends_at": ends_at}
+    made = shop.reviewer.post("/standing-approvals", wanted | word).json()
+    path = f"/standing-approvals/{made['standing_approval_id']}"
+    second.post(f"{path}/answer", {"agree": True} | word)
+    shop.reviewer.get(path)
+    second.post(f"{path}/pause", {"reason": "I want to look at it again."})
+    second.post(f"{path}/resume", word)
+    shop.reviewer.post(f"{path}/answer", {"agree": True} | word)
+    shop.reviewer.get("/standing-approvals")
+    second.post(f"{path}/end", {"reason": "The folder is empty."})
 
 
 def sign(shop: Workshop) -> None:

@@ -54,6 +54,11 @@ def policy_digests(policies: Mapping[str, Any]) -> dict[str, str]:
     return {kind: row.digest for kind, row in policies.items()}
 
 
+def standing_policy(tenant_id: UUID) -> StandingPolicy | None:
+    """What the approval policy in force says of standing approvals."""
+    return rules_of(catalogue_queries.active_policies(tenant_id)["approval"]).standing
+
+
 def standing_offers(tenant_id: UUID, *, at: datetime) -> list[StandingOffer]:
     """Everything that is offered now; nothing where the approval policy has no standing approvals."""
     policies = catalogue_queries.active_policies(tenant_id)

@@ -118,6 +118,9 @@ class ApprovalRow(Answer):
     claimed_until: Time | None = Field(description="A claim is over by itself, and keeps nobody from voting.")
     assigned_to: UUID | None
     escalated_at: Time | None
+    standing_approval_id: UUID | None = Field(
+        validation_alias="standing_id", description="Under which standing approval it passed; nobody was asked."
+    )
     stopped_at: Time | None = Field(
         validation_alias="paused_at", description="Since when its deadlines stand still; null while they run."
     )

@@ -29,6 +29,7 @@ from console.pages.actions.action_record import (
 from console.pages.actions.trace_waterfall import waterfall
 from console.pages.approvals.views.queue import spreadsheet_cell
 from console.pages.runs import context as runs_context
+from console.pages.standing_approvals.context import pass_notice
 from console.templatetags.console import marked, outcome_badge, stamp
 from console.web import labels
 from console.web.erased_pages import erased_page
@@ -123,6 +124,7 @@ def action(request: TenantRequest, action_id: UUID) -> HttpResponse:
         "proof": proof_panel(request.tenant.slug, request.tenant.id, told.history[-1][0], now=True),
         "strip": runs_context.run_strip(request.tenant.id, found.run_id),
         "origin": runs_context.recovery_origin(request.tenant.id, found),
+        "passed": pass_notice(request.tenant, told.approval),
     }
     return render(request, "actions/_detail.html" if request.htmx else "actions/detail.html", context)
 

@@ -32,6 +32,7 @@ from console.pages.actions.related_actions import find_related
 from console.pages.approvals import edit_form
 from console.pages.approvals import eligibility as eligibility_approvals
 from console.pages.approvals.edit_form import sent_by_agent
+from console.pages.standing_approvals.context import pass_notice
 from console.web import labels, proofs
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
@@ -98,6 +99,7 @@ def approval_context(tenant: Tenant, approval: Approval, *, caller: Caller, at: 
         "action": action,
         "title": told.title,
         "decision": None if approval.state == "REQUESTED" else {"icon": icon, "word": word},
+        "passed": pass_notice(tenant, approval),
         "covers": covers,
         "goal": _goal(session),
         "contradicted": contradiction_rows(

@@ -20,6 +20,7 @@ from approvals.voting.queries import votes as votes_queries
 from approvals.voting.rules import batches, quorum
 from console.pages.actions.action_record import actor_names, parse_arguments, payload_of
 from console.pages.approvals import eligibility
+from console.pages.standing_approvals.context import pass_sentences
 from console.templatetags.console import span
 from console.web import labels, presence
 from console.web.http import TenantRequest
@@ -49,6 +50,7 @@ class QueueCard:
     holder: str
     looking: str
     stopped: str
+    passed: str
     may_batch: bool
     may_claim: bool
 
@@ -64,11 +66,13 @@ def queue_cards(request: TenantRequest, found: Sequence[Any]) -> list[QueueCard]
     bars = eligibility.ineligibility_reasons(
         tenant, found, request.caller.actor.id, request.caller.roles, at=request.as_of
     )
+    passed = pass_sentences(tenant, found)
     return [
         _card(
             request,
             each,
             actions[each.action_id],
+            passed=passed.get(each.id, ""),
             goal=sessions[actions[each.action_id].session_id].goal,
             missing=told[each.id],
             holder=_holder(each, called, me=request.caller.actor.id, at=request.as_of),

@@ -23,6 +23,7 @@ APPEND_ONLY = (
     "approvals_agentversion",
     "approvals_call",
     "approvals_comment",
+    "approvals_standingpass",
     "approvals_vote",
     "reviews_observation",
     "reviews_run",
@@ -38,7 +39,14 @@ APPEND_ONLY = (
 )
 GROWING = ("ledger_tile", "ledger_tip")
 """Tables whose rows only grow."""
-GATED = ("ledger_policyversion", "ledger_freeze", "approvals_executor", "approvals_approver", "approvals_approverkey")
+GATED = (
+    "ledger_policyversion",
+    "ledger_freeze",
+    "approvals_executor",
+    "approvals_approver",
+    "approvals_approverkey",
+    "approvals_standingapproval",
+)
 """Tables that change behind the tenant's gate only, since starts are judged by them."""
 TRIGGERS = [
     *((table, trigger) for table in APPEND_ONLY for trigger in ("no_change", "no_truncate")),
@@ -46,6 +54,9 @@ TRIGGERS = [
     *((table, "gate") for table in GATED),
     ("ledger_action", "contract_in_force"),
     ("ledger_action", "search_follows"),
+    ("approvals_standingapproval", "begin_standing"),
+    ("approvals_standingapproval", "keep_standing"),
+    ("approvals_standingpass", "count_pass"),
 ]
 ELEVATED = (
     *("ledger_append", "ledger_lock", "ledger_begin_erasure", "ledger_erase", "ledger_tell_erasure"),

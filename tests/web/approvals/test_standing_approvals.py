@@ -19,6 +19,8 @@ from ledger.db import execute, insert, savepoint, tenancy
 from ledger.management.commands import verify_ledger
 from ledger.record.operations import Actor
 from ledger.record.queries import events
+from tests.support.api_tenant import PASSWORD
+from tests.support.browser_users import Visitor, words
 from tests.support.refund_shop import TOOL, Counter, refund_contract
 
 POLICY = {"require": [{"tool": TOOL}], "standing_approvals": {"after": 3, "most_passes": 5, "irreversible": True}}
@@ -133,10 +135,13 @@ def test_what_has_passed_does_not_start_once_it_is_paused_by_hand_and_people_are
     assert desk.waiting(action_id)
 
 
-def test_after_a_discrepancy_nothing_passes_even_before_the_tick_and_the_tick_pauses_it_with_a_case(desk, clock):
-    standing_id = in_force(desk, clock)
-    action_id = refunded(desk, clock, 3001, paid=1200)
-    answer = desk.call(TOOL, {"order_id": "EX-3002", "amount": 1250, "currency": "EUR"})
+def test_three_refunds_pass_and_the_fourth_whose_amount_is_not_what_the_till_shows_pauses_it_with_a_case(desk, clock):
+    standing_id = in_force(desk, clock, count=5, sum_minor=6250)
+    for number in range(3001, 3004):
+        assert desk.state(refunded(desk, clock, number)) == "RECONCILED_SUCCESS"
+    action_id = refunded(desk, clock, 3004, paid=1200)
+    # Even before the tick that pauses it.
+    answer = desk.call(TOOL, {"order_id": "EX-3005", "amount": 1250, "currency": "EUR"})
     assert answer["approval"]["required"] is True
     assert tasks.watch_standing_approvals() == 1
     row = standing_of(desk, standing_id)
@@ -211,3 +216,42 @@ def test_the_database_refuses_what_no_code_may_do(desk, clock):
         row.id, row.tool, row.state = uuid4(), "other", "ACTIVE"
         with pytest.raises(DatabaseError), savepoint():
             insert(row)
+
+
+def test_two_people_agree_on_its_pages_and_what_passes_says_so_everywhere(desk, clock):
+    found = earned(desk, clock)[0]
+    ada, ben = (Visitor(desk.person("reviewer", name=name).client, desk.slug) for name in ("ada", "ben"))
+    listed = words(ada.page("standing-approvals"))
+    earned_by = (
+        "3 of 3 calls of refund_order by agent cashier (amount up to 12.50 EUR, any order id)"
+        " were approved by 1 person and confirmed in till."
+    )
+    assert earned_by in listed
+    fields = {"shape_digest": found.shape.digest, "count": 2, "total": "25.00", "reason": "As ever.", "otp": ""}
+    fields |= {"ends_on": (clock.now() + timedelta(days=3)).date().isoformat(), "password": PASSWORD}
+    for wrong, why in (
+        ({"password": ""}, "Confirm with your password"),
+        ({"password": "no"}, "This is not your password."),
+        ({"total": "25.01"}, "The sum is at least 1 and at most the count times the largest amount."),
+        ({"count": 9}, "Between 1 and 5 actions may pass."),
+        ({"reason": ""}, "Say why: it stays in the record."),
+    ):
+        answer = ada.post("standing-approvals/propose", **fields | wrong)
+        assert answer.status_code in (403, 422)
+        assert why in words(answer.content.decode())
+    path = ada.post("standing-approvals/propose", **fields)["Location"].removeprefix(f"/t/{desk.slug}/")
+    assert "It waits for a second person, and nothing passes under it yet." in words(ada.page(path))
+    assert "Agree" not in words(ada.page(path))
+    assert ben.post(f"{path}/answer", to="agree", reason="So it is.", password=PASSWORD, otp="").status_code == 302
+    action_id = desk.propose(order_id="EX-3001")
+    approval_id = next(each for each in desk.reviewer.get("/approvals?state=APPROVED").json()["items"])
+    assert approval_id["standing_approval_id"] in path
+    said = "Passed under a standing approval, 1 of 2, by Ada and Ben until"
+    for where in (f"actions/{action_id}", f"approvals/{approval_id['approval_id']}", "approvals?tab=approved"):
+        assert said in words(ben.page(where)), where
+    shown = words(ben.page(path))
+    assert "1 of 2 passed, 12.50 EUR of 25.00 EUR." in shown
+    assert earned_by in shown
+    assert ada.post(f"{path}/stop", to="pause", reason="").status_code == 422
+    assert ada.post(f"{path}/stop", to="pause", reason="Wait.").status_code == 302
+    assert "Somebody paused it." in words(ada.page(path))

@@ -1,0 +1,193 @@
+"""Standing approvals: what is offered, what two persons agreed to, and what passed under it."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+
+from approvals.standing import queries
+from approvals.standing.operations import agreement, offers
+from approvals.standing.rules.standing import StandingBudget
+from approvals.voting.rules import binding
+from console.accounts.step_up import proof_class
+from console.api import paging
+from console.api.auth import admits, caller_of
+from console.api.schemas import Page, ReasonBody
+from console.api.standing_approvals import schemas
+from console.api.transaction import NotFound, in_tenancy, run_once
+
+router = Router(tags=["People's work"])
+
+
+@router.get(
+    "/standing-approvals/offers",
+    summary="Standing approvals that are earned and may be proposed",
+    response=schemas.StandingOffers,
+)
+@admits("person", "audit")
+@in_tenancy
+def list_offers(request: HttpRequest) -> schemas.StandingOffers:
+    found = offers.standing_offers(caller_of(request).tenant_id, at=timezone.now())
+    return schemas.StandingOffers(items=[schemas.StandingOffer.of(each) for each in found])
+
+
+@router.get(
+    "/standing-approvals",
+    summary="Standing approvals, newest first",
+    response=Page[schemas.StandingApproval],
+)
+@admits("person", "audit")
+@in_tenancy
+def list_standing_approvals(
+    request: HttpRequest, wanted: Query[schemas.StandingApprovalsWanted]
+) -> Page[schemas.StandingApproval]:
+    found = queries.standing_approvals(
+        caller_of(request).tenant_id,
+        states=wanted.states,
+        before=paging.decode_cursor(wanted.cursor),
+        limit=wanted.limit + 1,
+    )
+    return paging.page_of(schemas.StandingApproval.of, found, wanted.limit)
+
+
+@router.get(
+    "/standing-approvals/{standing_approval_id}",
+    summary="One standing approval and everything that passed under it",
+    response=schemas.StandingApprovalDetail,
+)
+@admits("person", "audit")
+@in_tenancy
+def get_standing_approval(request: HttpRequest, standing_approval_id: UUID) -> schemas.StandingApprovalDetail:
+    tenant_id = caller_of(request).tenant_id
+    row = queries.standing_approval(tenant_id, standing_approval_id)
+    if row is None:
+        raise NotFound
+    passed = [schemas.StandingPass.of(each) for each in queries.passes(tenant_id, standing_approval_id)]
+    return schemas.StandingApprovalDetail.of(row, passes=passed)
+
+
+@router.post(
+    "/standing-approvals",
+    summary="Propose what is offered, with a budget and an end date; another person must agree",
+    response={201: schemas.StandingApproval},
+)
+@admits("reviewer")
+def propose(request: HttpRequest, body: schemas.StandingProposalBody) -> HttpResponse | None:
+    # Outside the transaction: a wrong password counts towards the lock, whatever becomes of the rest.
+    proof = _proof(request, body)
+    return run_once(request, lambda: _propose(request, body, proof), status=201)
+
+
+def _propose(request: HttpRequest, body: schemas.StandingProposalBody, proof: str) -> schemas.StandingApproval:
+    caller = caller_of(request)
+    row = agreement.propose(
+        tenant_id=caller.tenant_id,
+        shape_digest=body.shape_digest,
+        budget=StandingBudget(count=body.count, sum_minor=body.sum_minor, ends_at=body.ends_at),
+        reason=body.reason,
+        evidence_class=proof,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return schemas.StandingApproval.of(row)
+
+
+@router.post(
+    "/standing-approvals/{standing_approval_id}/answer",
+    summary="The second person's word: it is in force, or declined",
+    response=schemas.StandingApproval,
+)
+@admits("reviewer")
+def answer(request: HttpRequest, standing_approval_id: UUID, body: schemas.StandingAnswerBody) -> HttpResponse | None:
+    proof = _proof(request, body)
+    return run_once(request, lambda: _answer(request, standing_approval_id, body, proof))
+
+
+def _answer(
+    request: HttpRequest, standing_approval_id: UUID, body: schemas.StandingAnswerBody, proof: str
+) -> schemas.StandingApproval:
+    caller = caller_of(request)
+    row = agreement.answer(
+        tenant_id=caller.tenant_id,
+        standing_id=standing_approval_id,
+        agrees=body.agree,
+        reason=body.reason,
+        evidence_class=proof,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return schemas.StandingApproval.of(row)
+
+
+@router.post(
+    "/standing-approvals/{standing_approval_id}/resume",
+    summary="Propose that a paused one goes on; another person must agree",
+    response=schemas.StandingApproval,
+)
+@admits("reviewer")
+def resume(request: HttpRequest, standing_approval_id: UUID, body: schemas.StandingWordBody) -> HttpResponse | None:
+    proof = _proof(request, body)
+    return run_once(request, lambda: _resume(request, standing_approval_id, body, proof))
+
+
+def _resume(
+    request: HttpRequest, standing_approval_id: UUID, body: schemas.StandingWordBody, proof: str
+) -> schemas.StandingApproval:
+    caller = caller_of(request)
+    row = agreement.propose_resume(
+        tenant_id=caller.tenant_id,
+        standing_id=standing_approval_id,
+        reason=body.reason,
+        evidence_class=proof,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return schemas.StandingApproval.of(row)
+
+
+@router.post(
+    "/standing-approvals/{standing_approval_id}/pause",
+    summary="Pause it: nothing passes under it, and what has passed and not started is asked about",
+    response=schemas.StandingApproval,
+)
+@admits("reviewer", "operator")
+@in_tenancy
+def pause(request: HttpRequest, standing_approval_id: UUID, body: ReasonBody) -> schemas.StandingApproval:
+    caller = caller_of(request)
+    row = agreement.pause(
+        tenant_id=caller.tenant_id,
+        standing_id=standing_approval_id,
+        reason=body.reason,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return schemas.StandingApproval.of(row)
+
+
+@router.post(
+    "/standing-approvals/{standing_approval_id}/end",
+    summary="End it for good, or take a proposal back",
+    response=schemas.StandingApproval,
+)
+@admits("reviewer", "operator")
+@in_tenancy
+def end(request: HttpRequest, standing_approval_id: UUID, body: ReasonBody) -> schemas.StandingApproval:
+    caller = caller_of(request)
+    row = agreement.end(
+        tenant_id=caller.tenant_id,
+        standing_id=standing_approval_id,
+        reason=body.reason,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return schemas.StandingApproval.of(row)
+
+
+def _proof(request: HttpRequest, body: schemas.StandingWordBody) -> str:
+    proof = proof_class(request, caller_of(request).user, body.password, body.otp)
+    if not proof:
+        raise binding.StepUpRequired
+    return proof

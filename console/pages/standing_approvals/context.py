@@ -1,0 +1,113 @@
+"""Standing approvals in words: what one covers, what it rests on, how much of it is used, and what passed under it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from django.urls import reverse
+
+from approvals.sessions.queries import disclosed_contract
+from approvals.standing import queries
+from approvals.standing.operations.offers import StandingOffer
+from approvals.standing.rules import shapes, standing
+from console.accounts.queries import names_of
+from ledger.catalogue.rules.money import format_money
+
+if TYPE_CHECKING:
+    from approvals.models import Approval, StandingApproval
+    from approvals.standing.rules.shapes import Shape
+    from ledger.models import Tenant
+
+
+def calls_sentence(shape: Shape) -> str:
+    """Exactly which calls: `calls of issue_refund by agent cashier: amount up to 20.00 EUR, any order id`."""
+    bounds = ", ".join(shapes.describe_bounds(shape))
+    return f"calls of {shape.scope.tool} by agent {shape.scope.agent}" + (f": {bounds}" if bounds else "")
+
+
+def evidence_sentence(shape: Shape, *, count: int, approvers: int, system: str) -> str:
+    """What it was earned by, in one sentence."""
+    people = "1 person" if approvers == 1 else f"{approvers} people"
+    bounds = ", ".join(shapes.describe_bounds(shape))
+    return (
+        f"{count} of {count} {calls_word(count)} of {shape.scope.tool} by agent {shape.scope.agent}"
+        f"{f' ({bounds})' if bounds else ''} were approved by {people} and confirmed in {system}."
+    )
+
+
+def calls_word(count: int) -> str:
+    return "call" if count == 1 else "calls"
+
+
+def offer_sentence(offer: StandingOffer) -> str:
+    """The evidence of an offer."""
+    return evidence_sentence(offer.shape, count=len(offer.evidence), approvers=offer.approvers, system=offer.system)
+
+
+def earned_sentence(row: StandingApproval) -> str:
+    """The evidence of a standing approval."""
+    contract = disclosed_contract(row.tenant_id, row.shape["contract_digest"])
+    system = contract.verification.system if contract.verification else ""
+    shape = shapes.read_shape(row.shape)
+    return evidence_sentence(shape, count=len(row.evidence), approvers=row.approvers, system=system)
+
+
+def used_sentence(row: StandingApproval) -> str:
+    """How much of the budget is used."""
+    said = f"{row.used_count} of {row.max_count} passed"
+    if row.max_minor is None:
+        return f"{said}."
+    used, most = (format_money(each, row.currency) for each in (row.used_minor, row.max_minor))
+    return f"{said}, {used} of {most}."
+
+
+def stop_sentence(row: StandingApproval) -> str:
+    """Why nothing passes under it, or what it waits for; empty where it is in force."""
+    if row.state == standing.StandingState.PAUSED:
+        return standing.PAUSE_SENTENCES[standing.PauseReason(row.pause_reason)]
+    return {
+        "PROPOSED": "It waits for a second person, and nothing passes under it yet.",
+        "DECLINED": "The second person did not agree.",
+        "DATE": "Its end date is over.",
+        "BUDGET": "Its budget is used up.",
+        "BY_HAND": "Somebody ended it.",
+    }.get(row.ended_because or row.state, "")
+
+
+def pass_sentences(tenant_id: UUID, approvals: Collection[Approval]) -> dict[UUID, str]:
+    """Of each of these approvals that passed under a standing approval, which one and as which pass."""
+    passed = [each for each in approvals if each.standing_id is not None]
+    if not passed:
+        return {}
+    numbers = queries.passes_of(tenant_id, [each.id for each in passed])
+    rows = queries.standing_approvals_named(tenant_id, {each.standing_id for each in passed if each.standing_id})
+    called = names_of(tenant_id)
+    return {
+        each.id: _pass_sentence(rows[each.standing_id], numbers[each.id].number, called)
+        for each in passed
+        if each.standing_id in rows and each.id in numbers
+    }
+
+
+def pass_notice(tenant: Tenant, approval: Approval | None) -> dict[str, str] | None:
+    """What a page says of an action that passed under a standing approval, and where that is."""
+    said = pass_sentences(tenant.id, [approval] if approval is not None else [])
+    if approval is None or approval.id not in said:
+        return None
+    return {"said": said[approval.id], "href": reverse("standing-approval", args=[tenant.slug, approval.standing_id])}
+
+
+def _pass_sentence(row: StandingApproval, number: int, called: Mapping[UUID, str]) -> str:
+    people = " and ".join(called.get(each, "somebody") for each in (row.proposed_by, row.answered_by) if each)
+    return (
+        f"Passed under a standing approval, {number} of {row.max_count}, by {people} until {day(row.ends_at)}."
+        " Nobody was asked about this action."
+    )
+
+
+def day(at: datetime) -> str:
+    """A day in words."""
+    return f"{at.day} {at:%B %Y}"
