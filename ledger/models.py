@@ -311,16 +311,71 @@ class PolicyVersion(models.Model):
     digest = models.CharField(max_length=64)
     document = models.BinaryField()
     active = models.BooleanField()
+    # The release that brought it; none where it came with the installation.
+    release_id = models.UUIDField(null=True)
+    # While it is tried on some actions beside the version in force: on which (`CanaryScope`); null else.
+    canary = models.JSONField(null=True)
     created_at = models.DateTimeField()
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["tenant_id", "kind", "version"], name="policy_version_is_unique"),
+            models.UniqueConstraint(
+                fields=["tenant_id", "kind"], condition=Q(canary__isnull=False), name="policy_one_canary"
+            ),
             models.UniqueConstraint(fields=["tenant_id", "kind"], condition=Q(active=True), name="policy_one_active"),
         ]
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.version}"
+
+
+class Release(models.Model):
+    """A draft of a policy on its way into force; the draft never changes, and nothing of a release goes away.
+
+    `basis` is the digest of the version in force that its gates last compared it with.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    kind = models.CharField(max_length=16)
+    version = models.CharField(max_length=64)
+    digest = models.CharField(max_length=64)
+    document = models.BinaryField()
+    basis = models.CharField(max_length=64)
+    state = models.CharField(max_length=16)
+    reason = models.CharField(max_length=1000)
+    canary = models.JSONField(null=True)
+    author = models.UUIDField()
+    first_by = models.UUIDField(null=True)
+    promoted_by = models.UUIDField(null=True)
+    created_at = models.DateTimeField()
+    changed_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "kind", "id"], name="release_by_kind")]
+
+    def __str__(self) -> str:
+        return f"{self.state} {self.kind}:{self.version}"
+
+
+class ReleaseGate(models.Model):
+    """One result of one gate of a release; the newest counts. `pointer` leads to the evidence of the run."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "release_id", "seq", "gate")
+    tenant_id = models.UUIDField()
+    release_id = models.UUIDField()
+    seq = models.IntegerField()
+    gate = models.CharField(max_length=16)
+    passed = models.BooleanField()
+    summary = models.CharField(max_length=1000)
+    pointer = models.UUIDField()
+    by = models.UUIDField()
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.gate} {'passed' if self.passed else 'failed'}"
 
 
 class System(models.Model):

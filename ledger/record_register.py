@@ -6,6 +6,7 @@ from typing import Any
 
 from ledger.record.rules.envelope import instant
 from ledger.verification.rules.rebuilding import (
+    KEEP,
     UNKNOWN,
     RecordTable,
     Row,
@@ -38,6 +39,19 @@ def _proposed_system(event: VerifiedEvent) -> Any:
 def _of_kind(event: VerifiedEvent) -> Any:
     digests = event.envelope.digests
     return next((digests[kind] for kind in digests), UNKNOWN)
+
+
+def _fold_gates(rows: dict[Any, Row], event: VerifiedEvent) -> None:
+    """What the gates of a release said, by the event that stored it."""
+    results = event.said("gates", None)
+    if results is UNKNOWN:
+        rows[UNKNOWN] = {}
+        return
+    envelope = event.envelope
+    shared = {"pointer": event.said("pointer", None), "by": envelope.actor_id, "at": envelope.at}
+    for each in results or ():
+        said = {"passed": each["passed"], "summary": each["summary"]}
+        rows[envelope.seq, each["gate"]] = said | shared
 
 
 _REST = "compared by rule of its own (`ledger.verification.rules.stored_record`)"
@@ -75,11 +89,57 @@ RECORD_TABLES = (
                 version=detail_field("version"),
                 digest=_of_kind,
                 active=constant(value=True),
+                release_id=detail_field("release", None),
+                canary=constant(None),
                 created_at=event_time,
             ),
             "policy_superseded": changes_row(active=constant(value=False)),
+            "policy_canary_started": creates_row(
+                kind=detail_field("kind"),
+                version=detail_field("version"),
+                digest=_of_kind,
+                active=constant(value=False),
+                release_id=detail_field("release"),
+                canary=detail_field("canary"),
+                created_at=event_time,
+            ),
+            "policy_canary_ended": changes_row(canary=constant(None)),
+            "policy_promoted": changes_row(active=constant(value=True), canary=constant(None)),
+            "policy_restored": changes_row(active=constant(value=True)),
         },
         outside={"document": "held to its digest"},
+    ),
+    RecordTable(
+        model="ledger.Release",
+        subjects=("release",),
+        events={
+            "release_drafted": creates_row(
+                kind=detail_field("kind"),
+                version=detail_field("version"),
+                digest=envelope_digest("policy"),
+                basis=detail_field("basis"),
+                reason=detail_field("reason"),
+                canary=constant(None),
+                author=actor_of,
+                first_by=constant(None),
+                promoted_by=constant(None),
+                created_at=event_time,
+            ),
+            "release_gates_run": changes_row(basis=lambda event: event.said("basis", KEEP)),
+            "release_canary_started": changes_row(canary=detail_field("canary")),
+            "release_confirmed": changes_row(first_by=actor_of),
+            "release_promoted": changes_row(promoted_by=actor_of),
+        },
+        always={"state": state_after, "changed_at": event_time},
+        outside={"document": "the version that is made of it is held to the same digest"},
+    ),
+    RecordTable(
+        model="ledger.ReleaseGate",
+        subjects=("release",),
+        place="release_id",
+        key=("seq", "gate"),
+        fold=_fold_gates,
+        folded=("passed", "summary", "pointer", "by", "at"),
     ),
     RecordTable(
         model="ledger.System",

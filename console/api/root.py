@@ -39,6 +39,7 @@ from console.api.people import routes as people_routes
 from console.api.quality import routes as quality
 from console.api.recordings import routes as recordings
 from console.api.registry import routes as registry
+from console.api.releases import routes as releases
 from console.api.retention import routes as retention
 from console.api.sessions import routes as sessions
 from console.api.sessions import session_reports
@@ -111,6 +112,7 @@ problems.install_handlers(api)
 for router in (
     agents,
     registry,
+    releases,
     systems,
     sessions,
     session_reports,

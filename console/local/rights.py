@@ -56,6 +56,8 @@ TABLES: dict[str, tuple[str, ...]] = {
     "ledger_subjectkey": APPEND,
     "ledger_contractversion": APPEND,
     "ledger_policyversion": CHANGE,
+    "ledger_release": CHANGE,
+    "ledger_releasegate": APPEND,
     "ledger_system": CHANGE,
     "ledger_freeze": CHANGE,
     "ledger_idempotency": CHANGE,

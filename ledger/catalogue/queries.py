@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Q
 
 from ledger.catalogue.rules.contract import Contract, load_stored
+from ledger.catalogue.rules.releases import CanaryScope
 from ledger.catalogue.rules.versions import ActiveVersion, choose_version
 from ledger.db import execute, fetch_one, select
 from ledger.models import (
+    Action,
     ContractVersion,
     PolicyVersion,
+    Release,
+    ReleaseGate,
     Subject,
     System,
 )
@@ -114,6 +119,58 @@ def tool_names(tenant_id: UUID) -> frozenset[str]:
 def active_policies(tenant_id: UUID) -> dict[str, PolicyVersion]:
     """The policy version in force, by kind."""
     return {policy.kind: policy for policy in select(PolicyVersion, "tenant_id = $1 AND active", tenant_id)}
+
+
+@dataclass(frozen=True)
+class DecidingPolicies:
+    """The versions of one kind of policy that decide: the one in force, and on some actions one on canary."""
+
+    in_force: PolicyVersion
+    canary: PolicyVersion | None = None
+
+    def of(self, action: Action) -> PolicyVersion:
+        """The version that decides an action."""
+        if self.canary is None or not CanaryScope.of(self.canary.canary or {}).covers(
+            tenant_id=action.tenant_id, tool=action.tool, action_id=action.id, proposed_at=action.proposed_at
+        ):
+            return self.in_force
+        return self.canary
+
+
+def deciding_policies(tenant_id: UUID, kind: str) -> DecidingPolicies:
+    """The version of a kind of policy in force, and the one on canary beside it."""
+    found = select(PolicyVersion, "tenant_id = $1 AND kind = $2 AND (active OR canary IS NOT NULL)", tenant_id, kind)
+    in_force = next(row for row in found if row.active)
+    return DecidingPolicies(in_force, next((row for row in found if row.canary is not None), None))
+
+
+def release(tenant_id: UUID, release_id: UUID) -> Release | None:
+    return Release.objects.filter(tenant_id=tenant_id, id=release_id).first()
+
+
+def open_release(tenant_id: UUID, kind: str, version: str) -> Release | None:
+    """The release of that version of a policy which has not ended."""
+    ended = ("WITHDRAWN", "STOPPED", "ROLLED_BACK", "PROMOTED")
+    return Release.objects.filter(tenant_id=tenant_id, kind=kind, version=version).exclude(state__in=ended).first()
+
+
+def releases(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = None) -> list[Release]:
+    """The releases of a tenant, newest first; starting behind the row `after`."""
+    found = Release.objects.filter(tenant_id=tenant_id)
+    return list((found.filter(id__lt=after) if after is not None else found).order_by("-id")[:limit])
+
+
+def canaries(tenant_id: UUID) -> list[Release]:
+    """The releases whose draft decides live actions now."""
+    return list(
+        Release.objects.filter(tenant_id=tenant_id, state__in=["CANARY", "READY"], canary__isnull=False).order_by("id")
+    )
+
+
+def gate_results(tenant_id: UUID, release_id: UUID) -> dict[str, ReleaseGate]:
+    """The newest result of each gate of a release that has one."""
+    found = ReleaseGate.objects.filter(tenant_id=tenant_id, release_id=release_id).order_by("seq")
+    return {row.gate: row for row in found}
 
 
 def system(tenant_id: UUID, name: str) -> System | None:

@@ -74,6 +74,21 @@ def sign_in(http: httpx.Client, username: str, password: str) -> Caller:
     return Caller(http)
 
 
+_PUT_IN_FORCE = """
+import json, os, sys
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+import django
+django.setup()
+from ledger.db import tenancy
+from ledger.models import Tenant
+from tests.support.releasing import put_in_force
+slug, kind, version, document = sys.argv[1:]
+tenant = Tenant.objects.get(slug=slug).id
+with tenancy(tenant):
+    put_in_force(tenant, kind, version, json.loads(document))
+"""
+
+
 class Ground:
     """A console with a tenant, and the shop beside it."""
 
@@ -276,6 +291,12 @@ class Ground:
             wait_until(lambda: "grant_minted" in self.events(str(decoy.action_id)), within_s=2, every_s=0.2)
         for action in self.operator.items("/actions", state="VALIDATED"):
             self.operator.post(f"/actions/{action['action_id']}/cancel", {"reason": "Left over by a test."})
+
+    def put_in_force(self, kind: str, version: str, document: dict[str, Any]) -> None:
+        """A version of a policy in force, with gates that nobody ran."""
+        words = [sys.executable, "-c", _PUT_IN_FORCE, live_example.TENANT, kind, version, json.dumps(document)]
+        answer = subprocess.run(words, env=self.stack.environment, capture_output=True, text=True, cwd=ROOT)
+        assert answer.returncode == 0, answer.stderr
 
     def verify_ledger(self) -> None:
         """The record holds, byte by byte."""

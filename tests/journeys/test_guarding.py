@@ -80,10 +80,7 @@ def shop(busy_ground: Ground) -> Ground:
         body = {"agent_id": agent_id, "version": "1", "tools": [TOOL]}
         assert busy_ground.operator.post("/agents", body).status_code == 201
     rule = {"agents": {STRICT: {"uncited": "hold"}, SILENT: {"guarded": True}}}
-    answer = busy_ground.operator.post(
-        "/policies/verification", {"version": "guarding", "document": {"messages": rule}}
-    )
-    assert answer.status_code == 201, answer.text
+    busy_ground.put_in_force("verification", "guarding", {"messages": rule})
     return busy_ground
 
 

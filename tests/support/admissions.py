@@ -98,7 +98,7 @@ OPERATIONS: Final = _rows(
         # What operators commit.
         "oper operator administrator": """
             agents_register_agent agents_revoke_agent registry_register_contract systems_register_system
-            approvals_freeze""",
+            approvals_freeze releases_draft""",
         "oper administrator": """
             registry_set_policy systems_create_hook systems_rotate_hook systems_revoke_hook notices_get_channels
             notices_undelivered""",
@@ -117,7 +117,8 @@ OPERATIONS: Final = _rows(
             metrics_summary_list_actions_behind handoffs_list_handoffs handoffs_get_handoff handoffs_get_schema
             handoffs_export_table handoffs_export_lines actions_verification_runs_list_runs workflows_decide
             actions_verification_runs_replay_runs actions_verification_runs_get_replay_bundle registry_simulate
-            workflows_strategies break_glass_list_emergencies actions_get_trace""",
+            workflows_strategies break_glass_list_emergencies actions_get_trace releases_list_releases
+            releases_get_release""",
         f"audit {_PEOPLE}": """
             standing_approvals_list_offers standing_approvals_list_standing_approvals
             standing_approvals_get_standing_approval""",
@@ -141,7 +142,9 @@ OPERATIONS: Final = _rows(
             approvals_claim_case approvals_release_case approvals_resolve cases_assign cases_snooze cases_wake
             cases_reopen cases_batches_start cases_batches_get_batch cases_batches_pause cases_batches_resume
             cases_batches_cancel incidents_open_incident incidents_link incidents_close incidents_reopen""",
-        "operator administrator": "approvals_lift registry_answer_contract systems_answer_system",
+        "operator administrator": """
+            approvals_lift registry_answer_contract systems_answer_system releases_sign releases_start_canary
+            releases_end releases_promote releases_roll_back""",
         "compliance": """
             retention_ask retention_confirm retention_refuse retention_withdraw retention_place_hold
             retention_lift_hold retention_propose_policy retention_confirm_policy retention_withdraw_policy""",

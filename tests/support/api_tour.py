@@ -20,6 +20,7 @@ from reviews.observations.rules import webhooks
 from tests.support import exported, people, seals, settling
 from tests.support.api_tenant import CONTRACTS, GOAL, PASSWORD, Clock, Workshop
 from tests.support.callers import Api, person_for
+from tests.support.releasing import pass_gates
 from tests.support.signing import actor_of, ask, cast, enrolled, wanted
 from tests.transcripts.imports import keep
 
@@ -95,8 +96,32 @@ def register(shop: Workshop) -> None:
     shop.operator_key.post("/contracts", json.loads((CONTRACTS / "issue_refund.json").read_text()))
     shop.operator_key.post("/agents", {"agent_id": "temp", "version": "1", "tools": []})
     shop.operator_key.post("/agents/temp/revoke", {"reason": "It was a trial."})
-    shop.operator_key.post("/policies/recovery", {"version": "2", "document": {"table": "built-in"}})
+    release(shop)
     shop.register(executor_id="second")
+
+
+def release(shop: Workshop) -> None:
+    """A recovery policy on its way into force, and back; another one that is withdrawn."""
+    for name in ("first", "second"):
+        setattr(shop, name, Recorded(shop.person("administrator", name=f"{name}@releases"), shop.operator.sent))
+    people = [shop.first, shop.second]
+    word = {"reason": "It was tried.", "password": PASSWORD}
+    for version in ("2", "3"):
+        draft = {"kind": "recovery", "version": version, "document": {"table": "built-in"}, "reason": "A try."}
+        made = shop.operator_key.post("/releases", draft).json()["release_id"]
+        with tenancy(shop.tenant):
+            pass_gates(shop.tenant, UUID(made), but="RG-02" if version == "2" else "RG-03")
+        path = f"/releases/{made}"
+        people[0].post(f"{path}/signatures", word | {"gate": "RG-02"})
+        if version == "2":
+            for each in people:
+                each.post(f"{path}/promotion", word)
+        else:
+            people[0].post(f"{path}/canary", {"share": 10})
+            people[0].post(f"{path}/end", {"reason": "It was a trial."})
+        shop.operator.get(path)
+    people[1].post("/policies/recovery/rollback", word | {"version": "1"})
+    shop.operator.get("/releases")
 
 
 def wait_for_a_second_person(shop: Workshop) -> None:

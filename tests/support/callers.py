@@ -15,7 +15,9 @@ from django.test.client import ClientHandler
 
 from console.accounts import operations as directory
 from ledger.catalogue.operations import registration
+from ledger.db import tenancy
 from ledger.record import operations as ledger
+from tests.support.releasing import put_in_force
 
 
 @dataclass
@@ -24,6 +26,7 @@ class Api:
 
     client: Client
     headers: dict[str, str]
+    tenant: UUID | None = None
 
     def get(self, path: str, **headers: str) -> Any:
         return self.client.get(f"/api/v1{path}", headers=self.headers | headers)
@@ -32,6 +35,15 @@ class Api:
         return self.client.post(
             f"/api/v1{path}", body if body is not None else {}, "application/json", headers=self.headers | headers
         )
+
+    def release(self, kind: str, body: dict[str, Any]) -> Any:
+        """Draft a policy, and where the draft is taken have it in force, with gates that nobody ran."""
+        answer = self.post("/releases", {"kind": kind, "reason": "A test."} | body)
+        if answer.status_code == 201:
+            assert self.tenant is not None
+            with tenancy(self.tenant):
+                put_in_force(self.tenant, kind, body["version"], body["document"] | {"version": body["version"]})
+        return answer
 
 
 # Loading the middleware costs more than most requests do; it holds nothing of a caller.
@@ -59,7 +71,7 @@ def key_for(tenant: UUID, kind: str, *, scopes: list[str] | None = None, expires
         scopes=scopes,
         expires_at=expires_at,
     )
-    return Api(new_client(), {"Authorization": f"Bearer {secret}"})
+    return Api(new_client(), {"Authorization": f"Bearer {secret}"}, tenant)
 
 
 def person_for(tenant: UUID, *roles: str, name: str = "") -> Api:
@@ -73,7 +85,7 @@ def person_for(tenant: UUID, *roles: str, name: str = "") -> Api:
         by=ledger.SYSTEM,
         at=_now(),
     )
-    return Api(signed_in(place.user), {})
+    return Api(signed_in(place.user), {}, tenant)
 
 
 def signed_in(user: Any) -> Client:

@@ -11,7 +11,6 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from approvals.policy.rules import autonomy, policy
 from approvals.sessions import queries as sessions_queries
 from approvals.voting.operations import approvers
 from console.accounts.members.queries import is_same_person
@@ -24,13 +23,13 @@ from console.api.registry import schemas
 from console.api.schemas import LintFinding, Page, Paged
 from console.api.transaction import NotFound, in_tenancy, run_once
 from console.pages.contracts.contract_check import current_findings, registered_systems, validate_contract
+from console.pages.releases.release_steps import check_draft
 from console.web import policy_simulation
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import registration, second_person
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules import policies
 from ledger.record.rules.canonical import parse
-from reviews.recovery.rules import recovery_table
 
 router = Router(tags=["Registry and contracts"])
 OPERATORS = ("oper", "operator", "administrator")
@@ -110,7 +109,9 @@ def _answer_contract(
 
 
 @router.post(
-    "/policies/{kind}", summary="Put a new version of a policy in force", response={201: schemas.PolicyVersion}
+    "/policies/{kind}",
+    summary="Put a new approval or autonomy policy in force; verification and recovery change by release",
+    response={201: schemas.PolicyVersion},
 )
 @admits("oper", "administrator")
 @in_tenancy
@@ -119,15 +120,7 @@ def set_policy(request: HttpRequest, kind: str, body: schemas.PolicyBody) -> sch
     if kind not in policies.POLICY_KINDS:
         raise NotFound
     document = body.document | {"version": body.version}
-    policies.check_policy(kind, document)
-    if kind == "recovery":
-        faults = recovery_table.policy_faults(document)
-        if faults:
-            raise policies.BadPolicy(errors=faults)
-    if kind == "approval":
-        policy.parse(document)
-    if kind == "autonomy":
-        autonomy.parse(document)
+    check_draft(kind, document)
     row = registration.set_policy(
         tenant_id=caller.tenant_id,
         kind=kind,

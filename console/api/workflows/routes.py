@@ -15,7 +15,8 @@ from console.api.transaction import NotFound, in_tenancy, json_response
 from console.api.workflows import schemas
 from console.pages.runs import context as runs_context
 from ledger.actions import operations as ledger_orders
-from reviews.recovery.operations.recovery import policy_of
+from ledger.catalogue import queries as catalogue_queries
+from reviews.recovery.rules import recovery_table
 from reviews.recovery.rules.recovery_table import TABLE, RecoverySituation
 
 router = Router(tags=["Runs and recovery"])
@@ -54,7 +55,8 @@ def cancel_run(request: HttpRequest, run_id: str, body: ReasonBody) -> schemas.W
 @in_tenancy
 def decide(request: HttpRequest, body: schemas.SituationBody) -> schemas.RecoveryDecision:
     caller = caller_of(request)
-    policy = policy_of(caller.tenant_id)
+    in_force = catalogue_queries.active_policies(caller.tenant_id)["recovery"]
+    policy = recovery_table.parse_policy(bytes(in_force.document))
     given = body.model_dump() | {"triggers": frozenset(body.triggers)}
     row = policy.match(RecoverySituation(**given))
     return schemas.RecoveryDecision(

@@ -10,6 +10,7 @@ from uuid import UUID
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract, load_stored
 from ledger.catalogue.rules.policies import POLICY_KINDS, default_policy
+from ledger.catalogue.rules.releases import RELEASED_BY_GATES, ReleaseNeeded
 from ledger.catalogue.rules.weakenings import weakenings
 from ledger.db import tenancy
 from ledger.models import ContractVersion, Freeze, PolicyVersion, System, Tenant
@@ -116,9 +117,11 @@ def set_policy(
     at: datetime,
     reason: str = "",
 ) -> PolicyVersion:
-    """Put a new version of a policy in force, for a reason; the one before is superseded in the same transaction.
+    """Put a version of a policy in force without a release; the one before is superseded in the same transaction.
 
-    The version in force sent again is the same version; any other use of a known version is refused.
+    Of verification and recovery policies only the first, which comes with the installation: any other one changes by
+    release (`releases`), and the database refuses it too. The version in force sent again is the same version; any
+    other use of a known version is refused.
     """
     data = canonical(document)
     known = PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind, version=version).first()
@@ -126,7 +129,9 @@ def set_policy(
         if not known.active or known.digest != digest(data):
             raise VersionTaken
         return known
-    _supersede(tenant_id, kind, by=version, actor=actor, at=at)
+    if kind in RELEASED_BY_GATES and PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind).exists():
+        raise ReleaseNeeded
+    supersede_policy(tenant_id, kind, by=version, actor=actor, at=at)
     row = PolicyVersion.objects.create(
         tenant_id=tenant_id,
         id=new_id(at),
@@ -147,7 +152,8 @@ def set_policy(
     return row
 
 
-def _supersede(tenant_id: UUID, kind: str, *, by: str, actor: Actor, at: datetime) -> None:
+def supersede_policy(tenant_id: UUID, kind: str, *, by: str, actor: Actor, at: datetime) -> None:
+    """End the time of the version in force; the caller puts the version `by` in its place."""
     before = PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind, active=True).first()
     if before is None:
         return

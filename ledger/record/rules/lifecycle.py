@@ -211,7 +211,35 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
     "executor": frozenset({("", "REGISTERED"), ("REGISTERED", "REVOKED"), ("REVOKED", "REGISTERED")}),
     "system": frozenset({("", "REGISTERED")}),
     "contract": frozenset({("", "REGISTERED"), ("", "PENDING"), ("PENDING", "REGISTERED"), ("PENDING", "DECLINED")}),
-    "policy": frozenset({("", "ACTIVE"), ("ACTIVE", "SUPERSEDED")}),
+    "policy": frozenset(
+        {
+            ("", "ACTIVE"),
+            ("", "CANARY"),
+            ("CANARY", "ACTIVE"),
+            ("CANARY", "WITHDRAWN"),
+            ("ACTIVE", "SUPERSEDED"),
+            ("SUPERSEDED", "ACTIVE"),
+        }
+    ),
+    "release": frozenset(
+        {
+            ("", "DRAFT"),
+            ("DRAFT", "CHECKED"),
+            ("DRAFT", "READY"),
+            ("CHECKED", "DRAFT"),
+            ("CHECKED", "CANARY"),
+            ("CHECKED", "READY"),
+            ("CANARY", "READY"),
+            ("CANARY", "STOPPED"),
+            ("READY", "DRAFT"),
+            ("READY", "PROMOTED"),
+            ("READY", "STOPPED"),
+            ("READY", "WITHDRAWN"),
+            ("DRAFT", "WITHDRAWN"),
+            ("CHECKED", "WITHDRAWN"),
+            ("PROMOTED", "ROLLED_BACK"),
+        }
+    ),
     "session": frozenset({("", "OPEN"), ("OPEN", "CLOSED")}),
     "approval": frozenset(
         {

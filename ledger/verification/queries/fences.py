@@ -15,6 +15,7 @@ APPEND_ONLY = (
     "ledger_evidence",
     "ledger_subjectkey",
     "ledger_contractversion",
+    "ledger_releasegate",
     "ledger_blank",
     "ledger_log",
     "ledger_leaf",
@@ -57,6 +58,9 @@ TRIGGERS = [
     ("approvals_standingapproval", "begin_standing"),
     ("approvals_standingapproval", "keep_standing"),
     ("approvals_standingpass", "count_pass"),
+    ("ledger_policyversion", "is_released"),
+    ("ledger_release", "keeps_its_draft"),
+    ("ledger_releasegate", "has_evidence"),
 ]
 ELEVATED = (
     *("ledger_append", "ledger_lock", "ledger_begin_erasure", "ledger_erase", "ledger_tell_erasure"),

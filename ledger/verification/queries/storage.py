@@ -190,26 +190,30 @@ def event_count(tenant_id: UUID, subject_id: UUID) -> int:
 
 
 def policies_in_force(tenant_id: UUID) -> list[PolicyInForce]:
-    """Every version of every policy, and when it was in force by its events; what cannot be read is left out.
+    """When each version of each policy decided by its events, on canary too; what cannot be read is left out.
 
     The policies' own rows and events are checked where they stand.
     """
     rows = {row.id: row for row in PolicyVersion.objects.filter(tenant_id=tenant_id)}
-    found: dict[UUID, PolicyInForce] = {}
+    found: list[PolicyInForce] = []
+    last: dict[UUID, int] = {}
     events = Event.objects.filter(tenant_id=tenant_id, subject_id__in=rows, subject_kind="policy")
     for event in events.order_by("subject_id", "seq"):
         row, at = rows[event.subject_id], event.at
-        if event.kind == "policy_activated":
+        if event.kind in ("policy_activated", "policy_canary_started", "policy_restored"):
             try:
                 named = envelopes.parse(bytes(event.envelope)).digests.get(row.kind, "")
             except Refused:
                 continue
-            found[row.id] = PolicyInForce(
-                kind=row.kind, version=row.version, digest=named, since=at, until=None, document=bytes(row.document)
+            last[row.id] = len(found)
+            found.append(
+                PolicyInForce(
+                    kind=row.kind, version=row.version, digest=named, since=at, until=None, document=bytes(row.document)
+                )
             )
-        elif event.kind == "policy_superseded" and row.id in found:
-            found[row.id] = replace(found[row.id], until=at)
-    return list(found.values())
+        elif event.kind in ("policy_superseded", "policy_canary_ended") and row.id in last:
+            found[last[row.id]] = replace(found[last[row.id]], until=at)
+    return found
 
 
 def _plain(value: Any) -> Any:

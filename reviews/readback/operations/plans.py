@@ -80,7 +80,7 @@ class ReadPlan:
 
     @property
     def numbers(self) -> VerificationNumbers:
-        """The numbers of the verification policy that was in force when the plan was made (R-VD-13)."""
+        """The numbers of the verification policy that decided the action when the plan was made (R-VD-13)."""
         return _numbers(bytes(self.verification_policy.document))
 
 
@@ -95,10 +95,10 @@ def plans_for(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, ReadPlan]:
     found = actions_queries.actions_by_id(tenant_id, action_ids)
     by_digest = {action.contract_digest: action for action in found.values()}
     agreed = {digest: contract_of(tenant_id, action) for digest, action in by_digest.items()}
-    in_force = catalogue_queries.active_policies(tenant_id)["verification"]
+    deciding = catalogue_queries.deciding_policies(tenant_id, "verification")
     asked = {digest: _questions(tenant_id, slug, contract) for digest, contract in agreed.items()}
     return {
-        known.action.id: _plan(slug, known, agreed[digest], asked[digest], in_force)
+        known.action.id: _plan(slug, known, agreed[digest], asked[digest], deciding.of(known.action))
         for known in _known(tenant_id, list(found.values()), agreed)
         if (digest := known.action.contract_digest)
     }
@@ -162,7 +162,7 @@ def _baseline(data: bytes | None) -> Reading | None:
 
 
 def _plan(
-    slug: str, known: ActionSnapshot, contract: Contract, questions: tuple[SourceQuery, ...], in_force: DecidingPolicy
+    slug: str, known: ActionSnapshot, contract: Contract, questions: tuple[SourceQuery, ...], policy: DecidingPolicy
 ) -> ReadPlan:
     outcome = known.entry.get("intended_outcome", {})
     intended = {
@@ -183,7 +183,7 @@ def _plan(
             "sa": {},
         },
         known=known,
-        verification_policy=in_force,
+        verification_policy=policy,
     )
 
 

@@ -23,21 +23,15 @@ from reviews.readback.operations.plans import plan_for
 from reviews.reconciliation.rules.facts import ContractFacts
 from reviews.reconciliation.rules.verdict import LACKING, SEEN, EffectStatus
 from reviews.recovery.rules import recovery_table, remedies, retries
-from reviews.recovery.rules.recovery_table import RecoveryPolicy
 from reviews.recovery.rules.remedies import PlanBasis, RecoveryOrder
 
 if TYPE_CHECKING:
     from ledger.models import Action
 
 
-def policy_in_force(tenant_id: UUID) -> DecidingPolicy:
-    """The version of the recovery policy in force."""
-    return catalogue_queries.active_policies(tenant_id)["recovery"]
-
-
-def policy_of(tenant_id: UUID) -> RecoveryPolicy:
-    """The recovery policy in force, as the rules read it."""
-    return recovery_table.parse_policy(bytes(policy_in_force(tenant_id).document))
+def deciding_policy(action: Action) -> DecidingPolicy:
+    """The version of the recovery policy that decides an action: the one in force, or one on canary."""
+    return catalogue_queries.deciding_policies(action.tenant_id, "recovery").of(action)
 
 
 def remedy_arguments(tenant_id: UUID, facts: ContractFacts) -> dict[str, frozenset[str]]:
@@ -56,14 +50,15 @@ class TenantDecisionContext:
     """What several verification runs of one tenant are decided under, each of it looked up once."""
 
     def __init__(self, tenant_id: UUID) -> None:
-        self.policy_in_force = cache(lambda: policy_in_force(tenant_id))
+        self._deciding = cache(lambda: catalogue_queries.deciding_policies(tenant_id, "recovery"))
         self.run = cache(lambda run_id: runs.run_facts(tenant_id, run_id))
         self.is_pivot = cache(lambda digest: runs.is_pivot(tenant_id, digest))
         self._tenant_id = tenant_id
         self._tools: dict[tuple[str, ...], dict[str, frozenset[str]]] = {}
 
-    def policy(self) -> RecoveryPolicy:
-        return recovery_table.parse_policy(bytes(self.policy_in_force().document))
+    def policy(self, action: Action) -> DecidingPolicy:
+        """The version of the recovery policy that decides an action."""
+        return self._deciding().of(action)
 
     def now(self) -> TenantDecisionContext:
         """The same policy and contracts, and the runs as they are by now."""
@@ -87,7 +82,7 @@ def decision_inputs(
 ) -> dict[str, Any]:
     """What a run must know of the policy, the remedies and the action's own run, as `RunInputs` names it."""
     tenant_id, around = action.tenant_id, around or TenantDecisionContext(action.tenant_id)
-    policy = around.policy()
+    policy = recovery_table.parse_policy(bytes(around.policy(action).document))
     bound = kept.request_hash if kept is not None else None
     unwinding, succeeded = around.run(action.run_id)
     return {

@@ -24,7 +24,7 @@ from reviews.incidents.rules.incidents import IncidentKind
 from reviews.readback.operations import schedules
 from reviews.readback.operations.plans import contract_of
 from reviews.reconciliation.rules.facts import ContractFacts
-from reviews.recovery.operations.recovery import current_action, policy_in_force
+from reviews.recovery.operations.recovery import current_action, deciding_policy
 from reviews.recovery.rules import recovery as rules
 from reviews.recovery.rules import recovery_table, remedies
 from reviews.recovery.rules.recovery import RecoveryDecision, RecoveryOptions
@@ -135,8 +135,9 @@ def _not_reversed(head: ledger.SubjectHead, reason: str, *, at: datetime) -> Non
 
 def _failure(head: ledger.SubjectHead) -> tuple[RecoveryDecision, DecidingPolicy]:
     """What the policy in force says of a compensation that failed (RT-17, RT-50), and which version of it that is."""
-    policy = policy_in_force(head.tenant_id)
-    facts = ContractFacts.of(contract_of(head.tenant_id, current_action(head)))
+    action = current_action(head)
+    policy = deciding_policy(action)
+    facts = ContractFacts.of(contract_of(head.tenant_id, action))
     asked = facts.situation(COMPENSATION_FAILURE)
     table = recovery_table.parse_policy(bytes(policy.document))
     return rules.decide_recovery(asked, state=State.COMPENSATING, means=RecoveryOptions(), policy=table), policy

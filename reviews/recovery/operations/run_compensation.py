@@ -91,7 +91,7 @@ def compensate_next(*, tenant_id: UUID, unwinding_id: UUID, at: datetime) -> boo
     case = queries.case_of(tenant_id, action.id)
     if case is not None and case.state != "RESOLVED":
         return _awaiting(row, action, at=at)
-    policy = recovery.policy_in_force(tenant_id)
+    policy = recovery.deciding_policy(action)
     decision, concerned = _decision(action, policy)
     if decision.held_because is not None or decision.row is None or not decision.orders:
         return _stuck(row, action, decision, at=at)

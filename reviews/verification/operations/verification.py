@@ -133,8 +133,8 @@ def conclude_run(
     outcome = rules.judge_run(inputs)
     first = pacing.asked and row is not None and row.readings == 0
     if outcome.steps or first or repeats_doubt(inputs, outcome):
-        decided_under = [plan.verification_policy, *([around.policy_in_force()] if outcome.decision.table else [])]
-        judged_by = [plan.verification_policy, around.policy_in_force()]
+        decided_under = [plan.verification_policy, *([around.policy(action)] if outcome.decision.table else [])]
+        judged_by = [plan.verification_policy, around.policy(action)]
         circumstances = run_circumstances(inputs, seq=head.seq, contract=plan.contract.digest, policies=judged_by)
         kept, listed = store_run_evidence(
             plan, inputs, outcome.verdict, outcome.decision, outcome.steps, decided_under, circumstances, at=at

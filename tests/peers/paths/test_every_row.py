@@ -40,6 +40,7 @@ from tests.peers.support.errand import Errand
 from tests.peers.support.orders import Shop
 from tests.peers.support.path import SETTLED, Office, Work
 from tests.peers.support.standby import standby
+from tests.support.releasing import put_in_force
 
 LATE = timedelta(hours=3)
 HIGH = {"side_effect_class": "HIGH_RISK_EXTERNAL", "reversibility": "COMPENSABLE"}
@@ -268,14 +269,8 @@ def unmoved(place: Place) -> UUID:
 def tried_again(place: Place) -> UUID:
     """Tool and authority agree that nothing happened, and the policy leaves an attempt."""
     with tenancy(place.office.tenant):
-        registration.set_policy(
-            tenant_id=place.office.tenant,
-            kind="recovery",
-            version="2",
-            document=default_policy("recovery") | {"version": "2", "max_attempts": 2},
-            actor=ledger.SYSTEM,
-            at=place.office.now(),
-        )
+        document = default_policy("recovery") | {"version": "2", "max_attempts": 2}
+        put_in_force(place.office.tenant, "recovery", "2", document, at=place.office.now())
     return place.carry_out(place.refunding(recovery={"idempotent": True}), **failing("ODD"))
 
 

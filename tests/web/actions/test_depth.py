@@ -96,7 +96,7 @@ def test_a_new_version_of_the_verification_policy_changes_how_long_is_looked(
     counter.read_back(started["action_id"], clock)
     assert counter.state(started["action_id"]) == "PENDING"
     shorter = {"version": "2", "document": {"sla_s": {"HIGH_RISK_EXTERNAL": 100}}}
-    assert counter.operator_key.post("/policies/verification", shorter).status_code == 201
+    assert counter.operator_key.release("verification", shorter).status_code == 201
     counter.read_back(started["action_id"], clock)
     assert counter.state(started["action_id"]) == "REVIEW_REQUIRED"
 

@@ -306,7 +306,7 @@ def test_a_policy_that_nobody_could_follow_is_refused(operator_key: Api):
 
 def test_a_lease_lasts_as_long_as_the_policy_says(shop: Workshop, clock: Clock):
     clock.stop()
-    shop.operator_key.post("/policies/verification", {"version": "2", "document": {"lease_s": 7}})
+    shop.operator_key.release("verification", {"version": "2", "document": {"lease_s": 7}})
     told = shop.started()["lease_expires_at"]
     assert told.startswith((clock.now() + timezone.timedelta(seconds=7)).isoformat()[:19])
 

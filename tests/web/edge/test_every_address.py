@@ -185,6 +185,7 @@ def foreign(name: str, caller: str, answer: Any, *, in_path: bool, elsewhere: bo
 # What is asked before the thing of the path is looked for, or why the path names nothing of a tenant.
 ASKED_BEFORE = {
     "registry_set_policy": "a kind of policy, which every tenant has",
+    "releases_roll_back": "a kind of policy, which every tenant has",
     "ledger_entries": "a place in one's own log, which is not signed yet",
     "ledger_tile": "a place in one's own log, which is not signed yet",
     "execution_start": "the proof of possession, which fits no second request",

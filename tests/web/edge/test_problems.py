@@ -278,7 +278,7 @@ def test_a_record_that_cannot_be_reached_is_503(operator_key: Api, monkeypatch: 
 
 def test_two_who_write_the_same_at_once_meet_in_a_conflict(operator_key: Api, monkeypatch: pytest.MonkeyPatch):
     body = {"scope": "all", "reason": "Wait."}
-    assert operator_key.post("/policies/recovery", {"version": "2", "document": {}}).status_code == 201
+    assert operator_key.release("recovery", {"version": "2", "document": {}}).status_code == 201
 
     def late(**told: Any) -> Any:
         raise IntegrityError from UniqueViolation()
@@ -346,7 +346,11 @@ def bodies(shop: Workshop) -> list[tuple[Api, str, dict[str, Any]]]:
         (shop.operator_key, "/agents/temp/revoke", {"reason": "x"}),
         (shop.operator_key, "/contracts", contract("write_document")),
         (shop.operator_key, "/policies/approval", {"version": "2", "document": {"require": []}}),
-        (shop.operator_key, "/policies/verification", {"version": "2", "document": {"lease_s": 60}}),
+        (
+            shop.operator_key,
+            "/releases",
+            {"kind": "verification", "version": "2", "document": {"lease_s": 60}, "reason": "r"},
+        ),
         (shop.operator_key, "/systems", {"name": "x", "pattern": "databases", "settings": {}}),
         (shop.agent, "/sessions", {"agent_id": "librarian", "goal": "g", "ttl_seconds": 60, "intent": "", "tools": []}),
         (shop.agent, f"/sessions/{session['session_id']}/calls", {"calls": [call]}),

@@ -287,7 +287,7 @@ def machine(counter: Counter, clock: Clock, secrets_dir: Path) -> type[Shift]:
     tools = (lesser(), cancelling())
     counter.open(secrets_dir, *tools)
     body = {"version": "2", "document": {"table": "built-in", "max_attempts": 2}}
-    assert counter.operator_key.post("/policies/recovery", body).status_code == 201
+    assert counter.operator_key.release("recovery", body).status_code == 201
     credential = secrets_dir / "systems" / "orchid" / "till.json"
     assert datetime.now(UTC) <= clock.now()
     return type(

@@ -45,7 +45,7 @@ def waits(shop: Workshop, action_id: str, tool: str = "delete_document") -> list
 
 def policy(shop: Workshop, **parts: Any) -> None:
     body = {"version": "2", "document": POLICY | parts}
-    assert shop.operator_key.post("/policies/verification", body).status_code == 201
+    assert shop.operator_key.release("verification", body).status_code == 201
 
 
 def system(shop: Workshop) -> dict[str, Any]:

@@ -17,7 +17,7 @@ ACCOUNTING = {"effect_domain": "OTHER", "side_effect_class": "MEDIUM_RISK_WRITE"
 
 def allow(counter: Counter, attempts: int) -> None:
     body = {"version": "2", "document": {"table": "built-in", "max_attempts": attempts}}
-    assert counter.operator_key.post("/policies/recovery", body).status_code == 201
+    assert counter.operator_key.release("recovery", body).status_code == 201
 
 
 def read(counter: Counter, started: dict[str, Any], clock: Clock, **later: float) -> str:

@@ -162,7 +162,7 @@ def rolled(shop: Workshop, start: datetime, **changes: Any) -> None:
 
 def test_a_change_beyond_chance_is_told_in_a_sentence_and_a_regression_too(shop: Workshop, clock: Clock):
     today = hour(clock)
-    shop.operator_key.post("/policies/verification", {"version": "strict", "document": {"lease_s": 60}})
+    shop.operator_key.release("verification", {"version": "strict", "document": {"lease_s": 60}})
     with tenancy(shop.tenant):
         first, second = catalogue.policy_versions_by_digest(shop.tenant, "verification").values()
         rolled(shop, today - timedelta(days=9), executed=400, unknown=20)

@@ -202,7 +202,7 @@ def test_a_false_success_that_an_operator_files_raises_the_metric_and_stays_on_r
 def test_the_newest_verification_policy_is_compared_with_the_one_before(
     shop: Workshop, script: dict[str, str], clock: Clock, tmp_path: Path
 ):
-    released = shop.operator_key.post("/policies/verification", {"version": "stricter", "document": {"lease_s": 60}})
+    released = shop.operator_key.release("verification", {"version": "stricter", "document": {"lease_s": 60}})
     assert released.status_code == 201, released.content
     started = shop.started(path="old/four.md")
     shop.observe(started)

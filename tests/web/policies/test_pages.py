@@ -39,7 +39,7 @@ def part(html: str, name: str) -> str:
 
 def put(shop: Workshop, clock: Clock, kind: str, version: str, document: dict[str, Any], **given: str) -> None:
     clock.forward(seconds=1)
-    sent = shop.operator_key.post(f"/policies/{kind}", {"version": version, "document": document} | given)
+    sent = shop.operator_key.release(kind, {"version": version, "document": document} | given)
     assert sent.status_code == 201, sent.content
 
 

@@ -284,7 +284,7 @@ class TestBudget:
     def waiting(self, shop: Workshop, clock: Clock) -> list[str]:
         """Actions that are read again and again, under a budget of four readings an hour."""
         document_ = {"lease_s": 60, "budget": {"readings_per_hour": 4}}
-        answer = shop.operator_key.post("/policies/verification", {"version": "2", "document": document_})
+        answer = shop.operator_key.release("verification", {"version": "2", "document": document_})
         assert answer.status_code == 201, answer.content
         patient = contract("write_document") | {"version": "1.1.0"}
         patient["verification"] |= {"settle_s": 600}

@@ -357,7 +357,7 @@ def test_who_orders_a_compensation_does_not_approve_it(
 @pytest.mark.req("R-RP-24", "R-SM-18")
 def test_a_policy_may_hold_a_row_or_bring_its_own_table(cashier: Counter, clock: Clock):
     held = {"version": "2", "document": {"table": "built-in", "hold": ["RT-03"]}}
-    assert cashier.operator_key.post("/policies/recovery", held).status_code == 201
+    assert cashier.operator_key.release("recovery", held).status_code == 201
     assert cashier.state(wrong(cashier, clock)) == "REVIEW_REQUIRED"
     last = {
         "id": "OWN-1",
@@ -369,7 +369,7 @@ def test_a_policy_may_hold_a_row_or_bring_its_own_table(cashier: Counter, clock:
         "effects": ["open review"],
     }
     own = {"version": "3", "document": {"table": [last]}}
-    assert cashier.operator_key.post("/policies/recovery", own).status_code == 201
+    assert cashier.operator_key.release("recovery", own).status_code == 201
     cashier.till.order("EX-1002")
     started = cashier.begun(order_id="EX-1002")
     cashier.till.refund(started["idempotency_key"], amount=99, order_id="EX-1002")
@@ -395,7 +395,7 @@ def test_a_policy_may_hold_a_row_or_bring_its_own_table(cashier: Counter, clock:
     ids=["empty", "text", "bare", "action", "input", "way"],
 )  # fmt: skip
 def test_a_table_that_is_not_one_is_refused(cashier: Counter, table: list[Any]):
-    answer = cashier.operator_key.post("/policies/recovery", {"version": "2", "document": {"table": table}})
+    answer = cashier.operator_key.release("recovery", {"version": "2", "document": {"table": table}})
     assert (answer.status_code, answer.json()["code"]) == (422, "BAD_POLICY")
     assert answer.json()["errors"]
 

@@ -228,7 +228,7 @@ def test_the_page_strikes_out_what_was_not_borne_out(shop: Workshop, session: st
 
 
 def asked_of_messages(shop: Workshop, **rule: Any) -> None:
-    answer = shop.operator_key.post("/policies/verification", {"version": "2", "document": {"messages": rule}})
+    answer = shop.operator_key.release("verification", {"version": "2", "document": {"messages": rule}})
     assert answer.status_code == 201, answer.content
 
 
@@ -251,7 +251,7 @@ def test_without_that_rule_a_session_closes_as_it_is(shop: Workshop, session: st
 
 def test_a_policy_that_asks_for_something_else_of_messages_is_refused(shop: Workshop):
     document = {"messages": {"uncited": "shout"}}
-    answer = shop.operator_key.post("/policies/verification", {"version": "2", "document": document})
+    answer = shop.operator_key.release("verification", {"version": "2", "document": document})
     assert (answer.status_code, answer.json()["code"]) == (422, "BAD_POLICY")
 
 

@@ -1,0 +1,170 @@
+"""Releases of policies: drafts, gates, signatures, canaries, promotion by two people, and the way back."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+
+from console.accounts.step_up import is_proven
+from console.api import paging
+from console.api.auth import admits, caller_of
+from console.api.registry.schemas import PolicyVersion
+from console.api.releases import schemas
+from console.api.schemas import Page, Paged, ReasonBody
+from console.api.transaction import NotFound, in_tenancy, run_once
+from console.pages.releases import release_steps
+from ledger.catalogue import queries
+from ledger.catalogue.operations import releases
+from ledger.catalogue.rules.policies import POLICY_KINDS
+from ledger.catalogue.rules.releases import GATES, CanaryScope
+from ledger.models import Release
+from ledger.record.rules.canonical import parse
+
+router = Router(tags=["Releases"])
+DRAFTERS = ("oper", "operator", "administrator")
+PEOPLE = ("operator", "administrator")
+
+
+@router.post(
+    "/releases", summary="Draft a change of a policy; nothing is in force by that", response={201: schemas.Release}
+)
+@admits(*DRAFTERS)
+@in_tenancy
+def draft(request: HttpRequest, body: schemas.ReleaseBody) -> schemas.Release:
+    caller = caller_of(request)
+    document = body.document | {"version": body.version}
+    release_steps.check_draft(body.kind, document)
+    row = releases.draft_release(
+        tenant_id=caller.tenant_id,
+        kind=body.kind,
+        version=body.version,
+        document=document,
+        reason=body.reason,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return _shown(row)
+
+
+@router.get("/releases", summary="Releases, newest first", response=Page[schemas.ReleaseSummary])
+@admits(*DRAFTERS, "audit", "person")
+@in_tenancy
+def list_releases(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.ReleaseSummary]:
+    found = queries.releases(
+        caller_of(request).tenant_id, after=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1
+    )
+    return paging.page_of(schemas.ReleaseSummary.of, found, wanted.limit)
+
+
+@router.get("/releases/{release_id}", summary="One release, its draft and its gates", response=schemas.Release)
+@admits(*DRAFTERS, "audit", "person")
+@in_tenancy
+def get_release(request: HttpRequest, release_id: UUID) -> schemas.Release:
+    return _shown(_found(request, release_id))
+
+
+@router.post(
+    "/releases/{release_id}/signatures",
+    summary="A person stands for the difference, or for the outcomes that a replay changed",
+    response=schemas.Release,
+)
+@admits(*PEOPLE)
+def sign(request: HttpRequest, release_id: UUID, body: schemas.SignatureBody) -> HttpResponse | None:
+    proven = is_proven(request, body.password, body.otp)
+
+    def write() -> schemas.Release:
+        actor = caller_of(request).actor
+        row = _found(request, release_id)
+        signed = release_steps.sign_gate(
+            row, gate=body.gate, reason=body.reason, by=actor, is_proven=proven, at=timezone.now()
+        )
+        return _shown(signed)
+
+    return run_once(request, write)
+
+
+@router.post(
+    "/releases/{release_id}/canary", summary="Let the draft decide some live actions first", response=schemas.Release
+)
+@admits(*PEOPLE)
+@in_tenancy
+def start_canary(request: HttpRequest, release_id: UUID, body: schemas.CanaryBody) -> schemas.Release:
+    caller, at = caller_of(request), timezone.now()
+    scope = CanaryScope(tools=tuple(body.tools), share=body.share, actions=body.actions, since=at)
+    row = releases.start_canary(tenant_id=caller.tenant_id, release_id=release_id, scope=scope, by=caller.actor, at=at)
+    return _shown(row)
+
+
+@router.post("/releases/{release_id}/end", summary="Stop its canary, or withdraw the draft", response=schemas.Release)
+@admits(*PEOPLE)
+@in_tenancy
+def end(request: HttpRequest, release_id: UUID, body: ReasonBody) -> schemas.Release:
+    caller = caller_of(request)
+    row = releases.end_release(
+        tenant_id=caller.tenant_id, release_id=release_id, reason=body.reason, by=caller.actor, at=timezone.now()
+    )
+    return _shown(row)
+
+
+@router.post(
+    "/releases/{release_id}/promotion",
+    summary="The word of one of the two people who put a release in force",
+    response=schemas.Release,
+)
+@admits(*PEOPLE)
+def promote(request: HttpRequest, release_id: UUID, body: schemas.ReleaseWordBody) -> HttpResponse | None:
+    proven = is_proven(request, body.password, body.otp)
+
+    def write() -> schemas.Release:
+        actor = caller_of(request).actor
+        row = _found(request, release_id)
+        return _shown(release_steps.promote(row, reason=body.reason, by=actor, is_proven=proven, at=timezone.now()))
+
+    return run_once(request, write)
+
+
+@router.post(
+    "/policies/{kind}/rollback",
+    summary="Put an earlier version of a policy in force again, in one step",
+    response=PolicyVersion,
+)
+@admits(*PEOPLE)
+def roll_back(request: HttpRequest, kind: str, body: schemas.RollbackBody) -> HttpResponse | None:
+    proven = is_proven(request, body.password, body.otp)
+
+    def write() -> PolicyVersion:
+        caller = caller_of(request)
+        if kind not in POLICY_KINDS:
+            raise NotFound
+        row = release_steps.roll_back(
+            tenant_id=caller.tenant_id,
+            kind=kind,
+            version=body.version,
+            reason=body.reason,
+            by=caller.actor,
+            is_proven=proven,
+            at=timezone.now(),
+        )
+        return PolicyVersion(kind=kind, version=row.version, digest=row.digest)
+
+    return run_once(request, write)
+
+
+def _found(request: HttpRequest, release_id: UUID) -> Release:
+    row = queries.release(caller_of(request).tenant_id, release_id)
+    if row is None:
+        raise NotFound
+    return row
+
+
+def _shown(row: Release) -> schemas.Release:
+    gates = queries.gate_results(row.tenant_id, row.id)
+    return schemas.Release.of(
+        row,
+        document=parse(bytes(row.document)),
+        needs=releases.red_gates(row),
+        gates=[schemas.Gate.of(gates[name], name=words) for name, (words, _) in GATES.items() if name in gates],
+    )

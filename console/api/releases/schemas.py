@@ -1,0 +1,82 @@
+"""What the API is sent and answers about releases of policies."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import Field
+
+from console.api.people.schemas import ProofBody
+from console.api.schemas import Answer, Body, Reason, Time
+
+Tool = Annotated[str, Field(min_length=1, max_length=128)]
+
+
+class ReleaseBody(Body):
+    kind: Literal["verification", "recovery", "approval", "autonomy"]
+    version: Annotated[str, Field(min_length=1, max_length=64)]
+    document: dict[str, Any]
+    reason: Reason
+
+
+class ReleaseWordBody(ProofBody):
+    reason: Reason
+
+
+class SignatureBody(ReleaseWordBody):
+    gate: Literal["RG-01", "RG-02"]
+
+
+class RollbackBody(ReleaseWordBody):
+    version: Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class CanaryBody(Body):
+    tools: Annotated[
+        list[Tool], Field(max_length=100, description="The tools whose actions the draft decides; none: of every tool.")
+    ] = []
+    share: Annotated[
+        int, Field(ge=1, le=100, description="The share of these, in percent, by a hash of tenant, tool and action.")
+    ] = 100
+    actions: Annotated[
+        int, Field(ge=1, le=10_000, description="How many of them must have ended before the canary is passed.")
+    ] = 20
+
+
+class Canary(Answer):
+    tools: list[str]
+    share: int
+    actions: int
+    since: str
+
+
+class Gate(Answer):
+    gate: str
+    name: str
+    passed: bool
+    summary: str
+    evidence: UUID = Field(validation_alias="pointer")
+    by: UUID
+    at: Time
+
+
+class ReleaseSummary(Answer):
+    release_id: UUID = Field(validation_alias="id")
+    kind: str
+    version: str
+    digest: str
+    state: str
+    reason: str
+    author: UUID
+    first_by: UUID | None = Field(description="The first of the two people who put it in force.")
+    promoted_by: UUID | None
+    canary: Canary | None
+    created_at: Time
+    changed_at: Time
+
+
+class Release(ReleaseSummary):
+    document: dict[str, Any]
+    needs: list[str] = Field(description="The gates that are not passed.")
+    gates: list[Gate] = Field(description="The newest result of each gate that was run.")

@@ -1,0 +1,76 @@
+"""What a release needs of both neighbours: its draft checked as its kind is, and what follows when it is in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from approvals.policy.rules import autonomy, policy
+from approvals.voting.operations import approvers
+from console.accounts.members.queries import is_same_person
+from ledger.catalogue.operations import releases
+from ledger.catalogue.rules import policies
+from ledger.models import PolicyVersion, Release
+from ledger.record.operations import Actor
+from reviews.recovery.rules import recovery_table
+
+
+def check_draft(kind: str, document: Mapping[str, Any]) -> None:
+    """Refuse a document that nobody could follow; whatever is wrong with it is named with its place."""
+    policies.check_policy(kind, document)
+    if kind == "recovery":
+        faults = recovery_table.policy_faults(document)
+        if faults:
+            raise policies.BadPolicy(errors=faults)
+    if kind == "approval":
+        policy.parse(dict(document))
+    if kind == "autonomy":
+        autonomy.parse(dict(document))
+
+
+def sign_gate(row: Release, *, gate: str, reason: str, by: Actor, is_proven: bool, at: datetime) -> Release:
+    """A person stands for a difference, or for changed outcomes; whoever drafted them, under any account, does not."""
+    return releases.sign_gate(
+        tenant_id=row.tenant_id,
+        release_id=row.id,
+        gate=gate,
+        reason=reason,
+        by=by,
+        is_author=is_same_person(row.tenant_id, row.author, by.id),
+        is_proven=is_proven,
+        at=at,
+    )
+
+
+def promote(row: Release, *, reason: str, by: Actor, is_proven: bool, at: datetime) -> Release:
+    """The word of one of the two people; with the second one the version is in force."""
+    done = releases.promote_release(
+        tenant_id=row.tenant_id,
+        release_id=row.id,
+        reason=reason,
+        by=by,
+        is_first=is_same_person(row.tenant_id, row.first_by, by.id),
+        is_proven=is_proven,
+        at=at,
+    )
+    if done.state == "PROMOTED":
+        _follow(row.tenant_id, row.kind, at=at)
+    return done
+
+
+def roll_back(
+    *, tenant_id: UUID, kind: str, version: str, reason: str, by: Actor, is_proven: bool, at: datetime
+) -> PolicyVersion:
+    """An earlier version in force again."""
+    row = releases.roll_back(
+        tenant_id=tenant_id, kind=kind, version=version, reason=reason, by=by, is_proven=is_proven, at=at
+    )
+    _follow(tenant_id, kind, at=at)
+    return row
+
+
+def _follow(tenant_id: UUID, kind: str, *, at: datetime) -> None:
+    if kind == "approval":
+        approvers.schedule_recheck(tenant_id=tenant_id, at=at)

@@ -1,0 +1,364 @@
+"""Releases of policies: draft, gates, signatures, canary, promotion by two people, and the way back.
+
+Nothing here runs a gate or knows what a policy means: `reviews.releases` and the console bring results, each with its
+evidence. What a release lacks, the database refuses too (`ledger/sql/releases.sql`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.operations.registration import VersionTaken, supersede_policy
+from ledger.catalogue.operations.second_person import ProofNeeded, ReasonMissing
+from ledger.catalogue.rules import releases as rules
+from ledger.catalogue.rules.releases import CanaryScope
+from ledger.models import PolicyVersion, Release, ReleaseGate
+from ledger.record.operations import (
+    Actor,
+    NewEvent,
+    SealedEvidence,
+    SubjectHead,
+    append,
+    lock_subject,
+    new_id,
+    store_evidence,
+)
+from ledger.record.rules.canonical import canonical, digest
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateResult:
+    """What a gate said: in one sentence, and in a document that is stored as its evidence."""
+
+    gate: str
+    passed: bool
+    summary: str
+    evidence: Mapping[str, Any]
+
+
+def draft_release(
+    *, tenant_id: UUID, kind: str, version: str, document: Mapping[str, Any], reason: str, by: Actor, at: datetime
+) -> Release:
+    """A draft of a new version; nothing changes in what is in force. The same draft again is the same release."""
+    data = canonical(document)
+    if not reason.strip():
+        raise ReasonMissing
+    open_one = catalogue_queries.open_release(tenant_id, kind, version)
+    if open_one is not None and open_one.digest == digest(data):
+        return open_one
+    if open_one is not None or catalogue_queries.policy_version(tenant_id, kind, version) is not None:
+        raise VersionTaken
+    row = Release.objects.create(
+        tenant_id=tenant_id,
+        id=new_id(at),
+        kind=kind,
+        version=version,
+        digest=digest(data),
+        document=data,
+        basis=catalogue_queries.active_policies(tenant_id)[kind].digest,
+        state="DRAFT",
+        reason=reason[:1000],
+        author=by.id,
+        created_at=at,
+        changed_at=at,
+    )
+    told = {"kind": kind, "version": version, "reason": row.reason, "basis": row.basis}
+    append(
+        SubjectHead(tenant_id=tenant_id, id=row.id, kind="release"),
+        NewEvent(kind="release_drafted", to="DRAFT", detail=told, digests={"policy": row.digest}),
+        actor=by,
+        at=at,
+    )
+    return row
+
+
+def lock_release(tenant_id: UUID, release_id: UUID, *states: str) -> tuple[SubjectHead, Release]:
+    """The release, locked until the transaction ends; refused where it is in none of these states."""
+    row = catalogue_queries.release(tenant_id, release_id)
+    if row is None:
+        raise rules.NoSuchRelease
+    head = lock_subject(tenant_id=tenant_id, subject_id=release_id, kind="release")
+    row = catalogue_queries.release(tenant_id, release_id)
+    assert row is not None
+    if states and head.state not in states:
+        raise rules.WrongStep(f"The release is {head.state}; this is done while it is {' or '.join(states)}.")
+    return head, row
+
+
+def record_gates(
+    *,
+    tenant_id: UUID,
+    release_id: UUID,
+    results: Sequence[GateResult],
+    kind: str = "release_gates_run",
+    basis: str = "",
+    reason: str = "",
+    by: Actor,
+    at: datetime,
+) -> Release:
+    """Store what gates said, with their evidence, in one event; the release stands where they leave it.
+
+    `basis` is the digest of the version in force that the draft was compared with.
+    """
+    head, row = lock_release(tenant_id, release_id, "DRAFT", "CHECKED", "CANARY", "READY")
+    if row.canary is not None and kind != "release_canary_passed":
+        raise rules.WrongStep("The draft is on canary; its other gates are behind it.")
+    kept = store_evidence(
+        tenant_id=tenant_id,
+        subject_id=release_id,
+        purpose="release_gates",
+        data=canonical({each.gate: each.evidence for each in results}),
+        media_type="application/json",
+        source="counterfoil",
+        at=at,
+    )
+    passed = {gate: result.passed for gate, result in catalogue_queries.gate_results(tenant_id, release_id).items()}
+    passed |= {each.gate: each.passed for each in results}
+    state = rules.state_by_gates(row.kind, passed, head.state)
+    listed = [{"gate": each.gate, "passed": each.passed, "summary": each.summary[:1000]} for each in results]
+    told: dict[str, Any] = {"gates": listed, "pointer": str(kept.pointer)}
+    told |= ({"basis": basis} if basis else {}) | ({"reason": reason} if reason else {})
+    append(head, NewEvent(kind=kind, to=state, detail=told, evidence=(kept,)), actor=by, at=at)
+    ReleaseGate.objects.bulk_create(
+        ReleaseGate(
+            tenant_id=tenant_id, release_id=release_id, seq=head.seq + 1, pointer=kept.pointer, by=by.id, at=at, **each
+        )
+        for each in listed
+    )
+    return _move(row, state=state, changed_at=at, **({"basis": basis} if basis else {}))
+
+
+def sign_gate(
+    *,
+    tenant_id: UUID,
+    release_id: UUID,
+    gate: str,
+    reason: str,
+    by: Actor,
+    is_author: bool,
+    is_proven: bool,
+    at: datetime,
+) -> Release:
+    """A person stands for what a gate shows: the difference, or the outcomes that a replay changed."""
+    lock_release(tenant_id, release_id, "DRAFT", "CHECKED")
+    last = catalogue_queries.gate_results(tenant_id, release_id).get(gate)
+    if gate not in rules.SIGNED or last is None:
+        raise rules.WrongStep("Run the gates first. A signature is for the result of RG-01 or RG-02.")
+    check_person(reason=reason, by=by, is_same=is_author, is_proven=is_proven)
+    signed = GateResult(
+        gate=gate,
+        passed=True,
+        summary=f"Signed: {reason}",
+        evidence={"signs": str(last.pointer), "said": last.summary, "reason": reason, "by": str(by.id)},
+    )
+    return record_gates(
+        tenant_id=tenant_id,
+        release_id=release_id,
+        results=[signed],
+        kind="release_gate_signed",
+        reason=reason,
+        by=by,
+        at=at,
+    )
+
+
+def check_person(*, reason: str, by: Actor, is_same: bool, is_proven: bool) -> None:
+    """Refuse a machine, whoever may not say this after what they said before, and whoever gives no reason or proof."""
+    if by.kind != "person" or is_same:
+        raise rules.AnotherPersonNeeded
+    if not reason.strip():
+        raise ReasonMissing
+    if not is_proven:
+        raise ProofNeeded
+
+
+def start_canary(*, tenant_id: UUID, release_id: UUID, scope: CanaryScope, by: Actor, at: datetime) -> Release:
+    """Let the draft decide some live actions; the version in force decides all others, and goes on to."""
+    rules.check_scope(scope)
+    head, row = lock_release(tenant_id, release_id, "CHECKED")
+    _check_basis(row)
+    document = scope.document()
+    append(head, NewEvent(kind="release_canary_started", to="CANARY", detail={"canary": document}), actor=by, at=at)
+    _move(row, state="CANARY", canary=document, changed_at=at)
+    told = {"kind": row.kind, "version": row.version, "release": str(row.id), "canary": document, "reason": row.reason}
+    policy_id = new_id(at)
+    append(
+        SubjectHead(tenant_id=tenant_id, id=policy_id, kind="policy"),
+        NewEvent(kind="policy_canary_started", to="CANARY", detail=told, digests={row.kind: row.digest}),
+        actor=by,
+        at=at,
+    )
+    _create_version(row, policy_id, active=False, canary=document, at=at)
+    return row
+
+
+def _create_version(
+    row: Release, policy_id: UUID, *, active: bool, canary: dict[str, Any] | None, at: datetime
+) -> None:
+    PolicyVersion.objects.create(
+        tenant_id=row.tenant_id,
+        id=policy_id,
+        kind=row.kind,
+        version=row.version,
+        digest=row.digest,
+        document=bytes(row.document),
+        active=active,
+        release_id=row.id,
+        canary=canary,
+        created_at=at,
+    )
+
+
+def judge_canary(
+    *,
+    tenant_id: UUID,
+    release_id: UUID,
+    verdict: rules.CanaryVerdict,
+    evidence: Mapping[str, Any],
+    by: Actor,
+    at: datetime,
+) -> Release:
+    """Write down what a canary's figures say: it is stopped where they are worse, passed where enough was seen."""
+    _, row = lock_release(tenant_id, release_id, "CANARY", "READY")
+    if verdict.is_worse:
+        return end_release(
+            tenant_id=tenant_id, release_id=release_id, reason=verdict.summary, evidence=evidence, by=by, at=at
+        )
+    if row.state == "READY" or not verdict.is_passed:
+        return row
+    result = GateResult(gate=rules.CANARY, passed=True, summary=verdict.summary, evidence=evidence)
+    return record_gates(
+        tenant_id=tenant_id, release_id=release_id, results=[result], kind="release_canary_passed", by=by, at=at
+    )
+
+
+def end_release(
+    *,
+    tenant_id: UUID,
+    release_id: UUID,
+    reason: str,
+    evidence: Mapping[str, Any] | None = None,
+    by: Actor,
+    at: datetime,
+) -> Release:
+    """Stop a canary, or withdraw a draft; from the commit on the version in force decides everything again."""
+    head, row = lock_release(tenant_id, release_id, "DRAFT", "CHECKED", "CANARY", "READY")
+    if not reason.strip():
+        raise ReasonMissing
+    stopped = row.canary is not None
+    kept: tuple[SealedEvidence, ...] = ()
+    if evidence is not None:
+        stored = store_evidence(
+            tenant_id=tenant_id,
+            subject_id=release_id,
+            purpose="release_gates",
+            data=canonical({rules.CANARY: evidence}),
+            media_type="application/json",
+            source="counterfoil",
+            at=at,
+        )
+        kept = (stored,)
+    state, kind = ("STOPPED", "release_stopped") if stopped else ("WITHDRAWN", "release_withdrawn")
+    append(head, NewEvent(kind=kind, to=state, detail={"reason": reason}, evidence=kept), actor=by, at=at)
+    policy = catalogue_queries.policy_version(tenant_id, row.kind, row.version) if stopped else None
+    if policy is not None:
+        of_policy = lock_subject(tenant_id=tenant_id, subject_id=policy.id, kind="policy")
+        append(of_policy, NewEvent(kind="policy_canary_ended", to="WITHDRAWN"), actor=by, at=at)
+        PolicyVersion.objects.filter(tenant_id=tenant_id, id=policy.id).update(canary=None)
+    return _move(row, state=state, changed_at=at)
+
+
+def promote_release(
+    *, tenant_id: UUID, release_id: UUID, reason: str, by: Actor, is_first: bool, is_proven: bool, at: datetime
+) -> Release:
+    """The word of a person: the first one waits for another, the second puts the version in force.
+
+    `is_first`: the person behind `by` gave the first word.
+    """
+    head, row = lock_release(tenant_id, release_id, "DRAFT", "CHECKED", "CANARY", "READY")
+    red = red_gates(row)
+    if red:
+        names = ", ".join(f"{gate} ({rules.GATES[gate][0]})" for gate in red)
+        raise rules.GatesNotPassed(f"Not every gate is passed: {names}.")
+    _check_basis(row)
+    check_person(reason=reason, by=by, is_same=is_first, is_proven=is_proven)
+    if row.first_by is None:
+        append(head, NewEvent(kind="release_confirmed", detail={"reason": reason}), actor=by, at=at)
+        return _move(row, first_by=by.id, changed_at=at)
+    append(head, NewEvent(kind="release_promoted", to="PROMOTED", detail={"reason": reason}), actor=by, at=at)
+    _move(row, state="PROMOTED", promoted_by=by.id, changed_at=at)
+    supersede_policy(tenant_id, row.kind, by=row.version, actor=by, at=at)
+    _put_in_force(row, by=by, at=at)
+    return row
+
+
+def _put_in_force(row: Release, *, by: Actor, at: datetime) -> None:
+    told = {"kind": row.kind, "version": row.version, "release": str(row.id), "reason": row.reason}
+    tried = catalogue_queries.policy_version(row.tenant_id, row.kind, row.version)
+    if tried is None:
+        policy_id = new_id(at)
+        append(
+            SubjectHead(tenant_id=row.tenant_id, id=policy_id, kind="policy"),
+            NewEvent(kind="policy_activated", to="ACTIVE", detail=told, digests={row.kind: row.digest}),
+            actor=by,
+            at=at,
+        )
+        _create_version(row, policy_id, active=True, canary=None, at=at)
+        return
+    head = lock_subject(tenant_id=row.tenant_id, subject_id=tried.id, kind="policy")
+    event = NewEvent(kind="policy_promoted", to="ACTIVE", detail=told, digests={row.kind: row.digest})
+    append(head, event, actor=by, at=at)
+    PolicyVersion.objects.filter(tenant_id=row.tenant_id, id=tried.id).update(active=True, canary=None)
+
+
+def roll_back(
+    *, tenant_id: UUID, kind: str, version: str, reason: str, by: Actor, is_proven: bool, at: datetime
+) -> PolicyVersion:
+    """Put a version in force again that was in force before, in one step and by one person.
+
+    The release that brought the version in force is over; what was decided under it keeps its name.
+    """
+    check_person(reason=reason, by=by, is_same=False, is_proven=is_proven)
+    wanted = catalogue_queries.policy_version(tenant_id, kind, version)
+    if wanted is None:
+        raise rules.CannotGoBack
+    leaving = catalogue_queries.active_policies(tenant_id)[kind]
+    head = lock_subject(tenant_id=tenant_id, subject_id=wanted.id, kind="policy")
+    brought = catalogue_queries.release(tenant_id, wanted.release_id) if wanted.release_id else None
+    if head.state != "SUPERSEDED" or (brought is not None and brought.state == "ROLLED_BACK"):
+        raise rules.CannotGoBack
+    supersede_policy(tenant_id, kind, by=version, actor=by, at=at)
+    told = {"kind": kind, "version": version, "instead_of": leaving.version, "reason": reason}
+    event = NewEvent(kind="policy_restored", to="ACTIVE", detail=told, digests={kind: wanted.digest})
+    append(head, event, actor=by, at=at)
+    PolicyVersion.objects.filter(tenant_id=tenant_id, id=wanted.id).update(active=True)
+    if leaving.release_id is not None:
+        of_release, row = lock_release(tenant_id, leaving.release_id)
+        if of_release.state == "PROMOTED":
+            back = NewEvent(kind="release_rolled_back", to="ROLLED_BACK", detail={"to": version, "reason": reason})
+            append(of_release, back, actor=by, at=at)
+            _move(row, state="ROLLED_BACK", changed_at=at)
+    return wanted
+
+
+def red_gates(row: Release) -> list[str]:
+    """The gates of a release that are not passed, in their order."""
+    found = catalogue_queries.gate_results(row.tenant_id, row.id)
+    return [gate for gate in rules.required_gates(row.kind) if gate not in found or not found[gate].passed]
+
+
+def _check_basis(row: Release) -> None:
+    if row.basis != catalogue_queries.active_policies(row.tenant_id)[row.kind].digest:
+        raise rules.BasisMoved
+
+
+def _move(row: Release, **changes: Any) -> Release:
+    Release.objects.filter(tenant_id=row.tenant_id, id=row.id).update(**changes)
+    for name, value in changes.items():
+        setattr(row, name, value)
+    return row

@@ -1,0 +1,190 @@
+"""Releases: which gates a policy needs, how far a release is, and which actions a canary decides.
+
+1. A verification or recovery policy needs all eight gates (C-48). The two others decide what may run, not what is true:
+   they need a simulation over what happened, and the same two people.
+2. A gate's newest result counts. `RG-01` and `RG-02` name people: a list of changed outcomes and a difference pass only
+   with the signature of a person who did not draft them.
+3. A canary decides the actions that were proposed after it began, by the tools that it names, and of these the share
+   that a hash of tenant, tool and action gives. So anybody can say later which version decided an action.
+4. A canary that does worse than what decides beside it is stopped by itself (`compare`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.refusals import Refused
+
+GATES: Mapping[str, tuple[str, str]] = {
+    "RG-01": ("Trace replay", "stored actions are judged again by the draft, and their outcomes compared"),
+    "RG-02": ("Predicate diff review", "what the draft changes and which actions that touches, signed by a person"),
+    "RG-03": ("Verification canary", "the draft decides some live actions first"),
+    "RG-04": ("Failure injection", "stale reads, timeouts, duplicates, another tenant's answer and partial commits"),
+    "RG-05": ("Recovery drill", "each of the four ways of recovery is walked"),
+    "RG-06": ("Ledger schema compatibility", "old and new entries fit the schemas"),
+    "RG-07": ("False-success guard test", "no completion is told before reconciliation"),
+    "RG-08": ("Unknown-state test", "an unknown state blocks an unsafe repeat"),
+    "SIMULATION": ("Simulation", "what the draft would have decided about past actions"),
+}
+"""What each gate is called and what it shows."""
+
+RELEASED_BY_GATES = ("verification", "recovery")
+SIGNED = ("RG-01", "RG-02")
+CANARY = "RG-03"
+MOST_TOOLS = 100
+
+
+def required_gates(kind: str) -> tuple[str, ...]:
+    """The gates that a policy of this kind needs, in their order (rule 1)."""
+    return tuple(gate for gate in GATES if gate != "SIMULATION") if kind in RELEASED_BY_GATES else ("SIMULATION",)
+
+
+def state_by_gates(kind: str, passed: Mapping[str, bool], state: str) -> str:
+    """How far a release is by the newest results of its gates (rule 2)."""
+    red = {gate for gate in required_gates(kind) if not passed.get(gate)}
+    if not red:
+        return "READY"
+    if state == "CANARY":
+        return state
+    return "CHECKED" if red == {CANARY} else "DRAFT"
+
+
+class ReleaseNeeded(Refused):
+    """A policy changes by release: send the draft to POST /releases, pass its gates, and have two people promote it."""
+
+    code = "RELEASE_REQUIRED"
+
+
+class NoSuchRelease(Refused):
+    """There is no such release here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class WrongStep(Refused):
+    """The release is not at this step."""
+
+    code = "WRONG_STEP"
+
+
+class GatesNotPassed(Refused):
+    """Not every gate is passed."""
+
+    code = "GATES_NOT_PASSED"
+
+
+class BasisMoved(Refused):
+    """Another version came in force since the gates ran. Run them again, or draft the change anew."""
+
+    code = "CONFLICT"
+
+
+class AnotherPersonNeeded(Refused):
+    """This takes another person."""
+
+    code = "SECOND_PERSON_NEEDED"
+    status = 403
+
+
+class CannotGoBack(Refused):
+    """Only a version that was in force, and was not taken back itself, can come in force again."""
+
+    code = "CANNOT_ROLL_BACK"
+
+
+class BadCanary(Refused):
+    """A canary names at most 100 tools, a share from 1 to 100 percent, and from 1 to 10,000 actions to see."""
+
+    code = "INVALID"
+    status = 422
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanaryScope:
+    """Which actions a canary decides (rule 3): those of `tools` (none: of every tool), of these `share` percent.
+
+    `actions` is how many of them must have ended before the canary is passed.
+    """
+
+    tools: tuple[str, ...] = ()
+    share: int = 100
+    actions: int = 20
+    since: datetime
+
+    def covers(self, *, tenant_id: UUID, tool: str, action_id: UUID, proposed_at: datetime) -> bool:
+        """Whether the canary decides this action."""
+        if proposed_at < self.since or (self.tools and tool not in self.tools):
+            return False
+        octets = hashlib.sha256(f"{tenant_id}/{tool}/{action_id}".encode()).digest()
+        return int.from_bytes(octets[:8], "big") * 100 < self.share << 64
+
+    def document(self) -> dict[str, Any]:
+        """As it stands in rows and events."""
+        return {"tools": list(self.tools), "share": self.share, "actions": self.actions, "since": instant(self.since)}
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> CanaryScope:
+        """The scope that a row or an event holds."""
+        return cls(
+            tools=tuple(document["tools"]),
+            share=document["share"],
+            actions=document["actions"],
+            since=datetime.fromisoformat(document["since"]),
+        )
+
+
+def check_scope(scope: CanaryScope) -> None:
+    """Refuse a scope that covers nothing, or that nobody could follow."""
+    if not (1 <= scope.share <= 100 and 1 <= scope.actions <= 10_000 and len(scope.tools) <= MOST_TOOLS):
+        raise BadCanary
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanaryFigures:
+    """How some actions ended: how many, and of these with a discrepancy, unknown, and told as done but contradicted."""
+
+    ended: int = 0
+    discrepancies: int = 0
+    unknown: int = 0
+    false_success: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanaryVerdict:
+    """What the figures say: worse (stop), enough seen (pass), or neither yet; in one sentence."""
+
+    is_worse: bool
+    is_passed: bool
+    summary: str
+
+
+_WORDS = {"discrepancies": "with a discrepancy", "unknown": "unknown", "false_success": "told as done and contradicted"}
+FEWEST_WORSE = 2
+MARGIN = 0.1
+"""One bad action of few says nothing; two, and a tenth more than beside it, do."""
+
+
+def compare(scope: CanaryScope, canary: CanaryFigures, beside: CanaryFigures) -> CanaryVerdict:
+    """Whether a canary does worse than the version in force (rule 4); a contradicted success is one too many."""
+    for name, words in _WORDS.items():
+        bad, usual = getattr(canary, name), _share(getattr(beside, name), beside.ended)
+        few = 1 if name == "false_success" else FEWEST_WORSE
+        if bad >= few and _share(bad, canary.ended) > usual + (0 if name == "false_success" else MARGIN):
+            summary = (
+                f"{bad} of {canary.ended} actions of the canary ended {words};"
+                f" beside it {getattr(beside, name)} of {beside.ended}."
+            )
+            return CanaryVerdict(is_worse=True, is_passed=False, summary=summary)
+    seen = f"{canary.ended} of {scope.actions} actions of the canary have ended, none of the figures is worse."
+    return CanaryVerdict(is_worse=False, is_passed=canary.ended >= scope.actions, summary=seen)
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
