@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -20,8 +21,10 @@ from ledger.catalogue import queries
 from ledger.catalogue.operations import releases
 from ledger.catalogue.rules.policies import POLICY_KINDS
 from ledger.catalogue.rules.releases import GATES, CanaryScope
-from ledger.models import Release
 from ledger.record.rules.canonical import parse
+
+if TYPE_CHECKING:
+    from ledger.models import Release
 
 router = Router(tags=["Releases"])
 DRAFTERS = ("oper", "operator", "administrator")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.policy.rules import autonomy, policy
@@ -12,9 +12,11 @@ from approvals.voting.operations import approvers
 from console.accounts.members.queries import is_same_person
 from ledger.catalogue.operations import releases
 from ledger.catalogue.rules import policies
-from ledger.models import PolicyVersion, Release
 from ledger.record.operations import Actor
 from reviews.recovery.rules import recovery_table
+
+if TYPE_CHECKING:
+    from ledger.models import PolicyVersion, Release
 
 
 def check_draft(kind: str, document: Mapping[str, Any]) -> None:
