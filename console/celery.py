@@ -113,6 +113,7 @@ app.conf.update(
             "schedule": 15.0,
             "options": {"expires": 30},
         },
+        "watch-canaries": {"task": "reviews.tasks.watch_canaries", "schedule": 10.0, "options": {"expires": 10}},
         "watch-log": {"task": "ledger.tasks.watch", "schedule": 5.0, "options": {"expires": 5}},
         "sweep": {"task": "reviews.tasks.sweep", "schedule": 5.0, "options": {"expires": 15}},
     },

@@ -18,6 +18,7 @@ from reviews.cases.operations import cases
 from reviews.observations.operations import observations, ungated_effects
 from reviews.readback.operations import polling, probes, readings, schedules, systems
 from reviews.recovery.operations import recovery_outcome, run_compensation
+from reviews.release_gates import operations as release_gates
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +88,12 @@ def watch_changes() -> int:
         except (DatabaseError, Refused):
             log.exception("the changes of %s were not compared", name)
     return told
+
+
+@shared_task
+def watch_canaries() -> int:
+    """Stop each canary that does worse than what decides beside it, and pass each that has seen enough."""
+    return release_gates.watch_canaries(at=timezone.now())
 
 
 @shared_task

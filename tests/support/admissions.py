@@ -98,7 +98,7 @@ OPERATIONS: Final = _rows(
         # What operators commit.
         "oper operator administrator": """
             agents_register_agent agents_revoke_agent registry_register_contract systems_register_system
-            approvals_freeze releases_draft""",
+            approvals_freeze releases_draft releases_run_gates""",
         "oper administrator": """
             registry_set_policy systems_create_hook systems_rotate_hook systems_revoke_hook notices_get_channels
             notices_undelivered""",

@@ -70,6 +70,17 @@ def get_release(request: HttpRequest, release_id: UUID) -> schemas.Release:
 
 
 @router.post(
+    "/releases/{release_id}/gates",
+    summary="Run the gates of a draft; of one on canary, look at the canary's figures",
+    response=schemas.Release,
+)
+@admits(*DRAFTERS)
+@in_tenancy
+def run_gates(request: HttpRequest, release_id: UUID) -> schemas.Release:
+    return _shown(release_steps.run_gates(_found(request, release_id), by=caller_of(request).actor, at=timezone.now()))
+
+
+@router.post(
     "/releases/{release_id}/signatures",
     summary="A person stands for the difference, or for the outcomes that a replay changed",
     response=schemas.Release,

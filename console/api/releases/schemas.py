@@ -14,7 +14,7 @@ Tool = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 class ReleaseBody(Body):
-    kind: Literal["verification", "recovery", "approval", "autonomy"]
+    kind: Literal["verification", "recovery"]
     version: Annotated[str, Field(min_length=1, max_length=64)]
     document: dict[str, Any]
     reason: Reason

@@ -10,10 +10,14 @@ from uuid import UUID
 from approvals.policy.rules import autonomy, policy
 from approvals.voting.operations import approvers
 from console.accounts.members.queries import is_same_person
+from console.pages.policies import policy_changes
+from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import releases
 from ledger.catalogue.rules import policies
 from ledger.record.operations import Actor
+from ledger.record.rules.canonical import parse
 from reviews.recovery.rules import recovery_table
+from reviews.release_gates import operations as release_gates
 
 if TYPE_CHECKING:
     from ledger.models import PolicyVersion, Release
@@ -30,6 +34,19 @@ def check_draft(kind: str, document: Mapping[str, Any]) -> None:
         policy.parse(dict(document))
     if kind == "autonomy":
         autonomy.parse(dict(document))
+
+
+def run_gates(row: Release, *, by: Actor, at: datetime) -> Release:
+    """Run every gate of a draft; of a release on canary, judge the canary by what has ended so far."""
+    if row.canary is not None:
+        return release_gates.judge_canary(tenant_id=row.tenant_id, release_id=row.id, by=by, at=at)
+    return release_gates.run_gates(tenant_id=row.tenant_id, release_id=row.id, changes=draft_changes(row), by=by, at=at)
+
+
+def draft_changes(row: Release) -> list[dict[str, str]]:
+    """Every place where the draft differs from the version in force."""
+    in_force = catalogue_queries.active_policies(row.tenant_id)[row.kind]
+    return policy_changes.document_changes(parse(bytes(in_force.document)), parse(bytes(row.document)))
 
 
 def sign_gate(row: Release, *, gate: str, reason: str, by: Actor, is_proven: bool, at: datetime) -> Release:

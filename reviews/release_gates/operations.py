@@ -1,0 +1,230 @@
+"""The gates of a release as real runs: each judges the draft, and its lines are stored as evidence.
+
+RG-01 and RG-02 look at what was stored in the last `REPLAYED`; the others walk their scenarios (`rules.gates`). A draft
+of one kind of policy is judged together with the version of the other kind that is in force.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import orjson
+from django.db import DatabaseError
+
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.operations import releases
+from ledger.catalogue.operations.releases import GateResult
+from ledger.catalogue.rules import policies
+from ledger.catalogue.rules.releases import CanaryScope, NoSuchRelease, WrongStep, compare
+from ledger.db import tenancy
+from ledger.record.operations import SYSTEM, Actor
+from ledger.record.queries import events, evidence
+from ledger.record.rules.canonical import parse
+from ledger.record.rules.encryption import CannotOpen, EvidenceErased
+from ledger.record.rules.entry import check_entry
+from ledger.record.rules.refusals import Refused
+from reviews.observations.rules import observe
+from reviews.recovery.rules import recovery_table
+from reviews.release_gates import queries
+from reviews.release_gates.rules import gates
+from reviews.release_gates.rules.gates import GateLine
+from reviews.release_gates.rules.scenarios import Draft
+from reviews.replay import queries as replays
+from reviews.replay.rules.replay import ActionReplay, Judgement, StoredPolicy
+
+if TYPE_CHECKING:
+    from ledger.models import Release
+
+log = logging.getLogger(__name__)
+REPLAYED = timedelta(days=30)
+MOST_REPLAYED = 5000
+MOST_LISTED = 200
+
+
+def run_gates(
+    *, tenant_id: UUID, release_id: UUID, changes: Sequence[Mapping[str, str]], by: Actor, at: datetime
+) -> Release:
+    """Run every gate but the canary, and store what each said. `changes` are the places where the draft differs."""
+    row = catalogue_queries.release(tenant_id, release_id)
+    if row is None:
+        raise NoSuchRelease
+    if row.canary is not None or row.state not in ("DRAFT", "CHECKED"):
+        raise WrongStep("The gates are run before the canary.")
+    in_force = catalogue_queries.active_policies(tenant_id)
+    draft = _draft(row, in_force)
+    replayed, touched = _replay(row, at=at)
+    results = [
+        replayed,
+        _difference(row, in_force[row.kind].version, changes, touched),
+        _walked("RG-04", gates.inject_failures(draft)),
+        _walked("RG-05", gates.drill_recovery(draft)),
+        _walked("RG-06", [*gates.check_new_entries(draft), *_stored(tenant_id, row.kind)]),
+        _walked("RG-07", gates.tell_false_success(draft)),
+        _walked("RG-08", [*gates.repeat_unknown(draft), _repeat_block()]),
+    ]
+    return releases.record_gates(
+        tenant_id=tenant_id, release_id=release_id, results=results, basis=in_force[row.kind].digest, by=by, at=at
+    )
+
+
+def _draft(row: Release, in_force: Mapping[str, Any]) -> Draft:
+    drafted = StoredPolicy(kind=row.kind, version=row.version, digest=row.digest, document=bytes(row.document))
+    by_kind = {kind: drafted if kind == row.kind else in_force[kind] for kind in ("verification", "recovery")}
+    return Draft(
+        numbers=policies.verification_numbers(parse(bytes(by_kind["verification"].document))),
+        recovery=recovery_table.parse_policy(bytes(by_kind["recovery"].document)),
+        policies=tuple(by_kind.values()),
+    )
+
+
+def _walked(gate: str, lines: list[GateLine]) -> GateResult:
+    passed, summary = gates.summary_of(lines)
+    return GateResult(gate=gate, passed=passed, summary=summary, evidence={"lines": gates.as_document(lines)})
+
+
+# RG-01 and RG-02
+
+
+def _outcome(judged: Judgement) -> dict[str, str]:
+    """What people go by of a judgement: how it ended, as what, and what follows."""
+    verdict = judged.verdict
+    return {
+        "ends_in": judged.ends_in,
+        "result": str(verdict.get("result") or ""),
+        "discrepancy": str(verdict.get("discrepancy") or ""),
+        "recovery": str(judged.decision.get("action") or ""),
+    }
+
+
+def _replay(row: Release, *, at: datetime) -> tuple[GateResult, list[dict[str, Any]]]:
+    """RG-01, and the actions of the period whose outcome is another one under the draft."""
+    under = {
+        row.kind: StoredPolicy(kind=row.kind, version=row.version, digest=row.digest, document=bytes(row.document))
+    }
+    found = replays.replay_period(row.tenant_id, since=at - REPLAYED, until=at, under=under)
+    actions = list(islice(found, MOST_REPLAYED))
+    changed = [each for action in actions if (each := _changed(action)) is not None]
+    runs = sum(len(action.runs) for action in actions)
+    without = sum(len(action.not_replayable) for action in actions)
+    said = f"{len(actions)} actions of the last {REPLAYED.days} days in {runs} runs, {without} of them not replayable."
+    if changed:
+        said = f"{len(changed)} of {said} The first that changed: {changed[0]['action_id']}."
+    told = {"replayed": len(actions), "runs": runs, "not_replayable": without, "changed": changed[:MOST_LISTED]}
+    result = GateResult(
+        gate="RG-01", passed=not changed, summary=said, evidence=told | {"changed_in_all": len(changed)}
+    )
+    return result, changed
+
+
+def _changed(action: ActionReplay) -> dict[str, Any] | None:
+    for run in action.runs:
+        if run.recorded is None or run.replayed is None:
+            continue
+        before, after = _outcome(run.recorded), _outcome(run.replayed)
+        if before != after:
+            return {"action_id": action.action_id, "run": run.run.number, "recorded": before, "replayed": after}
+    return None
+
+
+def _difference(
+    row: Release, version: str, changes: Sequence[Mapping[str, str]], touched: list[dict[str, Any]]
+) -> GateResult:
+    """RG-02: never passed by itself; a person signs it."""
+    said = (
+        f"{len(changes)} places differ from version {version}; {len(touched)} actions of the last {REPLAYED.days} days"
+        " would end otherwise. A person who did not draft it must sign."
+    )
+    ids = [each["action_id"] for each in touched[:MOST_LISTED]]
+    told = {"compared_with": version, "changes": [dict(each) for each in changes], "actions": ids}
+    return GateResult(gate="RG-02", passed=False, summary=said, evidence=told)
+
+
+# RG-06 and RG-08, where they look at what is stored
+
+
+def _stored(tenant_id: UUID, kind: str) -> list[GateLine]:
+    """Stored entries fit the ledger schema, stored answers the observation schema, stored versions their parser."""
+    entries = queries.stored_entries(tenant_id)
+    lines = [_counted("stored entries", "each fits the ledger schema", [_fault(check_entry, each) for each in entries])]
+    answers = [_answer_fault(tenant_id, *each) for each in queries.observation_pointers(tenant_id)]
+    lines.append(_counted("stored answers of tools", "each is read as the observation schema says", answers))
+    versions = catalogue_queries.policy_versions(tenant_id, kind)
+    faults = [_fault(_parse, (kind, bytes(each.document))) for each in versions]
+    return [*lines, _counted(f"stored versions of the {kind} policy", "each is still read", faults)]
+
+
+def _counted(tried: str, wanted: str, faults: list[str]) -> GateLine:
+    bad = [each for each in faults if each]
+    found = f"{len(bad)} of {len(faults)} do not: {bad[0]}" if bad else f"all {len(faults)} do"
+    return GateLine(tried=tried, wanted=wanted, found=found, passed=not bad)
+
+
+def _fault(check: Any, value: Any) -> str:
+    try:
+        check(value)
+    except Refused as fault:
+        return fault.detail
+    except (KeyError, ValueError, TypeError) as fault:
+        return f"{type(fault).__name__}: {fault}"
+    return ""
+
+
+def _parse(given: tuple[str, bytes]) -> None:
+    kind, document = given
+    if kind == "verification":
+        policies.verification_numbers(parse(document))
+    else:
+        recovery_table.parse_policy(document)
+
+
+def _answer_fault(tenant_id: UUID, pointer: UUID, tool: str) -> str:
+    try:
+        document = orjson.loads(evidence.open_evidence_many(tenant_id, [pointer])[pointer])
+    except (EvidenceErased, CannotOpen, KeyError):
+        return ""
+    return _fault(lambda each: observe.parse_result(each.get("result"), tool=tool), document)
+
+
+def _repeat_block() -> GateLine:
+    fault = queries.repeat_block_fault()
+    wanted = "a unique index of the database refuses a second open mutation"
+    return GateLine(tried="the duplicate block", wanted=wanted, found=fault or "it does", passed=not fault)
+
+
+# RG-03
+
+
+def judge_canary(*, tenant_id: UUID, release_id: UUID, by: Actor, at: datetime) -> Release:
+    """Look at a canary's figures now: it is stopped where they are worse, and passed where enough has been seen."""
+    row = catalogue_queries.release(tenant_id, release_id)
+    if row is None:
+        raise NoSuchRelease
+    if row.canary is None or row.state not in ("CANARY", "READY"):
+        raise WrongStep("The release is not on canary.")
+    scope = CanaryScope.of(row.canary)
+    inside, beside = queries.canary_figures(tenant_id, scope, until=at)
+    verdict = compare(scope, inside, beside)
+    told = {"scope": scope.document(), "canary": asdict(inside), "beside": asdict(beside), "said": verdict.summary}
+    return releases.judge_canary(
+        tenant_id=tenant_id, release_id=release_id, verdict=verdict, evidence=told, by=by, at=at
+    )
+
+
+def watch_canaries(*, at: datetime) -> int:
+    """Judge every canary of every tenant; how many were stopped or passed. What a crash left out comes next."""
+    moved = 0
+    for tenant in events.tenants():
+        try:
+            with tenancy(tenant.id):
+                for row in catalogue_queries.canaries(tenant.id):
+                    before = row.state
+                    moved += judge_canary(tenant_id=tenant.id, release_id=row.id, by=SYSTEM, at=at).state != before
+        except (DatabaseError, Refused):
+            log.exception("the canaries of %s were not judged", tenant.slug)
+    return moved
