@@ -30,7 +30,7 @@ def refunded(counter: Counter, clock: Clock, secrets_dir: Path) -> str:
     action_id = wrong(counter.open(secrets_dir, lesser(), cancelling()), clock)
     clock.forward(seconds=1)
     document = default_policy("recovery") | {"hold": ["RT-03"]}
-    assert counter.operator_key.post("/policies/recovery", {"version": "2", "document": document}).status_code == 201
+    assert counter.operator_key.release("recovery", {"version": "2", "document": document}).status_code == 201
     return action_id
 
 
