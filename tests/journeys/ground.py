@@ -81,7 +81,7 @@ import django
 django.setup()
 from ledger.db import tenancy
 from ledger.models import Tenant
-from tests.support.releasing import put_in_force
+from tests.support.callers import put_in_force
 slug, kind, version, document = sys.argv[1:]
 tenant = Tenant.objects.get(slug=slug).id
 with tenancy(tenant):

@@ -19,8 +19,7 @@ from ledger.db import tenancy
 from reviews.observations.rules import webhooks
 from tests.support import exported, people, seals, settling
 from tests.support.api_tenant import CONTRACTS, GOAL, PASSWORD, Clock, Workshop
-from tests.support.callers import Api, person_for
-from tests.support.releasing import pass_gates
+from tests.support.callers import Api, pass_gates, person_for
 from tests.support.signing import actor_of, ask, cast, enrolled, wanted
 from tests.transcripts.imports import keep
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
@@ -14,10 +15,13 @@ from django.test import Client
 from django.test.client import ClientHandler
 
 from console.accounts import operations as directory
-from ledger.catalogue.operations import registration
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.operations import registration, releases
+from ledger.catalogue.operations.releases import GateResult
+from ledger.catalogue.rules.releases import required_gates
 from ledger.db import tenancy
+from ledger.models import PolicyVersion, Release
 from ledger.record import operations as ledger
-from tests.support.releasing import put_in_force
 
 
 @dataclass
@@ -106,3 +110,58 @@ def found(slug: str) -> UUID:
     return registration.set_up_tenant(
         tenant_id=ledger.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at
     ).id
+
+
+# Releases in tests that are about something else: prepared by the operations, with gates that nobody ran.
+
+
+def passed(kind: str, *, but: str = "") -> list[GateResult]:
+    """Results of every gate of a kind, all passed but one; they say that no gate was run."""
+    said = "Prepared by a test; no gate was run."
+    return [GateResult(gate=gate, passed=gate != but, summary=said, evidence={}) for gate in required_gates(kind)]
+
+
+def drafted(
+    tenant: UUID, kind: str, version: str, document: Mapping[str, Any], *, at: datetime, but: str = ""
+) -> Release:
+    """A draft with its gates passed, all but one. Inside `tenancy`."""
+    row = releases.draft_release(
+        tenant_id=tenant, kind=kind, version=version, document=document, reason="A test.", by=ledger.SYSTEM, at=at
+    )
+    return pass_gates(tenant, row.id, but=but, at=at)
+
+
+def pass_gates(tenant: UUID, release_id: UUID, *, but: str = "", at: datetime | None = None) -> Release:
+    """The gates of a release passed, all but one. Inside `tenancy`."""
+    row = catalogue_queries.release(tenant, release_id)
+    assert row is not None
+    basis = catalogue_queries.active_policies(tenant)[row.kind].digest
+    return releases.record_gates(
+        tenant_id=tenant,
+        release_id=release_id,
+        results=passed(row.kind, but=but),
+        basis=basis,
+        by=ledger.SYSTEM,
+        at=at or datetime.now(UTC),
+    )
+
+
+def put_in_force(
+    tenant: UUID, kind: str, version: str, document: Mapping[str, Any], *, at: datetime | None = None
+) -> PolicyVersion:
+    """A version of a policy in force, by a release that two people promoted. Inside `tenancy`."""
+    at = at or datetime.now(UTC)
+    row = drafted(tenant, kind, version, document, at=at)
+    for _ in range(2):
+        releases.promote_release(
+            tenant_id=tenant,
+            release_id=row.id,
+            reason="A test.",
+            by=ledger.Actor("person", uuid4()),
+            is_first=False,
+            is_proven=True,
+            at=at,
+        )
+    found = catalogue_queries.policy_version(tenant, kind, version)
+    assert found is not None
+    return found

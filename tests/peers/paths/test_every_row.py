@@ -40,7 +40,7 @@ from tests.peers.support.errand import Errand
 from tests.peers.support.orders import Shop
 from tests.peers.support.path import SETTLED, Office, Work
 from tests.peers.support.standby import standby
-from tests.support.releasing import put_in_force
+from tests.support.callers import put_in_force
 
 LATE = timedelta(hours=3)
 HIGH = {"side_effect_class": "HIGH_RISK_EXTERNAL", "reversibility": "COMPENSABLE"}

@@ -19,7 +19,7 @@ from ledger.db import execute, tenancy
 from ledger.models import PolicyVersion
 from ledger.record.operations import SYSTEM
 from tests.support.api_tenant import PASSWORD, Workshop
-from tests.support.releasing import drafted, pass_gates, put_in_force
+from tests.support.callers import drafted, pass_gates, put_in_force
 
 WORD = {"reason": "It was tried on the night shift.", "password": PASSWORD}
 
