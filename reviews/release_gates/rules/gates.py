@@ -36,11 +36,11 @@ from reviews.release_gates.rules.scenarios import (
     MUTATING,
     START,
     Draft,
-    nothing,
-    reading,
+    absent_effect,
     refund,
     refund_facts,
     refund_run,
+    shop_reading,
     too_late,
 )
 from reviews.reporting.rules import report
@@ -80,7 +80,7 @@ def inject_failures(draft: Draft) -> list[GateLine]:
 
 def _injected(draft: Draft, side_effect_class: SideEffectClass) -> Iterator[GateLine]:
     facts = refund_facts(draft, side_effect_class)
-    replica = refund_run(draft, facts, reading(refund(), consistency=Consistency.REPLICA))
+    replica = refund_run(draft, facts, shop_reading(refund(), consistency=Consistency.REPLICA))
     for words, run in (("shows the effect", replica), ("shows it after the deadline", too_late(replica))):
         outcome = verification.judge_run(run)
         wanted = "nothing is settled by it"
@@ -89,15 +89,18 @@ def _injected(draft: Draft, side_effect_class: SideEffectClass) -> Iterator[Gate
     yield from _timeouts(draft, facts)
     wider = replace(facts, required_effects=("refund", "note"))
     for name, run in (
-        ("DUPLICATE_ACTION: the effect is there twice", refund_run(draft, facts, reading(refund(count=2)))),
-        ("PARTIAL_COMMIT: one of two effects is there", refund_run(draft, wider, reading(refund(), nothing("note")))),
+        ("DUPLICATE_ACTION: the effect is there twice", refund_run(draft, facts, shop_reading(refund(count=2)))),
+        (
+            "PARTIAL_COMMIT: one of two effects is there",
+            refund_run(draft, wider, shop_reading(refund(), absent_effect("note"))),
+        ),
     ):
         outcome = verification.judge_run(run)
         known = outcome.state not in _GOES_ON_ALONE and outcome.next_read_at is None
         wanted = "it is recovered, or waits for a person"
         yield _line(f"{name}, {side_effect_class}", wanted, _found(outcome), passed=known)
     strange = refund(scope={"tenant": ("umbrella",), "target": ("o-17",)})
-    outcome = verification.judge_run(refund_run(draft, facts, reading(strange)))
+    outcome = verification.judge_run(refund_run(draft, facts, shop_reading(strange)))
     stopped = bool(outcome.freeze) and outcome.state is State.REVIEW_REQUIRED and outcome.incident == "security"
     name = f"WRONG_TENANT_RESULT, {side_effect_class}: the effect is another tenant's"
     yield _line(name, "the target is frozen, a security incident waits for a person", _found(outcome), passed=stopped)
@@ -185,8 +188,8 @@ def check_new_entries(draft: Draft) -> list[GateLine]:
     for each in MUTATING:
         facts = refund_facts(draft, each)
         for name, run in (
-            ("a success", refund_run(draft, facts, reading(refund()))),
-            ("a duplicate", refund_run(draft, facts, reading(refund(count=2)))),
+            ("a success", refund_run(draft, facts, shop_reading(refund()))),
+            ("a duplicate", refund_run(draft, facts, shop_reading(refund(count=2)))),
             ("no answer until the deadline", too_late(refund_run(draft, facts, failure=_SILENT))),
         ):
             fault = _entry_fault(run)
@@ -230,8 +233,8 @@ def tell_false_success(draft: Draft) -> list[GateLine]:
     wrong = refund(fields={"amount": 999, "currency": "EUR"})
     for name, runs in (
         ("the tool claims success, nothing was read", (refund_run(draft, facts, failure=_SILENT),)),
-        ("the tool claims success, the shop shows nothing", (refund_run(draft, facts, reading(nothing())),)),
-        ("the tool claims success, the shop shows another amount", (refund_run(draft, facts, reading(wrong)),)),
+        ("the tool claims success, the shop shows nothing", (refund_run(draft, facts, shop_reading(absent_effect())),)),
+        ("the tool claims success, the shop shows another amount", (refund_run(draft, facts, shop_reading(wrong)),)),
     ):
         for run in (*runs, *map(too_late, runs)):
             outcome = verification.judge_run(run)

@@ -117,12 +117,12 @@ def refund(**changes: Any) -> ReadEffect:
     return ReadEffect(**(usual | changes))
 
 
-def nothing(name: str = "refund") -> ReadEffect:
+def absent_effect(name: str = "refund") -> ReadEffect:
     """An effect that is not there."""
     return ReadEffect(name=name, present=False, scope={"tenant": (), "target": ()})
 
 
-def reading(*effects: ReadEffect, consistency: Consistency = Consistency.PRIMARY) -> Reading:
+def shop_reading(*effects: ReadEffect, consistency: Consistency = Consistency.PRIMARY) -> Reading:
     """What the shop answered."""
     return Reading(
         source="shop",
