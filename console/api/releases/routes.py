@@ -86,7 +86,7 @@ def run_gates(request: HttpRequest, release_id: UUID) -> schemas.Release:
     response=schemas.Release,
 )
 @admits(*PEOPLE)
-def sign(request: HttpRequest, release_id: UUID, body: schemas.SignatureBody) -> HttpResponse | None:
+def sign(request: HttpRequest, release_id: UUID, body: schemas.GateSignatureBody) -> HttpResponse | None:
     proven = is_proven(request, body.password, body.otp)
 
     def write() -> schemas.Release:

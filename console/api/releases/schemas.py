@@ -24,7 +24,7 @@ class ReleaseWordBody(ProofBody):
     reason: Reason
 
 
-class SignatureBody(ReleaseWordBody):
+class GateSignatureBody(ReleaseWordBody):
     gate: Literal["RG-01", "RG-02"]
 
 
