@@ -70,19 +70,23 @@ _MOST_PLANS = 500
 
 
 @contextmanager
-def tenancy(tenant_id: UUID) -> Iterator[None]:
+def tenancy(tenant_id: UUID, *, reads_only: bool = False) -> Iterator[None]:
     """One transaction in which row-level security shows the rows of `tenant_id` and no others.
 
     Without it the database shows no rows at all, so a forgotten edge fails closed. Where it is nested, the outer
-    tenant comes back at the end (on an error the savepoint's rollback brings it back).
+    tenant comes back at the end (on an error the savepoint's rollback brings it back). With `reads_only` the database
+    itself refuses every write in it, and every lock on a row.
     """
     outer = _current() if connection.in_atomic_block else None
     with transaction.atomic():
         if outer is None:
-            with _begun(tenant_id):
+            with _begun(tenant_id, reads_only=reads_only):
                 yield
         else:
             _set(str(tenant_id))
+            if reads_only:
+                # PostgreSQL takes this back with the savepoint that stands around it.
+                call_function(b"SET TRANSACTION READ ONLY")
             yield
             _set(outer)
 
@@ -184,7 +188,7 @@ def _fields(model: type[models.Model]) -> list[tuple[str, bool]]:
 
 
 @contextmanager
-def _begun(tenant_id: UUID) -> Iterator[None]:
+def _begun(tenant_id: UUID, *, reads_only: bool) -> Iterator[None]:
     """Begin with the first statement, whoever sends it, and say COMMIT in one word.
 
     What is sent from here sends both in one message (`_all_told`). Whatever speaks through psycopg asks it to start the
@@ -192,7 +196,7 @@ def _begun(tenant_id: UUID) -> Iterator[None]:
     """
     raw = _raw()
     server = raw.pgconn
-    begin = (b"BEGIN", b"SET LOCAL app.tenant = '%b'" % str(tenant_id).encode())
+    begin = (b"BEGIN READ ONLY" if reads_only else b"BEGIN", b"SET LOCAL app.tenant = '%b'" % str(tenant_id).encode())
 
     def start() -> Iterator[None]:
         if server.transaction_status == TransactionStatus.IDLE:

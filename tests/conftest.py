@@ -449,11 +449,9 @@ def prompt_sequencer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     Only in this process; the product's own processes have a sequencer of their own. Not for tests marked `unsealed`.
     """
     if request.node.get_closest_marker("unsealed") is None:
-        from approvals.execution.operations import ready_actions
-        from tests.support.seals import sealing_first
+        from tests.support.seals import seal_promptly
 
-        for name in ("claim_actions", "ready_actions"):
-            monkeypatch.setattr(ready_actions, name, sealing_first(getattr(ready_actions, name)))
+        seal_promptly(monkeypatch)
 
 
 def _new_tenant(slug: str) -> UUID:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Collection
 from datetime import datetime
 from uuid import UUID
 
@@ -11,7 +12,7 @@ from django.db.models import Q
 from approvals.requests.rules import threads
 from console.models import AnsweredWrite, ApiKey, Membership, SavedView, Sighting, User
 from ledger import keystore
-from ledger.db import fetch_one, select
+from ledger.db import execute, fetch_one, select
 from ledger.record.rules import encryption
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.ids import lower_bound
@@ -130,6 +131,16 @@ def saved_views(tenant_id: UUID, page: str, *, of: UUID) -> list[SavedView]:
     """The views of a page that somebody sees: their own and what others share, by name."""
     seen = Q(owner=of) | Q(shared=True)
     return list(SavedView.objects.filter(seen, tenant_id=tenant_id, page=page).order_by("name", "id"))
+
+
+def first_sightings(tenant_id: UUID, actor_id: UUID, things: Collection[UUID]) -> dict[UUID, datetime]:
+    """When somebody first opened each of these things; what they never opened is left out."""
+    found = execute(
+        "SELECT thing_id, min(at) FROM console_sighting"
+        " WHERE tenant_id = $1 AND actor_id = $2 AND thing_id = ANY($3) GROUP BY thing_id",
+        *(tenant_id, actor_id, list(things)),
+    )
+    return dict(found)
 
 
 def sightings(

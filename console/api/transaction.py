@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial, wraps
 from typing import Any
 from uuid import UUID
 
@@ -58,6 +59,48 @@ def json_response(answer: Any, status: int = 200) -> HttpResponse:
     return HttpResponse(content, status=status, content_type="application/json")
 
 
+READS = frozenset({"GET", "HEAD"})
+
+
+@contextmanager
+def request_tenancy(request: Any, tenant_id: UUID) -> Iterator[None]:
+    """The transaction of one request. Of a read, the database refuses every write but the access record.
+
+    What was read goes on record in a transaction of its own, after the reading and before the answer leaves. If we
+    crash between the two, nobody was answered.
+    """
+    request.accesses = []
+    with tenancy(tenant_id, reads_only=request.method in READS):
+        yield
+    if request.accesses:
+        with tenancy(tenant_id):
+            for write in request.accesses:
+                write()
+
+
+def note_access(request: Any, write: Callable[..., object], **facts: Any) -> None:
+    """Let `write` put on record what this request has read: at once where it writes anyway, else after the reading."""
+    if request.method in READS:
+        request.accesses.append(partial(write, **facts))
+    else:
+        write(**facts)
+
+
+def record_read(request: HttpRequest, kind: str, thing_id: UUID, about_id: UUID | None = None) -> None:
+    """Note that this caller has read something."""
+    caller = caller_of(request)
+    note_access(
+        request,
+        accounts_operations.record_sighting,
+        tenant_id=caller.tenant_id,
+        by=caller.actor,
+        kind=kind,
+        thing_id=thing_id,
+        about_id=about_id,
+        at=timezone.now(),
+    )
+
+
 def in_tenancy(view: Callable[..., Any]) -> Callable[..., Any]:
     """Run a view inside the caller's tenant; a write with an `Idempotency-Key` is carried out once.
 
@@ -97,7 +140,7 @@ def run_once(
         return answer if answer is None or isinstance(answer, HttpResponseBase) else json_response(answer, status)
 
     try:
-        with tenancy(caller.tenant_id):
+        with request_tenancy(request, caller.tenant_id):
             if each_time is not None:
                 each_time()
             if not key:

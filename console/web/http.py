@@ -21,7 +21,7 @@ from django_htmx.middleware import HtmxDetails
 from approvals.voting.operations.refusal_records import write_refusal_records
 from console.accounts import operations as accounts_operations
 from console.api.auth import Caller, NotAllowed, person_caller
-from console.api.transaction import record_refusal
+from console.api.transaction import note_access, record_refusal, request_tenancy
 from console.models import User
 from console.telemetry.logging_lines import add_log_facts
 from console.web import queries
@@ -65,7 +65,7 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
         def opened(request: TenantRequest, slug: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             _identify(request, slug)
             try:
-                with tenancy(request.tenant.id):
+                with request_tenancy(request, request.tenant.id):
                     if roles and not request.caller.roles & frozenset(roles):
                         raise NotAllowed(f"Only {' and '.join(f'{role}s' for role in roles)} may do this.")
                     return page(request, *args, **kwargs)
@@ -123,7 +123,9 @@ def _refused(request: TenantRequest, refusal: Refused) -> HttpResponse:
 
 def record_page_view(request: TenantRequest, kind: str, thing_id: UUID, about_id: UUID | None = None) -> None:
     """Note that this person has opened the page of something."""
-    accounts_operations.record_sighting(
+    note_access(
+        request,
+        accounts_operations.record_sighting,
         tenant_id=request.tenant.id,
         by=request.caller.actor,
         kind=kind,

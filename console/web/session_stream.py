@@ -72,7 +72,7 @@ def _caller(request: HttpRequest, session_id: UUID) -> Caller:
             raise NotSignedIn
         if caller.kind != "agent":
             raise NotAllowed
-        with tenancy(caller.tenant_id):
+        with tenancy(caller.tenant_id, reads_only=True):
             session = sessions_queries.session(caller.tenant_id, session_id)
         if session is None or session.key_actor != caller.actor.id:
             raise NotFound
@@ -135,7 +135,7 @@ def _found(
 ) -> list[tuple[str, Any, UUID, datetime]]:
     """(kind, data, event, recorded at) of what is new in a session, oldest first."""
     try:
-        with tenancy(tenant_id):
+        with tenancy(tenant_id, reads_only=True):
             actions = {each.id: each for each in actions_queries.actions(tenant_id, session=session_id, limit=500)}
             approvals = {
                 each.id: actions[each.action_id] for each in approvals_queries.approvals_for(tenant_id, actions)

@@ -105,7 +105,7 @@ def _belongs(user: User, tenant_id: UUID) -> bool:
 
 def _changed(tenant_id: UUID, after: datetime) -> list[tuple[str, str, UUID, UUID, datetime]]:
     try:
-        with tenancy(tenant_id):
+        with tenancy(tenant_id, reads_only=True):
             return events_queries.recent_events(tenant_id, after=after)
     finally:
         close_old_connections()

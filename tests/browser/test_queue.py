@@ -99,3 +99,18 @@ def test_a_question_to_the_agent_is_asked_and_shown(people, site, asked, width):
     person.page.get_by_role("button", name="Ask the agent").click()
     person.page.get_by_text("1 question open").wait_for()
     person.page.get_by_text("the deadline stands still until it comes").wait_for()
+
+
+def test_opening_an_approval_says_so_once_and_then_who_else_looks(people, site, asked, broker):
+    """The page itself only reads; its own small request marks what its reader was told as seen."""
+    names = (f"{name}@{site.stage.slug}" for name in ("mara", "paul"))
+    other, page = (people().sign_in("reviewer", name=name).page for name in names)
+    address = site.page(f"approvals/{asked[0].id}")
+    sent = []
+    page.on("request", lambda request: sent.append((request.method, request.url, request.post_data)))
+    for each in (other, page):
+        with each.expect_response(lambda answer: answer.url.endswith("/looking")) as answer:
+            each.goto(address)
+        assert answer.value.status == 200
+    page.get_by_text("Mara is looking at this").wait_for()
+    assert [data for method, _, data in sent if method == "POST"] == ["opened=yes"]

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
@@ -98,8 +98,6 @@ def whole_day(folder: Path, secrets: Path) -> Iterator[Day]:
 
 
 def _prepare(patch: pytest.MonkeyPatch, folder: Path, secrets: Path, clock: Clock) -> None:
-    from approvals.execution.operations import ready_actions
-
     shutil.copytree(secrets, folder / "secrets")
     (folder / "secrets").chmod(0o700)
     (folder / "documents" / "policies").mkdir(parents=True)
@@ -110,8 +108,7 @@ def _prepare(patch: pytest.MonkeyPatch, folder: Path, secrets: Path, clock: Cloc
     patch.setattr(settings, "COUNTERFOIL_SECRETS_DIR", folder / "secrets")
     patch.setattr(settings, "COUNTERFOIL_RATE_PER_S", 0)
     patch.setattr("django.utils.timezone.now", clock.now)
-    for name in ("claim_actions", "ready_actions"):
-        patch.setattr(ready_actions, name, seals.sealing_first(getattr(ready_actions, name)))
+    seals.seal_promptly(patch)
 
 
 def _people(shop: Workshop) -> dict[str, Api]:
@@ -185,6 +182,7 @@ class Operation:
     name: str
     template: str
     described: dict[str, Any]
+    method: str
     members: tuple[str, ...]
     sent: Sent
 
@@ -197,6 +195,7 @@ def operations(world: Day) -> list[Operation]:
             name=described["operationId"],
             template=template,
             described=described,
+            method=method.upper(),
             members=tuple(_members(document, described)),
             sent=_call_of(world.sent, method.upper(), template),
         )
@@ -227,27 +226,38 @@ def probe(
     *,
     form: Any = None,
     watched: Day | None = None,
+    counted: bool = False,
     **headers: str,
 ) -> Any:
     """One request, of which nothing stays; a fault of ours is an answer with 500, not an exception.
 
     `body` is JSON, or bytes that are sent as they are; `form` is what a page's form sends. With `watched`, the answer
-    of a write says how many events the record of that day has before all is taken back.
+    of a write says how many events the record of that day has before all is taken back; with `counted`, any answer
+    says which tables were written.
     """
     kept = SimpleCookie(caller.client.cookies.output(header="", sep=";"))
     caller.client.raise_request_exception = False
     kind = "application/json" if form is None else "application/x-www-form-urlencoded"
     data = form if form is not None else body if isinstance(body, bytes) else json.dumps(body)
     with transaction.atomic():
+        before = _writes() if counted else {}
         if method == "GET":
             answer = caller.client.get(path, headers=caller.headers | headers)
         else:
             answer = caller.client.post(path, data, kind, headers=caller.headers | headers)
         answer.body_read = answer.getvalue()
+        answer.written = {table for table, rows in (_writes() if counted else {}).items() if rows != before.get(table)}
         answer.events_then = watched.events() if watched is not None and method == "POST" else None
         transaction.set_rollback(True)
     caller.client.cookies = kept
     return answer
+
+
+def _writes() -> dict[str, int]:
+    """How many rows of each table this transaction has inserted, updated or deleted, as the database counts them."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT relname, n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_xact_user_tables")
+        return {name: rows for name, rows in cursor.fetchall() if rows}
 
 
 # Whoever belongs to no tenant: somebody who was removed, and somebody who never signed in.

@@ -7,13 +7,14 @@ itself start it.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache, wraps
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from django.conf import settings
 from django.db import connection, transaction
 
@@ -62,12 +63,22 @@ def seal_up(path: Path | None = None) -> int:
         )
 
 
-def sealing_first(operation: Callable[..., Any]) -> Callable[..., Any]:
-    """The same operation, after the sequencer has been here."""
+def seal_promptly(patch: pytest.MonkeyPatch) -> None:
+    """Seal everything before executors are handed work, and before a request that asks what is ready is let in: what
+    only reads cannot seal."""
+    from approvals.execution.operations import ready_actions
+    from console.api.auth import Key
 
-    @wraps(operation)
-    def sealed(*values: Any, **named: Any) -> Any:
+    claim, admit = ready_actions.claim_actions, Key.__call__
+
+    def claimed(**named: Any) -> Any:
         seal_up()
-        return operation(*values, **named)
+        return claim(**named)
 
-    return sealed
+    def admitted(key: Key, request: Any) -> Any:
+        if request.path.endswith("/executions/ready"):
+            seal_up()
+        return admit(key, request)
+
+    patch.setattr(ready_actions, "claim_actions", claimed)
+    patch.setattr(Key, "__call__", admitted)

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.http import HttpRequest
+
 from approvals.gate.operations.actions import CallAnswer
 from approvals.requests.queries import approvals
 from approvals.sessions import queries as sessions_queries
@@ -24,7 +26,8 @@ from console.api.actions.schemas import (
     Settlement,
     UserStatus,
 )
-from console.api.auth import Caller
+from console.api.auth import Caller, caller_of
+from console.api.transaction import note_access
 from console.pages.approvals import context
 from console.pages.cases.settlement_signing import settlement_of_action
 from console.web import labels
@@ -35,7 +38,7 @@ from ledger.record.queries import evidence as evidence_queries
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import outcome_of
-from reviews.reporting.operations import reports
+from reviews.reporting.operations import reports, session_reports
 from reviews.reporting.rules import report as rules
 
 CLOCKS_AGREE = timedelta(seconds=5)
@@ -57,10 +60,12 @@ def status_of(answer: CallAnswer, tenant_id: UUID) -> UserStatus:
     return UserStatus.of(reports.report_on_new(State(answer.state), answer.entry))
 
 
-def issue_report(action: Any, caller: Caller, *, at: datetime) -> Report:
+def issue_report(request: HttpRequest, action: Any, *, at: datetime) -> Report:
     """The report on an action as it stands, put on record as told to the caller."""
     entry = events.entry(action.tenant_id, action.id, action.seq) or {}
-    told = reports.issue_report(action=action, entry=entry, to=caller.actor.id, at=at)
+    told = reports.report_on(action, entry)
+    to: dict[str, Any] = {"tenant_id": action.tenant_id, "to": caller_of(request).actor.id, "at": at}
+    note_access(request, session_reports.remember_reports, told=[(action, told)], **to)
     event = events.event(action.tenant_id, action.id, action.seq)
     return Report.of(told, parts=list(told.parts), as_of=at, entry_id=event.id)
 

@@ -164,7 +164,7 @@ def get_trace(request: HttpRequest, action_id: UUID) -> schemas.ActionTrace:
 @admits(*READERS)
 @in_tenancy
 def get_report(request: HttpRequest, action_id: UUID) -> schemas.Report:
-    return envelope.issue_report(visible_action(request, action_id), caller_of(request), at=timezone.now())
+    return envelope.issue_report(request, visible_action(request, action_id), at=timezone.now())
 
 
 @router.post(

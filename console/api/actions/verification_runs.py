@@ -7,15 +7,13 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest
-from django.utils import timezone
 from ninja import Query, Router
 
-from console.accounts import operations as accounts_operations
 from console.api.actions import schemas
 from console.api.actions.routes import visible_action
-from console.api.auth import admits, caller_of
+from console.api.auth import admits
 from console.api.schemas import Page
-from console.api.transaction import in_tenancy
+from console.api.transaction import in_tenancy, record_read
 from console.web import replay_sentences
 from ledger.record.rules.encryption import CannotOpen
 from reviews import queries as after
@@ -69,14 +67,7 @@ def get_replay_bundle(request: HttpRequest, bundle_id: UUID) -> schemas.ReplayBu
 
 def _note_look(request: HttpRequest, action: Any) -> None:
     """Evidence is shown, so whoever asks is noted as if they had opened the action's page."""
-    accounts_operations.record_sighting(
-        tenant_id=action.tenant_id,
-        by=caller_of(request).actor,
-        kind="action",
-        thing_id=action.id,
-        about_id=None,
-        at=timezone.now(),
-    )
+    record_read(request, "action", action.id)
 
 
 def _replayed_action(found: ActionReplay, instead: Mapping[str, str]) -> schemas.ReplayedAction:

@@ -12,6 +12,7 @@ from console.accounts.step_up import proof_class
 from console.api.approvals import schemas
 from console.api.auth import admits, caller_of
 from console.api.transaction import run_once
+from console.pages.approvals.displays import record_displays
 
 router = Router(tags=["People's work"])
 
@@ -30,6 +31,7 @@ def vote_on_several(request: HttpRequest, body: schemas.VotesBody) -> HttpRespon
 
 def _vote_on_several(request: HttpRequest, body: schemas.VotesBody, evidence_class: str) -> schemas.VotesTaken:
     caller = caller_of(request)
+    record_displays(caller, [each.approval_id for each in body.items])
     outcomes = batch_votes.vote_batch(
         tenant_id=caller.tenant_id,
         shown=[_shown(each) for each in body.items],

@@ -14,7 +14,7 @@ from approvals.requests.operations.target_drift import drift_since_request, newe
 from approvals.requests.queries import approvals
 from approvals.requests.rules.rendering import render_payload
 from approvals.sessions import queries as sessions_queries
-from approvals.voting.operations import attention, eligibility, votes
+from approvals.voting.operations import eligibility, votes
 from approvals.voting.queries import votes as voting_read
 from approvals.voting.rules.binding import coverage_digest
 from console.accounts.queries import names_of
@@ -23,12 +23,11 @@ from console.api.approvals import schemas
 from console.api.approvals import votes as votes_approvals
 from console.api.auth import admits, caller_of
 from console.api.schemas import Page
-from console.api.transaction import NotFound, after_commit, in_tenancy
+from console.api.transaction import NotFound, in_tenancy, record_read
 from console.pages.actions import target_drift
 from console.pages.approvals import eligibility as eligibility_approvals
 from console.pages.approvals.context import agent_contradictions, contradiction_rows
 from console.pages.approvals.edit_form import edit_of
-from console.tasks import read_before
 from console.web import proofs
 from ledger.actions.queries import actions
 from ledger.record.queries import events, evidence
@@ -64,15 +63,13 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> schemas.Approval:
     approval = approvals.approval(caller.tenant_id, approval_id)
     if approval is None:
         raise NotFound
-    if target_drift.request_reading(approval, roles=caller.roles, by=caller.actor, at=timezone.now()):
-        after_commit(read_before)
+    record_read(request, "approval", approval_id, approval.action_id)
     covers = votes.vote_coverage(approval)
     action = actions.action(caller.tenant_id, approval.action_id)
     assert action is not None
     assert action.payload_pointer is not None
     payload = parse(evidence.open_evidence(caller.tenant_id, action.payload_pointer) or b"null")
-    size, me = covers.payload_length, caller.actor.id
-    attention.record_display(approval=approval, actor_id=me, payload_bytes=size, at=timezone.now())
+    me = caller.actor.id
     stored = voting_read.votes_of(caller.tenant_id, approval_id)
     entry = events.entry(action.tenant_id, action.id, action.seq) or {}
     session = sessions_queries.session(caller.tenant_id, action.session_id)

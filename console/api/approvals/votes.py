@@ -15,6 +15,7 @@ from console.accounts.step_up import proof_class, session_hash
 from console.api.approvals import schemas
 from console.api.auth import Caller, admits, caller_of
 from console.api.transaction import in_tenancy, run_once
+from console.pages.approvals.displays import record_displays
 
 router = Router(tags=["People's work"])
 
@@ -28,6 +29,7 @@ router = Router(tags=["People's work"])
 @in_tenancy
 def challenge(request: HttpRequest, approval_id: UUID, body: schemas.ChallengeBody) -> schemas.Challenge:
     caller = caller_of(request)
+    record_displays(caller, [approval_id])
     asked = challenges.create_vote_challenge(
         tenant_id=caller.tenant_id,
         approval_id=approval_id,
@@ -65,6 +67,7 @@ def _vote(request: HttpRequest, approval_id: UUID, body: schemas.VoteBody, proof
             session_hash=session_hash(request),
             assertion=body.assertion,
         )
+    record_displays(caller, [approval_id])
     row = votes.cast_vote(
         tenant_id=caller.tenant_id,
         approval_id=approval_id,

@@ -238,7 +238,7 @@ def observe(
     if not wanted.report:
         return schemas.Observed(state=state)
     action = visible_action(request, action_id)
-    report = envelope.issue_report(action, caller, at=at)
+    report = envelope.issue_report(request, action, at=at)
     return schemas.Observed.model_validate(
         {"state": action.state, "report": report, "approval": verdict_for_agent(action)}
     )

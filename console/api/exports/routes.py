@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.http import FileResponse, HttpRequest
@@ -14,7 +15,7 @@ from console.api.auth import admits, caller_of
 from console.api.exports import schemas
 from console.api.openapi import response_content
 from console.api.schemas import Page, Paged
-from console.api.transaction import NotFound, after_commit, in_tenancy
+from console.api.transaction import NotFound, after_commit, in_tenancy, note_access
 from console.tasks import work_exports
 from ledger.exports import queries as stored
 from ledger.exports.operations import exports
@@ -63,5 +64,7 @@ def get_export(request: HttpRequest, export_id: UUID) -> schemas.Export:
 @in_tenancy
 def get_bundle(request: HttpRequest, export_id: UUID) -> HttpResponseBase:
     caller = caller_of(request)
-    file = exports.fetch_bundle(tenant_id=caller.tenant_id, export_id=export_id, by=caller.actor, at=timezone.now())
+    of: dict[str, Any] = {"tenant_id": caller.tenant_id, "export_id": export_id, "at": timezone.now()}
+    file = exports.finished_bundle(**of)
+    note_access(request, exports.record_fetch, by=caller.actor, **of)
     return FileResponse(file.open("rb"), as_attachment=True, filename=file.name, content_type="application/zip")

@@ -11,14 +11,12 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from ninja import Query, Router
 
-from console.accounts import operations as accounts_operations
 from console.api.auth import admits, caller_of, copy_annotations
 from console.api.ledger import schemas
 from console.api.openapi import response_content
-from console.api.transaction import in_tenancy
+from console.api.transaction import in_tenancy, record_read
 from ledger.exports import queries as stored
 from ledger.log.queries import log as logs
 from ledger.log.rules import tiles
@@ -60,9 +58,7 @@ def _reads_log(view: Callable[..., Any]) -> Callable[..., Any]:
         if head is None or head.note is None:
             raise CheckpointNotSigned("No checkpoint of this log has been signed yet.")
         request.log = head  # type: ignore[attr-defined]
-        accounts_operations.record_sighting(
-            tenant_id=caller.tenant_id, by=caller.actor, kind="log", thing_id=head.id, about_id=None, at=timezone.now()
-        )
+        record_read(request, "log", head.id)
         return view(request, *args, **kwargs)
 
     return copy_annotations(view, read)

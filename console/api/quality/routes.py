@@ -14,8 +14,11 @@ from approvals.voting.operations import attention
 from console.api.auth import admits, caller_of
 from console.api.quality import schemas
 from console.api.schemas import EARLIEST
-from console.api.transaction import NotFound, in_tenancy
+from console.api.transaction import NotFound, after_commit, in_tenancy
+from console.pages.actions import target_drift
+from console.pages.approvals.displays import record_displays
 from console.pages.quality.context import reviewer_quality
+from console.tasks import read_before
 
 router = Router(tags=["People's work"])
 PERIOD = timedelta(days=30)
@@ -43,14 +46,18 @@ def get_quality(request: HttpRequest, wanted: Query[schemas.QualityWanted]) -> s
 @in_tenancy
 def report(request: HttpRequest, approval_id: UUID, body: schemas.AttentionBody) -> schemas.AttentionTaken:
     caller = caller_of(request)
-    if approvals.approval(caller.tenant_id, approval_id) is None:
+    approval, at = approvals.approval(caller.tenant_id, approval_id), timezone.now()
+    if approval is None:
         raise NotFound
+    if target_drift.request_reading(approval, roles=caller.roles, by=caller.actor, at=at):
+        after_commit(read_before)
+    record_displays(caller, [approval_id])
     taken = attention.record_page_report(
         tenant_id=caller.tenant_id,
         approval_id=approval_id,
         actor_id=caller.actor.id,
         visible_s=body.visible_s,
         opened=body.opened,
-        at=timezone.now(),
+        at=at,
     )
     return schemas.AttentionTaken(taken=taken)

@@ -6,15 +6,13 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest
-from django.utils import timezone
 from ninja import Query, Router
 
-from console.accounts import operations as accounts_operations
 from console.api import paging
 from console.api.auth import admits, caller_of
 from console.api.recordings import schemas
 from console.api.schemas import Page
-from console.api.transaction import NotFound, in_tenancy
+from console.api.transaction import NotFound, in_tenancy, record_read
 from console.transcripts.recordings import operations
 from console.transcripts.recordings import queries as recordings_queries
 from console.transcripts.recordings.queries import ConversationQuery, PagePosition, RecordingQuery
@@ -117,14 +115,7 @@ def _seen(request: HttpRequest, recording_id: UUID) -> Any:
     gone = retention_queries.erased_subject(caller.tenant_id, recording_id)
     if gone is not None:
         raise EvidenceErased(f"This was erased under request {gone.erasure_id}.")
-    accounts_operations.record_sighting(
-        tenant_id=caller.tenant_id,
-        by=caller.actor,
-        kind="recording",
-        thing_id=recording_id,
-        about_id=None,
-        at=timezone.now(),
-    )
+    record_read(request, "recording", recording_id)
     return row
 
 

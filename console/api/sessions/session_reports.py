@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -12,7 +13,7 @@ from approvals.sessions.operations.sessions import session_nudge
 from console.api.auth import admits, caller_of
 from console.api.sessions import schemas
 from console.api.sessions.routes import visible_session
-from console.api.transaction import in_tenancy
+from console.api.transaction import in_tenancy, note_access
 from console.pages.sessions import session_context
 from reviews.reporting.rules.context import build_context
 
@@ -34,7 +35,8 @@ def get_context(request: HttpRequest, session_id: UUID) -> schemas.Context:
     found = build_context(told.items, told.scene, at=at)
     if caller.kind == "agent":
         shown = [each.action_id for each in (*found.facts, *found.unresolved)]
-        session_context.remember_reported(session, told, shown, to=caller.actor.id, at=at)
+        of: dict[str, Any] = {"session": session, "told": told, "found": shown, "to": caller.actor.id, "at": at}
+        note_access(request, session_context.remember_reported, **of)
     return schemas.Context(
         session_id=session.id,
         as_of=at,

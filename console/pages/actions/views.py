@@ -17,7 +17,6 @@ from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_POST
 
-from console.accounts import operations as accounts_operations
 from console.pages.actions.action_context import action_context
 from console.pages.actions.action_record import (
     actor_names,
@@ -82,14 +81,7 @@ def export(request: TenantRequest) -> HttpResponse:
     if not filters.is_valid():
         return redirect(f"{reverse('actions', args=[request.tenant.slug])}?{request.GET.urlencode()}")
     found = actions.actions(request.tenant.id, limit=MOST_EXPORTED, **filters.wanted())
-    accounts_operations.record_sighting(
-        tenant_id=request.tenant.id,
-        by=request.caller.actor,
-        kind="actions",
-        thing_id=uuid5(request.tenant.id, "actions"),
-        about_id=None,
-        at=request.as_of,
-    )
+    record_page_view(request, "actions", uuid5(request.tenant.id, "actions"))
     text = io.StringIO()
     written = csv.writer(text)
     written.writerow(_COLUMNS)

@@ -10,6 +10,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import render
 
 from console.accounts.operations import record_evidence_access
+from console.api.transaction import note_access
 from console.pages.actions.action_context import may_open_evidence
 from console.pages.actions.action_record import format_json
 from console.web import labels
@@ -26,7 +27,8 @@ def evidence(request: TenantRequest, pointer: UUID) -> HttpResponse:
         raise Http404
     text, answers, withheld = _content(request, found)
     if not withheld:
-        record_evidence_access(tenant_id=request.tenant.id, by=request.caller.actor, evidence=found, at=request.as_of)
+        of = {"tenant_id": request.tenant.id, "by": request.caller.actor, "at": request.as_of}
+        note_access(request, record_evidence_access, evidence=found, **of)
     context = {
         "here": "actions",
         "evidence": found,

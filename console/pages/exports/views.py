@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from console.api.transaction import after_commit
+from console.api.transaction import after_commit, note_access
 from console.pages.actions.action_record import actor_names
 from console.pages.audit.views import MAY, audit_tabs
 from console.tasks import work_exports
@@ -48,9 +48,9 @@ def start_export(request: TenantRequest) -> HttpResponse:
 @in_tenant("compliance")
 def download_bundle(request: TenantRequest, export_id: UUID) -> HttpResponseBase:
     """The finished bundle; fetching it is on record."""
-    file = operations.fetch_bundle(
-        tenant_id=request.tenant.id, export_id=export_id, by=request.caller.actor, at=request.as_of
-    )
+    of: dict[str, Any] = {"tenant_id": request.tenant.id, "export_id": export_id, "at": request.as_of}
+    file = operations.finished_bundle(**of)
+    note_access(request, operations.record_fetch, by=request.caller.actor, **of)
     return FileResponse(file.open("rb"), as_attachment=True, filename=file.name, content_type="application/zip")
 
 

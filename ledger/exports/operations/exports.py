@@ -146,15 +146,26 @@ def _have_vouched(tenant_id: UUID, export_id: UUID, clock: Callable[[], datetime
 
 def fetch_bundle(*, tenant_id: UUID, export_id: UUID, by: ledger.Actor, at: datetime) -> Path:
     """The finished bundle; who fetched it is on record."""
+    file = finished_bundle(tenant_id=tenant_id, export_id=export_id, at=at)
+    record_fetch(tenant_id=tenant_id, export_id=export_id, by=by, at=at)
+    return file
+
+
+def finished_bundle(*, tenant_id: UUID, export_id: UUID, at: datetime) -> Path:
+    """The file of a finished export, as long as it is kept."""
     row = queries.export(tenant_id, export_id)
     if row is None:
         raise NoSuchExport
     file = _folder(tenant_id) / f"{export_id}.zip"
     if row.state != "FINISHED" or (row.expires_at and row.expires_at <= at) or not file.exists():
         raise NotFinished
+    return file
+
+
+def record_fetch(*, tenant_id: UUID, export_id: UUID, by: ledger.Actor, at: datetime) -> None:
+    """Write down who fetches a bundle."""
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=export_id, kind="export")
     ledger.append(head, ledger.NewEvent(kind="export_fetched"), actor=by, at=at)
-    return file
 
 
 def remove_expired(*, tenant_id: UUID, at: datetime) -> int:

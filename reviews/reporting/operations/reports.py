@@ -10,12 +10,10 @@ from ledger.actions.queries import runs
 from ledger.catalogue.rules.remedies import Relation
 from ledger.log.queries import log
 from ledger.record import operations as ledger
-from ledger.record.queries import events
 from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import outcome_of
 from reviews import queries
-from reviews.models import Report as Told
 from reviews.reconciliation.rules.discrepancies import Discrepancy
 from reviews.reporting.rules import report as rules
 from reviews.reporting.rules.recovery_report import (
@@ -89,30 +87,6 @@ def _parts(action: Action, entry: dict[str, Any]) -> tuple[Part, ...]:
         return parts_of(queries.run_findings(run).get("verdict", {})) if run else ()
     except CannotOpen:
         return ()
-
-
-def issue_report(*, action: Action, entry: dict[str, Any], to: UUID, at: datetime) -> StatusReport:
-    """The report, remembered as told to `to` on this state of the record; asked again, it is the same fact."""
-    told = report_on(action, entry)
-    # The event that this state is of: by now the action may have a newer one.
-    event = events.event(action.tenant_id, action.id, action.seq)
-    Told.objects.bulk_create(
-        [
-            Told(
-                tenant_id=action.tenant_id,
-                id=ledger.new_id(at),
-                action_id=action.id,
-                event_id=event.id,
-                code=str(told.code),
-                text=told.text,
-                completed=told.completed,
-                told_to=to,
-                at=at,
-            )
-        ],
-        ignore_conflicts=True,
-    )
-    return told
 
 
 def file_false_success(

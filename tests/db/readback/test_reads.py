@@ -19,7 +19,7 @@ from ledger.record.operations import NewEvent, SubjectHead
 from ledger.record.queries import events as queries
 from ledger.record.rules.lifecycle import Ground
 from reviews.models import Report
-from reviews.reporting.operations import reports
+from reviews.reporting.operations import reports, session_reports
 from tests.support.builders import AT, propose
 
 FAILED = NewEvent(kind="failed", to="FAILED", grounds=frozenset({Ground.NOTHING_SENT}))
@@ -78,6 +78,7 @@ def test_a_report_names_the_event_that_it_was_made_from(head):
         action = actions.action(head.tenant_id, head.id)
         entry = queries.entry(head.tenant_id, head.id, action.seq)
         fail(head)
-        reports.issue_report(action=action, entry=entry, to=uuid4(), at=AT)
-        told = Report.objects.get(action_id=head.id)
-        assert told.event_id == queries.history(head.tenant_id, head.id)[0][0].id
+        told = [(action, reports.report_on(action, entry))]
+        session_reports.remember_reports(tenant_id=head.tenant_id, told=told, to=uuid4(), at=AT)
+        kept = Report.objects.get(action_id=head.id)
+        assert kept.event_id == queries.history(head.tenant_id, head.id)[0][0].id

@@ -202,6 +202,8 @@ def test_opening_the_page_asks_for_a_reading_and_then_shows_what_changed(ready, 
     read(clock)
     till.till.execute(CHANGED)
     monkeypatch.setattr(target_drift, "SEEN_FOR", target_drift.SEEN_FOR * 0)
+    assert "It is being read." not in page(ready, approval_id)
+    ready.reviewer.client.post(f"/t/{ready.slug}/approvals/{approval_id}/looking", {"opened": "yes"})
     assert "It is being read." in page(ready, approval_id)
     read(clock)
     shown = page(ready, approval_id)
@@ -233,11 +235,20 @@ def test_the_page_of_a_request_that_was_asked_again_leads_to_the_newer_one(ready
     assert f'/approvals/{old["approval_id"]}">an earlier request' in page(ready, new)
 
 
+def test_what_a_reviewers_client_reports_over_the_api_asks_for_a_reading(ready, clock):
+    action_id = asked(ready, clock)
+    clock.forward(seconds=30)
+    approval_id = ready.approval_of(action_id)["approval_id"]
+    count = len(ready.history(action_id))
+    ready.reviewer.post(f"/approvals/{approval_id}/attention", {"visible_s": 1})
+    assert [each["event"] for each in ready.history(action_id)[count:]] == ["reading_wanted"]
+
+
 def test_whoever_may_not_vote_asks_for_no_reading_by_looking(ready, clock):
     action_id = asked(ready, clock)
     clock.forward(seconds=30)
     auditor = ready.person("compliance")
     approval_id = ready.approval_of(action_id)["approval_id"]
     count = len(ready.history(action_id))
-    auditor.client.get(f"/t/{ready.slug}/approvals/{approval_id}")
+    auditor.client.post(f"/t/{ready.slug}/approvals/{approval_id}/looking", {"opened": "yes"})
     assert len(ready.history(action_id)) == count

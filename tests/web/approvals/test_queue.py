@@ -124,18 +124,23 @@ def broker(settings, valkey_url, monkeypatch):
 def test_who_has_the_page_open_is_seen_and_gone_by_itself(stage, clock, broker):
     (waits,) = asked(stage)
     mara, paul = (visitor(stage, "reviewer", name=f"{name}@{stage.slug}") for name in ("mara", "paul"))
+
+    def looked(person):
+        return words(person.post(f"approvals/{waits.id}/looking").content.decode())
+
     mara.page(f"approvals/{waits.id}")
-    assert "Mara is looking at this" in words(paul.page(f"approvals/{waits.id}/looking"))
-    assert "looking" not in words(mara.page(f"approvals/{waits.id}/looking")).replace("Paul is looking at this", "")
+    assert "looking" not in looked(paul)
+    assert looked(mara).strip() == "Paul is looking at this"
+    assert "Mara is looking at this" in looked(paul)
     assert "Mara and Paul are looking at this" in words(visitor(stage, "operator").page("approvals"))
     clock.forward(seconds=31)
-    assert "is looking" not in words(paul.page(f"approvals/{waits.id}/looking"))
+    assert "is looking" not in looked(paul)
 
 
 def test_presence_is_of_one_tenant_and_names_no_other_thing(stage, broker):
     (waits,) = asked(stage)
     person = visitor(stage, "reviewer")
-    assert person.get(f"approvals/{uuid4()}/looking").status_code == 404
+    assert person.post(f"approvals/{uuid4()}/looking").status_code == 404
     shown = person.get("approvals/looking", id=[str(waits.id), str(uuid4())]).content.decode()
     assert shown.count("looking-") == 1
 
@@ -143,8 +148,10 @@ def test_presence_is_of_one_tenant_and_names_no_other_thing(stage, broker):
 def test_without_a_broker_nobody_is_seen_and_nothing_breaks(stage, broker, settings):
     (waits,) = asked(stage)
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    for path in (f"approvals/{waits.id}", "approvals", f"approvals/{waits.id}/looking"):
-        assert visitor(stage, "reviewer").get(path).status_code == 200
+    person = visitor(stage, "reviewer")
+    for path in (f"approvals/{waits.id}", "approvals"):
+        assert person.get(path).status_code == 200
+    assert person.post(f"approvals/{waits.id}/looking").status_code == 200
 
 
 # Views

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 import pytest
 
 from console.web.form_pages import find_page
+from tests.support import seals
 from tests.support.admissions import KEYS, OPERATIONS, PAGES, PAGES_ABOUT_ONESELF, PEOPLE, PUBLIC_PAGES
 from tests.support.callers import Api
 from tests.support.probes import (
@@ -191,6 +192,43 @@ ASKED_BEFORE = {
     "execution_start": "the proof of possession, which fits no second request",
     "approvals_challenge": "one's own passkey, and who may settle",
 }
+
+
+# Reads
+
+ACCESS_RECORD = {
+    "console_sighting": "who read what",
+    "reviews_report": "what somebody was told of an action",
+    "console_apikey": "when a key was last used",
+    "django_session": "how somebody last filtered the queue",
+}
+# Where reading is itself an event: who opened a piece of evidence, and who fetched a bundle.
+EVENT_TABLES = ("ledger_event_", "ledger_entry_", "ledger_pending", "ledger_subject")
+READS_THAT_ARE_EVENTS = ("evidence", "export-bundle", "exports_get_bundle")
+
+
+def test_a_read_writes_nothing_but_the_access_record(
+    world: Day, called: list[Operation], monkeypatch: pytest.MonkeyPatch
+):
+    """Every address that answers GET, asked by somebody who may; what the database counted meanwhile."""
+    asked = [each for each in called if each.method == "GET"]
+    readers = [(each.name, OPERATIONS[each.name], f"/api/v1{each.sent.path}") for each in asked]
+    readers += [(page, PAGES[page], filled(route, world.parts)) for route, page in pages_of_tenants()]
+    wrong, written = [], set()
+    # The sequencer of the tests is in this process, and would do its work within such a request.
+    monkeypatch.setattr(seals, "seal_up", lambda: 0)
+    for name, admitted, address in readers:
+        # Any person who may and any key, since some addresses remember what they told a machine.
+        askers = [next((each for each in kinds if each in admitted), "") for kinds in (PEOPLE, KEYS)]
+        for caller in filter(None, askers if admitted else ["nobody"]):
+            answer = probe(world.own[caller], "GET", address, counted=True)
+            written |= answer.written
+            allowed = (*ACCESS_RECORD, *(EVENT_TABLES if name in READS_THAT_ARE_EVENTS else ()))
+            beyond = [table for table in answer.written if not table.startswith(allowed)]
+            if beyond or (answer.status_code >= 500 and name != "installation_readyz"):
+                wrong.append(f"{name} by {caller}: {answer.status_code} {beyond}")
+    assert not wrong, "\n".join(wrong)
+    assert {"console_sighting", "reviews_report"} < written
 
 
 # Pages

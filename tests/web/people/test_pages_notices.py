@@ -36,7 +36,10 @@ def test_the_bell_counts_what_is_unread_and_looking_at_it_is_reading(stage):
     person = visitor(stage, "reviewer")
     actions = told(stage, one="LOW", other="HIGH")
     assert bell(person.page()) == "2 unread notices"
-    person.page(f"approvals/{stage.approval(actions['one']).id}")
+    page = f"approvals/{stage.approval(actions['one']).id}"
+    person.page(page)
+    assert bell(person.page()) == "2 unread notices"
+    person.post(f"{page}/looking", opened="yes")
     assert bell(person.page()) == "1 unread notices"
     said = words(person.page("notices"))
     assert "1 unread" in said

@@ -14,9 +14,13 @@ from django.views.decorators.http import require_GET, require_POST
 from approvals.requests.operations import assignment, threads
 from approvals.requests.queries import approvals
 from console.accounts import queries as directory
+from console.api.transaction import after_commit
+from console.notifications import operations as notices
+from console.pages.actions import target_drift
 from console.pages.actions.action_record import actor_names
 from console.pages.approvals.forms import CommentForm
 from console.pages.approvals.queue import eligible_assignees, refuse_no_assignee, viewers_text
+from console.tasks import read_before
 from console.web import presence
 from console.web.http import TenantRequest, in_tenant, redirect_back
 
@@ -74,10 +78,18 @@ def ask_agent(request: TenantRequest, approval_id: UUID) -> HttpResponse:
 
 
 @in_tenant()
-@require_GET
+@require_POST
 def report_presence(request: TenantRequest, approval_id: UUID) -> HttpResponse:
-    """Say that this page is open, and hear who else has it open."""
-    _found(request, approval_id)
+    """Say that this page is open, and hear who else has it open.
+
+    The first time the page says that it was opened just now: what its reader was told of it is seen, and the target is
+    read again for a reviewer.
+    """
+    found, me = _found(request, approval_id), request.caller.actor
+    if "opened" in request.POST:
+        notices.mark_seen(tenant_id=request.tenant.id, actor_id=me.id, about=approval_id, at=request.as_of)
+        if target_drift.request_reading(found, roles=request.caller.roles, by=me, at=request.as_of):
+            after_commit(read_before)
     presence.record_presence(request.tenant.id, approval_id, request.caller.actor.id, at=request.as_of)
     return render(request, "approvals/_looking.html", {"looking": _looking(request, [approval_id])})
 

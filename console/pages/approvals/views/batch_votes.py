@@ -17,6 +17,7 @@ from approvals.voting.rules import batches, binding
 from console.accounts.step_up import proof_class
 from console.pages.actions.action_record import load_action_record
 from console.pages.approvals.context import payload_fields
+from console.pages.approvals.displays import record_displays
 from console.pages.approvals.forms import BatchVoteForm, selected_ids
 from console.web import labels
 from console.web.http import TenantRequest, in_tenant
@@ -40,9 +41,11 @@ def vote_on_several(request: TenantRequest) -> HttpResponse:
     if not proof:
         form.add_error("otp" if given["otp"] else "password", "This is not right. No vote was recorded.")
         return _show(request, selected_ids(request.POST), form, status=403)
+    shown = form.shown()
+    record_displays(request.caller, [each.approval_id for each in shown])
     outcomes = operations.vote_batch(
         tenant_id=request.tenant.id,
-        shown=form.shown(),
+        shown=shown,
         verdict=binding.VoteChoice(given["verdict"]),
         voter=binding.Voter(actor=str(request.caller.actor.id), roles=request.caller.roles, evidence_class=proof),
         reason=given["reason"],

@@ -24,7 +24,7 @@ from console.pages.actions.action_record import actor_names
 from console.pages.approvals import queue
 from console.pages.approvals.forms import QueueFilter, SaveViewForm
 from console.pages.approvals.queue import QueueCard, queue_cards
-from console.web.http import TenantRequest, in_tenant, redirect_back
+from console.web.http import TenantRequest, in_tenant, record_page_view, redirect_back
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue import queries as catalogue_queries
 
@@ -68,14 +68,7 @@ def export_csv(request: TenantRequest) -> HttpResponse:
     """What the filters leave of the queue, as a table; nothing of any payload."""
     wanted = queue_filter(request, request.GET).wanted(me=request.caller.actor.id)
     found = approvals.queue(request.tenant.id, limit=MOST_EXPORTED, at=request.as_of, **wanted)
-    accounts_operations.record_sighting(
-        tenant_id=request.tenant.id,
-        by=request.caller.actor,
-        kind="queue",
-        thing_id=request.tenant.id,
-        about_id=None,
-        at=request.as_of,
-    )
+    record_page_view(request, "queue", request.tenant.id)
     answer = HttpResponse(_table(request, found), content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="approvals.csv"'
     return answer

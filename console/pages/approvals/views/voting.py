@@ -18,6 +18,7 @@ from console.accounts.step_up import proof_class, session_hash
 from console.api.approvals.schemas import Challenge
 from console.api.auth import NotAllowed
 from console.api.transaction import json_response
+from console.pages.approvals.displays import record_displays
 from console.pages.approvals.views.approvals import render_approval
 from console.web import labels
 from console.web.erased_pages import erased_page
@@ -37,6 +38,7 @@ def vote(request: TenantRequest, approval_id: UUID) -> HttpResponse:
         proof = _proof(request, form)
         if not proof:
             return _wrong(request, approval_id, form)
+        record_displays(request.caller, [approval_id])
         with undo_if_refused(request):
             votes.cast_vote(
                 tenant_id=request.tenant.id,
@@ -66,6 +68,7 @@ def challenge(request: TenantRequest, approval_id: UUID) -> HttpResponse:
         faults = [str(each) for errors in form.errors.values() for each in errors]
         return JsonResponse({"code": "INVALID", "detail": " ".join(faults)}, status=422)
     try:
+        record_displays(request.caller, [approval_id])
         with undo_if_refused(request):
             asked = challenges.create_vote_challenge(
                 tenant_id=request.tenant.id,
