@@ -11,7 +11,7 @@ from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
 
 from console.beat import Ticks
-from console.celery import app
+from console.tasks import lapse
 
 
 @pytest.fixture
@@ -52,9 +52,8 @@ def test_a_task_that_runs_into_its_soft_limit_ends_without_a_traceback(
     def slow() -> None:
         raise SoftTimeLimitExceeded(60)
 
-    task = app.tasks["console.tasks.lapse"]
-    monkeypatch.setattr(task, "run", slow)
+    monkeypatch.setattr(lapse, "run", slow)
     with caplog.at_level(logging.INFO):
-        assert task.apply().state == "FAILURE"
+        assert lapse.apply().state == "FAILURE"
     told = [record for record in caplog.records if "SoftTimeLimitExceeded" in record.getMessage()]
     assert [(record.levelno, record.exc_info) for record in told] == [(logging.INFO, None)]
