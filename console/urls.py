@@ -38,6 +38,7 @@ from console.pages.people import views as people
 from console.pages.policies import views as policies
 from console.pages.quality import views as quality
 from console.pages.recordings import views as recordings
+from console.pages.releases import views as releases
 from console.pages.retention import views as retention
 from console.pages.runbooks import views as runbooks
 from console.pages.runs import views as runs
@@ -147,6 +148,15 @@ pages: list[URLPattern | URLResolver] = [
     path(
         "policies/<str:policy_kind>/<str:policy_version>/touched", policies.show_touched_actions, name="policy-touched"
     ),
+    path("policies/<str:policy_kind>/<str:policy_version>/rollback", policies.roll_back, name="policy-rollback"),
+    path("releases", releases.list_releases, name="releases"),
+    path("releases/draft", releases.draft, name="release-draft"),
+    path("releases/<uuid:release_id>", releases.release, name="release"),
+    path("releases/<uuid:release_id>/gates", releases.run_gates, name="release-gates"),
+    path("releases/<uuid:release_id>/signatures", releases.sign, name="release-sign"),
+    path("releases/<uuid:release_id>/canary", releases.start_canary, name="release-canary"),
+    path("releases/<uuid:release_id>/promotion", releases.promote, name="release-promote"),
+    path("releases/<uuid:release_id>/end", releases.end, name="release-end"),
     path("metrics/", metrics.page, name="metrics"),
     path("metrics/actions", metrics.list_actions, name="metric-actions"),
     path("metrics/export", metrics.export, name="metrics-export"),

@@ -269,6 +269,7 @@ SUBJECTS: Final[dict[str, str]] = {
     "incident": "Incident",
     "unwinding": "Taking back of a run",
     "recording": "Recording",
+    "release": "Release",
 }
 EVIDENCE: Final[dict[str, str]] = {
     "payload": "Payload",
@@ -280,6 +281,7 @@ EVIDENCE: Final[dict[str, str]] = {
     "statement": "Statement",
     "goal": "Goal",
     "agent_evidence": "Agent's statement (unverified)",
+    "release_gates": "Results of release gates",
 }
 
 

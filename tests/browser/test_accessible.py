@@ -53,6 +53,9 @@ def paths(site):
         *contracts_of(site),
         "policies/",
         "policies/recovery/1",
+        "releases",
+        "releases/draft?kind=recovery",
+        release_of(site),
         f"{action}/narrative",
         f"events/{waiting.id}/1",
         "audit",
@@ -122,6 +125,28 @@ def contracts_of(site):
     with tenancy(site.stage.tenant):
         row = catalogue_queries.contract_versions(site.stage.tenant, limit=1)[0]
     return [f"contracts/{row.name}/{row.version}?since={row.version}"]
+
+
+def release_of(site):
+    """The page of a release on canary."""
+    from datetime import UTC, datetime
+
+    from ledger.catalogue.operations import releases
+    from ledger.catalogue.rules.policies import default_policy
+    from ledger.catalogue.rules.releases import CanaryScope
+    from ledger.db import tenancy
+    from ledger.record.operations import SYSTEM
+    from tests.support.callers import drafted
+
+    tenant, at = site.stage.tenant, datetime.now(UTC)
+    document = default_policy("verification") | {"version": "2", "repeat_limit": 5}
+    with tenancy(tenant):
+        row = drafted(tenant, "verification", "2", document, at=at, but="RG-03")
+        if row.state == "CHECKED":
+            releases.start_canary(
+                tenant_id=tenant, release_id=row.id, scope=CanaryScope(share=10, since=at), by=SYSTEM, at=at
+            )
+    return f"releases/{row.id}"
 
 
 def index_of(site):

@@ -29,7 +29,7 @@ def _rows(table: dict[str, str]) -> dict[str, frozenset[str]]:
 PAGES: Final = _rows(
     {
         _PEOPLE: """
-            standing-approvals standing-approval
+            standing-approvals standing-approval releases release
             glossary policies policy policy-touched metrics metric-actions metrics-export
             home quality approvals approvals-next approvals-looking approvals-view-save approvals-view-remove
             approvals-export approval approval-looking approval-shown cases emergencies case actions actions-export
@@ -52,7 +52,8 @@ PAGES: Final = _rows(
             case-resolve action-verify run-cancel incident-new incident-join incident-close incident-reopen
             incident-step system-stop system-resume""",
         "operator administrator": """
-            incident-contain agent-revoke freeze-place freeze-lift contract-answer system-answer""",
+            incident-contain agent-revoke freeze-place freeze-lift contract-answer system-answer release-draft
+            release-gates release-sign release-canary release-promote release-end policy-rollback""",
         "operator compliance administrator": "incident-export",
         "compliance": """
             recording-erase export-start export-bundle hold-place hold-lift erasure-ask erasure-answer

@@ -49,7 +49,10 @@ PAGES = {
     "evidence": "evidence",
     "narrative": "action-narrative",
     "recording": "recording",
+    "release": "release",
 }
+
+_ABOUT_A_VERSION = frozenset({"policy_activated", "policy_promoted", "policy_restored", "policy_canary_started"})
 
 
 @in_tenant(*MAY)
@@ -120,8 +123,8 @@ def event(request: TenantRequest, subject_id: UUID, seq: int) -> HttpResponse:
 
 
 def _policy_page(request: TenantRequest, kind: str, detail: dict[str, Any] | None) -> str:
-    """The page of the version of a policy that an event put in force."""
-    if kind != "policy_activated" or not detail:
+    """The page of the version of a policy that an event put in force, or on canary."""
+    if kind not in _ABOUT_A_VERSION or not detail:
         return ""
     return reverse("policy", args=[request.tenant.slug, detail["kind"], detail["version"]])
 

@@ -10,10 +10,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from console.pages.contracts.contract_check import diff_documents
-from console.pages.policies.policy_sentences import PolicyTopic
+from console.pages.policies.policy_sentences import PolicyTopic, policy_topics
+from ledger.record.rules.canonical import parse
+from ledger.record.rules.refusals import Refused
 from reviews.recovery.rules import recovery_table
 
 _ROW_NAMES = ("name", "id", "group")
+
+
+def compare_documents(kind: str, was: bytes, now: bytes) -> dict[str, list[Any]]:
+    """What differs between the bytes of two versions: in sentences, where both can be put into any, and in places."""
+    try:
+        sentences = sentence_changes(policy_topics(kind, was), policy_topics(kind, now))
+    except Refused:
+        sentences = []
+    return {"sentences": sentences, "places": document_changes(parse(was), parse(now))}
 
 
 def sentence_changes(old: Sequence[PolicyTopic], new: Sequence[PolicyTopic]) -> list[dict[str, Any]]:

@@ -7,16 +7,23 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from django.contrib import messages
 from django.http import Http404, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.views.decorators.http import require_POST
 
+from console.accounts.step_up import is_proven, is_recently_authenticated
 from console.pages.actions.action_record import actor_names, format_json
-from console.pages.policies.policy_changes import document_changes, sentence_changes
+from console.pages.policies.policy_changes import compare_documents
 from console.pages.policies.policy_sentences import KIND_NAMES, KIND_QUESTIONS, finding_sentences, policy_topics
+from console.pages.releases import release_steps
+from console.pages.releases.forms import ReleaseWordForm
 from console.web import policy_simulation
-from console.web.http import TenantRequest, in_tenant
+from console.web.http import TenantRequest, in_tenant, undo_if_refused
 from ledger.catalogue import queries as catalogue
+from ledger.catalogue.operations.second_person import ProofNeeded
+from ledger.catalogue.rules.releases import RELEASED_BY_GATES
 from ledger.record.queries import events
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.refusals import Refused
@@ -28,6 +35,8 @@ if TYPE_CHECKING:
 PAGE = 50
 MONTH = timedelta(days=30)
 MOST_SHOWN = 200
+MAY_RELEASE = ("administrator", "operator")
+_CAME_IN_FORCE = frozenset({"policy_activated", "policy_promoted", "policy_restored"})
 FOLDED_FROM = 15
 """A topic with as many sentences is folded up."""
 
@@ -37,17 +46,66 @@ def list_policies(request: TenantRequest) -> HttpResponse:
     active = catalogue.active_policies(request.tenant.id)
     rows = [active[kind] for kind in KIND_NAMES if kind in active]
     shown = [each | _content(each["row"]) for each in _with_history(request, rows)]
-    context = {"here": "policies", "policies": shown, "folded_from": FOLDED_FROM}
+    context = {
+        "here": "policies",
+        "policies": shown,
+        "folded_from": FOLDED_FROM,
+        "released_kinds": RELEASED_BY_GATES,
+        "may_release": _may_release(request),
+    }
     return render(request, "policies/_list.html" if request.htmx else "policies/list.html", context)
 
 
 @in_tenant()
 def policy(request: TenantRequest, policy_kind: str, policy_version: str) -> HttpResponse:
-    row = (
-        catalogue.policy_version(request.tenant.id, policy_kind, policy_version) if policy_kind in KIND_NAMES else None
-    )
+    return _policy(request, _found(request, policy_kind, policy_version))
+
+
+@in_tenant(*MAY_RELEASE)
+@require_POST
+def roll_back(request: TenantRequest, policy_kind: str, policy_version: str) -> HttpResponse:
+    """An earlier version in force again, in one step and by one person."""
+    row, form = _found(request, policy_kind, policy_version), ReleaseWordForm(request.POST)
+    if not form.is_valid():
+        return _policy(request, row, word=form, status=422)
+    proven = is_proven(request, *form.proof())
+    try:
+        with undo_if_refused(request):
+            release_steps.roll_back(
+                tenant_id=request.tenant.id,
+                kind=policy_kind,
+                version=policy_version,
+                reason=form.cleaned_data["reason"],
+                by=request.caller.actor,
+                is_proven=proven,
+                at=request.as_of,
+            )
+    except ProofNeeded as refusal:
+        form.ask_for_proof("Confirm with your password or a one-time code.")
+        return _policy(request, row, word=form, status=refusal.status)
+    except Refused as refusal:
+        form.add_error(None, refusal.detail)
+        return _policy(request, row, word=form, status=refusal.status)
+    messages.success(request, f"Version {policy_version} is in force again.")
+    return redirect("policy", request.tenant.slug, policy_kind, policy_version)
+
+
+def _may_release(request: TenantRequest) -> bool:
+    return bool(frozenset(MAY_RELEASE) & request.caller.roles)
+
+
+def _found(request: TenantRequest, kind: str, version: str) -> PolicyVersion:
+    row = catalogue.policy_version(request.tenant.id, kind, version) if kind in KIND_NAMES else None
     if row is None:
         raise Http404
+    return row
+
+
+def _policy(
+    request: TenantRequest, row: PolicyVersion, *, word: ReleaseWordForm | None = None, status: int = 200
+) -> HttpResponse:
+    policy_kind = row.kind
+    may_come_back = word is not None or (_may_release(request) and release_steps.can_come_back(row))
     found = catalogue.policy_versions(request.tenant.id, policy_kind, before=_before(request), limit=PAGE + 1)
     context = {
         "here": "policies",
@@ -57,18 +115,17 @@ def policy(request: TenantRequest, policy_kind: str, policy_version: str) -> Htt
         "older": f"{request.path}?before={found[PAGE - 1].id}#versions" if len(found) > PAGE else "",
         "compared": _compared(request, row),
         "folded_from": FOLDED_FROM,
+        "word": (word or ReleaseWordForm()) if may_come_back else None,
+        "is_fresh": is_recently_authenticated(request),
     }
-    return render(request, "policies/_detail.html" if request.htmx else "policies/detail.html", context)
+    name = "policies/_detail.html" if request.htmx else "policies/detail.html"
+    return render(request, name, context, status=status)
 
 
 @in_tenant()
 def show_touched_actions(request: TenantRequest, policy_kind: str, policy_version: str) -> HttpResponse:
     """What the version would have touched in the last month, had it been in force."""
-    row = (
-        catalogue.policy_version(request.tenant.id, policy_kind, policy_version) if policy_kind in KIND_NAMES else None
-    )
-    if row is None:
-        raise Http404
+    row = _found(request, policy_kind, policy_version)
     slug, until = request.tenant.slug, request.as_of
     simulation = policy_simulation.simulate_policy(
         request.tenant.id, policy_kind, parse(bytes(row.document)), since=until - MONTH, until=until
@@ -99,7 +156,8 @@ def _with_events(
     request: TenantRequest, row: PolicyVersion, history: list[Any], names: dict[UUID, str]
 ) -> dict[str, Any]:
     told = {event.kind: (event, detail) for event, _, detail in history}
-    activated, superseded = told.get("policy_activated"), told.get("policy_superseded")
+    activated = next(((each, said) for each, _, said in reversed(history) if each.kind in _CAME_IN_FORCE), None)
+    superseded = None if row.active else told.get("policy_superseded")
     slug = request.tenant.slug
     return {
         "row": row,
@@ -108,6 +166,8 @@ def _with_events(
         "href": reverse("policy", args=[slug, row.kind, row.version]),
         "set_by": names.get(activated[0].actor_id, activated[0].actor_kind) if activated else "",
         "reason": (activated[1] or {}).get("reason", "") if activated else "",
+        "set_at": activated[0].at if activated else None,
+        "release": reverse("release", args=[slug, row.release_id]) if row.release_id else "",
         "event": reverse("event", args=[slug, row.id, activated[0].seq]) if activated else "",
         "superseded_at": superseded[0].at if superseded else None,
         "superseded_by": superseded[1]["by"] if superseded else "",
@@ -125,14 +185,6 @@ def _content(row: PolicyVersion) -> dict[str, Any]:
         return {"topics": (), "findings": (), "refused": "; ".join([refusal.detail.rstrip("."), *faults])}
 
 
-def _sentence_changes(kind: str, was: bytes, now: bytes) -> list[dict[str, Any]]:
-    """What changed in sentences; nothing where one of the two cannot be put into any."""
-    try:
-        return sentence_changes(policy_topics(kind, was), policy_topics(kind, now))
-    except Refused:
-        return []
-
-
 def _compared(request: TenantRequest, row: PolicyVersion) -> dict[str, Any] | None:
     """What differs from another version: the one that the address names, else the one before; None for the first."""
     since = request.GET.get("since", "")
@@ -140,12 +192,10 @@ def _compared(request: TenantRequest, row: PolicyVersion) -> dict[str, Any] | No
     other = other or next(iter(catalogue.policy_versions(request.tenant.id, row.kind, before=row.id, limit=1)), None)
     if other is None:
         return None
-    was, now = bytes(other.document), bytes(row.document)
     return {
         "version": other.version,
         "href": reverse("policy", args=[request.tenant.slug, other.kind, other.version]),
-        "sentences": _sentence_changes(row.kind, was, now),
-        "places": document_changes(parse(was), parse(now)),
+        **compare_documents(row.kind, bytes(other.document), bytes(row.document)),
     }
 
 

@@ -15,6 +15,7 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import releases
 from ledger.catalogue.rules import policies
 from ledger.record.operations import Actor
+from ledger.record.queries import events
 from ledger.record.rules.canonical import parse
 from reviews.recovery.rules import recovery_table
 from reviews.release_gates import operations as release_gates
@@ -88,6 +89,13 @@ def roll_back(
     )
     _follow(tenant_id, kind, at=at)
     return row
+
+
+def can_come_back(row: PolicyVersion) -> bool:
+    """Whether a version may be put in force again: it was in force, and was not taken back itself."""
+    brought = catalogue_queries.release(row.tenant_id, row.release_id) if row.release_id else None
+    taken_back = brought is not None and brought.state == "ROLLED_BACK"
+    return not taken_back and events.subject_state(row.tenant_id, row.id) == "SUPERSEDED"
 
 
 def _follow(tenant_id: UUID, kind: str, *, at: datetime) -> None:

@@ -56,7 +56,7 @@ def state_by_gates(kind: str, passed: Mapping[str, bool], state: str) -> str:
 
 
 class ReleaseNeeded(Refused):
-    """A policy changes by release: send the draft to POST /releases, pass its gates, and have two people promote it."""
+    """A policy changes by release (page Releases, POST /releases): its gates passed, two people to promote it."""
 
     code = "RELEASE_REQUIRED"
 

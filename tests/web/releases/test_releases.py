@@ -52,8 +52,7 @@ def test_a_change_without_a_release_is_refused_and_says_the_way(shop: Workshop):
         answer = shop.operator_key.post(f"/policies/{kind}", {"version": "2", "document": default_policy(kind)})
         assert refused(answer) == (409, "RELEASE_REQUIRED")
         assert answer.json()["detail"] == (
-            "A policy changes by release: send the draft to POST /releases, pass its gates, and have two people"
-            " promote it."
+            "A policy changes by release (page Releases, POST /releases): its gates passed, two people to promote it."
         )
         assert in_force(shop, kind) == "1"
 

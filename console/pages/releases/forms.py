@@ -1,0 +1,80 @@
+"""What people type about releases. Bounded here, decided elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from console.accounts.members.forms import IdentityProofForm, split_words
+from ledger.catalogue.rules.releases import MOST_TOOLS, RELEASED_BY_GATES, SIGNED
+from ledger.record.rules.canonical import read
+from ledger.record.rules.refusals import Refused
+
+_WHY = {"required": "Say why: it stays in the record."}
+MOST_TYPED = 1_000_000
+
+
+class DraftForm(forms.Form):
+    """A new version of a policy, as the text of its document."""
+
+    kind = forms.ChoiceField(choices=[(kind, kind) for kind in RELEASED_BY_GATES], widget=forms.HiddenInput())
+    version = forms.RegexField(
+        r"^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$",
+        label="Name of the new version",
+        error_messages={"invalid": "Letters, digits, points, plus and minus, 64 at most."},
+    )
+    document = forms.CharField(
+        max_length=MOST_TYPED,
+        label="Document",
+        widget=forms.Textarea(attrs={"rows": 24, "class": "mono", "spellcheck": "false"}),
+    )
+    reason = forms.CharField(max_length=1000, label="Why", error_messages=_WHY)
+
+    def clean_document(self) -> str:
+        text: str = self.cleaned_data["document"]
+        try:
+            typed = read(text)
+        except Refused as fault:
+            raise forms.ValidationError(fault.detail) from fault
+        if not isinstance(typed, dict):
+            raise forms.ValidationError("The document of a policy is a JSON object.")
+        self._document: dict[str, Any] = typed
+        return text
+
+    def drafted(self) -> dict[str, Any]:
+        """The document that was typed, under the name of its version."""
+        return self._document | {"version": self.cleaned_data["version"]}
+
+
+class ReleaseWordForm(IdentityProofForm):
+    """One person's word on a release, and who it is."""
+
+    reason = forms.CharField(max_length=1000, label="Why", error_messages=_WHY)
+    field_order = ("reason", "password", "otp")
+
+
+class GateSignatureForm(ReleaseWordForm):
+    """A person stands for what a gate shows."""
+
+    gate = forms.ChoiceField(choices=[(gate, gate) for gate in SIGNED], widget=forms.HiddenInput())
+
+
+class EndForm(forms.Form):
+    """Why a draft is withdrawn, or its canary stopped."""
+
+    reason = forms.CharField(max_length=1000, label="Why", error_messages=_WHY)
+
+
+class CanaryForm(forms.Form):
+    """Which live actions the draft decides first."""
+
+    tools = forms.CharField(required=False, max_length=20_000, label="Tools, separated by spaces; none: every tool")
+    share = forms.IntegerField(min_value=1, max_value=100, initial=100, label="Percent of their actions")
+    actions = forms.IntegerField(min_value=1, max_value=10_000, initial=20, label="Actions that must have ended")
+
+    def clean_tools(self) -> tuple[str, ...]:
+        tools = tuple(dict.fromkeys(split_words(self.cleaned_data["tools"])))
+        if len(tools) > MOST_TOOLS:
+            raise forms.ValidationError(f"Name {MOST_TOOLS} tools at most.")
+        return tools

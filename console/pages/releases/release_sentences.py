@@ -1,0 +1,96 @@
+"""Where a release stands, what comes next and what its canary covers, in sentences. Pure: no clock, no database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ledger.catalogue.rules.releases import CANARY, GATES, SIGNED, CanaryFigures, CanaryScope
+
+STATE_NAMES = {
+    "DRAFT": "Draft",
+    "CHECKED": "Ready for the canary",
+    "CANARY": "On canary",
+    "READY": "Waits for two people",
+    "PROMOTED": "Promoted",
+    "STOPPED": "Stopped",
+    "WITHDRAWN": "Withdrawn",
+    "ROLLED_BACK": "Rolled back",
+}
+OPEN_STATES = frozenset({"DRAFT", "CHECKED", "CANARY", "READY"})
+
+_ENDED = {
+    "PROMOTED": "Two people promoted it.",
+    "STOPPED": "Its canary was stopped, and the version in force decides everything.",
+    "WITHDRAWN": "It was withdrawn before it decided anything.",
+    "ROLLED_BACK": "It was in force, and an earlier version was put in its place.",
+}
+_NEXT_WHERE_ENDED = {
+    "STOPPED": "A change of it is a new release.",
+    "WITHDRAWN": "A change of it is a new release.",
+    "ROLLED_BACK": "It cannot come back as it was; a change of it is a new release.",
+}
+
+
+def standing_sentence(state: str, *, red: Sequence[str], ran: bool, is_in_force: bool = False) -> str:
+    """Where a release stands: `red` are the gates that are not passed, `ran` whether any was run."""
+    if state == "DRAFT":
+        found = f"{_named(red)} {'is' if len(red) == 1 else 'are'} not passed" if ran else "No gate was run"
+        return f"It is a draft, and decides nothing. {found}."
+    if state == "CHECKED":
+        return "Every gate but the canary is passed. It decides nothing yet."
+    if state == "CANARY":
+        return "It decides some live actions; the version in force decides all others."
+    if state == "READY":
+        return "All eight gates are passed. Until it is promoted it decides the actions of its canary and no others."
+    return _ENDED[state] + (" It is in force." if is_in_force else "")
+
+
+def next_step(
+    state: str, *, red: Sequence[str], ran: bool, first_by: str = "", is_basis_old: bool = False, left: int = 0
+) -> str:
+    """What must happen next: `first_by` promoted it first, `left` actions of its canary have yet to end."""
+    if is_basis_old and state in OPEN_STATES:
+        again = "Run the gates again." if state in ("DRAFT", "CHECKED") else "Stop it, and draft the change anew."
+        return f"Another version came in force since its gates ran. {again}"
+    if state == "DRAFT":
+        unsigned = [gate for gate in red if gate != CANARY]
+        if not ran:
+            return "Run the gates."
+        if set(unsigned) <= set(SIGNED):
+            return f"A person who did not draft it must sign {_named(unsigned)}."
+        return "What failed is named below. If the draft is wrong, withdraw it and draft the change anew."
+    if state == "CHECKED":
+        return "Start the canary."
+    if state == "CANARY":
+        actions = "1 more action" if left == 1 else f"{left} more actions"
+        return f"Wait until {actions} of its canary have ended. The figures are looked at every ten seconds."
+    if state == "READY":
+        return f"{first_by} promoted it; another person must, too." if first_by else "Two people must promote it."
+    return _NEXT_WHERE_ENDED.get(state, "")
+
+
+def scope_sentence(scope: CanaryScope) -> str:
+    """Which actions a canary decides, and how many must end."""
+    which = f"the tools {', '.join(scope.tools)}" if len(scope.tools) > 1 else "every tool"
+    which = f"the tool {scope.tools[0]}" if len(scope.tools) == 1 else which
+    share = "every action" if scope.share == 100 else f"{scope.share} percent of the actions"
+    return (
+        f"It covers {share} of {which}, of those that were proposed after it began."
+        f" It is passed when {scope.actions} of them have ended and none of the figures is worse."
+    )
+
+
+def canary_rows(inside: CanaryFigures, beside: CanaryFigures) -> list[tuple[str, int, int]]:
+    """The figures of a canary, each beside that of the rest."""
+    words = {
+        "ended": "Ended",
+        "discrepancies": "With a discrepancy",
+        "unknown": "Unknown",
+        "false_success": "Told as done and contradicted",
+    }
+    return [(word, getattr(inside, name), getattr(beside, name)) for name, word in words.items()]
+
+
+def _named(gates: Iterable[str]) -> str:
+    words = [f"{gate} ({GATES[gate][0]})" for gate in gates]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,501 @@
+"""Releases as pages: the list, one release with its gates, and the forms of its steps (`release_steps`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import orjson
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from console.accounts.members.queries import is_same_person
+from console.accounts.step_up import is_proven, is_recently_authenticated
+from console.pages.actions.action_record import actor_names, format_json
+from console.pages.policies import policy_changes
+from console.pages.policies.policy_sentences import KIND_NAMES
+from console.pages.releases import release_sentences, release_steps
+from console.pages.releases.forms import CanaryForm, DraftForm, EndForm, GateSignatureForm, ReleaseWordForm
+from console.pages.releases.release_sentences import OPEN_STATES
+from console.web import labels
+from console.web.http import TenantRequest, in_tenant, undo_if_refused
+from ledger.actions.queries import actions
+from ledger.catalogue import queries as catalogue
+from ledger.catalogue.operations import releases
+from ledger.catalogue.operations.registration import VersionTaken
+from ledger.catalogue.operations.second_person import ProofNeeded
+from ledger.catalogue.rules.policies import BadPolicy
+from ledger.catalogue.rules.releases import (
+    CANARY,
+    GATES,
+    RELEASED_BY_GATES,
+    SIGNED,
+    CanaryScope,
+    NoSuchRelease,
+    required_gates,
+)
+from ledger.record.queries import events, evidence
+from ledger.record.rules.canonical import parse
+from ledger.record.rules.encryption import CannotOpen
+from ledger.record.rules.event_kinds import EVENT_KINDS
+from ledger.record.rules.refusals import Refused
+from ledger.verification.queries import storage
+from reviews.release_gates import queries as gate_queries
+
+if TYPE_CHECKING:
+    from ledger.models import Release, ReleaseGate
+
+PAGE = 50
+MAY = ("administrator", "operator")
+_OUTCOME_WORDS = ("ends_in", "result", "discrepancy", "recovery")
+
+
+@in_tenant()
+def list_releases(request: TenantRequest) -> HttpResponse:
+    asked = request.GET.get("after", "")
+    after = UUID(asked) if storage.is_uuid(asked) else None
+    found = catalogue.releases(request.tenant.id, after=after, limit=PAGE + 1)
+    names, in_force = actor_names(request.tenant.id), catalogue.active_policies(request.tenant.id)
+    context = {
+        "here": "policies",
+        "releases": [_listed(request, row, names, in_force) for row in found[:PAGE]],
+        "older": f"{request.path}?after={found[PAGE - 1].id}" if len(found) > PAGE else "",
+        "kinds": [(kind, KIND_NAMES[kind]) for kind in RELEASED_BY_GATES],
+        "may_draft": _may(request),
+    }
+    return render(request, "releases/_list.html" if request.htmx else "releases/list.html", context)
+
+
+@in_tenant()
+def release(request: TenantRequest, release_id: UUID) -> HttpResponse:
+    return _detail(request, release_id)
+
+
+@in_tenant(*MAY)
+def draft(request: TenantRequest) -> HttpResponse:
+    """A form that begins with the document in force, and what is wrong with what was typed into it."""
+    if request.method != "POST":
+        kind = request.GET.get("kind", "")
+        return _draft_page(request, _begun(request, kind if kind in RELEASED_BY_GATES else RELEASED_BY_GATES[0]))
+    form = DraftForm(request.POST)
+    if not form.is_valid():
+        return _draft_page(request, form, status=422)
+
+    def carry_out() -> Release:
+        release_steps.check_draft(form.cleaned_data["kind"], form.drafted())
+        return releases.draft_release(
+            tenant_id=request.tenant.id,
+            kind=form.cleaned_data["kind"],
+            version=form.cleaned_data["version"],
+            document=form.drafted(),
+            reason=form.cleaned_data["reason"],
+            by=request.caller.actor,
+            at=request.as_of,
+        )
+
+    row, status = _carried_out(request, form, carry_out)
+    if row is None:
+        return _draft_page(request, form, status=status)
+    messages.success(request, "Drafted. Nothing is in force by that; run its gates next.")
+    return redirect("release", request.tenant.slug, row.id)
+
+
+@in_tenant(*MAY)
+@require_POST
+def run_gates(request: TenantRequest, release_id: UUID) -> HttpResponse:
+    form, row = forms.Form(request.POST), _found(request, release_id)
+    done, status = _carried_out(
+        request, form, lambda: release_steps.run_gates(row, by=request.caller.actor, at=request.as_of)
+    )
+    if done is None:
+        return _detail(request, release_id, status=status, run=form)
+    messages.success(request, "The figures were looked at." if row.canary else "The gates were run.")
+    return redirect("release", request.tenant.slug, release_id)
+
+
+@in_tenant(*MAY)
+@require_POST
+def sign(request: TenantRequest, release_id: UUID) -> HttpResponse:
+    row, gate = _found(request, release_id), request.POST.get("gate", "")
+    form = GateSignatureForm(request.POST, auto_id=f"id_{gate if gate in SIGNED else 'gate'}_%s")
+    if not form.is_valid():
+        return _detail(request, release_id, status=422, signature=form)
+    proven, said = is_proven(request, *form.proof()), form.cleaned_data
+    done, status = _carried_out(
+        request,
+        form,
+        lambda: release_steps.sign_gate(
+            row,
+            gate=said["gate"],
+            reason=said["reason"],
+            by=request.caller.actor,
+            is_proven=proven,
+            at=request.as_of,
+        ),
+    )
+    if done is None:
+        return _detail(request, release_id, status=status, signature=form)
+    messages.success(request, f"You signed {said['gate']}.")
+    return redirect("release", request.tenant.slug, release_id)
+
+
+@in_tenant(*MAY)
+@require_POST
+def start_canary(request: TenantRequest, release_id: UUID) -> HttpResponse:
+    form = CanaryForm(request.POST, auto_id="id_canary_%s")
+    _found(request, release_id)
+    if not form.is_valid():
+        return _detail(request, release_id, status=422, canary=form)
+    scope = CanaryScope(**form.cleaned_data, since=request.as_of)
+    done, status = _carried_out(
+        request,
+        form,
+        lambda: releases.start_canary(
+            tenant_id=request.tenant.id, release_id=release_id, scope=scope, by=request.caller.actor, at=request.as_of
+        ),
+    )
+    if done is None:
+        return _detail(request, release_id, status=status, canary=form)
+    messages.success(request, "The canary has begun: it decides what is proposed from now on.")
+    return redirect("release", request.tenant.slug, release_id)
+
+
+@in_tenant(*MAY)
+@require_POST
+def promote(request: TenantRequest, release_id: UUID) -> HttpResponse:
+    form, row = ReleaseWordForm(request.POST, auto_id="id_promote_%s"), _found(request, release_id)
+    if not form.is_valid():
+        return _detail(request, release_id, status=422, promotion=form)
+    proven = is_proven(request, *form.proof())
+    done, status = _carried_out(
+        request,
+        form,
+        lambda: release_steps.promote(
+            row, reason=form.cleaned_data["reason"], by=request.caller.actor, is_proven=proven, at=request.as_of
+        ),
+    )
+    if done is None:
+        return _detail(request, release_id, status=status, promotion=form)
+    is_in_force = done.state == "PROMOTED"
+    messages.success(request, "It is in force." if is_in_force else "Noted. Another person must promote it, too.")
+    return redirect("release", request.tenant.slug, release_id)
+
+
+@in_tenant(*MAY)
+@require_POST
+def end(request: TenantRequest, release_id: UUID) -> HttpResponse:
+    form, row = EndForm(request.POST, auto_id="id_end_%s"), _found(request, release_id)
+    if not form.is_valid():
+        return _detail(request, release_id, status=422, end=form)
+    done, status = _carried_out(
+        request,
+        form,
+        lambda: releases.end_release(
+            tenant_id=request.tenant.id,
+            release_id=row.id,
+            reason=form.cleaned_data["reason"],
+            by=request.caller.actor,
+            at=request.as_of,
+        ),
+    )
+    if done is None:
+        return _detail(request, release_id, status=status, end=form)
+    stopped = done.state == "STOPPED"
+    messages.success(request, "Stopped. The version in force decides everything." if stopped else "Withdrawn.")
+    return redirect("release", request.tenant.slug, release_id)
+
+
+def _may(request: TenantRequest) -> bool:
+    return bool(frozenset(MAY) & request.caller.roles)
+
+
+def _found(request: TenantRequest, release_id: UUID) -> Release:
+    row = catalogue.release(request.tenant.id, release_id)
+    if row is None:
+        raise Http404
+    return row
+
+
+def _carried_out(
+    request: TenantRequest, form: forms.Form, carry_out: Callable[[], Release]
+) -> tuple[Release | None, int]:
+    """What came of it; a refusal stands beside the field that it is about, and what was typed is kept."""
+    try:
+        with undo_if_refused(request):
+            return carry_out(), 200
+    except NoSuchRelease:
+        raise
+    except ProofNeeded as refusal:
+        if isinstance(form, ReleaseWordForm):
+            form.ask_for_proof("Confirm with your password or a one-time code.")
+        return None, refusal.status
+    except BadPolicy as refusal:
+        faults = [f"{each['path']}: {each['detail']}" for each in refusal.errors]
+        for fault in faults or [refusal.detail]:
+            form.add_error("document", fault)
+        return None, refusal.status
+    except VersionTaken as refusal:
+        form.add_error("version", refusal.detail)
+        return None, refusal.status
+    except Refused as refusal:
+        form.add_error(None, refusal.detail)
+        return None, refusal.status
+
+
+# The form of a draft
+
+
+def _begun(request: TenantRequest, kind: str) -> DraftForm:
+    document = parse(bytes(catalogue.active_policies(request.tenant.id)[kind].document))
+    document.pop("version", None)
+    return DraftForm(initial={"kind": kind, "document": format_json(document)})
+
+
+def _draft_page(request: TenantRequest, form: DraftForm, *, status: int = 200) -> HttpResponse:
+    kind = form["kind"].value()
+    kind = kind if kind in RELEASED_BY_GATES else RELEASED_BY_GATES[0]
+    context = {
+        "here": "policies",
+        "form": form,
+        "kind": kind,
+        "name": KIND_NAMES[kind],
+        "in_force": catalogue.active_policies(request.tenant.id)[kind],
+        "kinds": [(each, KIND_NAMES[each]) for each in RELEASED_BY_GATES],
+    }
+    return render(request, "releases/_draft.html" if request.htmx else "releases/draft.html", context, status=status)
+
+
+# What the pages show
+
+
+def _listed(request: TenantRequest, row: Release, names: dict[UUID, str], in_force: dict[str, Any]) -> dict[str, Any]:
+    ran, red = _gates_left(row)
+    return {
+        "row": row,
+        "name": KIND_NAMES[row.kind],
+        "state": release_sentences.STATE_NAMES[row.state],
+        "author": names.get(row.author, "somebody"),
+        "href": reverse("release", args=[request.tenant.slug, row.id]),
+    } | _standing(row, in_force[row.kind], ran=ran, red=red, names=names)
+
+
+def _gates_left(row: Release) -> tuple[bool, list[str]]:
+    """Whether any gate was run, and those that are not passed."""
+    if row.state not in OPEN_STATES:
+        return True, []
+    found = catalogue.gate_results(row.tenant_id, row.id)
+    return bool(found), [gate for gate in required_gates(row.kind) if gate not in found or not found[gate].passed]
+
+
+def _standing(
+    row: Release, in_force: Any, *, ran: bool, red: list[str], names: dict[UUID, str], left: int | None = None
+) -> dict[str, str]:
+    wanted = row.canary["actions"] if row.canary else 0
+    return {
+        "stands": release_sentences.standing_sentence(
+            row.state, red=red, ran=ran, is_in_force=in_force.release_id == row.id
+        ),
+        "next": release_sentences.next_step(
+            row.state,
+            red=red,
+            ran=ran,
+            first_by=names.get(row.first_by, "Somebody") if row.first_by else "",
+            is_basis_old=row.basis != in_force.digest,
+            left=wanted if left is None else left,
+        ),
+    }
+
+
+def _detail(request: TenantRequest, release_id: UUID, *, status: int = 200, **typed: forms.Form) -> HttpResponse:
+    """The page of a release; `typed` are forms that were refused, by their step."""
+    row, tenant_id, slug = _found(request, release_id), request.tenant.id, request.tenant.slug
+    names, in_force = actor_names(tenant_id), catalogue.active_policies(tenant_id)[row.kind]
+    results = catalogue.gate_results(tenant_id, row.id)
+    red = [gate for gate in required_gates(row.kind) if gate not in results or not results[gate].passed]
+    canary = _canary(request, row, results.get(CANARY))
+    me, may = request.caller.actor.id, _may(request)
+    version = catalogue.policy_version(tenant_id, row.kind, row.version)
+    left = max(canary["scope"].actions - canary["ended"], 0) if canary else None
+    context = {
+        "here": "policies",
+        "row": row,
+        "name": KIND_NAMES[row.kind],
+        "state": release_sentences.STATE_NAMES[row.state],
+        **_standing(row, in_force, ran=bool(results), red=red, names=names, left=left),
+        "author": names.get(row.author, "somebody"),
+        "policy_href": reverse("policy", args=[slug, row.kind, row.version]) if version else "",
+        "compared": _compared(request, row, in_force),
+        "touched": _touched(request, results),
+        "gates": [_gate(gate, results.get(gate), names) for gate in required_gates(row.kind)],
+        "passed": len(required_gates(row.kind)) - len(red),
+        "canary": canary,
+        "people": _people(row, names),
+        "timeline": _history(request, row, names),
+        "document": format_json(parse(bytes(row.document))),
+        "back": _way_back(request, row, in_force),
+        "is_fresh": is_recently_authenticated(request),
+        **_steps(request, row, results, red, is_author=is_same_person(tenant_id, row.author, me), may=may, typed=typed),
+    }
+    return render(request, "releases/_detail.html" if request.htmx else "releases/detail.html", context, status=status)
+
+
+def _steps(
+    request: TenantRequest,
+    row: Release,
+    results: dict[str, ReleaseGate],
+    red: list[str],
+    *,
+    is_author: bool,
+    may: bool,
+    typed: dict[str, forms.Form],
+) -> dict[str, Any]:
+    """The forms of what this person may do next; a step that waits for somebody else says so in a sentence."""
+    is_first = is_same_person(row.tenant_id, row.first_by, request.caller.actor.id) if row.first_by else False
+    ready = may and row.state == "READY"
+    refused = typed.get("signature")
+    unsigned = [gate for gate in red if gate in SIGNED and gate in results and row.canary is None] if may else []
+    return {
+        "run": typed.get("run"),
+        "may_run": may and row.state in OPEN_STATES,
+        "signatures": [
+            {
+                "gate": gate,
+                "name": GATES[gate][0],
+                "said": results[gate].summary,
+                "form": refused
+                if refused is not None and refused.data.get("gate") == gate
+                else GateSignatureForm(initial={"gate": gate}, auto_id=f"id_{gate}_%s"),
+            }
+            for gate in unsigned
+        ],
+        "is_author": is_author,
+        # The head of a page tells what was wrong in a refused form, also where its panel is gone.
+        "refused_forms": typed,
+        "canary_form": (typed.get("canary") or CanaryForm(auto_id="id_canary_%s"))
+        if may and (row.state == "CHECKED" or "canary" in typed)
+        else None,
+        "promotion": (typed.get("promotion") or ReleaseWordForm(auto_id="id_promote_%s"))
+        if (ready and not is_first) or "promotion" in typed
+        else None,
+        "is_first": ready and is_first,
+        "ending": (typed.get("end") or EndForm(auto_id="id_end_%s")) if may and row.state in OPEN_STATES else None,
+    }
+
+
+def _compared(request: TenantRequest, row: Release, in_force: Any) -> dict[str, Any] | None:
+    """What differs from the version in force; of a release that ended, from the one that it was last compared with."""
+    basis = in_force
+    if row.state not in OPEN_STATES:
+        basis = catalogue.policy_by_digest(row.tenant_id, row.kind, row.basis)
+    if basis is None:
+        return None
+    return {
+        "version": basis.version,
+        "href": reverse("policy", args=[request.tenant.slug, row.kind, basis.version]),
+        **policy_changes.compare_documents(row.kind, bytes(basis.document), bytes(row.document)),
+    }
+
+
+def _gate(gate: str, result: ReleaseGate | None, names: dict[UUID, str]) -> dict[str, Any]:
+    name, purpose = GATES[gate]
+    return {
+        "gate": gate,
+        "name": name,
+        "purpose": f"{purpose[:1].upper()}{purpose[1:]}.",
+        "result": result,
+        "word": "not run" if result is None else "passed" if result.passed else "not passed",
+        "by": names.get(result.by, "somebody") if result else "",
+    }
+
+
+def _evidence_of(tenant_id: UUID, result: ReleaseGate | None) -> dict[str, Any] | None:
+    """What a gate stored when it was run; a signature leads to the run that it signs. None where it cannot be read."""
+    if result is None:
+        return None
+    try:
+        told = orjson.loads(evidence.open_evidence(tenant_id, result.pointer) or b"{}").get(result.gate, {})
+        if "signs" in told:
+            told = orjson.loads(evidence.open_evidence(tenant_id, UUID(told["signs"])) or b"{}").get(result.gate, {})
+    except CannotOpen:
+        return None
+    return dict(told)
+
+
+def _touched(request: TenantRequest, results: dict[str, ReleaseGate]) -> dict[str, Any] | None:
+    """The actions that RG-01 found to end otherwise, each with how; None before it ran."""
+    told = _evidence_of(request.tenant.id, results.get("RG-01"))
+    if told is None or "changed" not in told:
+        return None
+    rows = actions.actions_by_id(request.tenant.id, [UUID(each["action_id"]) for each in told["changed"]])
+    listed = [
+        {
+            "title": labels.action_title(row.operation_kind, row.target),
+            "href": reverse("action", args=[request.tenant.slug, row.id]),
+            "before": _outcome_words(each["recorded"]),
+            "after": _outcome_words(each["replayed"]),
+        }
+        for each in told["changed"]
+        if (row := rows.get(UUID(each["action_id"]))) is not None
+    ]
+    return {"actions": listed, "replayed": told["replayed"], "hidden": told["changed_in_all"] - len(listed)}
+
+
+def _outcome_words(outcome: dict[str, str]) -> str:
+    return ", ".join(labels.sentence_case(outcome[name]).lower() for name in _OUTCOME_WORDS if outcome.get(name))
+
+
+def _canary(request: TenantRequest, row: Release, result: ReleaseGate | None) -> dict[str, Any] | None:
+    """What a canary covers and how its actions and the others stand now; of one that ended, those that it decided."""
+    if row.canary is None:
+        return None
+    scope = CanaryScope.of(row.canary)
+    ended = result.at if result is not None and row.state != "STOPPED" else row.changed_at
+    until = request.as_of if row.state in OPEN_STATES else ended
+    inside, beside = gate_queries.canary_figures(row.tenant_id, scope, until=until)
+    return {
+        "scope": scope,
+        "said": release_sentences.scope_sentence(scope),
+        "ended": inside.ended,
+        "rows": release_sentences.canary_rows(inside, beside),
+    }
+
+
+def _people(row: Release, names: dict[UUID, str]) -> list[tuple[str, str]]:
+    """Who drafted it, who promoted it, and who is missing."""
+    missing = "nobody yet" if row.state in OPEN_STATES else "nobody"
+    return [
+        ("Drafted by", names.get(row.author, "somebody")),
+        ("Promoted first by", names.get(row.first_by, "somebody") if row.first_by else missing),
+        ("Promoted by a second person", names.get(row.promoted_by, "somebody") if row.promoted_by else missing),
+    ]
+
+
+def _history(request: TenantRequest, row: Release, names: dict[UUID, str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "seq": event.seq,
+            "word": labels.event_label(event.kind),
+            "icon": EVENT_KINDS[event.kind].icon,
+            "actor": names.get(event.actor_id, event.actor_kind),
+            "detail": str((detail or {}).get("reason") or ""),
+            "href": reverse("event", args=[request.tenant.slug, row.id, event.seq]),
+            "at": event.at,
+        }
+        for event, _, detail in events.history(row.tenant_id, row.id)
+    ]
+
+
+def _way_back(request: TenantRequest, row: Release, in_force: Any) -> list[dict[str, str]]:
+    """The earlier versions that can come in force again in place of this one, while it is in force."""
+    if in_force.release_id != row.id or not _may(request):
+        return []
+    return [
+        {"version": each.version, "href": reverse("policy", args=[request.tenant.slug, row.kind, each.version])}
+        for each in catalogue.policy_versions(row.tenant_id, row.kind, limit=PAGE)
+        if release_steps.can_come_back(each)
+    ]
