@@ -10,7 +10,7 @@ STATE_NAMES = {
     "DRAFT": "Draft",
     "CHECKED": "Ready for the canary",
     "CANARY": "On canary",
-    "READY": "Waits for two people",
+    "READY": "Waits for promotion",
     "PROMOTED": "Promoted",
     "STOPPED": "Stopped",
     "WITHDRAWN": "Withdrawn",

@@ -44,7 +44,7 @@ def test_a_draft_begins_with_the_version_in_force_and_keeps_what_was_typed(shop:
     ada = visitor(shop)
     assert "Change this policy: draft a release" in words(ada.page("policies/"))
     form = words(ada.page("releases/draft", kind="verification"))
-    assert "begins with version 1 , which is in force" in form
+    assert "begins with the version in force, 1" in form
     assert '"repeat_limit": 3' in form.replace("&quot;", '"')
     sent = {"kind": "verification", "version": "2", "reason": "Doubts take longer to settle."}
     for document, said in (
