@@ -100,6 +100,12 @@ app.conf.update(
             "options": {"expires": 10},
         },
         "count-metrics": {"task": "console.tasks.count_metrics", "schedule": 10.0, "options": {"expires": 10}},
+        "watch-alerts": {"task": "console.tasks.watch_alerts", "schedule": 15.0, "options": {"expires": 15}},
+        "watch-regressions": {
+            "task": "console.tasks.watch_regressions",
+            "schedule": 300.0,
+            "options": {"expires": 60},
+        },
         **(
             {"export-traces": {"task": "console.tasks.export_traces", "schedule": 5.0, "options": {"expires": 5}}}
             if settings.COUNTERFOIL_OTLP_ENDPOINT

@@ -12,7 +12,7 @@ import uuid
 from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 
 class User(AbstractUser):
@@ -526,3 +526,81 @@ class MetricCursor(models.Model):
 
     def __str__(self) -> str:
         return str(self.tenant_id)
+
+
+class AlertRule(models.Model):
+    """A share that is watched, and when people are told of it (`console.metrics.rules.alerts`).
+
+    `past_since` is since when the figure has been past the threshold that it waits for. It is no part of the record.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    metric = models.CharField(max_length=4)
+    tool = models.CharField(max_length=200)
+    agent = models.CharField(max_length=128)
+    side_effect_class = models.CharField(max_length=32)
+    window_h = models.IntegerField()
+    raise_at = models.IntegerField()
+    clear_at = models.IntegerField()
+    least_cases = models.IntegerField()
+    hold_min = models.IntegerField()
+    past_since = models.DateTimeField(null=True)
+    made_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(raise_at__gte=0, raise_at__lte=10_000, clear_at__gte=0, clear_at__lte=10_000)
+                & ~Q(raise_at=F("clear_at")),
+                name="alert_rule_has_two_thresholds",
+            ),
+            models.CheckConstraint(
+                condition=Q(window_h__gte=1, least_cases__gte=1, hold_min__gte=0), name="alert_rule_looks_at_something"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.id}"
+
+
+class Alert(models.Model):
+    """What people were told of a figure, and of its end; a regression has no rule but says between what it is.
+
+    `about` is "verification", or "contract" and its name; `version` is the one in force, `previous` the one before.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    rule_id = models.UUIDField(null=True)
+    about = models.CharField(max_length=160)
+    version = models.CharField(max_length=64)
+    previous = models.CharField(max_length=64)
+    said = models.CharField(max_length=1000)
+    raised_at = models.DateTimeField()
+    cleared_said = models.CharField(max_length=1000, default="")
+    cleared_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(rule_id__isnull=False, about="") | (Q(rule_id__isnull=True) & ~Q(about="")),
+                name="alert_is_of_a_rule_or_a_regression",
+            ),
+            models.UniqueConstraint(
+                fields=["tenant_id", "rule_id"],
+                condition=Q(cleared_at__isnull=True, rule_id__isnull=False),
+                name="alert_one_open_per_rule",
+            ),
+            models.UniqueConstraint(
+                fields=["tenant_id", "about"],
+                condition=Q(cleared_at__isnull=True, rule_id__isnull=True),
+                name="alert_one_open_per_regression",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.said

@@ -19,6 +19,8 @@ from ledger.verification.rules.rebuilding import (
     event_time,
 )
 
+_WATCHED = ("metric", "tool", "agent", "side_effect_class", "window_h")
+_THRESHOLDS = ("raise_at", "clear_at", "least_cases", "hold_min")
 _ROLES = ("reviewer", "operator", "compliance", "administrator")
 
 
@@ -101,6 +103,34 @@ RECORD_TABLES = (
             "key_revoked": changes_row(revoked_at=event_time),
         },
         outside={"last_used_at": "moves with use, to the minute"},
+    ),
+    RecordTable(
+        model="console.AlertRule",
+        subjects=("alert_rule",),
+        events={
+            "alert_rule_made": creates_row(
+                **{name: detail_field(name) for name in (*_WATCHED, *_THRESHOLDS)},
+                made_at=event_time,
+                ended_at=constant(None),
+            ),
+            "alert_rule_changed": changes_row(**{name: detail_field(name) for name in _THRESHOLDS}),
+            "alert_rule_ended": changes_row(ended_at=event_time),
+        },
+        outside={"past_since": "since when a figure waits for its turn; the turn itself is an event"},
+    ),
+    RecordTable(
+        model="console.Alert",
+        subjects=("alert",),
+        events={
+            kind: creates_row(
+                **{name: detail_field(name) for name in ("rule_id", "about", "version", "previous", "said")},
+                raised_at=event_time,
+                cleared_at=constant(None),
+                cleared_said=constant(""),
+            )
+            for kind in ("alert_raised", "regression_found")
+        }
+        | {"alert_cleared": changes_row(cleared_at=event_time, cleared_said=detail_field("said"))},
     ),
 )
 

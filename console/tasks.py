@@ -17,6 +17,7 @@ from approvals.voting.operations import attention
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as accounts_queries
 from console.metrics import operations as metrics
+from console.metrics.alerts import operations as alerts
 from console.notifications import collect, sending
 from console.notifications import operations as notices
 from console.notifications import queries as notice_queries
@@ -188,6 +189,26 @@ def count_metrics() -> int:
                 found = metrics.update_metrics(tenant_id=tenant.id, at=timezone.now())
             looked_at += found
     return looked_at
+
+
+@shared_task
+def watch_alerts() -> int:
+    """Judge every alert rule by what is counted; how many alerts were raised or cleared."""
+    turned = 0
+    for tenant in events.tenants():
+        with tenancy(tenant.id):
+            turned += alerts.judge_rules(tenant_id=tenant.id, at=timezone.now())
+    return turned
+
+
+@shared_task
+def watch_regressions() -> int:
+    """Compare each version in force with the one before it; how many alerts were raised or cleared."""
+    turned = 0
+    for tenant in events.tenants():
+        with tenancy(tenant.id):
+            turned += alerts.compare_versions_in_force(tenant_id=tenant.id, at=timezone.now())
+    return turned
 
 
 @shared_task

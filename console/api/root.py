@@ -32,6 +32,7 @@ from console.api.handoffs import routes as handoffs
 from console.api.incidents import routes as incidents
 from console.api.installation import routes as installation
 from console.api.ledger import routes as ledger
+from console.api.metrics import alerts as metric_alerts
 from console.api.metrics import routes as metrics
 from console.api.metrics import summary as metrics_summary
 from console.api.notices import routes as notices
@@ -144,5 +145,6 @@ for router in (
     metrics,
     metrics_summary,
     handoffs,
+    metric_alerts,
 ):
     api.add_router("", router.router)

@@ -140,6 +140,8 @@ TABLES: dict[str, tuple[str, ...]] = {
     "console_metricrollup": OWN,
     "console_metricdelay": OWN,
     "console_metriccursor": CHANGE,
+    "console_alertrule": CHANGE,
+    "console_alert": CHANGE,
     "console_savedview": OWN,
     "console_recording": APPEND,
     "console_recordedconversation": APPEND,

@@ -11,7 +11,7 @@ from django.db.models import Q, Sum
 
 from console.metrics.rules.facts import COUNTS
 from console.metrics.rules.filters import MetricFilter
-from console.models import MetricAction, MetricCursor, MetricRollUp
+from console.models import Alert, AlertRule, MetricAction, MetricCursor, MetricRollUp
 from ledger.db import execute
 
 DIMENSIONS = ("tool", "agent", "side_effect_class", "version")
@@ -167,3 +167,42 @@ def hour_delays(tenant_id: UUID, hour: datetime) -> list[tuple[Any, ...]]:
     found = MetricAction.objects.filter(tenant_id=tenant_id, hour=hour)
     known = found.filter(Q(verification_ms__isnull=False) | Q(reconcile_ms__isnull=False))
     return list(known.values_list(*DIMENSIONS, "verification_ms", "reconcile_ms"))
+
+
+def count_by_contract(tenant_id: UUID, tools: Sequence[str], *, since: datetime) -> dict[str, Counts]:
+    """What regressions are told by, of these tools, by the digest of the contract that the actions were held to."""
+    names = ("executed", "verification_failed", "read_back", "mismatched")
+    rows = execute(
+        f"SELECT a.contract_digest, {', '.join(f'sum(m.{name})' for name in names)} FROM console_metricaction m"
+        " JOIN ledger_action a ON a.tenant_id = m.tenant_id AND a.id = m.action_id"
+        " WHERE m.tenant_id = $1 AND m.hour >= $2 AND m.tool = ANY($3) GROUP BY a.contract_digest",
+        *(tenant_id, since, list(tools)),
+    )
+    return {digest: dict(zip(names, counts, strict=True)) for digest, *counts in rows}
+
+
+def lock_comparison(tenant_id: UUID) -> bool:
+    """Whether nobody else compares versions of this tenant at the moment; until the end of the transaction."""
+    [(free,)] = execute("SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))", f"regressions of {tenant_id}")
+    return bool(free)
+
+
+def alert_rules(tenant_id: UUID) -> list[AlertRule]:
+    """The rules that are watched, oldest first."""
+    return list(AlertRule.objects.filter(tenant_id=tenant_id, ended_at__isnull=True).order_by("id"))
+
+
+def open_alerts(tenant_id: UUID) -> dict[tuple[UUID | None, str], Alert]:
+    """The alerts that stand, by rule and by what a regression is about."""
+    found = Alert.objects.filter(tenant_id=tenant_id, cleared_at__isnull=True).order_by("id")
+    return {(each.rule_id, each.about): each for each in found}
+
+
+def alerts(tenant_id: UUID, *, is_open: bool | None, before: UUID | None = None, limit: int = 51) -> list[Alert]:
+    """Alerts, newest first: those that stand, those that were cleared, or all."""
+    found = Alert.objects.filter(tenant_id=tenant_id)
+    if is_open is not None:
+        found = found.filter(cleared_at__isnull=is_open)
+    if before is not None:
+        found = found.filter(id__lt=before)
+    return list(found.order_by("-id")[:limit])

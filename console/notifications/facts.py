@@ -35,6 +35,7 @@ _PAGES = {
     "action": "actions",
     "contract": "contracts",
     "system": "systems",
+    "alert": "metrics",
 }
 _OWN_PAGES = {"approval": "approval", "case": "case", "action": "action"}
 OPEN = frozenset({"PREPARING", "REQUESTED"})

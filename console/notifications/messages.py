@@ -75,6 +75,21 @@ SAID: Final[dict[str, tuple[str, str, str]]] = {
         "The outcome of an action is not known",
         "It may have happened or not. It is read again; a repeat is refused.",
     ),
+    Occasion.ALERT_RAISED: (
+        "A metric has passed its alert threshold",
+        "A metric has passed its alert threshold",
+        "The Metrics page says which, and by how much.",
+    ),
+    Occasion.ALERT_CLEARED: (
+        "An alert was cleared",
+        "An alert was cleared",
+        "The Metrics page says why.",
+    ),
+    Occasion.REGRESSION_FOUND: (
+        "A new version verifies differently, beyond chance",
+        "A new version verifies differently, beyond chance",
+        "The Metrics page says which version, and which rates.",
+    ),
     Occasion.ROLES_WAIT: (
         "A change of roles waits for a second administrator",
         "A change of roles waits for a second administrator",

@@ -42,6 +42,9 @@ class Occasion(StrEnum):
     RETENTION_WAITS = "retention_waits"
     CONTRACT_WAITS = "contract_waits"
     SYSTEM_WAITS = "system_waits"
+    ALERT_RAISED = "alert_raised"
+    ALERT_CLEARED = "alert_cleared"
+    REGRESSION_FOUND = "regression_found"
 
 
 class Audience(StrEnum):
@@ -89,6 +92,9 @@ AUDIENCES: Final[dict[Occasion, Audience]] = {
     Occasion.RETENTION_WAITS: Audience.RECORD_SECONDS,
     Occasion.CONTRACT_WAITS: Audience.ALARMED,
     Occasion.SYSTEM_WAITS: Audience.ALARMED,
+    Occasion.ALERT_RAISED: Audience.ALARMED,
+    Occasion.ALERT_CLEARED: Audience.ALARMED,
+    Occasion.REGRESSION_FOUND: Audience.ALARMED,
 }
 WAITS: Final = frozenset(
     {

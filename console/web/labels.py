@@ -270,6 +270,8 @@ SUBJECTS: Final[dict[str, str]] = {
     "unwinding": "Taking back of a run",
     "recording": "Recording",
     "release": "Release",
+    "alert_rule": "Alert rule",
+    "alert": "Alert",
 }
 EVIDENCE: Final[dict[str, str]] = {
     "payload": "Payload",

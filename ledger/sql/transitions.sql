@@ -37,6 +37,10 @@ BEGIN
         WHEN 'absence' THEN from_state || '>' || to_state IN ('>ACTIVE', 'ACTIVE>ACTIVE', 'ACTIVE>ENDED', 'ENDED>ENDED')
         WHEN 'agent' THEN from_state || '>' || to_state IN (
             '>REGISTERED', 'REGISTERED>REGISTERED', 'REGISTERED>REVOKED', 'REVOKED>REGISTERED', 'REVOKED>REVOKED')
+        WHEN 'alert' THEN from_state || '>' || to_state IN (
+            '>RAISED', 'CLEARED>CLEARED', 'RAISED>CLEARED', 'RAISED>RAISED')
+        WHEN 'alert_rule' THEN from_state || '>' || to_state IN (
+            '>ACTIVE', 'ACTIVE>ACTIVE', 'ACTIVE>ENDED', 'ENDED>ENDED')
         WHEN 'approval' THEN from_state || '>' || to_state IN (
             '>APPROVED', '>PREPARING', '>REQUESTED', 'APPROVED>APPROVED', 'APPROVED>CONSUMED', 'APPROVED>EXPIRED',
             'APPROVED>VOIDED', 'CONSUMED>CONSUMED', 'EXPIRED>EXPIRED', 'PREPARING>APPROVED', 'PREPARING>EXPIRED',

@@ -52,6 +52,7 @@ PAGES: Final = _rows(
             case-resolve action-verify run-cancel incident-new incident-join incident-close incident-reopen
             incident-step system-stop system-resume""",
         "operator administrator": """
+            alert-rule-make alert-rule-change alert-rule-end
             incident-contain agent-revoke freeze-place freeze-lift contract-answer system-answer release-draft
             release-gates release-sign release-canary release-promote release-end policy-rollback""",
         "operator compliance administrator": "incident-export",
@@ -99,7 +100,8 @@ OPERATIONS: Final = _rows(
         # What operators commit.
         "oper operator administrator": """
             agents_register_agent agents_revoke_agent registry_register_contract systems_register_system
-            approvals_freeze releases_draft releases_run_gates""",
+            approvals_freeze releases_draft releases_run_gates metrics_alerts_make_rule metrics_alerts_change_rule
+            metrics_alerts_end_rule""",
         "oper administrator": """
             registry_set_policy systems_create_hook systems_rotate_hook systems_revoke_hook notices_get_channels
             notices_undelivered""",
@@ -119,7 +121,7 @@ OPERATIONS: Final = _rows(
             handoffs_export_table handoffs_export_lines actions_verification_runs_list_runs workflows_decide
             actions_verification_runs_replay_runs actions_verification_runs_get_replay_bundle registry_simulate
             workflows_strategies break_glass_list_emergencies actions_get_trace releases_list_releases
-            releases_get_release""",
+            releases_get_release metrics_alerts_list_rules metrics_alerts_list_alerts""",
         f"audit {_PEOPLE}": """
             standing_approvals_list_offers standing_approvals_list_standing_approvals
             standing_approvals_get_standing_approval""",

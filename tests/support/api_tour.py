@@ -14,7 +14,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from console.api.handoffs.documents import HANDOFFS
-from console.tasks import count_metrics
+from console.tasks import count_metrics, watch_alerts
 from ledger.db import tenancy
 from reviews.observations.rules import webhooks
 from tests.support import exported, people, seals, settling
@@ -214,6 +214,14 @@ def measure(shop: Workshop, case: dict[str, Any]) -> None:
     told = {"told": "In the chat: it is done.", "reason": "The document was still there."}
     shop.operator_key.post(f"/actions/{case['action_id']}/false-success", told)
     count_metrics()
+    thresholds = {"raise_at": 1000, "clear_at": 500, "least_cases": 1, "hold_min": 0}
+    rule = shop.operator_key.post("/alert-rules", {"metric": "M-17", "window_h": 24} | thresholds).json()
+    path = f"/alert-rules/{rule['alert_rule_id']}"
+    shop.operator_key.post(f"{path}/change", thresholds | {"clear_at": 200})
+    watch_alerts()
+    for read in ("/alert-rules", "/alerts?open=true"):
+        shop.operator_key.get(read)
+    shop.operator_key.post(f"{path}/end", {"reason": "Another rule watches it."})
     handoffs = [f"/handoffs/telemetry{rest}" for rest in ("/schema", "/rows.csv", "/rows.jsonl")]
     handoffs += [f"/handoffs/{name}" for name in HANDOFFS]
     for path in ("/handoffs", *handoffs, "/metrics/summary", "/metrics/summary.csv"):

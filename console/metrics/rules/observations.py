@@ -52,7 +52,7 @@ def _observe(
         return None
     where = _where(metric, rise, now, earlier, parts)
     said = f"{metric.words}: {_change(before, after)} in the last {period}"
-    said += f", from {_percent(before)} to {_percent(after)}"
+    said += f", from {format_share(before)} to {format_share(after)}"
     said += f"; {where[1]} accounts for most of it." if where else "."
     worse = None if metric.high_is_bad is None else (rise > 0) == metric.high_is_bad
     return Observation(metric, said, worse, rise, dict([where]) if where else {})
@@ -69,7 +69,8 @@ def _change(before: float, after: float) -> str:
     return "more often" if ratio > 1 else "less often"
 
 
-def _percent(value: float) -> str:
+def format_share(value: float) -> str:
+    """A share in percent, with at most one digit behind the point."""
     text = f"{value * 100:.1f}"
     return f"{text.removesuffix('.0')} %"
 

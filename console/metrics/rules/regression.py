@@ -65,12 +65,14 @@ def share_rise(old: Mapping[str, int], new: Mapping[str, int], part: str, whole:
     return new.get(part, 0) / new[whole] - old.get(part, 0) / old[whole]
 
 
-def exceeds_chance(old: Mapping[str, int], new: Mapping[str, int], part: str, whole: str) -> bool:
-    """Whether two shares are farther apart than chance explains, over enough cases (rule 3)."""
+def exceeds_chance(
+    old: Mapping[str, int], new: Mapping[str, int], part: str, whole: str, *, bound: float = BEYOND_CHANCE
+) -> bool:
+    """Whether two shares are farther apart than chance explains, over enough cases (rule 3); `bound` is in spreads."""
     first, second = old.get(whole, 0), new.get(whole, 0)
     if min(first, second) < LEAST_CASES:
         return False
     common = (old.get(part, 0) + new.get(part, 0)) / (first + second)
     spread = sqrt(common * (1 - common) * (1 / first + 1 / second))
     apart = abs(new.get(part, 0) / second - old.get(part, 0) / first)
-    return apart > BEYOND_CHANCE * spread
+    return apart > bound * spread

@@ -14,6 +14,7 @@ from approvals.agents import queries as agents_queries
 from approvals.gate import queries as gate_queries
 from approvals.requests.queries import approvals as approvals_queries
 from approvals.sessions import queries as sessions_read
+from console.metrics import queries as metrics
 from console.notifications import queries as notices
 from console.pages.approvals import eligibility
 from console.pages.calls import context as calls_context
@@ -82,6 +83,7 @@ def _figures(request: TenantRequest) -> list[dict[str, Any]]:
             f"{actions}?outcome=NEEDS_REVIEW",
             actions_queries.count_in_states(tenant, HELD),
         ),
+        ("bell", "Alerts", f"{reverse('metrics', args=[slug])}#alerts", _alerts(tenant)),
         (
             "state-verifying",
             "Verifying",
@@ -104,6 +106,12 @@ def _incidents(tenant: UUID) -> tuple[int, Any]:
     """How many incidents are open, and since when the oldest is."""
     found = after.open_incidents(tenant)
     return len(found), min((each.opened_at for each in found), default=None)
+
+
+def _alerts(tenant: UUID) -> tuple[int, Any]:
+    """How many alerts over the metrics stand, and since when the oldest does."""
+    found = metrics.open_alerts(tenant).values()
+    return len(found), min((each.raised_at for each in found), default=None)
 
 
 def _waiting(request: TenantRequest) -> list[dict[str, Any]]:

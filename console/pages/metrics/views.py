@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django import forms
+from django.contrib import messages
 from django.http import HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
 
 from console.api.metrics.summary import summary_table
 from console.metrics import figures, queries
+from console.metrics.alerts import operations as alerts
+from console.metrics.rules import alerts as alert_rules
+from console.metrics.rules.alerts import SHARES, WINDOWS_H, AlertTerms
 from console.metrics.rules.facts import OF_ACTIONS
 from console.metrics.rules.filters import MetricFilter
 from console.metrics.rules.periods import MetricPeriod, period_named
 from console.pages.metrics import context
 from console.web import labels
-from console.web.http import TenantRequest, in_tenant
+from console.web.forms import PlainSelect, ReasonForm
+from console.web.http import TenantRequest, in_tenant, undo_if_refused
 from ledger.actions.queries import actions
+from ledger.catalogue.rules.effects import SideEffectClass
+from ledger.record.rules.refusals import Refused
 from ledger.verification.queries import storage
 
+if TYPE_CHECKING:
+    from console.models import AlertRule
+
 PAGE = 50
+CLEARED = 10
 COUNT_WORDS = {
     "actions": "All actions",
     "executed": "Executed actions",
@@ -77,8 +92,125 @@ class FigureFilterForm(forms.Form):
         return MetricFilter(**{name: self.cleaned_data.get(name, "") for name in self.fields})
 
 
+class ThresholdsForm(forms.Form):
+    """When an alert is raised and cleared, in percent."""
+
+    raise_at = forms.DecimalField(min_value=0, max_value=100, max_digits=5, decimal_places=2, label="Raise at, percent")
+    clear_at = forms.DecimalField(min_value=0, max_value=100, max_digits=5, decimal_places=2, label="Clear at, percent")
+    least_cases = forms.IntegerField(min_value=1, max_value=1_000_000, initial=30, label="From how many cases on")
+    hold_min = forms.IntegerField(min_value=0, max_value=10_080, initial=15, label="Once held for, minutes")
+
+    def thresholds(self) -> dict[str, Any]:
+        """What was chosen, as rules take it."""
+        chosen = self.cleaned_data
+        return {
+            "raise_at": int(chosen["raise_at"] * 100),
+            "clear_at": int(chosen["clear_at"] * 100),
+            "least_cases": chosen["least_cases"],
+            "hold": timedelta(minutes=chosen["hold_min"]),
+        }
+
+
+class AlertRuleForm(ThresholdsForm):
+    """A share to watch; what the page is narrowed to is what the rule is about."""
+
+    metric = forms.ChoiceField(
+        choices=[(each.id, f"{each.words} ({each.id})") for each in SHARES], widget=PlainSelect, label="Figure"
+    )
+    window_h = forms.TypedChoiceField(
+        choices=list(WINDOWS_H.items()), coerce=int, initial=24, widget=PlainSelect, label="Over the last"
+    )
+    tool = forms.CharField(required=False, max_length=200, label="Tool, if only one")
+    agent = forms.CharField(required=False, max_length=128, label="Agent, if only one")
+    side_effect_class = forms.ChoiceField(
+        required=False,
+        choices=[("", "Any"), *((each.value, labels.sentence_case(each.value)) for each in SideEffectClass)],
+        widget=PlainSelect,
+        label="Side-effect class",
+    )
+
+    field_order = ("metric", "window_h", "tool", "agent", "side_effect_class")
+
+    def terms(self) -> AlertTerms:
+        chosen = self.cleaned_data
+        about = MetricFilter(chosen["tool"], chosen["agent"], chosen["side_effect_class"])
+        return AlertTerms(metric=chosen["metric"], about=about, window_h=chosen["window_h"], **self.thresholds())
+
+
 @in_tenant()
 def page(request: TenantRequest) -> HttpResponse:
+    return _page(request)
+
+
+@in_tenant("operator", "administrator")
+@require_POST
+def make_alert_rule(request: TenantRequest) -> HttpResponse:
+    form = AlertRuleForm(request.POST)
+    if form.is_valid():
+        try:
+            with undo_if_refused(request):
+                alerts.make_rule(
+                    tenant_id=request.tenant.id, terms=form.terms(), by=request.caller.actor, at=request.as_of
+                )
+        except Refused as refusal:
+            form.add_error(None, refusal.detail)
+    if form.errors:
+        return _page(request, new_rule=form, status=422)
+    messages.success(request, "The figure is watched from now on.")
+    return redirect("metrics", request.tenant.slug)
+
+
+@in_tenant("operator", "administrator")
+@require_POST
+def change_alert_rule(request: TenantRequest, alert_rule_id: UUID) -> HttpResponse:
+    form = ThresholdsForm(request.POST)
+    if form.is_valid():
+        try:
+            with undo_if_refused(request):
+                alerts.change_rule(
+                    tenant_id=request.tenant.id,
+                    rule_id=alert_rule_id,
+                    by=request.caller.actor,
+                    at=request.as_of,
+                    **form.thresholds(),
+                )
+        except alerts.NoSuchAlertRule:
+            raise
+        except Refused as refusal:
+            form.add_error(None, refusal.detail)
+    if form.errors:
+        return _page(request, changed={alert_rule_id: form}, status=422)
+    messages.success(request, "Changed. An open alert is judged by these thresholds from now on.")
+    return redirect("metrics", request.tenant.slug)
+
+
+@in_tenant("operator", "administrator")
+@require_POST
+def end_alert_rule(request: TenantRequest, alert_rule_id: UUID) -> HttpResponse:
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        return _page(request, ended={alert_rule_id: form}, status=422)
+    alerts.end_rule(
+        tenant_id=request.tenant.id,
+        rule_id=alert_rule_id,
+        reason=form.cleaned_data["reason"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    messages.success(request, "Ended. The figure is watched no more.")
+    return redirect("metrics", request.tenant.slug)
+
+
+def _page(
+    request: TenantRequest,
+    *,
+    new_rule: AlertRuleForm | None = None,
+    changed: Mapping[UUID, ThresholdsForm] | None = None,
+    ended: Mapping[UUID, ReasonForm] | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    tenant_id, may_watch = request.tenant.id, bool({"operator", "administrator"} & request.caller.roles)
+    rules = queries.alert_rules(tenant_id)
     period = period_named(request.GET.get("period", ""), at=request.as_of)
     form = _form(request, period)
     report = figures.metric_report(request.tenant.id, period, form.chosen())
@@ -89,8 +221,30 @@ def page(request: TenantRequest) -> HttpResponse:
         "period": period,
         "filters": form,
         "kept": {"period": period.name},
+        "alerts": queries.alerts(tenant_id, is_open=True, limit=alert_rules.MOST_RULES),
+        "cleared_alerts": queries.alerts(tenant_id, is_open=False, limit=CLEARED),
+        "alert_rules": [_rule(each, changed or {}, ended or {}) for each in rules],
+        "may_watch": may_watch,
+        "rules_open": status != 200,
+        "new_rule": new_rule or AlertRuleForm(auto_id="id_rule_%s"),
     }
-    return render(request, "metrics/_page.html" if request.htmx else "metrics/page.html", shown)
+    name = "metrics/_page.html" if request.htmx else "metrics/page.html"
+    return render(request, name, shown, status=status)
+
+
+def _rule(rule: AlertRule, changed: Mapping[UUID, ThresholdsForm], ended: Mapping[UUID, ReasonForm]) -> dict[str, Any]:
+    now = {
+        "raise_at": Decimal(rule.raise_at) / 100,
+        "clear_at": Decimal(rule.clear_at) / 100,
+        "least_cases": rule.least_cases,
+        "hold_min": rule.hold_min,
+    }
+    return {
+        "row": rule,
+        "said": alert_rules.describe_rule(alerts.terms_of(rule)),
+        "change": changed.get(rule.id) or ThresholdsForm(initial=now, auto_id=f"id_{rule.id}_%s"),
+        "end": ended.get(rule.id) or ReasonForm(auto_id=f"id_{rule.id}_end_%s"),
+    }
 
 
 @in_tenant()

@@ -281,6 +281,8 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
             ("PAUSED", "ENDED"),
         }
     ),
+    "alert_rule": frozenset({("", "ACTIVE"), ("ACTIVE", "ENDED")}),
+    "alert": frozenset({("", "RAISED"), ("RAISED", "CLEARED")}),
     "delegation": frozenset({("", "ACTIVE"), ("ACTIVE", "ENDED")}),
     "absence": frozenset({("", "ACTIVE"), ("ACTIVE", "ENDED")}),
     "emergency": frozenset({("", "USED"), ("USED", "REVIEWED")}),

@@ -152,6 +152,8 @@ def test_a_period_ends_after_what_it_collects_and_not_too_late(at, minutes):
         ("emergency", "break_glass_reviewed", None),
         ("agent", "agent_flagged", Occasion.AGENT_FLAGGED),
         ("agent", "agent_flag_cleared", None),
+        ("alert", "alert_raised", Occasion.ALERT_RAISED),
+        ("alert", "regression_found", Occasion.REGRESSION_FOUND),
         ("case", "case_opened", Occasion.CASE_OPENED),
         ("action", "case_opened", None),
         ("action", "rejected", None),

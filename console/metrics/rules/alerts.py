@@ -1,0 +1,168 @@
+"""Alert rules: when a share is far enough from where it should be, and for how long, that people are told. Pure.
+
+1. A rule raises at one threshold and clears at another, so that a figure that moves around either does not flap. Where
+   the raising threshold is the higher one, the alert is about too much, otherwise about too little.
+2. It turns once the figure has been past the threshold for as long as the rule says, at each look in between. A look
+   that finds it on this side starts the wait anew.
+3. Fewer cases than the rule wants decide nothing: what is open stays open, what is not is not raised, and a wait is
+   over. Silence is no evidence that something is well again.
+4. Thresholds are whole hundredths of a percent, and compared without rounding.
+5. A regression alert is raised where the rates of M-02 or M-06 under the version in force and the one before it are
+   farther apart than chance explains, in either direction: a version that finds less may have stopped looking. It
+   clears where they are within `CLOSE_AGAIN`, which is narrower, or where another version is in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from console.metrics.rules.catalogue import BY_ID, METRICS, MetricKind
+from console.metrics.rules.filters import MetricFilter
+from console.metrics.rules.observations import format_share
+from console.metrics.rules.regression import BEYOND_CHANCE, exceeds_chance
+from ledger.record.rules.refusals import Refused
+
+SHARES: Final = tuple(each for each in METRICS if each.kind is MetricKind.SHARE)
+WINDOWS_H: Final = {1: "hour", 6: "6 hours", 24: "24 hours", 168: "7 days"}
+MOST_RULES: Final = 50
+ALL: Final = 10_000
+CLOSE_AGAIN: Final = 1.64
+_COMPARED: Final = ("M-02", "M-06")
+Counts = Mapping[str, int]
+
+
+class UnfitAlertRule(Refused):
+    """An alert rule needs a share to watch, and two different thresholds."""
+
+    code = "ALERT_RULE_UNFIT"
+    status = 422
+
+
+@dataclass(frozen=True)
+class AlertTerms:
+    """What a rule watches, and when it turns; thresholds are in hundredths of a percent."""
+
+    metric: str
+    about: MetricFilter
+    window_h: int
+    raise_at: int
+    clear_at: int
+    least_cases: int
+    hold: timedelta
+
+    @property
+    def raises_above(self) -> bool:
+        return self.raise_at > self.clear_at
+
+
+class AlertTurn(StrEnum):
+    RAISE = "raise"
+    CLEAR = "clear"
+
+
+@dataclass(frozen=True)
+class AlertStep:
+    """What one look comes to: since when the figure has been past the threshold that it waits for, and the turn."""
+
+    past_since: datetime | None = None
+    turn: AlertTurn | None = None
+
+
+def check_terms(terms: AlertTerms) -> None:
+    """Refuse a rule that could never turn, or would flap."""
+    if terms.metric not in {each.id for each in SHARES}:
+        raise UnfitAlertRule(f"{terms.metric} is no share; a rule watches a share.")
+    if terms.window_h not in WINDOWS_H:
+        raise UnfitAlertRule("A rule looks at the last 1, 6, 24 or 168 hours.")
+    if terms.raise_at == terms.clear_at:
+        raise UnfitAlertRule("The thresholds to raise and to clear must differ, or the alert would flap.")
+
+
+def judge_figure(
+    terms: AlertTerms, *, is_open: bool, past_since: datetime | None, part: int, whole: int, at: datetime
+) -> AlertStep:
+    """Whether the alert turns at this look (rules 1 to 4)."""
+    if whole < terms.least_cases:
+        return AlertStep()
+    threshold = terms.clear_at if is_open else terms.raise_at
+    wants_high = terms.raises_above is not is_open
+    distance = part * ALL - threshold * whole
+    if not (distance >= 0 if wants_high else distance <= 0):
+        return AlertStep()
+    since = past_since or at
+    if at - since < terms.hold:
+        return AlertStep(past_since=since)
+    return AlertStep(turn=AlertTurn.CLEAR if is_open else AlertTurn.RAISE)
+
+
+def describe_rule(terms: AlertTerms) -> str:
+    """A rule as one sentence."""
+    raised, cleared = ("above", "below") if terms.raises_above else ("below", "above")
+    held = f", once that has held for {_minutes(terms.hold)}" if terms.hold else ""
+    return (
+        f"{_figure(terms)} over the last {WINDOWS_H[terms.window_h]}: raised at {_percent(terms.raise_at)} or {raised},"
+        f" cleared at {_percent(terms.clear_at)} or {cleared}{held}; looked at from {terms.least_cases}"
+        f" case{'' if terms.least_cases == 1 else 's'} on."
+    )
+
+
+def describe_turn(terms: AlertTerms, turn: AlertTurn, *, part: int, whole: int) -> str:
+    """What people are told of a turn: the figure, and the threshold that it is past."""
+    is_raised = turn is AlertTurn.RAISE
+    threshold = terms.raise_at if is_raised else terms.clear_at
+    side = "above" if terms.raises_above is is_raised else "below"
+    said = (
+        f"{_figure(terms)}: {format_share(part / whole)} in the last {WINDOWS_H[terms.window_h]} ({part} of {whole}),"
+        f" which is {_percent(threshold)} or {side}"
+    )
+    if terms.hold:
+        said += f" and has been for {_minutes(terms.hold)}"
+    return f"{said}. It clears at {_percent(terms.clear_at)}." if is_raised else f"{said}."
+
+
+def describe_end(terms: AlertTerms) -> str:
+    """What people are told where a rule is ended under an open alert."""
+    return f"{_figure(terms)}: the rule was ended. Nothing says that the figure is well again."
+
+
+def _figure(terms: AlertTerms) -> str:
+    narrowed = terms.about.columns().values()
+    return f"{BY_ID[terms.metric].words}{' of ' if narrowed else ''}{', '.join(narrowed)}"
+
+
+def _percent(hundredths: int) -> str:
+    whole, rest = divmod(hundredths, 100)
+    return f"{whole}{f'.{rest:02}'.rstrip('0') if rest else ''} %"
+
+
+def _minutes(length: timedelta) -> str:
+    count = int(length.total_seconds()) // 60
+    return f"{count} minute{'' if count == 1 else 's'}"
+
+
+# Regressions
+
+
+def describe_regression(about: str, versions: tuple[str, str], old: Counts, new: Counts) -> str:
+    """The sentence of a regression between two versions, oldest first; empty where chance explains it (rule 5)."""
+    told = [_apart(each, versions, old, new) for each in _COMPARED if _is_apart(each, old, new, BEYOND_CHANCE)]
+    return f"{about} {versions[1]}: {'; '.join(told)}. Chance does not explain it." if told else ""
+
+
+def is_close_again(old: Counts, new: Counts) -> bool:
+    """Whether no rate under two versions is far enough from the other to keep an alert open (rule 5)."""
+    return not any(_is_apart(each, old, new, CLOSE_AGAIN) for each in _COMPARED)
+
+
+def _is_apart(metric: str, old: Counts, new: Counts, bound: float) -> bool:
+    return exceeds_chance(old, new, BY_ID[metric].part, BY_ID[metric].whole, bound=bound)
+
+
+def _apart(metric: str, versions: tuple[str, str], old: Counts, new: Counts) -> str:
+    part, whole = BY_ID[metric].part, BY_ID[metric].whole
+    now, before = (f"{format_share(each.get(part, 0) / each[whole])} of {each[whole]}" for each in (new, old))
+    return f"{BY_ID[metric].words}: {now}, against {before} under {versions[0]}"
