@@ -33,6 +33,7 @@ MOST_KEPT: Final = 10_000
 class PlacedFreeze(NamedTuple):
     """A freeze in force."""
 
+    id: UUID
     scope: str
     value: str
     reason: str
@@ -80,7 +81,7 @@ _FRAME: Final[LiteralString] = f"""
                WHERE tenant_id = $1 AND state = 'OPEN' LIMIT {MOST}) AS open),
            (SELECT count(*) FROM (SELECT FROM console_message
                WHERE tenant_id = $1 AND actor_id = $2 AND read_at IS NULL LIMIT {MOST}) AS unread),
-           ARRAY(SELECT scope {_FREEZES}), ARRAY(SELECT value {_FREEZES}), ARRAY(SELECT reason {_FREEZES}),
+           ARRAY(SELECT id {_FREEZES}), ARRAY(SELECT scope {_FREEZES}), ARRAY(SELECT value {_FREEZES}), ARRAY(SELECT reason {_FREEZES}),
            ARRAY(SELECT placed_at {_FREEZES}),
            ARRAY(SELECT kind FROM ledger_alarm WHERE tenant_id = $1 AND closed_at IS NULL
                ORDER BY raised_at DESC LIMIT {MOST}),
@@ -93,13 +94,13 @@ _FRAME: Final[LiteralString] = f"""
 def frame_facts(tenant_id: UUID, actor_id: UUID, *, at: datetime) -> FrameFacts:
     """What stands around a page of this person, as it is now."""
     [row] = execute(_FRAME, tenant_id, actor_id, at)
-    approvals, cases, incidents, unread, scopes, values, reasons, placed, alarms, used, review_by, *log = row
+    approvals, cases, incidents, unread, freezes, scopes, values, reasons, placed, alarms, used, review_by, *log = row
     return FrameFacts(
         approvals=approvals,
         cases=cases,
         incidents=incidents,
         unread=unread,
-        freezes=[PlacedFreeze(*each) for each in zip(scopes, values, reasons, placed, strict=True)],
+        freezes=[PlacedFreeze(*each) for each in zip(freezes, scopes, values, reasons, placed, strict=True)],
         alarms=alarms,
         unreviewed=[UnreviewedUse(*each) for each in zip(used, review_by, strict=True)],
         log=LogStanding(*log),

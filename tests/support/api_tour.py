@@ -102,7 +102,8 @@ def register(shop: Workshop) -> None:
 def release(shop: Workshop) -> None:
     """A recovery policy on its way into force, and back; another one that is withdrawn."""
     for name in ("first", "second"):
-        setattr(shop, name, Recorded(shop.person("administrator", name=f"{name}@releases"), shop.operator.sent))
+        person = shop.person("administrator", name=f"{name}@releases")
+        setattr(shop, name, type(shop.operator)(person, shop.operator.sent))
     people = [shop.first, shop.second]
     word = {"reason": "It was tried.", "password": PASSWORD}
     for version in ("2", "3"):

@@ -46,7 +46,10 @@ def a_row(connection: psycopg.Connection, table: str, tenant: UUID) -> sql.Compo
 
 
 def lift_checks(connection: psycopg.Connection) -> None:
-    """Drop every check of this database and stop its foreign keys for this session (a superuser's, in a clone)."""
+    """Drop every check of this database, of rows and of what is written, and stop its foreign keys for this session.
+
+    For a superuser's session, in a clone.
+    """
     connection.execute("SET session_replication_role = replica")
     checks = connection.execute(
         "SELECT conrelid::regclass::text, conname FROM pg_constraint"
@@ -55,3 +58,10 @@ def lift_checks(connection: psycopg.Connection) -> None:
     ).fetchall()
     for table, name in checks:
         connection.execute(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
+    # Those that look at each row before it is written (pg_trigger.tgtype: ROW and BEFORE).
+    before = connection.execute(
+        "SELECT tgrelid::regclass::text, tgname FROM pg_trigger"
+        " WHERE NOT tgisinternal AND tgparentid = 0 AND tgtype & 3 = 3"
+    ).fetchall()
+    for table, name in before:
+        connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER {name}")

@@ -23,7 +23,8 @@ INSERT INTO ledger_event (tenant_id, subject_id, seq, prev_seq, id, subject_kind
         ledger_uuid_from(to_timestamp(1790000000 + n)), 'action',
         CASE WHEN n %% 6000 = 5 THEN 'approval_granted' WHEN n = 3000 THEN 'contradicted'
             ELSE (ARRAY['proposed', 'validated', 'grant_minted', 'execution_started', 'observed', 'verified'])
-                [n %% 6 + 1] END, '', 'PENDING', CASE WHEN n %% 6 > 0 THEN sha256('') END, x.data,
+                [n %% 6 + 1] END, CASE n %% 6 WHEN 0 THEN '' WHEN 1 THEN 'PROPOSED' ELSE 'PENDING' END,
+        CASE WHEN n %% 6 < 2 THEN 'PROPOSED' ELSE 'PENDING' END, CASE WHEN n %% 6 > 0 THEN sha256('') END, x.data,
         sha256('\\x00'::bytea || x.data),
         CASE WHEN n %% 6000 = 5 THEN 'person' ELSE 'agent' END,
         CASE WHEN n %% 6000 = 5 THEN %(person)s::uuid ELSE %(agent)s::uuid END, to_timestamp(1790000000 + n)

@@ -84,6 +84,7 @@ def test_every_write_sent_twice_is_carried_out_once(shop: Workshop, doubled: set
     api_tour.measure(shop, case)
     api_tour.let_through(shop)
     shop.auditor.post("/exports", {"from": 1, "to": 9})
+    api_tour.agree(shop, clock, lambda api: Twice(api, doubled))
     api_tour.tell(shop, lambda api: Twice(api, doubled))
     api_tour.retain(shop, lambda api: Twice(api, doubled))
     people.administer(shop, lambda api: Twice(api, doubled))
