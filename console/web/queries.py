@@ -81,7 +81,8 @@ _FRAME: Final[LiteralString] = f"""
                WHERE tenant_id = $1 AND state = 'OPEN' LIMIT {MOST}) AS open),
            (SELECT count(*) FROM (SELECT FROM console_message
                WHERE tenant_id = $1 AND actor_id = $2 AND read_at IS NULL LIMIT {MOST}) AS unread),
-           ARRAY(SELECT id {_FREEZES}), ARRAY(SELECT scope {_FREEZES}), ARRAY(SELECT value {_FREEZES}), ARRAY(SELECT reason {_FREEZES}),
+           ARRAY(SELECT id {_FREEZES}), ARRAY(SELECT scope {_FREEZES}), ARRAY(SELECT value {_FREEZES}),
+           ARRAY(SELECT reason {_FREEZES}),
            ARRAY(SELECT placed_at {_FREEZES}),
            ARRAY(SELECT kind FROM ledger_alarm WHERE tenant_id = $1 AND closed_at IS NULL
                ORDER BY raised_at DESC LIMIT {MOST}),

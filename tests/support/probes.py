@@ -197,7 +197,7 @@ def operations(world: Day) -> list[Operation]:
             described=described,
             method=method.upper(),
             members=tuple(_members(document, described)),
-            sent=_call_of(world.sent, method.upper(), template),
+            sent=_call_of(world.sent, method.upper(), template, document["paths"]),
         )
         for template, methods in document["paths"].items()
         for method, described in methods.items()
@@ -212,8 +212,15 @@ def _members(document: dict[str, Any], described: dict[str, Any]) -> Iterator[st
     yield from document["components"]["schemas"].get(name, schema).get("properties", {})
 
 
-def _call_of(sent: list[Sent], method: str, template: str) -> Sent:
-    calls = [call for call in sent if call.method == method and api_tour.is_of(call.path, template)]
+def _call_of(sent: list[Sent], method: str, template: str, paths: dict[str, Any]) -> Sent:
+    """A call of an operation; one to an address that is another operation's own is not its."""
+    calls = [
+        call
+        for call in sent
+        if call.method == method
+        and api_tour.is_of(call.path, template)
+        and (template == (own := f"/api/v1{call.path.partition('?')[0]}") or own not in paths)
+    ]
     assert calls, f"the day has no call of {method} {template}"
     return min(calls, key=lambda call: call.status >= 400)
 

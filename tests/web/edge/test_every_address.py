@@ -39,7 +39,9 @@ BROKEN = (b'{"calls": ', b"[7]", b"\xff")
 
 @pytest.fixture(scope="module")
 def world(module_db: Any, broker: Any, run: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
-    with whole_day(tmp_path_factory.mktemp("day"), run.secrets) as spent:
+    with whole_day(tmp_path_factory.mktemp("day"), run.secrets) as spent, pytest.MonkeyPatch.context() as patch:
+        # The sequencer of the tests is in this process: it would sign what a probe then takes back.
+        patch.setattr(seals, "seal_up", lambda: 0)
         yield spent
 
 
@@ -186,7 +188,12 @@ def foreign(name: str, caller: str, answer: Any, *, in_path: bool, elsewhere: bo
 # What is asked before the thing of the path is looked for, or why the path names nothing of a tenant.
 ASKED_BEFORE = {
     "registry_set_policy": "a kind of policy, which every tenant has",
+    "registry_simulate": "a kind of policy, which every tenant has",
     "releases_roll_back": "a kind of policy, which every tenant has",
+    "handoffs_get_handoff": "a kind of document, which every tenant has of itself",
+    "handoffs_get_schema": "a kind of document, which every tenant has of itself",
+    "handoffs_export_table": "a kind of document, which every tenant has of itself",
+    "handoffs_export_lines": "a kind of document, which every tenant has of itself",
     "ledger_entries": "a place in one's own log, which is not signed yet",
     "ledger_tile": "a place in one's own log, which is not signed yet",
     "execution_start": "the proof of possession, which fits no second request",
@@ -207,16 +214,12 @@ EVENT_TABLES = ("ledger_event_", "ledger_entry_", "ledger_pending", "ledger_subj
 READS_THAT_ARE_EVENTS = ("evidence", "export-bundle", "exports_get_bundle")
 
 
-def test_a_read_writes_nothing_but_the_access_record(
-    world: Day, called: list[Operation], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_read_writes_nothing_but_the_access_record(world: Day, called: list[Operation]):
     """Every address that answers GET, asked by somebody who may; what the database counted meanwhile."""
     asked = [each for each in called if each.method == "GET"]
     readers = [(each.name, OPERATIONS[each.name], f"/api/v1{each.sent.path}") for each in asked]
     readers += [(page, PAGES[page], filled(route, world.parts)) for route, page in pages_of_tenants()]
     wrong, written = [], set()
-    # The sequencer of the tests is in this process, and would do its work within such a request.
-    monkeypatch.setattr(seals, "seal_up", lambda: 0)
     for name, admitted, address in readers:
         # Any person who may and any key, since some addresses remember what they told a machine.
         askers = [next((each for each in kinds if each in admitted), "") for kinds in (PEOPLE, KEYS)]
