@@ -297,7 +297,9 @@ def agree(shop: Workshop, clock: Clock, watched: Callable[[Api], Any]) -> None:
     made = shop.reviewer.post("/standing-approvals", wanted | word).json()
     path = f"/standing-approvals/{made['standing_approval_id']}"
     second.post(f"{path}/answer", {"agree": True} | word)
-    shop.reviewer.get(path)
+    (root / "old" / "standing-0.md").write_text("Somebody put it back.")
+    shop.propose(path="old/standing-0.md")
+    assert shop.reviewer.get(path).json()["used_count"] == 1
     second.post(f"{path}/pause", {"reason": "I want to look at it again."})
     second.post(f"{path}/resume", word)
     shop.reviewer.post(f"{path}/answer", {"agree": True} | word)

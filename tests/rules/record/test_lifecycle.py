@@ -229,12 +229,13 @@ def test_every_state_can_be_reached(kind):
 
 
 @pytest.mark.parametrize("kind", sorted(MACHINES))
-def test_a_subject_begins_in_one_way_an_approval_in_three_and_a_contract_in_two(kind):
+def test_a_subject_begins_in_one_way_an_approval_in_three_a_contract_and_a_policy_in_two(kind):
     """An approval is asked at once, or after its target was read, or not at all, where a standing one covers it; a
-    weaker contract waits for a second person.
+    weaker contract waits for a second person; a version of a policy is in force, or tried on some actions first.
     """
     begun = {target for start, target in MACHINES[kind] if start == ""}
     more = {"approval": {"PREPARING", "REQUESTED", "APPROVED"}, "contract": {"REGISTERED", "PENDING"}}
+    more["policy"] = {"ACTIVE", "CANARY"}
     assert begun == more[kind] if kind in more else len(begun) == 1
 
 

@@ -20,11 +20,13 @@ from psycopg import sql
 from approvals.voting.operations import approver_keys, delegations
 from approvals.voting.rules import passkeys
 from console.models import Membership
+from console.tasks import count_metrics, watch_alerts
 from ledger import register
 from ledger.actions import operations as actions_operations
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import registration
+from ledger.catalogue.rules.policies import default_policy
 from ledger.db import tenancy
 from ledger.exports.operations import exports
 from ledger.management.commands import verify_ledger
@@ -42,10 +44,13 @@ from reviews.incidents.rules.incidents import IncidentKind, Severity
 from reviews.observations.operations import ungated_effects, webhooks
 from reviews.observations.rules.ungated_effects import Change
 from reviews.readback.operations import systems
+from tests.support import api_tour
 from tests.support.api_tenant import Clock, Workshop, contract, workshop
+from tests.support.callers import put_in_force
 from tests.support.outside.authenticators import ORIGIN, RP_ID, Authenticator
 from tests.support.seals import seal_up
 from tests.web.approvals.test_emergencies import broken, policy
+from tests.web.metrics.test_alerts import RULE, counted
 
 CONSTRAINTS = "SELECT conname FROM pg_constraint WHERE conrelid = %s::regclass AND contype IN ('c', 'u')"
 UNIQUE = (
@@ -69,9 +74,19 @@ def shop(committed_db: Any, secrets_dir: Path, tmp_path: Path, clock: Clock) -> 
     (secrets_dir / "systems" / "orchid").mkdir(parents=True)
     (secrets_dir / "systems" / "orchid" / "documents.json").write_text("{}")
     made = workshop("orchid").set_up(root)
+    api_tour.agree(made, clock, lambda api: api)
+    raise_alert(made, clock)
     case = made.held(clock)
     fill(made, UUID(case["case_id"]), UUID(case["action_id"]), clock)
     return made
+
+
+def raise_alert(shop: Workshop, clock: Clock) -> None:
+    """A rule, and the alert that it raises."""
+    assert shop.operator_key.post("/alert-rules", RULE | {"hold_min": 0}).status_code == 201
+    count_metrics()
+    counted(shop, clock, executed=40, unknown=5)
+    assert watch_alerts() == 1
 
 
 def fill(shop: Workshop, case_id: UUID, action_id: UUID, clock: Clock) -> None:
@@ -114,6 +129,7 @@ def fill(shop: Workshop, case_id: UUID, action_id: UUID, clock: Clock) -> None:
             registration=b"{}",
             at=at,
         )
+        put_in_force(here, "recovery", "2", default_policy("recovery") | {"version": "2"}, at=at)
         registration.place_freeze(
             tenant_id=here, scope="target", value="document/x", reason="Look first.", actor=BY, at=at
         )
