@@ -308,7 +308,10 @@ function text(part) {
 
 // What each part was when it was served: what the reader and this script do to it since is not news either.
 const served = new WeakMap();
-const serve = (within) => { for (const part of all("[data-part]", within)) served.set(part, text(part)); };
+const serve = (within) => {
+  for (const part of all("[data-part]", within)) served.set(part, text(part));
+  if (within.matches?.("[data-part]")) served.set(within, text(within));
+};
 
 function replace(part, other) {
   const fresh = text(other);
@@ -387,7 +390,8 @@ document.addEventListener("visibilitychange", () => {
 document.addEventListener("htmx:afterSettle", (event) => {
   showRefusal(event.target);
   showPicked();
-  serve(document);
+  // Only what came: what a script has done to the other parts since they were served is not how they were served.
+  serve(event.target);
   tick();
 });
 // An address that is shared names only the filters that are set.
