@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
@@ -163,6 +163,7 @@ def make_alert_rule(request: TenantRequest) -> HttpResponse:
 @in_tenant("operator", "administrator")
 @require_POST
 def change_alert_rule(request: TenantRequest, alert_rule_id: UUID) -> HttpResponse:
+    _check_watched(request, alert_rule_id)
     form = ThresholdsForm(request.POST)
     if form.is_valid():
         try:
@@ -187,6 +188,7 @@ def change_alert_rule(request: TenantRequest, alert_rule_id: UUID) -> HttpRespon
 @in_tenant("operator", "administrator")
 @require_POST
 def end_alert_rule(request: TenantRequest, alert_rule_id: UUID) -> HttpResponse:
+    _check_watched(request, alert_rule_id)
     form = ReasonForm(request.POST)
     if not form.is_valid():
         return _page(request, ended={alert_rule_id: form}, status=422)
@@ -199,6 +201,12 @@ def end_alert_rule(request: TenantRequest, alert_rule_id: UUID) -> HttpResponse:
     )
     messages.success(request, "Ended. The figure is watched no more.")
     return redirect("metrics", request.tenant.slug)
+
+
+def _check_watched(request: TenantRequest, alert_rule_id: UUID) -> None:
+    """A form about a rule that is not there, or no longer, has no page to stand on."""
+    if all(each.id != alert_rule_id for each in queries.alert_rules(request.tenant.id)):
+        raise Http404
 
 
 def _page(
