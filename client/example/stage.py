@@ -74,20 +74,20 @@ class Stage:
         """The refund tool of this stage."""
         return "issue_refund" if self.approved else "refund_small_amount"
 
-    def order(self, *, fault: Fault | None = None) -> Order:
-        """A new paid order, with what is to go wrong with it."""
+    def order(self, *, fault: Fault | None = None, amount: int = 0, currency: str = "EUR") -> Order:
+        """A new paid order, with what is to go wrong with it; the amount is any usual one where none is given."""
         order_id = "EX-" + "".join(secrets.choice(_LETTERS) for _ in range(8))
         low, high = (5100, 25000) if self.approved else (1200, 4900)
-        amount, customer = random.randrange(low, high, 50), random.choice(_CUSTOMERS)
+        amount, customer = amount or random.randrange(low, high, 50), random.choice(_CUSTOMERS)
         with self.shop.connect() as connection:
             connection.execute(
                 "INSERT INTO shop.orders (id, tenant, customer, amount, currency, updated_by)"
-                " VALUES (%s, 'north', %s, %s, 'EUR', 'webshop')",
-                [order_id, customer, amount],
+                " VALUES (%s, 'north', %s, %s, %s, 'webshop')",
+                [order_id, customer, amount, currency],
             )
             if fault:
                 faults.ask_for(connection, order_id, fault)
-        return Order(order_id, amount, "EUR", 1, datetime.now(UTC).isoformat())
+        return Order(order_id, amount, currency, 1, datetime.now(UTC).isoformat())
 
     def document(self, *, fault: Fault | None = None) -> str:
         """A new document in the folder, with what is to go wrong with it; its path."""

@@ -23,6 +23,8 @@ from console.local.processes import Program
 
 TENANT = "example"
 DATABASE = "shop"
+FIRST_POLICY = f"approval={ROOT / 'client' / 'example' / 'policies' / 'approval.json'}"
+"""What the example's tenant begins with: people may agree to standing approvals."""
 ADMIN, WRITER, READER = "shop_admin", "shop_writer", "shop_reader"
 BROKER_DATABASE = 1
 RANK = 3

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from approvals.requests.queries import approvals
+from approvals.standing import queries as standing
 from approvals.voting.queries import approvers
 from console.accounts import queries as directory
 from console.notifications.messages import NoticeFact, operation_verb
@@ -36,8 +37,14 @@ _PAGES = {
     "contract": "contracts",
     "system": "systems",
     "alert": "metrics",
+    "standing_approval": "standing-approvals",
 }
-_OWN_PAGES = {"approval": "approval", "case": "case", "action": "action"}
+_OWN_PAGES = {
+    "approval": "approval",
+    "case": "case",
+    "action": "action",
+    "standing_approval": "standing-approval",
+}
 OPEN = frozenset({"PREPARING", "REQUESTED"})
 UNKNOWN = ("UNKNOWN", "VERIFICATION_TIMEOUT")
 # In which state a thing still waits for what people were told of.
@@ -55,6 +62,7 @@ _READERS: Mapping[str, Callable[[UUID, list[UUID]], Iterable[Any]]] = {
     "approval": approvals.approvals_by_id,
     "case": lambda tenant_id, ids: after.cases_by_id(tenant_id, ids).values(),
     "action": lambda tenant_id, ids: actions_queries.actions_by_id(tenant_id, ids).values(),
+    "standing_approval": lambda tenant_id, ids: standing.standing_approvals_named(tenant_id, ids).values(),
     "approver_key": lambda tenant_id, ids: [each for each in approvers.approver_keys(tenant_id) if each.id in ids],
     "member": lambda tenant_id, ids: [each for each in directory.members(tenant_id) if each.id in ids],
     "erasure": lambda tenant_id, ids: filter(None, (retention_queries.erasure(tenant_id, each) for each in ids)),
@@ -88,8 +96,10 @@ def _fact(slug: str, line: dict[str, Any], rows: dict[UUID, Any], actions: dict[
         book = f"{origin}{reverse('runbooks', args=[slug])}#phantom-rate"
         runbook = book if line["kind"] == Occasion.AGENT_FLAGGED else ""
         return NoticeFact(kind=line["kind"], href=href, still_waits=waits, runbook=runbook)
-    action = actions.get(row.id if kind == "action" else row.action_id)
     href = f"{origin}{reverse(_OWN_PAGES[kind], args=[slug, row.id])}"
+    if kind == "standing_approval":
+        return NoticeFact(kind=line["kind"], href=href, title=f"{row.tool} by agent {row.agent}")
+    action = actions.get(row.id if kind == "action" else row.action_id)
     if action is None:
         return NoticeFact(kind=line["kind"], href=href, still_waits=waits, title=row.target)
     asked = {}

@@ -90,6 +90,11 @@ SAID: Final[dict[str, tuple[str, str, str]]] = {
         "A new version verifies differently, beyond chance",
         "The Metrics page says which version, and which rates.",
     ),
+    Occasion.STANDING_APPROVAL_PAUSED: (
+        "A standing approval that you agreed to is paused",
+        "A standing approval is paused",
+        "Nothing passes under it any more; people are asked about each call again. Its page says why.",
+    ),
     Occasion.ROLES_WAIT: (
         "A change of roles waits for a second administrator",
         "A change of roles waits for a second administrator",

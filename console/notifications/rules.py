@@ -45,6 +45,7 @@ class Occasion(StrEnum):
     ALERT_RAISED = "alert_raised"
     ALERT_CLEARED = "alert_cleared"
     REGRESSION_FOUND = "regression_found"
+    STANDING_APPROVAL_PAUSED = "standing_approval_paused"
 
 
 class Audience(StrEnum):
@@ -95,6 +96,7 @@ AUDIENCES: Final[dict[Occasion, Audience]] = {
     Occasion.ALERT_RAISED: Audience.ALARMED,
     Occasion.ALERT_CLEARED: Audience.ALARMED,
     Occasion.REGRESSION_FOUND: Audience.ALARMED,
+    Occasion.STANDING_APPROVAL_PAUSED: Audience.NAMED,
 }
 WAITS: Final = frozenset(
     {

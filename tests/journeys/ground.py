@@ -121,6 +121,7 @@ class Ground:
 
     def _bootstrap(self) -> dict[str, Any]:
         words = [sys.executable, str(ROOT / "manage.py"), "bootstrap", "--tenant", live_example.TENANT, "--json"]
+        words += ["--policy", live_example.FIRST_POLICY]
         answer = subprocess.run(words, env=self.stack.environment, capture_output=True, text=True)
         assert answer.returncode == 0, answer.stderr
         known: dict[str, Any] = json.loads(answer.stdout)

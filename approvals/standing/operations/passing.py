@@ -203,7 +203,8 @@ def pause_now(
     StandingApproval.objects.filter(tenant_id=row.tenant_id, id=row.id).update(**changes)
     for name, value in changes.items():
         setattr(row, name, value)
-    detail = {"because": found.reason, "action_id": found.action_id or None, "reason": words}
+    agreed = [str(each) for each in (row.proposed_by, row.answered_by) if each]
+    detail = {"because": found.reason, "action_id": found.action_id or None, "reason": words, "actors": agreed}
     ledger.append(
         head,
         ledger.NewEvent(kind="standing_approval_paused", to=StandingState.PAUSED, detail=detail),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -18,6 +21,9 @@ from console.api.auth import admits, caller_of
 from console.api.schemas import Page, ReasonBody
 from console.api.standing_approvals import schemas
 from console.api.transaction import NotFound, in_tenancy, run_once
+
+if TYPE_CHECKING:
+    from approvals.models import StandingApproval
 
 router = Router(tags=["People's work"])
 
@@ -102,24 +108,7 @@ def _propose(request: HttpRequest, body: schemas.StandingProposalBody, proof: st
 )
 @admits("reviewer")
 def answer(request: HttpRequest, standing_approval_id: UUID, body: schemas.StandingAnswerBody) -> HttpResponse | None:
-    proof = _proof(request, body)
-    return run_once(request, lambda: _answer(request, standing_approval_id, body, proof))
-
-
-def _answer(
-    request: HttpRequest, standing_approval_id: UUID, body: schemas.StandingAnswerBody, proof: str
-) -> schemas.StandingApproval:
-    caller = caller_of(request)
-    row = agreement.answer(
-        tenant_id=caller.tenant_id,
-        standing_id=standing_approval_id,
-        agrees=body.agree,
-        reason=body.reason,
-        evidence_class=proof,
-        by=caller.actor,
-        at=timezone.now(),
-    )
-    return schemas.StandingApproval.of(row)
+    return _say(request, standing_approval_id, body, partial(agreement.answer, agrees=body.agree))
 
 
 @router.post(
@@ -129,23 +118,7 @@ def _answer(
 )
 @admits("reviewer")
 def resume(request: HttpRequest, standing_approval_id: UUID, body: schemas.StandingWordBody) -> HttpResponse | None:
-    proof = _proof(request, body)
-    return run_once(request, lambda: _resume(request, standing_approval_id, body, proof))
-
-
-def _resume(
-    request: HttpRequest, standing_approval_id: UUID, body: schemas.StandingWordBody, proof: str
-) -> schemas.StandingApproval:
-    caller = caller_of(request)
-    row = agreement.propose_resume(
-        tenant_id=caller.tenant_id,
-        standing_id=standing_approval_id,
-        reason=body.reason,
-        evidence_class=proof,
-        by=caller.actor,
-        at=timezone.now(),
-    )
-    return schemas.StandingApproval.of(row)
+    return _say(request, standing_approval_id, body, agreement.propose_resume)
 
 
 @router.post(
@@ -156,15 +129,7 @@ def _resume(
 @admits("reviewer", "operator")
 @in_tenancy
 def pause(request: HttpRequest, standing_approval_id: UUID, body: ReasonBody) -> schemas.StandingApproval:
-    caller = caller_of(request)
-    row = agreement.pause(
-        tenant_id=caller.tenant_id,
-        standing_id=standing_approval_id,
-        reason=body.reason,
-        by=caller.actor,
-        at=timezone.now(),
-    )
-    return schemas.StandingApproval.of(row)
+    return _stop(request, standing_approval_id, body, agreement.pause)
 
 
 @router.post(
@@ -175,13 +140,36 @@ def pause(request: HttpRequest, standing_approval_id: UUID, body: ReasonBody) ->
 @admits("reviewer", "operator")
 @in_tenancy
 def end(request: HttpRequest, standing_approval_id: UUID, body: ReasonBody) -> schemas.StandingApproval:
+    return _stop(request, standing_approval_id, body, agreement.end)
+
+
+def _say(
+    request: HttpRequest, standing_id: UUID, body: schemas.StandingWordBody, say: Callable[..., StandingApproval]
+) -> HttpResponse | None:
+    """A person's word, for which they prove once more who they are."""
+    proof = _proof(request, body)
+
+    def write() -> schemas.StandingApproval:
+        caller, at = caller_of(request), timezone.now()
+        row = say(
+            tenant_id=caller.tenant_id,
+            standing_id=standing_id,
+            reason=body.reason,
+            evidence_class=proof,
+            by=caller.actor,
+            at=at,
+        )
+        return schemas.StandingApproval.of(row)
+
+    return run_once(request, write)
+
+
+def _stop(
+    request: HttpRequest, standing_id: UUID, body: ReasonBody, stop: Callable[..., StandingApproval]
+) -> schemas.StandingApproval:
     caller = caller_of(request)
-    row = agreement.end(
-        tenant_id=caller.tenant_id,
-        standing_id=standing_approval_id,
-        reason=body.reason,
-        by=caller.actor,
-        at=timezone.now(),
+    row = stop(
+        tenant_id=caller.tenant_id, standing_id=standing_id, reason=body.reason, by=caller.actor, at=timezone.now()
     )
     return schemas.StandingApproval.of(row)
 

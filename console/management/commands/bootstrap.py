@@ -4,6 +4,8 @@
 2. All of it or nothing: the secrets are written out before the commit, so that a crash in between leaves words that
    open nothing, and never a tenant whose words nobody has seen.
 3. A tenant that exists is left alone, and the refusal is one sentence.
+4. The first version of each policy comes with the installation: the default one, or the document that `--policy
+   KIND=FILE` names, checked as a draft of a release is.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ import argparse
 import json
 import re
 import secrets
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -23,9 +27,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from console.accounts import operations as accounts_operations
+from console.pages.releases import release_steps
 from ledger.catalogue.operations import registration
+from ledger.catalogue.rules.policies import POLICY_KINDS
 from ledger.record import operations as ledger
 from ledger.record.queries import events as ledger_queries
+from ledger.record.rules.refusals import Refused
 
 SLUG = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 PASSWORD_BYTES = 15
@@ -38,23 +45,41 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--tenant", required=True, metavar="SLUG", help="lower-case letters, digits and hyphens")
         parser.add_argument("--name", help="what people read (the slug)")
+        parser.add_argument(
+            "--policy",
+            action="append",
+            default=[],
+            metavar="KIND=FILE",
+            help="begin with this policy instead of the default one; may be given once for each kind",
+        )
         parser.add_argument("--json", action="store_true", dest="as_json", help="one JSON object instead of text")
 
-    def handle(self, *args: Any, tenant: str, name: str | None = None, as_json: bool = False, **options: Any) -> None:
+    def handle(
+        self,
+        *args: Any,
+        tenant: str,
+        name: str | None = None,
+        policy: Sequence[str] = (),
+        as_json: bool = False,
+        **options: Any,
+    ) -> None:
         if not SLUG.fullmatch(tenant):
             raise CommandError(f"{tenant!r} cannot name a tenant: use lower-case letters, digits and hyphens.")
         if ledger_queries.tenant(tenant) is not None:
             raise CommandError(f"The tenant {tenant} exists already; nothing was changed.")
+        first = dict(map(_read_policy, policy))
         with transaction.atomic():
-            made = set_up_tenant(slug=tenant, name=name or tenant, at=timezone.now())
+            made = set_up_tenant(slug=tenant, name=name or tenant, policies=first, at=timezone.now())
             self.stdout.write(json.dumps(made, indent=1) if as_json else _as_text(made))
             self.stdout.flush()
 
 
-def set_up_tenant(*, slug: str, name: str, at: datetime) -> dict[str, Any]:
+def set_up_tenant(*, slug: str, name: str, policies: Mapping[str, Mapping[str, Any]], at: datetime) -> dict[str, Any]:
     """Write everything, in the caller's transaction; the answer holds what to show once."""
     host = urlsplit(settings.COUNTERFOIL_PUBLIC_URL).hostname or "localhost"
-    tenant = registration.set_up_tenant(tenant_id=ledger.new_id(at), slug=slug, name=name, host=host, at=at)
+    tenant = registration.set_up_tenant(
+        tenant_id=ledger.new_id(at), slug=slug, name=name, host=host, policies=policies, at=at
+    )
     return {
         "tenant": {"id": str(tenant.id), "slug": tenant.slug, "name": tenant.name, "origin": tenant.origin},
         "people": [_add_person(tenant.id, slug, role, at=at) for role in accounts_operations.ROLES],
@@ -65,6 +90,26 @@ def set_up_tenant(*, slug: str, name: str, at: datetime) -> dict[str, Any]:
             for kind in accounts_operations.KEY_KINDS
         },
     }
+
+
+def _read_policy(given: str) -> tuple[str, dict[str, Any]]:
+    """The kind and the checked document that `KIND=FILE` names; the first version is `1`."""
+    kind, _, file = given.partition("=")
+    if kind not in POLICY_KINDS or not file:
+        raise CommandError(f"{given!r} names no policy: write KIND=FILE, with one of {', '.join(POLICY_KINDS)}.")
+    try:
+        document = json.loads(Path(file).read_text())
+    except (OSError, ValueError) as fault:
+        raise CommandError(f"The {kind} policy in {file} cannot be read: {fault}") from fault
+    if not isinstance(document, dict):
+        raise CommandError(f"The {kind} policy in {file} is no JSON object.")
+    document |= {"version": "1"}
+    try:
+        release_steps.check_draft(kind, document)
+    except Refused as fault:
+        faults = "; ".join(f"{each['path'] or '/'}: {each['detail']}" for each in getattr(fault, "errors", ()))
+        raise CommandError(f"The {kind} policy in {file} is refused: {faults or fault.detail}") from fault
+    return kind, document
 
 
 def _add_person(tenant_id: UUID, slug: str, role: str, *, at: datetime) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -44,8 +45,18 @@ class AlreadyFrozen(Refused):
     code = "ALREADY_FROZEN"
 
 
-def set_up_tenant(*, tenant_id: UUID, slug: str, name: str, host: str, at: datetime) -> Tenant:
-    """A tenant, the first event of its log, and the default policies."""
+def set_up_tenant(
+    *,
+    tenant_id: UUID,
+    slug: str,
+    name: str,
+    host: str,
+    policies: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    at: datetime,
+) -> Tenant:
+    """A tenant, the first event of its log, and its first policies: the default one of each kind that `policies` does
+    not bring.
+    """
     tenant = create_tenant(tenant_id=tenant_id, slug=slug, name=name, host=host, at=at)
     with tenancy(tenant_id):
         append(
@@ -55,7 +66,8 @@ def set_up_tenant(*, tenant_id: UUID, slug: str, name: str, host: str, at: datet
             at=at,
         )
         for kind in POLICY_KINDS:
-            set_policy(tenant_id=tenant_id, kind=kind, version="1", document=default_policy(kind), actor=SYSTEM, at=at)
+            document = policies.get(kind) or default_policy(kind)
+            set_policy(tenant_id=tenant_id, kind=kind, version="1", document=document, actor=SYSTEM, at=at)
     return tenant
 
 

@@ -1,7 +1,7 @@
 """Releases of policies: draft, gates, signatures, canary, promotion by two people, and the way back.
 
-Nothing here runs a gate or knows what a policy means: `reviews.releases` and the console bring results, each with its
-evidence. What a release lacks, the database refuses too (`ledger/sql/releases.sql`).
+Nothing here runs a gate or knows what a policy means: `reviews.release_gates` and the console bring results, each with
+its evidence. What a release lacks, the database refuses too (`ledger/sql/releases.sql`).
 """
 
 from __future__ import annotations

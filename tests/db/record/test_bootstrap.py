@@ -66,6 +66,39 @@ def test_the_tenant_starts_with_a_first_event_and_every_policy():
         assert set(catalogue_queries.active_policies(tenant.id)) == set(POLICY_KINDS)
 
 
+def test_a_tenant_begins_with_the_policy_that_the_installation_brings(tmp_path):
+    file = tmp_path / "approval.json"
+    file.write_text('{"standing_approvals": {"after": 3}}')
+    made("--policy", f"approval={file}")
+    tenant = ledger_queries.tenant("orchid")
+    with tenancy(tenant.id):
+        first = catalogue_queries.active_policies(tenant.id)["approval"]
+        assert json.loads(bytes(first.document)) == {"standing_approvals": {"after": 3}, "version": "1"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            "mood=x",
+            "'mood=x' names no policy: write KIND=FILE, with one of autonomy, approval, veri",
+        ),
+        ("approval=", "'approval=' names no policy"),
+        ("approval=nowhere.json", "The approval policy in nowhere.json cannot be read"),
+        ('approval:{"after": 3}', r"The approval policy in .* is refused: /.*after"),
+        ("approval:[]", r"The approval policy in .* is no JSON object\."),
+    ],
+)
+def test_a_policy_that_nobody_could_follow_founds_no_tenant(tmp_path, given, said):
+    kind, _, text = given.partition(":")
+    if text:
+        (tmp_path / "policy.json").write_text(text)
+        given = f"{kind}={tmp_path / 'policy.json'}"
+    with pytest.raises(CommandError, match=said):
+        made("--policy", given)
+    assert ledger_queries.tenant("orchid") is None
+
+
 def test_the_text_shows_every_secret():
     said = bootstrap()
     assert [kind for kind in ("agent", "exec", "oper", "audit") if f"cf_{kind}_" in said] == [

@@ -154,6 +154,8 @@ def test_a_period_ends_after_what_it_collects_and_not_too_late(at, minutes):
         ("agent", "agent_flag_cleared", None),
         ("alert", "alert_raised", Occasion.ALERT_RAISED),
         ("alert", "regression_found", Occasion.REGRESSION_FOUND),
+        ("standing_approval", "standing_approval_paused", Occasion.STANDING_APPROVAL_PAUSED),
+        ("standing_approval", "standing_approval_used", None),
         ("case", "case_opened", Occasion.CASE_OPENED),
         ("action", "case_opened", None),
         ("action", "rejected", None),

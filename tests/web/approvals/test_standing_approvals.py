@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from threading import Barrier
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from django.db import DatabaseError, IntegrityError
+from django.db import DatabaseError, IntegrityError, connection
 
 from approvals.models import StandingApproval, StandingPass
 from approvals.standing import queries
@@ -21,13 +23,17 @@ from ledger.record.operations import Actor
 from ledger.record.queries import events
 from tests.support.api_tenant import PASSWORD
 from tests.support.browser_users import Visitor, words
-from tests.support.refund_shop import TOOL, Counter, refund_contract
+from tests.support.refund_shop import TOOL, Counter, counter, refund_contract
 
 POLICY = {"require": [{"tool": TOOL}], "standing_approvals": {"after": 3, "most_passes": 5, "irreversible": True}}
 
 
 @pytest.fixture
 def desk(counter: Counter, secrets_dir: Any, clock: Any) -> Counter:
+    return opened(counter, secrets_dir)
+
+
+def opened(counter: Counter, secrets_dir: Any) -> Counter:
     """A cashier whose refunds people approve, under a policy with standing approvals."""
     counter.open(secrets_dir, refund_contract())
     counter.person("reviewer", name="second")
@@ -116,6 +122,37 @@ def test_what_passes_under_it_is_asked_of_nobody_is_counted_and_ends_with_its_bu
     orders = desk.claim()
     assert len(orders) == 3
     assert desk.start(orders[0]).status_code == 201
+
+
+def test_of_two_calls_at_once_for_the_last_place_of_a_budget_one_passes(
+    committed_db: Any, secrets_dir: Any, till: Any, clock: Any
+):
+    desk = opened(counter("orchid", till), secrets_dir)
+    standing_id = in_force(desk, clock, count=1, sum_minor=1250)
+    sessions, ready = [desk.session() for _ in range(2)], Barrier(2)
+
+    def call(number: int) -> dict[str, Any]:
+        session, arguments = sessions[number], {"order_id": f"EX-300{number}", "amount": 1250, "currency": "EUR"}
+        body = {"call_id": f"call-{number}", "tool": TOOL, "arguments": arguments, "pin_hash": session["pin"]["hash"]}
+        try:
+            ready.wait(10)
+            answer = desk.agent.post(f"/sessions/{session['session_id']}/calls", {"calls": [body]})
+            assert answer.status_code == 200, answer.content
+            made: dict[str, Any] = answer.json()["results"][0]
+            return made
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as threads:
+        answers = list(threads.map(call, range(2)))
+    assert sorted(each["approval"]["required"] for each in answers) == [False, True]
+    asked = next(each for each in answers if each["approval"]["required"])
+    assert desk.waiting(asked["action_id"])
+    row = standing_of(desk, standing_id)
+    assert (row.state, row.ended_because, row.used_count, row.used_minor) == ("ENDED", "BUDGET", 1, 1250)
+    with tenancy(desk.tenant):
+        assert [each.number for each in queries.passes(desk.tenant, standing_id)] == [1]
+    verify_ledger.verify(desk.tenant, events.tenant_by_id(desk.tenant).origin)
 
 
 def test_what_is_of_another_shape_is_asked_about(desk, clock):
