@@ -406,7 +406,7 @@ class Comment(models.Model):
         return f"{self.kind} {self.id}"
 
 
-class Emergency(models.Model):
+class BreakGlassUse(models.Model):
     """One use of break-glass: an approval that one person gave alone, and the review that must follow."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
@@ -422,6 +422,7 @@ class Emergency(models.Model):
     reviewed_at = models.DateTimeField(null=True)
 
     class Meta:
+        db_table = "approvals_emergency"
         constraints = [models.UniqueConstraint(fields=["tenant_id", "approval_id"], name="emergency_once_per_approval")]
         indexes = [
             models.Index(
@@ -602,7 +603,7 @@ class Attempt(models.Model):
         return f"{self.action_id} #{self.number}"
 
 
-class Due(models.Model):
+class Deadline(models.Model):
     """What must be looked at by a certain time: leases and approvals. Ids only, outside row-level security."""
 
     id = models.BigAutoField(primary_key=True)
@@ -612,6 +613,7 @@ class Due(models.Model):
     due_at = models.DateTimeField()
 
     class Meta:
+        db_table = "approvals_due"
         constraints = [models.UniqueConstraint(fields=["subject_id", "what"], name="due_once_per_subject")]
         indexes = [models.Index(fields=["due_at"], name="due_by_time")]
 
@@ -619,7 +621,7 @@ class Due(models.Model):
         return f"{self.what} {self.subject_id}"
 
 
-class Attention(models.Model):
+class ApprovalDisplay(models.Model):
     """What one person had before them of one approval: when it was served, and what their page reports of itself.
 
     No part of the record: it says nothing of what was approved, and is kept as long as its own retention says.
@@ -636,6 +638,7 @@ class Attention(models.Model):
     reported_at = models.DateTimeField(null=True)
 
     class Meta:
+        db_table = "approvals_attention"
         indexes = [models.Index(fields=["tenant_id", "served_at"], name="attention_by_age")]
 
     def __str__(self) -> str:

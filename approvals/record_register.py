@@ -336,7 +336,7 @@ _RECORD_TABLES_OF_REQUESTS = (
         },
     ),
     RecordTable(
-        model="approvals.Emergency",
+        model="approvals.BreakGlassUse",
         subjects=("emergency",),
         events={
             "break_glass_used": creates_row(
@@ -510,6 +510,6 @@ OUTSIDE = {
     "approvals.Spending": "counters of budgets; each charge stands with its call in the record of the gate",
     "approvals.Challenge": "lives for minutes; what was signed is evidence of the vote",
     "approvals.Comment": "what people say to each other; nothing is decided by it, and its event names it",
-    "approvals.Due": "a queue of ids; what is missing is looked at by the sweep",
-    "approvals.Attention": "what a page reports of itself; no part of the record",
+    "approvals.Deadline": "a queue of ids; what is missing is looked at by the sweep",
+    "approvals.ApprovalDisplay": "what a page reports of itself; no part of the record",
 }

@@ -115,7 +115,7 @@ class SpentProof(models.Model):
         return self.jti
 
 
-class Sighting(models.Model):
+class PageView(models.Model):
     """Somebody opened a page about something; said once in a quarter of an hour, and never changed."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
@@ -129,6 +129,7 @@ class Sighting(models.Model):
     at = models.DateTimeField()
 
     class Meta:
+        db_table = "console_sighting"
         constraints = [
             models.UniqueConstraint(
                 fields=["tenant_id", "actor_id", "thing_id", "slot"], name="sighting_once_in_a_while"

@@ -139,7 +139,7 @@ OUTSIDE = {
     " tenant is the membership",
     "console.AnsweredWrite": "answers to repeats of a write, sealed and kept for a day",
     "console.SpentProof": "proofs that were used, kept while one could still be fresh",
-    "console.Sighting": "who opened which page: rows that the application can add and never change, not in the log",
+    "console.PageView": "who opened which page: rows that the application can add and never change, not in the log",
     "console.SavedView": "filters under a name",
     "console.Notice": "mail that is on its way",
     "console.Message": "what the inbox shows; nothing is decided by it",

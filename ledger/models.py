@@ -424,7 +424,7 @@ class Freeze(models.Model):
         return f"{self.scope} {self.value}"
 
 
-class Order(models.Model):
+class RecoveryOrder(models.Model):
     """A recovery action that was ordered and has not ended. Ids only, outside row-level security: it is a queue.
 
     Until it is `proposed`, `approvals` has to look at it; from then on `reviews`, which carries its end over.
@@ -438,13 +438,14 @@ class Order(models.Model):
     proposed = models.BooleanField(default=False)
 
     class Meta:
+        db_table = "ledger_order"
         indexes = [models.Index(fields=["proposed", "due_at"], name="order_by_time")]
 
     def __str__(self) -> str:
         return str(self.event_id)
 
 
-class Unwinding(models.Model):
+class RunRollback(models.Model):
     """A run that is being taken back: nothing new starts in it, and what it did is reversed, the last step first."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
@@ -457,6 +458,7 @@ class Unwinding(models.Model):
     changed_at = models.DateTimeField()
 
     class Meta:
+        db_table = "ledger_unwinding"
         constraints = [models.UniqueConstraint(fields=["tenant_id", "run_id"], name="unwinding_once_per_run")]
         indexes = [models.Index(fields=["tenant_id", "state", "id"], name="unwinding_by_state")]
 
@@ -464,7 +466,7 @@ class Unwinding(models.Model):
         return f"{self.state} {self.run_id}"
 
 
-class Pending(models.Model):
+class QueuedEvent(models.Model):
     """An event that has no leaf yet. Ids only, outside row-level security: it is the sequencer's queue."""
 
     position = models.BigAutoField(primary_key=True)
@@ -472,6 +474,9 @@ class Pending(models.Model):
     subject_id = models.UUIDField()
     seq = models.IntegerField()
     at = models.DateTimeField()
+
+    class Meta:
+        db_table = "ledger_pending"
 
     def __str__(self) -> str:
         return f"{self.subject_id}/{self.seq}"
@@ -527,7 +532,7 @@ class Tile(models.Model):
         return f"{self.log}/{self.level}/{self.index}"
 
 
-class Tip(models.Model):
+class LogTip(models.Model):
     """The head of a log, and the newest checkpoint that was signed over it."""
 
     pk = models.CompositePrimaryKey("tenant_id", "log")
@@ -543,6 +548,7 @@ class Tip(models.Model):
     kept_size = models.BigIntegerField(null=True)
 
     class Meta:
+        db_table = "ledger_tip"
         constraints = [
             models.CheckConstraint(condition=Q(signed_size__lte=models.F("size")), name="tip_signed_is_integrated"),
         ]
@@ -615,7 +621,7 @@ class Erasure(models.Model):
         return f"{self.state} {self.id}"
 
 
-class Erased(models.Model):
+class ErasedSubject(models.Model):
     """A subject whose content was erased, up to which event, and the key that is still to be destroyed.
 
     Written by `ledger_erase` alone; `pruned_by` is the retention policy under which its envelopes went too.
@@ -632,13 +638,14 @@ class Erased(models.Model):
     pruned_by = models.UUIDField(null=True)
 
     class Meta:
+        db_table = "ledger_erased"
         indexes = [models.Index(fields=["tenant_id", "erasure_id", "subject_id"], name="erased_by_request")]
 
     def __str__(self) -> str:
         return str(self.subject_id)
 
 
-class Hold(models.Model):
+class LegalHold(models.Model):
     """A legal hold on an action, a target, an agent, a recording or everything: it is not erased until it is lifted."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
@@ -652,6 +659,7 @@ class Hold(models.Model):
     lifted_at = models.DateTimeField(null=True)
 
     class Meta:
+        db_table = "ledger_hold"
         constraints = [
             models.CheckConstraint(
                 condition=Q(scope__in=["action", "target", "agent", "recording", "all"]), name="hold_scope_is_known"
@@ -691,7 +699,7 @@ class Retention(models.Model):
         return f"{self.state} {self.id}"
 
 
-class Anchoring(models.Model):
+class AnchorSchedule(models.Model):
     """When outsiders of a kind are asked next to vouch for a log, and what was wrong with whom the last time."""
 
     pk = models.CompositePrimaryKey("tenant_id", "log", "kind")
@@ -700,6 +708,9 @@ class Anchoring(models.Model):
     kind = models.CharField(max_length=8)
     due_at = models.DateTimeField()
     faults = models.JSONField(default=dict)
+
+    class Meta:
+        db_table = "ledger_anchoring"
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.log}"

@@ -174,7 +174,7 @@ RECORD_TABLES = (
         },
     ),
     RecordTable(
-        model="ledger.Unwinding",
+        model="ledger.RunRollback",
         subjects=("unwinding",),
         events={"unwinding_began": creates_row(run_id=detail_field("run_id"), opened_at=event_time)},
         always={"state": state_after, "reason": detail_field("reason", cut=1000), "changed_at": event_time},
@@ -231,7 +231,7 @@ RECORD_TABLES = (
         },
     ),
     RecordTable(
-        model="ledger.Hold",
+        model="ledger.LegalHold",
         subjects=("hold",),
         events={
             "hold_placed": creates_row(
@@ -312,14 +312,14 @@ OUTSIDE = {
     "ledger.Action": _REST,
     "ledger.Evidence": _REST,
     "ledger.SubjectKey": "evidence that cannot be opened is found, and that is all that another key could do",
-    "ledger.Erased": "compared with the events of the erasure that names the subject",
+    "ledger.ErasedSubject": "compared with the events of the erasure that names the subject",
     "ledger.Checkpoint": "compared by a check of its own: none is missing, each is signed",
-    "ledger.Order": "a queue of ids; the order itself is an event",
-    "ledger.Pending": "the sequencer's queue; an event without a place in the log is found by `--log`",
+    "ledger.RecoveryOrder": "a queue of ids; the order itself is an event",
+    "ledger.QueuedEvent": "the sequencer's queue; an event without a place in the log is found by `--log`",
     "ledger.Leaf": "compared by `--log`",
     "ledger.Tile": "compared by `--log`",
-    "ledger.Tip": "compared by `--log`",
+    "ledger.LogTip": "compared by `--log`",
     "ledger.Anchor": "signatures of others, which verify by themselves; the log holds the digest of each",
-    "ledger.Anchoring": "when outsiders are asked next",
+    "ledger.AnchorSchedule": "when outsiders are asked next",
     "ledger.Alarm": "a reminder to people; it was raised by an event, and comes back while its cause is there",
 }

@@ -86,7 +86,7 @@ class Lane(models.Model):
         return str(self.system_id)
 
 
-class Health(models.Model):
+class SystemHealth(models.Model):
     """How one system has answered of late, and its circuit; `since` is when that closed or opened.
 
     `stopped_at` says that a person has stopped releasing to it.
@@ -108,11 +108,14 @@ class Health(models.Model):
     stopped_at = models.DateTimeField(null=True)
     stopped_because = models.CharField(max_length=1000, blank=True, default="")
 
+    class Meta:
+        db_table = "reviews_health"
+
     def __str__(self) -> str:
         return str(self.system_id)
 
 
-class Hook(models.Model):
+class Webhook(models.Model):
     """An opaque address for one system's webhooks. Ids only, outside row-level security: it says which tenant it is."""
 
     id = models.UUIDField(primary_key=True)
@@ -122,13 +125,14 @@ class Hook(models.Model):
     revoked_at = models.DateTimeField(null=True)
 
     class Meta:
+        db_table = "reviews_hook"
         indexes = [models.Index(fields=["tenant_id", "system_id"], name="hook_by_system")]
 
     def __str__(self) -> str:
         return str(self.id)
 
 
-class HookDelivery(models.Model):
+class WebhookDelivery(models.Model):
     """A webhook that was taken, so that it is taken once; forgotten when no provider repeats it any more."""
 
     pk = models.CompositePrimaryKey("tenant_id", "hook_id", "webhook_id")
@@ -139,6 +143,7 @@ class HookDelivery(models.Model):
     at = models.DateTimeField()
 
     class Meta:
+        db_table = "reviews_hookdelivery"
         indexes = [models.Index(fields=["tenant_id", "at"], name="hook_delivery_by_time")]
 
     def __str__(self) -> str:
@@ -172,7 +177,7 @@ class ReadingTotal(models.Model):
         return str(self.tenant_id)
 
 
-class Run(models.Model):
+class VerificationRun(models.Model):
     """One verification run: codes only; what was read and what the predicates said is evidence behind `pointer`."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
@@ -191,6 +196,7 @@ class Run(models.Model):
     at = models.DateTimeField()
 
     class Meta:
+        db_table = "reviews_run"
         constraints = [
             models.UniqueConstraint(fields=["tenant_id", "action_id", "number"], name="run_is_numbered"),
         ]
@@ -239,7 +245,7 @@ class Case(models.Model):
         return f"{self.reason} {self.id}"
 
 
-class Watch(models.Model):
+class ChangeLogPosition(models.Model):
     """How far a system's own change log has been compared with the record, and where that began; marks only."""
 
     pk = models.CompositePrimaryKey("tenant_id", "system_id")
@@ -250,11 +256,14 @@ class Watch(models.Model):
     read_at = models.DateTimeField()
     failure = models.CharField(max_length=300, blank=True)
 
+    class Meta:
+        db_table = "reviews_watch"
+
     def __str__(self) -> str:
         return str(self.system_id)
 
 
-class Stray(models.Model):
+class UngatedEffect(models.Model):
     """A change that nobody gated, told once. What was changed is evidence behind `pointer`. Append-only."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
@@ -267,6 +276,7 @@ class Stray(models.Model):
     at = models.DateTimeField()
 
     class Meta:
+        db_table = "reviews_stray"
         constraints = [
             models.UniqueConstraint(fields=["tenant_id", "system_id", "place"], name="stray_once"),
             models.UniqueConstraint(fields=["tenant_id", "case_id"], name="stray_by_case"),

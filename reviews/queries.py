@@ -22,21 +22,21 @@ from reviews.models import (
     Batch,
     BatchItem,
     Case,
+    ChangeLogPosition,
     Comment,
     GuardVerdict,
-    Health,
-    Hook,
-    HookDelivery,
     Incident,
     IncidentLink,
     Observation,
     ReadingCount,
     ReadingTotal,
     Report,
-    Run,
     Schedule,
-    Stray,
-    Watch,
+    SystemHealth,
+    UngatedEffect,
+    VerificationRun,
+    Webhook,
+    WebhookDelivery,
 )
 from reviews.readback.rules.limits import ReadingUsage, usage_at
 from reviews.readback.rules.schedule import NO_DEBT, StopReason, VerificationDebt, release_stop
@@ -69,8 +69,8 @@ def observation_document(observation: Observation) -> dict[str, Any]:
     return orjson.loads(data) if data is not None else {}
 
 
-def runs_of(tenant_id: UUID, action_id: UUID) -> list[Run]:
-    return list(Run.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("number"))
+def runs_of(tenant_id: UUID, action_id: UUID) -> list[VerificationRun]:
+    return list(VerificationRun.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("number"))
 
 
 def count_doubtful_runs(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, int]:
@@ -91,42 +91,44 @@ def last_run_number(tenant_id: UUID, action_id: UUID) -> int:
     return int(number)
 
 
-def last_run(tenant_id: UUID, action_id: UUID) -> Run | None:
-    return Run.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("-number").first()
+def last_run(tenant_id: UUID, action_id: UUID) -> VerificationRun | None:
+    return VerificationRun.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("-number").first()
 
 
-def last_runs(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Run]:
+def last_runs(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, VerificationRun]:
     """The newest run of each of these actions that has one."""
-    found = Run.objects.filter(tenant_id=tenant_id, action_id__in=action_ids).order_by("action_id", "-number")
+    found = VerificationRun.objects.filter(tenant_id=tenant_id, action_id__in=action_ids).order_by(
+        "action_id", "-number"
+    )
     return {run.action_id: run for run in found.distinct("action_id")}
 
 
-def last_partial_run(tenant_id: UUID, action_id: UUID) -> Run | None:
+def last_partial_run(tenant_id: UUID, action_id: UUID) -> VerificationRun | None:
     """The newest reading that found an action done in part."""
-    found = Run.objects.filter(tenant_id=tenant_id, action_id=action_id, result=VerificationResult.PARTIAL)
+    found = VerificationRun.objects.filter(tenant_id=tenant_id, action_id=action_id, result=VerificationResult.PARTIAL)
     return found.order_by("-number").first()
 
 
-def run_findings(run: Run) -> dict[str, Any]:
+def run_findings(run: VerificationRun) -> dict[str, Any]:
     """What a run read and found: layers, readings, predicates, verdict and decision."""
     data = evidence.open_evidence(run.tenant_id, run.pointer)
     return orjson.loads(data) if data is not None else {}
 
 
-def change_watch(tenant_id: UUID, system_id: UUID) -> Watch | None:
+def change_watch(tenant_id: UUID, system_id: UUID) -> ChangeLogPosition | None:
     """How far a system's change log has been compared."""
-    return Watch.objects.filter(tenant_id=tenant_id, system_id=system_id).first()
+    return ChangeLogPosition.objects.filter(tenant_id=tenant_id, system_id=system_id).first()
 
 
 def known_ungated_places(tenant_id: UUID, system_id: UUID, places: list[str]) -> set[str]:
     """Those of these places of a change log that were told already."""
-    known = Stray.objects.filter(tenant_id=tenant_id, system_id=system_id, place__in=places)
+    known = UngatedEffect.objects.filter(tenant_id=tenant_id, system_id=system_id, place__in=places)
     return set(known.values_list("place", flat=True))
 
 
-def ungated_effect_of(tenant_id: UUID, case_id: UUID) -> Stray | None:
+def ungated_effect_of(tenant_id: UUID, case_id: UUID) -> UngatedEffect | None:
     """The ungated effect that a case is about."""
-    return Stray.objects.filter(tenant_id=tenant_id, case_id=case_id).first()
+    return UngatedEffect.objects.filter(tenant_id=tenant_id, case_id=case_id).first()
 
 
 def action_id_of(case: Case) -> UUID:
@@ -349,9 +351,9 @@ def count_waiting_cases(tenant_id: UUID, *, at: datetime, most: int = 1000) -> t
     return len(times), min(times, default=None)
 
 
-def recent_runs(tenant_id: UUID, *, limit: int = 200) -> list[Run]:
+def recent_runs(tenant_id: UUID, *, limit: int = 200) -> list[VerificationRun]:
     """The newest verification runs of all actions."""
-    return list(Run.objects.filter(tenant_id=tenant_id).order_by("-id")[:limit])
+    return list(VerificationRun.objects.filter(tenant_id=tenant_id).order_by("-id")[:limit])
 
 
 def verification_debt(tenant_id: UUID, system_id: UUID, *, at: datetime) -> VerificationDebt:
@@ -365,9 +367,9 @@ def verification_debt(tenant_id: UUID, system_id: UUID, *, at: datetime) -> Veri
     return VerificationDebt(waiting=waiting, due=due, oldest_at=oldest_at)
 
 
-def health_by_system(tenant_id: UUID) -> dict[UUID, Health]:
+def health_by_system(tenant_id: UUID) -> dict[UUID, SystemHealth]:
     """How each system that was ever asked has answered, by its id."""
-    return {each.system_id: each for each in Health.objects.filter(tenant_id=tenant_id)}
+    return {each.system_id: each for each in SystemHealth.objects.filter(tenant_id=tenant_id)}
 
 
 def incident_with_cause(tenant_id: UUID, about: str) -> Incident | None:
@@ -409,19 +411,19 @@ def batch_progress(tenant_id: UUID, batch_ids: list[UUID]) -> dict[UUID, Progres
     }
 
 
-def live_hook(hook_id: UUID) -> Hook | None:
+def live_hook(hook_id: UUID) -> Webhook | None:
     """A webhook address in use, whosever it is; the caller does not know the tenant yet."""
-    return Hook.objects.filter(id=hook_id, revoked_at__isnull=True).first()
+    return Webhook.objects.filter(id=hook_id, revoked_at__isnull=True).first()
 
 
-def hooks_of(tenant_id: UUID, system_id: UUID) -> list[Hook]:
+def hooks_of(tenant_id: UUID, system_id: UUID) -> list[Webhook]:
     """The webhook addresses of a system, the revoked ones too, oldest first."""
-    return list(Hook.objects.filter(tenant_id=tenant_id, system_id=system_id).order_by("created_at", "id"))
+    return list(Webhook.objects.filter(tenant_id=tenant_id, system_id=system_id).order_by("created_at", "id"))
 
 
 def last_deliveries(tenant_id: UUID, hook_ids: list[UUID]) -> dict[UUID, datetime]:
     """When each of these addresses last took a webhook, as far back as deliveries are kept."""
-    found = HookDelivery.objects.filter(tenant_id=tenant_id, hook_id__in=hook_ids).order_by("hook_id", "-at")
+    found = WebhookDelivery.objects.filter(tenant_id=tenant_id, hook_id__in=hook_ids).order_by("hook_id", "-at")
     return dict(found.distinct("hook_id").values_list("hook_id", "at"))
 
 
@@ -542,20 +544,20 @@ def wrong_targets(tenant_id: UUID, *, since: datetime, until: datetime, limit: i
     return list(grave.values_list("action_id").annotate(first=Min("at")).order_by("-action_id")[:limit])
 
 
-def _runs_between(tenant_id: UUID, since: datetime, until: datetime) -> QuerySet[Run]:
-    return Run.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since), id__lt=lower_bound(until))
+def _runs_between(tenant_id: UUID, since: datetime, until: datetime) -> QuerySet[VerificationRun]:
+    return VerificationRun.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since), id__lt=lower_bound(until))
 
 
-def ungated_effects(tenant_id: UUID, *, since: datetime, until: datetime, limit: int) -> list[Stray]:
+def ungated_effects(tenant_id: UUID, *, since: datetime, until: datetime, limit: int) -> list[UngatedEffect]:
     """The changes of a period that nobody gated, newest first."""
-    found = Stray.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since), id__lt=lower_bound(until))
+    found = UngatedEffect.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since), id__lt=lower_bound(until))
     return list(found.order_by("-id")[:limit])
 
 
 def reading_codes(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, list[tuple[str, str, str, datetime]]]:
     """By action its verification runs in order, each as (result, discrepancy, consistency, when)."""
     found: dict[UUID, list[tuple[str, str, str, datetime]]] = {}
-    rows = Run.objects.filter(tenant_id=tenant_id, action_id__in=action_ids).order_by("action_id", "number")
+    rows = VerificationRun.objects.filter(tenant_id=tenant_id, action_id__in=action_ids).order_by("action_id", "number")
     columns = rows.values_list("action_id", "result", "discrepancy", "consistency", "at")
     for action_id, result, discrepancy, consistency, at in columns:
         found.setdefault(action_id, []).append((result, discrepancy, consistency, at))

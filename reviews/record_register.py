@@ -132,7 +132,7 @@ RECORD_TABLES = (
         folded=("discrepancy", "side_effect_class", "severity", "tool", "target"),
     ),
     RecordTable(
-        model="reviews.Stray",
+        model="reviews.UngatedEffect",
         subjects=("case",),
         place="case_id",
         key=("case_id",),
@@ -179,7 +179,7 @@ RECORD_TABLES = (
         outside={"id": "a number of the row"},
     ),
     RecordTable(
-        model="reviews.Hook",
+        model="reviews.Webhook",
         subjects=("system",),
         place="system_id",
         events={
@@ -188,7 +188,7 @@ RECORD_TABLES = (
         },
     ),
     RecordTable(
-        model="reviews.Health",
+        model="reviews.SystemHealth",
         subjects=("system",),
         place="system_id",
         key=("system_id",),
@@ -223,7 +223,7 @@ RECORD_TABLES = (
         },
     ),
     RecordTable(
-        model="reviews.Run",
+        model="reviews.VerificationRun",
         subjects=("action",),
         place="action_id",
         fold=_fold_runs,
@@ -241,10 +241,10 @@ RECORD_TABLES = (
 OUTSIDE = {
     "reviews.Schedule": "a queue of ids; what is missing is given a row by the sweep",
     "reviews.Lane": "how hard a system may be asked now",
-    "reviews.HookDelivery": "so that a webhook is taken once; forgotten after a while",
+    "reviews.WebhookDelivery": "so that a webhook is taken once; forgotten after a while",
     "reviews.ReadingCount": "what readings cost",
     "reviews.ReadingTotal": "what a budget of readings is held against",
-    "reviews.Watch": "how far a system's own log was compared with the record; the log itself stays the source",
+    "reviews.ChangeLogPosition": "how far a system's own log was compared; the log itself stays the source",
     "reviews.Comment": "what people write to each other; the event of each line names it",
     "reviews.BatchItem": "how far a batch is; what was done to a case is an event of the case",
     "reviews.Report": "what was told to whom, on which event; append-only by the database",

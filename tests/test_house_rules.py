@@ -358,3 +358,21 @@ def test_the_top_level_is_the_one_that_was_given():
     ).stdout.split()
     assert given <= set(tracked)
     assert {name for name in tracked if not name.startswith(".")} - given <= beside | {"SECURITY.md", "CONTRIBUTING.md"}
+
+
+# Words
+
+
+def test_the_words_name_every_table_once():
+    """One meaning a word, and no table without a word in docs/architecture.md."""
+    text = (ROOT / "docs/architecture.md").read_text().split("\n## Words\n")[1]
+    firsts = [row.split("|")[1].strip() for row in text.splitlines() if row.startswith("| ")]
+    words = [word for first in firsts if first != "word" for word in first.split(", ")]
+    tables = {
+        re.sub(r"(?<=[a-z])(?=[A-Z])", " ", node.name).lower()
+        for app in PRODUCT
+        for node in ast.parse((ROOT / app / "models.py").read_text()).body
+        if isinstance(node, ast.ClassDef)
+    }
+    assert [word for word, count in Counter(words).items() if count > 1] == []
+    assert sorted(tables - set(words)) == []

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from approvals.models import (
     Attempt,
-    Due,
+    Deadline,
     Executor,
     Grant,
 )
@@ -59,13 +59,13 @@ def attempts_of(tenant_id: UUID, action_id: UUID) -> list[Attempt]:
 
 def due_work(*, at: datetime, limit: int = 200) -> list[tuple[UUID, UUID, str]]:
     """(tenant, subject, what) of leases and approvals whose time has come. Outside row-level security."""
-    found = Due.objects.filter(due_at__lte=at).order_by("due_at")[:limit]
+    found = Deadline.objects.filter(due_at__lte=at).order_by("due_at")[:limit]
     return list(found.values_list("tenant_id", "subject_id", "what"))
 
 
 def preparing_approvals(*, limit: int = 200) -> list[tuple[UUID, UUID]]:
     """(tenant, approval) of the approvals whose target is read first. Outside row-level security."""
-    found = Due.objects.filter(what="prepare").order_by("due_at")[:limit]
+    found = Deadline.objects.filter(what="prepare").order_by("due_at")[:limit]
     return list(found.values_list("tenant_id", "subject_id"))
 
 

@@ -242,7 +242,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Attention",
+            name="ApprovalDisplay",
             fields=[
                 (
                     "pk",
@@ -266,6 +266,7 @@ class Migration(migrations.Migration):
                 ("reported_at", models.DateTimeField(null=True)),
             ],
             options={
+                "db_table": "approvals_attention",
                 "indexes": [models.Index(fields=["tenant_id", "served_at"], name="attention_by_age")],
             },
         ),
@@ -412,7 +413,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Due",
+            name="Deadline",
             fields=[
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
                 ("tenant_id", models.UUIDField()),
@@ -421,12 +422,13 @@ class Migration(migrations.Migration):
                 ("due_at", models.DateTimeField()),
             ],
             options={
+                "db_table": "approvals_due",
                 "indexes": [models.Index(fields=["due_at"], name="due_by_time")],
                 "constraints": [models.UniqueConstraint(fields=("subject_id", "what"), name="due_once_per_subject")],
             },
         ),
         migrations.CreateModel(
-            name="Emergency",
+            name="BreakGlassUse",
             fields=[
                 (
                     "pk",
@@ -446,6 +448,7 @@ class Migration(migrations.Migration):
                 ("reviewed_at", models.DateTimeField(null=True)),
             ],
             options={
+                "db_table": "approvals_emergency",
                 "indexes": [
                     models.Index(
                         condition=models.Q(("reviewed_at__isnull", True)),

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from approvals.requests.rules import threads
-from console.models import AnsweredWrite, ApiKey, Membership, SavedView, Sighting, User
+from console.models import AnsweredWrite, ApiKey, Membership, PageView, SavedView, User
 from ledger import keystore
 from ledger.db import execute, fetch_one, select
 from ledger.record.rules import encryption
@@ -153,7 +153,7 @@ def sightings(
     until: datetime | None = None,
     before: UUID | None = None,
     limit: int = 50,
-) -> list[Sighting]:
+) -> list[PageView]:
     """Who opened which page, newest first, behind the row `before`; of a `thing` also what belongs to it."""
     wanted = Q(tenant_id=tenant_id)
     for given, asked in (
@@ -166,4 +166,4 @@ def sightings(
     ):
         if given:
             wanted &= asked
-    return list(Sighting.objects.filter(wanted).order_by("-id")[:limit])
+    return list(PageView.objects.filter(wanted).order_by("-id")[:limit])

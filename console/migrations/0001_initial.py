@@ -422,7 +422,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Sighting",
+            name="PageView",
             fields=[
                 (
                     "pk",
@@ -440,6 +440,7 @@ class Migration(migrations.Migration):
                 ("at", models.DateTimeField()),
             ],
             options={
+                "db_table": "console_sighting",
                 "indexes": [
                     models.Index(fields=["tenant_id", "actor_id", "id"], name="sighting_by_person"),
                     models.Index(fields=["tenant_id", "thing_id", "id"], name="sighting_by_thing"),

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from ledger.actions.queries import runs
 from ledger.catalogue.rules.policies import DecidingPolicy, policy_context
-from ledger.models import Action, Order, Unwinding
+from ledger.models import Action, RecoveryOrder, RunRollback
 from ledger.record.operations import (
     SYSTEM,
     Actor,
@@ -123,7 +123,9 @@ def _order(
     )
     head = append(head, happening, actor=actor, at=at)
     assert head.event_id is not None
-    Order.objects.create(event_id=head.event_id, tenant_id=head.tenant_id, action_id=head.id, placed_at=at, due_at=at)
+    RecoveryOrder.objects.create(
+        event_id=head.event_id, tenant_id=head.tenant_id, action_id=head.id, placed_at=at, due_at=at
+    )
     return head
 
 
@@ -141,32 +143,32 @@ ORDER_PATIENCE = timedelta(seconds=30)
 
 def mark_order_proposed(*, event_id: UUID, at: datetime) -> None:
     """The order was proposed, or refused: from now on its end is looked for."""
-    Order.objects.filter(event_id=event_id).update(proposed=True, due_at=at)
+    RecoveryOrder.objects.filter(event_id=event_id).update(proposed=True, due_at=at)
 
 
-def postpone_order(order: Order, *, at: datetime) -> None:
+def postpone_order(order: RecoveryOrder, *, at: datetime) -> None:
     """Nothing can be done about an order now: look again, the later the longer it has waited."""
     wait = min(timedelta(seconds=1) + (at - order.placed_at) / 10, ORDER_PATIENCE)
-    Order.objects.filter(event_id=order.event_id).update(due_at=at + wait)
+    RecoveryOrder.objects.filter(event_id=order.event_id).update(due_at=at + wait)
 
 
 def wake_order(*, event_id: UUID, at: datetime) -> None:
     """Its recovery action has moved: look at the order at once."""
-    Order.objects.filter(event_id=event_id).update(due_at=at)
+    RecoveryOrder.objects.filter(event_id=event_id).update(due_at=at)
 
 
 def end_order(*, event_id: UUID) -> None:
     """The order has ended, one way or the other; what came of it is on the action's record."""
-    Order.objects.filter(event_id=event_id).delete()
+    RecoveryOrder.objects.filter(event_id=event_id).delete()
 
 
-def unwind_run(*, tenant_id: UUID, run_id: str, reason: str, actor: Actor, at: datetime) -> Unwinding:
+def unwind_run(*, tenant_id: UUID, run_id: str, reason: str, actor: Actor, at: datetime) -> RunRollback:
     """Begin to take a run back: from the commit on nothing new starts in it."""
     if runs.is_unwinding(tenant_id, run_id):
         raise AlreadyUnwinding
     if not runs.steps_of(tenant_id, run_id, limit=1):
         raise NothingToUnwind
-    row = Unwinding.objects.create(
+    row = RunRollback.objects.create(
         tenant_id=tenant_id,
         id=new_id(at),
         run_id=run_id,
@@ -183,7 +185,7 @@ def unwind_run(*, tenant_id: UUID, run_id: str, reason: str, actor: Actor, at: d
 ENDED_BADLY = frozenset({"FAILED", "ROLLED_BACK", "COMPENSATING", "COMPENSATED", "ABANDONED"})
 
 
-def unwind_after_failure(action: Action, state: str, *, at: datetime) -> Unwinding | None:
+def unwind_after_failure(action: Action, state: str, *, at: datetime) -> RunRollback | None:
     """Begin to take back the run of a step that failed, where its session asked for that (R-RP-32).
 
     After the pivot nothing is taken back (R-RP-39): what is missing is finished, or a person decides.
@@ -202,4 +204,6 @@ def move_unwinding(
     """Say how the taking back of a run goes on: OPEN, STUCK (a person must act) or DONE."""
     head = lock_subject(tenant_id=tenant_id, subject_id=unwinding_id, kind="unwinding")
     append(head, NewEvent(kind=kind, to=to, detail={"reason": reason}), actor=actor, at=at)
-    Unwinding.objects.filter(tenant_id=tenant_id, id=unwinding_id).update(state=to, reason=reason[:1000], changed_at=at)
+    RunRollback.objects.filter(tenant_id=tenant_id, id=unwinding_id).update(
+        state=to, reason=reason[:1000], changed_at=at
+    )

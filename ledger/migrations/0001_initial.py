@@ -68,7 +68,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Anchoring",
+            name="AnchorSchedule",
             fields=[
                 (
                     "pk",
@@ -82,6 +82,7 @@ class Migration(migrations.Migration):
                 ("due_at", models.DateTimeField()),
                 ("faults", models.JSONField(default=dict)),
             ],
+            options={"db_table": "ledger_anchoring"},
         ),
         migrations.CreateModel(
             name="Checkpoint",
@@ -101,7 +102,7 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name="Pending",
+            name="QueuedEvent",
             fields=[
                 ("position", models.BigAutoField(primary_key=True, serialize=False)),
                 ("tenant_id", models.UUIDField()),
@@ -109,6 +110,7 @@ class Migration(migrations.Migration):
                 ("seq", models.IntegerField()),
                 ("at", models.DateTimeField()),
             ],
+            options={"db_table": "ledger_pending"},
         ),
         migrations.CreateModel(
             name="Subject",
@@ -465,7 +467,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Erased",
+            name="ErasedSubject",
             fields=[
                 (
                     "pk",
@@ -483,6 +485,7 @@ class Migration(migrations.Migration):
                 ("pruned_by", models.UUIDField(null=True)),
             ],
             options={
+                "db_table": "ledger_erased",
                 "indexes": [models.Index(fields=["tenant_id", "erasure_id", "subject_id"], name="erased_by_request")],
             },
         ),
@@ -604,7 +607,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Hold",
+            name="LegalHold",
             fields=[
                 (
                     "pk",
@@ -622,6 +625,7 @@ class Migration(migrations.Migration):
                 ("lifted_at", models.DateTimeField(null=True)),
             ],
             options={
+                "db_table": "ledger_hold",
                 "constraints": [
                     models.CheckConstraint(
                         condition=models.Q(("scope__in", ["action", "target", "agent", "recording", "all"])),
@@ -735,7 +739,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Order",
+            name="RecoveryOrder",
             fields=[
                 ("event_id", models.UUIDField(primary_key=True, serialize=False)),
                 ("tenant_id", models.UUIDField()),
@@ -745,6 +749,7 @@ class Migration(migrations.Migration):
                 ("proposed", models.BooleanField(default=False)),
             ],
             options={
+                "db_table": "ledger_order",
                 "indexes": [models.Index(fields=["proposed", "due_at"], name="order_by_time")],
             },
         ),
@@ -846,7 +851,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Tip",
+            name="LogTip",
             fields=[
                 (
                     "pk",
@@ -865,6 +870,7 @@ class Migration(migrations.Migration):
                 ("kept_size", models.BigIntegerField(null=True)),
             ],
             options={
+                "db_table": "ledger_tip",
                 "constraints": [
                     models.CheckConstraint(
                         condition=models.Q(("signed_size__lte", models.F("size"))), name="tip_signed_is_integrated"
@@ -873,7 +879,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Unwinding",
+            name="RunRollback",
             fields=[
                 (
                     "pk",
@@ -890,6 +896,7 @@ class Migration(migrations.Migration):
                 ("changed_at", models.DateTimeField()),
             ],
             options={
+                "db_table": "ledger_unwinding",
                 "indexes": [models.Index(fields=["tenant_id", "state", "id"], name="unwinding_by_state")],
                 "constraints": [models.UniqueConstraint(fields=("tenant_id", "run_id"), name="unwinding_once_per_run")],
             },

@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from ledger.db import execute, fetch_one, select
-from ledger.models import Erased, Erasure, Hold, Retention
+from ledger.models import ErasedSubject, Erasure, LegalHold, Retention
 from ledger.record.rules.ids import lower_bound
 from ledger.retention.rules import retention as rules
 from ledger.retention.rules.retention import RESTING, RetentionPolicy, RetentionSubject
@@ -46,21 +46,25 @@ def subjects_of(tenant_id: UUID, erasure_id: UUID) -> list[tuple[UUID, str]]:
     return [(subject, kind) for subject, kind in rows]
 
 
-def erased_subject(tenant_id: UUID, subject_id: UUID) -> Erased | None:
+def erased_subject(tenant_id: UUID, subject_id: UUID) -> ErasedSubject | None:
     """How and when a subject was erased, if it was."""
-    return fetch_one(Erased, "tenant_id = $1 AND subject_id = $2", tenant_id, subject_id)
+    return fetch_one(ErasedSubject, "tenant_id = $1 AND subject_id = $2", tenant_id, subject_id)
 
 
-def erased_subjects(tenant_id: UUID, subject_ids: Iterable[UUID]) -> dict[UUID, Erased]:
+def erased_subjects(tenant_id: UUID, subject_ids: Iterable[UUID]) -> dict[UUID, ErasedSubject]:
     """Those of these subjects that were erased."""
-    found = select(Erased, "tenant_id = $1 AND subject_id = ANY($2)", tenant_id, list(subject_ids))
+    found = select(ErasedSubject, "tenant_id = $1 AND subject_id = ANY($2)", tenant_id, list(subject_ids))
     return {row.subject_id: row for row in found}
 
 
-def erased_between(tenant_id: UUID, *, after: UUID, upto: UUID) -> list[Erased]:
+def erased_between(tenant_id: UUID, *, after: UUID, upto: UUID) -> list[ErasedSubject]:
     """The erased subjects in (after, upto]."""
     return select(
-        Erased, "tenant_id = $1 AND subject_id > $2 AND subject_id <= $3 ORDER BY subject_id", tenant_id, after, upto
+        ErasedSubject,
+        "tenant_id = $1 AND subject_id > $2 AND subject_id <= $3 ORDER BY subject_id",
+        tenant_id,
+        after,
+        upto,
     )
 
 
@@ -89,7 +93,7 @@ def pruned_leaves(tenant_id: UUID, log: int, indexes: range) -> dict[int, UUID]:
 
 def is_pruned(tenant_id: UUID, subject_id: UUID) -> bool:
     """Whether the events of a subject were pruned."""
-    return Erased.objects.filter(tenant_id=tenant_id, subject_id=subject_id, pruned_by__isnull=False).exists()
+    return ErasedSubject.objects.filter(tenant_id=tenant_id, subject_id=subject_id, pruned_by__isnull=False).exists()
 
 
 def pruned_counts(tenant_id: UUID) -> list[tuple[UUID, int, int]]:
@@ -144,20 +148,20 @@ def expired_actions(tenant_id: UUID, *, before: datetime, limit: int) -> list[UU
     return [each for each in ids if each not in waiting]
 
 
-def hold(tenant_id: UUID, hold_id: UUID) -> Hold | None:
-    return fetch_one(Hold, "tenant_id = $1 AND id = $2", tenant_id, hold_id)
+def hold(tenant_id: UUID, hold_id: UUID) -> LegalHold | None:
+    return fetch_one(LegalHold, "tenant_id = $1 AND id = $2", tenant_id, hold_id)
 
 
-def holds(tenant_id: UUID, *, lifted: bool = False, after: UUID | None = None, limit: int = 50) -> list[Hold]:
+def holds(tenant_id: UUID, *, lifted: bool = False, after: UUID | None = None, limit: int = 50) -> list[LegalHold]:
     """Holds in force, or lifted ones, newest first, behind the row `after`."""
-    found = Hold.objects.filter(tenant_id=tenant_id, lifted_at__isnull=not lifted)
+    found = LegalHold.objects.filter(tenant_id=tenant_id, lifted_at__isnull=not lifted)
     return list((found.filter(id__lt=after) if after else found).order_by("-id")[:limit])
 
 
-def holds_on(tenant_id: UUID, subjects: Iterable[RetentionSubject]) -> list[Hold]:
+def holds_on(tenant_id: UUID, subjects: Iterable[RetentionSubject]) -> list[LegalHold]:
     """The holds in force that cover one of these subjects."""
     found = list(subjects)
-    standing = Hold.objects.filter(tenant_id=tenant_id, lifted_at__isnull=True).order_by("id")
+    standing = LegalHold.objects.filter(tenant_id=tenant_id, lifted_at__isnull=True).order_by("id")
     return [each for each in standing if rules.covers(each.scope, each.value, found)]
 
 

@@ -12,7 +12,7 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name="Health",
+            name="SystemHealth",
             fields=[
                 (
                     "pk",
@@ -35,6 +35,7 @@ class Migration(migrations.Migration):
                 ("stopped_at", models.DateTimeField(null=True)),
                 ("stopped_because", models.CharField(blank=True, default="", max_length=1000)),
             ],
+            options={"db_table": "reviews_health"},
         ),
         migrations.CreateModel(
             name="Lane",
@@ -83,7 +84,7 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name="Watch",
+            name="ChangeLogPosition",
             fields=[
                 (
                     "pk",
@@ -98,6 +99,7 @@ class Migration(migrations.Migration):
                 ("read_at", models.DateTimeField()),
                 ("failure", models.CharField(blank=True, max_length=300)),
             ],
+            options={"db_table": "reviews_watch"},
         ),
         migrations.CreateModel(
             name="Batch",
@@ -247,7 +249,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Hook",
+            name="Webhook",
             fields=[
                 ("id", models.UUIDField(primary_key=True, serialize=False)),
                 ("tenant_id", models.UUIDField()),
@@ -256,11 +258,12 @@ class Migration(migrations.Migration):
                 ("revoked_at", models.DateTimeField(null=True)),
             ],
             options={
+                "db_table": "reviews_hook",
                 "indexes": [models.Index(fields=["tenant_id", "system_id"], name="hook_by_system")],
             },
         ),
         migrations.CreateModel(
-            name="HookDelivery",
+            name="WebhookDelivery",
             fields=[
                 (
                     "pk",
@@ -281,6 +284,7 @@ class Migration(migrations.Migration):
                 ("at", models.DateTimeField()),
             ],
             options={
+                "db_table": "reviews_hookdelivery",
                 "indexes": [models.Index(fields=["tenant_id", "at"], name="hook_delivery_by_time")],
             },
         ),
@@ -401,7 +405,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Run",
+            name="VerificationRun",
             fields=[
                 (
                     "pk",
@@ -424,6 +428,7 @@ class Migration(migrations.Migration):
                 ("at", models.DateTimeField()),
             ],
             options={
+                "db_table": "reviews_run",
                 "constraints": [
                     models.UniqueConstraint(fields=("tenant_id", "action_id", "number"), name="run_is_numbered")
                 ],
@@ -463,7 +468,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Stray",
+            name="UngatedEffect",
             fields=[
                 (
                     "pk",
@@ -480,6 +485,7 @@ class Migration(migrations.Migration):
                 ("at", models.DateTimeField()),
             ],
             options={
+                "db_table": "reviews_stray",
                 "constraints": [
                     models.UniqueConstraint(fields=("tenant_id", "system_id", "place"), name="stray_once"),
                     models.UniqueConstraint(fields=("tenant_id", "case_id"), name="stray_by_case"),

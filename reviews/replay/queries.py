@@ -26,7 +26,7 @@ from ledger.record.queries import events, evidence
 from ledger.record.rules.encryption import CannotOpen, EvidenceErased
 from ledger.record.rules.ids import lower_bound
 from ledger.record.rules.refusals import Refused
-from reviews.models import Run
+from reviews.models import VerificationRun
 from reviews.replay.rules import bundles
 from reviews.replay.rules.replay import JUDGING, ActionReplay, StoredRun, replay_run
 
@@ -144,7 +144,12 @@ def replay_bundle(tenant_id: UUID, action_id: UUID) -> dict[str, Any]:
 
 def stored_runs(tenant_id: UUID, action_ids: Sequence[UUID]) -> dict[UUID, list[StoredRun]]:
     """Everything that is stored of the runs of these actions, by action and in their order."""
-    rows = select(Run, "tenant_id = $1 AND action_id = ANY($2) ORDER BY action_id, number", tenant_id, list(action_ids))
+    rows = select(
+        VerificationRun,
+        "tenant_id = $1 AND action_id = ANY($2) ORDER BY action_id, number",
+        tenant_id,
+        list(action_ids),
+    )
     documents, gone = _evidence(tenant_id, [row.pointer for row in rows])
     places = {row.pointer: (row.action_id, int(seq)) for row in rows if (seq := _given(documents, row).get("seq"))}
     entries = events.entries_at(tenant_id, list(places.values()))
@@ -174,7 +179,7 @@ def stored_runs(tenant_id: UUID, action_ids: Sequence[UUID]) -> dict[UUID, list[
     return found
 
 
-def _given(documents: Mapping[UUID, dict[str, Any]], row: Run) -> Mapping[str, Any]:
+def _given(documents: Mapping[UUID, dict[str, Any]], row: VerificationRun) -> Mapping[str, Any]:
     given: Mapping[str, Any] = documents.get(row.pointer, {}).get("circumstances", {})
     return given
 

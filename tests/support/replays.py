@@ -5,14 +5,19 @@ from __future__ import annotations
 from uuid import UUID
 
 from ledger.db import tenancy
-from reviews.models import Run
+from reviews.models import VerificationRun
 from reviews.replay.queries import replay_actions
 
 
 def replays_alike(tenant_id: UUID) -> list[str]:
     """What is wrong with the replays of a tenant's runs; nothing where each comes out as it is recorded."""
     with tenancy(tenant_id):
-        ids = list(Run.objects.filter(tenant_id=tenant_id).order_by("action_id").values_list("action_id").distinct())
+        ids = list(
+            VerificationRun.objects.filter(tenant_id=tenant_id)
+            .order_by("action_id")
+            .values_list("action_id")
+            .distinct()
+        )
         replays = replay_actions(tenant_id, [action_id for (action_id,) in ids])
     return [
         f"run {each.run.number} of {replay.action_id}: {each.not_replayable or each.differences}"

@@ -39,7 +39,7 @@ from approvals.execution.operations.release_check import (
 from approvals.execution.queries import is_unverifiable
 from approvals.execution.rules import grants
 from approvals.execution.rules.grants import GrantInvalid
-from approvals.models import Approval, Attempt, Due
+from approvals.models import Approval, Attempt, Deadline
 from approvals.requests.operations.preflight import drift_refusal
 from approvals.requests.operations.requests import LIVE, approval_block, request_again, void_approval, void_grants
 from approvals.requests.queries import approvals
@@ -98,7 +98,7 @@ def extend_lease(
     lease = lease_duration(tenant_id, catalogue_queries.active_policies(tenant_id)["verification"].digest)
     until = min(at + lease, attempt.ends_at)
     Attempt.objects.filter(tenant_id=tenant_id, action_id=action_id, number=number).update(lease_expires_at=until)
-    Due.objects.filter(subject_id=action_id, what="lease").update(due_at=until)
+    Deadline.objects.filter(subject_id=action_id, what="lease").update(due_at=until)
     return until
 
 
@@ -107,7 +107,7 @@ def finish_attempt(*, tenant_id: UUID, action_id: UUID, number: int, at: datetim
     Attempt.objects.filter(tenant_id=tenant_id, action_id=action_id, number=number, ended_at__isnull=True).update(
         ended_at=at
     )
-    Due.objects.filter(subject_id=action_id, what="lease").delete()
+    Deadline.objects.filter(subject_id=action_id, what="lease").delete()
 
 
 def end_lease(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
@@ -115,11 +115,11 @@ def end_lease(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     attempts = execution_queries.attempts_of(tenant_id, action_id)
     if head.state != "EXECUTING" or not attempts:
-        Due.objects.filter(subject_id=action_id, what="lease").delete()
+        Deadline.objects.filter(subject_id=action_id, what="lease").delete()
         return
     attempt = attempts[-1]
     if attempt.lease_expires_at > at:
-        Due.objects.filter(subject_id=action_id, what="lease").update(due_at=attempt.lease_expires_at)
+        Deadline.objects.filter(subject_id=action_id, what="lease").update(due_at=attempt.lease_expires_at)
         return
     action = actions.action(tenant_id, action_id)
     assert action is not None

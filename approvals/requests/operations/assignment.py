@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from approvals.gate.rules import proposals
-from approvals.models import Approval, Due
+from approvals.models import Approval, Deadline
 from approvals.requests.operations.clocks import AGAIN
 from approvals.requests.operations.requests import lock_approval
 from approvals.requests.queries import approvals
@@ -96,7 +96,7 @@ def take_step(*, tenant_id: UUID, approval_id: UUID, step: DeadlineStep, at: dat
     if look is None:
         _forget(approval_id, step)
     else:
-        Due.objects.filter(subject_id=approval_id, what=str(step)).update(due_at=look)
+        Deadline.objects.filter(subject_id=approval_id, what=str(step)).update(due_at=look)
     return False
 
 
@@ -112,7 +112,7 @@ def _take(
 
 
 def _forget(approval_id: UUID, step: DeadlineStep) -> None:
-    Due.objects.filter(subject_id=approval_id, what=str(step)).delete()
+    Deadline.objects.filter(subject_id=approval_id, what=str(step)).delete()
 
 
 def _opened(tenant_id: UUID, approval_id: UUID) -> tuple[ledger.SubjectHead, Approval]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from approvals.models import Approval, Due
+from approvals.models import Approval, Deadline
 from approvals.requests.queries import approvals
 from approvals.requests.queries import deadlines as deadlines_queries
 from approvals.requests.rules import clocks as rules
@@ -22,13 +22,13 @@ AGAIN = timedelta(seconds=30)
 _COLUMNS = {"PREPARING": "decide_by", "REQUESTED": "decide_by", "APPROVED": "release_by"}
 
 
-def due_rows(approval: Approval, wanted: rules.Schedule, *, at: datetime) -> list[Due]:
+def due_rows(approval: Approval, wanted: rules.Schedule, *, at: datetime) -> list[Deadline]:
     """The looks at an approval that is just being asked for: at its end, and where its people are to be reminded."""
     clock = rules.compute_clock(began=approval.requested_at, allowed=approval.decide_by - approval.requested_at, at=at)
     looks = {str(step): rules.next_check(step, wanted.plan, clock, at=at, again=AGAIN) for step in rules.DeadlineStep}
     looks["approval"] = approval.decide_by
     return [
-        Due(tenant_id=approval.tenant_id, subject_id=approval.id, what=what, due_at=look)
+        Deadline(tenant_id=approval.tenant_id, subject_id=approval.id, what=what, due_at=look)
         for what, look in looks.items()
         if look is not None
     ]
@@ -52,7 +52,7 @@ def settle_clock(
         **{column: clock.latest, "paused_at": clock.stopped_at}
     )
     looked_at = clock.latest if clock.stopped_at is None else min(clock.latest, at + AGAIN)
-    Due.objects.filter(subject_id=approval.id, what="approval").update(due_at=looked_at)
+    Deadline.objects.filter(subject_id=approval.id, what="approval").update(due_at=looked_at)
     return head, clock
 
 

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from approvals.models import Approval, Due
+from approvals.models import Approval, Deadline
 from approvals.policy.operations.policy_evaluation import reevaluate_policy, rules_of
 from approvals.requests.operations import target_drift
 from approvals.requests.operations.requests import (
@@ -57,7 +57,7 @@ def resume(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
     approval = approvals.approval(tenant_id, approval_id)
     assert approval is not None
     if head.state != "PREPARING":
-        Due.objects.filter(subject_id=approval_id, what="prepare").delete()
+        Deadline.objects.filter(subject_id=approval_id, what="prepare").delete()
         return False
     contract = disclosed_contract(tenant_id, approval.contract_digest)
     waits = readings.is_reading_wanted(tenant_id, approval.action_id)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.execution.queries import is_unverifiable
-from approvals.models import Approval, Due, Grant
+from approvals.models import Approval, Deadline, Grant
 from approvals.policy.operations.policy_evaluation import reevaluate_policy, rules_of
 from approvals.policy.rules import allowed_hours, policy
 from approvals.policy.rules.policy import PolicyDecision
@@ -122,7 +122,7 @@ def request_approval(
         _let_pass(approval, match, at=at)
         insert(approval, _release_due(approval))
         return approval, [_requested(approval, found, at=at), *use_standing(match, approval, at=at)]
-    due = [Due(tenant_id=tenant_id, subject_id=approval.id, what="prepare", due_at=ready_by)]
+    due = [Deadline(tenant_id=tenant_id, subject_id=approval.id, what="prepare", due_at=ready_by)]
     insert(approval, *(due if prepare else _looks(approval, rules_of(version), at=at)))
     return approval, [_requested(approval, found, at=at)]
 
@@ -133,9 +133,9 @@ def _let_pass(approval: Approval, match: StandingMatch, *, at: datetime) -> None
     approval.release_by = release_deadline(terms, decided_at=at)
 
 
-def _release_due(approval: Approval) -> Due:
+def _release_due(approval: Approval) -> Deadline:
     assert approval.release_by is not None
-    return Due(tenant_id=approval.tenant_id, subject_id=approval.id, what="approval", due_at=approval.release_by)
+    return Deadline(tenant_id=approval.tenant_id, subject_id=approval.id, what="approval", due_at=approval.release_by)
 
 
 def release_deadline(terms: quorum.ApprovalTerms, *, decided_at: datetime) -> datetime:
@@ -156,7 +156,7 @@ def draft_grant(head: ledger.SubjectHead, approval: Approval, *, at: datetime) -
     return ledger.draft_event(head, happening, actor=ledger.SYSTEM, at=at)
 
 
-def _looks(approval: Approval, rules: policy.ApprovalPolicy, *, at: datetime) -> list[Due]:
+def _looks(approval: Approval, rules: policy.ApprovalPolicy, *, at: datetime) -> list[Deadline]:
     """When people who are asked now are looked after."""
     return [
         first_recheck(approval, at=at),
@@ -184,18 +184,18 @@ def request_after_preflight(
         ledger.write_events(*events, draft_grant(action, approval, at=at))
         learnt |= {name: getattr(approval, name) for name in ("state", "standing_id", "decided_at", "release_by")}
         Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(**learnt)
-        Due.objects.filter(subject_id=approval.id).delete()
+        Deadline.objects.filter(subject_id=approval.id).delete()
         insert(_release_due(approval))
         return
     ledger.write_events(_requested(approval, found, head=head, at=at))
     Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="REQUESTED", **learnt)
-    Due.objects.filter(subject_id=approval.id).delete()
+    Deadline.objects.filter(subject_id=approval.id).delete()
     insert(first_recheck(approval, at=at), *clocks.due_rows(approval, deadlines.schedule_of(approval), at=at))
 
 
-def first_recheck(approval: Approval, *, at: datetime) -> Due:
+def first_recheck(approval: Approval, *, at: datetime) -> Deadline:
     """When it is looked at first whether there is anybody who could decide."""
-    return Due(tenant_id=approval.tenant_id, subject_id=approval.id, what=LOOK, due_at=at + FIRST_LOOK)
+    return Deadline(tenant_id=approval.tenant_id, subject_id=approval.id, what=LOOK, due_at=at + FIRST_LOOK)
 
 
 def needs_preflight_reading(contract: Contract, predicates: Iterable[str]) -> bool:
@@ -373,19 +373,19 @@ def expire_approval(*, tenant_id: UUID, approval_id: UUID, unverifiable: Collect
     approval = approvals.approval(tenant_id, approval_id)
     assert approval is not None
     if head.state not in ("REQUESTED", "APPROVED"):
-        Due.objects.filter(subject_id=approval_id, what="approval").delete()
+        Deadline.objects.filter(subject_id=approval_id, what="approval").delete()
         return
     head, clock = clocks.settle_clock(head, approval, at=at)
     if clock is not None and clock.stopped_at is not None:
-        Due.objects.filter(subject_id=approval_id, what="approval").update(due_at=at + clocks.AGAIN)
+        Deadline.objects.filter(subject_id=approval_id, what="approval").update(due_at=at + clocks.AGAIN)
         return
     ends_at = approval.release_by or approval.decide_by
     if ends_at > at:
-        Due.objects.filter(subject_id=approval_id, what="approval").update(due_at=ends_at)
+        Deadline.objects.filter(subject_id=approval_id, what="approval").update(due_at=ends_at)
         return
     ledger.append(head, ledger.NewEvent(kind="approval_expired", to="EXPIRED"), actor=ledger.SYSTEM, at=at)
     Approval.objects.filter(tenant_id=tenant_id, id=approval_id).update(state="EXPIRED")
-    Due.objects.filter(subject_id=approval_id, what="approval").delete()
+    Deadline.objects.filter(subject_id=approval_id, what="approval").delete()
     action = actions.action(tenant_id, approval.action_id)
     if head.state == "APPROVED" and action is not None and is_unverifiable(action, unverifiable):
         what = "It was approved, but the system that would have to tell its outcome did not answer in time."
@@ -409,7 +409,7 @@ def void_approval(*, approval: Approval, reason: str, at: datetime) -> None:
         at=at,
     )
     Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="VOIDED")
-    Due.objects.filter(subject_id=approval.id, what__in=["approval", "prepare"]).delete()
+    Deadline.objects.filter(subject_id=approval.id, what__in=["approval", "prepare"]).delete()
 
 
 def renew_approval(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:

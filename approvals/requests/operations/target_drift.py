@@ -14,7 +14,7 @@ from uuid import UUID
 
 import orjson
 
-from approvals.models import Approval, Due
+from approvals.models import Approval, Deadline
 from approvals.requests.operations.requests import LIVE, lock_approval, request_again
 from approvals.requests.queries import approvals
 from approvals.requests.rules import drift
@@ -139,14 +139,14 @@ def _contract(approval: Approval) -> Contract:
 
 def recheck(*, tenant_id: UUID, subject_id: UUID, at: datetime) -> None:
     """What is due: one approval is looked at, or all of a tenant are put in line."""
-    Due.objects.filter(subject_id=subject_id, what=LOOK).delete()
+    Deadline.objects.filter(subject_id=subject_id, what=LOOK).delete()
     approval = approvals.approval(tenant_id, subject_id)
     if approval is None:
         waiting = (
-            Due(tenant_id=tenant_id, subject_id=each, what=LOOK, due_at=at)
+            Deadline(tenant_id=tenant_id, subject_id=each, what=LOOK, due_at=at)
             for each in approvals.open_approvals(tenant_id)
         )
-        Due.objects.bulk_create(
+        Deadline.objects.bulk_create(
             waiting,
             update_conflicts=True,
             unique_fields=["subject_id", "what"],

@@ -20,8 +20,8 @@ from approvals.models import (
     Absence,
     Agent,
     Approval,
+    ApprovalDisplay,
     Approver,
-    Attention,
     Delegation,
     Vote,
 )
@@ -35,15 +35,15 @@ def approval(tenant_id: UUID, approval_id: UUID) -> Approval | None:
     return fetch_one(Approval, "tenant_id = $1 AND id = $2", tenant_id, approval_id)
 
 
-def attention(tenant_id: UUID, approval_id: UUID, actor_id: UUID) -> Attention | None:
+def attention(tenant_id: UUID, approval_id: UUID, actor_id: UUID) -> ApprovalDisplay | None:
     """What one person had before them of an approval, if it was served to them."""
     here = "tenant_id = $1 AND approval_id = $2 AND actor_id = $3"
-    return fetch_one(Attention, here, tenant_id, approval_id, actor_id)
+    return fetch_one(ApprovalDisplay, here, tenant_id, approval_id, actor_id)
 
 
-def attentions(tenant_id: UUID, approval_ids: Collection[UUID]) -> dict[tuple[UUID, UUID], Attention]:
+def attentions(tenant_id: UUID, approval_ids: Collection[UUID]) -> dict[tuple[UUID, UUID], ApprovalDisplay]:
     """The same of several approvals, by approval and person."""
-    found = Attention.objects.filter(tenant_id=tenant_id, approval_id__in=list(approval_ids))
+    found = ApprovalDisplay.objects.filter(tenant_id=tenant_id, approval_id__in=list(approval_ids))
     return {(each.approval_id, each.actor_id): each for each in found}
 
 

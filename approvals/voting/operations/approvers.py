@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import datetime
 from uuid import UUID
 
-from approvals.models import Approver, ApproverKey, Due
+from approvals.models import Approver, ApproverKey, Deadline
 
 LOOK = "people"
 
@@ -47,4 +47,4 @@ def link_person(*, tenant_id: UUID, actor_id: UUID, person_id: UUID, at: datetim
 
 def schedule_recheck(*, tenant_id: UUID, at: datetime) -> None:
     """Have every open approval looked at again (`rechecking`): its people or its policy change in this transaction."""
-    Due.objects.update_or_create(subject_id=tenant_id, what=LOOK, defaults={"tenant_id": tenant_id, "due_at": at})
+    Deadline.objects.update_or_create(subject_id=tenant_id, what=LOOK, defaults={"tenant_id": tenant_id, "due_at": at})

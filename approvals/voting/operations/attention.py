@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from approvals.models import Approval, Attention
+from approvals.models import Approval, ApprovalDisplay
 from approvals.policy.rules import policy
 from approvals.requests.queries import approvals
 from ledger.catalogue import queries as catalogue_queries
@@ -31,9 +31,9 @@ def record_display(*, approval: Approval, actor_id: UUID, payload_bytes: int, at
     """The payload was shown to somebody; the first time counts. Nothing is kept where nothing is asked for."""
     if approval.state != "REQUESTED" or not _wanted(approval):
         return
-    Attention.objects.bulk_create(
+    ApprovalDisplay.objects.bulk_create(
         [
-            Attention(
+            ApprovalDisplay(
                 tenant_id=approval.tenant_id,
                 approval_id=approval.id,
                 actor_id=actor_id,
@@ -57,7 +57,7 @@ def record_page_report(
     if opened is not None:
         named = {*(row.opened or ()), *(name[:LONGEST_NAME] for name in opened[:MOST_SECTIONS])}
         changed["opened"] = sorted(named)[:MOST_SECTIONS]
-    here = Attention.objects.filter(tenant_id=tenant_id, approval_id=approval_id, actor_id=actor_id)
+    here = ApprovalDisplay.objects.filter(tenant_id=tenant_id, approval_id=approval_id, actor_id=actor_id)
     return bool(here.update(**changed))
 
 
@@ -78,7 +78,7 @@ def check_dwell(approval: Approval, actor_id: UUID, *, at: datetime) -> None:
 
 def delete_expired(*, tenant_id: UUID, before: datetime) -> None:
     """Drop what is older than it is kept."""
-    Attention.objects.filter(tenant_id=tenant_id, served_at__lt=before).delete()
+    ApprovalDisplay.objects.filter(tenant_id=tenant_id, served_at__lt=before).delete()
 
 
 def _wanted(approval: Approval) -> bool:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from approvals.models import Approval, Due, Emergency, Vote
+from approvals.models import Approval, BreakGlassUse, Deadline, Vote
 from approvals.policy.rules import policy
 from approvals.requests.operations.requests import approval_block
 from approvals.voting.operations import eligibility
@@ -85,7 +85,7 @@ def use_break_glass(
     Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(
         state="APPROVED", decided_at=at, release_by=approval.release_by, emergency=True
     )
-    Due.objects.filter(subject_id=approval.id, what="approval").update(due_at=approval.release_by)
+    Deadline.objects.filter(subject_id=approval.id, what="approval").update(due_at=approval.release_by)
     _open_review(used, rules.break_glass, actor, at=at)
     ledger.append(
         ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action"),
@@ -99,8 +99,8 @@ def use_break_glass(
     )
 
 
-def _used(approval: Approval, row: Vote, rule: break_glass.BreakGlassRule, *, at: datetime) -> Emergency:
-    used = Emergency(
+def _used(approval: Approval, row: Vote, rule: break_glass.BreakGlassRule, *, at: datetime) -> BreakGlassUse:
+    used = BreakGlassUse(
         tenant_id=approval.tenant_id,
         id=ledger.new_id(at),
         action_id=approval.action_id,
@@ -110,11 +110,11 @@ def _used(approval: Approval, row: Vote, rule: break_glass.BreakGlassRule, *, at
         used_at=at,
         review_by=rule.review_by(used_at=at),
     )
-    insert(used, Due(tenant_id=used.tenant_id, subject_id=used.id, what="review", due_at=used.review_by))
+    insert(used, Deadline(tenant_id=used.tenant_id, subject_id=used.id, what="review", due_at=used.review_by))
     return used
 
 
-def _open_review(used: Emergency, rule: break_glass.BreakGlassRule, actor: ledger.Actor, *, at: datetime) -> None:
+def _open_review(used: BreakGlassUse, rule: break_glass.BreakGlassRule, actor: ledger.Actor, *, at: datetime) -> None:
     ledger.append(
         ledger.SubjectHead(tenant_id=used.tenant_id, id=used.id, kind="emergency"),
         ledger.NewEvent(
@@ -162,26 +162,26 @@ def review_use(
         at=at,
     )
     said = {"person": person, "actor": str(by.id), "finding": finding, "reason": reason, "at": instant(at)}
-    Emergency.objects.filter(tenant_id=tenant_id, id=emergency_id).update(
+    BreakGlassUse.objects.filter(tenant_id=tenant_id, id=emergency_id).update(
         reviews=[*used.reviews, said], reviewed_at=at if done else None
     )
     if done:
-        Due.objects.filter(subject_id=emergency_id, what="review").delete()
+        Deadline.objects.filter(subject_id=emergency_id, what="review").delete()
     return "REVIEWED" if done else "USED"
 
 
-def _wanted(used: Emergency) -> int:
+def _wanted(used: BreakGlassUse) -> int:
     """How many others must look: the number that stood in the event that opened the review."""
     _, _, opened = events.history(used.tenant_id, used.id)[0]
     assert opened is not None
     return int(opened["reviewers"])
 
 
-def note_overdue_review(*, tenant_id: UUID, emergency_id: UUID, at: datetime) -> Emergency | None:
+def note_overdue_review(*, tenant_id: UUID, emergency_id: UUID, at: datetime) -> BreakGlassUse | None:
     """Note once that a review did not come in time; the caller raises the alarm. The review can still be given."""
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=emergency_id, kind="emergency")
     used = approvers.emergency(tenant_id, emergency_id)
-    Due.objects.filter(subject_id=emergency_id, what="review").delete()
+    Deadline.objects.filter(subject_id=emergency_id, what="review").delete()
     if used is None or used.reviewed_at is not None:
         return None
     ledger.append(head, ledger.NewEvent(kind="break_glass_review_overdue"), actor=ledger.SYSTEM, at=at)

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from approvals.models import Approval, Due, Vote
+from approvals.models import Approval, Deadline, Vote
 from approvals.policy.rules import allowed_hours
 from approvals.requests.operations.requests import approval_block, fail_unexecuted_action, release_deadline
 from approvals.standing import queries
@@ -157,7 +157,7 @@ def _granted(
 
 def _refuse(approval: Approval, row: Vote, tally: VoteTally, actor: ledger.Actor, *, at: datetime) -> None:
     _close(approval, "REJECTED", at=at)
-    Due.objects.filter(subject_id=approval.id, what="approval").delete()
+    Deadline.objects.filter(subject_id=approval.id, what="approval").delete()
     fail_unexecuted_action(approval, code=tally.code, reason=row.reason, actor=actor, at=at)
 
 

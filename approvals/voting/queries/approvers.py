@@ -15,8 +15,8 @@ from approvals.models import (
     Absence,
     Approver,
     ApproverKey,
+    BreakGlassUse,
     Delegation,
-    Emergency,
 )
 from ledger.db import execute, fetch_one, select
 
@@ -107,15 +107,15 @@ def person_of(tenant_id: UUID, actor_id: UUID) -> UUID:
     return row.person_id if row is not None else actor_id
 
 
-def emergency(tenant_id: UUID, emergency_id: UUID) -> Emergency | None:
-    return fetch_one(Emergency, "tenant_id = $1 AND id = $2", tenant_id, emergency_id)
+def emergency(tenant_id: UUID, emergency_id: UUID) -> BreakGlassUse | None:
+    return fetch_one(BreakGlassUse, "tenant_id = $1 AND id = $2", tenant_id, emergency_id)
 
 
 def emergencies(
     tenant_id: UUID, *, reviewed: bool = False, before: UUID | None = None, limit: int = 100
-) -> list[Emergency]:
+) -> list[BreakGlassUse]:
     """Uses of break-glass: those whose review is due soonest, or the reviewed ones, newest first."""
-    found = Emergency.objects.filter(tenant_id=tenant_id, reviewed_at__isnull=not reviewed)
+    found = BreakGlassUse.objects.filter(tenant_id=tenant_id, reviewed_at__isnull=not reviewed)
     if not reviewed:
         return list(found.order_by("review_by", "id")[:limit])
     return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])

@@ -16,7 +16,7 @@ from reviews.incidents import operations as incidents_operations
 from reviews.incidents.rules.incidents import IncidentKind, severity_of
 
 if TYPE_CHECKING:
-    from approvals.models import Emergency
+    from approvals.models import BreakGlassUse
 
 _TITLES = {
     "overdue": "A use of break-glass was not reviewed in time",
@@ -37,7 +37,7 @@ def record_review(
     return state
 
 
-def raise_overdue_alarm(used: Emergency, at: datetime) -> None:
+def raise_overdue_alarm(used: BreakGlassUse, at: datetime) -> None:
     """Nobody looked in time: whoever keeps the systems safe is called (B24)."""
     _alarm(used, "overdue", by=ledger.SYSTEM, at=at)
 

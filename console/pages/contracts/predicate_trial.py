@@ -13,7 +13,7 @@ from ledger.record.rules.encryption import CannotOpen
 from reviews import queries as after
 
 if TYPE_CHECKING:
-    from reviews.models import Run
+    from reviews.models import VerificationRun
 
 MOST_READ = 20
 LONGEST = 2_000
@@ -26,7 +26,7 @@ def recorded_readings(tenant_id: UUID, tool: str) -> list[tuple[Any, Any]]:
     return [(action, found[-1]) for action, found in runs if found]
 
 
-def try_predicate(run: Run, text: str) -> dict[str, str]:
+def try_predicate(run: VerificationRun, text: str) -> dict[str, str]:
     """Whether a predicate holds over a recorded reading, and why not where it cannot be told."""
     try:
         layers = after.run_findings(run).get("layers")

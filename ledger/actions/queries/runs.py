@@ -17,8 +17,8 @@ from ledger.models import (
     Action,
     Entry,
     Event,
-    Order,
-    Unwinding,
+    RecoveryOrder,
+    RunRollback,
 )
 from ledger.record.queries import events, evidence
 from ledger.record.queries.events import load_json
@@ -27,9 +27,9 @@ from ledger.record.rules import encryption
 from ledger.record.rules.lifecycle import OPEN, State
 
 
-def due_orders(*, at: datetime, proposed: bool, limit: int = 200) -> list[Order]:
+def due_orders(*, at: datetime, proposed: bool, limit: int = 200) -> list[RecoveryOrder]:
     """Recovery actions to propose, or proposed ones whose end to look for, of all tenants, longest due first."""
-    found = Order.objects.filter(proposed=proposed, due_at__lte=at)
+    found = RecoveryOrder.objects.filter(proposed=proposed, due_at__lte=at)
     return list(found.order_by("due_at", "event_id")[:limit])
 
 
@@ -57,12 +57,12 @@ def order_details(tenant_id: UUID, action_id: UUID) -> dict[UUID, dict[str, Any]
 
 def has_open_order(tenant_id: UUID, action_id: UUID) -> bool:
     """Whether a recovery action is ordered for this one and has not ended."""
-    return Order.objects.filter(tenant_id=tenant_id, action_id=action_id).exists()
+    return RecoveryOrder.objects.filter(tenant_id=tenant_id, action_id=action_id).exists()
 
 
 def unproposed_orders(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, dict[str, Any]]:
     """What is ordered for these actions and not proposed yet, by action: the order's detail with its time."""
-    waiting = Order.objects.filter(tenant_id=tenant_id, action_id__in=action_ids, proposed=False)
+    waiting = RecoveryOrder.objects.filter(tenant_id=tenant_id, action_id__in=action_ids, proposed=False)
     return {each.action_id: order_details(tenant_id, each.action_id)[each.event_id] for each in waiting}
 
 
@@ -85,14 +85,14 @@ def unstarted_steps(tenant_id: UUID, runs: list[str]) -> list[tuple[UUID, str]]:
     return list(found.order_by("id").values_list("id", "run_id")[:1000])
 
 
-def unwinding(tenant_id: UUID, run_id: str) -> Unwinding | None:
+def unwinding(tenant_id: UUID, run_id: str) -> RunRollback | None:
     """The taking back of a run, if there is or was one."""
-    return Unwinding.objects.filter(tenant_id=tenant_id, run_id=run_id).first()
+    return RunRollback.objects.filter(tenant_id=tenant_id, run_id=run_id).first()
 
 
-def open_unwindings(tenant_id: UUID, *states: str) -> list[Unwinding]:
+def open_unwindings(tenant_id: UUID, *states: str) -> list[RunRollback]:
     """The runs that are being taken back and stand so, oldest first."""
-    return list(Unwinding.objects.filter(tenant_id=tenant_id, state__in=states).order_by("id"))
+    return list(RunRollback.objects.filter(tenant_id=tenant_id, state__in=states).order_by("id"))
 
 
 def is_unwinding(tenant_id: UUID, run_id: str) -> bool:

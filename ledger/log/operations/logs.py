@@ -12,7 +12,7 @@ from ledger.log.queries import log as queries
 from ledger.log.queries.log import LogHead
 from ledger.log.rules.signing import NOTHING
 from ledger.log.signer_state import SignerState
-from ledger.models import Alarm, Log, Tenant, Tip
+from ledger.models import Alarm, Log, LogTip, Tenant
 from ledger.record.operations import (
     SYSTEM,
     Actor,
@@ -102,7 +102,7 @@ def _open(
     at: datetime,
 ) -> SubjectHead:
     row = Log(tenant_id=tenant_id, number=number, id=new_id(at), origin=origin, opened_at=at)
-    tip = Tip(tenant_id=tenant_id, log=number, size=0, root=NOTHING.root, integrated_at=at, signed_size=0)
+    tip = LogTip(tenant_id=tenant_id, log=number, size=0, root=NOTHING.root, integrated_at=at, signed_size=0)
     insert(row, tip)
     return append(
         SubjectHead(tenant_id=tenant_id, id=row.id, kind="log"),

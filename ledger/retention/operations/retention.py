@@ -7,19 +7,19 @@ from typing import Any
 from uuid import UUID
 
 from ledger.db import call_function
-from ledger.models import Hold, Retention
+from ledger.models import LegalHold, Retention
 from ledger.record.operations import Actor, NewEvent, SubjectHead, append, lock_subject, new_id
 from ledger.retention import queries
 from ledger.retention.rules import retention as rules
 from ledger.retention.rules.retention import HoldScope, RetentionPolicy
 
 
-def place_hold(*, tenant_id: UUID, scope: HoldScope, value: str, reason: str, by: Actor, at: datetime) -> Hold:
+def place_hold(*, tenant_id: UUID, scope: HoldScope, value: str, reason: str, by: Actor, at: datetime) -> LegalHold:
     """Keep what this covers from being erased or pruned, from the commit on. An erasure that has begun goes on."""
     call_function(b"SELECT ledger_take_turn()")
-    if Hold.objects.filter(tenant_id=tenant_id, scope=scope, value=value, lifted_at__isnull=True).exists():
+    if LegalHold.objects.filter(tenant_id=tenant_id, scope=scope, value=value, lifted_at__isnull=True).exists():
         raise rules.AlreadyHeld
-    row = Hold.objects.create(
+    row = LegalHold.objects.create(
         tenant_id=tenant_id,
         id=new_id(at),
         scope=scope,
@@ -41,7 +41,7 @@ def lift_hold(*, tenant_id: UUID, hold_id: UUID, reason: str, by: Actor, at: dat
     """End a hold; only one in force can be lifted."""
     head = _locked(tenant_id, hold_id, "hold", "PLACED")
     append(head, NewEvent(kind="hold_lifted", to="LIFTED", detail={"reason": reason}), actor=by, at=at)
-    Hold.objects.filter(tenant_id=tenant_id, id=hold_id).update(lifted_at=at)
+    LegalHold.objects.filter(tenant_id=tenant_id, id=hold_id).update(lifted_at=at)
 
 
 def propose_policy(*, tenant_id: UUID, policy: RetentionPolicy, by: Actor, at: datetime) -> Retention:

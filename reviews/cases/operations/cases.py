@@ -31,7 +31,7 @@ from reviews.cases.rules.resolutions import HeldAction, Resolution
 from reviews.cases.rules.settlements import Act, act_of, check_second, statement_hash
 from reviews.incidents import operations as incidents_operations
 from reviews.incidents.rules.incidents import IncidentKind
-from reviews.models import Case, Run
+from reviews.models import Case, VerificationRun
 from reviews.observations.operations import ungated_effects
 from reviews.readback.operations import schedules
 from reviews.reconciliation.rules.discrepancies import Discrepancy
@@ -300,7 +300,7 @@ def _verifiable(action: Action, contract: Any) -> bool:
     return contract is not None and b'"verification"' in bytes(contract.document) and read_again
 
 
-def _found_none(run: Run) -> bool:
+def _found_none(run: VerificationRun) -> bool:
     """Whether a decisive reading found no effect, whatever the tool had claimed."""
     nothing = run.result == VerificationResult.ABSENT or run.discrepancy == Discrepancy.NO_OP_FAILURE
     return nothing and run.consistency in ("PRIMARY", "STRONG")

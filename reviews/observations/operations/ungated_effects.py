@@ -25,7 +25,7 @@ from reviews import queries
 from reviews.checks import changes
 from reviews.checks.changes import ChangePage
 from reviews.checks.interface import CheckFailed
-from reviews.models import Case, Stray, Watch
+from reviews.models import Case, ChangeLogPosition, UngatedEffect
 from reviews.observations.rules import ungated_effects
 from reviews.observations.rules.ungated_effects import CandidateAction, Change, ChangeOwner
 from reviews.readback.operations.plans import system_access
@@ -150,7 +150,7 @@ def open_ungated_case(tenant_id: UUID, system: System, change: Change, *, at: da
         at=at,
         is_new=True,
     )
-    _, made = Stray.objects.get_or_create(
+    _, made = UngatedEffect.objects.get_or_create(
         tenant_id=tenant_id,
         system_id=system.id,
         place=change.place,
@@ -204,7 +204,7 @@ def resolve_ungated_case(
     return "RESOLVED"
 
 
-def _failed(tenant_id: UUID, system_id: UUID, watch: Watch | None, why: str, *, at: datetime) -> int:
+def _failed(tenant_id: UUID, system_id: UUID, watch: ChangeLogPosition | None, why: str, *, at: datetime) -> int:
     with tenancy(tenant_id):
         mark, begun = (watch.mark, watch.begun) if watch else ("", "")
         _keep(tenant_id, system_id, mark, begun=begun, failure=why, at=at)
@@ -212,7 +212,7 @@ def _failed(tenant_id: UUID, system_id: UUID, watch: Watch | None, why: str, *, 
 
 
 def _keep(tenant_id: UUID, system_id: UUID, mark: str, *, begun: str, failure: str, at: datetime) -> None:
-    Watch.objects.update_or_create(
+    ChangeLogPosition.objects.update_or_create(
         tenant_id=tenant_id,
         system_id=system_id,
         defaults={"mark": mark, "begun": begun, "read_at": at, "failure": failure[:300]},

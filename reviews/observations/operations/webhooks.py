@@ -24,7 +24,7 @@ from ledger.record.rules.lifecycle import State
 from ledger.record.rules.refusals import Refused
 from reviews import queries
 from reviews.cases.rules.resolutions import RECHECKED
-from reviews.models import Hook, HookDelivery, Observation
+from reviews.models import Observation, Webhook, WebhookDelivery
 from reviews.observations.operations.observations import observation_reference
 from reviews.observations.rules import webhooks as rules
 from reviews.readback.operations import plans, schedules
@@ -51,11 +51,11 @@ class SecretNotKept(Refused):
     code = "SECRETS_READ_ONLY"
 
 
-def create_hook(*, tenant_id: UUID, name: str, secret: str, by: ledger.Actor, at: datetime) -> Hook:
+def create_hook(*, tenant_id: UUID, name: str, secret: str, by: ledger.Actor, at: datetime) -> Webhook:
     """Make an address for a system's webhooks, which are signed with `secret`."""
     rules.decode_secret(secret)
     system = _system(tenant_id, name)
-    row = Hook(id=uuid4(), tenant_id=tenant_id, system_id=system.id, created_at=at)
+    row = Webhook(id=uuid4(), tenant_id=tenant_id, system_id=system.id, created_at=at)
     # A secret without an address is harmless; an address without its secret would only refuse.
     _keep(tenant_id, name, row.id, [secret])
     row.save(force_insert=True)
@@ -82,7 +82,7 @@ def rotate_secret(
 def revoke_hook(*, tenant_id: UUID, name: str, hook_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
     """Close an address: what is sent there is refused from now on."""
     row = _own(tenant_id, name, hook_id)
-    Hook.objects.filter(id=hook_id).update(revoked_at=at)
+    Webhook.objects.filter(id=hook_id).update(revoked_at=at)
     _keep(tenant_id, name, hook_id, [])
     detail = {"hook_id": str(hook_id), "reason": reason[:1000]}
     _tell(row, ledger.NewEvent(kind="hook_revoked", detail=detail), by, at=at)
@@ -95,14 +95,14 @@ def _system(tenant_id: UUID, name: str) -> Any:
     return system
 
 
-def _own(tenant_id: UUID, name: str, hook_id: UUID) -> Hook:
+def _own(tenant_id: UUID, name: str, hook_id: UUID) -> Webhook:
     system, row = _system(tenant_id, name), queries.live_hook(hook_id)
     if row is None or (row.tenant_id, row.system_id) != (tenant_id, system.id):
         raise NoSuchHook
     return row
 
 
-def _tell(row: Hook, happening: ledger.NewEvent, by: ledger.Actor, *, at: datetime) -> None:
+def _tell(row: Webhook, happening: ledger.NewEvent, by: ledger.Actor, *, at: datetime) -> None:
     head = ledger.lock_subject(tenant_id=row.tenant_id, subject_id=row.system_id, kind="system")
     ledger.append(head, happening, actor=by, at=at)
 
@@ -170,7 +170,7 @@ def receive_delivery(*, hook_id: UUID, signed: rules.SignedHeaders, body: bytes,
     return action_id
 
 
-def _is_first(row: Hook, webhook_id: str, action_id: UUID | None, *, at: datetime) -> bool:
+def _is_first(row: Webhook, webhook_id: str, action_id: UUID | None, *, at: datetime) -> bool:
     return bool(
         execute(
             "INSERT INTO reviews_hookdelivery (tenant_id, hook_id, webhook_id, action_id, at)"
@@ -213,7 +213,7 @@ def _told(tenant_id: UUID, names: dict[str, str]) -> UUID | None:
 
 
 def _store(
-    row: Hook,
+    row: Webhook,
     system: System,
     kind: str,
     subject_id: UUID,
@@ -241,7 +241,7 @@ def _store(
 
 
 def _observe(
-    row: Hook, system: System, action_id: UUID, signed: rules.SignedHeaders, body: bytes, *, at: datetime
+    row: Webhook, system: System, action_id: UUID, signed: rules.SignedHeaders, body: bytes, *, at: datetime
 ) -> None:
     ledger.lock_subject(tenant_id=row.tenant_id, subject_id=action_id, kind="action")
     action = actions.action(row.tenant_id, action_id)
@@ -273,4 +273,4 @@ def prune_deliveries(*, before: datetime) -> None:
     """Drop what was kept so that a webhook is taken once: nobody sends it again so late."""
     for tenant in events.tenants():
         with tenancy(tenant.id):
-            HookDelivery.objects.filter(tenant_id=tenant.id, at__lt=before).delete()
+            WebhookDelivery.objects.filter(tenant_id=tenant.id, at__lt=before).delete()

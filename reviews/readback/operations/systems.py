@@ -23,7 +23,7 @@ from ledger.record.rules.refusals import Refused
 from reviews import queries
 from reviews.incidents import operations as incidents_operations
 from reviews.incidents.rules.incidents import IncidentKind, Severity
-from reviews.models import Health, Lane
+from reviews.models import Lane, SystemHealth
 from reviews.readback.operations import work_queue
 from reviews.readback.rules import circuit as circuits
 from reviews.readback.rules.circuit import Circuit
@@ -111,15 +111,15 @@ def primary_system_id(contract: Contract, tenant_id: UUID) -> UUID | None:
 
 def is_circuit_open(tenant_id: UUID, system_id: UUID) -> bool:
     """Whether a system's circuit is open, its probe still to be made."""
-    return Health.objects.filter(tenant_id=tenant_id, system_id=system_id, probe_at__isnull=False).exists()
+    return SystemHealth.objects.filter(tenant_id=tenant_id, system_id=system_id, probe_at__isnull=False).exists()
 
 
-def initial_health(tenant_id: UUID, system_id: UUID) -> Health:
+def initial_health(tenant_id: UUID, system_id: UUID) -> SystemHealth:
     """What is known of a system that was never read."""
-    return Health(tenant_id=tenant_id, system_id=system_id)
+    return SystemHealth(tenant_id=tenant_id, system_id=system_id)
 
 
-def circuit_of(row: Health) -> Circuit:
+def circuit_of(row: SystemHealth) -> Circuit:
     """The circuit that a row of health holds."""
     return Circuit(failures=row.failures, since=row.since, probe_at=row.probe_at, cooldown_s=row.cooldown_s)
 
@@ -133,14 +133,14 @@ def limits_for(tenant_id: UUID, system_id: UUID) -> SystemLimits:
         return SystemLimits()
 
 
-def _locked(tenant_id: UUID, system_id: UUID) -> Health:
+def _locked(tenant_id: UUID, system_id: UUID) -> SystemHealth:
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO reviews_health (tenant_id, system_id, reads, unanswered, failures, last_failure, cooldown_s,"
             " stopped_because) VALUES (%s, %s, 0, 0, 0, '', 0, '') ON CONFLICT (tenant_id, system_id) DO NOTHING",
             [tenant_id, system_id],
         )
-    return Health.objects.select_for_update().get(tenant_id=tenant_id, system_id=system_id)
+    return SystemHealth.objects.select_for_update().get(tenant_id=tenant_id, system_id=system_id)
 
 
 def _latency(known: int | None, made: list[ReadAttempt]) -> int:
@@ -149,7 +149,7 @@ def _latency(known: int | None, made: list[ReadAttempt]) -> int:
     return round((known or 0) * (1 - weight) + newest * weight)
 
 
-def _count(row: Health, made: list[ReadAttempt], circuit: Circuit) -> None:
+def _count(row: SystemHealth, made: list[ReadAttempt], circuit: Circuit) -> None:
     failed = [each for each in made if each.unanswered]
     good = [each for each in made if not each.unanswered]
     row.reads += len(made)
@@ -165,7 +165,7 @@ def _count(row: Health, made: list[ReadAttempt], circuit: Circuit) -> None:
     row.save(force_update=True)
 
 
-def _circuit_opened(row: Health, circuit: Circuit, *, at: datetime) -> None:
+def _circuit_opened(row: SystemHealth, circuit: Circuit, *, at: datetime) -> None:
     assert circuit.probe_at is not None
     detail = {
         "failures": circuit.failures,
@@ -175,7 +175,7 @@ def _circuit_opened(row: Health, circuit: Circuit, *, at: datetime) -> None:
     _tell(row, ledger.NewEvent(kind="circuit_opened", detail=detail), ledger.SYSTEM, at=at)
 
 
-def _circuit_closed(row: Health, before: Circuit, *, at: datetime) -> None:
+def _circuit_closed(row: SystemHealth, before: Circuit, *, at: datetime) -> None:
     since = instant(before.since) if before.since is not None else None
     _tell(row, ledger.NewEvent(kind="circuit_closed", detail={"open_since": since}), ledger.SYSTEM, at=at)
     system = catalogue_queries.system_by_id(row.tenant_id, row.system_id)
@@ -186,7 +186,7 @@ def _circuit_closed(row: Health, before: Circuit, *, at: datetime) -> None:
         ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
 
 
-def _tell(row: Health, happening: ledger.NewEvent, by: ledger.Actor, *, at: datetime) -> None:
+def _tell(row: SystemHealth, happening: ledger.NewEvent, by: ledger.Actor, *, at: datetime) -> None:
     head = ledger.lock_subject(tenant_id=row.tenant_id, subject_id=row.system_id, kind="system")
     ledger.append(head, happening, actor=by, at=at)
 
@@ -205,7 +205,7 @@ def open_outage_incidents(*, at: datetime) -> int:
 
 
 def _raise_alarm(tenant_id: UUID, system_id: UUID, *, at: datetime) -> None:
-    row = Health.objects.filter(tenant_id=tenant_id, system_id=system_id, probe_at__isnull=False).first()
+    row = SystemHealth.objects.filter(tenant_id=tenant_id, system_id=system_id, probe_at__isnull=False).first()
     system = catalogue_queries.system_by_id(tenant_id, system_id)
     if (
         row is None
@@ -236,7 +236,7 @@ def stop_releasing(*, tenant_id: UUID, name: str, reason: str, by: ledger.Actor,
         raise SystemReasonMissing
     if row.stopped_at is not None:
         raise AlreadyStopped
-    Health.objects.filter(tenant_id=tenant_id, system_id=row.system_id).update(
+    SystemHealth.objects.filter(tenant_id=tenant_id, system_id=row.system_id).update(
         stopped_at=at, stopped_because=reason[:1000]
     )
     _tell(row, ledger.NewEvent(kind="releasing_stopped", detail={"reason": reason[:1000]}), by, at=at)
@@ -249,7 +249,9 @@ def resume_releasing(*, tenant_id: UUID, name: str, reason: str, by: ledger.Acto
         raise SystemReasonMissing
     if row.stopped_at is None:
         raise NotStopped
-    Health.objects.filter(tenant_id=tenant_id, system_id=row.system_id).update(stopped_at=None, stopped_because="")
+    SystemHealth.objects.filter(tenant_id=tenant_id, system_id=row.system_id).update(
+        stopped_at=None, stopped_because=""
+    )
     _tell(row, ledger.NewEvent(kind="releasing_resumed", detail={"reason": reason[:1000]}), by, at=at)
 
 
@@ -280,7 +282,7 @@ def decide_change(
     return row
 
 
-def _named(tenant_id: UUID, name: str) -> Health:
+def _named(tenant_id: UUID, name: str) -> SystemHealth:
     system: Any = catalogue_queries.system(tenant_id, name)
     if system is None:
         raise NoSuchSystem

@@ -24,7 +24,7 @@ from ledger.record.rules.lifecycle import State
 from reviews import queries
 from reviews.cases.operations import cases
 from reviews.cases.rules import resolutions
-from reviews.models import Run
+from reviews.models import VerificationRun
 from reviews.observations.rules.observe import ReportedStatus
 from reviews.readback.operations import schedules
 from reviews.readback.operations.plans import ReadPlan, action_snapshot, plan_for
@@ -255,7 +255,7 @@ def _number(
 ) -> dict[str, Any]:
     """The run in codes, for lists; what it says is behind the pointer."""
     number = queries.last_run_number(plan.tenant_id, plan.action_id) + 1
-    row = Run(
+    row = VerificationRun(
         tenant_id=plan.tenant_id,
         id=ledger.new_id(at),
         action_id=plan.action_id,

@@ -19,7 +19,7 @@ from psycopg import errors
 from console.local import servers
 from ledger import keystore
 from ledger.db import tenancy
-from ledger.models import Action, Entry, Erased, Evidence, SubjectKey
+from ledger.models import Action, Entry, ErasedSubject, Evidence, SubjectKey
 from ledger.record import operations as ledger
 from ledger.record.operations import Actor, NewEvent
 from ledger.record.queries import events
@@ -85,7 +85,7 @@ def test_what_two_people_decided_is_destroyed_and_the_record_still_holds(kept, r
         after = [bytes(event.envelope) for event, _, _ in events.history(kept.tenant, head.id)]
         row = queries.erasure(kept.tenant, request)
         told = events.history(kept.tenant, request)
-        assert Erased.objects.get(tenant_id=kept.tenant, subject_id=head.id).key_id is None
+        assert ErasedSubject.objects.get(tenant_id=kept.tenant, subject_id=head.id).key_id is None
     assert after == before
     assert keystore.read_keys([key_id]) == {}
     assert (row.state, row.erased) == ("DONE", 1)

@@ -13,7 +13,7 @@ from django.utils import timezone
 from approvals import tasks
 from approvals.models import Agent
 from console import tasks as notices
-from console.models import Sighting
+from console.models import PageView
 from console.notifications.facts import load_facts
 from console.notifications.messages import render_message
 from console.notifications.rules import Occasion
@@ -195,7 +195,7 @@ def test_a_predicate_is_tried_on_what_was_read_and_that_is_noted(shop: Workshop,
     assert sorted(outcomes[:2]) == ["false", "true"]
     assert outcomes[2] == "undecidable"
     with tenancy(shop.tenant):
-        assert Sighting.objects.filter(kind="evidence").exists()
+        assert PageView.objects.filter(kind="evidence").exists()
 
 
 @pytest.mark.req("R-RB-11")

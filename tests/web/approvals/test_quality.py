@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from approvals.models import Attention
+from approvals.models import ApprovalDisplay
 from console import tasks
 from ledger.db import tenancy
 from tests.support.api_tenant import Workshop
@@ -18,9 +18,9 @@ def policy(shop: Workshop, **document: Any) -> None:
     assert shop.operator_key.post("/policies/approval", body).status_code == 201
 
 
-def kept(shop: Workshop) -> list[Attention]:
+def kept(shop: Workshop) -> list[ApprovalDisplay]:
     with tenancy(shop.tenant):
-        return list(Attention.objects.filter(tenant_id=shop.tenant))
+        return list(ApprovalDisplay.objects.filter(tenant_id=shop.tenant))
 
 
 def figures(api: Any, by: str) -> dict[str, Any]:

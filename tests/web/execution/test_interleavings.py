@@ -32,7 +32,7 @@ from hypothesis.stateful import (
 )
 
 from approvals import tasks as before
-from approvals.models import Due
+from approvals.models import Deadline
 from ledger.actions.queries import actions
 from ledger.actions.queries import runs as runs_queries
 from ledger.db import tenancy
@@ -258,10 +258,10 @@ class Shift(RuleBasedStateMachine):
         if action.state in SETTLED or (case is not None and case.state != "RESOLVED"):
             return True
         if action.state == "EXECUTING":
-            return Due.objects.filter(subject_id=action.id).exists()
+            return Deadline.objects.filter(subject_id=action.id).exists()
         if action.state == "VALIDATED":
             # An executor may claim it, or people are asked about it.
-            return action.approval_id is None or Due.objects.filter(subject_id=action.approval_id).exists()
+            return action.approval_id is None or Deadline.objects.filter(subject_id=action.approval_id).exists()
         if action.state in WATCHED:
             return Schedule.objects.filter(action_id=action.id).exists()
         if action.state in ("COMPENSATING", "FORWARD_RECOVERY"):

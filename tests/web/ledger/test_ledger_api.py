@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from console.models import Sighting
+from console.models import PageView
 from ledger.db import tenancy
 from ledger.log.rules import checkpoint, merkle, notes, tiles
 from ledger.log.rules.tiles import TileAddress
@@ -136,7 +136,7 @@ def test_who_looked_at_the_log_is_noted(worked: Workshop):
     for _ in range(3):
         worked.auditor.get("/ledger/checkpoint")
     with tenancy(worked.tenant):
-        assert Sighting.objects.filter(tenant_id=worked.tenant, kind="log").count() == 1
+        assert PageView.objects.filter(tenant_id=worked.tenant, kind="log").count() == 1
 
 
 @pytest.mark.req("R-HO-12", "R-HO-14", "R-UI-14")

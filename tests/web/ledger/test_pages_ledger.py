@@ -73,7 +73,7 @@ def test_what_came_after_the_newest_anchor_is_counted(stage):
 def test_one_witness_of_a_quorum_of_two_is_not_enough(stage, settings, tmp_path):
     """L21: the page says not anchored, and who does not answer, however much the other one signed."""
     from ledger.log.rules import notes, witness_policy
-    from ledger.models import Anchor, Anchoring
+    from ledger.models import Anchor, AnchorSchedule
     from ledger.record.operations import new_id
     from tests.support.outside.witnesses import SomeLog
 
@@ -94,7 +94,7 @@ def test_one_witness_of_a_quorum_of_two_is_not_enough(stage, settings, tmp_path)
                 tenant_id=stage.tenant, id=new_id(at), log=1, size=size, kind="witness", name=name, evidence=b"line",
                 at=at,
             )  # fmt: skip
-            Anchoring.objects.update_or_create(
+            AnchorSchedule.objects.update_or_create(
                 tenant_id=stage.tenant, log=1, kind="witness", defaults={"due_at": at, "faults": wrong}
             )
             wrong = {}

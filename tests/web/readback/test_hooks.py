@@ -15,7 +15,7 @@ from ledger.db import tenancy
 from ledger.models import Event, Evidence
 from ledger.record.queries import events
 from reviews import queries, tasks
-from reviews.models import HookDelivery, Observation, Schedule
+from reviews.models import Observation, Schedule, WebhookDelivery
 from reviews.observations.operations import webhooks as operations
 from reviews.observations.rules import webhooks
 from tests.support.api_tenant import Clock, Workshop, anonymous, result, workshop
@@ -64,7 +64,7 @@ def kinds(shop: Workshop, action_id: str) -> list[str]:
 
 def stored(shop: Workshop) -> tuple[int, int, int]:
     with tenancy(shop.tenant):
-        return Event.objects.count(), Evidence.objects.count(), HookDelivery.objects.count()
+        return Event.objects.count(), Evidence.objects.count(), WebhookDelivery.objects.count()
 
 
 @pytest.mark.req("R-OB-14")

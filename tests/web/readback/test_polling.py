@@ -14,7 +14,7 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.db import tenancy
 from ledger.record.queries import events as events_queries
 from reviews import queries, tasks
-from reviews.models import Health, Lane, Schedule
+from reviews.models import Lane, Schedule, SystemHealth
 from reviews.readback.operations import polling
 from tests.support.api_tenant import Clock, Workshop, contract, document, result
 
@@ -59,9 +59,9 @@ def written(shop: Workshop, count: int = 1, *, folder: str = "notes") -> list[st
     return made
 
 
-def health(shop: Workshop) -> Health:
+def health(shop: Workshop) -> SystemHealth:
     with tenancy(shop.tenant):
-        return Health.objects.get(tenant_id=shop.tenant)
+        return SystemHealth.objects.get(tenant_id=shop.tenant)
 
 
 def system_events(shop: Workshop) -> list[str]:

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 
 from approvals.models import Call, Session
-from console.models import RecordedConversation, RecordedMessage, RecordedWord, Recording, Sighting
+from console.models import PageView, RecordedConversation, RecordedMessage, RecordedWord, Recording
 from console.transcripts.recordings import operations as recordings_operations
 from console.transcripts.recordings import queries as recordings_queries
 from console.transcripts.recordings import recording_rows
@@ -294,7 +294,7 @@ def test_every_role_may_browse_and_it_is_noted_who_looked(stage, tmp_path):
         assert "recording.jsonl" in person.page("recordings")
         person.page(f"{path}/1")
     with tenancy(stage.tenant):
-        seen = Sighting.objects.filter(tenant_id=stage.tenant, kind="recording").values_list("actor_id", flat=True)
+        seen = PageView.objects.filter(tenant_id=stage.tenant, kind="recording").values_list("actor_id", flat=True)
         assert len(set(seen)) == 4
     assert "Recording" in words(visitor(stage, "compliance").page("audit/sightings"))
 

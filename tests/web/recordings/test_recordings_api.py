@@ -11,7 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from console.models import RecordedMessage, Sighting
+from console.models import PageView, RecordedMessage
 from ledger.db import tenancy
 from ledger.record.operations import Actor
 from ledger.retention.operations import erasure
@@ -171,7 +171,7 @@ def test_agents_and_executors_may_not_read_and_every_look_is_noted(shop, tmp_pat
     for caller in (shop.operator_key, shop.auditor, *people):
         assert caller.get(f"{path}/conversations/1").status_code == 200
     with tenancy(shop.tenant):
-        looks = Sighting.objects.filter(tenant_id=shop.tenant, kind="recording").values_list("actor_id", flat=True)
+        looks = PageView.objects.filter(tenant_id=shop.tenant, kind="recording").values_list("actor_id", flat=True)
         assert len(set(looks)) == 4
 
 

@@ -13,11 +13,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from console.models import Sighting
+from console.models import PageView
 from ledger.catalogue.rules.policies import default_policy
 from ledger.db import tenancy
 from ledger.verify_bundle import Verdict
-from reviews.models import Run
+from reviews.models import VerificationRun
 from tests.support import exported
 from tests.support.api_tenant import Clock
 from tests.support.refund_shop import Counter
@@ -77,7 +77,7 @@ def test_a_run_is_judged_again_by_the_policies_of_its_time_and_by_others(
     assert (missing.status_code, missing.json()["code"]) == (404, "NO_SUCH_VERSION")
     assert missing.json()["detail"] == "There is no version 9 of the recovery policy."
     with tenancy(counter.tenant):
-        seen = Sighting.objects.filter(tenant_id=counter.tenant, kind="action", thing_id=refunded)
+        seen = PageView.objects.filter(tenant_id=counter.tenant, kind="action", thing_id=refunded)
         assert seen.count() == 1
 
     base = f"/t/{counter.slug}/actions/{refunded}"
@@ -137,7 +137,7 @@ def test_evidence_of_before_is_said_to_be_not_replayable(counter: Counter, refun
     )
     assert (then["same"], then["runs"][0]["same"], then["runs"][0]["replayed"]) == (False, None, None)
     with tenancy(counter.tenant):
-        assert Run.objects.filter(tenant_id=counter.tenant, action_id=refunded).count() == 1
+        assert VerificationRun.objects.filter(tenant_id=counter.tenant, action_id=refunded).count() == 1
 
 
 def no_database(execute: Any, sql: Any, params: Any, many: bool, context: Any) -> Any:
