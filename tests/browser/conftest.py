@@ -207,7 +207,7 @@ def people(browser: Any, site: Site) -> Iterator[Any]:
     yield person
     complaints = [complaint for one in made for complaint in one.complaints]
     for context in contexts:
-        # A request that a test still holds up or alters ends with its page, and is no fault of whatever test comes next.
+        # A request that a test still holds up or alters ends with its page, not in the next test.
         for page in context.pages:
             page.unroute_all(behavior="ignoreErrors")
         context.close()
