@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -24,7 +25,7 @@ from approvals.models import (
     Call,
 )
 from ledger.actions.queries import actions
-from ledger.db import fetch_one
+from ledger.db import execute, fetch_one
 from ledger.record.queries import evidence
 from ledger.record.rules.ids import lower_bound
 
@@ -167,16 +168,31 @@ def refused_calls(tenant_id: UUID, *, since: datetime, limit: int = 8) -> list[C
     return list(found.order_by("-id")[:limit])
 
 
-def count_calls(tenant_id: UUID, *, since: datetime, until: datetime) -> list[tuple[Any, ...]]:
-    """How a stretch's calls fared, as rows of (tool, agent, accepted, code, category, calls, of them accepted ones
-    whose tool failed).
+_COUNT_CALLS: Final = (
+    "SELECT start, tool, agent_id, accepted, code, category, count(*),"
+    " count(*) FILTER (WHERE accepted AND state = 'FAILED' AND attempt_count > 0)"
+    " FROM unnest($2::timestamptz[], $3::uuid[], $4::uuid[]) AS hours(start, low, high)"
+    # There is no end to the names of tools that do not exist.
+    ", LATERAL (SELECT CASE WHEN category = 'phantom' THEN '' ELSE tool END AS tool, agent_id, accepted, code,"
+    " category, action_id FROM approvals_call WHERE tenant_id = $1 AND id >= low AND id < high) AS calls"
+    " LEFT JOIN LATERAL (SELECT state, attempt_count FROM ledger_action"
+    " WHERE tenant_id = $1 AND id = calls.action_id) AS begun ON true GROUP BY 1, 2, 3, 4, 5, 6"
+)
+
+
+def count_calls(tenant_id: UUID, hours: Sequence[datetime]) -> list[tuple[Any, ...]]:
+    """How the calls of these hours fared, as rows of (hour, tool, agent, accepted, code, category, calls, of them
+    accepted ones whose tool failed); a tool that does not exist has no name.
     """
-    broken = actions.failed_executions(tenant_id, since=since, until=until)
-    rows = calls_between(tenant_id, since=since, until=until).values_list(
-        "tool", "agent_id", "accepted", "code", "category"
-    )
-    counted = rows.annotate(Count("id"), failed=Count("id", filter=Q(accepted=True, action_id__in=broken)))
-    return list(counted.order_by())
+    starts = [lower_bound(hour) for hour in hours]
+    ends = [lower_bound(hour + timedelta(hours=1)) for hour in hours]
+    return execute(_COUNT_CALLS, tenant_id, list(hours), starts, ends)
+
+
+def call_codes(tenant_id: UUID, *, after: UUID, limit: int) -> list[tuple[Any, ...]]:
+    """(id, at, tool, agent, accepted, code, category, action) of the calls behind an id, oldest first."""
+    found = Call.objects.filter(tenant_id=tenant_id, id__gt=after).order_by("id")
+    return list(found.values_list("id", "at", "tool", "agent_id", "accepted", "code", "category", "action_id")[:limit])
 
 
 def hours_with_calls(tenant_id: UUID, *, since: datetime) -> list[datetime]:

@@ -18,20 +18,20 @@ from uuid import UUID
 
 from approvals.gate import queries as gate
 from console.metrics import queries
-from console.metrics.rules.delays import round_delay
 from console.metrics.rules.facts import (
     COUNTS,
     OF_ACTIONS,
+    OF_CALLS,
     ActionHistory,
     ActionMeasures,
     HistoryEvent,
     ReadingRun,
     measure_action,
 )
-from console.metrics.rules.filters import EVERYTHING
 from console.models import MetricAction, MetricCursor, MetricDelay, MetricRollUp
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue
+from ledger.db import execute
 from ledger.record.queries import events
 from ledger.record.rules.outcomes import outcome_of
 from ledger.verification.queries import storage
@@ -45,9 +45,52 @@ LOOK_BACK: Final = timedelta(seconds=60)
 _BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _ACTIONS_AT_A_TIME: Final = 1_000
 _HOUR: Final = timedelta(hours=1)
-_DAY: Final = timedelta(days=1)
-_KINDS: Final = ("verification", "reconcile")
-Key = tuple[str, ...]
+_KEY: Final = ", ".join(queries.DIMENSIONS)
+_COUNTED: Final = ", ".join(COUNTS)
+_CLEAR: Final = tuple(
+    f"DELETE FROM {table} WHERE tenant_id = $1 AND (span = 1 AND start = ANY($2) OR span = 24 AND start = ANY($3))"
+    for table in ("console_metricrollup", "console_metricdelay")
+)
+_COUNT_ACTIONS: Final = (
+    f"INSERT INTO console_metricrollup (tenant_id, span, start, {_KEY}, {_COUNTED})"
+    f" SELECT tenant_id, 1, hour, {_KEY}, {', '.join(f'sum({name})' for name in OF_ACTIONS)}{', 0' * len(OF_CALLS)}"
+    f" FROM console_metricaction WHERE tenant_id = $1 AND hour = ANY($2) GROUP BY tenant_id, hour, {_KEY}"
+)
+_OF_CALLS: Final = (*OF_CALLS, "repeats", "repeats_absorbed")
+# What is counted of calls stands in the rows of actions where there are any; every other count of such a row is zero.
+_ADD_CALLS: Final = (
+    f"INSERT INTO console_metricrollup AS kept (tenant_id, span, start, {_KEY}, {_COUNTED})"
+    f" SELECT $1, 1, start, tool, agent, side_effect_class, '',"
+    f" {', '.join(name if name in _OF_CALLS else '0' for name in COUNTS)}"
+    " FROM unnest($2::timestamptz[], $3::text[], $4::text[], $5::text[],"
+    f" {', '.join(f'${place}::integer[]' for place in range(6, 6 + len(_OF_CALLS)))})"
+    f" AS found(start, tool, agent, side_effect_class, {', '.join(_OF_CALLS)})"
+    f" ON CONFLICT (tenant_id, span, start, {_KEY}) DO UPDATE SET"
+    f" {', '.join(f'{name} = kept.{name} + excluded.{name}' for name in _OF_CALLS)}"
+)
+# Rounded as `rules.delays` says: half up, to two digits, in whole numbers.
+_COUNT_DELAYS: Final = (
+    f"INSERT INTO console_metricdelay (tenant_id, span, start, kind, {_KEY}, rounded_ms, count, total_ms)"
+    f" SELECT tenant_id, 1, hour, kind, {_KEY}, (exact + unit / 2) / unit * unit, count(*), sum(exact)"
+    " FROM console_metricaction, LATERAL (VALUES ('verification', verification_ms), ('reconcile', reconcile_ms))"
+    " AS delays(kind, exact), LATERAL (SELECT (10 ^ greatest(length(exact::text) - 2, 0))::bigint AS unit) AS digits"
+    " WHERE tenant_id = $1 AND hour = ANY($2) AND exact IS NOT NULL"
+    f" GROUP BY tenant_id, hour, kind, {_KEY}, 9"
+)
+_IN_DAYS: Final = (
+    " FROM unnest($2::timestamptz[]) AS days(day) JOIN {} AS hours ON hours.tenant_id = $1 AND hours.span = 1"
+    " AND hours.start >= day AND hours.start < day + interval '24 hours' GROUP BY tenant_id, day, "
+)
+_SUM_DAYS: Final = (
+    f"INSERT INTO console_metricrollup (tenant_id, span, start, {_KEY}, {_COUNTED})"
+    f" SELECT tenant_id, 24, day, {_KEY}, {', '.join(f'sum({name})' for name in COUNTS)}"
+    f"{_IN_DAYS.format('console_metricrollup')}{_KEY}"
+)
+_SUM_DELAYS_OF_DAYS: Final = (
+    f"INSERT INTO console_metricdelay (tenant_id, span, start, kind, {_KEY}, rounded_ms, count, total_ms)"
+    f" SELECT tenant_id, 24, day, kind, {_KEY}, rounded_ms, sum(count), sum(total_ms)"
+    f"{_IN_DAYS.format('console_metricdelay')}kind, {_KEY}, rounded_ms"
+)
 
 
 def update_metrics(*, tenant_id: UUID, at: datetime) -> int:
@@ -162,51 +205,27 @@ def _row(action: Action, history: ActionHistory, found: ActionMeasures, versions
 def _count_again(tenant_id: UUID, hours: Iterable[datetime]) -> None:
     """Count these hours anew from the actions and calls in them, and then the days that they belong to."""
     wanted = sorted(set(hours))
-    for hour in wanted:
-        classes = catalogue.classes_of_tools(tenant_id, until=hour + _HOUR)
-        _replace(tenant_id, 1, hour, _hour_counts(tenant_id, hour, classes), _hour_delays(tenant_id, hour))
-    for day in sorted({hour.replace(hour=0) for hour in wanted}):
-        until = day + _DAY
-        counts = queries.count_by(tenant_id, *queries.DIMENSIONS, since=day, until=until, span=1, about=EVERYTHING)
-        delays = queries.delays_by(tenant_id, *queries.DIMENSIONS, since=day, until=until, span=1, about=EVERYTHING)
-        _replace(tenant_id, 24, day, counts, delays)
+    if not wanted:
+        return
+    days = sorted({hour.replace(hour=0) for hour in wanted})
+    for clear in _CLEAR:
+        execute(clear, tenant_id, wanted, days)
+    execute(_COUNT_ACTIONS, tenant_id, wanted)
+    _count_calls(tenant_id, wanted)
+    execute(_COUNT_DELAYS, tenant_id, wanted)
+    execute(_SUM_DAYS, tenant_id, days)
+    execute(_SUM_DELAYS_OF_DAYS, tenant_id, days)
 
 
-def _replace(
-    tenant_id: UUID,
-    span: int,
-    start: datetime,
-    counts: Mapping[Key, Mapping[str, int]],
-    delays: Mapping[Key, Mapping[int, tuple[int, int]]],
-) -> None:
-    place = {"tenant_id": tenant_id, "span": span, "start": start}
-    for model in (MetricRollUp, MetricDelay):
-        model.objects.filter(**place).delete()
-    MetricRollUp.objects.bulk_create(
-        [MetricRollUp(**place, **_named(key), **values) for key, values in counts.items()], batch_size=500
-    )
-    MetricDelay.objects.bulk_create(
-        [
-            MetricDelay(**place, kind=kind, **_named(key), rounded_ms=rounded, count=count, total_ms=total)
-            for (kind, *key), lengths in delays.items()
-            for rounded, (count, total) in lengths.items()
-        ],
-        batch_size=2_000,
-    )
-
-
-def _named(key: Iterable[str]) -> dict[str, str]:
-    return dict(zip(queries.DIMENSIONS, key, strict=True))
-
-
-def _hour_counts(tenant_id: UUID, hour: datetime, classes: Mapping[str, str]) -> dict[Key, Counter[str]]:
-    counts = {key: Counter(found) for key, found in queries.sum_actions(tenant_id, hour, OF_ACTIONS).items()}
-    for tool, agent, accepted, code, category, made, failed in gate.count_calls(
-        tenant_id, since=hour, until=hour + _HOUR
-    ):
-        # There is no end to the names of tools that do not exist.
-        known = "" if category == "phantom" else tool
-        here = counts.setdefault((known, agent, classes.get(known, ""), ""), Counter())
+def _count_calls(tenant_id: UUID, hours: Sequence[datetime]) -> None:
+    """Add the calls of these hours to what their actions made."""
+    found: dict[tuple[datetime, str, str, str], Counter[str]] = {}
+    registered: list[tuple[str, str, datetime]] | None = None
+    for hour, tool, agent, accepted, code, category, made, failed in gate.count_calls(tenant_id, hours):
+        if registered is None:
+            registered = catalogue.first_classes(tenant_id)
+        kind = next((each for name, each, since in registered if name == tool and since < hour + _HOUR), "")
+        here = found.setdefault((hour, tool, agent, kind), Counter())
         here["calls"] += made
         here["calls_accepted"] += made if accepted else 0
         here["calls_failed"] += failed
@@ -217,18 +236,9 @@ def _hour_counts(tenant_id: UUID, hour: datetime, classes: Mapping[str, str]) ->
         if code == "DUPLICATE_BLOCKED":
             here["repeats"] += made
             here["repeats_absorbed"] += made
-    return {key: Counter({name: found[name] for name in COUNTS}) for key, found in counts.items()}
-
-
-def _hour_delays(tenant_id: UUID, hour: datetime) -> dict[Key, dict[int, tuple[int, int]]]:
-    delays: dict[Key, dict[int, tuple[int, int]]] = {}
-    for *key, verification, reconcile in queries.hour_delays(tenant_id, hour):
-        for kind, exact in zip(_KINDS, (verification, reconcile), strict=True):
-            if exact is not None:
-                lengths = delays.setdefault((kind, *key), {})
-                count, total = lengths.get(round_delay(exact), (0, 0))
-                lengths[round_delay(exact)] = (count + 1, total + exact)
-    return delays
+    if found:
+        counts = [[each[name] for each in found.values()] for name in _OF_CALLS]
+        execute(_ADD_CALLS, tenant_id, *map(list, zip(*found, strict=True)), *counts)
 
 
 def _hour_of(at: datetime) -> datetime:

@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, Sum
-
 from console.metrics.rules.facts import COUNTS
 from console.metrics.rules.filters import MetricFilter
 from console.models import Alert, AlertRule, MetricAction, MetricCursor, MetricRollUp
@@ -150,23 +148,6 @@ def last_measures(tenant_id: UUID, action_ids: Sequence[UUID]) -> dict[UUID, tup
 def measured_hours(tenant_id: UUID) -> list[datetime]:
     """Every hour that an action counts in."""
     return list(MetricAction.objects.filter(tenant_id=tenant_id).values_list("hour", flat=True).distinct())
-
-
-def sum_actions(tenant_id: UUID, hour: datetime, names: Sequence[str]) -> dict[tuple[str, ...], Counts]:
-    """The counts of the actions of one hour, by `DIMENSIONS`."""
-    rows = MetricAction.objects.filter(tenant_id=tenant_id, hour=hour).values_list(*DIMENSIONS)
-    width = len(DIMENSIONS)
-    return {
-        tuple(row[:width]): dict(zip(names, row[width:], strict=True))
-        for row in rows.annotate(*(Sum(name) for name in names)).order_by()
-    }
-
-
-def hour_delays(tenant_id: UUID, hour: datetime) -> list[tuple[Any, ...]]:
-    """(tool, agent, class, version, verification, reconcile) of the actions of one hour that have a delay."""
-    found = MetricAction.objects.filter(tenant_id=tenant_id, hour=hour)
-    known = found.filter(Q(verification_ms__isnull=False) | Q(reconcile_ms__isnull=False))
-    return list(known.values_list(*DIMENSIONS, "verification_ms", "reconcile_ms"))
 
 
 def count_by_contract(tenant_id: UUID, tools: Sequence[str], *, since: datetime) -> dict[str, Counts]:

@@ -191,11 +191,10 @@ def policy_versions_by_digest(tenant_id: UUID, kind: str) -> dict[str, str]:
     return dict(found.values_list("digest", "version"))
 
 
-def classes_of_tools(tenant_id: UUID, *, until: datetime) -> dict[str, str]:
-    """The side-effect class of each tool that was registered before a moment, by the first version of its contract."""
-    rows = execute(
-        "SELECT DISTINCT ON (name) name, convert_from(document, 'UTF8')::jsonb ->> 'side_effect_class'"
-        " FROM ledger_contractversion WHERE tenant_id = $1 AND registered_at < $2 ORDER BY name, id",
-        *(tenant_id, until),
+def first_classes(tenant_id: UUID) -> list[tuple[str, str, datetime]]:
+    """(tool, side-effect class, when it was registered) of the first version of every tool's contract."""
+    return execute(
+        "SELECT DISTINCT ON (name) name, convert_from(document, 'UTF8')::jsonb ->> 'side_effect_class', registered_at"
+        " FROM ledger_contractversion WHERE tenant_id = $1 ORDER BY name, id",
+        tenant_id,
     )
-    return dict(rows)

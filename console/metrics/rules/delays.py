@@ -23,13 +23,6 @@ class DelaySummary:
     p95_ms: int | None
 
 
-def round_delay(milliseconds: int) -> int:
-    """The value under which a delay is kept (rule 1)."""
-    value = max(milliseconds, 0)
-    unit: int = 10 ** max(len(str(value)) - 2, 0)
-    return (value + unit // 2) // unit * unit
-
-
 def summarize_delays(counted: Mapping[int, int], *, total_ms: int) -> DelaySummary:
     """What delays counted by their rounded value come to; `total_ms` is their exact sum (rule 2)."""
     count = sum(counted.values())

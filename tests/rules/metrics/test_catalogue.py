@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from console.metrics.rules.catalogue import BY_ID, METRICS, MetricKind, is_healthy, value_of
-from console.metrics.rules.delays import distribute, round_delay, summarize_delays
+from console.metrics.rules.delays import distribute, summarize_delays
 from console.metrics.rules.facts import COUNTS
 from console.metrics.rules.observations import observe_changes
 from console.metrics.rules.regression import compare_versions
@@ -43,14 +43,6 @@ def test_phantom_calls_are_healthy_below_two_in_a_hundred_and_not_at_it():
     assert is_healthy(BY_ID["M-18"], 1.0)
     assert is_healthy(BY_ID["M-18"], 0.999) is False
     assert is_healthy(BY_ID["M-10"], 0.5) is None
-
-
-@pytest.mark.parametrize(
-    ("exact", "kept"),
-    [(-5, 0), (0, 0), (47, 47), (234, 230), (235, 240), (999, 1000), (2_340, 2_300), (95_500, 96_000)],
-)
-def test_a_delay_is_kept_under_two_digits(exact: int, kept: int):
-    assert round_delay(exact) == kept
 
 
 @pytest.mark.req("R-MT-09")
