@@ -47,7 +47,20 @@ BEGIN
         INSERT INTO ledger_subject (tenant_id, id, kind, state, seq, head, created_at, updated_at)
             VALUES (v_tenant, v_subject, v_kind, v_state, 1, v_hash, v_at, v_at);
         IF v_kind = 'action' THEN
-            INSERT INTO ledger_action SELECT r.* FROM jsonb_populate_record(NULL::ledger_action, p_projection
+            INSERT INTO ledger_action (
+                tenant_id, id, state, seq, tool, tool_version, contract_digest, side_effect_class, reversibility,
+                mutating, agent, agent_actor, session_id, run_id, call_id, target, operation_kind, operation_key,
+                payload_hash, payload_pointer, approval_id, trace_id, supersedes, ordered_by, parent_id, relation,
+                unwinds, discrepancy, recovery_row, recovery_decision, attempt_count, contradicted, reversed,
+                settled, noticed, reached_by, horizon_at, blocks_until, proposed_at, changed_at)
+            SELECT
+                r.tenant_id, r.id, r.state, r.seq, r.tool, r.tool_version, r.contract_digest, r.side_effect_class,
+                r.reversibility, r.mutating, r.agent, r.agent_actor, r.session_id, r.run_id, r.call_id, r.target,
+                r.operation_kind, r.operation_key, r.payload_hash, r.payload_pointer, r.approval_id, r.trace_id,
+                r.supersedes, r.ordered_by, r.parent_id, r.relation, r.unwinds, r.discrepancy, r.recovery_row,
+                r.recovery_decision, r.attempt_count, r.contradicted, r.reversed, r.settled, r.noticed, r.reached_by,
+                r.horizon_at, r.blocks_until, r.proposed_at, r.changed_at
+            FROM jsonb_populate_record(NULL::ledger_action, p_projection
                 || jsonb_build_object('tenant_id', v_tenant, 'id', v_subject, 'state', v_state, 'seq', 1,
                     'reached_by', e ->> 'kind',
                     'noticed', (e ->> 'kind' IN ('validation_failed', 'superseded', 'failure_acknowledged',

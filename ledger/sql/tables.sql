@@ -9,4 +9,4 @@ SELECT ledger_make_append_only(each) FROM unnest(ARRAY[
 
 -- Room in each page for the next version of a row that changes ten times.
 ALTER TABLE ledger_subject SET (fillfactor = 80);
-ALTER TABLE ledger_action SET (fillfactor = 80);
+ALTER TABLE ledger_action SET (fillfactor = 70);

@@ -11,7 +11,7 @@ import orjson
 from ledger.catalogue.rules.releases import CanaryFigures, CanaryScope
 from ledger.db import execute
 from ledger.record.rules.ids import lower_bound
-from ledger.record.rules.lifecycle import BLOCKS_REPEAT, OPEN
+from ledger.record.rules.lifecycle import BLOCKS_REPEAT, OPEN, phases
 
 MOST_ENTRIES = 500
 MOST_ACTIONS = 100_000
@@ -55,7 +55,7 @@ def repeat_block_fault() -> str:
     if not rows:
         return f"The index {REPEAT_INDEX} is not there."
     is_sound, condition = rows[0]
-    missing = sorted(str(state) for state in BLOCKS_REPEAT if f"'{state}'" not in (condition or ""))
+    missing = [phase for phase in phases(BLOCKS_REPEAT) if f"'{phase}'" not in (condition or "")]
     if not is_sound:
         return f"The index {REPEAT_INDEX} is not a valid unique one."
     return f"The index {REPEAT_INDEX} leaves out {', '.join(missing)}." if missing else ""

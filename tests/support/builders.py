@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
+
 from ledger.record import operations
 from ledger.record.rules.entry import Entry
 
@@ -95,3 +97,13 @@ def propose(tenant_id: UUID, *, at: datetime = AT, view: dict[str, Any] | None =
         actor=operations.Actor("agent", uuid4()),
         at=at,
     )
+
+
+def written_columns(connection: psycopg.Connection, table: str) -> list[str]:
+    """The columns of a table that are written; the others are made from them."""
+    rows = connection.execute(
+        "SELECT attname::text FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
+        " AND attgenerated = '' ORDER BY attnum",
+        [table],
+    )
+    return [name for (name,) in rows.fetchall()]

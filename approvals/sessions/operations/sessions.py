@@ -266,7 +266,7 @@ def describe_contract(session: Session) -> dict[str, Any]:
 def session_nudge(session: Session, *, refused: Iterable[str] = ()) -> Nudge:
     """What the session's agent is to do next; `refused` are the codes of the calls that were refused just now."""
     refused = tuple(refused)
-    states = actions.open_states(session.tenant_id, session.id)
+    states = actions.open_phases(session.tenant_id, session.id)
     if not states and not refused and _is_frozen(session):
         refused = ("TARGET_FROZEN",)
     steps = () if states or refused else _steps(session)

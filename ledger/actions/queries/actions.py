@@ -21,8 +21,8 @@ from ledger.models import (
 )
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.ids import lower_bound
-from ledger.record.rules.lifecycle import BLOCKS_REPEAT, OPEN, State
-from ledger.record.rules.outcomes import ATTESTED_REVERSAL, Outcome, OutcomePath, outcome_of, outcome_paths
+from ledger.record.rules.lifecycle import BLOCKS_REPEAT, OPEN, PHASES, State, phases
+from ledger.record.rules.outcomes import ATTESTED_REVERSAL, SET_APART, Outcome, OutcomePath, outcome_of, outcome_paths
 from ledger.verification.queries.storage import is_uuid
 
 # SQL conditions that match the predicates of partial indexes.
@@ -35,7 +35,15 @@ def in_states(column: str, states: Iterable[str]) -> str:
     return f"{column} IN ({', '.join(repr(str(state)) for state in states)})"
 
 
-IS_OPEN = f"(contradicted OR {in_states('state', sorted(OPEN))})"
+IS_OPEN = f"(contradicted OR {in_states('phase', phases(OPEN))})"
+
+
+def in_state(*states: str) -> Q:
+    """Actions in one of these states, found by their phase."""
+    phase_is = Q(phase=phases(states)[0]) if len(phases(states)) == 1 else Q(phase__in=phases(states))
+    # A state of its own phase is not asked for twice: the planner would think the second condition rare.
+    exact = all(state not in PHASES.values() and state not in PHASES for state in states)
+    return phase_is if exact else phase_is & Q(state__in=list(states))
 
 
 def open_duplicates_sql(*, key: str, at: str) -> str:
@@ -45,8 +53,8 @@ def open_duplicates_sql(*, key: str, at: str) -> str:
     the repeats that are over are not read.
     """
     mine = f"SELECT o.id FROM ledger_action o WHERE o.tenant_id = $1 AND o.operation_key = {key} AND o.mutating"
-    blocking = in_states("o.state", sorted(BLOCKS_REPEAT))
-    late = f"o.state = 'FAILED' AND o.blocks_until > {at}"
+    blocking = in_states("o.phase", phases(BLOCKS_REPEAT))
+    late = f"o.phase = 'FAILED' AND o.blocks_until > {at}"
     return f"{mine} AND {blocking} UNION ALL {mine} AND {late} UNION ALL {mine} AND o.contradicted"
 
 
@@ -96,8 +104,6 @@ def _with_target_like(found: QuerySet[Action], part: str, *, limit: int) -> list
 
 
 _FILTERS = {
-    "state": "state",
-    "states": "state__in",
     "tool": "tool",
     "agent": "agent",
     "session": "session_id",
@@ -119,6 +125,8 @@ def filter_condition(filters: Mapping[str, Any]) -> Q:
     for name, value in filters.items():
         if name == "outcome" and value:
             found &= outcome_condition(Outcome(value))
+        elif name in ("state", "states"):
+            found &= in_state(*([value] if name == "state" else value)) if value else Q()
         elif value is not None and (value != "" or name == "relation"):
             found &= Q(**{_FILTERS[name]: lower_bound(value) if name in ("since", "until") else value})
     return found
@@ -140,9 +148,9 @@ def outcome_condition(outcome: Outcome) -> Q:
 
 
 def _reached(way: OutcomePath) -> Q:
-    found = Q(state=str(way.state), contradicted=False, reversed=False)
+    found = in_state(str(way.state)) & Q(contradicted=False, reversed=False)
     if way.kinds:
-        found &= Q(reached_by__in=way.kinds)
+        found &= Q(set_apart__in=way.kinds) if set(way.kinds) <= set(SET_APART) else Q(reached_by__in=way.kinds)
     if way.but:
         found &= ~Q(reached_by__in=way.but)
     if way.asked is not None:
@@ -166,7 +174,8 @@ def ids_to_start(
     needs none; with `only`, none but these.
     """
     rows = execute(
-        "SELECT id FROM ledger_action WHERE tenant_id = $1 AND state = 'VALIDATED' AND tool = ANY($2)"
+        "SELECT id FROM ledger_action WHERE tenant_id = $1 AND phase = 'VALIDATED' AND state = 'VALIDATED'"
+        " AND tool = ANY($2)"
         " AND ($3::uuid[] IS NULL OR approval_id IS NULL OR id = ANY($3::uuid[])) AND ($4::uuid IS NULL OR id > $4)"
         " AND ($6::uuid[] IS NULL OR id = ANY($6::uuid[])) ORDER BY id LIMIT $5",
         *(tenant_id, tools, approved, after, limit, None if only is None else list(only)),
@@ -176,7 +185,7 @@ def ids_to_start(
 
 def retryable_actions(tenant_id: UUID, *, limit: int = 200) -> dict[UUID, UUID]:
     """Actions that were attempted and may be started once more, by the approval that they name."""
-    found = Action.objects.filter(tenant_id=tenant_id, state="VALIDATED", attempt_count__gt=0)
+    found = Action.objects.filter(in_state("VALIDATED"), tenant_id=tenant_id, attempt_count__gt=0)
     gated = found.filter(approval_id__isnull=False).order_by("id")[:limit]
     return {action.approval_id: action.id for action in gated if action.approval_id is not None}
 
@@ -184,19 +193,19 @@ def retryable_actions(tenant_id: UUID, *, limit: int = 200) -> dict[UUID, UUID]:
 def unsettled_actions(tenant_id: UUID, *, limit: int = 2000) -> list[UUID]:
     """Actions whose effect must still be read back, oldest first; after a recovery action has ended, too."""
     states = [State.ACCEPTED, State.PENDING, State.UNKNOWN, State.FORWARD_RECOVERY, State.RECONCILIATION_FAILED]
-    found = Action.objects.filter(tenant_id=tenant_id, state__in=states, settled=False)
+    found = Action.objects.filter(in_state(*states), tenant_id=tenant_id, settled=False)
     return list(found.order_by("id").values_list("id", flat=True)[:limit])
 
 
 def actions_in_review(tenant_id: UUID, *, limit: int = 2000) -> list[UUID]:
     """Actions that wait for a person."""
-    found = Action.objects.filter(tenant_id=tenant_id, state=State.REVIEW_REQUIRED)
+    found = Action.objects.filter(in_state(State.REVIEW_REQUIRED), tenant_id=tenant_id)
     return list(found.order_by("id").values_list("id", flat=True)[:limit])
 
 
 def stalled_actions(tenant_id: UUID, *, since: datetime, limit: int = 2000) -> list[UUID]:
     """Mutations that were started, have not come to their end, and of which nothing was recorded since then."""
-    started = Action.objects.filter(tenant_id=tenant_id, state__in=OPEN, mutating=True, attempt_count__gt=0)
+    started = Action.objects.filter(phase__in=phases(OPEN), tenant_id=tenant_id, mutating=True, attempt_count__gt=0)
     return list(started.filter(changed_at__lt=since).order_by("id").values_list("id", flat=True)[:limit])
 
 
@@ -261,7 +270,7 @@ def open_duplicate(tenant_id: UUID, operation_key: str, *, at: datetime, but: UU
 
 def waiting_actions(tenant_id: UUID, **about: str) -> QuerySet[Action, UUID]:
     """The ids of the validated actions of a tool or an agent, to be asked for within another statement."""
-    found = Action.objects.filter(tenant_id=tenant_id, state=State.VALIDATED, approval_id__isnull=False, **about)
+    found = Action.objects.filter(in_state(State.VALIDATED), tenant_id=tenant_id, approval_id__isnull=False, **about)
     return found.values_list("id", flat=True)
 
 
@@ -278,7 +287,7 @@ def tool_of_row(tenant_id: UUID) -> QuerySet[Action, str]:
 def failed_executions(tenant_id: UUID, *, since: datetime, until: datetime) -> QuerySet[Action, UUID]:
     """The ids of a period's actions whose tool failed, to be asked for within another statement."""
     ids = {"id__gte": lower_bound(since), "id__lt": lower_bound(until)}
-    found = Action.objects.filter(tenant_id=tenant_id, state=State.FAILED, attempt_count__gt=0, **ids)
+    found = Action.objects.filter(in_state(State.FAILED), tenant_id=tenant_id, attempt_count__gt=0, **ids)
     return found.values_list("id", flat=True)
 
 
@@ -289,7 +298,7 @@ def demonstrated_tools(tenant_id: UUID, agent: str, tools: Collection[str]) -> s
     rows = execute(
         "SELECT tool FROM unnest($3::text[]) AS tool WHERE EXISTS (SELECT FROM ledger_action a WHERE a.tenant_id = $1"
         " AND a.agent = $2 AND a.tool = tool.tool"
-        " AND a.state = 'RECONCILED_SUCCESS' AND a.reached_by <> 'attested_present' AND NOT a.contradicted)",
+        " AND a.phase = 'RECONCILED_SUCCESS' AND a.reached_by <> 'attested_present' AND NOT a.contradicted)",
         *(tenant_id, agent, sorted(tools)),
     )
     return {tool for (tool,) in rows}
@@ -351,7 +360,7 @@ def count_outcomes(tenant_id: UUID, *, since: datetime) -> Counter[Outcome]:
 
 def count_in_states(tenant_id: UUID, states: tuple[str, ...], *, most: int = 1000) -> tuple[int, datetime | None]:
     """How many actions are in these states, counted up to `most`, and since when the longest has been."""
-    found = Action.objects.filter(tenant_id=tenant_id, state__in=states)[:most]
+    found = Action.objects.filter(in_state(*states), tenant_id=tenant_id)[:most]
     times = list(found.values_list("changed_at", flat=True))
     return len(times), min(times, default=None)
 
@@ -373,23 +382,23 @@ def open_actions_before(
     return list(found.filter(~Q(state__in=list(settled)) | Q(contradicted=True)).order_by("id")[:limit])
 
 
-# From one state to the next: it is no matter how many actions are in it.
-_OPEN_STATES = f"""
+# From one phase to the next: it is no matter how many actions are in it.
+_OPEN_PHASES = f"""
 WITH RECURSIVE open AS (
-    (SELECT contradicted, state FROM ledger_action WHERE tenant_id = $1 AND session_id = $2 AND {IS_OPEN}
-        ORDER BY contradicted, state LIMIT 1)
+    (SELECT contradicted, phase FROM ledger_action WHERE tenant_id = $1 AND session_id = $2 AND {IS_OPEN}
+        ORDER BY contradicted, phase LIMIT 1)
     UNION ALL
-    SELECT following.contradicted, following.state FROM open, LATERAL (SELECT contradicted, state FROM ledger_action
+    SELECT following.contradicted, following.phase FROM open, LATERAL (SELECT contradicted, phase FROM ledger_action
         WHERE tenant_id = $1 AND session_id = $2 AND {IS_OPEN}
-            AND (contradicted, state) > (open.contradicted, open.state)
-        ORDER BY contradicted, state LIMIT 1) following)
-SELECT CASE WHEN contradicted THEN 'UNKNOWN' ELSE state END FROM open
+            AND (contradicted, phase) > (open.contradicted, open.phase)
+        ORDER BY contradicted, phase LIMIT 1) following)
+SELECT CASE WHEN contradicted THEN 'UNKNOWN' ELSE phase END FROM open
 """
 
 
-def open_states(tenant_id: UUID, session_id: UUID) -> set[str]:
-    """The states of a session's open actions; what was contradicted counts as unknown."""
-    return {state for (state,) in execute(_OPEN_STATES, tenant_id, session_id)}
+def open_phases(tenant_id: UUID, session_id: UUID) -> set[str]:
+    """The phases of a session's open actions; what was contradicted counts as unknown."""
+    return {each for (each,) in execute(_OPEN_PHASES, tenant_id, session_id)}
 
 
 def event_ids(tenant_id: UUID, places: list[tuple[UUID, int]]) -> dict[UUID, UUID]:

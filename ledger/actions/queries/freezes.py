@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from ledger.actions.queries.actions import in_state
 from ledger.db import select
 from ledger.models import (
     Action,
@@ -37,7 +38,7 @@ def is_known_target(tenant_id: UUID, target: str) -> bool:
 def count_frozen_actions(freeze: Freeze, *, most: int = 100) -> int:
     """How many validated actions a freeze keeps from starting, counted up to `most`."""
     column = {"agent": "agent", "tool": "tool", "target": "target"}.get(freeze.scope)
-    found = Action.objects.filter(tenant_id=freeze.tenant_id, state=State.VALIDATED)
+    found = Action.objects.filter(in_state(State.VALIDATED), tenant_id=freeze.tenant_id)
     return (found.filter(**{column: freeze.value}) if column else found)[:most].count()
 
 
@@ -69,6 +70,6 @@ def recent_freezes(tenant_id: UUID, *, since: datetime) -> list[Freeze]:
 def frozen_actions(freeze: Freeze, *, limit: int) -> list[UUID]:
     """The validated actions that a freeze covers, oldest first."""
     column = {"agent": "agent", "tool": "tool", "target": "target"}.get(freeze.scope)
-    found = Action.objects.filter(tenant_id=freeze.tenant_id, state=State.VALIDATED, approval_id__isnull=False)
+    found = Action.objects.filter(in_state(State.VALIDATED), tenant_id=freeze.tenant_id, approval_id__isnull=False)
     found = found.filter(**{column: freeze.value}) if column else found
     return list(found.order_by("id").values_list("id", flat=True)[:limit])

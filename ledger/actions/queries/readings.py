@@ -48,7 +48,8 @@ def newest_reading_pointers(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUI
 def actions_needing_reading(tenant_id: UUID, *, limit: int = 200) -> list[UUID]:
     """Validated actions whose newest reading is wanted and not taken yet."""
     found = execute(
-        "SELECT a.id FROM ledger_action a WHERE a.tenant_id = $1 AND a.state = 'VALIDATED' AND 'reading_wanted' ="
+        "SELECT a.id FROM ledger_action a WHERE a.tenant_id = $1 AND a.phase = 'VALIDATED' AND a.state = 'VALIDATED'"
+        " AND 'reading_wanted' ="
         " (SELECT e.kind FROM ledger_event e WHERE e.tenant_id = a.tenant_id AND e.subject_id = a.id"
         " AND e.kind IN ('reading_wanted', 'reading_taken') ORDER BY e.seq DESC LIMIT 1) ORDER BY a.id LIMIT $2",
         *(tenant_id, limit),

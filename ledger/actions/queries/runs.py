@@ -103,11 +103,11 @@ def is_unwinding(tenant_id: UUID, run_id: str) -> bool:
 # From one contract to the next: however often each succeeded, it is looked at once.
 _RUN_FACTS = """
 WITH RECURSIVE succeeded AS (
-    (SELECT contract_digest FROM ledger_action WHERE tenant_id = $1 AND run_id = $2 AND state = 'RECONCILED_SUCCESS'
+    (SELECT contract_digest FROM ledger_action WHERE tenant_id = $1 AND run_id = $2 AND phase = 'RECONCILED_SUCCESS'
         ORDER BY contract_digest LIMIT 1)
     UNION ALL
     SELECT following.contract_digest FROM succeeded, LATERAL (SELECT a.contract_digest FROM ledger_action a
-        WHERE a.tenant_id = $1 AND a.run_id = $2 AND a.state = 'RECONCILED_SUCCESS'
+        WHERE a.tenant_id = $1 AND a.run_id = $2 AND a.phase = 'RECONCILED_SUCCESS'
             AND a.contract_digest > succeeded.contract_digest ORDER BY a.contract_digest LIMIT 1) following)
 SELECT EXISTS (SELECT FROM ledger_unwinding WHERE tenant_id = $1 AND run_id = $2),
     array(SELECT contract_digest FROM succeeded)
@@ -155,7 +155,7 @@ _UNOBSERVED = (
 )
 _FAILED = (
     "SELECT id FROM ledger_action WHERE tenant_id = $1 AND run_id = $2 AND relation = '' AND mutating AND NOT noticed"
-    f" AND ({in_states('state', _ENDED_OTHERWISE)} OR (state = 'RECONCILED_SUCCESS' AND reversed))"
+    f" AND ({in_states('phase', _ENDED_OTHERWISE)} OR (phase = 'RECONCILED_SUCCESS' AND reversed))"
     " ORDER BY id LIMIT 20"
 )
 

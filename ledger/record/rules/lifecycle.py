@@ -176,6 +176,28 @@ OPEN: frozenset[State] = frozenset(State) - {
 }
 """While an action is in one of these, it has not come to its end."""
 
+PHASES: dict[State, State] = {
+    _S.PROPOSED: _S.VALIDATED,
+    _S.EXECUTING: _S.PENDING,
+    _S.ACCEPTED: _S.PENDING,
+    _S.COMMITTED: _S.PENDING,
+}
+"""The phase of a state that actions only pass through: the state beside which they are found. Every other state is a
+phase of its own. What an action is found by changes with its phase, so that most steps touch no index.
+"""
+
+
+def phase(state: str) -> str:
+    """The phase of an action in a state; the database has the same function."""
+    known = PHASES.get(State(state)) if state in State else None
+    return str(known or state)
+
+
+def phases(states: Iterable[str]) -> list[str]:
+    """The phases of some states, in order."""
+    return sorted({phase(state) for state in states})
+
+
 NOTICED = ("validation_failed", "superseded", "failure_acknowledged", "recovery_acknowledged")
 """After an event of one of these kinds an action's agent knows that it did nothing, or has decided how to go on."""
 

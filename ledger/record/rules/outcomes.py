@@ -143,6 +143,12 @@ BY_KIND: Final[dict[tuple[State, str], Outcome]] = {
 SET_APART: Final = tuple(sorted({kind for state, kind in BY_KIND if state is not State.VALIDATED}))
 """The kinds behind the outcomes that are rare among the actions of their state; an index holds only these."""
 
+
+def set_apart(reached_by: str) -> str | None:
+    """A kind of event that sets an action apart, or none; the database has the same function."""
+    return reached_by if reached_by in SET_APART else None
+
+
 BY_WORD: Final = frozenset(
     {_O.ATTESTED, _O.ATTESTED_ABSENT, _O.COMPENSATED_AS_ATTESTED, _O.SETTLED_AS_FAILED, _O.CLOSED_UNRESOLVED},
 )

@@ -30,7 +30,7 @@ from typing import Any
 
 from ledger.record.rules import entry as entries
 from ledger.record.rules import envelope as envelopes
-from ledger.record.rules import lifecycle
+from ledger.record.rules import lifecycle, outcomes
 from ledger.record.rules.canonical import digest, parse
 from ledger.record.rules.envelope import Commitment, Envelope
 from ledger.record.rules.lifecycle import Ground
@@ -396,6 +396,7 @@ def _check_view(walk: ReplayState, head: StoredHead) -> None:
         "proposed_at": walk.created_at,
         "changed_at": walk.updated_at,
     }
+    expected |= {"phase": lifecycle.phase(walk.state), "set_apart": outcomes.set_apart(expected["reached_by"])}
     if walk.emptied:
         # What its columns were is not known any more; what an erased action must not say, it does not say.
         expected = {**head.view, **{name: expected[name] for name in ("state", "seq", "proposed_at", "changed_at")}}

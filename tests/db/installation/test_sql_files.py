@@ -12,7 +12,8 @@ import psycopg
 import pytest
 from psycopg import errors, sql
 
-from ledger.record.rules.lifecycle import MACHINES, states
+from ledger.record.rules import event_kinds, lifecycle, outcomes
+from ledger.record.rules.lifecycle import MACHINES, State, states
 from ledger.verification.queries import fences
 
 ROOT = Path(__file__).parents[3]
@@ -154,6 +155,23 @@ def test_the_database_has_the_transitions_of_the_rules_and_no_others(owner):
         [[*MACHINES, "spaceship"], known, known],
     ).fetchall()
     assert set(legal) == stays | moves
+
+
+def test_the_database_finds_actions_by_the_phases_of_the_rules(owner):
+    phases = dict(owner.execute("SELECT s, ledger_phase(s) FROM unnest(%s::text[]) s", [sorted(State)]).fetchall())
+    assert phases == {state: lifecycle.phase(state) for state in State}
+    kinds = sorted(event_kinds.EVENT_KINDS)
+    apart = dict(owner.execute("SELECT k, ledger_set_apart(k) FROM unnest(%s::text[]) k", [kinds]).fetchall())
+    assert apart == {kind: outcomes.set_apart(kind) for kind in kinds}
+
+
+def test_no_index_of_actions_holds_what_changes_at_each_step(owner):
+    found = owner.execute(
+        "SELECT c.relname::text, pg_get_indexdef(c.oid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
+        " WHERE i.indrelid = 'ledger_action'::regclass"
+    ).fetchall()
+    assert len(found) > 15
+    assert not [name for name, made in found if re.search(r"\b(state|reached_by|seq|changed_at|settled)\b", made)]
 
 
 def test_every_fence_of_the_database_is_one_that_each_start_looks_at(owner):

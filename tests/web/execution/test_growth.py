@@ -18,6 +18,7 @@ from psycopg import sql
 
 from ledger.log.queries import log
 from tests.support.api_tenant import Clock, Workshop, workshop
+from tests.support.builders import written_columns
 from tests.support.seals import as_sequencer, seal_up
 
 SIZES = (200, 500, 1_250)
@@ -32,7 +33,7 @@ WITH t AS MATERIALIZED (SELECT * FROM {table} t WHERE {named}), copied AS MATERI
         {action}, ledger_uuid_from(to_timestamp(1790000000 + n))::text),
         {approval}, ledger_uuid_from(to_timestamp(1690000000 + n))::text)::jsonb || {own}) AS row
     FROM t, generate_series({start}, {end}) n)
-INSERT INTO {table} SELECT (row).* FROM copied
+INSERT INTO {table} ({columns}) SELECT {values} FROM copied
 """
 NEW_ID = "jsonb_build_object('id', gen_random_uuid())"
 NEW_CALL = "jsonb_build_object('id', gen_random_uuid(), 'call_id', gen_random_uuid())"
@@ -71,8 +72,11 @@ class Grown:
         """So many actions like this one."""
         self.superuser.execute("SET session_replication_role = replica")
         for table, own in TABLES.items():
+            columns = written_columns(self.superuser, table)
             statement = sql.SQL(COPIED).format(
                 table=sql.Identifier(table),
+                columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
+                values=sql.SQL(", ").join(sql.SQL("(row).{}").format(sql.Identifier(each)) for each in columns),
                 action=sql.Literal(action),
                 approval=sql.Literal(approval),
                 own=sql.SQL(own),

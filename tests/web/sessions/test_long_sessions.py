@@ -15,6 +15,7 @@ from psycopg import sql
 
 from ledger import db
 from tests.support.api_tenant import DELETE, Workshop, workshop
+from tests.support.builders import written_columns
 
 EACH = 1_500
 # More than any statement has reason to read, and far less than there is.
@@ -22,9 +23,9 @@ MOST = 100
 
 # As often as that the same action again, with its events, its evidence and its call; ids of their own, in order.
 AGAIN = """
-INSERT INTO {table} SELECT (jsonb_populate_record(t, jsonb_build_object({key},
+INSERT INTO {table} ({columns}) SELECT {columns} FROM (SELECT (jsonb_populate_record(t, jsonb_build_object({key},
         ledger_uuid_from(to_timestamp(1790000000 + {start} + n))) || {more})).*
-    FROM {table} t, generate_series(1, {count}) n WHERE t.{column} = {action}
+    FROM {table} t, generate_series(1, {count}) n WHERE t.{column} = {action}) made
 """
 TABLES = {
     "ledger_subject": ("id", "'{}'"),
@@ -64,6 +65,7 @@ class Long:
                 told = f"{more} || {ELSEWHERE}" if elsewhere and table == "ledger_action" else more
                 statement = sql.SQL(AGAIN).format(
                     table=sql.Identifier(table),
+                    columns=sql.SQL(", ").join(map(sql.Identifier, written_columns(self.superuser, table))),
                     key=sql.Literal(column),
                     column=sql.Identifier(column),
                     start=sql.Literal(self.made),
