@@ -176,7 +176,7 @@ OPEN: frozenset[State] = frozenset(State) - {
 }
 """While an action is in one of these, it has not come to its end."""
 
-PHASES: dict[State, State] = {
+PHASES: dict[str, State] = {
     _S.PROPOSED: _S.VALIDATED,
     _S.EXECUTING: _S.PENDING,
     _S.ACCEPTED: _S.PENDING,
@@ -189,8 +189,7 @@ phase of its own. What an action is found by changes with its phase, so that mos
 
 def phase(state: str) -> str:
     """The phase of an action in a state; the database has the same function."""
-    known = PHASES.get(State(state)) if state in State else None
-    return str(known or state)
+    return str(PHASES.get(state, state))
 
 
 def phases(states: Iterable[str]) -> list[str]:

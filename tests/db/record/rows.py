@@ -30,7 +30,8 @@ def columns(connection: psycopg.Connection, table: str) -> dict[str, str]:
     return dict(
         connection.execute(
             "SELECT attname, typname FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid"
-            " WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped AND attidentity = ''",
+            " WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped AND attidentity = ''"
+            " AND attgenerated = ''",
             [table],
         ).fetchall()
     )

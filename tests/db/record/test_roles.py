@@ -49,7 +49,8 @@ WAYS: dict[str, tuple[str, frozenset[str]]] = {
         frozenset({"DELETE"}),
     ),
     "upsert": (
-        "INSERT INTO {table} SELECT * FROM {table} ON CONFLICT ({key}) DO UPDATE SET {column} = excluded.{column}",
+        "INSERT INTO {table} ({column}) SELECT {column} FROM {table}"
+        " ON CONFLICT ({key}) DO UPDATE SET {column} = excluded.{column}",
         frozenset({"INSERT", "UPDATE"}),
     ),
     "writable cte": ("WITH gone AS (DELETE FROM {table} RETURNING *) SELECT count(*) FROM gone", frozenset({"DELETE"})),
