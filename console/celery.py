@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import gc
 import os
+from functools import partial
+from itertools import count
 from typing import Any
 
 from celery import Celery, Task, bootsteps
+from celery.beat import BeatLazyFunc
 from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from kombu.transport.redis import Channel
@@ -34,7 +37,9 @@ class LoggedTask(Task):  # type: ignore[type-arg]
             return super().__call__(*args, **kwargs)
 
 
-app = Celery("counterfoil", task_cls=LoggedTask)
+# Beat sends ticks by the names of tasks: it needs neither what they do nor any app.
+_ONLY_TICKS = "COUNTERFOIL_ONLY_TICKS" in os.environ
+app = Celery("counterfoil", task_cls=LoggedTask, fixups=[] if _ONLY_TICKS else None)
 # For every thread of the web process too, not only for the one that imports this.
 app.set_default()
 app.conf.update(
@@ -68,7 +73,8 @@ app.conf.update(
     task_track_started=False,
     enable_utc=True,
     timezone="UTC",
-    # Ticks are cheap, may overlap and may be missed; an unstarted one is stale after its period.
+    # Ticks are cheap, may overlap and may be missed; an unstarted one is stale after its period. Whatever is quick and
+    # mostly finds nothing shares one message a second (`console.tasks.tick`).
     beat_schedule={
         "verify-due": {
             "task": "reviews.tasks.verify_due",
@@ -76,29 +82,18 @@ app.conf.update(
             "kwargs": {"stay_s": 2.0},
             "options": {"expires": 5},
         },
-        "read-before": {"task": "console.tasks.read_before", "schedule": 1.0, "options": {"expires": 5}},
-        "prepare": {"task": "approvals.tasks.prepare", "schedule": 1.0, "options": {"expires": 5}},
-        "follow-ups": {
-            "task": "approvals.tasks.propose_follow_ups",
+        "tick": {
+            "task": "console.tasks.tick",
             "schedule": 1.0,
+            "kwargs": {"number": BeatLazyFunc(partial(next, count()))},
             "options": {"expires": 5},
         },
         "probe-idle": {"task": "reviews.tasks.probe_idle", "schedule": 5.0, "options": {"expires": 5}},
-        "recover": {"task": "reviews.tasks.recover", "schedule": 1.0, "options": {"expires": 5}},
-        "turn-clocks": {"task": "approvals.tasks.turn_clocks", "schedule": 5.0, "options": {"expires": 10}},
         "watch-agents": {"task": "approvals.tasks.watch_agents", "schedule": 15.0, "options": {"expires": 15}},
-        "lapse": {"task": "console.tasks.lapse", "schedule": 2.0, "options": {"expires": 10}},
-        "work-batches": {"task": "console.tasks.work_batches", "schedule": 2.0, "options": {"expires": 10}},
-        "work-exports": {"task": "console.tasks.work_exports", "schedule": 2.0, "options": {"expires": 10}},
         "anchor": {"task": "ledger.tasks.anchor", "schedule": 10.0, "options": {"expires": 10}},
         "tell-alarms": {"task": "console.tasks.tell_alarms", "schedule": 5.0, "options": {"expires": 10}},
         "tell-people": {"task": "console.tasks.tell_people", "schedule": 3.0, "options": {"expires": 10}},
         "send-handoffs": {"task": "console.tasks.send_handoffs", "schedule": 60.0, "options": {"expires": 60}},
-        "watch-standing-approvals": {
-            "task": "console.tasks.watch_standing_approvals",
-            "schedule": 3.0,
-            "options": {"expires": 10},
-        },
         "count-metrics": {"task": "console.tasks.count_metrics", "schedule": 10.0, "options": {"expires": 10}},
         "watch-alerts": {"task": "console.tasks.watch_alerts", "schedule": 15.0, "options": {"expires": 15}},
         "watch-regressions": {
@@ -111,7 +106,6 @@ app.conf.update(
             if settings.COUNTERFOIL_OTLP_ENDPOINT
             else {}
         ),
-        "check-integrity": {"task": "console.tasks.check_integrity", "schedule": 2.0, "options": {"expires": 10}},
         "tidy": {"task": "console.tasks.tidy", "schedule": 3600.0, "options": {"expires": 600}},
         "retain": {"task": "console.tasks.retain", "schedule": 3600.0, "options": {"expires": 600}},
         "watch-changes": {
@@ -120,12 +114,9 @@ app.conf.update(
             "options": {"expires": 30},
         },
         "watch-canaries": {"task": "reviews.tasks.watch_canaries", "schedule": 10.0, "options": {"expires": 10}},
-        "watch-log": {"task": "ledger.tasks.watch", "schedule": 5.0, "options": {"expires": 5}},
-        "sweep": {"task": "reviews.tasks.sweep", "schedule": 5.0, "options": {"expires": 15}},
     },
 )
-if "COUNTERFOIL_ONLY_TICKS" not in os.environ:
-    # Beat sends ticks by the names of tasks, and need not hold what they do.
+if not _ONLY_TICKS:
     app.autodiscover_tasks()
 
 

@@ -202,6 +202,9 @@ INSTALLED_APPS = [
     "reviews",
     "console",
 ]
+if _flag("COUNTERFOIL_ONLY_RECORD", False):
+    # The sequencer and the eraser know the record and nothing else.
+    INSTALLED_APPS = ["ledger"]
 MIDDLEWARE = [
     "console.telemetry.logging_lines.name_requests",
     "django.middleware.security.SecurityMiddleware",

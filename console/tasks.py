@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from celery import shared_task
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db import DatabaseError
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 
 from approvals import tasks as before
 from approvals.voting.operations import attention
@@ -27,6 +29,7 @@ from console.pages.ledger import integrity_step
 from console.pages.retention import erasure
 from console.pages.standing_approvals import pauses
 from console.telemetry import exporting
+from ledger import tasks as of_log
 from ledger.db import tenancy
 from ledger.exports import queries as exported
 from ledger.exports.operations import exports
@@ -38,7 +41,7 @@ from reviews import queries as after
 from reviews import tasks as after_tasks
 from reviews.cases.operations import batches
 from reviews.observations.operations import webhooks
-from reviews.readback.operations import readings
+from reviews.readback.operations import readings, schedules
 
 if TYPE_CHECKING:
     from ledger.models import Tenant
@@ -46,10 +49,62 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 KEPT = timedelta(days=2)
 WITHIN_S = 10.0
+TICK_S = 1.0
 # Longer than any provider goes on sending the same webhook.
 DELIVERIES_KEPT = timedelta(days=7)
 NOTICES_KEPT = timedelta(days=90)
 ATTENTION_KEPT = timedelta(days=180)
+
+
+@shared_task
+def tick(number: int) -> list[str]:
+    """Look after all that is quick and mostly finds nothing, in one message a second; the names of what looked.
+
+    `number` counts the seconds of beat: each look has its own turn among them. What takes long is not done here but
+    handed over, and so is what is left when the others have taken long: nothing waits for a slow neighbour.
+    """
+    due = [task for place, (every_s, task) in enumerate(QUICK) if (number + place) % every_s == 0]
+    until, looked = time.monotonic() + TICK_S, []
+    for task in due:
+        if time.monotonic() > until:
+            _hand_over(task)
+            continue
+        looked.append(str(task.name))
+        try:
+            task()
+        except SoftTimeLimitExceeded:
+            raise
+        except Exception:
+            # Whatever it was, its neighbours go on.
+            log.exception("%s did not end; its next tick goes on", task.name)
+    return looked
+
+
+def _hand_over(task: Any) -> None:
+    try:
+        task.apply_async(expires=10, retry=False)
+    except (OSError, OperationalError):
+        log.warning("the broker did not take %s over; a later tick does", task.name)
+
+
+@shared_task
+def look_for_work() -> None:
+    """Hand over what takes long, where there is any."""
+    if _running():
+        _hand_over(work_batches)
+    if _exporting():
+        _hand_over(work_exports)
+    if _checking():
+        _hand_over(check_integrity)
+
+
+@shared_task
+def look_for_readings() -> None:
+    """Hand over the readings that somebody waits for, or go on with what waited for one."""
+    if schedules.requested_readings():
+        _hand_over(read_before)
+    else:
+        before.prepare()
 
 
 @shared_task
@@ -116,6 +171,14 @@ def _running() -> list[tuple[UUID, UUID, frozenset[UUID]]]:
         operators = frozenset(accounts_queries.operators(tenant.id)) if ids else frozenset()
         found += [(tenant.id, batch_id, operators) for batch_id in ids]
     return found
+
+
+def _checking() -> bool:
+    for tenant in events.tenants():
+        with tenancy(tenant.id):
+            if storage.running_check(tenant.id) is not None:
+                return True
+    return False
 
 
 def _worked(tenant_id: UUID, batch_id: UUID, operators: frozenset[UUID]) -> bool:
@@ -287,3 +350,17 @@ def _sent(tenant: Tenant, topic: str, *, until: float = float("inf")) -> int:
         notices.record_delivery(notice=notice, fault=outcome.fault, gone=outcome.gone, at=timezone.now())
         sent += not outcome.fault
     return sent
+
+
+# Each with the seconds between two looks. None of them waits for anything but the database.
+QUICK: tuple[tuple[int, Any], ...] = (
+    (1, look_for_readings),
+    (1, before.propose_follow_ups),
+    (1, after_tasks.recover),
+    (2, lapse),
+    (2, look_for_work),
+    (3, watch_standing_approvals),
+    (5, before.turn_clocks),
+    (5, of_log.watch),
+    (5, after_tasks.sweep),
+)

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from select import POLLIN, poll
+from threading import local
 from typing import Any, LiteralString, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -26,6 +27,7 @@ import orjson
 import psycopg
 from django.db import DEFAULT_DB_ALIAS, connection, connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.base import ModelState
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
 from psycopg.types.json import Jsonb
@@ -65,6 +67,8 @@ class _Line:
 
 
 _TEXT, _BINARY = 0, 1
+# The line of this thread's transaction: while one lasts, nobody has to ask whether the connection still stands.
+_held = local()
 # So many plans a connection keeps; whoever goes beyond begins again.
 _MOST_PLANS = 500
 
@@ -119,7 +123,7 @@ def pipeline(*asked: tuple[Any, ...]) -> list[list[_Row]]:
 def select(model: type[M], where: LiteralString, *values: Any) -> list[M]:
     """The rows of a table that a condition selects; an order and a limit may follow it."""
     statement, names = _selection(model)
-    return [model.from_db("default", names, row) for row in execute(statement + where, *values)]
+    return [_loaded(model, names, row) for row in execute(statement + where, *values)]
 
 
 def select_pipeline(*wanted: tuple[Any, ...]) -> list[list[Any]]:
@@ -127,7 +131,7 @@ def select_pipeline(*wanted: tuple[Any, ...]) -> list[list[Any]]:
     chosen = [(_selection(model), where, values) for model, where, *values in wanted]
     found = pipeline(*((statement + where, *values) for (statement, _), where, values in chosen))
     return [
-        [each[0].from_db("default", names, row) for row in rows]
+        [_loaded(each[0], names, row) for row in rows]
         for each, ((_, names), _, _), rows in zip(wanted, chosen, found, strict=True)
     ]
 
@@ -162,6 +166,15 @@ def savepoint() -> Iterator[None]:
         call_function(b"RELEASE SAVEPOINT apart")
 
 
+def _loaded(model: type[M], names: list[str], row: _Row) -> M:
+    """The instance that `Model.from_db` would make of a whole row, without asking each field and each signal."""
+    made = model.__new__(model)
+    made.__dict__.update(zip(names, row, strict=True))
+    made._state = state = ModelState()
+    state.adding, state.db = False, DEFAULT_DB_ALIAS
+    return made
+
+
 @cache
 def _selection(model: type[models.Model]) -> tuple[LiteralString, list[str]]:
     names = [field.attname for field in model._meta.concrete_fields]
@@ -194,8 +207,9 @@ def _begun(tenant_id: UUID, *, reads_only: bool) -> Iterator[None]:
     What is sent from here sends both in one message (`_all_told`). Whatever speaks through psycopg asks it to start the
     transaction, and that is done here, with the tenant in it.
     """
-    raw = _raw()
-    server = raw.pgconn
+    line = _line()
+    raw: Any = line.django.connection
+    server = line.server
     begin = (b"BEGIN READ ONLY" if reads_only else b"BEGIN", b"SET LOCAL app.tenant = '%b'" % str(tenant_id).encode())
 
     def start() -> Iterator[None]:
@@ -204,11 +218,13 @@ def _begun(tenant_id: UUID, *, reads_only: bool) -> Iterator[None]:
         yield from ()
 
     raw.counterfoil_begin, raw._start_query = begin, start
+    _held.line = line
     try:
         yield
         if server.transaction_status == TransactionStatus.INTRANS and not connection.needs_rollback:
             _checked(server, server.exec_(b"COMMIT"))
     finally:
+        _held.line = None
         del raw.counterfoil_begin, raw._start_query
 
 
@@ -308,6 +324,9 @@ def _line() -> _Line:
     A pooler hands each transaction to any of its servers. Behind one, the server that answers is not the one that
     the connection was made to, and the plans that it keeps are not ours.
     """
+    held: _Line | None = getattr(_held, "line", None)
+    if held is not None:
+        return held
     django = connections[DEFAULT_DB_ALIAS]
     # A request's first statement may be one of ours, on a connection that the server has dropped since the last.
     django.close_if_health_check_failed()

@@ -10,6 +10,7 @@ from console.local.installation import ROOT
 from console.local.processes import Program
 
 RANK = 1
+ONLY_RECORD = {"COUNTERFOIL_ONLY_RECORD": "1"}
 # Celery would load the whole API and all pages to check them, which neither a worker nor beat ever serves.
 CELERY = ("celery", "--app", "console.celery", "--quiet", "--skip-checks")
 
@@ -36,12 +37,12 @@ def beat_program(*, environment: Mapping[str, str], log: Path) -> Program:
 
 def sequencer_program(*, environment: Mapping[str, str], log: Path) -> Program:
     """Gives events their places in the log; told the address of its own role, it knows no other."""
-    return manage_program("sequencer", environment=environment, log=log)
+    return manage_program("sequencer", environment=dict(environment) | ONLY_RECORD, log=log)
 
 
 def eraser_program(*, environment: Mapping[str, str], log: Path) -> Program:
     """Destroys what two people have decided to erase; told the addresses of its own role, it knows no other."""
-    return manage_program("eraser", environment=environment, log=log)
+    return manage_program("eraser", environment=dict(environment) | ONLY_RECORD, log=log)
 
 
 def manage_program(*words: str, environment: Mapping[str, str], log: Path) -> Program:

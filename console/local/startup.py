@@ -1,4 +1,4 @@
-"""The steps of a start on one machine, in their order. `console/management/commands/up.py` holds the rules."""
+"""The steps of a start on one machine, in their order. `console/local/up.py` holds the rules."""
 
 from __future__ import annotations
 

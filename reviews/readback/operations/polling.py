@@ -103,7 +103,8 @@ def poll_due(*, clock: Callable[[], datetime], stay: timedelta = timedelta(0)) -
         while True:
             at = clock()
             is_over = at >= last_at
-            claimed = [] if is_over else _claim(begun, at=at)
+            is_due, nap_s = (True, 0.0) if begun.running or is_over else _look(at)
+            claimed = _claim(begun, at=at) if is_due and not is_over else []
             for claim in claimed:
                 _begin(begun, claim)
             if begun.running:
@@ -111,7 +112,7 @@ def poll_due(*, clock: Callable[[], datetime], stay: timedelta = timedelta(0)) -
             elif not claimed:
                 if is_over or at >= leave_at:
                     return PollResult(read=begun.read, goes_on=is_over or (alone and bool(stay)))
-                time.sleep(_nap(at))
+                time.sleep(nap_s)
 
 
 def _claim(begun: _Round, *, at: datetime) -> list[ClaimedBatch]:
@@ -132,10 +133,15 @@ def _only_one() -> Iterator[bool]:
             execute("SELECT pg_advisory_unlock($1)", SLOW_LOCK)
 
 
-def _nap(at: datetime) -> float:
-    [(next_at,)] = execute("SELECT min(due_at) FROM reviews_schedule WHERE due_at > $1", at)
+def _look(at: datetime) -> tuple[bool, float]:
+    """Whether anything may be claimed, and how long nobody need ask again: the whole price of a time without work."""
+    [(is_due, next_at)] = execute(
+        "SELECT EXISTS (SELECT FROM reviews_schedule WHERE due_at <= $1),"
+        " (SELECT min(due_at) FROM reviews_schedule WHERE due_at > $1)",
+        at,
+    )
     wanted = (next_at - at).total_seconds() if next_at is not None else _NAP_S[1]
-    return max(_NAP_S[0], min(_NAP_S[1], wanted))
+    return is_due, max(_NAP_S[0], min(_NAP_S[1], wanted))
 
 
 def _begin(begun: _Round, claim: ClaimedBatch) -> None:

@@ -1,4 +1,4 @@
-"""Beat without a broker: it says so once, and goes on."""
+"""Beat without a broker: it says so once, and goes on. What is quick shares a tick, and holds up nobody."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
 
+from console import tasks
 from console.beat import Ticks
 from console.tasks import lapse
 
@@ -57,3 +58,53 @@ def test_a_task_that_runs_into_its_soft_limit_ends_without_a_traceback(
         assert lapse.apply().state == "FAILURE"
     told = [record for record in caplog.records if "SoftTimeLimitExceeded" in record.getMessage()]
     assert [(record.levelno, record.exc_info) for record in told] == [(logging.INFO, None)]
+
+
+class Look:
+    """A quick look that may fail, or take long."""
+
+    def __init__(self, name: str, fault: Exception | None = None) -> None:
+        self.name, self.fault, self.looked, self.handed_over = name, fault, 0, 0
+
+    def __call__(self) -> None:
+        self.looked += 1
+        if self.fault is not None:
+            raise self.fault
+
+    def apply_async(self, **options: Any) -> None:
+        self.handed_over += 1
+
+
+def test_each_look_has_its_turn_among_the_seconds(monkeypatch: pytest.MonkeyPatch):
+    often, seldom = Look("often"), Look("seldom")
+    monkeypatch.setattr(tasks, "QUICK", ((1, often), (5, seldom)))
+    for number in range(15):
+        tasks.tick(number)
+    assert (often.looked, seldom.looked) == (15, 3)
+
+
+def test_a_look_that_fails_keeps_its_neighbours_from_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    broken, whole = Look("broken", KeyError("what")), Look("whole")
+    monkeypatch.setattr(tasks, "QUICK", ((1, broken), (1, whole)))
+    assert tasks.tick(0) == ["broken", "whole"]
+    assert whole.looked == 1
+    assert [record.message for record in caplog.records] == ["broken did not end; its next tick goes on"]
+
+
+def test_what_is_left_behind_a_slow_look_is_handed_over(monkeypatch: pytest.MonkeyPatch):
+    slow, left = Look("slow"), Look("left")
+    monkeypatch.setattr(tasks, "QUICK", ((1, slow), (1, left)))
+    clock = iter([0.0, 0.0, 2.0])
+    monkeypatch.setattr(tasks.time, "monotonic", lambda: next(clock))
+    assert tasks.tick(0) == ["slow"]
+    assert (left.looked, left.handed_over) == (0, 1)
+
+
+def test_a_soft_limit_ends_the_tick(monkeypatch: pytest.MonkeyPatch):
+    stuck, left = Look("stuck", SoftTimeLimitExceeded(60)), Look("left")
+    monkeypatch.setattr(tasks, "QUICK", ((1, stuck), (1, left)))
+    with pytest.raises(SoftTimeLimitExceeded):
+        tasks.tick(0)
+    assert left.looked == 0

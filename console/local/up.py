@@ -1,0 +1,90 @@
+"""`manage.py up`: the whole console on one machine, until Ctrl-C.
+
+1. One `up` per installation: a lock that the kernel lets go of when its holder dies.
+2. What a killed `up` left running is ended first, then ports are looked at.
+3. Servers, database, people, web, worker, beat, example, in this order; ended in the opposite one.
+4. Whatever is wrong at the start is one sentence and exit code 2, with nothing left running.
+
+It watches all day, so it holds nothing of Django: its settings are looked at and no app is loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from console.local.installation import Installation, current_installation, port_is_free
+from console.local.processes import ProcessFailed, StopRequested, Supervisor, stop_leftovers
+from console.local.servers import ServerFailed
+from console.local.startup import Startup
+
+
+class Busy(Exception):
+    """Somebody else has what this needs; the message is the sentence a person reads."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run everything on this machine: servers, web, worker, beat and the live example."""
+    parser = argparse.ArgumentParser(prog="manage.py up", description=main.__doc__)
+    parser.add_argument("--port", type=int, default=8000, help="where the console answers (8000)")
+    parser.add_argument("--no-example", action="store_true", help="an empty console, ready for real agents")
+    chosen = parser.parse_args(arguments)
+    # A wrong value is one sentence, before anything is started.
+    importlib.import_module(os.environ["DJANGO_SETTINGS_MODULE"])
+    installation = current_installation()
+    installation.make()
+    try:
+        with _alone(installation):
+            stop_leftovers(installation.run / "children.json")
+            if not port_is_free(chosen.port):
+                raise Busy(f"Port {chosen.port} is in use by another program: choose one with --port.")
+            _run(installation, port=chosen.port, example=not chosen.no_example)
+    except (Busy, ServerFailed, ProcessFailed) as refusal:
+        sys.stderr.write(f"counterfoil: {refusal}\n")
+        return 2
+    return 0
+
+
+def _run(installation: Installation, *, port: int, example: bool) -> None:
+    supervisor = Supervisor(record=installation.run / "children.json", say=_say)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, supervisor.end)
+    try:
+        startup = Startup(installation=installation, supervisor=supervisor, port=port, example=example)
+        _say("Starting. The first start takes some seconds longer.")
+        startup.begin()
+        _say(startup.welcome())
+        supervisor.watch()
+    except StopRequested:
+        pass
+    finally:
+        _say("Stopping.")
+        supervisor.stop_all()
+    _say("Stopped.")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+@contextmanager
+def _alone(installation: Installation) -> Iterator[None]:
+    with (installation.run / "up.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise Busy(
+                f"Another `up` runs in this folder (process {lock.read().strip()}): end it with Ctrl-C first."
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
