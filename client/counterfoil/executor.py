@@ -220,6 +220,19 @@ class Executor:
         self._report(work, result)
         return result
 
+    def begin(self, order: Order) -> Work:
+        """Start an order whose effect another program has; nothing runs here, and `report` says later what came of it.
+
+        Raises `GrantRefused`, `Problem` or `Unreachable` where it did not start.
+        """
+        self._checked(order)
+        return self._start(order)
+
+    def report(self, *, action_id: str, attempt: str, tool: str, result: Result) -> None:
+        """Say what came of an attempt that this executor began, also in another process."""
+        path = f"/actions/{action_id}/executions/{attempt}/observations"
+        self._connection.write(path, _observation(tool, result), give_up_after_s=self._report_for_s, stop=self._stop)
+
     def propose(self, session: Session, call: Call, *, goal: str | None = None) -> tuple[CallResult, Effect | None]:
         """Propose a call in a session of the same console and start it in the same request.
 
@@ -366,7 +379,7 @@ class Executor:
         try:
             answer = self._connection.write(
                 path,
-                _observation(work, result),
+                _observation(work.tool, result),
                 give_up_after_s=self._report_for_s,
                 trace=work.trace,
                 params={"report": "true"} if self._on_report else None,
@@ -393,11 +406,11 @@ def _check_payload(work: Work, claims: Mapping[str, Any] | None) -> None:
             raise NothingSent(refusal.code, str(refusal)) from refusal
 
 
-def _observation(work: Work, result: Result) -> dict[str, Any]:
+def _observation(tool: str, result: Result) -> dict[str, Any]:
     error = result.error
     body: dict[str, Any] = {
         "result": {
-            "tool": work.tool,
+            "tool": tool,
             "status": result.status,
             "evidence": result.evidence,
             "error": {"code": error.code, "message": error.message, "phase": error.phase} if error else None,

@@ -13,6 +13,7 @@ from reviews.checks.databases import DatabaseCheck
 from reviews.checks.deployments import DeploymentCheck
 from reviews.checks.email import EmailCheck
 from reviews.checks.filesystems import FilesystemCheck
+from reviews.checks.git import GitCheck
 from reviews.checks.interface import Check
 from reviews.checks.payments import PaymentCheck
 from reviews.checks.plugins import load_plugin
@@ -30,6 +31,7 @@ _CHECKS: dict[str, Check] = {
     "deployments": DeploymentCheck(),
     "email": EmailCheck(),
     "filesystems": FilesystemCheck(),
+    "git": GitCheck(),
     "payments": PaymentCheck(),
     "procurement": ProcurementCheck(),
     "queues_events": QueueCheck(),

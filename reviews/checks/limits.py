@@ -45,6 +45,9 @@ NEEDS: dict[str, dict[str, tuple[str, ...]]] = {
         "hash_match": ("sha256",),
         "permissions_correct": ("mode",),
     },
+    "git": {
+        "commit": ("commit",),
+    },
     "email": {
         "recipient_match": ("to", "recipients"),
         "sender_match": ("sender",),

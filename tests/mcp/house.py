@@ -80,13 +80,16 @@ class House:
         return ended.value.code
 
     def approve(self) -> None:
+        self.decide("approve", "The branch is wanted.")
+
+    def decide(self, verdict: str, reason: str) -> None:
         (approval,) = self.reviewer.items("/approvals", state="REQUESTED")
         shown = self.reviewer.get(f"/approvals/{approval['approval_id']}")
         body = {
-            "verdict": "approve",
+            "verdict": verdict,
             "payload_hash": shown["covers"]["payload_hash"],
             "rendering_digest": shown["covers"]["rendering_digest"],
-            "reason": "The branch is wanted.",
+            "reason": reason,
             "password": self.password,
         }
         path = f"/approvals/{approval['approval_id']}/votes"

@@ -1,0 +1,284 @@
+"""`counterfoil-agents`: put coding agents on this machine behind Counterfoil.
+
+discover   what is installed here, which MCP servers and hooks it has; changes nothing
+onboard    put the hook into a client's settings (--dry-run shows it, --shadow only notes, --enforce holds)
+status     which clients are onboarded, and whether the console answers
+validate   let a harmless call go the whole way of the hook (--live)
+report     what would have been held while in shadow mode
+offboard   put a client's settings back as they were
+
+onboard reads COUNTERFOIL_AGENT_KEY, COUNTERFOIL_EXECUTOR_KEY and, to register the tools, COUNTERFOIL_OPERATOR_KEY.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from counterfoil.coding_agents import hooks, onboarding
+from counterfoil.coding_agents.clients import CLIENTS, SERVER_FILES, Client, Unreadable, listed_servers, read_settings
+from counterfoil.coding_agents.hooks import Hook, HookSettings
+from counterfoil.coding_agents.onboarding import NotDone, Places
+from counterfoil.connection import Connection
+from counterfoil.problems import Problem, Unreachable
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run one of the programs."""
+    options = _parser().parse_args(words)
+    places = onboarding.default_places()
+    if options.program == "hook":
+        sys.exit(_hook(options.client, places))
+    try:
+        sys.exit(_PROGRAMS[options.program](options, places) or 0)
+    except (NotDone, Unreadable) as fault:
+        raise SystemExit(f"counterfoil-agents: {fault}") from fault
+    except (Problem, Unreachable) as fault:
+        raise SystemExit(f"counterfoil-agents: the console did not do it: {fault}") from fault
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="counterfoil-agents", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    programs = parser.add_subparsers(dest="program", required=True)
+    programs.add_parser("discover").add_argument("--json", action="store_true")
+    onboard = programs.add_parser("onboard")
+    onboard.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of {', '.join(CLIENTS)}; all that are here")
+    how = onboard.add_mutually_exclusive_group(required=True)
+    for mode in ("dry-run", "shadow", "enforce"):
+        how.add_argument(f"--{mode}", dest="mode", action="store_const", const=mode)
+    onboard.add_argument("--url", default=os.environ.get("COUNTERFOIL_URL", "http://localhost:8080"))
+    onboard.add_argument("--issuer", default=os.environ.get("COUNTERFOIL_ISSUER"), help="the console's public address")
+    onboard.add_argument("--hold", type=float, metavar="S", help="how long a held command waits for people")
+    programs.add_parser("status")
+    programs.add_parser("validate").add_argument("--live", action="store_true", required=True)
+    programs.add_parser("report").add_argument("--json", action="store_true")
+    programs.add_parser("offboard").add_argument("clients", nargs="*", metavar="CLIENT")
+    programs.add_parser("hook", help="what clients start").add_argument("client", choices=sorted(CLIENTS))
+    return parser
+
+
+def _say(line: str = "") -> None:
+    sys.stdout.write(line + "\n")
+
+
+def _chosen(names: Sequence[str], places: Places) -> list[Client]:
+    if unknown := [name for name in names if name not in CLIENTS]:
+        raise NotDone(f"{unknown[0]} is not known (known: {', '.join(CLIENTS)}).")
+    found = [CLIENTS[name] for name in names] or onboarding.find_clients(places)
+    if not found:
+        raise NotDone(f"No client was found in {places.home} (looked for: {', '.join(CLIENTS)}).")
+    return found
+
+
+def _discover(options: argparse.Namespace, places: Places) -> int:
+    found = [_described(client, places) for client in onboarding.find_clients(places)]
+    plain = [_servers(places.home / path, part) for path, part in SERVER_FILES if (places.home / path).exists()]
+    if options.json:
+        _say(json.dumps({"clients": found, "other_servers": [each for one in plain for each in one]}, indent=2))
+        return 0
+    for each in found:
+        _say(f"{each['title']}: {'hook in place' if each['hook'] else 'no hook of ours'}")
+        for server in each["servers"]:
+            _say(f"  MCP server {server['name']}: {server['address']}{'' if server['gated'] else ' (not gated)'}")
+        for line in (*each["limits"], *each["faults"]):
+            _say(f"  {line}")
+    for server in (each for one in plain for each in one):
+        _say(f"MCP server {server['name']}: {server['address']}{'' if server['gated'] else ' (not gated)'}")
+    if not found and not plain:
+        _say(f"No coding agent was found in {places.home}.")
+    return 0
+
+
+def _described(client: Client, places: Places) -> dict[str, Any]:
+    servers, faults = [], []
+    for path, part in client.servers:
+        try:
+            servers += _servers(places.home / path, part)
+        except Unreadable as fault:
+            faults.append(str(fault))
+    return {
+        "name": client.name,
+        "title": client.title,
+        "hooks_file": str(places.home / client.hooks_file),
+        "hook": onboarding.has_hook(client, places),
+        "servers": servers,
+        "limits": list(client.limits),
+        "faults": faults,
+    }
+
+
+def _servers(path: Path, part: str) -> list[dict[str, Any]]:
+    return [asdict(each) for each in listed_servers(read_settings(path), part)]
+
+
+def _onboard(options: argparse.Namespace, places: Places) -> int:
+    changes = [onboarding.plan_change(client, places) for client in _chosen(options.clients, places)]
+    if options.mode == "dry-run":
+        for change in changes:
+            before = (change.before or b"").decode().splitlines()
+            _say(f"{change.client.title}: {change.path}")
+            for line in difflib.unified_diff(before, change.after.decode().splitlines(), "now", "then", lineterm=""):
+                _say(f"  {line}")
+        _say("Nothing was changed.")
+        return 0
+    keys = {name: os.environ.get(f"COUNTERFOIL_{name}_KEY", "").strip() for name in ("AGENT", "EXECUTOR", "OPERATOR")}
+    wanted = ("AGENT", "EXECUTOR") if options.mode == "enforce" else ("AGENT",)
+    if missing := [f"COUNTERFOIL_{name}_KEY" for name in wanted if not keys[name]]:
+        raise NotDone(f"Not set: {', '.join(missing)}. `manage.py create_key` makes keys.")
+    settings = {change.client.name: _settings(change.client, options, keys) for change in changes}
+    if keys["OPERATOR"]:
+        agents = {each.agent_id: each.client for each in settings.values()}
+        for line in onboarding.register_tools(url=options.url, operator_key=keys["OPERATOR"], agents=agents):
+            _say(line)
+    for change in changes:
+        onboarding.apply_change(change, settings[change.client.name], places)
+        held = "held until people approve" if options.mode == "enforce" else "noted, never held"
+        _say(f"{change.client.title}: the hook stands in {change.path}; what the gate stops is {held}.")
+        for line in change.client.limits:
+            _say(f"  {line}")
+    return 0
+
+
+def _settings(client: Client, options: argparse.Namespace, keys: Mapping[str, str]) -> HookSettings:
+    return HookSettings(
+        client=client.name,
+        mode=options.mode,
+        url=options.url,
+        agent_id=client.name,
+        agent_key=keys["AGENT"],
+        executor_id=f"hook-{client.name}",
+        executor_key=keys["EXECUTOR"],
+        hold_s=min(options.hold if options.hold is not None else client.most_hold_s, client.most_hold_s),
+        issuer=options.issuer,
+    )
+
+
+def _status(options: argparse.Namespace, places: Places) -> int:
+    worst = 0
+    for client in onboarding.find_clients(places):
+        settings = onboarding.stored_settings(client, places)
+        if settings is None:
+            _say(f"{client.title}: not onboarded")
+            continue
+        hook = "hook in place" if onboarding.has_hook(client, places) else "ITS HOOK IS GONE from the client's settings"
+        answer = _answers(settings)
+        worst = worst or int(answer is not None or not onboarding.has_hook(client, places))
+        _say(f"{client.title}: {settings.mode}, {hook}, {answer or f'{settings.url} answers'}")
+    return worst
+
+
+def _answers(settings: HookSettings) -> str | None:
+    connection = Connection(url=settings.url, key=settings.agent_key, timeout_s=5.0)
+    try:
+        connection.get("/sessions/00000000-0000-0000-0000-000000000000")
+    except Unreachable as fault:
+        return f"{settings.url} does not answer ({fault})"
+    except Problem as problem:
+        return None if problem.status == 404 else f"the console refuses the agent's key ({problem.code})"
+    finally:
+        connection.close()
+    return None
+
+
+def _validate(options: argparse.Namespace, places: Places) -> int:
+    """A call that is judged and does nothing: a push of a repository that is made for it and thrown away."""
+    onboarded = [each for client in CLIENTS.values() if (each := onboarding.stored_settings(client, places))]
+    if not onboarded:
+        raise NotDone("No client is onboarded.")
+    for settings in onboarded:
+        with tempfile.TemporaryDirectory() as folder:
+            hook = Hook(settings, places.of(CLIENTS[settings.client]))
+            try:
+                session, judged = hook.try_out(Path(folder))
+            finally:
+                hook.close()
+        _say(f"{CLIENTS[settings.client].title}: the console judged a call in session {session}: {judged}")
+    return 0
+
+
+def _report(options: argparse.Namespace, places: Places) -> int:
+    lines = [
+        json.loads(line)
+        for client in CLIENTS.values()
+        if (file := places.of(client) / "shadow.jsonl").exists()
+        for line in file.read_text().splitlines()
+    ]
+    counted = Counter((each["client"], each.get("tool", "a command"), each["would"]) for each in lines)
+    if options.json:
+        rows = [{"client": c, "tool": t, "would": w, "times": n} for (c, t, w), n in sorted(counted.items())]
+        _say(json.dumps({"since": min((each["at"] for each in lines), default=None), "rows": rows}, indent=2))
+        return 0
+    if not lines:
+        _say("Nothing was noted: no client ran in shadow mode here, or none sent what is registered.")
+        return 0
+    _say(f"Since {min(each['at'] for each in lines)}, in shadow mode:")
+    words = {"pass": "would have passed", "hold": "would have waited for people", "refuse": "would have been refused"}
+    for (client, tool, would), times in sorted(counted.items()):
+        _say(f"  {CLIENTS[client].title}, {tool}: {times} {words[would]}")
+    return 0
+
+
+def _offboard(options: argparse.Namespace, places: Places) -> int:
+    names = options.clients or [each.name for each in CLIENTS.values() if places.backup(each).exists()]
+    if not names:
+        raise NotDone("No client is onboarded.")
+    for client in _chosen(names, places):
+        _say(f"{client.title}: {onboarding.restore(client, places)}")
+    return 0
+
+
+def _hook(name: str, places: Places) -> int:
+    """One call of a client; whatever goes wrong in enforce mode refuses, by the exit code too."""
+    client = CLIENTS[name]
+    settings, failure = None, "nothing runs, because the hook failed"
+    try:
+        settings = onboarding.stored_settings(client, places)
+        if settings is None:
+            raise NotDone(f"{client.title} is not onboarded; `counterfoil-agents onboard {name}` does it.")
+        call = hooks.read_call(name, json.load(sys.stdin))
+        if call is None:
+            return 0
+        if call.answer is not None:
+            failure = "what came of the command could not be reported; the system will be read back"
+        hook = Hook(settings, places.of(client))
+        try:
+            answer = (
+                hooks.answer_before(name, hook.before(call))
+                if call.answer is None
+                else hooks.answer_after(name, hook.after(call))
+            )
+        finally:
+            hook.close()
+    except Exception as fault:  # noqa: BLE001 - whatever goes wrong, a client hears a refusal
+        if settings is not None and settings.mode == "shadow":
+            return 0
+        # Exit code 2 is a refusal for every client here; its reason is what stands on standard error.
+        sys.stderr.write(f"Counterfoil: {failure}: {type(fault).__name__}: {fault}\n")
+        return 2
+    if answer:
+        _say(json.dumps(answer))
+    return 0
+
+
+_PROGRAMS = {
+    "discover": _discover,
+    "onboard": _onboard,
+    "status": _status,
+    "validate": _validate,
+    "report": _report,
+    "offboard": _offboard,
+}
+
+if __name__ == "__main__":
+    main()

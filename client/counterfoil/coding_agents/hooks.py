@@ -1,0 +1,368 @@
+"""What runs before and after each command of a coding agent: proposes it, lets it run, and reports what came of it.
+
+1. Before a command with an effect that is registered, the call is proposed. Where nothing holds it back, or people have
+   approved it, an execution is started and the command runs; its words are exactly those that were proposed.
+2. Where people must decide, the hook waits as long as the client lets it. Then the command is refused with a sentence
+   that says so; the same command, sent again, goes on with the same request, also after a restart of the client.
+3. Afterwards what the command said is reported. That is evidence: what may be told is what the console answers.
+4. A hook that cannot ask refuses. In shadow mode it never refuses, starts nothing, and notes what would have been.
+5. If the client never runs what was let through, or this process dies, the lease runs out and the system is read back.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from counterfoil.answers import CallResult
+from counterfoil.canonical import digest
+from counterfoil.coding_agents.commands import Effect, Refusal, read_command
+from counterfoil.connection import Connection
+from counterfoil.execution.grants import GrantRefused
+from counterfoil.executor import Executor, Order
+from counterfoil.problems import NotFound, Problem, Unreachable
+from counterfoil.transport.reading import read_first_result
+from counterfoil.work import Result, failed, succeeded
+
+LEASE_S: Final = 120
+SESSION_S: Final = 28_800
+SETTLE_S: Final = 8.0
+_AGAIN: Final = (
+    "To go on knowing that an earlier step did not end well, send the same command again: that is put on record."
+)
+_OVER: Final = frozenset({"PIN_EXPIRED", "SESSION_CLOSED"})
+_ENDED: Final = frozenset({"COMPLETED", "FAILED", "FINAL_STATE_UNKNOWN"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookSettings:
+    """One client's place at the console, as `onboard` wrote it."""
+
+    client: str
+    mode: str
+    url: str
+    agent_id: str
+    agent_key: str
+    executor_id: str
+    executor_key: str
+    hold_s: float
+    issuer: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShellCall:
+    """A shell command of a client, before it runs (`answer` is None) or afterwards."""
+
+    session: str
+    key: str
+    command: str
+    folder: Path
+    answer: Result | None
+
+
+@dataclass(frozen=True)
+class HookDecision:
+    """What the client is told: let it run, or not; `text` is read by the agent. `approved`: no further question."""
+
+    allowed: bool
+    text: str = ""
+    approved: bool = False
+
+
+NOTHING: Final = HookDecision(True)
+
+
+def read_call(client: str, payload: Mapping[str, Any]) -> ShellCall | None:
+    """The shell command in a hook's payload, in any client's form; None for another tool."""
+    name = payload.get("tool_name", payload.get("toolName", ""))
+    given = payload.get("tool_input", payload.get("toolArgs", payload))
+    if isinstance(given, str):
+        given = json.loads(given or "{}")
+    if client != "cursor" and name not in ("Bash", "bash", "run_shell_command", "shell", "exec_command"):
+        return None
+    command = given.get("command", given.get("cmd", ""))
+    command = " ".join(command) if isinstance(command, list) else str(command)
+    folder = Path(str(given.get("directory") or given.get("workdir") or "."))
+    session = str(payload.get("session_id") or payload.get("sessionId") or payload.get("conversation_id") or "")
+    cwd = Path(str(payload.get("cwd") or "."))
+    told = str(payload.get("tool_use_id") or digest({"session": session, "cwd": str(cwd), "command": command}))
+    return ShellCall(
+        session=session,
+        key=hashlib.sha256(f"{client} {told}".encode()).hexdigest(),
+        command=command,
+        folder=cwd / folder,
+        answer=_read_answer(payload),
+    )
+
+
+def _read_answer(payload: Mapping[str, Any]) -> Result | None:
+    event = str(payload.get("hook_event_name") or payload.get("hookEventName") or "")
+    said = next((payload[name] for name in ("tool_response", "toolResult", "output") if name in payload), None)
+    if said is None and not event.lower().startswith(("post", "after")):
+        return None
+    about = said if isinstance(said, Mapping) else {}
+    fault = about.get("error") or about.get("interrupted") or about.get("resultType") in ("failure", "denied")
+    if fault:
+        return failed("COMMAND_FAILED", "The client says that the command failed.", phase="unknown")
+    return succeeded("the command ended", raw=said)
+
+
+class Hook:
+    """The hook of one client; `state` is a folder that only this user can read."""
+
+    def __init__(self, settings: HookSettings, state: Path) -> None:
+        self._settings = settings
+        self._state = state
+        self._agent = Connection(url=settings.url, key=settings.agent_key, timeout_s=10.0)
+        self._until = time.monotonic() + settings.hold_s
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._agent.close()
+
+    def before(self, call: ShellCall) -> HookDecision:
+        """Whether a command may run now (rules 1, 2 and 4)."""
+        shadow = self._settings.mode == "shadow"
+        try:
+            effect = read_command(call.command, call.folder)
+            if effect is None:
+                return NOTHING
+            decision = self._shadowed(call, effect) if shadow else self._decide(call, effect)
+        except Refusal as refusal:
+            decision = HookDecision(False, str(refusal))
+        except (Problem, Unreachable, GrantRefused, OSError) as fault:
+            decision = HookDecision(False, f"The console could not be asked, so nothing runs: {fault}")
+        if not shadow:
+            return decision
+        if not decision.allowed:
+            self._note(call, would="refuse", text=decision.text)
+        return NOTHING
+
+    def after(self, call: ShellCall) -> str:
+        """Report what a command said; what may be told about it now, or nothing where it was not ours (rule 3)."""
+        began = self._take("started", call.key)
+        if began is None or call.answer is None:
+            return ""
+        action_id = str(began["action_id"])
+        self._executor(began["tool"]).report(
+            action_id=action_id, attempt=str(began["attempt"]), tool=str(began["tool"]), result=call.answer
+        )
+        until = time.monotonic() + SETTLE_S
+        report = self._agent.get(f"/actions/{action_id}/report")
+        while report["code"] not in _ENDED and time.monotonic() < until:
+            time.sleep(0.5)
+            report = self._agent.get(f"/actions/{action_id}/report")
+        return f"Counterfoil, action {action_id}: {report['text']}"
+
+    def try_out(self, folder: Path) -> tuple[str, str]:
+        """Have the gate judge a call that does nothing (a dry run): the session and what it said."""
+        call = ShellCall(session="validate", key="0" * 64, command="", folder=folder, answer=None)
+        arguments = {
+            "remote": "https://git.example.org/counterfoil/validate.git",
+            "repository": "counterfoil/validate.git",
+            "ref": "refs/heads/validate",
+            "commit": "0" * 40,
+        }
+        result = self._propose(call, Effect("git_push", arguments), dry_run=True)
+        said = "it would pass" if result.accepted else _refused(result)
+        return str(self._session(call, renew=False)["session_id"]), said
+
+    def _shadowed(self, call: ShellCall, effect: Effect) -> HookDecision:
+        result = self._propose(call, effect, dry_run=True)
+        would = ("hold" if result.approval.get("required") else "pass") if result.accepted else "refuse"
+        self._note(call, would=would, text=result.message or "", tool=effect.tool)
+        return NOTHING
+
+    def _decide(self, call: ShellCall, effect: Effect) -> HookDecision:
+        asked = digest({"session": call.session, "tool": effect.tool, "arguments": effect.arguments})
+        known = self._read("held", asked) or {}
+        action_id = str(known.get("action_id", ""))
+        if not action_id:
+            result = self._propose(call, effect, acknowledges=known.get("failed", ()))
+            if not result.accepted:
+                failed_steps = _failed_steps(result)
+                if failed_steps:
+                    self._write("held", asked, {"failed": failed_steps})
+                    return HookDecision(False, f"Refused ({result.code}). {result.message} {_AGAIN}")
+                return HookDecision(False, _refused(result))
+            action_id = str(result.action_id)
+            self._write("held", asked, {"action_id": action_id})
+        while True:
+            order = self._claim(effect.tool, action_id)
+            if order is not None:
+                work = self._executor(effect.tool).begin(order)
+                self._write("started", call.key, {"action_id": action_id, "attempt": work.attempt, "tool": effect.tool})
+                self._take("held", asked)
+                approved = ((self._status(action_id).get("approval")) or {}).get("decision") == "APPROVED"
+                return HookDecision(True, "Approved at the console." if approved else "", approved)
+            status = self._status(action_id)
+            if status.get("state") != "VALIDATED":
+                self._take("held", asked)
+                return HookDecision(False, f"Not run. {self._outcome(action_id, status)} (action {action_id})")
+            if time.monotonic() >= self._until:
+                return HookDecision(
+                    False,
+                    f"Not run yet: people must approve it first (action {action_id}). Nothing was changed. "
+                    "Send the same command again later; it goes on with this request.",
+                )
+
+    def _claim(self, tool: str, action_id: str) -> Order | None:
+        wait_s = max(0, min(8, int(self._until - time.monotonic())))
+        return next(iter(self._executor(tool).claim(actions=[action_id], wait_s=wait_s)), None)
+
+    def _status(self, action_id: str) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = self._agent.get(f"/actions/{action_id}")
+        except NotFound:
+            return {}
+        return found
+
+    def _outcome(self, action_id: str, status: Mapping[str, Any]) -> str:
+        """Why an action does not run, in the words of whoever decided it where they gave any."""
+        if not status:
+            return "The console no longer knows it."
+        verdict = status.get("approval")
+        if not verdict or verdict["waiting"]:
+            return str(self._agent.get(f"/actions/{action_id}/report")["text"])
+        decided = str(verdict["decision"]).replace("_", " ").capitalize()
+        return f"{decided}{': ' + verdict['reason'] if verdict['reason'] else '.'} {verdict['next']['text']}"
+
+    def _propose(
+        self, call: ShellCall, effect: Effect, *, dry_run: bool = False, acknowledges: Sequence[str] = ()
+    ) -> CallResult:
+        """What the gate says to a call, in the client's session; one that is over is opened anew."""
+        result = self._sent(self._session(call, renew=False), call, effect, dry_run, acknowledges)
+        if result.code in _OVER:
+            result = self._sent(self._session(call, renew=True), call, effect, dry_run, acknowledges)
+        return result
+
+    def _sent(
+        self, session: Mapping[str, Any], call: ShellCall, effect: Effect, dry_run: bool, acknowledges: Sequence[str]
+    ) -> CallResult:
+        body = {
+            "call_id": uuid4().hex,
+            "tool": effect.tool,
+            "arguments": effect.arguments,
+            "pin_hash": session["pin_hash"],
+            **({"dry_run": True} if dry_run else {}),
+            **({"acknowledges": list(acknowledges)} if acknowledges else {}),
+        }
+        answer = self._agent.write(f"/sessions/{session['session_id']}/calls", {"calls": [body]}, give_up_after_s=10.0)
+        return read_first_result(answer)
+
+    def _session(self, call: ShellCall, *, renew: bool) -> Mapping[str, Any]:
+        """The console's session for the client's own; several hooks at once open one (rule 2)."""
+        name = digest({"session": call.session, "folder": str(call.folder)})
+        with self._locked():
+            known = None if renew else self._read("sessions", name)
+            if known is not None and known["until"] > time.time():
+                return known
+            goal = f"Work with {self._settings.client} in {call.folder.resolve().name or 'the root folder'}."
+            body = {"agent_id": self._settings.agent_id, "goal": goal, "ttl_seconds": SESSION_S}
+            opened = self._agent.write("/sessions", body, give_up_after_s=10.0)
+            made = {
+                "session_id": opened["session_id"],
+                "pin_hash": opened["pin"]["hash"],
+                "until": time.time() + SESSION_S - 60,
+            }
+            self._write("sessions", name, made)
+            return made
+
+    def _executor(self, tool: str) -> Executor:
+        settings = self._settings
+        return Executor(
+            url=settings.url,
+            key=settings.executor_key,
+            executor_id=settings.executor_id,
+            key_file=self._state / "executor.jwk",
+            handlers={tool: _never},
+            timeout_s=LEASE_S,
+            report_for_s=20.0,
+            issuer=settings.issuer,
+        )
+
+    # What is kept between two starts of this program: names are hashes, contents ids
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with (self._state / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _file(self, kind: str, name: str) -> Path:
+        return self._state / kind / f"{name}.json"
+
+    def _read(self, kind: str, name: str) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = json.loads(self._file(kind, name).read_text())
+        except FileNotFoundError:
+            return None
+        return found
+
+    def _write(self, kind: str, name: str, document: Mapping[str, Any]) -> None:
+        path = self._file(kind, name)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps(document))
+        fresh.replace(path)
+
+    def _take(self, kind: str, name: str) -> dict[str, Any] | None:
+        found = self._read(kind, name)
+        self._file(kind, name).unlink(missing_ok=True)
+        return found
+
+    def _note(self, call: ShellCall, **line: str) -> None:
+        """One line of the shadow report; the command itself is not in it."""
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        with (self._state / "shadow.jsonl").open("a") as report:
+            report.write(
+                json.dumps({"at": at, "client": self._settings.client, "folder": str(call.folder), **line}) + "\n"
+            )
+
+
+def _never(_: object) -> Result:
+    raise AssertionError("the client runs the command, not this program")
+
+
+def _refused(result: CallResult) -> str:
+    return f"Refused ({result.code}). {' '.join(filter(None, [result.message, result.hint]))}".strip()
+
+
+def _failed_steps(result: CallResult) -> list[str]:
+    """The earlier actions that a refused call is to acknowledge, where that is all that is wrong with it."""
+    named = [each for each in result.errors if each.get("path") == "/acknowledges" and each.get("action_id")]
+    return [str(each["action_id"]) for each in named]
+
+
+# What each client reads
+
+
+def answer_before(client: str, decision: HookDecision) -> dict[str, Any]:
+    """The answer to a hook before a command, in the client's form; empty where its own rules go on to decide."""
+    if client == "cursor":
+        said = {"user_message": decision.text, "agent_message": decision.text} if decision.text else {}
+        return {"permission": "allow" if decision.allowed else "deny", **said}
+    if decision.allowed and not decision.approved:
+        return {}
+    verdict = "allow" if decision.allowed else "deny"
+    if client == "gemini":
+        return {"decision": verdict, "reason": decision.text}
+    if client in ("codex", "copilot") and decision.allowed:
+        return {}
+    told = {"permissionDecision": verdict, "permissionDecisionReason": decision.text}
+    return told if client == "copilot" else {"hookSpecificOutput": {"hookEventName": "PreToolUse", **told}}
+
+
+def answer_after(client: str, text: str) -> dict[str, Any]:
+    """The answer to a hook after a command: what may be told, for the agent to read."""
+    event = {"claude-code": "PostToolUse", "codex": "PostToolUse", "gemini": "AfterTool"}.get(client)
+    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}} if text and event else {}

@@ -1,0 +1,215 @@
+"""Put the hook into a client's settings, and take it out again to the byte.
+
+1. Nothing is written before everything is known: what a file holds and would hold, that the console takes the keys.
+2. A file is backed up as it was, with its mode and a digest, before it is changed; the change replaces it in one step.
+3. `offboard` restores those bytes, or removes a file that was not there. A file that somebody has changed since is not
+   thrown away: only the hook is taken out of it, and that is said.
+4. Keys stand in files of mode 0600 in this program's own folder, never in a client's settings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from counterfoil.coding_agents.clients import CLIENTS, MARK, Client, Unreadable, read_settings
+from counterfoil.coding_agents.hooks import HookSettings
+from counterfoil.connection import Connection
+from counterfoil.executor import Executor
+from counterfoil.problems import NotNow
+
+_GIVE_UP_AFTER_S = 20.0
+
+
+class NotDone(Exception):
+    """Nothing was changed; the message says why."""
+
+
+@dataclass(frozen=True)
+class PlannedChange:
+    """One file as it is and as it would be; `before` is None where there is none."""
+
+    client: Client
+    path: Path
+    before: bytes | None
+    after: bytes
+
+
+@dataclass(frozen=True)
+class Places:
+    """The user's home folder, in which clients keep their settings, and this program's own folder."""
+
+    home: Path
+    state: Path
+
+    def of(self, client: Client) -> Path:
+        """The folder in which everything about a client is kept."""
+        return self.state / client.name
+
+    def backup(self, client: Client) -> Path:
+        return self.of(client) / "backup.json"
+
+
+def default_places(environment: Mapping[str, str] = os.environ) -> Places:
+    """The places of whoever runs this."""
+    home = Path(environment.get("HOME") or Path.home())
+    state = Path(environment.get("XDG_STATE_HOME") or home / ".local/state")
+    return Places(home, state / "counterfoil/agents")
+
+
+def hook_command() -> str:
+    """The words with which a client starts the hook, whatever its own PATH is."""
+    return f"{shlex.quote(sys.executable)} -m {MARK} hook"
+
+
+def find_clients(places: Places) -> list[Client]:
+    """The clients that have been used here."""
+    return [client for client in CLIENTS.values() if (places.home / client.folder).is_dir()]
+
+
+def plan_change(client: Client, places: Places) -> PlannedChange:
+    """What `onboard` would write for a client; `Unreadable` where its file is not in the documented form."""
+    path = places.home / client.hooks_file
+    document = read_settings(path)
+    before = path.read_bytes() if path.exists() else None
+    after = json.dumps(client.with_hooks(document, hook_command()), indent=2, ensure_ascii=False) + "\n"
+    return PlannedChange(client, path, before, after.encode())
+
+
+def register_tools(*, url: str, operator_key: str, agents: Mapping[str, str]) -> list[str]:
+    """Register the contracts and each agent (id and client's name); what was done, in lines."""
+    contracts = [json.loads(file.read_text()) for file in sorted_contracts()]
+    tools = sorted(str(each["name"]) for each in contracts)
+    version = hashlib.sha256(",".join(tools).encode()).hexdigest()[:8]
+    done = []
+    connection = Connection(url=url, key=operator_key)
+    try:
+        for contract in contracts:
+            done.append(_registered(connection, "/contracts", contract, f"contract {contract['name']}"))
+        for agent_id in agents:
+            body = {"agent_id": agent_id, "version": f"tools-{version}", "tools": tools}
+            done.append(_registered(connection, "/agents", body, f"agent {agent_id}"))
+    finally:
+        connection.close()
+    return done
+
+
+def sorted_contracts() -> list[Path]:
+    """The contracts that this program brings."""
+    folder = Path(str(files("counterfoil.coding_agents"))) / "contracts"
+    return sorted(folder.glob("*.json"))
+
+
+def _registered(connection: Connection, path: str, body: Mapping[str, Any], name: str) -> str:
+    try:
+        connection.write(path, body, give_up_after_s=_GIVE_UP_AFTER_S)
+    except NotNow as known:
+        return f"{name}: {known.detail or known.code}"
+    return f"{name}: registered"
+
+
+def apply_change(change: PlannedChange, settings: HookSettings, places: Places) -> None:
+    """Back up, enlist the executor, and write; a second time it keeps the first backup (rules 1, 2 and 4)."""
+    client = change.client
+    folder = places.of(client)
+    folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+    _private(folder / "settings.json", json.dumps(asdict(settings), indent=2).encode())
+    if settings.mode == "enforce":
+        _enlist(settings, folder)
+    backup = places.backup(client)
+    if not backup.exists():
+        if change.before is not None:
+            shutil.copy2(change.path, folder / "original")
+        _private(backup, json.dumps({"path": str(change.path), "was_there": change.before is not None}).encode())
+    change.path.parent.mkdir(parents=True, exist_ok=True)
+    _replace(change.path, change.after)
+    _private(folder / "written.sha256", hashlib.sha256(change.after).hexdigest().encode())
+
+
+def _enlist(settings: HookSettings, folder: Path) -> None:
+    tools = [str(json.loads(file.read_text())["name"]) for file in sorted_contracts()]
+    executor = Executor(
+        url=settings.url,
+        key=settings.executor_key,
+        executor_id=settings.executor_id,
+        key_file=folder / "executor.jwk",
+        handlers=dict.fromkeys(tools, _refuse),
+        report_for_s=_GIVE_UP_AFTER_S,
+        issuer=settings.issuer,
+    )
+    try:
+        executor.register()
+    finally:
+        executor.close()
+
+
+def _refuse(_: object) -> Any:
+    raise AssertionError("the client runs the command, not this program")
+
+
+def restore(client: Client, places: Places) -> str:
+    """Put a client's file back as it was (rule 3); what was done, in a sentence."""
+    folder, backup = places.of(client), places.backup(client)
+    if not backup.exists():
+        raise NotDone(f"{client.title} was not onboarded from here.")
+    known = json.loads(backup.read_text())
+    path, original = Path(known["path"]), folder / "original"
+    present = path.read_bytes() if path.exists() else None
+    untouched = present is not None and hashlib.sha256(present).hexdigest() == (folder / "written.sha256").read_text()
+    if present is None:
+        said = f"{path} is gone already."
+    elif untouched and known["was_there"]:
+        _replace(path, original.read_bytes())
+        shutil.copystat(original, path)
+        said = f"{path} is again as it was, byte for byte."
+    elif untouched:
+        path.unlink()
+        said = f"{path} is removed; it was not there before."
+    else:
+        kept = client.without_hooks(read_settings(path))
+        _replace(path, (json.dumps(kept, indent=2, ensure_ascii=False) + "\n").encode())
+        said = f"{path} was changed since; only the hook was taken out. What it was before stands in {original}."
+        backup.unlink()
+        return said
+    shutil.rmtree(folder)
+    return said
+
+
+def stored_settings(client: Client, places: Places) -> HookSettings | None:
+    """What `onboard` wrote for a client; None where it did not."""
+    try:
+        return HookSettings(**json.loads((places.of(client) / "settings.json").read_text()))
+    except FileNotFoundError:
+        return None
+
+
+def has_hook(client: Client, places: Places) -> bool:
+    """Whether the hook stands in the client's settings now."""
+    try:
+        return client.has_hooks(read_settings(places.home / client.hooks_file))
+    except Unreadable:
+        return False
+
+
+def _private(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """The file with this content, its mode kept; a crash leaves the old one or the new one."""
+    fresh = path.with_name(f".{path.name}.counterfoil")
+    fresh.write_bytes(content)
+    if path.exists():
+        shutil.copymode(path, fresh)
+    fresh.replace(path)

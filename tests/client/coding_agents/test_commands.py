@@ -1,0 +1,144 @@
+"""What a command of a coding agent would push, asked of a real git before it runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from counterfoil.coding_agents.commands import Effect, Refusal, read_command, repository_of
+from tests.support.outside import git_server
+from tests.support.outside.git_server import QUIET, commit, git
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with git_server.served(tmp_path_factory.mktemp("served")) as found:
+        found.repository("team/app.git")
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    for name, value in QUIET.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def clone(server, tmp_path):
+    found = tmp_path / "app"
+    git(tmp_path, "clone", "-q", f"{server.url}/team/app.git", str(found))
+    if not server.ref("team/app.git", "refs/heads/main"):
+        commit(found, "first")
+        git(found, "push", "-q", "origin", "HEAD:main")
+    return found
+
+
+def pushed(server, tool, ref, **more):
+    where = {"remote": f"{server.url}/team/app.git", "repository": "team/app.git", "ref": ref}
+    return Effect(tool, where | more)
+
+
+def test_a_push_names_the_ref_and_the_commit_that_it_would_leave_there(server, clone):
+    head = commit(clone, "second")
+    effect = pushed(server, "git_push", "refs/heads/main", commit=head)
+    assert read_command("git push origin HEAD:main", clone) == effect
+    assert read_command(f"git -C {clone} push origin HEAD:main", clone.parent) == effect
+    assert read_command("cd app && git push origin HEAD:main", clone.parent) == effect
+    assert server.ref("team/app.git", "refs/heads/main") != head
+
+
+def test_a_forced_push_and_a_deletion_are_tools_of_their_own(server, clone):
+    git(clone, "push", "-q", "origin", "HEAD:refs/heads/old")
+    other = commit(clone, "another history", "--amend")
+    forced = read_command("git push --force origin HEAD:refs/heads/old", clone)
+    assert forced == pushed(server, "git_force_push", "refs/heads/old", commit=other)
+    assert read_command("git push origin +HEAD:refs/heads/old", clone) == forced
+    gone = pushed(server, "git_delete_ref", "refs/heads/old")
+    assert read_command("git push origin --delete old", clone) == gone
+    assert read_command("git push origin :old", clone) == gone
+
+
+def test_configuration_is_gits_business(server, clone):
+    """A bare `git push` goes where git says, not where its words say."""
+    git(clone, "checkout", "-q", "-b", "topic")
+    head = commit(clone, "third")
+    git(clone, "config", "push.default", "current")
+    assert read_command("git push", clone) == pushed(server, "git_push", "refs/heads/topic", commit=head)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git status",
+        "ls -l",
+        "echo git push",
+        "git push --dry-run origin HEAD:main",
+        "git stash push",
+        "git commit -am 'say when to git push'",
+        'git commit -m "push & pull" && git log --grep push | head',
+        "cat <<EOF\nit's open\nEOF",
+        "FOO=1",
+    ],
+)
+def test_nothing_is_said_about_what_pushes_nothing(clone, command):
+    assert read_command(command, clone) is None
+
+
+def test_nothing_is_said_about_what_is_there_already(clone):
+    git(clone, "fetch", "-q", "origin")
+    assert read_command("git push origin origin/main:refs/heads/main", clone) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("git commit -am x && git push", "Send `git push` as a command of its own"),
+        ("git push origin $BRANCH", "Send `git push` as a command of its own"),
+        ("git push origin HEAD:main\ntrue", "Send `git push` as a command of its own"),
+        ("echo $(git push)", "Send `git push` as a command of its own"),
+        ("sudo git push", "Send `git push` as a command of its own"),
+        ("/usr/bin/git push", "Send `git push` as a command of its own"),
+        ("git push origin HEAD:main; true", "Send `git push` as a command of its own"),
+        ("bash -c 'git push origin HEAD:main'", "Send `git push` as a command of its own"),
+        ("GIT_DIR=x git push", "Send `git push` as a command of its own"),
+        ("git -c push.default=current push", "without other options of git before `push` than -C"),
+        ("git push 'origin", "The command cannot be read"),
+        ("git push nowhere HEAD:main", "git would not push this"),
+    ],
+)
+def test_what_cannot_be_told_is_refused_with_how_to_send_it(clone, command, says):
+    with pytest.raises(Refusal, match=says):
+        read_command(command, clone)
+
+
+def test_one_ref_at_a_time(clone):
+    commit(clone, "two refs")
+    with pytest.raises(Refusal, match=r"Push one ref at a time.*refs/heads/a, refs/heads/b"):
+        read_command("git push origin HEAD:refs/heads/a HEAD:refs/heads/b", clone)
+
+
+def test_what_the_remote_would_reject_is_told_before(server, clone):
+    git(clone, "fetch", "-q")
+    git(clone, "checkout", "-q", "--orphan", "apart")
+    commit(clone, "unrelated")
+    with pytest.raises(Refusal, match=r"git would not push this: .*non-fast-forward"):
+        read_command("git push origin HEAD:main", clone)
+
+
+@pytest.mark.parametrize(
+    ("remote", "path"),
+    [
+        ("https://git.example.org/team/app.git", "team/app.git"),
+        ("ssh://git@git.example.org:2222/team/app.git", "team/app.git"),
+        ("git@git.example.org:team/app.git", "team/app.git"),
+        ("/srv/git/app.git", "srv/git/app.git"),
+    ],
+)
+def test_the_repository_is_the_path_of_its_address(remote, path):
+    assert repository_of(remote) == path
+
+
+def test_a_secret_in_the_address_is_not_proposed(server, clone):
+    git(clone, "remote", "set-url", "origin", f"{server.url.replace('//', '//ada:secret@')}/team/app.git")
+    commit(clone, "with a secret")
+    effect = read_command("git push origin HEAD:refs/heads/quiet", clone)
+    assert effect.arguments["remote"] == f"{server.url}/team/app.git"
