@@ -229,7 +229,8 @@ FROM (SELECT told.id AS subject, s.seq, {_ID} AS id, s.kind, s.start, s.state, s
             coalesce('"' || encode(before.prev, 'hex') || '"', 'null'), s.seq, told.id, s.state), 'UTF8') AS envelope
     FROM told JOIN told_step s USING (story)
     LEFT JOIN ledger_event p ON p.tenant_id = %(tenant)s AND p.subject_id = told.id AND p.seq = s.seq - 1
-    CROSS JOIN LATERAL (SELECT CASE WHEN s.torn THEN sha256('torn') ELSE p.entry_hash END AS prev) AS before
+    CROSS JOIN LATERAL (SELECT CASE WHEN s.torn THEN sha256('torn') WHEN s.seq > 1
+        THEN coalesce(p.entry_hash, sha256('lost')) END AS prev) AS before
     WHERE s.seq = %(seq)s AND s.late = %(late)s AND NOT s.lost) AS made
 """
 _RUNS = f"""

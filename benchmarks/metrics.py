@@ -1,81 +1,170 @@
-"""The metrics page over a million actions of sixty days, against the same page over ten thousand.
+"""The figures of a million actions of sixty days with late truth: how long they take to make, whether somebody outside
+comes to the same, and the page, against 300 ms and against the same page over ten thousand.
 
-What actions add is written straight into its table, and the roll-ups are summed from it as the worker would have left
-them: by hour and by day, for five tools, each of one class, four agents and two versions of the verification policy.
-Each measure is the median time of a few requests of one signed-in person with one connection.
+The history is `benchmarks.history`; the roll-ups are the product's own, made by `rebuild_metrics` and then, for what
+became known late, by the worker's ticks. The page is asked for by one signed-in person with one connection.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
-from psycopg import sql
-
+from benchmarks import history
 from benchmarks.apart import apart
 from benchmarks.keepalive import Wire
 from benchmarks.pages import median_time
 from benchmarks.ratios import Figure, interleaved
 from benchmarks.sizes import sized
 from benchmarks.stand import Stand
-from console.metrics.rules.facts import OF_ACTIONS
+from console.local.installation import ROOT
 
 FEW, MANY = sized(10_000, tiny=100), sized(1_000_000, tiny=300)
 SMALL, LARGE = "metrics_small", "metrics_large"
 PAGE = "/t/bench/metrics/"
+MOST_MS = 300.0
 VIEWS = {
     "7 days": "?period=week",
     "30 days": "?period=month",
     "13 weeks": "?period=quarter",
     "30 days of one tool": "?period=month&tool=issue_refund",
 }
-_KEY = "tool, agent, side_effect_class, version"
-_ACTIONS = """
-INSERT INTO console_metricaction ({names}, tenant_id, action_id, seq, hour, tool, agent, side_effect_class, version,
-    verification_ms, reconcile_ms)
-SELECT {values}, %(tenant)s,
-    (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(hash, 1, 3) || '8'
-        || substr(hash, 4, 15))::uuid,
-    7, date_trunc('hour', at, 'UTC'),
-    (ARRAY['issue_refund', 'refund_small_amount', 'cancel_order', 'delete_document', 'set_status'])[i %% 5 + 1],
-    'agent-' || i %% 4, (ARRAY['HIGH_RISK_EXTERNAL', 'CRITICAL_MUTATION', 'LOW_RISK_MUTATION'])[i %% 5 / 2 + 1],
-    CASE WHEN i > %(count)s / 2 THEN '2' ELSE '1' END, 400 + i %% 9000, 600 + i %% 90000
-FROM (SELECT i, md5(i::text) AS hash, now() - interval '60 days' * (1 - i::float8 / %(count)s) AS at
-      FROM generate_series(1, %(count)s) AS i) AS made
-"""
-_OFTEN = {"actions": 1, "executed": 1, "read_back": 1, "readings": 1, "complete_records": 1, "pending": 1}
-_ONE_IN = {"unknown": 50, "mismatched": 40, "verification_failed": 45, "reviewed": 60, "partial": 200, "unsettled": 100}
-_ROLL_UPS = """
-INSERT INTO console_metricrollup (tenant_id, span, start, {key}, {names}, {calls})
-SELECT tenant_id, {span}, date_trunc('{unit}', hour, 'UTC'), {key}, {sums}, {zeros} FROM console_metricaction
-GROUP BY tenant_id, 3, {key}
-"""
-_DELAYS = """
-INSERT INTO console_metricdelay (tenant_id, span, start, kind, {key}, rounded_ms, count, total_ms)
-SELECT tenant_id, {span}, date_trunc('{unit}', hour, 'UTC'), '{kind}', {key},
-    round({kind}_ms / 10 ^ greatest(length({kind}_ms::text) - 2, 0)) * 10 ^ greatest(length({kind}_ms::text) - 2, 0),
-    count(*), sum({kind}_ms)
-FROM console_metricaction WHERE {kind}_ms IS NOT NULL GROUP BY tenant_id, 3, {key}, 9
-"""
-_CALLS = (
-    "calls",
-    "calls_accepted",
-    "calls_undisclosed",
-    "calls_valid",
-    "calls_failed",
-    "calls_arguments",
-    "calls_phantom",
-)
+PLACES = {"tool": 1, "agent": 2, "class": 3, "version": 4}
 
 
 def measure(stand: Stand, rounds: int) -> list[Figure]:
+    keys = {}
     for database, count in ((SMALL, FEW), (LARGE, MANY)):
         stand.database(database)
-        _fill(stand, database, UUID(stand.founded(database)["tenant"]["id"]), count)
+        keys[database] = _fill(stand, database, count)
     with stand.web(SMALL) as few, stand.web(LARGE) as many:
+        differences = _recounted(stand, Wire(many, Authorization=f"Bearer {keys[LARGE]}"))
+        print(f"{differences} of the figures differ from an independent count", flush=True)
+        if differences:
+            raise SystemExit("benchmarks: the figures are not those of the record")
         less, more = (_signed_in(stand, *each) for each in ((SMALL, few), (LARGE, many)))
-        return [_grown(name, query, rounds, more, less) for name, query in VIEWS.items()]
+        found = [_asked(name, query, rounds, more, less) for name, query in VIEWS.items()]
+        return [figure for pair in found for figure in pair]
+
+
+def _fill(stand: Stand, database: str, count: int) -> str:
+    """The operator's key of a tenant whose history is counted."""
+    founded = stand.founded(database)
+    tenant = UUID(founded["tenant"]["id"])
+    for late, how in ((False, "rebuild"), (True, "tick")):
+        with stand.superuser(database) as connection:
+            history.fill(connection, tenant, count, late=late)
+            connection.execute("VACUUM ANALYZE")
+        began = time.perf_counter()
+        counted = apart(stand, database, f"benchmarks.metrics:{how}", tenant)
+        seconds = time.perf_counter() - began
+        unit = "events that became known late" if late else "actions"
+        print(f"{database}: {counted:,} {unit} counted, {counted / seconds:,.0f} per s", flush=True)
+    return str(founded["keys"]["oper"])
+
+
+def rebuild(stand: Stand, tenant: UUID) -> int:
+    """Make every figure from the record; how many actions there are."""
+    from console.metrics import operations
+    from ledger.db import tenancy
+
+    with tenancy(tenant):
+        return operations.rebuild_metrics(tenant_id=tenant, at=datetime.now(UTC))
+
+
+def tick(stand: Stand, tenant: UUID) -> int:
+    """Count what is new, as the worker does, until nothing is; how many events that were."""
+    from console.metrics import operations
+    from ledger.db import tenancy
+
+    whole = 0
+    while True:
+        with tenancy(tenant):
+            counted = operations.update_metrics(tenant_id=tenant, at=datetime.now(UTC))
+        whole += counted
+        if not counted:
+            return whole
+
+
+# Whether an independent count comes to the same
+
+
+def _recounted(stand: Stand, wire: Wire) -> int:
+    """How many figures over HTTP differ from those that the outside script counts: of all, and by every tool, agent,
+    class and version; each over the whole time and by day.
+    """
+    file = stand.folder / "source.jsonl.gz"
+    stand.manage(LARGE, "export_metric_source", "--tenant", "bench", "--out", str(file))
+    regression, cells = _counted_outside(file)
+    shown = _summary(wire, {})
+    [value] = [each["value"] for each in shown["figures"] if each["id"] == "M-19"]
+    differences = _compared(shown, cells) + (abs(value - regression) > 1e-9)
+    for name, place in PLACES.items():
+        for value in sorted({cell[place] for cell, _ in cells} - {""}):
+            chosen = [each for each in cells if each[0][place] == value]
+            differences += _compared(_summary(wire, {name: value}), chosen)
+    return differences
+
+
+Cells = list[tuple[list[str], dict[str, Any]]]
+
+
+def _counted_outside(file: Path) -> tuple[float, Cells]:
+    """What `recompute` counts, in a process that knows nothing of the product: M-19, and shares and delays by cell."""
+    words = [sys.executable, "-m", "tests.support.outside.recompute", str(file)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, cwd=ROOT, text=True) as process:
+        assert process.stdout is not None
+        first, *told = (json.loads(line) for line in process.stdout)
+    if process.returncode:
+        raise SystemExit("benchmarks: the independent count failed")
+    return first["M-19"], [(each["cell"], each) for each in told]
+
+
+def _summary(wire: Wire, about: dict[str, str]) -> dict[str, Any]:
+    until = datetime.now(UTC)
+    period = {"from": (until - timedelta(days=90)).isoformat(), "to": until.isoformat(), "step": "day"}
+    shown: dict[str, Any] = json.loads(wire.get(f"/api/v1/metrics/summary?{urlencode(period | about)}"))
+    return shown
+
+
+def _compared(shown: dict[str, Any], cells: Cells) -> int:
+    days: dict[str, Counter[str]] = {}
+    for cell, told in cells:
+        here = days.setdefault(cell[0][:10], Counter())
+        for metric, (part, whole) in told["shares"].items():
+            here.update({f"{metric} part": part, f"{metric} whole": whole})
+        for metric, lengths in told["delays"].items():
+            here.update({f"{metric} count": len(lengths), f"{metric} total": sum(lengths)})
+    everything = sum(days.values(), Counter())
+    differences = 0
+    for figure in shown["figures"]:
+        metric = figure["id"]
+        if figure["kind"] == "delay":
+            count, mean = everything[f"{metric} count"], figure["delay"]["mean_ms"] or 0
+            differences += figure["delay"]["count"] != count or round(mean * count) != everything[f"{metric} total"]
+        elif figure["kind"] != "difference":
+            differences += (figure["part"], figure["whole"]) != _pair(everything, metric)
+            differences += sum(
+                (each["part"], each["whole"]) != _pair(days.get(each["from"][:10], Counter()), metric)
+                for each in figure["points"]
+            )
+    return differences
+
+
+def _pair(counts: Counter[str], metric: str) -> tuple[int, int]:
+    return counts[f"{metric} part"], counts[f"{metric} whole"]
+
+
+# The page
 
 
 def _signed_in(stand: Stand, database: str, port: int) -> Wire:
@@ -83,34 +172,11 @@ def _signed_in(stand: Stand, database: str, port: int) -> Wire:
     return Wire(port, Cookie=f"sessionid={session}")
 
 
-def _grown(name: str, query: str, rounds: int, more: Wire, less: Wire) -> Figure:
+def _asked(name: str, query: str, rounds: int, more: Wire, less: Wire) -> tuple[Figure, Figure]:
     ours, peer = interleaved(rounds, partial(median_time, more, PAGE + query), partial(median_time, less, PAGE + query))
-    return Figure(name=f"Metrics page, {name}: 10⁶ to 10⁴ actions", unit="ms", ours=ours, peer=peer, aim=3.0, most=True)
-
-
-def _fill(stand: Stand, database: str, tenant: UUID, count: int) -> None:
-    with stand.superuser(database) as connection:
-        for statement in statements():
-            connection.execute(sql.SQL(statement), {"tenant": tenant, "count": count})
-        connection.execute("VACUUM ANALYZE console_metricaction, console_metricrollup, console_metricdelay")
-
-
-def statements() -> list[str]:
-    """What fills the tables, in order; each takes `tenant` and `count`."""
-    names = ", ".join(OF_ACTIONS)
-    around: dict[str, Any] = {"key": _KEY, "names": names, "calls": ", ".join(_CALLS)}
-    around |= {"sums": ", ".join(f"sum({each})" for each in OF_ACTIONS), "zeros": ", ".join("0" for _ in _CALLS)}
-    made = [_ACTIONS.format(names=names, values=", ".join(map(_value, OF_ACTIONS)))]
-    for span, unit in ((1, "hour"), (24, "day")):
-        made.append(_ROLL_UPS.format(span=span, unit=unit, **around).replace("%", "%%"))
-        made += [_DELAYS.format(span=span, unit=unit, kind=kind, key=_KEY) for kind in ("verification", "reconcile")]
-    return made
-
-
-def _value(name: str) -> str:
-    if name == "verified_success":
-        return "(i %% 100 > 0)::int"
-    if name in _ONE_IN:
-        # In the newer half as often again, so that there is something to tell.
-        return f"(i %% (CASE WHEN i > %(count)s / 2 THEN {_ONE_IN[name] // 2} ELSE {_ONE_IN[name]} END) = 0)::int"
-    return str(_OFTEN.get(name, 0))
+    label = f"Metrics page, {name}, 10⁶ actions"
+    fixed = (MOST_MS,) * len(ours)
+    return (
+        Figure(name=f"{label}: 300 ms", unit="ms", ours=ours, peer=fixed, aim=1.0, most=True),
+        Figure(name=f"{label}: 10⁴ actions", unit="ms", ours=ours, peer=peer, aim=3.0, most=True),
+    )

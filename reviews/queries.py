@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import orjson
@@ -557,20 +557,24 @@ def ungated_effects(tenant_id: UUID, *, since: datetime, until: datetime, limit:
 def reading_codes(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, list[tuple[str, str, str, datetime]]]:
     """By action its verification runs in order, each as (result, discrepancy, consistency, when)."""
     found: dict[UUID, list[tuple[str, str, str, datetime]]] = {}
-    rows = VerificationRun.objects.filter(tenant_id=tenant_id, action_id__in=action_ids).order_by("action_id", "number")
-    columns = rows.values_list("action_id", "result", "discrepancy", "consistency", "at")
-    for action_id, result, discrepancy, consistency, at in columns:
+    rows = execute(
+        "SELECT action_id, result, discrepancy, consistency, at FROM reviews_run"
+        " WHERE tenant_id = $1 AND action_id = ANY($2) ORDER BY action_id, number",
+        *(tenant_id, action_ids),
+    )
+    for action_id, result, discrepancy, consistency, at in rows:
         found.setdefault(action_id, []).append((result, discrepancy, consistency, at))
     return found
 
 
-def completions_reported(
-    tenant_id: UUID, *, event_ids: list[UUID] | None = None, since: datetime | None = None
-) -> list[tuple[UUID, UUID]]:
-    """(action, event on whose state it was told) of the reports that said that an action was completed."""
-    found = Report.objects.filter(tenant_id=tenant_id, completed=True)
-    if event_ids is not None:
-        found = found.filter(event_id__in=event_ids)
-    if since is not None:
-        found = found.filter(id__gte=lower_bound(since))
-    return list(found.values_list("action_id", "event_id"))
+_COMPLETED: Final = "SELECT action_id, event_id FROM reviews_report WHERE tenant_id = $1 AND completed AND "
+
+
+def completions_reported(tenant_id: UUID, *, since: datetime) -> list[tuple[UUID, UUID]]:
+    """(action, event on whose state it was told) of the reports since then that said that an action was completed."""
+    return execute(_COMPLETED + "id >= $2", tenant_id, lower_bound(since))
+
+
+def completions_reported_on(tenant_id: UUID, event_ids: list[UUID]) -> set[UUID]:
+    """Those of these events on whose state somebody was told that the action was completed."""
+    return {event_id for _, event_id in execute(_COMPLETED + "event_id = ANY($2)", tenant_id, event_ids)}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from approvals.gate import queries as gate
@@ -47,6 +47,19 @@ _ACTIONS_AT_A_TIME: Final = 1_000
 _HOUR: Final = timedelta(hours=1)
 _KEY: Final = ", ".join(queries.DIMENSIONS)
 _COUNTED: Final = ", ".join(COUNTS)
+# The columns of what one action adds, with their types.
+_MEASURED: Final[Mapping[str, str]] = {
+    **{"action_id": "uuid", "seq": "integer", "hour": "timestamptz"},
+    **dict.fromkeys(queries.DIMENSIONS, "text"),
+    **dict.fromkeys(("verification_ms", "reconcile_ms"), "bigint"),
+    **dict.fromkeys(OF_ACTIONS, "integer"),
+}
+_KEEP_MEASURES: Final = (
+    f"INSERT INTO console_metricaction (tenant_id, {', '.join(_MEASURED)}) SELECT $1, * FROM"
+    f" unnest({', '.join(f'${place}::{kind}[]' for place, kind in enumerate(_MEASURED.values(), 2))})"
+    " ON CONFLICT (tenant_id, action_id) DO UPDATE SET"
+    f" {', '.join(f'{name} = excluded.{name}' for name in _MEASURED if name != 'action_id')}"
+)
 _CLEAR: Final = tuple(
     f"DELETE FROM {table} WHERE tenant_id = $1 AND (span = 1 AND start = ANY($2) OR span = 24 AND start = ANY($3))"
     for table in ("console_metricrollup", "console_metricdelay")
@@ -165,8 +178,7 @@ def _measure(tenant_id: UUID, action_ids: Sequence[UUID]) -> set[datetime]:
     if not wanted:
         return set()
     runs = after.reading_codes(tenant_id, wanted)
-    told = after.completions_reported(tenant_id, event_ids=[step[0] for each in steps.values() for step in each])
-    reported = {event_id for _, event_id in told}
+    reported = after.completions_reported_on(tenant_id, [step[0] for each in steps.values() for step in each])
     versions = catalogue.policy_versions_by_digest(tenant_id, "verification")
     rows = []
     for action_id, action in actions.actions_by_id(tenant_id, wanted).items():
@@ -180,26 +192,20 @@ def _measure(tenant_id: UUID, action_ids: Sequence[UUID]) -> set[datetime]:
         )
         rows.append(_row(action, history, measure_action(history), versions))
     hours = {hour for _, hour, _ in queries.last_measures(tenant_id, wanted).values()}
-    MetricAction.objects.filter(tenant_id=tenant_id, action_id__in=wanted).delete()
-    MetricAction.objects.bulk_create(rows, batch_size=500)
+    if rows:
+        execute(_KEEP_MEASURES, tenant_id, *map(list, zip(*rows, strict=True)))
     # Calls count in the hour of the call, and whether their tool failed has perhaps just been learnt.
-    return hours | {row.hour for row in rows} | {_hour_of(steps[row.action_id][0][5]) for row in rows}
+    return hours | {row[2] for row in rows} | {_hour_of(steps[row[0]][0][5]) for row in rows}
 
 
-def _row(action: Action, history: ActionHistory, found: ActionMeasures, versions: Mapping[str, str]) -> MetricAction:
-    return MetricAction(
-        tenant_id=action.tenant_id,
-        action_id=action.id,
-        seq=history.events[-1].seq,
-        hour=_hour_of(found.at),
-        tool=action.tool,
-        agent=action.agent,
-        side_effect_class=action.side_effect_class,
-        version=versions.get(found.version_digest, ""),
-        verification_ms=found.verification_ms,
-        reconcile_ms=found.reconcile_ms,
-        **found.counts,
-    )
+def _row(action: Action, history: ActionHistory, found: ActionMeasures, versions: Mapping[str, str]) -> list[Any]:
+    """The values of `_MEASURED`."""
+    return [
+        *(action.id, history.events[-1].seq, _hour_of(found.at)),
+        *(action.tool, action.agent, action.side_effect_class, versions.get(found.version_digest, "")),
+        *(found.verification_ms, found.reconcile_ms),
+        *(found.counts.get(name, 0) for name in OF_ACTIONS),
+    ]
 
 
 def _count_again(tenant_id: UUID, hours: Iterable[datetime]) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from console.metrics.rules.alerts import COMPARED
 from console.metrics.rules.facts import COUNTS
 from console.metrics.rules.filters import MetricFilter
 from console.models import Alert, AlertRule, MetricAction, MetricCursor, MetricRollUp
@@ -140,8 +141,11 @@ def counted_to(tenant_id: UUID) -> datetime | None:
 
 def last_measures(tenant_id: UUID, action_ids: Sequence[UUID]) -> dict[UUID, tuple[int, datetime, int]]:
     """(last event counted, hour, whether a false success is counted) by action."""
-    found = MetricAction.objects.filter(tenant_id=tenant_id, action_id__in=list(action_ids))
-    rows = found.values_list("action_id", "seq", "hour", "false_success")
+    rows = execute(
+        "SELECT action_id, seq, hour, false_success FROM console_metricaction"
+        " WHERE tenant_id = $1 AND action_id = ANY($2)",
+        *(tenant_id, list(action_ids)),
+    )
     return {action_id: (seq, hour, false) for action_id, seq, hour, false in rows}
 
 
@@ -152,7 +156,7 @@ def measured_hours(tenant_id: UUID) -> list[datetime]:
 
 def count_by_contract(tenant_id: UUID, tools: Sequence[str], *, since: datetime) -> dict[str, Counts]:
     """What regressions are told by, of these tools, by the digest of the contract that the actions were held to."""
-    names = ("executed", "verification_failed", "read_back", "mismatched")
+    names = tuple(dict.fromkeys(name for each in COMPARED for name in (each.whole, each.part)))
     rows = execute(
         f"SELECT a.contract_digest, {', '.join(f'sum(m.{name})' for name in names)} FROM console_metricaction m"
         " JOIN ledger_action a ON a.tenant_id = m.tenant_id AND a.id = m.action_id"

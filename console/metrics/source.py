@@ -54,8 +54,7 @@ def _actions(tenant_id: UUID) -> Iterator[dict[str, Any]]:
         last = found[-1]
         steps = events.action_steps(tenant_id, found)
         runs = after.reading_codes(tenant_id, found)
-        told = after.completions_reported(tenant_id, event_ids=[step[0] for each in steps.values() for step in each])
-        reported = {event_id for _, event_id in told}
+        reported = after.completions_reported_on(tenant_id, [step[0] for each in steps.values() for step in each])
         for action_id, row in sorted(actions.actions_by_id(tenant_id, found).items()):
             yield {
                 "action": str(action_id),

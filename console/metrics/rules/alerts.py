@@ -7,9 +7,9 @@
 3. Fewer cases than the rule wants decide nothing: what is open stays open, what is not is not raised, and a wait is
    over. Silence is no evidence that something is well again.
 4. Thresholds are whole hundredths of a percent, and compared without rounding.
-5. A regression alert is raised where the rates of M-02 or M-06 under the version in force and the one before it are
+5. A regression alert is raised where one of the `COMPARED` shares under the version in force and the one before it is
    farther apart than chance explains, in either direction: a version that finds less may have stopped looking. It
-   clears where they are within `CLOSE_AGAIN`, which is narrower, or where another version is in force.
+   clears where all are within `CLOSE_AGAIN`, which is narrower, or where another version is in force.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from console.metrics.rules.catalogue import BY_ID, METRICS, MetricKind
+from console.metrics.rules.catalogue import BY_ID, METRICS, Metric, MetricKind
 from console.metrics.rules.filters import MetricFilter
-from console.metrics.rules.observations import format_share
+from console.metrics.rules.observations import describe_change, format_share
 from console.metrics.rules.regression import BEYOND_CHANCE, exceeds_chance
 from ledger.record.rules.refusals import Refused
 
@@ -31,7 +31,8 @@ WINDOWS_H: Final = {1: "hour", 6: "6 hours", 24: "24 hours", 168: "7 days"}
 MOST_RULES: Final = 50
 ALL: Final = 10_000
 CLOSE_AGAIN: Final = 1.64
-_COMPARED: Final = ("M-02", "M-06")
+COMPARED: Final = tuple(BY_ID[each] for each in ("M-02", "M-06", "M-08", "M-10", "M-11"))
+"""What a version of a policy or a contract can be to blame for."""
 Counts = Mapping[str, int]
 
 
@@ -149,20 +150,22 @@ def _minutes(length: timedelta) -> str:
 
 def describe_regression(about: str, versions: tuple[str, str], old: Counts, new: Counts) -> str:
     """The sentence of a regression between two versions, oldest first; empty where chance explains it (rule 5)."""
-    told = [_apart(each, versions, old, new) for each in _COMPARED if _is_apart(each, old, new, BEYOND_CHANCE)]
+    told = [_apart(each, versions[0], old, new) for each in COMPARED if _is_apart(each, old, new, BEYOND_CHANCE)]
     return f"{about} {versions[1]}: {'; '.join(told)}. Chance does not explain it." if told else ""
 
 
 def is_close_again(old: Counts, new: Counts) -> bool:
-    """Whether no rate under two versions is far enough from the other to keep an alert open (rule 5)."""
-    return not any(_is_apart(each, old, new, CLOSE_AGAIN) for each in _COMPARED)
+    """Whether no share under two versions is far enough from the other to keep an alert open (rule 5)."""
+    return not any(_is_apart(each, old, new, CLOSE_AGAIN) for each in COMPARED)
 
 
-def _is_apart(metric: str, old: Counts, new: Counts, bound: float) -> bool:
-    return exceeds_chance(old, new, BY_ID[metric].part, BY_ID[metric].whole, bound=bound)
+def _is_apart(metric: Metric, old: Counts, new: Counts, bound: float) -> bool:
+    return exceeds_chance(old, new, metric.part, metric.whole, bound=bound)
 
 
-def _apart(metric: str, versions: tuple[str, str], old: Counts, new: Counts) -> str:
-    part, whole = BY_ID[metric].part, BY_ID[metric].whole
-    now, before = (f"{format_share(each.get(part, 0) / each[whole])} of {each[whole]}" for each in (new, old))
-    return f"{BY_ID[metric].words}: {now}, against {before} under {versions[0]}"
+def _apart(metric: Metric, previous: str, old: Counts, new: Counts) -> str:
+    before, now = (each.get(metric.part, 0) / each[metric.whole] for each in (old, new))
+    return (
+        f"{metric.words}: {describe_change(before, now)}, from {format_share(before)} of {old[metric.whole]} under"
+        f" {previous} to {format_share(now)} of {new[metric.whole]}"
+    )

@@ -178,8 +178,7 @@ def _passed(history: ActionHistory) -> dict[str, int | bool]:
     """Which states it came through, and what was told of it."""
     states = {each.state for each in history.events}
     kinds = {each.kind for each in history.events}
-    state_then = {each.id: each.state for each in history.events}
-    false = [each for each in history.reported if state_then.get(each, "RECONCILED_SUCCESS") != "RECONCILED_SUCCESS"]
+    told = [each.state for each in history.events if each.id in history.reported]
     reversed_by = [each.kind for each in history.events if each.state == "COMPENSATED" != each.from_state]
     return {
         "partial": "PARTIALLY_COMMITTED" in states,
@@ -190,7 +189,7 @@ def _passed(history: ActionHistory) -> dict[str, int | bool]:
         "compensated": bool(reversed_by) and reversed_by[-1] not in _WORD_OF_RECOVERY and "COMPENSATING" in states,
         "compensations_failed": "COMPENSATION_FAILED" in states,
         "reviewed": "REVIEW_REQUIRED" in states,
-        "false_success": bool(false) or "false_success_filed" in kinds,
+        "false_success": any(state != "RECONCILED_SUCCESS" for state in told) or "false_success_filed" in kinds,
     }
 
 

@@ -51,14 +51,15 @@ def _observe(
     if abs(rise) < _POINTS and abs(rise) < _HALF * before:
         return None
     where = _where(metric, rise, now, earlier, parts)
-    said = f"{metric.words}: {_change(before, after)} in the last {period}"
+    said = f"{metric.words}: {describe_change(before, after)} in the last {period}"
     said += f", from {format_share(before)} to {format_share(after)}"
     said += f"; {where[1]} accounts for most of it." if where else "."
     worse = None if metric.high_is_bad is None else (rise > 0) == metric.high_is_bad
     return Observation(metric, said, worse, rise, dict([where]) if where else {})
 
 
-def _change(before: float, after: float) -> str:
+def describe_change(before: float, after: float) -> str:
+    """How a share has changed, in a word or two."""
     if before == 0:
         return "new"
     ratio = after / before

@@ -119,11 +119,19 @@ def counts(failed: int, mismatched: int, whole: int = 100) -> dict[str, int]:
 def test_versions_that_differ_beyond_chance_are_told_of_in_either_direction():
     said = describe_regression("Verification policy", ("1", "2"), counts(5, 5), counts(30, 6))
     assert said == (
-        "Verification policy 2: Disproved by a reading: 30 % of 100, against 5 % of 100 under 1. Chance does not"
+        "Verification policy 2: Disproved by a reading: 6 times as often, from 5 % of 100 under 1 to 30 % of 100."
+        " Chance does not explain it."
+    )
+    calm = counts(5, 5, 800)
+    fewer = describe_regression("Contract issue_refund", ("1.0.0", "1.1.0"), counts(5, 40), counts(5, 10))
+    assert "Differences found: far less often, from 40 % of 100 under 1.0.0 to 10 % of 100" in fewer
+    unknown = describe_regression(
+        "Contract issue_refund", ("1.2.0", "1.3.0"), {**calm, "unknown": 32}, {**calm, "unknown": 64}
+    )
+    assert unknown == (
+        "Contract issue_refund 1.3.0: Unknown: doubled, from 4 % of 800 under 1.2.0 to 8 % of 800. Chance does not"
         " explain it."
     )
-    fewer = describe_regression("Contract issue_refund", ("1.0.0", "1.1.0"), counts(5, 40), counts(5, 10))
-    assert "Differences found: 10 % of 100, against 40 % of 100 under 1.0.0" in fewer
     assert describe_regression("Verification policy", ("1", "2"), counts(5, 5), counts(8, 8)) == ""
     assert describe_regression("Verification policy", ("1", "2"), counts(0, 0, 29), counts(29, 29, 29)) == ""
 

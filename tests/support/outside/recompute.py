@@ -281,13 +281,14 @@ def _lines(file: Path) -> Iterator[bytes]:
 
 
 def main(file: Path) -> None:
-    """A bundle's shares and delays; of a source a line for every cell, and before them the order of versions."""
+    """A bundle's shares and delays; of a source M-19, and then a line for every cell."""
     if file.suffix == ".zip":
         sys.stdout.write(f"{json.dumps(recompute(file), indent=2)}\n")
         return
     cells, versions = recount(_lines(file))
-    told = ({"cell": cell, "counts": each.counts, "delays": each.delays} for cell, each in sorted(cells.items()))
-    for line in chain([{"versions": versions}], told):
+    newest = regression(summed(cells, place=4), versions)
+    told = ({"cell": cell, "shares": each.shares(), "delays": each.delays} for cell, each in sorted(cells.items()))
+    for line in chain([{"M-19": newest}], told):
         sys.stdout.write(f"{json.dumps(line)}\n")
 
 

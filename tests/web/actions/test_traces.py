@@ -134,6 +134,7 @@ def test_the_executors_own_spans_hang_under_the_span_of_its_attempt(shop: Worksh
     assert effect["attributes"]["gen_ai.tool.name"] == "delete_document"
 
 
+@pytest.mark.req("R-TR-07")
 def test_a_second_attempt_and_a_silent_executor_are_spans_of_their_own(shop: Workshop, clock: Clock):
     order = shop.claimed()
     shop.run_out()
@@ -147,6 +148,20 @@ def test_a_second_attempt_and_a_silent_executor_are_spans_of_their_own(shop: Wor
     assert [span["status"] for span in found["spans"] if span["stage"] == "start"] == ["error", "unset"]
 
 
+@pytest.mark.req("R-TR-07")
+def test_each_reading_that_is_on_record_is_a_span_of_its_own(shop: Workshop, clock: Clock):
+    started = shop.started()
+    shop.observe(started)
+    clock.forward(seconds=5)
+    assert shop.read_back(started["action_id"], clock) == "PENDING"
+    (Path(shop.root) / "policies" / "returns.md").unlink()
+    clock.forward(seconds=90)
+    assert shop.read_back(started["action_id"], clock) == "RECONCILED_SUCCESS"
+    found = trace(shop, started["action_id"])
+    assert stages(found).count("readback") == 2
+
+
+@pytest.mark.req("R-TR-07")
 def test_a_recovery_is_a_span_and_its_action_hangs_under_it_in_the_same_trace(cashier: Counter, clock: Clock):
     parent = wrong(cashier, clock)
     before.propose_follow_ups()

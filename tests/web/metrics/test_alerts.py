@@ -10,12 +10,12 @@ from uuid import UUID
 import pytest
 from django.db import IntegrityError
 
-from console.models import Alert, Message, MetricRollUp
+from console.models import Alert, Message, MetricAction, MetricRollUp
 from console.tasks import count_metrics, tell_people, watch_alerts, watch_regressions
 from ledger.catalogue import queries as catalogue
 from ledger.db import savepoint, tenancy
 from ledger.record.operations import new_id
-from tests.support.api_tenant import Clock, Workshop
+from tests.support.api_tenant import Clock, Workshop, contract
 from tests.support.callers import key_for
 
 RULE = {
@@ -137,13 +137,39 @@ def test_a_version_that_verifies_differently_raises_an_alert_of_its_own_until_an
     [alert] = listed(shop, open="true")
     assert (alert["about"], alert["version"], alert["previous"]) == ("verification", "strict", first)
     said = (
-        f"Verification policy strict: Disproved by a reading: 40 % of 100, against 5 % of 100 under {first}. Chance"
-        " does not explain it."
+        "Verification policy strict: Disproved by a reading: 8 times as often,"
+        f" from 5 % of 100 under {first} to 40 % of 100. Chance does not explain it."
     )
     assert said in panel(shop)
     counted(shop, clock, version="strict", executed=100, verification_failed=6, read_back=100)
     assert watch_regressions() == 1
     assert f"Verification policy strict and {first} are not apart beyond chance any more." in panel(shop)
+
+
+def test_what_is_unknown_more_often_since_a_version_of_a_contract_is_told_in_a_sentence(shop: Workshop, clock: Clock):
+    older = shop.propose("write_document")
+    newer = contract("write_document") | {"version": "1.3.0"}
+    assert shop.operator_key.post("/contracts", newer).status_code == 201
+    under_newer = shop.propose("write_document", path="notes/two.md")
+    row = {"tool": "write_document", "agent": "librarian", "side_effect_class": "LOW_RISK_MUTATION", "version": "1"}
+    with tenancy(shop.tenant):
+        for action_id, unknown in ((older, 32), (under_newer, 64)):
+            MetricAction.objects.create(
+                tenant_id=shop.tenant,
+                action_id=action_id,
+                seq=1,
+                hour=clock.now(),
+                executed=800,
+                unknown=unknown,
+                **row,
+            )
+    assert watch_regressions() == 1
+    [alert] = listed(shop, open="true")
+    assert (alert["about"], alert["version"]) == ("contract write_document", "1.3.0")
+    assert (
+        f"Contract write_document 1.3.0: Unknown: doubled, from 4 % of 800 under {alert['previous']} to 8 % of 800."
+        " Chance does not explain it." in panel(shop)
+    )
 
 
 def test_rules_and_alerts_are_a_tenants_own(shop: Workshop, elsewhere: UUID, clock: Clock):
