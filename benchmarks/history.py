@@ -192,6 +192,7 @@ STORIES: Final = (
     _whole(*_VERIFIED[:-1], replace(_VERIFIED[-1], bare=True), weight=2),
 )
 WEIGHT: Final = sum(each.weight for each in STORIES)
+AT_A_TIME: Final = 20_000
 
 _BEGUN = """
 CREATE TEMPORARY TABLE told_step ON COMMIT DROP AS SELECT * FROM json_to_recordset(%(steps)s) AS
@@ -206,7 +207,7 @@ SELECT i, (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7'
     (%(policies)s::text[])[(i * cardinality(%(policies)s::text[]) / (%(count)s + 1))::int + 1] AS policy
 FROM (SELECT i, md5(i::text) AS hash, ('x' || substr(md5('story' || i), 1, 7))::bit(28)::int %% %(weight)s AS place,
         date_trunc('milliseconds', %(until)s - interval '60 days' * (1 - i::float8 / %(count)s)) AS at
-      FROM generate_series(1, %(count)s) AS i) AS made
+      FROM generate_series(%(first)s, %(last)s) AS i) AS made
 JOIN told_story ON place >= low AND place < high;
 ANALYZE told;
 ANALYZE told_step
@@ -315,6 +316,14 @@ def fill(connection: psycopg.Connection, tenant: UUID, count: int, *, late: bool
 
     The connection is that of the superuser, for checks and triggers of single rows are passed over.
     """
+    for first in range(1, count + 1, AT_A_TIME):
+        _fill_part(connection, tenant, count, range(first, min(first + AT_A_TIME, count + 1)), late=late)
+        if first == 1:
+            # Whatever comes next is planned for tables that have something in them.
+            connection.execute("ANALYZE")
+
+
+def _fill_part(connection: psycopg.Connection, tenant: UUID, count: int, part: range, *, late: bool) -> None:
     steps, stories = _rows()
     with connection.transaction():
         # Whatever the record's own triggers would have made is made here, by the same rules.
@@ -325,9 +334,10 @@ def fill(connection: psycopg.Connection, tenant: UUID, count: int, *, late: bool
         connection.execute("SET LOCAL synchronous_commit = off")
         connection.execute("SET LOCAL timezone = 'UTC'")
         values: dict[str, Any] = {"tenant": tenant, "count": count, "late": late, "weight": WEIGHT}
+        values |= {"first": part[0], "last": part[-1]}
         values |= {"tools": list(TOOLS), "classes": list(CLASSES), "agents": AGENTS, "settling": list(SETTLING)}
         values |= {"steps": json.dumps(steps), "stories": json.dumps(stories)}
-        if not late:
+        if not late and part[0] == 1:
             _found(connection, values)
         values |= _known(connection, tenant)
         _run(connection, _BEGUN, values)

@@ -12,7 +12,8 @@ import pytest
 from approvals import tasks as before
 from ledger.actions.queries import actions
 from ledger.db import tenancy
-from tests.support.api_tenant import Clock, Workshop, result
+from reviews.tasks import verify_due
+from tests.support.api_tenant import Clock, Workshop, contract, result
 from tests.support.refund_shop import Counter
 from tests.web.recovery.test_recovery_path import cashier, wrong
 
@@ -149,15 +150,22 @@ def test_a_second_attempt_and_a_silent_executor_are_spans_of_their_own(shop: Wor
 
 
 @pytest.mark.req("R-TR-07")
-def test_each_reading_that_is_on_record_is_a_span_of_its_own(shop: Workshop, clock: Clock):
-    started = shop.started()
-    shop.observe(started)
-    clock.forward(seconds=5)
-    assert shop.read_back(started["action_id"], clock) == "PENDING"
-    (Path(shop.root) / "policies" / "returns.md").unlink()
-    clock.forward(seconds=90)
-    assert shop.read_back(started["action_id"], clock) == "RECONCILED_SUCCESS"
-    found = trace(shop, started["action_id"])
+def test_each_reading_that_is_on_record_is_a_span_of_its_own(shop: Workshop, clock: Clock, tmp_path: Path):
+    newer = contract("write_document") | {"version": "1.2.0"}
+    newer["verification"]["recheck_after"] = ["PT1H", "P1D"]
+    assert shop.operator_key.post("/contracts", newer).status_code == 201
+    action_id = shop.propose("write_document")
+    started = shop.start(shop.claim()[0]).json()
+    file = tmp_path / "documents" / "notes" / "today.md"
+    file.parent.mkdir()
+    file.write_text("Quiet.")
+    shop.observe(started, result=result(tool="write_document"))
+    clock.forward(seconds=10)
+    assert shop.read_back(action_id, clock) == "RECONCILED_SUCCESS"
+    file.unlink()
+    clock.forward(days=3)
+    assert verify_due() == 1
+    found = trace(shop, action_id)
     assert stages(found).count("readback") == 2
 
 
