@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from console.metrics.rules.alerts import COMPARED
-from console.metrics.rules.facts import COUNTS
+from console.metrics.rules.facts import COUNTS, OF_ACTIONS
 from console.metrics.rules.filters import MetricFilter
 from console.models import Alert, AlertRule, MetricAction, MetricCursor, MetricRollUp
 from ledger.db import execute
@@ -118,13 +118,25 @@ def actions_behind(
     before: UUID | None = None,
     limit: int = 51,
 ) -> list[UUID]:
-    """The actions that a count of a stretch of time is made of, newest first, starting below the id `before`."""
-    found = MetricAction.objects.filter(
-        tenant_id=tenant_id, hour__gte=since, hour__lt=until, **{f"{name}__gt": 0}, **about.columns()
+    """The actions that a count of a stretch of time is made of, by the hour that they count in, newest first, starting
+    below the action `before`. Only hours that have any are looked into, which the roll-ups know.
+    """
+    if name not in OF_ACTIONS:
+        raise ValueError(f"{name} counts no actions")
+    chosen, values = _chosen(tenant_id, since, until, 1, about)
+    narrowed = "".join(f" AND {column} = ${number}" for number, column in enumerate(about.columns(), 5))
+    last, most = f"${len(values) + 1}::uuid", f"${len(values) + 2}"
+    rows = execute(
+        "WITH last AS (SELECT hour, action_id FROM console_metricaction"
+        f" WHERE tenant_id = $1 AND action_id = {last}),"
+        f" hours AS (SELECT DISTINCT start FROM console_metricrollup WHERE {chosen} AND {name} > 0"
+        f" AND ({last} IS NULL OR start <= (SELECT hour FROM last)) ORDER BY start DESC LIMIT {most})"
+        f" SELECT action_id FROM hours JOIN console_metricaction ON tenant_id = $1 AND hour = start AND {name} > 0"
+        f"{narrowed} AND ({last} IS NULL OR (hour, action_id) < (SELECT hour, action_id FROM last))"
+        f" ORDER BY hour DESC, action_id DESC LIMIT {most}",
+        *(*values, before, limit),
     )
-    if before is not None:
-        found = found.filter(action_id__lt=before)
-    return list(found.order_by("-action_id").values_list("action_id", flat=True)[:limit])
+    return [action_id for (action_id,) in rows]
 
 
 def known_values(tenant_id: UUID, *, since: datetime, until: datetime) -> dict[str, list[str]]:
