@@ -10,6 +10,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
 from console.accounts import step_up
+from console.api.actions import effect_receipts
 from console.api.installation import routes as installation
 from console.api.root import api
 from console.pages.actions import replay as replays
@@ -108,6 +109,11 @@ pages: list[URLPattern | URLResolver] = [
     path("actions/<uuid:action_id>/entries/<int:seq>", actions.show_entry, name="action-entry"),
     path("actions/<uuid:action_id>/trace", actions.show_trace, name="action-trace"),
     path("actions/<uuid:action_id>/replay", replays.action_replay, name="action-replay"),
+    path(
+        "actions/<uuid:action_id>/effect-receipt.json",
+        effect_receipts.download_effect_receipt,
+        name="action-effect-receipt",
+    ),
     path("actions/<uuid:action_id>/narrative", narratives.action, name="action-narrative"),
     path("actions/<uuid:action_id>/narrative.pdf", narratives.action_pdf, name="action-narrative-pdf"),
     path("cases/<uuid:case_id>/narrative", narratives.case, name="case-narrative"),

@@ -13,8 +13,8 @@ from ninja import NinjaAPI
 from ninja.operation import Operation
 
 from console.api import openapi, problems
+from console.api.actions import effect_receipts, verification_runs
 from console.api.actions import routes as actions
-from console.api.actions import verification_runs
 from console.api.agents import routes as agents
 from console.api.approvals import assignment, batch_votes, edits, votes
 from console.api.approvals import routes as approvals
@@ -121,6 +121,7 @@ for router in (
     recordings,
     actions,
     verification_runs,
+    effect_receipts,
     execution,
     quality,
     approvals,

@@ -33,7 +33,7 @@ PAGES: Final = _rows(
             glossary policies policy policy-touched metrics metric-actions metrics-export
             home quality approvals approvals-next approvals-looking approvals-view-save approvals-view-remove
             approvals-export approval approval-looking approval-shown cases emergencies case actions actions-export
-            action action-entry action-trace action-replay action-narrative action-narrative-pdf
+            action action-entry action-trace action-replay action-effect-receipt action-narrative action-narrative-pdf
             case-narrative case-narrative-pdf
             evidence session run incidents incident incident-review runbooks agents agent calls hallucinations
             recordings recording recorded-conversation contracts contract systems ledger log-growth event-proof event
@@ -119,6 +119,7 @@ OPERATIONS: Final = _rows(
             recordings_get_conversation metrics_summary_get_summary metrics_summary_export_summary
             metrics_summary_list_actions_behind handoffs_list_handoffs handoffs_get_handoff handoffs_get_schema
             handoffs_export_table handoffs_export_lines actions_verification_runs_list_runs workflows_decide
+            actions_effect_receipts_get_effect_receipt
             actions_verification_runs_replay_runs actions_verification_runs_get_replay_bundle registry_simulate
             workflows_strategies break_glass_list_emergencies actions_get_trace releases_list_releases
             releases_get_release metrics_alerts_list_rules metrics_alerts_list_alerts""",

@@ -193,6 +193,7 @@ def look(shop: Workshop, session: str, case: dict[str, Any]) -> None:
             reader.get(f"/actions/{case['action_id']}{path}")
     for reader in (shop.operator_key, shop.auditor, shop.reviewer):
         reader.get(f"/actions/{case['action_id']}/runs")
+        reader.get(f"/actions/{case['action_id']}/effect-receipt")
         reader.get(f"/actions/{case['action_id']}/trace")
         reader.get(f"/actions/{case['action_id']}/replay?recovery_policy=1")
         reader.get(f"/replay-bundles/{case['action_id']}")

@@ -331,6 +331,17 @@ class Report(Answer):
     entry_id: UUID | None
 
 
+class DsseSignature(Answer):
+    keyid: str = Field(description="The `kid` of the key in `/.well-known/jwks.json`.")
+    sig: str
+
+
+class EffectReceipt(Answer):
+    payload: str = Field(description="The in-toto statement, canonical JSON in base64.")
+    payload_type: Literal["application/vnd.in-toto+json"] = Field(serialization_alias="payloadType")
+    signatures: list[DsseSignature]
+
+
 class ActionState(Answer):
     action_id: UUID
     state: str

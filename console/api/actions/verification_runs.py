@@ -32,8 +32,7 @@ router = Router(tags=["Actions"])
 @in_tenancy
 def list_runs(request: HttpRequest, action_id: UUID) -> Page[schemas.Run]:
     action = visible_action(request, action_id)
-    runs = after.runs_of(action.tenant_id, action.id)
-    return Page(items=[_run(each) for each in reversed(runs)], next=None)
+    return Page(items=shown_runs(action), next=None)
 
 
 @router.get(
@@ -106,6 +105,11 @@ def _judged(one: Judgement | None) -> schemas.JudgedRun | None:
         state=one.ends_in,
         steps=[schemas.JudgedStep(**step) for step in one.steps],
     )
+
+
+def shown_runs(action: Any) -> list[schemas.Run]:
+    """Every run of an action, the newest first."""
+    return [_run(each) for each in reversed(after.runs_of(action.tenant_id, action.id))]
 
 
 def _run(run: Any) -> schemas.Run:
