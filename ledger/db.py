@@ -4,11 +4,12 @@ What every call of an agent does speaks to the server through here instead of th
 connection, the same transaction and the same errors, at a fifth of the price (docs/benchmarks.md). Statements are
 written out, and values are bound by the server, never put into the text.
 
-    call_function    one of the record's functions, bytes for bytes; `prepared`, its plan is kept with the connection
+    call_function    one of the record's functions, bytes for bytes; `prepared`, its plan is kept with the connection;
+                     `call_functions` the same with several sets of values in one message
     execute          any statement, with Python's types; its plan is kept
     pipeline         several such statements in one message
     select           rows of one table as the ORM would give them, `fetch_one` the first, `select_pipeline` of several
-    insert           new rows of any tables, in one statement
+    insert           new rows of any tables, in one statement; `insert_each` in one each and one message
     savepoint        what is done inside is undone alone
 """
 
@@ -35,6 +36,7 @@ from psycopg.types.json import Jsonb
 M = TypeVar("M", bound=models.Model)
 
 _Row = tuple[Any, ...]
+_Bytes = tuple[bytes | None, ...]
 
 
 class _Asked(NamedTuple):
@@ -108,6 +110,19 @@ def call_function(
     return _rows(_told(_line(), _Asked(statement, sent, forms), planned=prepared))
 
 
+def call_functions(statement: bytes, calls: Sequence[Sequence[bytes | str | None]]) -> list[list[_Bytes]]:
+    """The same of one statement that is sent with several sets of values, in one message and done in this order."""
+    asked = [
+        _Asked(
+            statement,
+            [value.encode() if isinstance(value, str) else value for value in values],
+            [_TEXT if isinstance(value, str) else _BINARY for value in values],
+        )
+        for values in calls
+    ]
+    return [_rows(answer) for answer in _all_told(_line(), asked)] if asked else []
+
+
 def execute(statement: LiteralString, *values: Any) -> list[_Row]:
     """The rows of one statement, whose values are `$1` and so on; none where it returns nothing."""
     line = _line()
@@ -143,13 +158,12 @@ def fetch_one(model: type[M], where: LiteralString, *values: Any) -> M | None:
 
 def insert(*added: models.Model) -> None:
     """Write new rows, all of them or none; fields that are not set get the model's defaults."""
-    values = [
-        Jsonb(value, dumps=orjson.dumps) if is_json else value
-        for row in added
-        for name, is_json in _fields(type(row))
-        for value in [getattr(row, name)]
-    ]
-    execute(_insertion(tuple(type(row) for row in added)), *values)
+    execute(_insertion(tuple(type(row) for row in added)), *(value for row in added for value in _stored(row)))
+
+
+def insert_each(added: Sequence[models.Model]) -> None:
+    """The same of many rows: a statement each, planned once for each table, and one message."""
+    pipeline(*((_insertion((type(row),)), *_stored(row)) for row in added))
 
 
 @contextmanager
@@ -179,6 +193,12 @@ def _loaded(model: type[M], names: list[str], row: _Row) -> M:
 def _selection(model: type[models.Model]) -> tuple[LiteralString, list[str]]:
     names = [field.attname for field in model._meta.concrete_fields]
     return f"SELECT {', '.join(names)} FROM {model._meta.db_table} WHERE ", names
+
+
+def _stored(row: models.Model) -> Iterator[Any]:
+    for name, is_json in _fields(type(row)):
+        value = getattr(row, name)
+        yield Jsonb(value, dumps=orjson.dumps) if is_json else value
 
 
 @cache

@@ -91,6 +91,15 @@ def last_run_number(tenant_id: UUID, action_id: UUID) -> int:
     return int(number)
 
 
+def last_run_numbers(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, int]:
+    """The number of each action's newest run; those without one are left out."""
+    rows = execute(
+        "SELECT action_id, max(number) FROM reviews_run WHERE tenant_id = $1 AND action_id = ANY($2) GROUP BY 1",
+        *(tenant_id, action_ids),
+    )
+    return dict(map(tuple, rows))
+
+
 def last_run(tenant_id: UUID, action_id: UUID) -> VerificationRun | None:
     return VerificationRun.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("-number").first()
 
@@ -333,6 +342,11 @@ def reports_between(tenant_id: UUID, *, after: datetime, until: datetime, limit:
 
 def schedule_of(action_id: UUID) -> Schedule | None:
     return fetch_one(Schedule, "action_id = $1", action_id)
+
+
+def schedules_of(action_ids: list[UUID]) -> dict[UUID, Schedule]:
+    """When these actions are read next, by action."""
+    return {each.action_id: each for each in select(Schedule, "action_id = ANY($1)", action_ids)}
 
 
 def schedules(tenant_id: UUID) -> list[Schedule]:

@@ -19,7 +19,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from ledger import keystore
-from ledger.db import call_function, insert
+from ledger.db import call_function, call_functions, insert
 from ledger.models import (
     Evidence,
     Idempotency,
@@ -149,6 +149,11 @@ def lock_behind_tenant(*, tenant_id: UUID, subject_id: UUID, kind: str) -> Subje
     return SubjectHead(**head)
 
 
+def lock_subjects(*, tenant_id: UUID, subject_ids: Iterable[UUID], kind: str) -> list[SubjectHead]:
+    """Those of these subjects that exist, locked in the order of their ids, in one message."""
+    return [SubjectHead(**head) for head in queries.heads_for_update(tenant_id, sorted(subject_ids), kind)]
+
+
 def append(head: SubjectHead, happening: NewEvent, *, actor: Actor, at: datetime) -> SubjectHead:
     """Write one event after `head` and return the new head (D4).
 
@@ -161,8 +166,10 @@ def append(head: SubjectHead, happening: NewEvent, *, actor: Actor, at: datetime
 
 def write_events(*drafts: EventDraft) -> None:
     """Write events in one message, in this order: one that came before its predecessor would continue nothing."""
-    values = (value for each in drafts for value in each.values)
-    call_function(_appending(len(drafts)), *values, prepared=len(drafts) <= _PLANNED)
+    if len(drafts) > _PLANNED:
+        call_functions(_appending(1), [each.values for each in drafts])
+    else:
+        call_function(_appending(len(drafts)), *(value for each in drafts for value in each.values), prepared=True)
 
 
 def draft_event(head: SubjectHead, happening: NewEvent, *, actor: Actor, at: datetime) -> EventDraft:
@@ -225,9 +232,37 @@ def store_evidence(
     `pointer` is given where the evidence itself must name its own place. A subject that `is_new` was begun in this
     transaction: it has no key yet, and nobody can have made one.
     """
+    sealed, rows = seal_evidence(
+        tenant_id=tenant_id,
+        subject_id=subject_id,
+        purpose=purpose,
+        data=data,
+        media_type=media_type,
+        source=source,
+        at=at,
+        pointer=pointer,
+        key_id=None if is_new else evidence_queries.key_id(tenant_id, subject_id),
+    )
+    insert(*rows)
+    return sealed
+
+
+def seal_evidence(
+    *,
+    tenant_id: UUID,
+    subject_id: UUID,
+    purpose: str,
+    data: bytes,
+    media_type: str,
+    source: str,
+    at: datetime,
+    pointer: UUID | None = None,
+    key_id: UUID | None,
+) -> tuple[SealedEvidence, list[SubjectKey | Evidence]]:
+    """The same, with the rows that are the caller's to insert; `key_id` is that of the subject's key, if it has one."""
     pointer, salt = pointer or uuid4(), secrets.token_bytes(envelopes.SALT_BYTES)
     place = f"{tenant_id}/{subject_id}/{pointer}"
-    key, fresh = _data_key(tenant_id, subject_id, is_new=is_new)
+    key, fresh = _data_key(tenant_id, subject_id, key_id)
     sealed = encryption.seal(key, secrets.token_bytes(encryption.NONCE_BYTES), data, place)
     digest = envelopes.commitment(purpose, salt, data)
     evidence = Evidence(
@@ -243,8 +278,7 @@ def store_evidence(
         sealed=sealed,
         commitment=digest,
     )
-    insert(*fresh, evidence)
-    return SealedEvidence(pointer, envelopes.Commitment(purpose, str(pointer), len(data), digest))
+    return SealedEvidence(pointer, envelopes.Commitment(purpose, str(pointer), len(data), digest)), [*fresh, evidence]
 
 
 def tenant_origin(tenant_id: UUID) -> str:
@@ -312,9 +346,8 @@ def _appending(count: int) -> bytes:
     return f"SELECT {', '.join(calls)}".encode()
 
 
-def _data_key(tenant_id: UUID, subject_id: UUID, *, is_new: bool) -> tuple[bytes, list[SubjectKey]]:
+def _data_key(tenant_id: UUID, subject_id: UUID, key_id: UUID | None) -> tuple[bytes, list[SubjectKey]]:
     """The key of a subject's evidence, and the row to write where it is a fresh one."""
-    key_id = None if is_new else evidence_queries.key_id(tenant_id, subject_id)
     if key_id is not None:
         return evidence_queries.data_key(key_id), []
     fresh = keystore.new_key()

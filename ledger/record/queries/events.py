@@ -10,7 +10,7 @@ from uuid import UUID
 import orjson
 from django.db.models import Count, F
 
-from ledger.db import call_function, execute, select
+from ledger.db import call_function, call_functions, execute, select
 from ledger.models import (
     Entry,
     Event,
@@ -34,9 +34,17 @@ def head_for_update(
     `through_gate` takes the tenant's gate first, together with others (docs/decisions/0021).
     """
     rows = call_function(_ENTER if through_gate else _LOCK, subject_id.bytes, kind, prepared=True)
-    if not rows:
-        return None
-    state, seq, head, entry = rows[0]
+    return _head(tenant_id, subject_id, kind, rows[0]) if rows else None
+
+
+def heads_for_update(tenant_id: UUID, subject_ids: list[UUID], kind: str) -> list[dict[str, Any]]:
+    """The heads of those of these subjects that exist, locked one after another in this order."""
+    found = call_functions(_LOCK, [(subject_id.bytes, kind) for subject_id in subject_ids])
+    return [_head(tenant_id, each, kind, rows[0]) for each, rows in zip(subject_ids, found, strict=True) if rows]
+
+
+def _head(tenant_id: UUID, subject_id: UUID, kind: str, row: tuple[bytes | None, ...]) -> dict[str, Any]:
+    state, seq, head, entry = row
     assert state is not None
     assert seq is not None
     return {

@@ -21,6 +21,19 @@ def key_id(tenant_id: UUID, subject_id: UUID) -> UUID | None:
     return found
 
 
+def key_ids(tenant_id: UUID, subject_ids: list[UUID]) -> dict[UUID, UUID]:
+    """The ids of the keys of these subjects' evidence, by subject; what has none is left out."""
+    return dict(
+        map(
+            tuple,
+            execute(
+                "SELECT subject_id, key_id FROM ledger_subjectkey WHERE tenant_id = $1 AND subject_id = ANY($2)",
+                *(tenant_id, subject_ids),
+            ),
+        )
+    )
+
+
 def data_key(key_id: UUID | None) -> bytes:
     """The key itself; `CannotOpen` when it was destroyed."""
     key = keystore.read_keys([key_id]).get(key_id) if key_id is not None else None

@@ -18,7 +18,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from django.db import DatabaseError
 
@@ -42,6 +42,8 @@ SLOW_READERS = 8
 # More would only wait here for the one that concludes, while another worker could have them.
 ROWS_AT_ONCE = 100
 LANES_AT_ONCE = 4
+# So many verdicts at the most are one transaction.
+TOGETHER = 20
 LONGEST = timedelta(seconds=20)
 _BATCH_S = 5.0
 _NAP_S = (0.01, 0.2)
@@ -228,10 +230,36 @@ def _concluded(claim: ClaimedBatch, made: list[CompletedReading], *, at: datetim
         quiet = [found for _, _, found in again if found is not None]
         if quiet:
             schedules.reschedule(*quiet)
-    for each, pacing, found in again:
-        if found is None:
+    left = [(each, pacing) for each, pacing, found in again if found is None]
+    ended = _concluded_together(claim.tenant_id, left, around)
+    for each, pacing in left:
+        if each.plan.action_id not in ended:
             _conclude(each, pacing, around)
     return len(made)
+
+
+def _concluded_together(
+    tenant_id: UUID, read: list[tuple[CompletedReading, ReadPacing]], around: TenantDecisionContext
+) -> set[UUID]:
+    """The actions that were found verified and ended, many in one transaction; what goes wrong leaves them."""
+    firsts = [(each, pacing) for each, pacing in read if each.due.recheck is None]
+    ended: set[UUID] = set()
+    for start in range(0, len(firsts), TOGETHER):
+        some = [
+            verification.FinishedReading(plan=each.plan, taken=each.taken, pacing=pacing, at=each.began_at)
+            for each, pacing in firsts[start : start + TOGETHER]
+        ]
+        if len(some) < 2:
+            continue
+        try:
+            with tenancy(tenant_id):
+                done = verification.conclude_successes(tenant_id, some, around=around.now())
+        except (DatabaseError, Refused):
+            # One of them stands in the others' way: each is concluded alone.
+            log.info("%s verifications are concluded one by one", len(some), exc_info=True)
+        else:
+            ended |= done
+    return ended
 
 
 def _counted(claim: ClaimedBatch, made: list[CompletedReading], *, at: datetime) -> list[ReadPacing]:

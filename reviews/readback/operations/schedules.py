@@ -94,6 +94,11 @@ def end_schedule(*, action_id: UUID) -> None:
     execute("DELETE FROM reviews_schedule WHERE action_id = $1", action_id)
 
 
+def end_schedules(action_ids: list[UUID]) -> None:
+    """The same of several actions."""
+    execute("DELETE FROM reviews_schedule WHERE action_id = ANY($1)", action_ids)
+
+
 def schedule_missing(*, at: datetime) -> int:
     """Give every action that is verified, waiting or unknown a schedule row if it has none; how many it was."""
     adopted = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID, uuid4
 
 import orjson
@@ -17,8 +17,9 @@ import orjson
 from ledger.actions import operations as ledger_orders
 from ledger.actions.queries import actions
 from ledger.catalogue.rules.policies import DecidingPolicy, policy_context
-from ledger.db import insert, tenancy
+from ledger.db import insert, insert_each, tenancy
 from ledger.record import operations as ledger
+from ledger.record.queries import evidence
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
 from reviews import queries
@@ -133,16 +134,75 @@ def conclude_run(
     outcome = rules.judge_run(inputs)
     first = pacing.asked and row is not None and row.readings == 0
     if outcome.steps or first or repeats_doubt(inputs, outcome):
-        decided_under = [plan.verification_policy, *([around.policy(action)] if outcome.decision.table else [])]
-        judged_by = [plan.verification_policy, around.policy(action)]
-        circumstances = run_circumstances(inputs, seq=head.seq, contract=plan.contract.digest, policies=judged_by)
-        kept, listed = store_run_evidence(
-            plan, inputs, outcome.verdict, outcome.decision, outcome.steps, decided_under, circumstances, at=at
-        )
-        head = _append(head, outcome, kept, listed, decided_under, at=at)
+        tenant_id, action_id = plan.tenant_id, plan.action_id
+        place = _RunPlace(queries.last_run_number(tenant_id, action_id) + 1, evidence.key_id(tenant_id, action_id))
+        rows, drafts = _written(plan, action, head, inputs, outcome, place, around, at=at)
+        insert(*rows)
+        if drafts:
+            ledger.write_events(*drafts)
+            head = drafts[-1].head
         head = _ordered(head, outcome, at=at)
     _follow(plan, action, outcome, asked=pacing.asked, at=at)
     return head.state
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinishedReading:
+    """What was read for a plan, and when."""
+
+    plan: ReadPlan
+    taken: SourceReadings
+    pacing: ReadPacing
+    at: datetime
+
+
+def conclude_successes(
+    tenant_id: UUID, read: Sequence[FinishedReading], *, around: recovery.TenantDecisionContext
+) -> frozenset[UUID]:
+    """Conclude, of these readings of one tenant, those that end verified and lead to nothing else, all of them in this
+    transaction; the actions of those.
+
+    Each is judged as `conclude_run` judges it, under its own lock. What would change how another one of them is
+    decided (a pivot, a failure, an order, a case) is left to `conclude_run`, and so is all that comes unexpected.
+    """
+    by_action = {each.plan.action_id: each for each in read if not each.plan.contract.pivot}
+    heads = ledger.lock_subjects(tenant_id=tenant_id, subject_ids=by_action, kind="action")
+    ids = [head.id for head in heads]
+    found, due = actions.actions_by_id(tenant_id, ids), queries.schedules_of(ids)
+    numbers, keys = queries.last_run_numbers(tenant_id, ids), evidence.key_ids(tenant_id, ids)
+    rows: list[Any] = []
+    drafts: list[ledger.EventDraft] = []
+    ended: list[FinishedReading] = []
+    for head in heads:
+        each, action = by_action[head.id], found.get(head.id)
+        if action is None or head.entry is None or action.ordered_by is not None or not is_open(action):
+            continue
+        inputs = run_inputs(
+            each.plan,
+            action,
+            head,
+            due.get(head.id),
+            each.taken,
+            uuid4(),
+            pacing=each.pacing,
+            around=around,
+            at=each.at,
+        )
+        outcome = rules.judge_run(inputs)
+        if not outcome.is_plain_success:
+            continue
+        place = _RunPlace(numbers.get(head.id, 0) + 1, keys.get(head.id))
+        more, events = _written(each.plan, action, head, inputs, outcome, place, around, at=each.at)
+        rows += more
+        drafts += events
+        ended.append(each)
+    if ended:
+        insert_each(rows)
+        ledger.write_events(*drafts)
+        schedules.end_schedules([each.plan.action_id for each in ended])
+    for each in ended:
+        plan_recheck(each.plan, State.RECONCILED_SUCCESS, number=0, at=each.at)
+    return frozenset(each.plan.action_id for each in ended)
 
 
 def repeats_doubt(inputs: RunInputs, outcome: rules.RunOutcome) -> bool:
@@ -212,6 +272,35 @@ def store_run_evidence(
 
     With it, what the first event of the run says of the row that the run is listed as.
     """
+    tenant_id, action_id = plan.tenant_id, plan.action_id
+    place = _RunPlace(queries.last_run_number(tenant_id, action_id) + 1, evidence.key_id(tenant_id, action_id))
+    sealed, listed, rows = _sealed_run(
+        plan, inputs, verdict, decision, steps, decided_under, circumstances, place, at=at
+    )
+    insert(*rows)
+    return sealed, listed
+
+
+class _RunPlace(NamedTuple):
+    """Where a run stands among those of its action, and the key that its evidence is sealed with, if there is one."""
+
+    number: int
+    key_id: UUID | None
+
+
+def _sealed_run(
+    plan: ReadPlan,
+    inputs: RunInputs,
+    verdict: Verdict,
+    decision: RecoveryDecision,
+    steps: tuple[LifecycleStep, ...],
+    decided_under: Sequence[DecidingPolicy],
+    circumstances: Mapping[str, Any],
+    place: _RunPlace,
+    *,
+    at: datetime,
+) -> tuple[ledger.SealedEvidence, dict[str, Any], list[Any]]:
+    """The same, with the rows that are still to be inserted."""
     assert inputs.state_pointer is not None
     pointer = UUID(inputs.state_pointer)
     readings, unfit = serialize_readings(inputs.readings)
@@ -231,7 +320,7 @@ def store_run_evidence(
         "sla_at": inputs.sla_at,
         "circumstances": {**circumstances, "unfit": unfit},
     }
-    sealed = ledger.store_evidence(
+    sealed, rows = ledger.seal_evidence(
         tenant_id=plan.tenant_id,
         subject_id=plan.action_id,
         purpose="answer_checks" if inputs.facts.answer_only else "readback",
@@ -240,21 +329,23 @@ def store_run_evidence(
         source=reading.source if reading else "none",
         at=at,
         pointer=pointer,
+        key_id=place.key_id,
     )
-    return sealed, _number(plan, reading, verdict, decision, pointer, at=at)
+    row, listed = _listed(plan, reading, verdict, decision, pointer, place.number, at=at)
+    return sealed, listed, [*rows, row]
 
 
-def _number(
+def _listed(
     plan: ReadPlan,
     reading: Reading | None,
     verdict: Verdict,
     decision: RecoveryDecision,
     pointer: UUID,
+    number: int,
     *,
     at: datetime,
-) -> dict[str, Any]:
+) -> tuple[VerificationRun, dict[str, Any]]:
     """The run in codes, for lists; what it says is behind the pointer."""
-    number = queries.last_run_number(plan.tenant_id, plan.action_id) + 1
     row = VerificationRun(
         tenant_id=plan.tenant_id,
         id=ledger.new_id(at),
@@ -270,33 +361,39 @@ def _number(
         pointer=pointer,
         at=at,
     )
-    insert(row)
     names = ("number", "source", "consistency", "freshness", "result", "discrepancy", "recovery_row")
     told = {name: getattr(row, name) for name in (*names, "recovery_decision")}
-    return told | {"id": str(row.id), "pointer": str(pointer)}
+    return row, told | {"id": str(row.id), "pointer": str(pointer)}
 
 
 def _shown(plan: ReadPlan, layers: dict[str, Any]) -> dict[str, Any]:
     return {name: dict(values) for name, values in layers.items()}
 
 
-def _append(
+def _written(
+    plan: ReadPlan,
+    action: Any,
     head: ledger.SubjectHead,
+    inputs: RunInputs,
     outcome: rules.RunOutcome,
-    kept: ledger.SealedEvidence,
-    listed: dict[str, Any],
-    decided_under: Sequence[DecidingPolicy],
+    place: _RunPlace,
+    around: recovery.TenantDecisionContext,
     *,
     at: datetime,
-) -> ledger.SubjectHead:
+) -> tuple[list[Any], list[ledger.EventDraft]]:
+    """The rows of a run and its events, for the caller to write: rows first, since events point to them."""
+    decided_under = [plan.verification_policy, *([around.policy(action)] if outcome.decision.table else [])]
+    judged_by = [plan.verification_policy, around.policy(action)]
+    circumstances = run_circumstances(inputs, seq=head.seq, contract=plan.contract.digest, policies=judged_by)
+    kept, listed, rows = _sealed_run(
+        plan, inputs, outcome.verdict, outcome.decision, outcome.steps, decided_under, circumstances, place, at=at
+    )
     drafts = []
     for number, step in enumerate(outcome.steps):
         happening = _happening(step, None if number else listed, outcome, kept, decided_under)
         drafts.append(ledger.draft_event(head, happening, actor=ledger.SYSTEM, at=at))
         head = drafts[-1].head
-    if drafts:
-        ledger.write_events(*drafts)
-    return head
+    return rows, drafts
 
 
 def _ordered(head: ledger.SubjectHead, outcome: rules.RunOutcome, *, at: datetime) -> ledger.SubjectHead:

@@ -81,6 +81,13 @@ class RunOutcome:
     incident: str | None
     freeze: tuple[str, ...]
 
+    @property
+    def is_plain_success(self) -> bool:
+        """Whether the action ends verified and nothing else follows, for it or for any other action."""
+        follows = self.decision.orders or self.freeze or self.attention or self.case or self.incident is not None
+        is_over = self.settled and self.next_read_at is None and self.retry_at is None
+        return self.state is State.RECONCILED_SUCCESS and is_over and bool(self.steps) and not follows
+
 
 def judge_run(inputs: RunInputs) -> RunOutcome:
     """The outcome of one verification run."""

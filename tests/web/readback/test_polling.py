@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import shutil
 from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
+from django.core.management import call_command
+from django.db import OperationalError
 
 from ledger.catalogue import queries as catalogue_queries
-from ledger.db import tenancy
+from ledger.db import execute, tenancy
 from ledger.record.queries import events as events_queries
 from reviews import queries, tasks
 from reviews.models import Lane, Schedule, SystemHealth
 from reviews.readback.operations import polling
+from reviews.verification.operations import verification
 from tests.support.api_tenant import Clock, Workshop, contract, document, result
 
 
@@ -106,6 +110,56 @@ def test_a_second_look_that_finds_nothing_new_writes_no_event(shop: Workshop, cl
     again = Schedule.objects.get(action_id=action_id)
     assert (again.readings, again.claim) == (row.readings + 1, None)
     assert again.due_at > row.due_at
+
+
+def there(tmp_path: Path, *names: str) -> None:
+    """The effect of these writes."""
+    for name in names:
+        place = tmp_path / "documents" / f"{name}.md"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("Quiet.")
+
+
+def test_verdicts_of_a_batch_are_one_transaction_and_each_leaves_what_it_leaves_alone(
+    shop: Workshop, clock: Clock, tmp_path: Path
+):
+    [alone] = written(shop, folder="alone")
+    there(tmp_path, "alone/0")
+    clock.forward(seconds=1.5)
+    assert tasks.verify_due() == 1
+    made = written(shop, 3)
+    there(tmp_path, "notes/0", "notes/1")
+    clock.forward(seconds=1.5)
+    assert tasks.verify_due() == 3
+    verified = made[:2]
+    assert [shop.state(each) for each in made] == ["RECONCILED_SUCCESS", "RECONCILED_SUCCESS", "PENDING"]
+    assert [kinds(shop, each) for each in verified] == [kinds(shop, alone)] * 2
+    with tenancy(shop.tenant):
+        written_by = "SELECT count(DISTINCT xmin::text) FROM ledger_subject WHERE id = ANY($1)"
+        assert execute(written_by, [UUID(each) for each in verified]) == [(1,)]
+        runs = [queries.last_run(shop.tenant, UUID(each)) for each in (alone, *verified)]
+        assert {(run.number, run.result) for run in runs if run is not None} == {(1, "SUCCESS")}
+    assert not Schedule.objects.filter(action_id__in=[UUID(each) for each in verified]).exists()
+    call_command("verify_ledger", stdout=StringIO())
+
+
+def test_verdicts_that_cannot_be_written_together_are_written_one_by_one(
+    shop: Workshop, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    made = written(shop, 2)
+    there(tmp_path, "notes/0", "notes/1")
+    real, together = verification.conclude_successes, []
+
+    def fails(*args: Any, **named: Any) -> None:
+        together.append(real(*args, **named))
+        raise OperationalError("deadlock detected")
+
+    monkeypatch.setattr(verification, "conclude_successes", fails)
+    clock.forward(seconds=1.5)
+    assert tasks.verify_due() == 2
+    assert together == [frozenset(map(UUID, made))]
+    assert [shop.state(each) for each in made] == ["RECONCILED_SUCCESS", "RECONCILED_SUCCESS"]
+    assert [kinds(shop, each).count("reconciled") for each in made] == [1, 1]
 
 
 def test_nothing_due_is_nothing_read(shop: Workshop, clock: Clock, reads: list[UUID]):
