@@ -109,6 +109,7 @@ pages: list[URLPattern | URLResolver] = [
     path("actions/<uuid:action_id>/entries/<int:seq>", actions.show_entry, name="action-entry"),
     path("actions/<uuid:action_id>/trace", actions.show_trace, name="action-trace"),
     path("actions/<uuid:action_id>/replay", replays.action_replay, name="action-replay"),
+    path("actions/<uuid:action_id>/replay-bundle", replays.download_replay_bundle, name="action-replay-bundle"),
     path(
         "actions/<uuid:action_id>/effect-receipt.json",
         effect_receipts.download_effect_receipt,

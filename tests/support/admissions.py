@@ -33,7 +33,8 @@ PAGES: Final = _rows(
             glossary policies policy policy-touched metrics metric-actions metrics-export
             home quality approvals approvals-next approvals-looking approvals-view-save approvals-view-remove
             approvals-export approval approval-looking approval-shown cases emergencies case actions actions-export
-            action action-entry action-trace action-replay action-effect-receipt action-narrative action-narrative-pdf
+            action action-entry action-trace action-replay action-replay-bundle action-effect-receipt action-narrative
+            action-narrative-pdf
             case-narrative case-narrative-pdf
             evidence session run incidents incident incident-review runbooks agents agent calls hallucinations
             recordings recording recorded-conversation contracts contract systems ledger log-growth event-proof event

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+import orjson
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -43,6 +44,7 @@ def action_replay(request: TenantRequest, action_id: UUID) -> HttpResponse:
         "back": reverse("action", args=[request.tenant.slug, action_id]),
         "title": action_title(found.operation_kind, found.target, parse_arguments(payload_of(found))),
         "said": replay_sentences.action_sentence(replay, instead),
+        "bundle": reverse("action-replay-bundle", args=[request.tenant.slug, action_id]),
         "runs": [_shown(request, each, instead) for each in replay.runs],
         "choices": [
             {
@@ -54,6 +56,22 @@ def action_replay(request: TenantRequest, action_id: UUID) -> HttpResponse:
         ],
     }
     return render(request, "actions/replay.html", context)
+
+
+@in_tenant()
+def download_replay_bundle(request: TenantRequest, action_id: UUID) -> HttpResponse:
+    """All that a replay of the action's runs needs, as the file that `manage.py replay --bundle` takes."""
+    found = actions.action(request.tenant.id, action_id)
+    if found is None:
+        raise Http404
+    record_page_view(request, "action", found.id)
+    if gone := erased_page(request, "action", found.id):
+        return gone
+    answer = HttpResponse(
+        orjson.dumps(replays.replay_bundle(request.tenant.id, action_id)), content_type="application/json"
+    )
+    answer["Content-Disposition"] = f'attachment; filename="replay-{action_id}.json"'
+    return answer
 
 
 def _shown(request: TenantRequest, each: RunReplay, instead: dict[str, str]) -> dict[str, Any]:

@@ -127,14 +127,19 @@ def show_touched_actions(request: TenantRequest, policy_kind: str, policy_versio
     """What the version would have touched in the last month, had it been in force."""
     row = _found(request, policy_kind, policy_version)
     slug, until = request.tenant.slug, request.as_of
-    simulation = policy_simulation.simulate_policy(
-        request.tenant.id, policy_kind, parse(bytes(row.document)), since=until - MONTH, until=until
-    )
     context = {
         "here": "policies",
         "name": KIND_NAMES[policy_kind],
         "row": row,
         "href": reverse("policy", args=[slug, policy_kind, policy_version]),
+    }
+    try:
+        simulation = policy_simulation.simulate_policy(
+            request.tenant.id, policy_kind, parse(bytes(row.document)), since=until - MONTH, until=until
+        )
+    except Refused as refusal:
+        return render(request, "policies/touched.html", context | {"refused": refusal.detail.rstrip(".")})
+    context |= {
         "simulation": simulation,
         "touched": [
             {"shown": each, "href": reverse("action", args=[slug, each.action_id])}

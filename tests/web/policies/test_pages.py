@@ -150,6 +150,9 @@ def test_a_stored_version_that_this_program_refuses_is_shown_and_said_to_be_refu
         said = spoken(page(shop, path))
         assert "This program refuses the document of this version, so it is not put into sentences here:" in said
         assert "Put a version in force that it accepts." in said
+    touched = spoken(page(shop, f"{kind}/of-old/touched"))
+    assert "This program refuses the document of this version, so no call can be decided by it:" in touched
+    assert "would have gone otherwise" not in touched
     detail = page(shop, f"{kind}/of-old")
     assert "moon" in part(detail, "diff")
     assert "full" in detail.split('aria-label="Document"')[1]

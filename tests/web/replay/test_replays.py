@@ -153,6 +153,13 @@ def test_bundles_are_replayed_elsewhere_with_the_same_result(counter: Counter, r
     assert [run["number"] for run in answer.json()["runs"]] == [1]
     assert {each["version"] for each in answer.json()["documents"]["policies"]} == {"1"}
     assert counter.agent.get(f"/replay-bundles/{refunded}").status_code == 403
+    page = f"/t/{counter.slug}/actions/{refunded}/replay"
+    shown = counter.operator.client.get(page).content.decode()
+    assert "Download replay bundle (JSON)" in spoken(shown)
+    assert f'href="{page}-bundle"' in shown
+    loaded = counter.operator.client.get(f"{page}-bundle")
+    assert loaded["Content-Disposition"] == f'attachment; filename="replay-{refunded}.json"'
+    assert json.loads(loaded.content) == answer.json()
     folder = tmp_path / "regression"
     folder.mkdir()
     (folder / "one.json").write_bytes(answer.content)
