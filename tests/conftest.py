@@ -11,14 +11,18 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
+import re
 import shutil
 import signal
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -52,6 +56,8 @@ hypothesis.settings.load_profile("bounded")
 STARTED: list[processes.Child] = []
 
 
+# What shares a whole installation, or a tenant after a whole day, is done by one worker.
+SHARED = ("tests/journeys/", "tests/web/edge/test_(every_address|odd_values|openapi).py")
 # What takes longest comes first, so that no worker is left alone with it at the end: the rules, which need no server
 # and take seconds a module, fill what is left.
 SLOW_FIRST = ("journeys", "browser", "db", "mcp", "web", "peers", "client")
@@ -89,14 +95,14 @@ def _place(item: pytest.Item) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Modules are dealt out one by one, but the journeys to one worker: each runs a whole installation."""
+    """Modules are dealt out one by one, but those together that share what is dear: an installation, or a day."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class OneInstallationAtATime(LoadScopeScheduling):  # type: ignore[misc]
+    class SharedTogether(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "tests/journeys" if nodeid.startswith("tests/journeys/") else super()._split_scope(nodeid)
+            return next((shared for shared in SHARED if re.match(shared, nodeid)), super()._split_scope(nodeid))
 
-    return OneInstallationAtATime(config, log) if config.getoption("dist") == "loadscope" else None
+    return SharedTogether(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,6 +320,92 @@ def django_db_setup(template: str, run: Run) -> Iterator[None]:
     yield
     _use(template)
     _drop(run, name)
+
+
+@dataclass(frozen=True)
+class PreparedDatabase:
+    """A database of this worker with something in it, committed once; every test there is rolled back to that."""
+
+    lines: dict[str, Any]
+    content: Any
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Everything of Django that asks for a connection gets one to this database."""
+        from django.db import connections
+
+        from tests.support.seals import new_guard
+
+        before = {alias: connections[alias] for alias in self.lines}
+        _speak_through(self.lines)
+        # What a test has made is rolled back, and neither this process nor the guard of its log may know of it.
+        for kept in _kept_of_tenants(len(sys.modules)):
+            kept.cache_clear()
+        try:
+            with new_guard():
+                yield
+        finally:
+            _speak_through(before)
+
+
+@lru_cache(maxsize=1)
+def _kept_of_tenants(_modules: int) -> list[Any]:
+    """What a process of the product keeps of a tenant because it never changes: it does, where it is rolled back."""
+    product = [
+        module
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in ("console", "approvals", "reviews", "ledger")
+    ]
+    kept = {id(each): each for module in product for each in vars(module).values() if hasattr(each, "cache_clear")}
+    return [each for each in kept.values() if "tenant_id" in signature(each).parameters]
+
+
+class PreparedDatabases:
+    """Makes them: a clone of the template each, and a connection that stays open."""
+
+    def __init__(self, run: Run, blocker: Any) -> None:
+        self.run = run
+        self.blocker = blocker
+        self.made: list[PreparedDatabase] = []
+
+    def make(self, name: str, prepare: Callable[[], Any]) -> PreparedDatabase:
+        from django.db import connections
+        from django.test import override_settings
+
+        database = f"{name}_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+        _clone(self.run, database)
+        before = {alias: connections[alias] for alias in connections.settings}
+        lines = {alias: connections.create_connection(alias).copy() for alias in connections.settings}
+        for line in lines.values():
+            line.settings_dict["NAME"] = database
+        _speak_through(lines)
+        try:
+            with self.blocker.unblock(), override_settings(COUNTERFOIL_RATE_PER_S=0):
+                self.made.append(PreparedDatabase(lines, prepare()))
+        finally:
+            _speak_through(before)
+        return self.made[-1]
+
+    def close(self) -> None:
+        for database in self.made:
+            for line in database.lines.values():
+                line.close()
+
+
+def _speak_through(lines: dict[str, Any]) -> None:
+    """These are Django's connections from now on; other threads open theirs to the same database."""
+    from django.db import connections
+
+    for alias, line in lines.items():
+        connections.settings[alias] = line.settings_dict
+        connections[alias] = line
+
+
+@pytest.fixture(scope="session")
+def prepared_databases(django_db_setup: None, run: Run, django_db_blocker: object) -> Iterator[PreparedDatabases]:
+    databases = PreparedDatabases(run, django_db_blocker)
+    yield databases
+    databases.close()
 
 
 @dataclass(frozen=True, kw_only=True)

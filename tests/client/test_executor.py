@@ -196,11 +196,17 @@ def test_a_handler_that_takes_too_long_to_prepare_begins_no_effect(console, exec
 
 
 def test_heartbeats_keep_a_lease_alive(console, executor_for):
-    console.plan("/executions", started(lease_expires_at=_soon(0.9)))
-    console.plan("/heartbeat", lambda seen: Answer(200, {"lease_expires_at": _soon(2)}))
+    first_end = []
+
+    def start(seen):
+        first_end.append(time.monotonic() + 2)
+        return started(lease_expires_at=_soon(2))
+
+    console.plan("/executions", start)
+    console.plan("/heartbeat", lambda seen: Answer(200, {"lease_expires_at": _soon(600)}))
 
     def slow(work):
-        time.sleep(1.3)
+        time.sleep(first_end[0] - time.monotonic() + 0.1)
         return _done(work)
 
     executor_for(slow).execute(ORDER)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -59,11 +59,18 @@ class Workshop:
     reviewer: Api
     operator: Api
     key: ExecutorKey = field(default_factory=new_key)
+    root: Path | None = None
+
+    def with_clients_of_its_own(self) -> Workshop:
+        """The same tenant and callers, to be used by a test that leaves these as they are."""
+        callers = {each.name: getattr(self, each.name) for each in fields(self)}
+        return replace(self, **{name: one.again() for name, one in callers.items() if isinstance(one, Api)})
 
     # Before
 
     def set_up(self, root: Path | None = None, *, executor_id: str = "runner") -> Workshop:
         """What an operator registers, and the executor its key."""
+        self.root = root
         settings = {"root": str(root)} if root else {}
         self._made(
             self.operator_key.post("/systems", {"name": "documents", "pattern": "filesystems", "settings": settings})

@@ -40,6 +40,12 @@ class Api:
             f"/api/v1{path}", body if body is not None else {}, "application/json", headers=self.headers | headers
         )
 
+    def again(self) -> Api:
+        """The same caller, who has heard nothing yet of what happens from now on."""
+        client = new_client()
+        client.cookies.update(self.client.cookies)
+        return Api(client, dict(self.headers), self.tenant)
+
     def release(self, kind: str, body: dict[str, Any]) -> Any:
         """Draft a policy, and where the draft is taken have it in force, with gates that nobody ran."""
         if kind not in RELEASED_BY_GATES:

@@ -64,6 +64,8 @@ class Day:
     other: dict[str, Api]
     parts: dict[str, str]
     secrets: frozenset[str]
+    clock: Clock
+    keys: Path
 
     def events(self) -> int:
         """How many events the tenant's record has."""
@@ -76,28 +78,45 @@ class Day:
         return [secret for secret in self.secrets if secret in text and secret not in said]
 
 
-@contextmanager
-def whole_day(folder: Path, secrets: Path) -> Iterator[Day]:
+def spend_day(folder: Path, secrets: Path) -> Day:
     """A day in the database that the connection is at, with the clock and the keys that belong to it."""
-    clock = Clock()
-    with pytest.MonkeyPatch.context() as patch:
-        _prepare(patch, folder, secrets, clock)
-        shop = workshop("orchid").set_up(folder / "documents")
+    with opened(folder, secrets) as (shop, clock):
         apis = {"agent": shop.agent, "exec": shop.executor, "oper": shop.operator_key, "audit": shop.auditor}
         sent = api_tour.spend(shop, clock)
         other = workshop("willow")
         others = dict(zip(KEYS, (other.agent, other.executor, other.operator_key, other.auditor), strict=True))
-        yield Day(
+        return Day(
             shop=shop,
             sent=sent,
             own=apis | _people(shop),
             other=others | _people(other),
             parts=_parts(sent),
             secrets=_secrets(shop, sent),
+            clock=clock,
+            keys=folder / "secrets",
         )
 
 
-def _prepare(patch: pytest.MonkeyPatch, folder: Path, secrets: Path, clock: Clock) -> None:
+@contextmanager
+def after(day: Day) -> Iterator[Day]:
+    """The evening of that day: nothing is sealed any more, since what a probe did is taken back."""
+    with pytest.MonkeyPatch.context() as patch:
+        _set(patch, day.keys, day.clock)
+        patch.setattr(seals, "seal_up", lambda: 0)
+        yield day
+
+
+@contextmanager
+def opened(folder: Path, secrets: Path) -> Iterator[tuple[Workshop, Clock]]:
+    """A workshop in that database for as long as a module runs, with the clock and the keys that belong to it."""
+    clock = Clock()
+    with pytest.MonkeyPatch.context() as patch:
+        _prepare(folder, secrets)
+        _set(patch, folder / "secrets", clock)
+        yield workshop("orchid").set_up(folder / "documents"), clock
+
+
+def _prepare(folder: Path, secrets: Path) -> None:
     shutil.copytree(secrets, folder / "secrets")
     (folder / "secrets").chmod(0o700)
     (folder / "documents" / "policies").mkdir(parents=True)
@@ -105,7 +124,10 @@ def _prepare(patch: pytest.MonkeyPatch, folder: Path, secrets: Path, clock: Cloc
     credentials = folder / "secrets" / "systems" / "orchid"
     credentials.mkdir(parents=True)
     (credentials / "documents.json").write_text("{}")
-    patch.setattr(settings, "COUNTERFOIL_SECRETS_DIR", folder / "secrets")
+
+
+def _set(patch: pytest.MonkeyPatch, keys: Path, clock: Clock) -> None:
+    patch.setattr(settings, "COUNTERFOIL_SECRETS_DIR", keys)
     patch.setattr(settings, "COUNTERFOIL_RATE_PER_S", 0)
     patch.setattr("django.utils.timezone.now", clock.now)
     seals.seal_promptly(patch)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.conf import settings
@@ -23,6 +24,8 @@ from ledger.log.operations.sequencer import Signer
 from ledger.log.queries import log as queries
 from ledger.log.signer_state import SignerState, read_keys
 
+_guards = ["guard"]
+
 
 @cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
@@ -31,7 +34,18 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 def guard_file() -> Path:
     """The guard of this process's tests."""
-    return Path(_folder().name) / "guard.sqlite"
+    return Path(_folder().name) / f"{_guards[-1]}.sqlite"
+
+
+@contextmanager
+def new_guard() -> Iterator[None]:
+    """A guard that has seen nothing, for as long as a test runs."""
+    _guards.append(uuid4().hex)
+    try:
+        yield
+    finally:
+        for left in Path(_folder().name).glob(f"{_guards.pop()}*"):
+            left.unlink()
 
 
 @contextmanager

@@ -6,19 +6,84 @@ What they are made of imports models, which are ready only once pytest has set D
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from tests.conftest import PreparedDatabase, PreparedDatabases
+
 
 @pytest.fixture
-def founded(db: None) -> UUID:
-    """A tenant with its first event and default policies."""
+def prepared(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The database that this test starts from: prepared for what it asks for, or with nothing in it."""
+    name = next((name for name in request.fixturenames if name.startswith("database_of_")), None)
+    if name is None:
+        yield
+        return
+    database: PreparedDatabase = request.getfixturevalue(name)
+    with database.in_use():
+        yield
+
+
+@pytest.fixture
+def db(prepared: None, _django_db_helper: None) -> None:
+    """A transaction, rolled back after the test, in that database."""
+
+
+@pytest.fixture(scope="session")
+def database_of_founded(prepared_databases: PreparedDatabases) -> PreparedDatabase:
     from tests.support.callers import found
 
-    return found("orchid")
+    return prepared_databases.make("founded", lambda: found("orchid"))
+
+
+@pytest.fixture(scope="session")
+def database_of_stage(prepared_databases: PreparedDatabases) -> PreparedDatabase:
+    from tests.support.scenes import set_up
+
+    return prepared_databases.make("stage", lambda: set_up("orchid"))
+
+
+@pytest.fixture(scope="session")
+def root_of_documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the documents of a shop lie: a link to the folder of the test that runs."""
+    return tmp_path_factory.mktemp("documents") / "root"
+
+
+@pytest.fixture(scope="session")
+def database_of_shop(prepared_databases: PreparedDatabases, root_of_documents: Path) -> PreparedDatabase:
+    from tests.support.api_tenant import workshop
+
+    return prepared_databases.make("shop", lambda: workshop("orchid").set_up(root_of_documents))
+
+
+@pytest.fixture(scope="session")
+def database_of_day(
+    prepared_databases: PreparedDatabases, run: Any, tmp_path_factory: pytest.TempPathFactory
+) -> PreparedDatabase:
+    from tests.support.probes import spend_day
+
+    folder = tmp_path_factory.mktemp("day")
+    return prepared_databases.make("day", lambda: spend_day(folder, run.secrets))
+
+
+@pytest.fixture(scope="module")
+def day(database_of_day: PreparedDatabase, django_db_blocker: Any, broker: Any) -> Iterator[Any]:
+    """A tenant after a whole day, to be asked anything that is then taken back; see tests/support/probes.py."""
+    from tests.support.probes import after
+
+    with database_of_day.in_use(), django_db_blocker.unblock(), after(database_of_day.content) as spent:
+        yield spent
+
+
+@pytest.fixture
+def founded(db: None, database_of_founded: PreparedDatabase) -> UUID:
+    """A tenant with its first event and default policies."""
+    tenant: UUID = database_of_founded.content
+    return tenant
 
 
 @pytest.fixture
@@ -65,11 +130,9 @@ def operator(founded: UUID) -> Any:
 
 
 @pytest.fixture
-def stage(db: None) -> Any:
+def stage(db: None, database_of_stage: PreparedDatabase) -> Any:
     """A tenant whose agent and executor can be sent anywhere; see tests/support/scenes.py."""
-    from tests.support.scenes import set_up
-
-    return set_up("orchid")
+    return deepcopy(database_of_stage.content)
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +140,12 @@ def unhurried(settings: Any) -> Any:
     """No test is refused for asking often; those about that say so themselves."""
     settings.COUNTERFOIL_RATE_PER_S = 0
     return settings
+
+
+@pytest.fixture
+def punctual_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a slow machine takes for what comes before the seal, the log is not late for it."""
+    monkeypatch.setattr("ledger.log.queries.log.LATE_S", 3600.0)
 
 
 @pytest.fixture
@@ -90,17 +159,19 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-def shop(db: None, secrets_dir: Path, tmp_path: Path) -> Any:
+def shop(
+    db: None, database_of_shop: PreparedDatabase, root_of_documents: Path, secrets_dir: Path, tmp_path: Path
+) -> Any:
     """A tenant at work on a folder in which the document to delete still lies."""
-    from tests.support.api_tenant import workshop
-
     root = tmp_path / "documents"
+    root_of_documents.unlink(missing_ok=True)
+    root_of_documents.symlink_to(root)
     (root / "policies").mkdir(parents=True)
     (root / "policies" / "returns.md").write_text("Returns within 14 days.")
     credentials = secrets_dir / "systems" / "orchid"
     credentials.mkdir(parents=True)
     (credentials / "documents.json").write_text("{}")
-    return workshop("orchid").set_up(root)
+    return database_of_shop.content.with_clients_of_its_own()
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.api_tenant import Clock, Workshop
-from tests.web.actions.test_traces import deleted, shop
+from tests.web.actions.test_traces import deleted
 
-__all__ = ["shop"]
 NAMES = ["Planned", "Proposed", "Validated", "Attempted", "Observed", "Verified", "Reconciled", "Reported"]
 
 

@@ -57,12 +57,6 @@ def deleted(shop: Workshop, clock: Clock) -> dict[str, Any]:
     return started
 
 
-@pytest.fixture
-def shop(shop: Workshop, tmp_path: Path) -> Workshop:
-    shop.root = tmp_path / "documents"  # type: ignore[attr-defined]
-    return shop
-
-
 @pytest.mark.req("R-TR-01", "R-TR-04", "R-TR-06")
 def test_every_step_of_an_action_is_a_span_under_the_agents_own(shop: Workshop, clock: Clock):
     started = deleted(shop, clock)

@@ -64,7 +64,7 @@ def test_a_refund_that_is_not_there_is_not_verified(
 @pytest.mark.req("R-OB-06")
 def test_a_replica_lifts_nothing(shop: Workshop, clock: Clock, tmp_path: Any):
     system = {"name": "documents", "pattern": "filesystems"}
-    settings = {"root": str(tmp_path / "documents"), "consistency": "REPLICA"}
+    settings = {"root": str(shop.root), "consistency": "REPLICA"}
     with tenancy(shop.tenant):
         at, by = datetime.now(UTC), ledger.SYSTEM
         registration.register_system(tenant_id=shop.tenant, **system, settings=settings, actor=by, at=at)

@@ -127,9 +127,11 @@ def test_a_registration_altered_at_rest_is_refused_and_on_record(
 @pytest.mark.req("R-CR-06")
 def test_a_handshake_may_ask_for_a_fresh_registration(shop: Workshop, clock: Clock):
     body = {"agent_id": "librarian", "goal": GOAL, "ttl_seconds": 60}
+    version = {"agent_id": "librarian", "version": "2", "tools": list(TOOLS)}
+    assert shop.operator_key.post("/agents", version).status_code == 201
     clock.forward(seconds=30)
     assert refused(shop.agent.post("/sessions", body | {"max_registry_age_s": 20})) == (409, "REGISTRY_ENTRY_STALE")
-    assert shop.agent.post("/sessions", body | {"max_registry_age_s": 60}).status_code == 201
+    assert shop.agent.post("/sessions", body | {"max_registry_age_s": 600}).status_code == 201
 
 
 @pytest.mark.req("R-CR-03", "R-CR-10", "R-CR-11")

@@ -8,7 +8,7 @@ with one caller for each kind of answer, another one at each address.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import count, cycle
 from typing import Any
 from urllib.parse import urlencode
@@ -16,7 +16,6 @@ from urllib.parse import urlencode
 import pytest
 
 from console.web.form_pages import find_page
-from tests.support import seals
 from tests.support.admissions import KEYS, OPERATIONS, PAGES, PAGES_ABOUT_ONESELF, PEOPLE, PUBLIC_PAGES
 from tests.support.callers import Api
 from tests.support.probes import (
@@ -30,7 +29,6 @@ from tests.support.probes import (
     pages,
     pages_of_tenants,
     probe,
-    whole_day,
 )
 
 # One after the other, so that every operation and every caller gets each.
@@ -38,16 +36,8 @@ BROKEN = (b'{"calls": ', b"[7]", b"\xff")
 
 
 @pytest.fixture(scope="module")
-def world(module_db: Any, broker: Any, run: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
-    with whole_day(tmp_path_factory.mktemp("day"), run.secrets) as spent, pytest.MonkeyPatch.context() as patch:
-        # The sequencer of the tests is in this process: it would sign what a probe then takes back.
-        patch.setattr(seals, "seal_up", lambda: 0)
-        yield spent
-
-
-@pytest.fixture(scope="module")
-def called(world: Day) -> list[Operation]:
-    return operations(world)
+def called(day: Day) -> list[Operation]:
+    return operations(day)
 
 
 # The table
@@ -126,7 +116,7 @@ def admitted_people(row: frozenset[str], turns: Turns) -> list[str]:
 
 
 @pytest.mark.req("R-UI-20")
-def test_the_api_answers_each_caller_as_the_table_says(world: Day, called: list[Operation]):
+def test_the_api_answers_each_caller_as_the_table_says(day: Day, called: list[Operation]):
     wrong, turns = [], Turns()
     for each in called:
         sent, row = each.sent, OPERATIONS[each.name]
@@ -136,26 +126,26 @@ def test_the_api_answers_each_caller_as_the_table_says(world: Day, called: list[
             *turns.one(name for name in KEYS if name not in row),
         ]
         for name in (*people, *keys, *refused, *turns.one(OUTSIDE)):
-            answer = probe(world.own[name], sent.method, f"/api/v1{sent.path}", sent.body, **sent.headers)
+            answer = probe(day.own[name], sent.method, f"/api/v1{sent.path}", sent.body, **sent.headers)
             if not expected(each.name, name, answer):
                 wrong.append(f"{each.name} by {name}: {answer.status_code} {answer.body_read[:160]!r}")
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.req("R-UI-20")
-def test_whoever_may_not_is_told_so_whatever_the_body(world: Day, called: list[Operation]):
+def test_whoever_may_not_is_told_so_whatever_the_body(day: Day, called: list[Operation]):
     wrong, bodies, turns = [], cycle(BROKEN), Turns()
     for each in (each for each in called if each.sent.method == "POST" and OPERATIONS[each.name]):
         for name in turns.one(name for name in (*PEOPLE, *KEYS, *OUTSIDE) if name not in OPERATIONS[each.name]):
-            answer = probe(world.own[name], "POST", f"/api/v1{each.sent.path}", next(bodies))
+            answer = probe(day.own[name], "POST", f"/api/v1{each.sent.path}", next(bodies))
             if answer.status_code != (401 if name in OUTSIDE else 403):
                 wrong.append(f"{each.name} by {name}: {answer.status_code} {answer.body_read[:160]!r}")
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.req("R-CX-03", "R-UI-21")
-def test_the_api_answers_nothing_of_another_tenant(world: Day, called: list[Operation]):
-    wrong, before, turns, named = [], world.events(), Turns(), {"X-Tenant": str(world.shop.tenant)}
+def test_the_api_answers_nothing_of_another_tenant(day: Day, called: list[Operation]):
+    wrong, before, turns, named = [], day.events(), Turns(), {"X-Tenant": str(day.shop.tenant)}
     for each in called:
         sent, row, in_path = each.sent, OPERATIONS[each.name], "{" in each.template
         # Whoever may is stopped by nothing but the wall between the tenants.
@@ -166,9 +156,9 @@ def test_the_api_answers_nothing_of_another_tenant(world: Day, called: list[Oper
         asked = [(name, {}) for name in (*people, *keys, *turns.one(OUTSIDE))]
         for name, headers in (*asked, *((name, named) for name in (people or ["left"]))):
             path, said_with = f"/api/v1{sent.path}", sent.headers | headers
-            answer = probe(world.other[name], sent.method, path, sent.body, watched=world, **said_with)
+            answer = probe(day.other[name], sent.method, path, sent.body, watched=day, **said_with)
             said = f"{sent.text} {headers}"
-            gives = world.leaked(said, answer.body_read)
+            gives = day.leaked(said, answer.body_read)
             fits = foreign(each.name, name, answer, in_path=in_path, elsewhere=bool(headers))
             if gives or not fits or answer.events_then not in (None, before):
                 wrong.append(f"{each.name} by {name}: {answer.status_code} {answer.body_read[:160]!r} {gives}")
@@ -214,17 +204,17 @@ EVENT_TABLES = ("ledger_event_", "ledger_entry_", "ledger_pending", "ledger_subj
 READS_THAT_ARE_EVENTS = ("evidence", "export-bundle", "exports_get_bundle")
 
 
-def test_a_read_writes_nothing_but_the_access_record(world: Day, called: list[Operation]):
+def test_a_read_writes_nothing_but_the_access_record(day: Day, called: list[Operation]):
     """Every address that answers GET, asked by somebody who may; what the database counted meanwhile."""
     asked = [each for each in called if each.method == "GET"]
     readers = [(each.name, OPERATIONS[each.name], f"/api/v1{each.sent.path}") for each in asked]
-    readers += [(page, PAGES[page], filled(route, world.parts)) for route, page in pages_of_tenants()]
+    readers += [(page, PAGES[page], filled(route, day.parts)) for route, page in pages_of_tenants()]
     wrong, written = [], set()
     for name, admitted, address in readers:
         # Any person who may and any key, since some addresses remember what they told a machine.
         askers = [next((each for each in kinds if each in admitted), "") for kinds in (PEOPLE, KEYS)]
         for caller in filter(None, askers if admitted else ["nobody"]):
-            answer = probe(world.own[caller], "GET", address, counted=True)
+            answer = probe(day.own[caller], "GET", address, counted=True)
             written |= answer.written
             allowed = (*ACCESS_RECORD, *(EVENT_TABLES if name in READS_THAT_ARE_EVENTS else ()))
             beyond = [table for table in answer.written if not table.startswith(allowed)]
@@ -238,12 +228,12 @@ def test_a_read_writes_nothing_but_the_access_record(world: Day, called: list[Op
 
 
 @pytest.mark.req("R-UI-20", "R-UI-01")
-def test_pages_answer_each_member_as_the_table_says(world: Day):
+def test_pages_answer_each_member_as_the_table_says(day: Day):
     wrong, turns = [], Turns()
     for route, page in pages_of_tenants():
-        address, row = filled(route, world.parts), PAGES[page]
-        unknown = filled(route, world.parts | {"slug": "nowhere"})
-        if not page_expected(page, "nobody", "GET", unknown, probe(world.own["nobody"], "GET", unknown)):
+        address, row = filled(route, day.parts), PAGES[page]
+        unknown = filled(route, day.parts | {"slug": "nowhere"})
+        if not page_expected(page, "nobody", "GET", unknown, probe(day.own["nobody"], "GET", unknown)):
             wrong.append(f"{page}: a tenant that is not there")
         for name in (
             *admitted_people(row, turns),
@@ -254,7 +244,7 @@ def test_pages_answer_each_member_as_the_table_says(world: Day):
             for method, form in (("GET", ""), ("POST", urlencode(FORM) if name in row else "")):
                 # The frame around a page costs most of it; those who may see it.
                 headers = {} if name in row and method == "GET" else {"HX-Request": "true"}
-                answer = probe(world.own[name], method, address, form=form, **headers)
+                answer = probe(day.own[name], method, address, form=form, **headers)
                 if not page_expected(page, name, method, address, answer):
                     wrong.append(f"{page} by {name}: {method} {answer.status_code}")
     assert not wrong, "\n".join(wrong)
@@ -283,33 +273,33 @@ FORMS_ASKED_FURTHER = {
 
 
 @pytest.mark.req("R-CX-03", "R-UI-21")
-def test_pages_of_another_tenant_are_not_there(world: Day):
-    wrong, before = [], world.events()
-    member = world.other["everything"]
+def test_pages_of_another_tenant_are_not_there(day: Day):
+    wrong, before = [], day.events()
+    member = day.other["everything"]
     for route, page in pages_of_tenants():
-        theirs = filled(route, world.parts)
-        ours = filled(route, world.parts | {"slug": "willow"})
+        theirs = filled(route, day.parts)
+        ours = filled(route, day.parts | {"slug": "willow"})
         for address in [theirs, *([ours] if names_in(route) else [])]:
             for method, headers in (("GET", {}), ("POST", {"HX-Request": "true"})):
-                answer = probe(member, method, address, form=urlencode(FORM), watched=world, **headers)
+                answer = probe(member, method, address, form=urlencode(FORM), watched=day, **headers)
                 leads = address == ours and answer.status_code == 302 and answer["Location"] == find_page(address)
                 refused = answer.status_code == 403 and page in FORMS_ASKED_FURTHER and address == ours
                 gone = answer.status_code == 404 or refused or leads or (answer.status_code == 405 and address == ours)
                 written = answer.events_then not in (None, before)
-                if not gone or world.leaked(address, answer.body_read) or written:
+                if not gone or day.leaked(address, answer.body_read) or written:
                     wrong.append(f"{page}: {method} {address} {answer.status_code}")
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.req("R-CX-03")
-def test_pages_of_no_tenant_tell_nothing_of_one(world: Day):
-    wrong, parts = [], {"provider_id": "x", "pk": "1", "token": "x", "member_id": world.parts["member_id"]}
+def test_pages_of_no_tenant_tell_nothing_of_one(day: Day):
+    wrong, parts = [], {"provider_id": "x", "pk": "1", "token": "x", "member_id": day.parts["member_id"]}
     for route, page in pages():
         if page.name not in (PUBLIC_PAGES | PAGES_ABOUT_ONESELF) - {"stream", "session-stream"}:
             continue
         for name in ("everything", "nobody"):
-            caller: Api = world.other[name]
+            caller: Api = day.other[name]
             answer = probe(caller, "GET", address := filled(route, parts))
-            if (answer.status_code >= 500 and page.name != "readyz") or world.leaked(address, answer.body_read):
+            if (answer.status_code >= 500 and page.name != "readyz") or day.leaked(address, answer.body_read):
                 wrong.append(f"{page.name} by {name}: {answer.status_code}")
     assert not wrong, "\n".join(wrong)

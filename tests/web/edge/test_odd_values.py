@@ -8,7 +8,6 @@ odd values an address gets is decided by its name. The bounded suite sends a few
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ from console.web.form_pages import find_page
 from tests.support.admissions import OPERATIONS, PAGES, PAGES_ABOUT_ONESELF, PEOPLE, PUBLIC_PAGES
 from tests.support.callers import Api
 from tests.support.odd_values import Turns, names_asked, paths_in, query, quoted, with_value
-from tests.support.probes import FORM, Day, Operation, filled, names_in, operations, pages, probe, whole_day
+from tests.support.probes import FORM, Day, Operation, filled, names_in, operations, pages, probe
 
 
 @dataclass(frozen=True)
@@ -51,14 +50,8 @@ READY = "readyz"
 
 
 @pytest.fixture(scope="module")
-def world(module_db: Any, broker: Any, run: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
-    with whole_day(tmp_path_factory.mktemp("day"), run.secrets) as spent:
-        yield spent
-
-
-@pytest.fixture(scope="module")
-def called(world: Day) -> dict[str, Operation]:
-    return {each.name: each for each in operations(world)}
+def called(day: Day) -> dict[str, Operation]:
+    return {each.name: each for each in operations(day)}
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +78,9 @@ class Sender:
 
 @AMOUNTS
 @pytest.mark.parametrize("name", sorted({*PAGES, *PUBLIC_PAGES, *PAGES_ABOUT_ONESELF} - {READY}))
-def test_no_odd_value_makes_a_page_fail(world: Day, routes: dict[str, str], name: str, amount: Amount):
-    sender, route = Sender(world.own["everything"], name), routes[name]
-    plain = world.parts | {"provider_id": "x", "pk": "1", "token": "x"}
+def test_no_odd_value_makes_a_page_fail(day: Day, routes: dict[str, str], name: str, amount: Amount):
+    sender, route = Sender(day.own["everything"], name), routes[name]
+    plain = day.parts | {"provider_id": "x", "pk": "1", "token": "x"}
     for part, values in odd_parts(route, sender.turns).items():
         for method, text in zip(("GET", "POST") * 2, values[: amount.parts], strict=False):
             sender.send(method, filled(route, plain | {part: quoted(text)}), form=query(FORM))
@@ -137,18 +130,18 @@ def odd_headers(turns: Turns) -> dict[str, str]:
 
 @AMOUNTS
 @pytest.mark.parametrize("name", sorted(OPERATIONS.keys() - {f"installation_{READY}"}))
-def test_no_odd_value_makes_an_operation_fail(world: Day, called: dict[str, Operation], name: str, amount: Amount):
+def test_no_odd_value_makes_an_operation_fail(day: Day, called: dict[str, Operation], name: str, amount: Amount):
     operation = called[name]
-    sender = Sender(someone(world, OPERATIONS[name]), name)
+    sender = Sender(someone(day, OPERATIONS[name]), name)
     send_odd_addresses(sender, operation, amount)
     if operation.sent.method == "POST":
         send_odd_bodies(sender, operation, amount)
     assert not sender.faults, "\n".join(sender.faults)
 
 
-def someone(world: Day, allowed: frozenset[str]) -> Api:
+def someone(day: Day, allowed: frozenset[str]) -> Api:
     """Somebody of the tenant who may: a person with every role where people may, else a key."""
-    return world.own["everything"] if not allowed or allowed & set(PEOPLE) else world.own[min(allowed)]
+    return day.own["everything"] if not allowed or allowed & set(PEOPLE) else day.own[min(allowed)]
 
 
 def send_odd_addresses(sender: Sender, operation: Operation, amount: Amount) -> None:

@@ -319,7 +319,8 @@ RUBBISH = st.recursive(
     max_leaves=8,
 )
 FUZZED = settings(
-    max_examples=40,
+    # Each of them is a dozen requests.
+    max_examples=settings.default.max_examples // 3,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -380,6 +381,7 @@ def damaged(body: Any, data: st.DataObject) -> Any:
     return data.draw(RUBBISH)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.req("R-MC-07", "R-MC-21")
 def test_rubbish_in_a_body_is_refused_or_taken_and_never_a_fault(shop: Workshop):
     known = bodies(shop)
@@ -395,6 +397,7 @@ def test_rubbish_in_a_body_is_refused_or_taken_and_never_a_fault(shop: Workshop)
     never_a_fault()
 
 
+@pytest.mark.hypothesis
 def test_rubbish_for_a_body_is_refused(shop: Workshop):
     known = bodies(shop)
 
@@ -413,6 +416,7 @@ def test_rubbish_for_a_body_is_refused(shop: Workshop):
     never_a_fault()
 
 
+@pytest.mark.hypothesis
 def test_rubbish_in_an_address_is_refused(shop: Workshop):
     shop.propose()
     lists = ("/actions", "/agents", "/contracts", "/systems", "/reviews", "/freezes")

@@ -405,6 +405,7 @@ def test_votes_are_told_to_executors_that_ask_for_them_only(shop: Workshop):
 
 
 @pytest.mark.unsealed
+@pytest.mark.usefixtures("punctual_log")
 @pytest.mark.req("R-AP-24")
 def test_there_is_no_grant_before_the_votes_are_in_a_checkpoint(shop: Workshop):
     """B40: the sequencer has not been here since the vote."""

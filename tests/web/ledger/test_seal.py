@@ -17,6 +17,7 @@ def waits(shop, action_id):
 
 
 @pytest.mark.unsealed
+@pytest.mark.usefixtures("punctual_log")
 def test_an_approved_order_waits_until_its_votes_are_under_a_signed_checkpoint(shop):
     """B40: no grant before that, and a grant at once after it."""
     action_id = shop.propose()
@@ -31,6 +32,7 @@ def test_an_approved_order_waits_until_its_votes_are_under_a_signed_checkpoint(s
 
 
 @pytest.mark.unsealed
+@pytest.mark.usefixtures("punctual_log")
 def test_places_without_a_signature_are_no_seal(shop, monkeypatch):
     """The leaves are there, the signed head is not: still nothing runs."""
     seals.seal_up()

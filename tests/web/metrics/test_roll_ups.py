@@ -202,7 +202,7 @@ def recount(tenant: UUID) -> Counter[tuple[datetime, str, str]]:
     return +counts
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_over_a_history_of_any_legal_paths_the_figures_are_those_of_an_independent_count(db: None, seed: int):
     dice, tenant = random.Random(seed), found(f"orchid-{seed}")
     for number in range(120):

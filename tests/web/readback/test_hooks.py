@@ -26,10 +26,10 @@ NEXT = "whsec_" + base64.b64encode(b"the secret that comes after it").decode()
 
 
 @pytest.fixture
-def mapped(shop: Workshop, tmp_path: Path) -> Workshop:
+def mapped(shop: Workshop) -> Workshop:
     """The documents' system, whose provider names its actions in three ways."""
     mapping = {"action_id": "/data/action", "idempotency_key": "/data/key", "target": "document/{/data/path}"}
-    settings = {"root": str(tmp_path / "documents"), "webhook": mapping}
+    settings = {"root": str(shop.root), "webhook": mapping}
     body = {"name": "documents", "pattern": "filesystems", "settings": settings}
     assert shop.operator_key.post("/systems", body).status_code == 201
     return shop

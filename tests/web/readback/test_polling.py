@@ -43,9 +43,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
     return made
 
 
-def limits(shop: Workshop, root: Path, **changes: int) -> Any:
+def limits(shop: Workshop, **changes: int) -> Any:
     """The documents' system with these limits, as an operator registers it."""
-    settings = {"root": str(root), "limits": changes}
+    settings = {"root": str(shop.root), "limits": changes}
     body = {"name": "documents", "pattern": "filesystems", "settings": settings}
     return shop.operator_key.post("/systems", body)
 
@@ -194,7 +194,7 @@ class TestCircuit:
     def root(self, shop: Workshop, tmp_path: Path) -> Path:
         """The documents' folder, which tests take away: then nothing below it can be told."""
         root = tmp_path / "documents"
-        assert limits(shop, root, failures=2, cooldown_s=20, longest_cooldown_s=600).status_code == 201
+        assert limits(shop, failures=2, cooldown_s=20, longest_cooldown_s=600).status_code == 201
         return root
 
     def away(self, shop: Workshop, root: Path, clock: Clock, count: int = 3) -> list[str]:
@@ -275,7 +275,7 @@ class TestCircuit:
     def test_the_sla_ends_the_waiting_although_the_circuit_is_open(
         self, shop: Workshop, root: Path, clock: Clock, reads: list[UUID]
     ):
-        assert limits(shop, root, failures=1, cooldown_s=3600, longest_cooldown_s=3600).status_code == 201
+        assert limits(shop, failures=1, cooldown_s=3600, longest_cooldown_s=3600).status_code == 201
         [action_id] = self.away(shop, root, clock, 1)
         sla_s = contract("write_document")["verification"]["polling"]["sla_s"]
         del reads[:]
@@ -286,7 +286,7 @@ class TestCircuit:
 
     @pytest.mark.req("R-RB-06")
     def test_an_outage_is_one_incident_and_not_one_for_each_action(self, shop: Workshop, root: Path, clock: Clock):
-        assert limits(shop, root, failures=2, cooldown_s=60, incident_actions=3).status_code == 201
+        assert limits(shop, failures=2, cooldown_s=60, incident_actions=3).status_code == 201
         self.away(shop, root, clock)
         tasks.sweep()
         tasks.sweep()
@@ -299,7 +299,7 @@ class TestCircuit:
     def test_when_the_system_answers_again_its_incident_says_so_and_stays_open(
         self, shop: Workshop, root: Path, clock: Clock
     ):
-        assert limits(shop, root, failures=2, cooldown_s=60, incident_after_s=5).status_code == 201
+        assert limits(shop, failures=2, cooldown_s=60, incident_after_s=5).status_code == 201
         self.away(shop, root, clock)
         clock.forward(seconds=10)
         tasks.sweep()
@@ -320,7 +320,7 @@ class TestCircuit:
 
 @pytest.mark.parametrize("wrong", [{"concurrency": 0}, {"reads": 5}, {"failures": "many"}])
 def test_wrong_limits_are_refused_when_a_system_is_registered(shop: Workshop, tmp_path: Path, wrong: dict[str, Any]):
-    answer = limits(shop, tmp_path, **wrong)
+    answer = limits(shop, **wrong)
     assert answer.status_code == 422
     assert answer.json()["code"] == "BAD_LIMITS"
     assert answer.json()["errors"][0]["path"] == f"/settings/limits/{next(iter(wrong))}"
@@ -328,7 +328,7 @@ def test_wrong_limits_are_refused_when_a_system_is_registered(shop: Workshop, tm
 
 def test_new_limits_hold_from_the_next_claim_on(shop: Workshop, tmp_path: Path, clock: Clock):
     written(shop)
-    assert limits(shop, tmp_path / "documents", concurrency=1, reads_per_minute=60).status_code == 201
+    assert limits(shop, concurrency=1, reads_per_minute=60).status_code == 201
     lane = Lane.objects.get(tenant_id=shop.tenant)
     assert (lane.concurrency, lane.reads_per_minute) == (1, 60)
 
@@ -388,7 +388,7 @@ class TestProbeOfIdleSystems:
     @pytest.fixture
     def away(self, shop: Workshop, clock: Clock, tmp_path: Path) -> Path:
         root = tmp_path / "documents"
-        assert limits(shop, root, failures=1, cooldown_s=20, longest_cooldown_s=600).status_code == 201
+        assert limits(shop, failures=1, cooldown_s=20, longest_cooldown_s=600).status_code == 201
         written(shop)
         shutil.rmtree(root)
         clock.forward(seconds=2)

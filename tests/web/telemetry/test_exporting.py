@@ -24,9 +24,7 @@ from console.telemetry import exporting
 from ledger.db import tenancy
 from tests.support.api_tenant import Clock, Workshop
 from tests.support.seals import seal_up
-from tests.web.actions.test_traces import FOUR_MORE, PARENT, TRACE, TWELVE, deleted, shop, trace
-
-__all__ = ["shop"]
+from tests.web.actions.test_traces import FOUR_MORE, PARENT, TRACE, TWELVE, deleted, trace
 
 
 @dataclass
