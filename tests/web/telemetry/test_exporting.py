@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
 from django.core.management import call_command
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 
@@ -23,57 +15,18 @@ from console.tasks import export_traces
 from console.telemetry import exporting
 from ledger.db import tenancy
 from tests.support.api_tenant import Clock, Workshop
+from tests.support.outside.collector import Collector, collecting
 from tests.support.seals import seal_up
 from tests.web.actions.test_traces import FOUR_MORE, PARENT, TRACE, TWELVE, deleted, trace
 
 
-@dataclass
-class Collector:
-    """What speaks OTLP over HTTP, and what it was sent; it takes nothing while `answers` says otherwise."""
-
-    address: str = ""
-    answers: int = 200
-    messages: list[ExportTraceServiceRequest] = field(default_factory=list)
-
-    @property
-    def spans(self) -> list[Span]:
-        return [
-            span
-            for message in self.messages
-            for resource in message.resource_spans
-            for scope in resource.scope_spans
-            for span in scope.spans
-        ]
-
-
 @pytest.fixture
 def collector(settings: Any) -> Iterator[Collector]:
-    here = Collector()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            if self.headers.get("Content-Encoding") == "gzip":
-                body = gzip.decompress(body)
-            if here.answers == 200:
-                here.messages.append(ExportTraceServiceRequest.FromString(body))
-            self.send_response(here.answers)
-            self.send_header("Content-Type", "application/x-protobuf")
-            self.end_headers()
-            self.wfile.write(ExportTraceServiceResponse().SerializeToString())
-
-        def log_message(self, *_: Any) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    here.address = f"http://127.0.0.1:{server.server_port}/v1/traces"
-    settings.COUNTERFOIL_OTLP_ENDPOINT = here.address
-    exporting._exporter.cache_clear()
-    yield here
-    exporting._exporter.cache_clear()
-    server.shutdown()
-    server.server_close()
+    with collecting() as here:
+        settings.COUNTERFOIL_OTLP_ENDPOINT = here.address
+        exporting._exporter.cache_clear()
+        yield here
+        exporting._exporter.cache_clear()
 
 
 def values(span: Span) -> dict[str, Any]:
