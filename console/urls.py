@@ -135,6 +135,7 @@ pages: list[URLPattern | URLResolver] = [
     path("incidents/<uuid:incident_id>/post-mortem", incidents.show_postmortem, name="incident-review"),
     path("incidents/<uuid:incident_id>/post-mortem/export", incidents.export_postmortem, name="incident-export"),
     path("glossary", glossary.page, name="glossary"),
+    path("help", glossary.help_page, name="help"),
     path("runbooks", runbooks.page, name="runbooks"),
     path("agents", agents.list_agents, name="agents"),
     path("agents/<str:agent_id>", agents.agent, name="agent"),

@@ -131,4 +131,4 @@ def _unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
 def _fault(request: HttpRequest, error: Exception) -> HttpResponse:
     # Our own mistake: the transaction is rolled back, so nothing was done; the trace stays in our log.
     log.exception("a fault of ours")
-    return problem_response(500, "FAULT", "Something went wrong on our side; nothing was done.")
+    return problem_response(500, "FAULT", "Server error; nothing was done.")

@@ -192,7 +192,8 @@ class Supervisor:
         self.failures[name] = 1 if held else self.failures.get(name, 0) + 1
         pause = min(2.0 ** (self.failures[name] - 1), 30.0)
         self.say(
-            f"{name} stopped unexpectedly ({child.process.returncode}); again in {pause:.0f} s. See {child.program.log}"
+            f"{name} stopped unexpectedly ({child.process.returncode}); restarting in {pause:.0f} s."
+            f" See {child.program.log}"
         )
         return pause
 

@@ -19,28 +19,28 @@ from console.notifications.routing import (
 from console.web.forms import PlainSelect
 
 _RISK = {"LOW": "low risk", "NORMAL": "normal risk", "HIGH": "high risk"}
-_MANNER = (("now", "At once"), ("digest", "Collected"), ("off", "Not at all"))
+_MANNER = (("now", "Immediately"), ("digest", "Digest"), ("off", "Off"))
 _CHANNEL = {"email": "Mail", "slack": "Chat room", "webhook": "Webhook"}
 
 
 class MailPreferencesForm(forms.Form):
     """How somebody wants their own mail."""
 
-    LOW = forms.ChoiceField(required=False, widget=PlainSelect, label="Mail of low risk")
-    NORMAL = forms.ChoiceField(required=False, widget=PlainSelect, label="Mail of normal risk")
-    HIGH = forms.ChoiceField(required=False, widget=PlainSelect, label="Mail of high risk")
+    LOW = forms.ChoiceField(required=False, widget=PlainSelect, label="Low risk")
+    NORMAL = forms.ChoiceField(required=False, widget=PlainSelect, label="Normal risk")
+    HIGH = forms.ChoiceField(required=False, widget=PlainSelect, label="High risk")
     digest_min = forms.IntegerField(
-        required=False, min_value=PERIODS_MIN[0], max_value=PERIODS_MIN[1], label="Collect for how many minutes"
+        required=False, min_value=PERIODS_MIN[0], max_value=PERIODS_MIN[1], label="Digest every, minutes"
     )
     quiet_from = forms.TimeField(required=False, label="Quiet from", widget=forms.TimeInput(attrs={"type": "time"}))
     quiet_until = forms.TimeField(required=False, label="Quiet until", widget=forms.TimeInput(attrs={"type": "time"}))
-    zone = forms.CharField(required=False, max_length=64, label="By the clock of", initial="UTC")
-    urgent_passes = forms.BooleanField(required=False, label="High risk comes in the quiet hours too")
+    zone = forms.CharField(required=False, max_length=64, label="Time zone", initial="UTC")
+    urgent_passes = forms.BooleanField(required=False, label="Send high risk during quiet hours")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for risk in RISKS:
-            self.fields[risk].choices = [("", "As the tenant says"), *_MANNER]  # type: ignore[attr-defined]
+            self.fields[risk].choices = [("", "Default"), *_MANNER]  # type: ignore[attr-defined]
 
     @classmethod
     def of(cls, wish: MailPreferences) -> MailPreferencesForm:
@@ -77,14 +77,12 @@ def _wish(chosen: dict[str, Any]) -> MailPreferences:
 class ChannelsForm(forms.Form):
     """What a tenant tells by each channel, by risk."""
 
-    digest_min = forms.IntegerField(
-        min_value=PERIODS_MIN[0], max_value=PERIODS_MIN[1], label="What is collected goes out after so many minutes"
-    )
+    digest_min = forms.IntegerField(min_value=PERIODS_MIN[0], max_value=PERIODS_MIN[1], label="Digest every, minutes")
     handoffs = forms.MultipleChoiceField(
         required=False,
         choices=[(name, name.capitalize()) for name in HANDOFFS],
         widget=forms.CheckboxSelectMultiple,
-        label="Hand-offs that the webhook gets once a day",
+        label="Daily hand-offs to the webhook",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

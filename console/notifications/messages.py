@@ -15,65 +15,69 @@ from approvals.requests.rules.rendering import mark_hidden
 from console.notifications.rules import Occasion
 from console.web import labels
 
-NO_POWER: Final = "This message gives nobody any power: whoever follows the link signs in first, and decides there."
+NO_POWER: Final = "The link requires sign-in; decisions are made in the console."
 _LONGEST_VERB: Final = 60
 
 # To one person; to a room; what to add.
 SAID: Final[dict[str, tuple[str, str, str]]] = {
-    Occasion.REQUESTED: ("An approval waits for you", "An approval waits", ""),
-    Occasion.REMINDED: ("An approval still waits for you", "An approval still waits", "Its time is running out."),
-    Occasion.ESCALATED: ("An approval was escalated to you", "An approval was escalated", "It has waited too long."),
-    Occasion.OVERDUE: ("An escalated approval still waits", "An escalated approval still waits", ""),
-    Occasion.ASSIGNED: ("An approval was given to you", "An approval was assigned", ""),
+    Occasion.REQUESTED: ("Approval needed", "Approval needed", ""),
+    Occasion.REMINDED: ("Approval still needed", "Approval still needed", "Deadline approaching."),
+    Occasion.ESCALATED: ("Approval escalated to you", "Approval escalated", "Nobody has decided in time."),
+    Occasion.OVERDUE: ("Escalated approval is overdue", "Escalated approval is overdue", ""),
+    Occasion.ASSIGNED: ("Approval assigned to you", "Approval assigned", ""),
     Occasion.NO_APPROVER: (
-        "Nobody may decide an approval",
-        "Nobody may decide an approval",
-        "No eligible approver is left. It waits, and lapses if nothing changes.",
+        "No eligible approver",
+        "No eligible approver",
+        "The request will expire unless an approver becomes available.",
     ),
-    Occasion.MENTIONED: ("You were mentioned at an approval", "Somebody was mentioned at an approval", ""),
+    Occasion.MENTIONED: ("You were mentioned on an approval", "Person mentioned on an approval", ""),
     Occasion.ANSWERED: ("The agent answered your question", "The agent answered a question", ""),
     Occasion.APPROVED: (
-        "Approved, and not run yet",
-        "Approved, and not run yet",
-        "That is permission, no more.",
+        "Approved, not yet executed",
+        "Approved, not yet executed",
+        "Approved does not mean executed.",
     ),
     Occasion.REJECTED: ("Rejected", "Rejected", "It will not run."),
-    Occasion.CHANGES: ("Changes were requested", "Changes were requested", "It will not run as it is."),
-    Occasion.EXPIRED: ("An approval has lapsed", "An approval has lapsed", "Nobody denied it; its time was over."),
-    Occasion.VOIDED: ("An approval was set aside", "An approval was set aside", "It authorises nothing any more."),
-    Occasion.EMERGENCY: ("Break-glass was used", "Break-glass was used", "Two others must look at it."),
+    Occasion.CHANGES: ("Changes were requested", "Changes were requested", "It will not run in this form."),
+    Occasion.EXPIRED: ("Approval expired", "Approval expired", "It was not decided in time."),
+    Occasion.VOIDED: ("Approval superseded", "Approval superseded", "It no longer authorises anything."),
+    Occasion.EMERGENCY: ("Break-glass was used", "Break-glass was used", "Others must review it."),
     Occasion.AGENT_FLAGGED: (
-        "An agent's calls need a look",
-        "An agent's calls need a look",
-        "It invents tools, is refused too often, or probes. Check the tools loaded, renames and the model tier.",
+        "Agent flagged",
+        "Agent flagged",
+        "It calls unknown or undisclosed tools, or is blocked often. Check loaded tools, renames and the model tier.",
     ),
     Occasion.CONTRACT_WAITS: (
-        "A weaker contract version waits for a second person",
-        "A weaker contract version waits for a second person",
-        "No agent is shown it until a second person accepts it.",
+        "Weaker contract version requires a second approver",
+        "Weaker contract version requires a second approver",
+        "Not used until a second person confirms it.",
     ),
     Occasion.SYSTEM_WAITS: (
-        "A change of a system waits for a second person",
-        "A change of a system waits for a second person",
-        "It is read as before until a second person accepts it.",
+        "System change requires a second approver",
+        "System change requires a second approver",
+        "Current settings apply until a second person confirms it.",
     ),
-    Occasion.KEY_WAITS: ("A passkey waits for a second person", "A passkey waits for a second person", ""),
-    Occasion.CASE_OPENED: ("A case needs somebody", "A case needs somebody", "It waits for a person to settle it."),
+    Occasion.KEY_WAITS: (
+        "Passkey requires confirmation by a second person",
+        "Passkey requires confirmation by a second person",
+        "",
+    ),
+    Occasion.CASE_OPENED: ("New case", "New case", "It needs an operator to resolve it."),
     Occasion.CASE_REOPENED: (
-        "A settled case was opened again",
-        "A settled case was opened again",
-        "Until it is settled again, the final state counts as not known.",
+        "Case reopened",
+        "Case reopened",
+        "Until it is resolved again, the outcome counts as unknown.",
     ),
-    Occasion.CASE_ASSIGNED: ("A case was given to you", "A case was assigned", ""),
+    Occasion.CASE_ASSIGNED: ("Case assigned to you", "Case assigned", ""),
     Occasion.SETTLEMENT_WAITS: (
-        "A settlement waits for you as second person",
-        "A settlement waits for a second person",
-        "Nothing is carried out until somebody else confirms it.",
+        "Case resolution requires your confirmation",
+        "Case resolution requires a second approver",
+        "Nothing is carried out before that.",
     ),
     Occasion.UNKNOWN: (
-        "The outcome of an action is not known",
-        "The outcome of an action is not known",
-        "It may have happened or not. It is read again; a repeat is refused.",
+        "Outcome of an action unknown",
+        "Outcome of an action unknown",
+        "It may or may not have taken effect. Verification continues; retries are blocked.",
     ),
     Occasion.ALERT_RAISED: (
         "A metric has passed its alert threshold",
@@ -96,24 +100,24 @@ SAID: Final[dict[str, tuple[str, str, str]]] = {
         "Nothing passes under it any more; people are asked about each call again. Its page says why.",
     ),
     Occasion.ROLES_WAIT: (
-        "A change of roles waits for a second administrator",
-        "A change of roles waits for a second administrator",
+        "Role change requires a second administrator",
+        "Role change requires a second administrator",
         "",
     ),
     Occasion.SEPARATION_WAITS: (
-        "A separation of accounts waits for a second administrator",
-        "A separation of accounts waits for a second administrator",
+        "Account separation requires a second administrator",
+        "Account separation requires a second administrator",
         "",
     ),
     Occasion.ERASURE_WAITS: (
-        "A request to erase waits for a second person",
-        "A request to erase waits for a second person",
-        "Nothing is erased until somebody else confirms it.",
+        "Erasure request requires a second approver",
+        "Erasure request requires a second approver",
+        "Nothing is erased before that.",
     ),
     Occasion.RETENTION_WAITS: (
-        "A retention policy waits for a second person",
-        "A retention policy waits for a second person",
-        "It is not in force until somebody else confirms it.",
+        "Retention policy requires a second approver",
+        "Retention policy requires a second approver",
+        "Not in force before that.",
     ),
 }
 
@@ -157,7 +161,7 @@ def render_message(facts: Sequence[NoticeFact], *, tenant: str, personal: bool, 
         subject = f"Counterfoil: {_low(said[0])} in {tenant}"
     else:
         waiting = sum(each.still_waits for each in facts)
-        subject = f"Counterfoil: {len(facts)} things in {tenant}, {waiting} of them waiting"
+        subject = f"Counterfoil: {len(facts)} items in {tenant}, {waiting} waiting"
     told = zip(said, facts, strict=True)
     return RenderedMessage(subject, tuple(_paragraph(head, each, at=at) for head, each in told))
 
@@ -174,7 +178,7 @@ def _low(text: str) -> str:
 def _paragraph(head: str, fact: NoticeFact, *, at: datetime) -> str:
     lines = [f"{head}." if not fact.verb else f"{head}: {describe_fact(fact)}."]
     lines += [part for part in (SAID[fact.kind][2], describe_times(fact, at=at)) if part]
-    book = [f"For invented tools, the runbook: {fact.runbook}"] if fact.runbook else []
+    book = [f"Runbook for unknown tools: {fact.runbook}"] if fact.runbook else []
     return "\n".join([" ".join(lines), fact.href, *book])
 
 
@@ -193,7 +197,7 @@ def describe_times(fact: NoticeFact, *, at: datetime) -> str:
     """How long it waits, and until when."""
     if not fact.still_waits or fact.asked_at is None or fact.decide_by is None:
         return ""
-    return f"It has waited {_span(fact.asked_at, at)}; to be decided by {format_moment(fact.decide_by)}."
+    return f"Waiting for {_span(fact.asked_at, at)}; due {format_moment(fact.decide_by)}."
 
 
 def format_moment(at: datetime) -> str:

@@ -170,6 +170,13 @@ def policy_link(context: dict[str, Any], kind: str, version: str) -> SafeString:
     return format_html('<a href="{}">{}</a>', href, plainly(version))
 
 
+@register.simple_tag(takes_context=True)
+def code_link(context: dict[str, Any], code: str, words: str = "", anchor: str = "") -> SafeString:
+    """A code, or the words said for it, as a link to what the glossary says it means."""
+    href = f"{reverse('glossary', args=[context['frame']['tenant'].slug])}#{anchor or code.lower()}"
+    return format_html('<a class="over" href="{}">{}</a>', href, words or code)
+
+
 @register.simple_tag
 def standing(place: Any) -> str:
     """Where an event stands in its log, in few words."""

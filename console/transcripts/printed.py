@@ -79,7 +79,7 @@ def _claims(found: AuditTotals, trust: TrustRequirement) -> Iterator[str]:
     made = sum(found.claims.values())
     yield ""
     kinds = f" ({_listed(found.claims)})" if made else ""
-    yield f"Claims of the agent: {made}{kinds}, of which {found.all_false} are not borne out"
+    yield f"Claims of the agent: {made}{kinds}, of which {found.all_false} are unsupported"
     for code, count in found.false_claims.most_common():
         yield f"  {count:>7}  {code}"
     if found.basis:

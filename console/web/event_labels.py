@@ -38,7 +38,7 @@ def event_sentence(said: LabelledEvent) -> str:
 def _proposed(said: LabelledEvent) -> str:
     operation, contract = said.entry.get("requested_operation", {}), said.entry.get("tool_contract", {})
     return (
-        f"{said.who} asked for: {operation.get('operation_kind')} {operation.get('target_resource')}, with"
+        f"{said.who} requested: {operation.get('operation_kind')} {operation.get('target_resource')}, with"
         f" {contract.get('name')} {contract.get('version')}. The SHA-256 of the payload is"
         f" {operation.get('validated_payload_hash')}."
     )
@@ -46,18 +46,18 @@ def _proposed(said: LabelledEvent) -> str:
 
 def _validated(said: LabelledEvent) -> str:
     if not said.detail.get("approval_required"):
-        return "The gate accepted it. By the policies in force nobody had to approve it."
+        return "The gate accepted it. No approval was required."
     because = labels.approval_reason_label(", ".join(said.detail.get("rules", [])))
-    return f"The gate accepted it, and held it until people approve it, because {because}."
+    return f"The gate accepted it. Approval required: {because}."
 
 
 def _refused(said: LabelledEvent) -> str:
-    return f"The gate refused it ({said.text('code')}): {said.text('reason')}"
+    return f"The gate blocked it ({said.text('code')}): {said.text('reason')}"
 
 
 def _asked(said: LabelledEvent) -> str:
     return (
-        f"Approval was asked for, of the payload with SHA-256 {said.text('payload_hash')}, shown as the rendering with"
+        f"Approval was requested for the payload with SHA-256 {said.text('payload_hash')}, shown as the rendering with"
         f" digest {said.text('rendering_digest')}. To be decided by {_minute(said.text('decide_by'))}."
     )
 
@@ -65,8 +65,8 @@ def _asked(said: LabelledEvent) -> str:
 _VOTED = {
     "approved": "approved",
     "rejected": "rejected",
-    "changes_requested": "asked for changes to",
-    "break_glass_used": "broke the glass, and alone approved,",
+    "changes_requested": "requested changes to",
+    "break_glass_used": "used break-glass and approved alone",
 }
 
 
@@ -123,7 +123,7 @@ def _observed(said: LabelledEvent) -> str:
 
 
 def _silent(said: LabelledEvent) -> str:
-    return f"The executor went silent in attempt {said.text('attempt')}. Whether it took effect was not known."
+    return f"The executor stopped responding in attempt {said.text('attempt')}. Whether it took effect was not known."
 
 
 def _read(said: LabelledEvent) -> str:
@@ -140,7 +140,7 @@ def _classified(said: LabelledEvent) -> str:
 
 
 def _held(said: LabelledEvent) -> str:
-    return f"It was held for a person: {_reasoned(said)}"
+    return f"It was held for review: {_reasoned(said)}"
 
 
 def _reasoned(said: LabelledEvent) -> str:
@@ -160,7 +160,7 @@ def _ordered(said: LabelledEvent) -> str:
 
 
 def _case(said: LabelledEvent) -> str:
-    return f"A case was opened for a person: {labels.case_reason_label(said.text('reason'))}."
+    return f"A case was opened: {labels.case_reason_label(said.text('reason'))}."
 
 
 def _proposed_resolution(said: LabelledEvent) -> str:

@@ -67,11 +67,11 @@ class VoteForm(forms.Form):
         cleaned: dict[str, Any] = super().clean() or {}
         against = cleaned.get("verdict") in binding.DENYING
         if not against and not any(cleaned.get(name) for name in ("assertion", "otp", "password")) and self.is_signed:
-            self.add_error("password", "Enter your password: it signs your vote.")
+            self.add_error("password", "Enter your password to approve.")
         if cleaned.get("verdict") != binding.VoteChoice.APPROVE and not cleaned.get("reason"):
-            self.add_error("reason", "Say why: a vote that does not approve needs a reason.")
+            self.add_error("reason", "Enter a reason to reject or request changes.")
         if {"payload_hash", "rendering_digest", "covers"} & self.errors.keys():
-            raise forms.ValidationError("The page was not complete. Read it again before you vote.")
+            raise forms.ValidationError("The page was incomplete. Reload it before you decide.")
         return cleaned
 
     # Whether the form comes with its proof; the one that asks for a passkey has none yet.
@@ -109,16 +109,16 @@ class SettlementProofForm(forms.Form):
 class ResolutionForm(SettlementProofForm):
     """How a person settles a case. Which resolutions are offered comes from the rules."""
 
-    resolution = forms.ChoiceField(error_messages={"required": "Choose what should happen."})
+    resolution = forms.ChoiceField(error_messages={"required": "Choose a resolution."})
     reason = forms.CharField(
         max_length=LONGEST_TEXT,
         widget=forms.Textarea(attrs={"rows": 3, "aria-describedby": "reason-help"}),
-        error_messages={"required": "Say why."},
+        error_messages={"required": "Enter a reason."},
     )
     evidence = forms.CharField(
         max_length=LONGEST_TEXT,
         widget=forms.Textarea(attrs={"rows": 2, "aria-describedby": "evidence-help"}),
-        error_messages={"required": "Name the evidence you decide on."},
+        error_messages={"required": "Enter your evidence."},
     )
 
     def __init__(self, *args: Any, allowed: Iterable[str], **kwargs: Any) -> None:
@@ -146,15 +146,15 @@ class BreakGlassReviewForm(forms.Form):
 
     finding = forms.ChoiceField(
         choices=[(each.value, each.value) for each in break_glass.Finding],
-        error_messages={"required": "Say whether it was justified."},
+        error_messages={"required": "Choose whether it was justified."},
     )
-    reason = forms.CharField(max_length=LONGEST_TEXT, error_messages={"required": "Say what you looked at."})
+    reason = forms.CharField(max_length=LONGEST_TEXT, error_messages={"required": "Enter what you checked."})
 
 
 class LiftFreezeForm(forms.Form):
     """Why a freeze may end."""
 
-    reason = forms.CharField(max_length=1000, error_messages={"required": "Say why it may be released again."})
+    reason = forms.CharField(max_length=1000, error_messages={"required": "Enter a reason for lifting it."})
 
 
 class RollBackRunForm(forms.Form):
@@ -164,7 +164,7 @@ class RollBackRunForm(forms.Form):
         max_length=1000,
         label="Why",
         widget=forms.Textarea(attrs={"rows": 2}),
-        error_messages={"required": "Say why it is taken back."},
+        error_messages={"required": "Enter a reason for the rollback."},
     )
 
 
@@ -182,8 +182,8 @@ class FreezeForm(forms.Form):
 
     scope = forms.ChoiceField(required=False, choices=_SCOPES, widget=PlainSelect, label="What to freeze")
     value = forms.CharField(required=False, max_length=512, label="Its name")
-    reason = forms.CharField(max_length=1000, error_messages={"required": "Say why nothing may be released to it."})
-    unknown_ok = forms.BooleanField(required=False, label="Freeze it all the same")
+    reason = forms.CharField(max_length=1000, error_messages={"required": "Enter a reason."})
+    unknown_ok = forms.BooleanField(required=False, label="Freeze anyway")
 
     def __init__(self, data: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
         if data is not None and data.get("what"):
@@ -194,7 +194,7 @@ class FreezeForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
         if not cleaned.get("scope"):
-            self.add_error("scope", "Say what is to be frozen.")
+            self.add_error("scope", "Choose what to freeze.")
         return cleaned
 
     def asked(self) -> dict[str, str]:
@@ -216,7 +216,7 @@ class RemarkForm(forms.Form):
     text = forms.CharField(
         max_length=LONGEST_TEXT,
         widget=forms.Textarea(attrs={"rows": 2, "id": "id_text"}),
-        error_messages={"required": "Write something first."},
+        error_messages={"required": "Enter a text."},
     )
 
 
@@ -233,7 +233,7 @@ class ActionFilter(forms.Form):
     q = forms.CharField(
         required=False,
         max_length=200,
-        label="Find",
+        label="Search",
         widget=forms.TextInput(attrs={"type": "search", "placeholder": "Target or id"}),
     )
     outcome = _chooser([(str(code), word) for code, word in labels.OUTCOMES.items()], "Any outcome")
@@ -256,11 +256,11 @@ class AuditFilter(forms.Form):
     action = forms.CharField(
         required=False,
         max_length=500,
-        label="Action or other subject",
+        label="Object",
         widget=forms.TextInput(attrs={"type": "search", "placeholder": "Id, or address of its page"}),
     )
-    who = _chooser((), "Anybody")
-    kind = _chooser((), "Anything", "What happened")
+    who = _chooser((), "Anyone")
+    kind = _chooser((), "Any", "Event")
     agent = forms.CharField(required=False, max_length=200)
     target = forms.CharField(required=False, max_length=200)
     since = DayField(required=False, label="From")
@@ -287,10 +287,10 @@ class SightingFilter(forms.Form):
     thing = forms.CharField(
         required=False,
         max_length=500,
-        label="What was looked at",
+        label="Object",
         widget=forms.TextInput(attrs={"type": "search", "placeholder": "Id, or address of its page"}),
     )
-    who = _chooser((), "Anybody")
+    who = _chooser((), "Anyone")
     kind = _chooser(labels.SEEN.items(), "Any page", "Kind of page")
     since = DayField(required=False, label="From")
     until = DayField(required=False, label="To")
@@ -334,13 +334,13 @@ class CaseFilter(forms.Form):
     discrepancy = _chooser(_DISCREPANCIES, "Any discrepancy")
     side_effect_class = _chooser(labels.SIDE_EFFECT_CLASSES.items(), "Any class", "Class and severity")
     reason = _chooser((), "Any reason")
-    owner = _chooser((), "Anybody or nobody")
+    owner = _chooser((), "Any owner")
     age = _chooser(_AGES, "Any age")
-    sort = _chooser((*_SORTS, ("discrepancy", "By discrepancy")), "Gravest first", "Order")
+    sort = _chooser((*_SORTS, ("discrepancy", "By discrepancy")), "Most severe first", "Order")
 
     def __init__(self, *args: Any, owners: Iterable[tuple[str, str]], reasons: Iterable[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _offer(self, "owner", [("nobody", "Nobody yet"), *owners])
+        _offer(self, "owner", [("nobody", "Unassigned"), *owners])
         _offer(self, "reason", [(code, labels.case_reason_label(code)) for code in reasons])
 
     def wanted(self, *, as_of: datetime) -> dict[str, Any]:
@@ -373,7 +373,7 @@ class SnoozeForm(forms.Form):
     """For how long a case may sleep, and why."""
 
     hours = forms.ChoiceField(choices=_SNOOZES, widget=PlainSelect)
-    reason = forms.CharField(max_length=1000, error_messages={"required": "Say why it can wait."})
+    reason = forms.CharField(max_length=1000, error_messages={"required": "Enter a reason."})
 
     def until(self, *, as_of: datetime) -> datetime:
         return as_of + timedelta(hours=int(self.cleaned_data["hours"]))
@@ -392,21 +392,21 @@ class AssignmentForm(forms.Form):
 class ReasonForm(forms.Form):
     """Why somebody does something; it stays in the record."""
 
-    reason = forms.CharField(max_length=4000, error_messages={"required": "Say why: it stays in the record."})
+    reason = forms.CharField(
+        max_length=4000, error_messages={"required": "Enter a reason. It is kept in the audit log."}
+    )
 
 
 _KINDS = (
-    ("operations", "Operations: something does not work"),
-    ("security", "Security: somebody got where they may not"),
+    ("operations", "Operations: something is broken"),
+    ("security", "Security: unauthorized access"),
 )
 
 
 class NewIncidentForm(forms.Form):
     """An incident that a person opens."""
 
-    title = forms.CharField(
-        max_length=300, label="What is wrong", error_messages={"required": "Say in one line what is wrong."}
-    )
+    title = forms.CharField(max_length=300, label="Title", error_messages={"required": "Enter a title."})
     kind = forms.ChoiceField(choices=_KINDS, widget=PlainSelect)
     severity = forms.TypedChoiceField(
         choices=sorted(labels.SEVERITIES.items(), reverse=True), coerce=int, initial=2, widget=PlainSelect
@@ -414,9 +414,9 @@ class NewIncidentForm(forms.Form):
     runbook = _chooser([(book.key, book.title) for book in RUNBOOKS.values()], "No runbook")
     reason = forms.CharField(
         max_length=LONGEST_TEXT,
-        label="Why you think so",
+        label="Reason",
         widget=forms.Textarea(attrs={"rows": 3}),
-        error_messages={"required": "Say why you think so."},
+        error_messages={"required": "Enter a reason."},
     )
     case = forms.UUIDField(required=False, widget=forms.HiddenInput)
     action = forms.UUIDField(required=False, widget=forms.HiddenInput)
@@ -428,7 +428,7 @@ class CloseIncidentForm(forms.Form):
     note = forms.CharField(
         max_length=LONGEST_TEXT,
         widget=forms.Textarea(attrs={"rows": 3}),
-        error_messages={"required": "Say how it ended, and what keeps it from happening again."},
+        error_messages={"required": "Enter how it ended and what prevents a recurrence."},
     )
 
     def freezes(self) -> dict[UUID, incidents.FreezeDecision]:
@@ -490,7 +490,7 @@ class BatchForm(forms.Form):
 
     def missing(self) -> str:
         """What is wrong, in a sentence."""
-        return "Choose what to do, and to whom it goes." if self.errors else ""
+        return "Choose what to apply and its details." if self.errors else ""
 
 
 class ExportForm(forms.Form):
@@ -535,7 +535,7 @@ class HoldForm(forms.Form):
 
     scope = forms.ChoiceField(choices=list(labels.HOLD_SCOPES.items()), widget=PlainSelect, label="What is held")
     value = forms.CharField(required=False, max_length=512, label="Its id or name")
-    reason = forms.CharField(max_length=LONGEST_TEXT, error_messages={"required": "Say why it must be kept."})
+    reason = forms.CharField(max_length=LONGEST_TEXT, error_messages={"required": "Enter a reason for the hold."})
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
@@ -557,7 +557,7 @@ class ErasureForm(forms.Form):
     reason = forms.CharField(
         max_length=LONGEST_TEXT,
         label="Why, in words that name nobody: it stays on record",
-        error_messages={"required": "Say why."},
+        error_messages={"required": "Enter a reason."},
     )
 
     def clean_what(self) -> str:
@@ -578,8 +578,8 @@ class RetentionForm(forms.Form):
 
     payload_days = forms.IntegerField(min_value=1, max_value=MOST_DAYS, label="Payloads, evidence and entries")
     envelope_days = forms.IntegerField(min_value=1, max_value=MOST_DAYS, label="Envelopes")
-    floor_days = forms.IntegerField(min_value=0, max_value=MOST_DAYS, label="Nothing is erased before")
-    standing = forms.BooleanField(required=False, label="Erase what has run out without asking two people each time")
+    floor_days = forms.IntegerField(min_value=0, max_value=MOST_DAYS, label="Minimum age")
+    standing = forms.BooleanField(required=False, label="Delete expired data without two approvals each time")
 
     def policy(self) -> RetentionPolicy:
         """The policy that was proposed; whether it holds together is for the rules to say."""

@@ -108,7 +108,7 @@ def _identify(request: TenantRequest, slug: str) -> None:
     places = queries.places(request.user) if request.user.is_active else []
     here = next(((place, tenant) for place, tenant in places if tenant.slug == slug), None)
     if here is None:
-        raise Http404("There is no such page.")
+        raise Http404("Page not found.")
     place, request.tenant = here
     add_log_facts(tenant_id=str(place.tenant_id))
     request.tenants = [tenant for _, tenant in places]

@@ -48,22 +48,25 @@ DISCREPANCIES: Final[dict[str, tuple[str, str]]] = {
 }
 
 RESOLUTIONS: Final[dict[str, tuple[str, str]]] = {
-    "VERIFY_AGAIN": ("Verify again", "Read the system of record once more and compare again."),
-    "STRONG_READ": ("Force a strong read", "Read from the primary and compare again."),
+    "VERIFY_AGAIN": ("Verify now", "Read the system of record now and compare."),
+    "STRONG_READ": ("Re-verify on primary", "Read the primary directly and compare."),
     "ATTEST_PRESENT": (
         "Attest that it happened",
-        "You state it on your evidence. It is reported as attested, not as verified.",
+        "Based on your evidence; shown as attested, not verified.",
     ),
     "ATTEST_ABSENT": (
         "Attest that it did not happen",
-        "You state it on your evidence. A repeat becomes possible.",
+        "Based on your evidence; shown as attested, not verified. A retry becomes possible.",
     ),
-    "COMPENSATE": ("Compensate", "Order the contract's compensating action. It passes the gate and its own approval."),
-    "FORWARD_RECOVER": ("Recover forward", "Order the contract's forward action for the part that is missing."),
+    "COMPENSATE": (
+        "Compensate",
+        "Order the contract's compensating action. It goes through the gate and its own approval.",
+    ),
+    "FORWARD_RECOVER": ("Complete forward", "Order the contract's forward action for the part that is missing."),
     "ROLL_BACK": ("Roll back", "Order the contract's roll-back action."),
-    "FAIL": ("Settle as failed", "The goal was not met. The record keeps what was found."),
-    "ACKNOWLEDGE": ("Acknowledge", "You have looked at it, and say why it may rest. Nothing else changes by this."),
-    "ABANDON": ("Abandon", "Stop here. The discrepancy stays on record as unresolved."),
+    "FAIL": ("Settle as failed", "The goal was not met. Findings stay on record."),
+    "ACKNOWLEDGE": ("Acknowledge", "Record that you reviewed it and why no action is needed. Nothing else changes."),
+    "ABANDON": ("Close unresolved", "Close without resolving. The discrepancy stays on record."),
 }
 
 # What somebody did by it.
@@ -83,12 +86,12 @@ SETTLED_AS: Final[dict[str, str]] = {
 REASONS: Final[dict[str, str]] = {
     "CONTRADICTED": "Contradicted by a later reading",
     "REOPENED": "Reopened by a person",
-    "HELD": "Held for a person",
-    "UNGATED_EFFECT": "An effect that nobody gated",
+    "HELD": "Held for review",
+    "UNGATED_EFFECT": "Change without a recorded action",
     "STANDING_APPROVAL_PAUSED": "A standing approval was paused",
 }
 STANDING_APPROVALS: Final[dict[str, tuple[str, str]]] = {
-    "PROPOSED": ("clock", "Waits for a second person"),
+    "PROPOSED": ("clock", "Requires second approver"),
     "ACTIVE": ("tick", "In force"),
     "PAUSED": ("alarm", "Paused"),
     "DECLINED": ("cross", "Declined"),
@@ -96,14 +99,14 @@ STANDING_APPROVALS: Final[dict[str, tuple[str, str]]] = {
 }
 CASES: Final[dict[str, str]] = {
     "OPEN": "Open",
-    "AWAITING_SECOND": "Needs a second person",
-    "RESOLVED": "Settled",
+    "AWAITING_SECOND": "Requires second approver",
+    "RESOLVED": "Resolved",
 }
 BATCHES: Final[dict[str, str]] = {
     "CLAIM": "Claim",
     "ASSIGN": "Assign",
     "SNOOZE": "Snooze",
-    "VERIFY_AGAIN": "Verify again",
+    "VERIFY_AGAIN": "Verify now",
     "COMMENT": "Comment",
     "FREEZE_TARGETS": "Freeze the targets",
 }
@@ -160,25 +163,25 @@ RISKS: Final[dict[str, str]] = {"HIGH": "High risk", "NORMAL": "Normal risk", "L
 
 # An approval's state on the screen: an icon and a word, never a state's colour.
 APPROVALS: Final[dict[str, tuple[str, str]]] = {
-    "PREPARING": ("clock", "Target being read first"),
-    "REQUESTED": ("clock", "Waits for a vote"),
-    "APPROVED": ("tick", "Approved, not started"),
-    "CONSUMED": ("tick", "Approved and started"),
+    "PREPARING": ("clock", "Reading target first"),
+    "REQUESTED": ("clock", "Waiting for approval"),
+    "APPROVED": ("tick", "Approved, not yet executed"),
+    "CONSUMED": ("tick", "Executed"),
     "REJECTED": ("cross", "Rejected"),
     "EXPIRED": ("clock", "Expired"),
-    "VOIDED": ("stop", "Set aside"),
+    "VOIDED": ("stop", "Superseded"),
 }
 RAISES: Final[dict[str, str]] = {
-    "BASELINE_UNKNOWN": "its target could not be read in time",
-    "PREFLIGHT_UNDECIDED": "a condition could not be told",
-    "BLAST_RADIUS_UNKNOWN": "how many things it touches is not known",
-    "BLAST_RADIUS_HIGH": "it touches many things",
+    "BASELINE_UNKNOWN": "the target could not be read in time",
+    "PREFLIGHT_UNDECIDED": "a precondition could not be evaluated",
+    "BLAST_RADIUS_UNKNOWN": "the number of affected objects is not known",
+    "BLAST_RADIUS_HIGH": "it affects many objects",
 }
 VERDICTS: Final[dict[str, tuple[str, str]]] = {
     "approve": ("tick", "approved"),
     "reject": ("cross", "rejected"),
-    "request_changes": ("refresh", "asked for changes"),
-    "break_glass": ("alarm", "broke the glass"),
+    "request_changes": ("refresh", "requested changes"),
+    "break_glass": ("alarm", "used break-glass to approve"),
 }
 SIGNATURES: Final[dict[str, str]] = {
     "A": "passkey",
@@ -187,17 +190,25 @@ SIGNATURES: Final[dict[str, str]] = {
     "D": "session alone",
 }
 ASKED_BECAUSE: Final[dict[str, str]] = {
-    "CRITICAL_MUTATION": "its class is a critical mutation",
-    "IRREVERSIBLE": "it cannot be undone",
-    "CONTRACT": "its contract asks for it",
-    "EDITED": "a reviewer edited it",
+    "CRITICAL_MUTATION": "critical mutation",
+    "IRREVERSIBLE": "irreversible",
+    "CONTRACT": "required by the contract",
+    "EDITED": "edited by a reviewer",
     "UNVERIFIABLE": "nothing can be read back",
+}
+# Why somebody else cannot vote on a request; the person is told in the words of `eligibility.ROLES`.
+NOT_ELIGIBLE: Final[dict[str, str]] = {
+    "requester": "requested it",
+    "agent_owner": "owns the agent",
+    "delegator": "it is done on their behalf",
+    "editor": "edited it",
+    "policy_author": "last changed the approval policy",
 }
 
 FLAGS: Final[dict[str, str]] = {
-    "PHANTOM_SHARE": "Invents tools",
+    "PHANTOM_SHARE": "Calls unknown tools",
     "LOW_ACCEPTANCE": "Few calls accepted",
-    "PROBING": "Probes for tools",
+    "PROBING": "Calls undisclosed tools",
 }
 CHECKS: Final[dict[str, str]] = {
     "RUNNING": "Under way",
@@ -214,7 +225,7 @@ ALARMS: Final[dict[str, str]] = {
     "NOT_SEALING": "The log does not keep up with the record",
 }
 EXPORTS: Final[dict[str, str]] = {
-    "REQUESTED": "Being made",
+    "REQUESTED": "In progress",
     "FINISHED": "Ready",
     "FAILED": "Failed",
     "EXPIRED": "Removed",
@@ -227,13 +238,13 @@ HOLD_SCOPES: Final[dict[str, str]] = {
     "all": "Everything",
 }
 ERASURES: Final[dict[str, str]] = {
-    "REQUESTED": "Waits for a second person",
+    "REQUESTED": "Requires second approver",
     "CONFIRMED": "Confirmed, to be carried out",
     "DONE": "Erased",
     "REFUSED": "Refused",
     "WITHDRAWN": "Withdrawn",
 }
-CHANNELS: Final[dict[str, str]] = {"log": "the log of the process", "email": "mail", "webhook": "webhook"}
+CHANNELS: Final[dict[str, str]] = {"log": "process log", "email": "mail", "webhook": "webhook"}
 ANCHORS: Final[dict[str, str]] = {"witness": "Witness", "tsa": "Time stamp"}
 SEEN: Final[dict[str, str]] = {
     "action": "Action",
@@ -267,7 +278,7 @@ SUBJECTS: Final[dict[str, str]] = {
     "retention": "Retention policy",
     "export": "Export",
     "incident": "Incident",
-    "unwinding": "Taking back of a run",
+    "unwinding": "Rollback of a run",
     "recording": "Recording",
     "release": "Release",
     "alert_rule": "Alert rule",
@@ -360,12 +371,19 @@ def reversibility_label(code: str) -> str:
 def approval_reason_label(row: str) -> str:
     """Why people were asked, from the rules that the approval names."""
     named = [ASKED_BECAUSE.get(code, sentence_case(code).lower()) for code in row.split(", ") if code]
-    return " and ".join(named) or "the policy asks for it"
+    return ", ".join(named) or "required by the policy"
 
 
 # What an action is called: verb, amount, thing, as in 'Refund 240.00 EUR to order EX-1'.
 
 
+OPERATION_NOUNS: Final[dict[str, str]] = {
+    "delete": "deletion",
+    "cancel": "cancellation",
+    "pay": "payment",
+    "publish": "publication",
+    "reserve": "reservation",
+}
 _UNFILLED: Final = re.compile(r"\{[A-Za-z_][\w.]*\}")
 _TOWARDS: Final = {
     **dict.fromkeys(["refund", "pay", "payout", "transfer", "credit"], "to"),

@@ -74,7 +74,7 @@ def action_narrative(tenant: Tenant, action: Action, *, title: str) -> Narrative
     begun = events.history(tenant.id, action.session_id)[:1]
     facts = [
         ("Action", str(action.id)),
-        ("State now", labels.outcome_label(action)),
+        ("Current state", labels.outcome_label(action)),
         *_reported(action),
         ("Tool", f"{action.tool} {action.tool_version}"),
         ("Target", action.target),
@@ -89,16 +89,16 @@ def action_narrative(tenant: Tenant, action: Action, *, title: str) -> Narrative
 def _reported(action: Action) -> list[tuple[str, str]]:
     """What may be told of the action now; nothing where its entry was erased."""
     entry = events.entry(action.tenant_id, action.id, action.seq)
-    return [("Report now", report_on(action, entry).text)] if entry else []
+    return [("Current report", report_on(action, entry).text)] if entry else []
 
 
 def case_narrative(tenant: Tenant, case: Case, *, title: str) -> Narrative:
     """The story of a case that belongs to no action."""
     facts = [
         ("Case", str(case.id)),
-        ("State now", labels.CASES.get(case.state, case.state)),
+        ("Current state", labels.CASES.get(case.state, case.state)),
         ("Target", case.target),
-        ("Opened because", labels.case_reason_label(case.reason)),
+        ("Reason", labels.case_reason_label(case.reason)),
     ]
     return _told(tenant, title, facts, events.history(tenant.id, case.id))
 

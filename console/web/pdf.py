@@ -17,8 +17,8 @@ NOTE = (
     "From facts of the ledger only. Each paragraph is one event, with its place in the log and its hash:"
     " SHA-256 over a zero byte and the event's envelope. Times are UTC."
 )
-WARNING = "At least one event below does not fit its hash. Do not rely on this story."
-NAMED = "What the names stand for in the record"
+WARNING = "At least one event below does not fit its hash. Do not rely on this narrative."
+NAMED = "Names and pseudonyms"
 
 
 def narrative_pdf(told: Narrative) -> bytes:

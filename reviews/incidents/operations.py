@@ -57,7 +57,7 @@ class NothingToLink(Refused):
 
 
 class IncidentReasonMissing(Refused):
-    """Say why: it stays in the record."""
+    """Enter a reason. It is kept in the audit log."""
 
     code = "REASON_REQUIRED"
     status = 422

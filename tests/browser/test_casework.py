@@ -27,7 +27,7 @@ def test_the_bar_asks_only_for_what_is_needed(people, site):
     site.stage.case()
     operator = people().sign_in("operator")
     operator.go("cases")
-    why = operator.page.get_by_label("Why, or what to write")
+    why = operator.page.get_by_label("Reason or comment")
     assert not why.is_visible()
     operator.page.get_by_label("What to do").select_option("SNOOZE")
     assert why.is_visible()

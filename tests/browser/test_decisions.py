@@ -31,21 +31,21 @@ def test_a_reviewer_signs_in_and_approves(people, site, width):
     open_first(page, "Approvals")
     page.get_by_text("Refund 125.00 EUR to order").first.wait_for()
     page.get_by_label("Reason").fill("The photo shows the damage.")
-    page.get_by_label("Your password, again").fill(PASSWORD)
-    page.get_by_role("button", name="Approve this refund").click()
-    page.get_by_text("Recorded: you approved.").wait_for()
+    page.get_by_label("Confirm with your password").fill(PASSWORD)
+    page.get_by_role("button", name="Approve refund").click()
+    page.get_by_text("Decision recorded: you approved.").wait_for()
     assert site.stage.approval(action_id).state == "APPROVED"
-    assert page.get_by_role("button", name="Approve this refund").count() == 0
+    assert page.get_by_role("button", name="Approve refund").count() == 0
 
 
 def test_a_reviewer_rejects_with_a_reason(site, reviewer):
     action_id = site.stage.propose()
     page = reviewer.page
     open_first(page, "Approvals")
-    page.get_by_label("Your password, again").fill(PASSWORD)
+    page.get_by_label("Confirm with your password").fill(PASSWORD)
     page.get_by_label("Reason").fill("The customer was paid already.")
-    page.get_by_role("button", name="Reject this refund").click()
-    page.get_by_text("Recorded: you rejected.").wait_for()
+    page.get_by_role("button", name="Reject refund").click()
+    page.get_by_text("Decision recorded: you rejected.").wait_for()
     assert site.stage.approval(action_id).state == "REJECTED"
     assert site.stage.state(action_id) == "FAILED"
 
@@ -55,20 +55,20 @@ def test_two_operators_settle_a_case(people, site, operator, width):
     case = site.stage.case(amount=99)
     page = operator.page
     open_first(page, "Cases")
-    page.get_by_role("button", name="Claim this case").click()
+    page.get_by_role("button", name="Claim").click()
     page.get_by_text("Owned by Operator").wait_for()
     way = page.locator("details.way", has_text="Abandon")
     way.locator("summary").click()
     way.get_by_label("Reason").fill("Finance keeps the difference.")
     way.get_by_label("Evidence").fill("FIN-204")
-    way.get_by_label("Your password, again").fill(PASSWORD)
+    way.get_by_label("Confirm with your password").fill(PASSWORD)
     page.get_by_role("button", name="Propose: abandon").click()
-    page.get_by_text("A second person must confirm it.").wait_for()
+    page.get_by_text("A second approver must confirm it.").wait_for()
     second = people(width).sign_in("operator", name=f"second@{site.stage.slug}")
     open_first(second.page, "Cases")
-    second.page.get_by_label("Your password, again").fill(PASSWORD)
+    second.page.get_by_label("Confirm with your password").fill(PASSWORD)
     second.page.get_by_role("button", name="Confirm: abandon").click()
-    second.page.get_by_text("Confirmed. The case is settled.").wait_for()
+    second.page.get_by_text("Confirmed. Case resolved.").wait_for()
     assert site.stage.state(case.action_id) == "ABANDONED"
 
 
@@ -97,9 +97,9 @@ def test_everything_but_live_updates_works_without_scripts(people, site):
     action_id = site.stage.propose()
     person = people(java_script_enabled=False).sign_in("reviewer")
     open_first(person.page, "Approvals")
-    person.page.get_by_label("Your password, again").fill(PASSWORD)
-    person.page.get_by_role("button", name="Approve this refund").click()
-    person.page.get_by_text("Recorded: you approved.").wait_for()
+    person.page.get_by_label("Confirm with your password").fill(PASSWORD)
+    person.page.get_by_role("button", name="Approve refund").click()
+    person.page.get_by_text("Decision recorded: you approved.").wait_for()
     assert site.stage.approval(action_id).state == "APPROVED"
     person.go("actions?outcome=APPROVED")
     assert person.page.locator("a.open").count() == 1

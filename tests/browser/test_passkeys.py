@@ -123,7 +123,7 @@ def test_people_and_keys_by_keyboard_alone(people, site):
     page.keyboard.type("night-shift")
     reach(page, "Change roles and groups")
     page.keyboard.press("Enter")
-    page.get_by_text("Changed, from now on.").wait_for()
+    page.get_by_text("Roles changed.").wait_for()
     row.refresh_from_db()
     assert row.groups == ["night-shift"]
 

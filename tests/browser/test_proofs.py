@@ -59,7 +59,7 @@ def test_the_log_must_continue_what_the_browser_saw_before(people, site, sealed)
     )
     person.go(f"actions/{sealed}")
     assert steps(page, "broken")[-1] == ("false", "The log does not continue what this browser saw before.")
-    page.get_by_text("The proof does not hold.").wait_for()
+    page.get_by_text("Proof invalid.").wait_for()
 
 
 def test_an_entry_beside_the_page_is_checked_on_request(people, site, sealed):
@@ -67,7 +67,7 @@ def test_an_entry_beside_the_page_is_checked_on_request(people, site, sealed):
     person.go(f"actions/{sealed}")
     person.page.get_by_role("link", name="entry 2").click()
     inspector = person.page.get_by_role("complementary", name="Inspector")
-    inspector.get_by_role("button", name="Check it in this browser").click()
+    inspector.get_by_role("button", name="Check in this browser").click()
     inspector.locator("[data-proof][data-outcome=holds]").wait_for()
     assert inspector.locator("[data-proof-steps] li").count() == 4
 
@@ -123,4 +123,4 @@ def test_an_answer_that_was_tampered_with_fails_in_sight(people, site, sealed, p
     page.goto(site.page(f"actions/{sealed}"))
     outcome, said = steps(page, "broken")[-1]
     assert (outcome, words in said) == ("false", True), said
-    page.get_by_text("The proof does not hold. Tell compliance before anything else.").wait_for()
+    page.get_by_text("Proof invalid. Contact compliance immediately.").wait_for()

@@ -41,12 +41,12 @@ def test_a_reviewer_walks_through_the_queue_without_a_mouse(people, site, asked)
     keys.type(PASSWORD)
     for _ in range(8):
         keys.press("Tab")
-        if focused(page).startswith("Approve this"):
+        if focused(page).startswith("Approve refund"):
             break
     keys.press("Enter")
-    page.get_by_text("Recorded: you approved.").wait_for()
+    page.get_by_text("Decision recorded: you approved.").wait_for()
     assert site.stage.approval(asked[0].action_id).state == "APPROVED"
-    link = page.get_by_role("link", name="Next in the queue")
+    link = page.get_by_role("link", name="Next approval")
     link.focus()
     keys.press("Enter")
     page.wait_for_url(f"**/approvals/{asked[1].id}")
@@ -95,10 +95,10 @@ def test_a_filter_is_in_the_address_and_a_view_keeps_it(people, site, asked):
 def test_a_question_to_the_agent_is_asked_and_shown(people, site, asked, width):
     person = people(width).sign_in("reviewer")
     person.go(f"approvals/{asked[0].id}")
-    person.page.get_by_label("Add to the thread").fill("Is there a photo of it?")
+    person.page.get_by_label("Add a comment").fill("Is there a photo of it?")
     person.page.get_by_role("button", name="Ask the agent").click()
     person.page.get_by_text("1 question open").wait_for()
-    person.page.get_by_text("the deadline stands still until it comes").wait_for()
+    person.page.get_by_text("deadline paused").wait_for()
 
 
 def test_opening_an_approval_says_so_once_and_then_who_else_looks(people, site, asked, broker):

@@ -16,10 +16,10 @@ def test_on_a_phone_a_refused_form_shows_its_reason_and_leads_to_the_field(peopl
     operator.go(f"cases/{case.id}")
     page.evaluate("document.querySelector('form[action$=comments] textarea').removeAttribute('required')")
     with page.expect_response(lambda answer: answer.url.endswith("/comments")) as posted:
-        page.get_by_role("button", name="Add this comment").click()
+        page.get_by_role("button", name="Comment").click()
     assert posted.value.status == 422
     operator.wait_until(SEEN)
-    assert page.get_by_role("alert").first.inner_text().startswith("Nothing was recorded.")
+    assert page.get_by_role("alert").first.inner_text().startswith("Nothing was saved.")
     page.locator("[data-refused] a").click()
     assert page.evaluate("document.activeElement.name") == "text"
     operator.complaints.clear()
@@ -32,7 +32,7 @@ def test_a_refused_page_can_be_read_again_and_hears_of_changes(people, site):
     operator.go(f"cases/{case.id}")
     page.evaluate("document.querySelector('form[action$=comments] textarea').removeAttribute('required')")
     with page.expect_response(lambda answer: "/api/v1/stream" in answer.url):
-        page.get_by_role("button", name="Add this comment").click()
+        page.get_by_role("button", name="Comment").click()
     operator.wait_until(SEEN)
     with page.expect_response(lambda answer: answer.url.endswith(f"/cases/{case.id}") and answer.status == 200):
         claim(site, case)
@@ -58,12 +58,12 @@ def test_on_a_phone_a_refusal_by_the_rules_is_seen_too(people, site):
     page = operator.page
     operator.go("freezes")
     page.get_by_label("What to freeze").select_option("tenant")
-    page.get_by_label("Why nothing may be released to it").fill("A drill.")
-    page.get_by_role("button", name="Freeze it").click()
-    page.get_by_text("Nothing is released to it from now on").wait_for()
+    page.get_by_label("Reason").fill("A drill.")
+    page.get_by_role("button", name="Freeze").click()
+    page.get_by_text("Nothing new starts").wait_for()
     page.get_by_label("What to freeze").select_option("tenant")
-    page.get_by_label("Why nothing may be released to it").fill("A drill.")
-    page.get_by_role("button", name="Freeze it").click()
+    page.get_by_label("Reason").fill("A drill.")
+    page.get_by_role("button", name="Freeze").click()
     page.get_by_text("This is already frozen.").wait_for()
     operator.wait_until(SEEN)
     operator.complaints.clear()

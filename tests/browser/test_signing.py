@@ -85,8 +85,8 @@ def test_a_passkey_signs_a_vote(people, site):
     """Chromium's own authenticator signs; the counter that it sends is kept with the key."""
     person, key, approval = at_approval(people, site)
     person.page.get_by_label("Reason").fill("The photo shows the damage.")
-    person.page.get_by_role("button", name="Approve this refund").click()
-    person.page.get_by_text("Recorded: you approved.").wait_for()
+    person.page.get_by_role("button", name="Approve refund").click()
+    person.page.get_by_text("Decision recorded: you approved.").wait_for()
     vote = vote_of(site, approval)
     assert (vote.evidence_class, vote.credential_id) == ("A", key.key.name)
     assert "passkey (class A)" in person.page.locator(".votes").inner_text()
@@ -98,8 +98,8 @@ def test_the_signature_is_checked_again_from_an_exported_bundle(people, site):
     from tests.support import exported
 
     person, _, _ = at_approval(people, site)
-    person.page.get_by_role("button", name="Approve this refund").click()
-    person.page.get_by_text("Recorded: you approved.").wait_for()
+    person.page.get_by_role("button", name="Approve refund").click()
+    person.page.get_by_text("Decision recorded: you approved.").wait_for()
     tenant = site.stage.tenant
     report = exported.judged(exported.bundle(tenant), exported.policy(tenant))
     assert (report.document()["verdict"], report.findings) == ("verified", [])
@@ -117,7 +117,7 @@ def test_the_vote_is_walked_by_keyboard_alone(people, site):
             break
     assert page.evaluate("document.activeElement.value") == "approve"
     page.keyboard.press("Enter")
-    page.get_by_text("Recorded: you approved.").wait_for()
+    page.get_by_text("Decision recorded: you approved.").wait_for()
     assert vote_of(site, approval).evidence_class == "A"
 
 
@@ -138,15 +138,15 @@ def test_a_change_while_the_page_is_open_stops_the_vote_and_keeps_the_reason(peo
     page = person.page
     page.get_by_label("Reason").fill("The photo shows the damage.")
     change(site, approval, baseline_digest="0" * 64)
-    press(page, "Approve this refund")
+    press(page, "Approve refund")
     page.get_by_text("This changed while you were reading.").wait_for()
-    assert page.get_by_role("button", name="Approve this refund").is_disabled()
+    assert page.get_by_role("button", name="Approve refund").is_disabled()
     assert vote_of(site, approval) is None
     page.get_by_role("link", name="Read it again").click()
     page.locator("form[data-confirmed=yes]").wait_for()
     assert page.get_by_label("Reason").input_value() == "The photo shows the damage."
-    page.get_by_role("button", name="Approve this refund").click()
-    page.get_by_text("Recorded: you approved.").wait_for()
+    page.get_by_role("button", name="Approve refund").click()
+    page.get_by_text("Decision recorded: you approved.").wait_for()
     person.complaints = [each for each in person.complaints if "409" not in each]
 
 
@@ -158,7 +158,7 @@ def test_a_changed_payload_stops_the_vote(people, site, owner_connection):
         "UPDATE ledger_action SET payload_hash = %s WHERE id = %s", ["0" * 64, str(approval.action_id)]
     )
     assert changed.rowcount == 1
-    press(person.page, "Approve this refund")
+    press(person.page, "Approve refund")
     person.page.get_by_text("This changed while you were reading.").wait_for()
     assert vote_of(site, approval) is None
     person.complaints = [each for each in person.complaints if "409" not in each]
@@ -174,7 +174,7 @@ def test_a_page_that_does_not_show_what_is_on_record_never_comes_alive(people, s
     page.route("**/approvals/*", lambda route: _altered(route))
     person.go(f"approvals/{approval.id}")
     page.get_by_text("This changed while you were reading.").wait_for()
-    assert page.get_by_role("button", name="Approve this refund").is_disabled()
+    assert page.get_by_role("button", name="Approve refund").is_disabled()
     assert vote_of(site, approval) is None
 
 
@@ -185,7 +185,7 @@ def _altered(route: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("verdict", ["Approve this refund", "Reject this refund"])
+@pytest.mark.parametrize("verdict", ["Approve refund", "Reject refund"])
 def test_without_verification_nothing_is_signed_and_a_no_is_not_blocked(people, site, verdict):
     """B28: user verification is demanded by the browser too; whoever cannot sign can still refuse."""
     person, key, approval = at_approval(people, site)
@@ -200,7 +200,7 @@ def test_without_verification_nothing_is_signed_and_a_no_is_not_blocked(people, 
         assert refuse.count() == 0
         return
     refuse.click()
-    page.get_by_text("Recorded: you rejected.").wait_for()
+    page.get_by_text("Decision recorded: you rejected.").wait_for()
     assert vote_of(site, approval).evidence_class == "D"
 
 
@@ -209,7 +209,7 @@ def test_focus_stays_where_it_is_during_the_prompt(people, site):
     person, key, approval = at_approval(people, site)
     page = person.page
     key.cdp.send("WebAuthn.setAutomaticPresenceSimulation", {"authenticatorId": key.id, "enabled": False})
-    button = page.get_by_role("button", name="Approve this refund")
+    button = page.get_by_role("button", name="Approve refund")
     button.focus()
     page.keyboard.press("Enter")
     page.get_by_text("Sign with your passkey.").wait_for()
@@ -225,9 +225,9 @@ def test_a_password_signs_where_it_is_enough(people, site):
     person, _, approval = at_approval(people, site)
     page = person.page
     page.get_by_label("Password", exact=True).check()
-    page.get_by_label("Your password, again").fill(PASSWORD)
-    page.get_by_role("button", name="Approve this refund").dblclick()
-    page.get_by_text("Recorded: you approved.").wait_for()
+    page.get_by_label("Confirm with your password").fill(PASSWORD)
+    page.get_by_role("button", name="Approve refund").dblclick()
+    page.get_by_text("Decision recorded: you approved.").wait_for()
     assert vote_of(site, approval).evidence_class == "C"
 
 
@@ -235,8 +235,8 @@ def test_the_page_taken_from_history_is_asked_anew(people, site):
     """B37: the back button after a vote."""
     person, _, approval = at_approval(people, site)
     page = person.page
-    page.get_by_role("button", name="Approve this refund").click()
-    page.get_by_text("Recorded: you approved.").wait_for()
+    page.get_by_role("button", name="Approve refund").click()
+    page.get_by_text("Decision recorded: you approved.").wait_for()
     page.go_back()
     page.wait_for_load_state()
     page.wait_for_timeout(500)
@@ -255,11 +255,11 @@ def test_a_passkey_signs_the_settlement_of_a_case_and_its_confirmation(people, s
     way.get_by_label("Reason").fill("Finance keeps the difference.")
     way.get_by_label("Evidence").fill("FIN-204")
     first.page.get_by_role("button", name="Propose: abandon").click()
-    first.page.get_by_text("A second person must confirm it.").wait_for()
+    first.page.get_by_text("A second approver must confirm it.").wait_for()
     second = people().sign_in("operator", name=f"second@{stage.slug}")
     Passkey(second, f"second@{stage.slug}")
     second.go(f"cases/{case.id}")
     second.page.get_by_role("button", name="Confirm: abandon").click()
-    second.page.get_by_text("Confirmed. The case is settled.").wait_for()
+    second.page.get_by_text("Confirmed. Case resolved.").wait_for()
     second.page.get_by_text("signed with passkey").wait_for()
     assert stage.state(case.action_id) == "ABANDONED"

@@ -150,7 +150,7 @@ def test_an_agent_that_never_asks_the_guard(shop: Ground):
     assert "1 of its changes were followed by no message that the guard has seen." in str(refused.value)
     assert shop.operator.get(f"/agents/{SILENT}")["untold_changes"] == 1
     page = shop.reviewer.http.get(made.page).text
-    assert "No message was checked yet." in page
+    assert "No messages checked yet." in page
     pictured(made, "guard-never-asked")
 
 

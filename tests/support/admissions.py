@@ -30,7 +30,7 @@ PAGES: Final = _rows(
     {
         _PEOPLE: """
             standing-approvals standing-approval releases release
-            glossary policies policy policy-touched metrics metric-actions metrics-export
+            glossary help policies policy policy-touched metrics metric-actions metrics-export
             home quality approvals approvals-next approvals-looking approvals-view-save approvals-view-remove
             approvals-export approval approval-looking approval-shown cases emergencies case actions actions-export
             action action-entry action-trace action-replay action-replay-bundle action-effect-receipt action-narrative

@@ -93,7 +93,7 @@ def drift_since_request(approval: Approval) -> drift.Drift | None:
 
 def request_reading(*, approval: Approval, by: ledger.Actor, at: datetime) -> bool:
     """Ask for a reading, because somebody looks at the approval; whether one was asked for."""
-    if approval.state != "REQUESTED" or not needs_reading(approval):
+    if approval.state != "REQUESTED" or not can_show_target(approval):
         return False
     asked = readings_read.readings(approval.tenant_id, approval.action_id)
     if asked and (asked[-1][0] == "reading_wanted" or at - asked[-1][1] < SEEN_FOR):
@@ -104,6 +104,20 @@ def request_reading(*, approval: Approval, by: ledger.Actor, at: datetime) -> bo
     detail = {"for": "drift", "approval_id": str(approval.id)}
     ledger.append(head, ledger.NewEvent(kind="reading_wanted", detail=detail), actor=by, at=at)
     return True
+
+
+def can_show_target(approval: Approval) -> bool:
+    """Whether the contract's own check can show the target to whoever opens the approval: it says where that stands, or
+    what is to be gone afterwards."""
+    verification = _contract(approval).verification
+    if verification is None:
+        return False
+    effects = verification.lookup.get("effects", {})
+    named = effects.values() if isinstance(effects, Mapping) else ()
+    is_readable = "target" in verification.lookup or any(
+        isinstance(each, Mapping) and each.get("expect") == "absent" for each in named
+    )
+    return is_readable or needs_reading(approval)
 
 
 def needs_reading(approval: Approval) -> bool:

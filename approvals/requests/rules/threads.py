@@ -26,7 +26,7 @@ _MENTION = re.compile(r"(?<![\w@.])@([\w.+-]+(?:@[\w-]+(?:\.[\w-]+)*)?)")
 
 
 class NothingSaid(Refused):
-    """Write something first."""
+    """Enter a text."""
 
     code = "TEXT_REQUIRED"
     status = 422

@@ -224,7 +224,7 @@ def _weigh(row: StandingApproval, *, at: datetime) -> tuple[Approval, PolicyDeci
     decided = queries.decided_calls(row.tenant_id, agent=row.agent, tool=row.tool)
     earlier = {str(each) for each in row.evidence}
     if any(standing.trouble_of(each.decided) for each in decided if each.decided.action_id in earlier):
-        raise OfferChanged("An action by which it was earned does not count any more.")
+        raise OfferChanged("An action by which it was earned no longer counts.")
     if why := standing.always_a_person(rules.standing, tool=row.tool, reasons=demand.reasons, terms=demand.terms):
         raise OfferChanged(why)
     return newest, demand

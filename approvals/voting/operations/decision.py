@@ -35,7 +35,7 @@ _KINDS = {"REJECTED": "rejected", "CHANGES_REQUESTED": "changes_requested"}
 
 
 class VotesFallen(Refused):
-    """A vote that this rests on does not count any more; people must be asked again."""
+    """A vote that this rests on no longer counts; people must be asked again."""
 
     code = "VOTES_FALLEN"
 

@@ -1,7 +1,7 @@
 """Voting eligibility: who may vote on an approval, which votes count now, and what is missing.
 
 Everything is read again whenever it matters (at the vote, at the claim, at the start): whoever was disabled, lost a
-group or a key, or got a stake in the matter since, does not count any more (B18, B19).
+group or a key, or got a stake in the matter since, no longer counts (B18, B19).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from ledger.models import Action
 
 ROLES = {
-    "requester": "Nobody decides on their own request.",
-    "agent_owner": "The owner of an agent does not decide on what it asks for.",
-    "delegator": "Nobody decides on what is done on their own behalf.",
-    "editor": "Who edited a request does not decide on it.",
-    "policy_author": "Who last changed the approval policy does not decide under it.",
+    "requester": "You requested this, so someone else must approve it.",
+    "agent_owner": "You own this agent, so someone else must approve it.",
+    "delegator": "This is done on your behalf, so someone else must approve it.",
+    "editor": "You edited this request, so someone else must approve it.",
+    "policy_author": "You last changed the approval policy, so someone else must approve it.",
 }
 
 

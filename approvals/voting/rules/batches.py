@@ -43,7 +43,7 @@ class NotForBatches(Refused):
 
 
 class NothingChosen(Refused):
-    """Choose what you want to vote on."""
+    """Select the items to decide."""
 
     code = "BATCH_EMPTY"
     status = 422

@@ -105,7 +105,7 @@ class AlreadyDecided(Refused):
 
 
 class ApprovalLapsed(Refused):
-    """The time to decide is over."""
+    """The deadline has passed."""
 
     code = "APPROVAL_LAPSED"
 
@@ -365,10 +365,10 @@ _CHANGES: dict[str, type[Refused]] = {
 def voter_refusal(*, state: str, decide_by: datetime, roles: frozenset[str], at: datetime) -> Refused | None:
     """Why nobody with these roles may vote on a request in this state, if they may not; who they are comes after."""
     if state != "REQUESTED":
-        return AlreadyDecided("This approval is no longer open.")
+        return AlreadyDecided("Already decided.")
     if at >= decide_by:
-        return ApprovalLapsed("The time to decide is over.")
-    return None if REVIEWER in roles else NotEligible("Only reviewers vote.")
+        return ApprovalLapsed("The deadline has passed.")
+    return None if REVIEWER in roles else NotEligible("Reviewers only.")
 
 
 def check_vote(

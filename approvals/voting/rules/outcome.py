@@ -45,7 +45,7 @@ NEXT: Final[dict[Decision, tuple[str, str]]] = {
     Decision.EXPIRED: ("ASK_WHOEVER_WANTS_IT", "Nobody denied it. Propose it again only if it is still wanted."),
     Decision.VOIDED: (
         "ASK_WHOEVER_WANTS_IT",
-        "It authorises nothing any more. Propose it again only if it is still wanted.",
+        "It no longer authorises anything. Propose it again only if it is still wanted.",
     ),
     Decision.SUPERSEDED: (
         "FOLLOW",
@@ -53,7 +53,7 @@ NEXT: Final[dict[Decision, tuple[str, str]]] = {
     ),
     Decision.REFUSED_BY_PREFLIGHT: (
         "PROPOSE_OTHER",
-        "It could not have succeeded as things are. Look again, then decide.",
+        "It could not have succeeded as things are. Read the target again, then decide.",
     ),
     Decision.CANCELLED: ("STOP", "It was cancelled before it started, and will not run."),
 }

@@ -59,7 +59,7 @@ class ConfirmProposalForm(IdentityProofForm):
     """The second person's word on what waits, and why."""
 
     reason = forms.CharField(
-        max_length=1000, label="Why", error_messages={"required": "Say why: it stays in the record."}
+        max_length=1000, label="Why", error_messages={"required": "Enter a reason. It is kept in the audit log."}
     )
     to = forms.ChoiceField(choices=[("confirm", "confirm"), ("decline", "decline")])
 

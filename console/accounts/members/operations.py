@@ -273,7 +273,7 @@ def set_account_open(*, user: User, is_open: bool, at: datetime) -> None:
 
 
 def link_accounts(*, tenant_id: UUID, member_ids: Iterable[UUID], by: ledger.Actor, at: datetime) -> UUID:
-    """Say that accounts are one human's: they count once in every quorum, and none decides on another's request."""
+    """Say that accounts are one human's: count as one person in every quorum, and none decides on another's request."""
     rows = [_locked(tenant_id, member_id) for member_id in sorted(set(member_ids))]
     if len(rows) < 2 or len({row.person_id for row in rows}) == 1:
         raise AlreadyLinked

@@ -19,7 +19,7 @@ router = Router(tags=["People's work"])
 
 @router.post(
     "/votes",
-    summary="Vote on several approvals of one kind and low risk, each with a statement of its own",
+    summary="Decide several approvals of one kind and low risk, each with a statement of its own",
     response=schemas.VotesTaken,
 )
 @admits("person")

@@ -321,7 +321,7 @@ class Approval(ApprovalRow):
     )
     may_vote: bool = Field(description="Whether your vote would be taken now; `why_not` says why not.")
     why_not: str
-    quorum: Quorum = Field(description="What it takes, what is there, and who may still vote.")
+    quorum: Quorum = Field(description="Votes required, votes so far, and eligible reviewers.")
     keys: list[SigningKey] = Field(description="Your own passkeys that may sign a vote here.")
     agent_evidence: list[EvidenceItem] = Field(
         description="What the agent says that its call rests on: its own statement, unverified. Links are not followed."

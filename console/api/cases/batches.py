@@ -20,7 +20,7 @@ from reviews.cases.rules.batches import BatchKind
 router = Router(tags=["People's work"])
 
 
-@router.post("/batches", summary="Do one thing to many cases", response={201: schemas.Batch})
+@router.post("/batches", summary="Apply to several cases", response={201: schemas.Batch})
 @admits("operator")
 @in_tenancy
 def start(request: HttpRequest, body: schemas.BatchBody) -> schemas.Batch:

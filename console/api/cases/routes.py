@@ -212,7 +212,7 @@ def _given(request: HttpRequest, body: schemas.SignatureBody) -> settlement_sign
     # Outside the settlement's transaction: a wrong password counts towards the lock, whatever becomes of it.
     given = settlement_signing.verify_identity(request, body.model_dump(), caller_of(request).user)
     if not given.evidence_class:
-        raise ProofNeeded("The password or the code is wrong. Nothing was recorded.")
+        raise ProofNeeded("Wrong password or code. Nothing was saved.")
     return given
 
 

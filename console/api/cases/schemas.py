@@ -142,7 +142,7 @@ class Case(CaseRow):
     allowed: list[Allowed]
     proposal: Proposal | None = Field(description="What waits for a second person.")
     covers: dict[str, Any] = Field(description="What a settlement covers: the case as it stands now.")
-    covers_digest: str = Field(description="Send it back as `covers` with a settlement.")
+    covers_digest: str = Field(description="Return it as `covers` with a settlement.")
     keys: list[SigningKey] = Field(description="Your passkeys that may sign.")
     findings: dict[str, Any] | None
     comments: list[Comment]

@@ -94,7 +94,7 @@ class GuardViolation(Answer):
 class GuardAnswer(Answer):
     verdict: Literal["ALLOW", "BLOCK"]
     violations: list[GuardViolation]
-    corrected: str | None = Field(description="What goes out instead; null where the message goes out as it is.")
+    corrected: str | None = Field(description="The message to send instead; null where the message goes out as it is.")
     receipt: Receipt = Field(description="Goes out behind the message.")
 
 

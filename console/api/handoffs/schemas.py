@@ -44,7 +44,7 @@ class ContractRow(Answer):
     read_until_s: int | None = Field(description="After so long without a result it is VERIFICATION_TIMEOUT.")
     missing_checks: list[str] = Field(description="Checks that its class asks for and nothing in the contract makes.")
     idempotent: bool = Field(description="Whether its tool may be sent again unchanged under its key.")
-    lint: list[str] = Field(description="Codes of the linter: what makes a model call it wrongly.")
+    lint: list[str] = Field(description="Codes of the linter's findings.")
     executed: int
     read_back: int
     readings: int

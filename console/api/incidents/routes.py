@@ -24,7 +24,7 @@ router = Router(tags=["People's work"])
 
 @router.get(
     "/incidents",
-    summary="Incidents: open ones, the gravest first, or closed ones",
+    summary="Incidents: open ones, most severe first, or closed ones",
     response=Page[schemas.IncidentRow],
 )
 @admits("person", "oper")

@@ -24,7 +24,7 @@ from ledger.record.queries import events
 router = Router(tags=["Notices"])
 
 
-@router.get("/notices", summary="What you are told, newest first", response=Page[schemas.NoticeAnswer])
+@router.get("/notices", summary="Your notifications, newest first", response=Page[schemas.NoticeAnswer])
 @admits("person")
 @in_tenancy
 def list_messages(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.NoticeAnswer]:

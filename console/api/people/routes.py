@@ -53,7 +53,7 @@ def list_members(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Mem
     )
 
 
-@router.post("/members", summary="Invite somebody", response={201: schemas.Invited})
+@router.post("/members", summary="Invite member", response={201: schemas.Invited})
 @admits("administrator")
 def invite(request: HttpRequest, body: schemas.InviteBody) -> HttpResponse | None:
     proven = is_proven(request, body.password, body.otp)

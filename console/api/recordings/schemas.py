@@ -53,7 +53,7 @@ class ConversationsWanted(Paged):
     failures: Failures = None
     blocked: Blocked = None
     q: Words = ""
-    order: Annotated[Literal["gravest", "file"], Field(description="The gravest first, or as in the file.")] = "gravest"
+    order: Annotated[Literal["gravest", "file"], Field(description="Most severe first, or as in the file.")] = "gravest"
 
 
 class TurnsWanted(Paged):
@@ -113,7 +113,7 @@ class RecordingRow(Answer):
     version: int = Field(description="Of the audit and its report.")
     contracts: str = Field(description="SHA-256 of the contracts that were given; empty: the recording's own tools.")
     imported_at: datetime = Field(validation_alias="at")
-    named: str | None = Field(description="In whose name it was imported.")
+    named: str | None = Field(description="Imported by it was imported.")
     erased: bool
     totals: AuditedTotals | None = Field(description="As in the report; null where the recording was erased.")
 

@@ -64,7 +64,7 @@ class ContractVersion(Answer):
     version: str
     digest: str
     lint: list[LintFinding]
-    state: str = Field(description="REGISTERED: in force. PENDING: weaker, waits for a second person. DECLINED.")
+    state: str = Field(description="REGISTERED: in force. PENDING: weaker, requires second approver. DECLINED.")
     compared_with: TextOrNull = Field(description="The version that was in force when it was sent.")
     weakens: list[Weakening] = Field(description="In what it is weaker than that one.")
 

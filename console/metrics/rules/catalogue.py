@@ -104,7 +104,7 @@ METRICS: Final = (
     Metric("M-15", "failed_compensation_rate", "Compensation failed", "compensations_failed", "compensations",
         "manual work and incident risk", "actions that were COMPENSATION_FAILED / actions that were COMPENSATING",
         _G.RECOVERY),
-    Metric("M-16", "false_success_escape_rate", "Told as done when it was not", "false_success", "executed",
+    Metric("M-16", "false_success_escape_rate", "False success reported", "false_success", "executed",
         "a bypass reached the user or the planner",
         "actions reported as completed while they were not RECONCILED_SUCCESS, or filed as such by an operator"
         " / executed actions", _G.TRUST),

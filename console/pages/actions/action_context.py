@@ -14,6 +14,7 @@ from console.pages.approvals.context import payload_fields
 from console.pages.cases.decisions import applied_policies
 from console.pages.cases.settlement_signing import settlement_of_action, settlement_of_case
 from console.web import labels
+from console.web.predicate_sentences import CUSTOM, predicate_sentence
 from ledger.record.queries import evidence as evidence_queries
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import outcome_of
@@ -32,11 +33,19 @@ def required_checks(told: ActionRecord) -> dict[str, Any]:
     """The table of required checks over the newest run that read something."""
     depth = told.contract.depth
     made = told.found.get("verdict", {}).get("checks", [])
-    rows = [{"made": one["made"], "word": labels.sentence_case(one["check"]), "by": one["by"]} for one in made]
+    rows = [
+        {"made": one["made"], "word": labels.sentence_case(one["check"]), "by": _by(told, one["by"])} for one in made
+    ]
     note = f"for {labels.side_effect_class_label(told.action.side_effect_class).lower()}"
     if depth.because:
         note += f", deeper because {' and '.join(labels.sentence_case(each).lower() for each in depth.because)}"
     return {"rows": rows, "note": note}
+
+
+def _by(told: ActionRecord, by: str) -> str:
+    """What made a check: a source, or predicates of the contract as sentences."""
+    known = {text: predicate_sentence(text, told.contract) for text in told.contract.predicates}
+    return "; ".join(text if known.get(text, CUSTOM) == CUSTOM else known[text] for text in by.split("; "))
 
 
 def action_context(told: ActionRecord, *, caller: Caller) -> dict[str, Any]:

@@ -116,9 +116,9 @@ def _found(runs: list[Any]) -> dict[str, Any]:
 # Three axes
 
 _QUESTIONS = {
-    "decision": "Who allowed what",
-    "execution": "What the executor did",
-    "effect": "What the system of record says",
+    "decision": "Authorization",
+    "execution": "Execution",
+    "effect": "Verification",
 }
 # Only the effect may look like success; a decision or an execution is marked without colour (R-UI-10).
 _PLAIN = {"true": "tick", "false": "cross", "unknown": "question"}

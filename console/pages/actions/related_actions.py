@@ -19,10 +19,10 @@ def find_related(told: ActionRecord) -> dict[str, Any]:
     action, seen = told.action, {told.action.id}
     groups = []
     for word, note, found in (
-        ("Part of the same story", "", actions.related_actions(action)),
-        ("The same operation, tried before or again", "same operation key", actions.same_operation(action, limit=MOST)),
-        ("Nearly the same payload", "same agent and tool", _near(told)),
-        ("On the same target with the same tool", "", actions.same_target(action, limit=MOST)),
+        ("Same request", "", actions.related_actions(action)),
+        ("Possible duplicates", "same operation key", actions.same_operation(action, limit=MOST)),
+        ("Similar payload", "same agent and tool", _near(told)),
+        ("Same target and tool", "", actions.same_target(action, limit=MOST)),
     ):
         rows = [_row(told, each, relation) for each, relation in found if each.id not in seen]
         seen |= {row["id"] for row in rows}

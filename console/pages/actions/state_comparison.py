@@ -17,18 +17,19 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from console.pages.actions.action_record import ActionRecord, parse_arguments
+from console.web.predicate_sentences import predicate_sentence
 from ledger.catalogue.rules.fields import FieldSource, compare_fields, notations
 from ledger.catalogue.rules.value_comparison import PLAIN, Notation, same_value
 from ledger.record.rules.outcomes import Outcome, outcome_of
 
 _COLUMNS: Final = (
-    ("intended", "Intended", "what the predicates expect"),
-    ("requested", "Requested", "the stored payload"),
-    ("observed", "Observed", "the tool's answer"),
-    ("authoritative", "Authoritative", ""),
-    ("believed", "Believed", "only what is reconciled"),
+    ("intended", "Expected", "by the contract's checks"),
+    ("requested", "Requested", "stored payload"),
+    ("observed", "Tool reported", "unverified"),
+    ("authoritative", "System of record", ""),
+    ("believed", "Confirmed", "after reconciliation"),
 )
-_SILENCE: Final = {"believed": "not settled", "authoritative": "not found"}
+_SILENCE: Final = {"believed": "pending", "authoritative": "not found"}
 _FIELD: Final = re.compile(r"\bsa\.(?:effects\.)?([a-z_]\w*(?:\.[a-z_]\w*)?)", re.ASCII)
 _MOST: Final = 40
 _BY: Final = {FieldSource.READ: "the system of record", FieldSource.ANSWER: "the tool's answer, not verified"}
@@ -54,7 +55,7 @@ def comparison_table(told: ActionRecord) -> dict[str, Any]:
         for name, word, said in _COLUMNS
     ]
     summary = f"{different} of {len(rows)} fields differ" if different else "no field differs"
-    return {"columns": columns, "rows": rows, "summary": summary if told.found else "the system has not been read yet"}
+    return {"columns": columns, "rows": rows, "summary": summary if told.found else "system not read yet"}
 
 
 def differences(told: ActionRecord) -> list[dict[str, str]]:
@@ -80,9 +81,22 @@ def predicate_rows(told: ActionRecord) -> list[dict[str, Any]]:
     results = told.found.get("verdict", {}).get("predicates", [])
     order = ["FALSE", "UNDECIDABLE", "TRUE", "NOT_APPLICABLE"]
     return [
-        {**result, "expected": format_value(result["expected"]), "actual": format_value(result["actual"])}
+        {
+            **result,
+            "said": _scope_sentence(result["text"])
+            if result["origin"] == "scope"
+            else predicate_sentence(result["text"], told.contract),
+            "expected": format_value(result["expected"]),
+            "actual": format_value(result["actual"]),
+        }
         for result in sorted(results, key=lambda one: order.index(one["holds"]))
     ]
+
+
+def _scope_sentence(text: str) -> str:
+    """`effects.refund.target is within the authorised scope`, as people read it."""
+    said = text.removeprefix("effects.").replace(".", " ").replace("_", " ")
+    return said[:1].upper() + said[1:]
 
 
 def format_value(value: object) -> str:
@@ -168,7 +182,7 @@ def _row(field: str, accounts: dict[str, dict[str, Any]], holds: str, notation: 
         {
             "word": word,
             "said": name in said,
-            "silence": _SILENCE.get(name, "not said"),
+            "silence": _SILENCE.get(name, "\u2013"),
             "value": format_value(said.get(name)),
             "differs": name in differing,
             "authority": name == "authoritative",

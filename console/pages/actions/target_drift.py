@@ -10,6 +10,7 @@ from approvals.requests.operations import target_drift
 from approvals.requests.rules.preflight import render_value
 from console.web import labels
 from ledger.actions.queries import readings
+from ledger.catalogue.rules.money import format_money
 from ledger.record.queries import events
 from ledger.record.rules.envelope import instant
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from ledger.record import operations as ledger
 
 MOST = 40
+_SUMS = frozenset({"amount", "total", "refunded", "amount_refunded", "captured", "paid", "balance", "price"})
+_UNKNOWN: dict[str, Any] = {"known": False, "digest": None, "preflight": [], "touches": None, "raises": []}
 _HOLDS = {"TRUE": ("tick", "holds"), "FALSE": ("cross", "does not hold"), "UNDECIDABLE": ("question", "cannot be told")}
 
 
@@ -48,21 +51,26 @@ def baseline_document(approval: Approval) -> dict[str, Any] | None:
 def drift_panel(told: Any, approval: Approval) -> dict[str, Any] | None:
     """The panel of the approval page."""
     known = baseline_document(approval)
-    if known is None:
+    if known is None and not target_drift.can_show_target(approval):
         return None
+    is_wanted, known = known is not None, known or _UNKNOWN
     taken, newest = (
         target_drift.baseline_of(approval),
         target_drift.newest_reading(approval.tenant_id, approval.action_id),
     )
     found = target_drift.drift_since_request(approval)
+    shown = newest or taken
     return {
-        "known": known["known"],
+        "known": known["known"] or not is_wanted,
+        "compared": known["known"],
+        "shown": target_fields(shown),
+        "shown_at": shown.state.observed_at if shown else None,
+        "shown_of": shown.state.source if shown else "",
         "preparing": approval.state == "PREPARING",
-        "source": known["source"],
         "read_at": taken.state.observed_at if taken else None,
         "looked_at": newest.state.observed_at if newest and newest.pointer != approval.baseline_pointer else None,
         "reading": readings.is_reading_wanted(approval.tenant_id, approval.action_id),
-        "fields": [{"field": ".".join(path), "value": render_value(value)} for path, value in _leaves(taken)[:MOST]],
+        "fields": target_fields(taken),
         "left_out": max(0, len(_leaves(taken)) - MOST),
         "digest": known["digest"],
         "href": told.page("evidence", approval.baseline_pointer) if approval.baseline_pointer else "",
@@ -74,6 +82,20 @@ def drift_panel(told: Any, approval: Approval) -> dict[str, Any] | None:
         "untold": found.untold if found else (),
         **_again(told, approval),
     }
+
+
+def target_fields(taken: target_drift.TakenReading | None) -> list[dict[str, str]]:
+    """What a reading shows of the target, in words; whole numbers of minor units as money."""
+    leaves = dict(_leaves(taken)[:MOST])
+    return [
+        {
+            "field": ".".join(path),
+            "word": " ".join(path[path[:1] == ("target",) :]).replace("_", " ").capitalize(),
+            "value": render_value(value),
+            "reading": format_money(value, leaves.get((*path[:-1], "currency"))) if path[-1] in _SUMS else "",
+        }
+        for path, value in leaves.items()
+    ]
 
 
 def _differences(found: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -68,7 +68,7 @@ def list_actions(request: TenantRequest) -> HttpResponse:
         "live": before is None,
         "older": _page_after(request, found[PAGE - 1].id) if len(found) > PAGE else "",
         "newest": _page_after(request, None) if before else "",
-        "empty": "No action matches" if wanted else "0 actions so far",
+        "empty": "No action matches" if wanted else "No actions yet",
         "export": f"{reverse('actions-export', args=[request.tenant.slug])}?{request.GET.urlencode()}",
     }
     return render(request, "actions/_list.html" if request.htmx else "actions/list.html", context)
@@ -173,7 +173,7 @@ def verify(request: TenantRequest, action_id: UUID) -> HttpResponse:
     schedules.schedule(
         tenant_id=request.tenant.id, action_id=found.id, due_at=request.as_of, priority=5, at=request.as_of
     )
-    messages.success(request, "The system of record will be read again at once.")
+    messages.success(request, "Re-verification started.")
     return redirect("action", request.tenant.slug, action_id)
 
 

@@ -107,10 +107,10 @@ def revoke(request: TenantRequest, agent_id: str) -> HttpResponse:
     found, form = _found(request, agent_id), LiftFreezeForm(request.POST)
     here = reverse("agent", args=[request.tenant.slug, agent_id])
     if found.revoked_at is not None:
-        messages.error(request, "It was revoked already; nothing changed.")
+        messages.error(request, "Already revoked; nothing changed.")
         return redirect(here)
     if not form.is_valid():
-        messages.error(request, "Nothing was revoked: say why.")
+        messages.error(request, "Not revoked: enter a reason.")
         return redirect(here)
     reason = form.cleaned_data["reason"]
     if request.POST.get("confirmed") != agent_id:
@@ -126,9 +126,7 @@ def revoke(request: TenantRequest, agent_id: str) -> HttpResponse:
     operations.revoke_agent(
         tenant_id=request.tenant.id, agent_id=agent_id, reason=reason, by=request.caller.actor, at=request.as_of
     )
-    messages.success(
-        request, "Revoked. Its next call is refused, in open sessions too; what has started runs to its end."
-    )
+    messages.success(request, "Revoked. New calls are blocked, also in open sessions; running actions finish.")
     return redirect(here)
 
 

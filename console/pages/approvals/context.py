@@ -34,6 +34,7 @@ from console.pages.approvals import eligibility as eligibility_approvals
 from console.pages.approvals.edit_form import sent_by_agent
 from console.pages.standing_approvals.context import pass_notice
 from console.web import labels, proofs
+from console.web.predicate_sentences import predicate_sentence
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.money import format_money
@@ -98,6 +99,7 @@ def approval_context(tenant: Tenant, approval: Approval, *, caller: Caller, at: 
         "row": approval,
         "action": action,
         "title": told.title,
+        "strip": _strip(told, approval),
         "decision": None if approval.state == "REQUESTED" else {"icon": icon, "word": word},
         "passed": pass_notice(tenant, approval),
         "covers": covers,
@@ -132,6 +134,22 @@ def approval_context(tenant: Tenant, approval: Approval, *, caller: Caller, at: 
     }
 
 
+def _strip(told: ActionRecord, approval: Approval) -> dict[str, Any]:
+    """What somebody who has ten seconds must know: what, how much, can it be undone, who asks why."""
+    payload = parse_arguments(told.payload)
+    recovery = told.contract.recovery
+    undo = recovery.rollback_tool or recovery.compensation_tool
+    code, shape = approval.risk, _RISK_SHAPES.get(approval.risk, "state-partial")
+    return {
+        "amount": format_money(payload.get("amount"), payload.get("currency")),
+        "undo": f"with {undo}" if undo else "no tool to undo it",
+        "risk": {"code": code.lower(), "word": labels.RISKS.get(code, ""), "icon": shape},
+    }
+
+
+_RISK_SHAPES = {"HIGH": "warning", "NORMAL": "state-partial", "LOW": "state-waiting"}
+
+
 def payload_fields(told: ActionRecord) -> list[dict[str, Any]]:
     """The payload's fields exactly as a vote covers them, each with what the contract says it is for."""
     payload = parse_arguments(told.payload)
@@ -147,11 +165,11 @@ def payload_fields(told: ActionRecord) -> list[dict[str, Any]]:
 
 
 def _ballot(told: ActionRecord, approval: Approval) -> dict[str, Any]:
-    thing = told.action.operation_kind.replace("_", " ")
+    thing = labels.OPERATION_NOUNS.get(told.action.operation_kind, told.action.operation_kind.replace("_", " "))
     return {
         "href": told.page("approval-vote", approval.id),
-        "approve": f"Approve this {thing}",
-        "reject": f"Reject this {thing}",
+        "approve": f"Approve {thing}",
+        "reject": f"Reject {thing}",
         "signature_class": approval.step_up,
         "signed_with": labels.SIGNATURES[approval.step_up],
     }
@@ -198,7 +216,9 @@ def _claims(told: ActionRecord) -> list[dict[str, str]]:
     """What the agent adds of its own: it stands apart and decides nothing."""
     intended = told.entry["intended_outcome"]
     claims = [{"word": "It says it will", "text": f"act on {intended['target_resource']}"}]
-    claims += [{"word": "It expects", "text": text} for text in _added(told)]
+    claims += [
+        {"word": "It expects", "text": f"{predicate_sentence(text, told.contract)}: {text}"} for text in _added(told)
+    ]
     # A link is text here: where an agent's link leads is nobody's to recommend.
     return claims + [
         {"word": _EVIDENCE[name], "text": text} for each in _evidence(told) for name, text in each.document().items()
@@ -223,8 +243,11 @@ def _added(told: ActionRecord) -> list[str]:
 
 
 def _predicates(told: ActionRecord) -> list[dict[str, Any]]:
-    own = [{"text": text, "by_agent": False} for text in told.contract.predicates]
-    return own + [{"text": text, "by_agent": True} for text in _added(told)]
+    own = [(text, False) for text in told.contract.predicates]
+    return [
+        {"text": text, "said": predicate_sentence(text, told.contract), "by_agent": by_agent}
+        for text, by_agent in [*own, *((text, True) for text in _added(told))]
+    ]
 
 
 def _remedies(told: ActionRecord) -> list[dict[str, str]]:
@@ -232,10 +255,10 @@ def _remedies(told: ActionRecord) -> list[dict[str, str]]:
     named = (
         ("Roll back", recovery.rollback_tool),
         ("Compensate", recovery.compensation_tool),
-        ("Recover forward", recovery.forward_tool),
+        ("Complete forward", recovery.forward_tool),
     )
     remedies = [{"word": word, "text": f"with {tool}"} for word, tool in named if tool]
-    return remedies or [{"word": "Recovery", "text": "The contract names no tool that could reverse or finish it."}]
+    return remedies or [{"word": "Recovery", "text": "The contract names no tool to reverse or complete it."}]
 
 
 def _vote(told: ActionRecord, vote: Vote) -> dict[str, Any]:

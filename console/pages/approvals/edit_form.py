@@ -36,7 +36,7 @@ class EditForm(forms.Form):
     reason = forms.CharField(
         max_length=LONGEST_REASON,
         widget=forms.Textarea(attrs={"rows": 3, "aria-describedby": "edit-reason-help"}),
-        error_messages={"required": "Say why: the agent is told in your words."},
+        error_messages={"required": "Enter a reason. The agent sees it."},
     )
 
 

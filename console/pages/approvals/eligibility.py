@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.voting.operations import eligibility
-from approvals.voting.operations.eligibility import ROLES, EligibilityContext, VotingStatus
+from approvals.voting.operations.eligibility import EligibilityContext, VotingStatus
 from approvals.voting.rules import binding
 from approvals.voting.rules.quorum import EVERYBODY
+from console.web import labels
 from ledger.record.rules.refusals import Refused
 
 if TYPE_CHECKING:
@@ -64,7 +65,10 @@ def eligibility_panel(seen: VotingStatus, names: Mapping[UUID, str]) -> dict[str
             }
             for place in seen.may_vote
         ],
-        "barred": [{"name": names.get(actor, "somebody"), "why": ROLES[role]} for actor, role in seen.barred.items()],
+        "barred": [
+            {"name": names.get(actor, "somebody"), "why": labels.NOT_ELIGIBLE[role]}
+            for actor, role in seen.barred.items()
+        ],
         "fallen": frozenset(vote.id for vote in seen.fallen),
         "stranded": seen.stranded,
     }

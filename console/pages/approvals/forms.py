@@ -18,7 +18,7 @@ from console.web import labels
 from console.web.forms import PlainSelect
 from ledger.record.rules.refusals import Refused
 
-SORTS = (("deadline", "What ends first"), ("oldest", "Oldest first"), ("newest", "Newest first"))
+SORTS = (("deadline", "Deadline"), ("oldest", "Oldest first"), ("newest", "Newest first"))
 _LONGEST_REASON = 4000
 _AN_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -37,12 +37,12 @@ class UnknownFilter(Refused):
 class QueueFilter(forms.Form):
     """Which approvals the inbox shows, and in which order. Everything is optional and lives in the address."""
 
-    who = _chooser((), "Anybody's or nobody's", "Given to")
+    who = _chooser((), "Any", "Assignee")
     risk = _chooser(labels.RISKS.items(), "Any risk")
     tool = _chooser((), "Any tool")
     agent = _chooser((), "Any agent")
-    group = _chooser((), "Any group", "Votes of")
-    sort = _chooser(SORTS, "Riskiest first", "Order")
+    group = _chooser((), "Any", "Group")
+    sort = _chooser(SORTS, "Highest risk first", "Order")
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class QueueFilter(forms.Form):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        whose = [("mine", "Me"), ("nobody", "Nobody"), ("vote", "My vote is missing"), *people]
+        whose = [("mine", "Me"), ("nobody", "Unassigned"), ("vote", "Needs my decision"), *people]
         offered = {
             "who": whose,
             "tool": [(name, name) for name in tools],
@@ -100,7 +100,7 @@ class CommentForm(forms.Form):
     text = forms.CharField(
         max_length=threads.LONGEST,
         widget=forms.Textarea(attrs={"rows": 2}),
-        error_messages={"required": "Write something first."},
+        error_messages={"required": "Enter a text."},
     )
 
 
@@ -122,9 +122,9 @@ class BatchVoteForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
         if cleaned.get("verdict") == "reject" and not cleaned.get("reason"):
-            self.add_error("reason", "Say why: a vote that does not approve needs a reason.")
+            self.add_error("reason", "Enter a reason to reject or request changes.")
         if not cleaned.get("password") and not cleaned.get("otp"):
-            self.add_error("password", "Enter your password or a code: it signs your votes.")
+            self.add_error("password", "Enter your password or a one-time code to approve.")
         return cleaned
 
     def shown(self) -> list[DisplayedItem]:

@@ -106,7 +106,7 @@ def _card(request: TenantRequest, approval: Approval, action: Action, *, why_not
 def _stopped(approval: Approval) -> str:
     if approval.paused_at is None or approval.state not in ("REQUESTED", "APPROVED"):
         return ""
-    return "The clock stands still"
+    return "Deadline paused"
 
 
 def _holder(approval: Approval, called: dict[UUID, str], *, me: UUID, at: datetime) -> str:
@@ -115,7 +115,9 @@ def _holder(approval: Approval, called: dict[UUID, str], *, me: UUID, at: dateti
     if claim is not None:
         return "claimed by you" if claim.by == me else f"claimed by {called.get(claim.by, 'somebody')}"
     if approval.assigned_to is not None:
-        return "given to you" if approval.assigned_to == me else f"given to {called.get(approval.assigned_to, '?')}"
+        return (
+            "assigned to you" if approval.assigned_to == me else f"assigned to {called.get(approval.assigned_to, '?')}"
+        )
     return ""
 
 
@@ -191,8 +193,8 @@ def _why(clock: clocks.Clock | None) -> str:
     if clock is None or clock.stopped_at is None:
         return ""
     if clock.why is clocks.StopReason.FREEZE:
-        return "A freeze covers it: its deadline stands still until the freeze is lifted."
-    return "The agent owes an answer: the deadline stands still until it comes, as long as the policy allows."
+        return "Frozen; deadline paused until the freeze is lifted."
+    return "Waiting for the agent; deadline paused, as long as the policy allows."
 
 
 def _thread(lines: Sequence[Any], called: dict[UUID, str]) -> list[dict[str, Any]]:

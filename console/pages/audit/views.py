@@ -33,8 +33,8 @@ MAY = ("compliance", "administrator")
 # What these say is about people and keys, and nobody's business who only works with actions.
 ABOUT_PEOPLE = frozenset({"member", "credential"})
 TABS = {
-    "audit": "The record",
-    "sightings": "Who saw what",
+    "audit": "Events",
+    "sightings": "Access log",
     "exports": "Exports",
     "holds": "Holds and erasure",
 }
@@ -72,7 +72,7 @@ def search_events(request: TenantRequest) -> HttpResponse:
         "order": "by action, the newest first" if wanted and wanted.by_action else "newest first",
         "older": _address(request, last) if last else "",
         "newest": _address(request, "") if _behind(request) else "",
-        "empty": "Nothing in the record matches" if filters.changed_data else "The record is empty",
+        "empty": "No matching event" if filters.changed_data else "No events yet",
     }
     return render(request, "audit/_list.html" if request.htmx else "audit/list.html", context)
 
@@ -89,7 +89,7 @@ def sightings(request: TenantRequest) -> HttpResponse:
         "rows": _sightings(request, found[:PAGE], called),
         "older": _address(request, str(found[PAGE - 1].id)) if len(found) > PAGE else "",
         "newest": _address(request, "") if _behind(request) else "",
-        "empty": "Nobody has looked at this" if filters.changed_data else "Nobody has opened a page yet",
+        "empty": "No matching access" if filters.changed_data else "No access yet",
     }
     return render(request, "audit/_sightings.html" if request.htmx else "audit/sightings.html", context)
 

@@ -107,7 +107,7 @@ def rate_figures(tally: CallTally, href: Callable[..., str]) -> list[dict[str, A
         _rate(
             "Acceptance rate", charts.format_percent(tally.acceptance_rate), tally.accepted, href(outcome="accepted")
         ),
-        _rate("Phantom share", charts.format_percent(tally.phantom_share), tally.phantom, href(outcome="phantom")),
+        _rate("Unknown-tool rate", charts.format_percent(tally.phantom_share), tally.phantom, href(outcome="phantom")),
         _rate("Wrong arguments", charts.format_percent(tally.argument_share), tally.argument, href(outcome="argument")),
         _rate("Undisclosed tools", str(tally.undisclosed), tally.undisclosed, href(outcome="undisclosed")),
         _rate("Tool failed", charts.format_percent(tally.failed_share), tally.failed, href(outcome="failed")),
@@ -128,7 +128,7 @@ def rate_charts(made: Mapping[tuple[Any, ...], CallTally], over: Period) -> dict
         ),
         "phantoms": charts.sparkline(
             [each.phantom_share for each in tallies],
-            label=f"Phantom share over {over.word}, the dashed line is 2 %",
+            label=f"Unknown-tool rate over {over.word}, the dashed line is 2 %",
             line=HEALTHY_PHANTOMS,
         ),
     }
@@ -194,7 +194,7 @@ def gate_intake(tenant_id: UUID, *, at: datetime) -> GateIntake:
     """The intake of a tenant: healthy, quiet for long, or never used."""
     last = gate_queries.last_call(tenant_id)
     if last is None:
-        return GateIntake(None, False, "no agent has called yet")
+        return GateIntake(None, False, "no calls yet")
     if last.code == "GATE_FAULT":
         return GateIntake(last.at, False, "the gate could not judge the last call")
     if at - last.at > QUIET_AFTER:

@@ -81,7 +81,7 @@ def validate_freeze_form(tenant_id: UUID, form: FreezeForm) -> bool:
             tenant_id, scope=chosen["scope"], value=chosen["value"], unknown_ok=chosen["unknown_ok"]
         )
     except TargetUnknown as refusal:
-        form.add_error("unknown_ok", f"{refusal.detail} Check its spelling, or tick that you want it all the same.")
+        form.add_error("unknown_ok", f"{refusal.detail} Check the spelling, or tick “Freeze anyway”.")
     except (NameMissing, NameNotAllowed, NotRegistered) as refusal:
         form.add_error("value", refusal.detail)
     return False
@@ -91,7 +91,7 @@ def freeze_placed_message(form: FreezeForm, is_unknown: bool) -> str:
     """What whoever placed a freeze is told."""
     if is_unknown:
         return f"Frozen. No action has named {form.cleaned_data['value']} yet; one that does will not be released."
-    return "Frozen. Nothing is released to it from now on; what has started runs to its end."
+    return "Frozen. Nothing new starts; running actions finish."
 
 
 def open_work(freeze: Freeze) -> dict[str, list[Any]]:

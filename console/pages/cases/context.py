@@ -18,6 +18,7 @@ from console.pages.actions.action_record import (
 from console.pages.actions.related_actions import find_related
 from console.pages.actions.state_comparison import comparison_table, predicate_rows
 from console.pages.cases import settlement_signing
+from console.pages.cases.case_sentence import case_sentence, suggest_resolution
 from console.pages.cases.checklist import checklist_panel
 from console.pages.cases.containment import containment_panel
 from console.pages.cases.decisions import read_back_rows, recovery_decision, unknown_action_panel
@@ -41,10 +42,10 @@ if TYPE_CHECKING:
 
 # What an operator thinks of first comes first; nothing that the rules allow may be missing.
 _GROUPS = (
-    ("Look again", ("VERIFY_AGAIN", "STRONG_READ")),
-    ("Say what is so", ("ATTEST_PRESENT", "ATTEST_ABSENT")),
-    ("Undo it or finish it", ("COMPENSATE", "ROLL_BACK", "FORWARD_RECOVER")),
-    ("End it", ("ACKNOWLEDGE", "FAIL", "ABANDON")),
+    ("Re-verify", ("VERIFY_AGAIN", "STRONG_READ")),
+    ("Attest manually", ("ATTEST_PRESENT", "ATTEST_ABSENT")),
+    ("Reverse or complete", ("COMPENSATE", "ROLL_BACK", "FORWARD_RECOVER")),
+    ("Close", ("ACKNOWLEDGE", "FAIL", "ABANDON")),
 )
 _OWN_EVENTS = frozenset({"case_opened", "case_resolved"})
 
@@ -66,6 +67,7 @@ def case_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime) ->
         "title": told.title,
         "label": label,
         "definition": definition or policy["finding"].capitalize(),
+        "sentence": case_sentence(told, case.discrepancy),
         "ended": _how_it_ended(told, case),
         "reason": labels.case_reason_label(case.reason),
         "owner": told.names.get(case.claimed_by, "") if case.claimed_by else "",
@@ -152,7 +154,9 @@ def _choices(told: ActionRecord, case: Case, caller: Caller, *, at: datetime) ->
         "snooze": SnoozeForm(auto_id="snooze-%s") if works else None,
         "why_not": why_not,
         "signing": sign,
-        "ways": resolution_groups(held, allowed, policy=sign["policy"]),
+        "ways": (ways := resolution_groups(held, allowed, policy=sign["policy"])),
+        "suggested": suggest_resolution(ways, case.discrepancy),
+        "may_verify": any(str(each) == "VERIFY_AGAIN" for each in allowed),
         "proposed": _proposed(told, case, held, sign["policy"]) if case.state == "AWAITING_SECOND" else None,
         "settled": settled,
     }
@@ -161,7 +165,7 @@ def _choices(told: ActionRecord, case: Case, caller: Caller, *, at: datetime) ->
 def resolution_groups(held: Any, allowed: tuple[Any, ...], *, policy: str) -> list[dict[str, Any]]:
     """What the rules allow, in groups."""
     known = {code for _, codes in _GROUPS for code in codes}
-    groups = (*_GROUPS, ("Other ways", tuple(str(each) for each in allowed if str(each) not in known)))
+    groups = (*_GROUPS, ("Other", tuple(str(each) for each in allowed if str(each) not in known)))
     ways = [
         {
             "word": word,
@@ -183,8 +187,8 @@ def _why_not(case: Case, caller: Caller, allowed: tuple[Any, ...]) -> str:
     if case.state == "AWAITING_SECOND":
         return settlement_signing.confirm_refusal(case, caller)
     if "operator" not in caller.roles:
-        return "Only operators settle cases."
-    return "" if allowed else "The action is in no state that a person may settle; it is being read again."
+        return "Only operators can resolve cases."
+    return "" if allowed else "Nothing to resolve now: the action is being verified again."
 
 
 def _proposed(told: ActionRecord, case: Any, held: Any, policy: str) -> dict[str, Any]:

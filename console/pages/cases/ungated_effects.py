@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from ledger.models import Tenant
     from reviews.models import Case
 
-DEFINITION = (
-    "The system changed, and no action of the record accounts for it. Nothing was undone; find out who did it and why."
-)
+DEFINITION = "The system changed without a recorded action. Nothing was undone; find out who changed it and why."
 
 
 def ungated_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime) -> dict[str, Any]:
@@ -74,7 +72,7 @@ def ungated_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime)
         "may_comment": bool({"operator", "reviewer", "compliance"} & caller.roles),
         "owners": sorted(directory.operators(tenant.id).items(), key=lambda pair: pair[1]) if at_work else [],
         "snooze": SnoozeForm(auto_id="snooze-%s") if at_work else None,
-        "why_not": "" if at_work else "Only operators settle cases.",
+        "why_not": "" if at_work else "Only operators can resolve cases.",
         **_signing(case, caller, page["challenge"], at=at),
         "settled": _settled(case, history, called) if case.state == "RESOLVED" else None,
     }

@@ -20,6 +20,7 @@ from console.pages.actions.action_record import actor_names, format_json
 from console.pages.contracts import contract_check, predicate_trial
 from console.pages.contracts.contract_check import current_findings, registered_systems
 from console.web.http import TenantRequest, in_tenant, record_page_view
+from console.web.predicate_sentences import predicate_sentence
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import second_person
 from ledger.catalogue.rules.contract import Contract, read
@@ -81,9 +82,7 @@ def decide_version(request: TenantRequest, contract_name: str, contract_version:
     except second_person.ProofNeeded as refusal:
         form.ask_for_proof(refusal.detail)
         return _contract(request, contract_name, contract_version, word=form, status=403)
-    said = (
-        "Confirmed. It reaches the agents whose registration names this version or its range." if yes else "Declined."
-    )
+    said = "Confirmed. It applies to agents registered for this version or its range." if yes else "Declined."
     messages.success(request, said)
     return redirect("contract", request.tenant.slug, contract_name, contract_version)
 
@@ -109,6 +108,7 @@ def _contract(
         "row": row,
         "contract": known,
         "facts": _facts(known),
+        "checks": [{"text": text, "said": predicate_sentence(text, known)} for text in known.predicates],
         "findings": current_findings(known, systems),
         "parameters": _parameters(known),
         "document": format_json(document),
@@ -147,7 +147,7 @@ def _facts(known: Contract) -> list[tuple[str, str]]:
     path = known.verification
     facts = [("Target", known.target_template), ("Operation", known.operation_kind)]
     if path is None:
-        return [*facts, ("Verification", "nothing can be read back; people attest every end")]
+        return [*facts, ("Verification", "nothing can be read back; outcomes are attested")]
     return [
         *facts,
         ("Verification", f"{path.pattern} in {path.system}"),
@@ -155,7 +155,7 @@ def _facts(known: Contract) -> list[tuple[str, str]]:
         ("Required effects", ", ".join(known.required_effects) or "none"),
         ("First reading", f"after {path.polling.first_after_s} s, for at most {path.polling.sla_s} s"),
         ("Compensated by", known.recovery.compensation_tool or "nothing"),
-        ("Claimed by", ", ".join(known.claims.done) or "no words named"),
+        ("Completion phrases", ", ".join(known.claims.done) or "none"),
     ]
 
 

@@ -58,7 +58,7 @@ def finish_provider_sign_in(request: HttpRequest, provider_id: str) -> HttpRespo
 
 @login_not_required
 def sign_in_cancelled(request: HttpRequest) -> HttpResponse:
-    return render(request, "sign_in/refused.html", {"why": "You stopped at your provider. Nothing has happened."})
+    return render(request, "sign_in/refused.html", {"why": "Sign-in was cancelled at your provider."})
 
 
 @login_not_required
@@ -90,7 +90,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
     at = timezone.now()
     row = people.invited_member(token, at=at)
     if row is None:
-        why = "This invitation was used, was withdrawn, or has run out. Ask your administrator for another."
+        why = "This invitation was used, withdrawn or has expired. Ask your administrator for a new one."
         return render(request, "sign_in/refused.html", {"why": why}, status=410)
     if not people.is_unused_account(row.user):
         return redirect("door")

@@ -41,7 +41,7 @@ def start_export(request: TenantRequest) -> HttpResponse:
         tenant_id=request.tenant.id, wanted=form.wanted(), by=request.caller.actor, at=request.as_of
     )
     after_commit(work_exports)
-    messages.success(request, "Asked for. It is made piece by piece; this page shows how far it is.")
+    messages.success(request, "Export started; progress is shown below.")
     return redirect("exports", request.tenant.slug)
 
 

@@ -48,7 +48,7 @@ def _page(request: TenantRequest, form: FreezeForm | None = None, status: int = 
         "past": _rows(request, past),
         "may_freeze": bool({"operator", "administrator"} & request.caller.roles),
         "form": form or FreezeForm(),
-        "empty": "Nothing is frozen",
+        "empty": "No active freeze",
     }
     name = "freezes/_list.html" if request.htmx else "freezes/list.html"
     return render(request, name, context, status=status)
@@ -85,9 +85,9 @@ def lift(request: TenantRequest, freeze_id: UUID) -> HttpResponse:
             at=request.as_of,
         )
         row = freezes.freezes_by_id(request.tenant.id, [freeze_id])[freeze_id]
-        messages.success(request, f"Lifted. New work is released to it again. {open_work_message(request.tenant, row)}")
+        messages.success(request, f"Lifted. New actions can start again. {open_work_message(request.tenant, row)}")
     else:
-        messages.error(request, "Nothing was lifted: say why it may be released again.")
+        messages.error(request, "Not lifted: enter a reason.")
     return redirect_back(request, reverse("freezes", args=[request.tenant.slug]))
 
 

@@ -1,14 +1,20 @@
-"""The glossary: what the words of these pages mean."""
+"""The glossary: what the words of these pages mean, and the codes behind them."""
 
 from __future__ import annotations
 
 from django.http import HttpResponse
 from django.shortcuts import render
 
+from console.pages.glossary.codes import code_groups
 from console.pages.glossary.terms import TERMS
 from console.web.http import TenantRequest, in_tenant
 
 
 @in_tenant()
 def page(request: TenantRequest) -> HttpResponse:
-    return render(request, "glossary/page.html", {"here": "", "terms": TERMS})
+    return render(request, "glossary/page.html", {"here": "", "terms": TERMS, "groups": code_groups()})
+
+
+@in_tenant()
+def help_page(request: TenantRequest) -> HttpResponse:
+    return render(request, "help/page.html", {"here": ""})

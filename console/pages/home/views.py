@@ -73,7 +73,7 @@ def _figures(request: TenantRequest) -> list[dict[str, Any]]:
     soon = [each for each in asked if each[1] <= request.as_of + SOON]
     counted = (
         ("approvals", "Waiting for approval", approvals, _oldest(asked)),
-        ("clock", "To be decided within an hour", f"{approvals}?sort=deadline", _oldest(soon)),
+        ("clock", "Due within an hour", f"{approvals}?sort=deadline", _oldest(soon)),
         ("cases", "Open cases", reverse("cases", args=[slug]), after.count_waiting_cases(tenant, at=request.as_of)),
         ("incidents", "Open incidents", reverse("incidents", args=[slug]), _incidents(tenant)),
         ("state-unknown", "Unknown", f"{actions}?outcome=UNKNOWN", actions_queries.count_in_states(tenant, UNKNOWN)),
@@ -167,7 +167,7 @@ def _found(case: Case) -> str:
 
 
 def _asked(case: Any, action: Any) -> str:
-    owned = "Owned by you." if case.claimed_by else "Nobody owns it yet."
+    owned = "Owned by you." if case.claimed_by else "Unassigned."
     return f"{_found(case)}{_by_now(action)}. {owned}"
 
 

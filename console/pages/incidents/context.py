@@ -105,7 +105,7 @@ def _action(told: IncidentParts, action: Action) -> dict[str, Any]:
 
 
 def _case(told: IncidentParts, case: Case) -> dict[str, Any]:
-    owner = told.names.get(case.claimed_by, "") if case.claimed_by else "nobody yet"
+    owner = told.names.get(case.claimed_by, "") if case.claimed_by else "unassigned"
     return {
         "href": reverse("case", args=[told.slug, case.id]),
         "title": labels.discrepancy_label(case.discrepancy)

@@ -27,7 +27,7 @@ from reviews.incidents.rules.incidents import IncidentKind, Severity
 if TYPE_CHECKING:
     from reviews.models import Incident
 
-TABS = {"": ("Open", "0 incidents are open"), "closed": ("Closed", "No incident is closed yet")}
+TABS = {"": ("Open", "No open incident"), "closed": ("Closed", "No closed incident")}
 PAGE = 50
 
 
@@ -47,7 +47,7 @@ def list_incidents(request: TenantRequest) -> HttpResponse:
         "tabs": incident_tabs(request, tab),
         "incidents": [_row(request, each) for each in found[:PAGE]],
         "tags": _tags(here, tab, tag),
-        "order": "newest first" if tab else "gravest first, then oldest",
+        "order": "newest first" if tab else "Most severe first, then oldest",
         "older": f"{here}?{kept}after={found[PAGE - 1].id}" if len(found) > PAGE else "",
         "newest": f"{here}?{kept}".rstrip("?&") if after else "",
         "may_open": "operator" in request.caller.roles,
@@ -99,7 +99,7 @@ def new_incident(request: TenantRequest) -> HttpResponse:
     for kind in ("case", "action"):
         if chosen[kind]:
             _link(request, row.id, kind, chosen[kind])
-    messages.success(request, "Opened. Contain it first, then find the cause.")
+    messages.success(request, "Incident opened. Contain it first, then find the cause.")
     return redirect("incident", request.tenant.slug, row.id)
 
 
@@ -127,11 +127,11 @@ def link_subject(request: TenantRequest, incident_id: UUID) -> HttpResponse:
     form = LinkSubjectForm(request.POST)
     subject = form.subject() if form.is_valid() else None
     if subject is None:
-        messages.error(request, "Nothing was joined: give the id or the address of a case or an action.")
+        messages.error(request, "Not linked: enter the id or address of a case or an action.")
         return _page(request, incident_id, status=422)
     kind = "case" if queries.case(request.tenant.id, subject) else "action"
     _link(request, incident_id, kind, subject)
-    messages.success(request, f"The {kind} belongs to this incident now.")
+    messages.success(request, f"The {kind} linked to this incident.")
     return redirect("incident", request.tenant.slug, incident_id)
 
 
@@ -200,7 +200,7 @@ def close(request: TenantRequest, incident_id: UUID) -> HttpResponse:
 def reopen(request: TenantRequest, incident_id: UUID) -> HttpResponse:
     form = ReasonForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "Not reopened: say why.")
+        messages.error(request, "Not reopened: enter a reason.")
         return _page(request, incident_id, status=422)
     incidents_operations.reopen(
         tenant_id=request.tenant.id,

@@ -37,7 +37,7 @@ def describe_log(found: log.LogStanding, *, at: datetime) -> LogStatus:
         late = timedelta(seconds=lag.oldest_s or 0.0)
         why = "No checkpoint has been signed yet."
         return LogStatus(
-            word="not sealed", at=at - late if lag.is_late else None, is_wrong=lag.is_late, why=why, waiting=waiting,
+            word="no checkpoint", at=at - late if lag.is_late else None, is_wrong=lag.is_late, why=why, waiting=waiting,
             unsigned=0,
         )  # fmt: skip
     unsigned = found.size - found.signed_size
@@ -45,13 +45,15 @@ def describe_log(found: log.LogStanding, *, at: datetime) -> LogStatus:
         late = timedelta(seconds=max(lag.oldest_s or 0.0, lag.unsigned_s or 0.0))
         why = "Events wait for their place in the log. Nothing irreversible is released meanwhile."
         return LogStatus(
-            word="not sealing since", at=at - late, is_wrong=True, why=why, waiting=waiting, unsigned=unsigned
+            word="no checkpoint since", at=at - late, is_wrong=True, why=why, waiting=waiting, unsigned=unsigned
         )
     if at - found.signed_at > SILENT:
         why = "The sequencer has given no sign of life since then."
         return LogStatus(
-            word="no sign of the log since", at=found.signed_at, is_wrong=True, why=why, waiting=waiting,
+            word="log silent since", at=found.signed_at, is_wrong=True, why=why, waiting=waiting,
             unsigned=unsigned,
         )  # fmt: skip
     why = "The newest signed checkpoint covers all but what is being written now."
-    return LogStatus(word="sealed", at=found.signed_at, is_wrong=False, why=why, waiting=waiting, unsigned=unsigned)
+    return LogStatus(
+        word="last checkpoint", at=found.signed_at, is_wrong=False, why=why, waiting=waiting, unsigned=unsigned
+    )

@@ -63,9 +63,9 @@ def acknowledge_alarm(request: TenantRequest, alarm_id: UUID) -> HttpResponse:
         logs_operations.acknowledge_alarm(
             tenant_id=request.tenant.id, alarm_id=alarm_id, reason=reason, by=request.caller.actor, at=request.as_of
         )
-        messages.success(request, "Recorded. If the cause is still there, the alarm comes back.")
+        messages.success(request, "Resolved. If the cause persists, the alarm returns.")
     else:
-        messages.error(request, "Not recorded: say what was found.")
+        messages.error(request, "Not saved: enter what was found.")
     return redirect("ledger", request.tenant.slug)
 
 

@@ -54,7 +54,7 @@ def enrol(request: TenantRequest) -> HttpResponse:
         registration=kept,
         at=request.as_of,
     )
-    messages.success(request, "Enrolled. It signs once another person has confirmed it on People and keys.")
+    messages.success(request, "Enrolled. It counts after another person confirms it on People and keys.")
     return redirect("me", request.tenant.slug)
 
 
@@ -71,7 +71,7 @@ def stop_key(request: TenantRequest, approver_key_id: UUID) -> HttpResponse:
     else:
         person = people.person_of(request.tenant.id, request.caller.actor.id)
         approver_keys.suspend(**known, person_id=person, reason="Stopped by its holder.")
-    messages.success(request, "Stopped. It signs nothing any more.")
+    messages.success(request, "Stopped.")
     return redirect("me", request.tenant.slug)
 
 
@@ -88,7 +88,7 @@ def start_absence(request: TenantRequest) -> HttpResponse:
         at=request.as_of,
         **form.span(request.as_of),
     )
-    messages.success(request, "Recorded. Nobody waits for you then.")
+    messages.success(request, "Out of office saved.")
     return redirect("me", request.tenant.slug)
 
 
@@ -129,7 +129,7 @@ def delegate(request: TenantRequest) -> HttpResponse:
     except delegations.ProofNeeded as refusal:
         form.ask_for_proof(refusal.detail)
         return _page(request, loan=form, status=403)
-    messages.success(request, "Delegated. Each vote made with it says so.")
+    messages.success(request, "Delegated. Each decision made with it is marked.")
     return redirect("me", request.tenant.slug)
 
 

@@ -46,7 +46,7 @@ def open_next(request: TenantRequest) -> HttpResponse:
     """To whatever is most urgent; looking at it is what marks it as seen."""
     found = inbox.next_item(request.tenant, request.caller.actor.id)
     if found is None:
-        messages.info(request, "Nothing that you were told of still waits for you.")
+        messages.info(request, "None of your notifications needs action.")
         return redirect("notices", request.tenant.slug)
     return redirect(found.fact.href)
 
@@ -60,7 +60,7 @@ def save_mail_preferences(request: TenantRequest) -> HttpResponse:
     notifications_operations.set_mail_preferences(
         tenant_id=request.tenant.id, actor_id=request.caller.actor.id, wish=form.wish(), at=request.as_of
     )
-    messages.success(request, "Your mail comes like this from now on.")
+    messages.success(request, "Mail settings saved.")
     return redirect("notices", request.tenant.slug)
 
 
@@ -78,7 +78,7 @@ def set_channels(request: TenantRequest) -> HttpResponse:
     notifications_operations.set_settings(
         tenant_id=request.tenant.id, document=form.document(), by=request.caller.actor, at=request.as_of
     )
-    messages.success(request, "This is what goes out from now on.")
+    messages.success(request, "Channels saved.")
     return redirect("notice-channels", request.tenant.slug)
 
 
@@ -88,7 +88,7 @@ def retry_notice(request: TenantRequest, notice_id: UUID) -> HttpResponse:
     notifications_operations.retry_notice(
         tenant_id=request.tenant.id, notice_id=notice_id, by=request.caller.actor, at=request.as_of
     )
-    messages.success(request, "It is sent again.")
+    messages.success(request, "Resent.")
     return redirect("notice-channels", request.tenant.slug)
 
 
@@ -145,9 +145,9 @@ def _undelivered(request: TenantRequest) -> list[dict[str, Any]]:
 
 def _tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
     slug = request.tenant.slug
-    tabs = [("What you are told", reverse("notices", args=[slug]))]
+    tabs = [("Inbox", reverse("notices", args=[slug]))]
     if "administrator" in request.caller.roles:
-        tabs.append(("What goes out", reverse("notice-channels", args=[slug])))
+        tabs.append(("Channels", reverse("notice-channels", args=[slug])))
     return [{"word": word, "href": href, "current": href == current} for word, href in tabs]
 
 

@@ -100,7 +100,7 @@ def change(request: TenantRequest, member_id: UUID) -> HttpResponse:
     except people.ProofNeeded as refusal:
         form.ask_for_proof(refusal.detail)
         return _member(request, member_id, place=form, status=403)
-    said = "Changed, from now on." if done else "Proposed. It holds once a second administrator has confirmed it."
+    said = "Roles changed." if done else "Proposed. Takes effect after a second administrator confirms it."
     messages.success(request, said)
     return redirect("member", request.tenant.slug, member_id)
 
@@ -114,7 +114,7 @@ def decide_proposal(request: TenantRequest, member_id: UUID) -> HttpResponse:
         people.confirm_proposal(**_about(request, member_id), answer=yes, is_proven=is_recently_authenticated(request))
     except people.ProofNeeded:
         return redirect_to_reauthentication(request)
-    messages.success(request, "Confirmed." if yes else "Turned down.")
+    messages.success(request, "Confirmed." if yes else "Rejected.")
     return redirect("member", request.tenant.slug, member_id)
 
 
@@ -123,7 +123,7 @@ def decide_proposal(request: TenantRequest, member_id: UUID) -> HttpResponse:
 def remove(request: TenantRequest, member_id: UUID) -> HttpResponse:
     form = ReasonForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "Nobody was removed: say why.")
+        messages.error(request, "Not removed: enter a reason.")
         return _member(request, member_id, status=422)
     people.remove_member(
         tenant_id=request.tenant.id,
@@ -132,7 +132,7 @@ def remove(request: TenantRequest, member_id: UUID) -> HttpResponse:
         by=request.caller.actor,
         at=request.as_of,
     )
-    messages.success(request, "Removed. Their keys have stopped, and what they lent has ended.")
+    messages.success(request, "Removed. Their keys and delegations have ended.")
     return redirect("people", request.tenant.slug)
 
 
@@ -143,7 +143,7 @@ def link(request: TenantRequest, member_id: UUID) -> HttpResponse:
     people.link_accounts(
         tenant_id=request.tenant.id, member_ids=[member_id, other.id], by=request.caller.actor, at=request.as_of
     )
-    messages.success(request, "Linked. The accounts count as one person from now on.")
+    messages.success(request, "Linked. The accounts count as one person.")
     return redirect("member", request.tenant.slug, member_id)
 
 
@@ -151,7 +151,7 @@ def link(request: TenantRequest, member_id: UUID) -> HttpResponse:
 @require_POST
 def separate(request: TenantRequest, member_id: UUID) -> HttpResponse:
     people.propose_separation(**_about(request, member_id))
-    messages.success(request, "Proposed. It holds once a second administrator has confirmed it.")
+    messages.success(request, "Proposed. Takes effect after a second administrator confirms it.")
     return redirect("member", request.tenant.slug, member_id)
 
 
@@ -215,7 +215,7 @@ def revoke_key(request: TenantRequest, machine_key_id: UUID) -> HttpResponse:
     accounts_operations.revoke_key(
         tenant_id=request.tenant.id, key_id=machine_key_id, by=request.caller.actor, reason=reason, at=request.as_of
     )
-    messages.success(request, "Revoked. The next request with this key is refused.")
+    messages.success(request, "Revoked. Requests with this key are refused.")
     return redirect("people", request.tenant.slug)
 
 

@@ -49,7 +49,7 @@ def place(request: TenantRequest) -> HttpResponse:
         by=request.caller.actor,
         at=request.as_of,
     )
-    messages.success(request, "The hold stands: nothing that it covers is erased from now on.")
+    messages.success(request, "Hold placed.")
     return redirect("holds", request.tenant.slug)
 
 
@@ -66,7 +66,7 @@ def lift(request: TenantRequest, hold_id: UUID) -> HttpResponse:
         by=request.caller.actor,
         at=request.as_of,
     )
-    messages.success(request, "The hold is lifted.")
+    messages.success(request, "Hold lifted.")
     return redirect("holds", request.tenant.slug)
 
 
@@ -109,7 +109,7 @@ def propose(request: TenantRequest) -> HttpResponse:
     if not form.is_valid():
         return _page(request, policy=form, status=422)
     clocks.propose_policy(tenant_id=request.tenant.id, policy=form.policy(), by=request.caller.actor, at=request.as_of)
-    messages.success(request, "Proposed. It holds once another person has confirmed it.")
+    messages.success(request, "Proposed. Takes effect after another person confirms it.")
     return redirect("holds", request.tenant.slug)
 
 
@@ -143,7 +143,7 @@ def _with_reason(request: TenantRequest, ways: dict[str, Callable[..., Any]], gi
 
 
 def _without_reason(request: TenantRequest) -> HttpResponse:
-    messages.error(request, "Nothing was done: say why; it stays in the record.")
+    messages.error(request, "Nothing changed: enter a reason.")
     return redirect("holds", request.tenant.slug)
 
 

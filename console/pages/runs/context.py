@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ledger.models import Action
 
 MOST = 500
-_BACK = {"OPEN": "being taken back", "STUCK": "taking it back waits for a person", "DONE": "taken back"}
+_BACK = {"OPEN": "rolling back", "STUCK": "rollback needs review", "DONE": "rolled back"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""One run: its steps as a saga, with the pivot, what went on in silence, and taking it back."""
+"""One run: its steps as a saga, with the pivot, what continued after failure, and taking it back."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def cancel_run(request: TenantRequest, run_id: str) -> HttpResponse:
             actor=request.caller.actor,
             at=request.as_of,
         )
-        messages.success(request, "The run is being taken back. Nothing new starts in it.")
+        messages.success(request, "Rollback started. Nothing new starts in this run.")
     else:
-        messages.error(request, "Nothing was taken back: say why.")
+        messages.error(request, "Not rolled back: enter a reason.")
     return redirect("run", request.tenant.slug, run_id)
 
 

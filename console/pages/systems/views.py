@@ -25,12 +25,12 @@ from reviews import queries as after
 from reviews.readback.operations import systems as operations
 
 FAMILIES = {"CLOSED": "true", "HALF_OPEN": "verifying", "OPEN": "false"}
-WORDS = {"CLOSED": "Answers", "HALF_OPEN": "Being probed", "OPEN": "Does not answer", "NEVER": "Never asked"}
+WORDS = {"CLOSED": "Answers", "HALF_OPEN": "Recovering", "OPEN": "Down", "NEVER": "Not read yet"}
 STOPS = {
-    "BY_PERSON": "Stopped by a person",
-    "CIRCUIT_OPEN": "Not while it does not answer",
-    "TOO_MANY_WAIT": "Too many wait for their verdict",
-    "WAITED_TOO_LONG": "One has waited too long for its verdict",
+    "BY_PERSON": "Paused by a person",
+    "CIRCUIT_OPEN": "Paused while it is down",
+    "TOO_MANY_WAIT": "Too many unverified actions",
+    "WAITED_TOO_LONG": "An action has been unverified too long",
 }
 
 
@@ -64,7 +64,7 @@ def stop(request: TenantRequest, system_id: UUID) -> HttpResponse:
         )
         messages.success(request, f"Nothing irreversible is released to {name} from now on.")
     else:
-        messages.error(request, "Nothing was stopped: say why.")
+        messages.error(request, "Not paused: enter a reason.")
     return redirect_back(request, reverse("systems", args=[request.tenant.slug]))
 
 
@@ -108,7 +108,7 @@ def resume(request: TenantRequest, system_id: UUID) -> HttpResponse:
         )
         messages.success(request, f"Actions are released to {name} again, as far as it answers.")
     else:
-        messages.error(request, "Nothing was resumed: say why it may be released again.")
+        messages.error(request, "Not resumed: enter a reason.")
     return redirect_back(request, reverse("systems", args=[request.tenant.slug]))
 
 
@@ -155,11 +155,11 @@ def _shown(request: TenantRequest, seen: systems_context.SystemStatus) -> dict[s
 
 def _said(name: str) -> str:
     return {
-        "concurrency": "Readers at once",
-        "reads_per_minute": "Readings a minute",
-        "failures": "Failures that open the circuit",
-        "cooldown_s": "First wait, seconds",
-        "longest_cooldown_s": "Longest wait, seconds",
+        "concurrency": "Concurrent reads",
+        "reads_per_minute": "Reads per minute",
+        "failures": "Failures until marked down",
+        "cooldown_s": "First retry after, seconds",
+        "longest_cooldown_s": "Longest retry interval, seconds",
         "incident_after_s": "Incident after, seconds",
-        "incident_actions": "Incident when so many wait",
+        "incident_actions": "Incident at unverified actions",
     }[name]

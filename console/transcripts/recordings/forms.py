@@ -15,10 +15,10 @@ KINDS: Final = {
     "argument_hallucination": "wrong arguments",
     "gate_rejection": "refused by a rule",
     "valid_execution_failed": "tool failed",
-    "value_mismatch": "other values shown",
+    "value_mismatch": "values differ",
     "predicate_false": "predicate not met",
-    "silent_step": "went on in silence",
-    "repeated_change": "changed twice",
+    "silent_step": "continued after failure",
+    "repeated_change": "duplicate change",
     "valid": "valid call",
 }
 """What is found of calls, in few words."""
@@ -27,7 +27,7 @@ KINDS: Final = {
 WHICH: Final = (
     ("", "All"),
     ("yes", "With findings"),
-    ("blocked", "With claims not borne out"),
+    ("blocked", "With claims unsupported"),
     ("failures", "With calls that failed"),
 )
 
@@ -84,7 +84,7 @@ class ConversationFilter(forms.Form):
         required=False,
         label="Order",
         widget=PlainSelect,
-        choices=[("", "The gravest first"), ("file", "As in the file")],
+        choices=[("", "Most severe first"), ("file", "As in the file")],
     )
 
     def __init__(self, *args: Any, codes: Iterable[str], **kwargs: Any) -> None:
@@ -114,5 +114,5 @@ class EraseRecordingForm(forms.Form):
     reason = forms.CharField(
         max_length=LONGEST_TEXT,
         label="Why, in words that name nobody: it stays on record",
-        error_messages={"required": "Say why."},
+        error_messages={"required": "Enter a reason."},
     )

@@ -34,7 +34,7 @@ PLACES_IN: Final = (
 @dataclass(frozen=True, kw_only=True)
 class RecordingQuery:
     """Which recordings: imported from one moment to another, of a file so called, in which calls failed or claims are
-    not borne out (None is either), with a conversation that holds some words.
+    unsupported (None is either), with a conversation that holds some words.
     """
 
     since: datetime | None = None

@@ -53,7 +53,7 @@ class ProofNeeded(Refused):
 
 
 class ReasonMissing(Refused):
-    """Say why: it stays in the record."""
+    """Enter a reason. It is kept in the audit log."""
 
     code = "REASON_REQUIRED"
     status = 422

@@ -52,7 +52,7 @@ class ErasureRequest:
 
 
 def request_erasure(*, tenant_id: UUID, wish: ErasureRequest, by: Actor, at: datetime) -> Erasure:
-    """Ask for an erasure; nothing happens before another person confirms it."""
+    """Request erasure; nothing happens before another person confirms it."""
     found = _checked(tenant_id, wish.subjects, at=at)
     row = _row(tenant_id, wish, found, state="REQUESTED", by=by, at=at)
     append(

@@ -84,7 +84,7 @@ class ActionStillRunning(Refused):
 
 
 class CaseReasonMissing(Refused):
-    """Say why: it stays in the record."""
+    """Enter a reason. It is kept in the audit log."""
 
     code = "REASON_REQUIRED"
     status = 422

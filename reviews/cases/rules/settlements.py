@@ -52,7 +52,7 @@ class CasePageChanged(Refused):
 
 
 class ProposalChanged(Refused):
-    """What was proposed rests on less than is known now, or was not signed. Send it back; it can be proposed again."""
+    """What was proposed rests on less than is known now, or was not signed. Return it; it can be proposed again."""
 
     code = "PROPOSAL_CHANGED"
 

@@ -52,7 +52,7 @@ class NotStopped(Refused):
 
 
 class SystemReasonMissing(Refused):
-    """Say why: it stays in the record."""
+    """Enter a reason. It is kept in the audit log."""
 
     code = "REASON_REQUIRED"
     status = 422

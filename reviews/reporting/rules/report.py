@@ -277,18 +277,18 @@ _SETTLED_BY_WORD: dict[Outcome, str] = {
     Outcome.SETTLED_AS_FAILED: "Settled as failed by a person; not verified by a reading",
 }
 _FINDINGS: dict[str, str] = {
-    "NO_OP_SUCCESS": "it was so before",
+    "NO_OP_SUCCESS": "no change needed",
     "NO_OP_FAILURE": "nothing changed",
-    "VALUE_MISMATCH": "other values than asked for",
-    "STALE_STATE": "the target had moved on",
-    "PARTIAL_APPLICATION": "only a part happened",
-    "DUPLICATE_SIDE_EFFECT": "it happened more than once",
-    "WRONG_TARGET_MODIFIED": "something else was changed",
+    "VALUE_MISMATCH": "values differ from the request",
+    "STALE_STATE": "the target changed in between",
+    "PARTIAL_APPLICATION": "partially applied",
+    "DUPLICATE_SIDE_EFFECT": "duplicate effect",
+    "WRONG_TARGET_MODIFIED": "wrong target changed",
     "TARGET_MISSING": "the target is gone",
     "PROPAGATION_DELAY": "other systems lag behind",
-    "UNVERIFIABLE_STATE": "it cannot be checked",
+    "UNVERIFIABLE_STATE": "cannot be verified",
     "COMPENSATION_REQUIRED": "it must be reversed",
-    "UNKNOWN_STATE": "it cannot be told",
+    "UNKNOWN_STATE": "outcome unknown",
 }
 _WITHOUT_FINDING = frozenset({State.COMMITTED, State.COMPENSATED, State.ROLLED_BACK})
 """Where what was found wrong is no longer so, or not judged yet."""
@@ -318,8 +318,8 @@ _EXECUTED: dict[str, tuple[str, OutcomeFamily]] = {
     "NOT_EXECUTED": ("Not started", OutcomeFamily.WAITING),
     "EXECUTING": ("Running", OutcomeFamily.RUNNING),
     "ACCEPTED": ("Accepted by the target", OutcomeFamily.RUNNING),
-    "PENDING": ("Ended, no proof yet", OutcomeFamily.VERIFYING),
-    "COMMITTED": ("Ended", OutcomeFamily.TRUE),
+    "PENDING": ("Reported success (unverified)", OutcomeFamily.VERIFYING),
+    "COMMITTED": ("Reported success (unverified)", OutcomeFamily.TRUE),
     "FAILED": ("Failed", OutcomeFamily.FALSE),
     "UNKNOWN": ("No usable answer", OutcomeFamily.UNKNOWN),
 }
@@ -347,8 +347,8 @@ _EFFECT_BY: dict[Outcome, tuple[str, OutcomeFamily]] = {
 """What can be said of the effect where no reading settled it."""
 _VERIFICATION: dict[str, tuple[str, OutcomeFamily]] = {
     "NOT_REQUIRED": ("Nothing was sent", OutcomeFamily.FALSE),
-    "NOT_STARTED": ("Not looked at yet", OutcomeFamily.WAITING),
-    "PENDING": ("Being read back", OutcomeFamily.VERIFYING),
+    "NOT_STARTED": ("Not read yet", OutcomeFamily.WAITING),
+    "PENDING": ("Verifying", OutcomeFamily.VERIFYING),
     "VERIFIED": ("Read back", OutcomeFamily.VERIFYING),
     "FAILED": ("Not as intended", OutcomeFamily.FALSE),
     "TIMEOUT": ("Not known", OutcomeFamily.UNKNOWN),
@@ -366,7 +366,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Axes:
-    """Who allowed what, what the executor did, and what the system of record says."""
+    """Authorization, what the executor did, and what the system of record says."""
 
     decision: Axis
     execution: Axis

@@ -57,7 +57,7 @@ def build_summary(items: Iterable[ReportedAction], scene: SessionScene) -> Sessi
     lines = [
         f"Completed so far: {completed or 'nothing.'}{beside}",
         f"Failures: {failed or 'none known.'}",
-        *_if_any("Not whole", _said(by_result, _REVERSED)),
+        *_if_any("Not fully completed", _said(by_result, _REVERSED)),
         *_if_any("Unknown", _said(by_result, (_R.UNKNOWN,))),
         *_if_any("Pending", _said(by_result, _PENDING)),
         f"Next best step: {_next(by_result, scene)}",

@@ -26,7 +26,7 @@ def facts(**changes):
         "opened_at": AT,
         "closed_at": AT,
         "note": "The key is sent now.",
-        "runbook": "It happened more than once",
+        "runbook": "Duplicate effect",
         "as_of": AT,
         "actions": (AffectedSubject(id="a-1", title="Refund order 1", state="Failed", found="Duplicate"),),
         "freezes": (PlacedFreeze(what="tool x", reason="Unsafe.", placed_at=AT, lifted_at=None, decision="kept"),),

@@ -1,4 +1,4 @@
-"""Sagas: regions around the pivot, the way back, and what went on in silence."""
+"""Sagas: regions around the pivot, the way back, and what continued after failure."""
 
 from __future__ import annotations
 

@@ -276,7 +276,7 @@ def test_the_headline_says_what_was_found():
 def test_the_headline_of_what_is_held_says_what_recovery_was_tried():
     held = in_state(State.REVIEW_REQUIRED, finding="VALUE_MISMATCH", verification="FAILED")
     held["recovery"] = {"compensation_action_id": "a-1", "rollback_action_id": None}
-    said = "Needs review: other values than asked for; a reversal did not settle it"
+    said = "Needs review: values differ from the request; a reversal did not settle it"
     assert headline(State.REVIEW_REQUIRED, held) == said
 
 

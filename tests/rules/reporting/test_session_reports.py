@@ -100,7 +100,9 @@ def test_a_part_is_told_as_a_part_with_the_way_that_was_chosen(state: str, chose
     assert turns_on in found.rule.planning
     assert not found.is_settled
     assert f"Done in part: {CLAUSE}." in told(found)
-    line = next(each for each in build_summary([found], SessionScene()).lines if each.startswith("Not whole: "))
+    line = next(
+        each for each in build_summary([found], SessionScene()).lines if each.startswith("Not fully completed: ")
+    )
     assert CLAUSE in line
     assert build_summary([found], SessionScene()).lines[-1] == f"Next best step: {found.rule.planning}"
 

@@ -53,7 +53,7 @@ def stands_as(shop: Workshop, action_id: str, outcome: Outcome) -> str:
     listed = shop.operator_key.get(f"/actions?outcome={outcome}").json()["items"]
     assert action_id in {each["action_id"] for each in listed}
     assert {each["outcome"] for each in listed} == {str(outcome)}
-    assert f"State now {word}" in words(look(shop, f"actions/{action_id}/narrative"))
+    assert f"Current state {word}" in words(look(shop, f"actions/{action_id}/narrative"))
     return words(page)
 
 
@@ -163,7 +163,7 @@ def test_what_a_person_attested_is_nowhere_said_to_be_verified(shop: Workshop, c
     report = shop.report(action_id)
     assert (report["code"], report["text"], report["completed"]) == ("ATTESTED", told, False)
     page = words(look(shop, f"actions/{action_id}"))
-    assert "What the system of record says Attested by a person, no reading Reviewer" in page
+    assert "Verification Attested by a person, no reading Reviewer" in page
     assert told in page
     for said in (page, words(look(shop, f"cases/{case['case_id']}")), words(look(shop, ""))):
         assert "Attested (not verified)" in said
@@ -186,7 +186,7 @@ def test_what_a_person_attested_is_nowhere_said_to_be_verified(shop: Workshop, c
 def test_a_call_that_the_gate_refused_has_no_title_made_of_a_template(shop: Workshop, clock: Clock):
     action_id = blocked(shop, clock)
     page = words(look(shop, f"actions/{action_id}"))
-    assert "Who allowed what Blocked by the gate the gate" in page
+    assert "Authorization Blocked by the gate the gate" in page
     assert "Delete document" in page
     assert "{path}" not in page.split("Canonical")[0].split("Entry")[0]
 

@@ -99,9 +99,9 @@ def test_the_page_tells_three_axes_one_headline_and_the_record(stage):
     for part in (
         "Verified",
         "Done, and confirmed in the system of record.",
-        "Who allowed what Approved Reviewer",
-        "What the executor did Ended runner, attempt 1",
-        "What the system of record says Confirmed shop, primary",
+        "Authorization Approved Reviewer",
+        "Execution Reported success (unverified) runner, attempt 1",
+        "Verification Confirmed shop, primary",
         "level 3 of 4",
         "Missing: trace evidence, append-only ledger.",
         "not yet sealed",
@@ -116,9 +116,9 @@ def test_the_page_tells_three_axes_one_headline_and_the_record(stage):
 def test_approved_never_hides_that_it_failed(stage):
     case = stage.case()
     said = words(visitor(stage, "operator").page(f"actions/{case.action_id}"))
-    assert "Who allowed what Approved" in said
-    assert "What the system of record says Nothing changed" in said
-    assert "A person must settle this." in said
+    assert "Authorization Approved" in said
+    assert "Verification Nothing changed" in said
+    assert "Needs review." in said
 
 
 def test_raw_output_is_for_compliance(stage):
@@ -161,6 +161,6 @@ def test_the_system_is_read_again_on_request(stage):
     stage.approve(action_id)
     stage.execute(action_id)
     operator = visitor(stage, "operator")
-    assert "Read the system again" in operator.page(f"actions/{action_id}")
+    assert "Re-verify" in operator.page(f"actions/{action_id}")
     assert operator.post(f"actions/{action_id}/verify").status_code == 302
-    assert "Read the system again" not in visitor(stage, "reviewer").page(f"actions/{action_id}")
+    assert "Re-verify" not in visitor(stage, "reviewer").page(f"actions/{action_id}")

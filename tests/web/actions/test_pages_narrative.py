@@ -29,7 +29,7 @@ def test_the_narrative_tells_who_asked_who_approved_what_ran_and_what_was_found(
         "the tool answered “success”. That is evidence, and not the outcome.",
         "Read back from shop:",
         "It was classified as no-op failure.",
-        "A case was opened for a person:",
+        "A case was opened:",
         "events not sealed yet",
     ):
         assert part in said, part
@@ -74,7 +74,7 @@ def test_a_story_whose_bytes_were_changed_says_so_in_its_place(stage, monkeypatc
 
     monkeypatch.setattr(events_queries, "history", damaged)
     said = words(visitor(stage, "compliance").page(f"actions/{action_id}/narrative"))
-    assert "1 event below does not fit its hash. Do not rely on this story." in said
+    assert "1 event below does not fit its hash. Do not rely on this narrative." in said
     assert said.count("The stored envelope does not have the stored hash.") == 1
 
 

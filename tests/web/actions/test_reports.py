@@ -66,7 +66,7 @@ def test_a_status_carries_the_time_at_which_it_was_so_and_a_refreshed_one_the_ne
     run = shop.operator_key.get(f"/sessions/{session}").json()["workflow_run_id"]
     sentence = shop.report(action_id)["text"]
     pages = {
-        f"actions/{action_id}": f"{sentence} As of {{at}}. This sentence, and no other, may be told to a user.",
+        f"actions/{action_id}": f"{sentence} As of {{at}}. Text agents may show to users.",
         f"cases/{case['case_id']}": f"As of {{at}}, users are told: “{sentence}”",
         f"approvals/{approval.id}": "As of {at}",
         f"approvals/{open_one['approval_id']}": "As of {at}",

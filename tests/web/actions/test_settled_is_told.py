@@ -59,8 +59,8 @@ def test_a_settled_case_says_who_settled_it_and_how_and_its_finding_as_past(
     assert f"{sentence} Found when the case was opened: Unknown state." in words
     words = page(counter, f"actions/{action_id}")
     assert f"Case settled : {sentence}," in words
-    assert ". Found before that: Unknown state." in words
-    assert "it cannot be told" not in words or resolution == "ABANDON"
+    assert ". Found before: Unknown state." in words
+    assert "outcome unknown" not in words or resolution == "ABANDON"
 
     listed = page(counter, "cases?tab=settled")
     assert "Settled: " in listed

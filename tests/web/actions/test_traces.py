@@ -205,4 +205,4 @@ def test_the_trace_leads_to_the_ledger_and_the_ledger_to_the_trace(shop: Worksho
         assert f'data-span="{span["span_id"]}"' in text
         assert f'href="{home}/entries/{span["seq"]}"' in text
     assert "With the executor" in text
-    assert f'begun in the agent&#x27;s own span <span class="id">{PARENT}</span>' in text.replace("'", "&#x27;")
+    assert f'started in the agent&#x27;s span <span class="id">{PARENT}</span>' in text.replace("'", "&#x27;")

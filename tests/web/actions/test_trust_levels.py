@@ -176,7 +176,7 @@ def test_where_nothing_can_be_read_every_sentence_says_on_whose_word_it_failed(u
     said = page(shop, action_id)
     assert BY_WORD in said
     assert "Failed before anything was sent, on the executor's word" in said
-    assert "What the system of record says Nothing was sent, on the executor's word" in said
+    assert "Verification Nothing was sent, on the executor's word" in said
     assert "that is its word, and no reading" in said
 
 

@@ -43,8 +43,8 @@ def test_a_flagged_agent_comes_first_on_its_page_and_on_home_until_it_is_healthy
     shop.operator_key.post("/agents", {"agent_id": "archivist", "version": "1", "tools": ["delete_document"]})
     flagged(shop)
     listed = page(shop.operator, "agents")
-    assert listed.index("To be looked at") < listed.index("librarian") < listed.index("archivist")
-    assert "Invents tools" in listed
+    assert listed.index("Needs attention") < listed.index("librarian") < listed.index("archivist")
+    assert "Calls unknown tools" in listed
     home = page(shop.operator, "")
     assert "librarian" in home
     assert "check the tools loaded, renames and the model tier" in home
@@ -52,7 +52,7 @@ def test_a_flagged_agent_comes_first_on_its_page_and_on_home_until_it_is_healthy
     assert "3 of 60 calls named a tool that does not exist" in detail
     calls(shop, *["delete_document"] * 100)
     tasks.watch_agents()
-    assert "Invents tools" not in page(shop.operator, "agents")
+    assert "Calls unknown tools" not in page(shop.operator, "agents")
     assert "the model tier" not in page(shop.operator, "")
 
 
@@ -68,7 +68,7 @@ def test_who_is_told_of_too_many_invented_tools_is_led_to_the_runbook_with_its_t
         line = {"kind": Occasion.AGENT_FLAGGED, "about_kind": "agent", "about": str(Agent.objects.get().id)}
         [fact] = load_facts(events.tenant_by_id(shop.tenant), [line])
     [mail] = render_message([fact], tenant="orchid", personal=True, at=timezone.now()).paragraphs
-    assert "Check the tools loaded, renames and the model tier." in mail
+    assert "Check loaded tools, renames and the model tier." in mail
     assert mail.endswith(book)
     section = page(told, "runbooks").split('id="phantom-rate"')[1].split("</section>")[0]
     steps = re.findall(r"<li>(\w+ cause: [^.]*)", section)
@@ -85,7 +85,7 @@ def test_the_dashboard_shows_the_line_the_checklist_and_a_list_behind_every_numb
     shop.operator_key.post("/agents", tier)
     calls(shop, "delete_document", "erase_document", "write_document")
     text = page(shop.reviewer, "calls/hallucinations?by=tier")
-    assert "not below 2 %" in text
+    assert "is above 2 %" in text
     assert 'class="limit"' in text
     for cause in ("Tools loaded", "Renames", "Model tier"):
         assert cause in text
@@ -107,21 +107,21 @@ def test_every_door_of_the_dashboard_opens(shop: Workshop):
 
 def test_without_calls_there_is_no_share(shop: Workshop):
     text = page(shop.reviewer, "calls/hallucinations")
-    assert "there is no share" in text
-    assert "not below 2 %" not in text
+    assert "No calls in the last" in text
+    assert "is above 2 %" not in text
 
 
 @pytest.mark.req("R-CR-17")
 def test_a_tool_is_declared_until_it_has_ended_in_reconciled_success(shop: Workshop, clock: Clock, tmp_path: Any):
     before = page(shop.operator, "agents/librarian")
-    assert "declared only" in before
+    assert "never verified" in before
     started = shop.started()
     (tmp_path / "documents" / "policies" / "returns.md").unlink()
     shop.observe(started)
     clock.forward(seconds=90)
     shop.read_back(started["action_id"], clock)
     assert shop.state(started["action_id"]) == "RECONCILED_SUCCESS", shop.path(started["action_id"])
-    assert "demonstrated" in page(shop.operator, "agents/librarian").replace("Demonstrated", "")
+    assert "verified</span>" in page(shop.operator, "agents/librarian")
     agent = shop.operator_key.get("/agents/librarian").json()
     assert agent["demonstrated_tools"] == ["delete_document"]
 
@@ -154,14 +154,14 @@ def test_the_registry_shows_entries_and_versions_checks_each_fingerprint_and_rev
 
     def versions() -> list[tuple[str, str]]:
         rows = page(shop.operator, "agents/librarian").split('id="versions"')[1].split("</section>")[0]
-        return re.findall(r'<th scope="row">(\d+).*?(holds|broken)</span>', rows, re.DOTALL)
+        return re.findall(r'<th scope="row">(\d+).*?(intact|broken)</span>', rows, re.DOTALL)
 
-    assert versions() == [("2", "holds"), ("1", "holds")]
+    assert versions() == [("2", "intact"), ("1", "intact")]
     assert f'title="{fingerprint}"' in page(shop.operator, "agents/librarian")
     with superuser_connection.transaction():
         superuser_connection.execute("ALTER TABLE approvals_agentversion DISABLE TRIGGER ALL")
         superuser_connection.execute("UPDATE approvals_agentversion SET tools = '[\"everything\"]' WHERE version = '1'")
-    assert versions() == [("2", "holds"), ("1", "broken")]
+    assert versions() == [("2", "intact"), ("1", "broken")]
     shop.operator.client.post("/t/orchid/agents/librarian/revoke", {"reason": "It probes.", "confirmed": "librarian"})
     assert revoked(shop)
     assert re.search(r"revoked\s*</span>", page(shop.operator, "agents"))
@@ -188,7 +188,7 @@ def test_a_predicate_is_tried_on_what_was_read_and_that_is_noted(shop: Workshop,
     clock.forward(seconds=90)
     shop.read_back(started["action_id"], clock)
     asked = f"contracts/delete_document/1.0.0?action={started['action_id']}&predicate="
-    assert "try a predicate" not in page(shop.reviewer, asked + "sa.exists").lower()
+    assert "test a check" not in page(shop.reviewer, asked + "sa.exists").lower()
     held, failed = page(shop.operator, asked + "sa.exists"), page(shop.operator, asked + "!sa.exists")
     broken = page(shop.operator, asked + "sa.exists+%3D%3D")
     outcomes = [re.findall(r'data-outcome="(\w+)"', each)[-1] for each in (held, failed, broken)]

@@ -58,10 +58,10 @@ def test_a_report_is_no_call_of_the_agent(shop: Workshop, session: str):
 
 def test_the_sessions_page_shows_it_beside_the_contract_and_as_plain_text(shop: Workshop, session: str):
     page = f"/t/{shop.slug}/sessions/{session}"
-    assert "Held back" not in shop.reviewer.client.get(page).content.decode()
+    assert "Withheld tools" not in shop.reviewer.client.get(page).content.decode()
     report(shop, session, CHANGED, EXTRA | {"tool": "<script>alert(1)</script>"})
     shown = shop.reviewer.client.get(page).content.decode()
-    assert "Held back" in shown
+    assert "Withheld tools" in shown
     assert CHANGED["why"] in shown
     assert "<script>alert" not in shown
     report(shop, session)

@@ -185,7 +185,7 @@ def test_the_page_shows_every_item_in_full_and_the_result_item_by_item(shop):
     form = fields(text) | {"verdict": "approve", "reason": "Read.", "password": PASSWORD}
     answer = shop.reviewer.client.post("/t/orchid/approvals/batch", form)
     said = words(answer.content.decode())
-    assert "2 voted, 0 decided by others meanwhile, 0 not taken" in said
+    assert "2 recorded, 0 decided by others meanwhile, 0 not accepted" in said
     assert {state(shop, each) for each in asked} == {"APPROVED"}
 
 
@@ -208,7 +208,7 @@ def test_what_cannot_be_batched_is_named_and_apart(shop):
     said = words(page(shop, [first, grave]))
     assert "Not in this batch" in said
     assert "It cannot be undone." in said
-    assert "Vote on 1 of one kind" in said
+    assert "Decide 1 of one kind" in said
 
 
 # Floods

@@ -207,7 +207,7 @@ def test_opening_the_page_asks_for_a_reading_and_then_shows_what_changed(ready, 
     assert "It is being read." in page(ready, approval_id)
     read(clock)
     shown = page(ready, approval_id)
-    assert "The target is not what it was when this was asked." in shown
+    assert "The target has changed since the request." in shown
     assert '<th scope="row" class="mono">target.version</th><td>1</td><td>2</td><td>material</td>' in shown
 
 
@@ -231,7 +231,7 @@ def test_the_page_of_a_request_that_was_asked_again_leads_to_the_newer_one(ready
     opened(ready, action_id, clock)
     assert ready.vote(old).status_code == 409
     new = ready.approval_of(action_id)["approval_id"]
-    assert f'/approvals/{new}">the newer request' in page(ready, old["approval_id"])
+    assert f'/approvals/{new}">newer request' in page(ready, old["approval_id"])
     assert f'/approvals/{old["approval_id"]}">an earlier request' in page(ready, new)
 
 

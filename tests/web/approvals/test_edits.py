@@ -228,9 +228,9 @@ def test_the_preview_says_which_expectations_fall_away_and_which_stay(ready):
     told = ready.reviewer.post(f"/approvals/{approval['approval_id']}/edit-preview", body).json()
     assert (told["expectations_dropped"], told["expectations_kept"]) == (DROPPED, [EXPECTED[2]])
     shown = unescape(form_of(ready, approval, payload=json.dumps(ORDER | {"amount": 1800})).content.decode())
-    assert "Expectations of the agent that no longer apply and are not checked:" in shown
+    assert "Checks by the agent that no longer apply:" in shown
     assert "It names `amount`, which was edited." in shown
-    assert "Expectations of the agent that are still checked after execution:" in shown
+    assert "Checks by the agent that still apply:" in shown
     assert f'<li class="mono">{EXPECTED[2]}</li>' in shown
 
 
@@ -243,7 +243,7 @@ def test_the_new_request_is_headed_by_who_edited_what_and_why_and_accuses_nobody
     shown = page_of(ready, made["approval_id"], by=other)
     assert f"<p>{text}</p>" in shown
     assert shown.index(text) < shown.index('data-part="payload"')
-    assert "Expectations of the agent that no longer apply and are not checked:" in shown
+    assert "Checks by the agent that no longer apply:" in shown
     assert "The agent's words contradict the payload" not in shown
     told = other.get(f"/approvals/{made['approval_id']}").json()
     assert told["contradictions"] == []

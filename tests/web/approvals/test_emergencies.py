@@ -151,10 +151,10 @@ def test_a_use_that_was_not_justified_is_a_security_incident(shop: Workshop):
 def test_the_page_offers_it_to_operators_only_and_only_where_it_is_switched_on(shop: Workshop):
     action_id = shop.propose()
     path = f"/t/{shop.slug}/approvals/{shop.approval_of(action_id)['approval_id']}"
-    assert "Break the glass" not in shop.operator.client.get(path).content.decode()
+    assert "Use break-glass" not in shop.operator.client.get(path).content.decode()
     policy(shop)
-    assert "Break the glass" in shop.operator.client.get(path).content.decode()
-    assert "Break the glass" not in shop.reviewer.client.get(path).content.decode()
+    assert "Use break-glass" in shop.operator.client.get(path).content.decode()
+    assert "Use break-glass" not in shop.reviewer.client.get(path).content.decode()
 
 
 def test_it_is_used_and_reviewed_on_the_pages(shop: Workshop):

@@ -34,8 +34,8 @@ def test_the_inbox_lists_exactly_what_waits(stage):
 
 def test_the_inbox_without_anything_says_as_of_when_and_whether_calls_come(stage):
     said = words(visitor(stage, "reviewer").page("approvals"))
-    assert "0 approvals wait for a vote" in said
-    assert "no agent has called yet" in said
+    assert "No approval is waiting" in said
+    assert "no calls yet" in said
 
 
 def test_what_was_decided_has_a_list_of_its_own(stage):
@@ -60,12 +60,12 @@ def test_the_page_shows_everything_that_a_vote_binds_to(stage):
         "damaged",
         "sa.amount == sr.amount",
         "Irreversible",
-        "it cannot be undone",
+        "irreversible",
         "issue_refund 1.0.0",
         "Approval policy version 1",
-        "May still vote:",
-        "Approve this refund",
-        "Reject this refund",
+        "Eligible reviewers:",
+        "Approve refund",
+        "Reject refund",
     ):
         assert part in said, part
     for exact in (approval.payload_hash, approval.rendering_digest, approval.contract_digest):
@@ -83,7 +83,7 @@ def test_an_earlier_action_on_the_same_target_is_in_sight(stage):
     earlier = stage.case(amount=1)
     with_same_target = stage.propose(order_id=earlier.target.removeprefix("order/"), reason="late")
     page = visitor(stage, "reviewer").page(f"approvals/{stage.approval(with_same_target).id}")
-    assert "look for a repeat" in page
+    assert "check for duplicates" in page
     assert str(earlier.action_id) in page
 
 
@@ -93,7 +93,7 @@ def test_a_plain_form_approves(stage):
     answer = vote(stage, action_id, "approve")
     assert (answer.status_code, stage.approval(action_id).state) == (302, "APPROVED")
     said = words(visitor(stage, "reviewer").page(f"approvals/{stage.approval(action_id).id}"))
-    assert "Approved, not started" in said
+    assert "Approved, not yet executed" in said
     assert "signed with session and password (class C)" in said
 
 
@@ -102,7 +102,7 @@ def test_a_rejection_needs_its_reason(stage):
     action_id = stage.propose()
     answer = vote(stage, action_id, "reject", reason="")
     assert answer.status_code == 422
-    assert "needs a reason" in words(answer.content.decode())
+    assert "Enter a reason to reject" in words(answer.content.decode())
     assert stage.approval(action_id).state == "REQUESTED"
     assert vote(stage, action_id, "reject").status_code == 302
     assert stage.approval(action_id).state == "REJECTED"
@@ -112,7 +112,7 @@ def test_a_rejection_needs_its_reason(stage):
 def test_another_one_may_be_asked_for(stage):
     action_id = stage.propose()
     vote(stage, action_id, "request_changes")
-    assert "asked for changes" in words(visitor(stage, "operator").page(f"approvals/{stage.approval(action_id).id}"))
+    assert "requested changes" in words(visitor(stage, "operator").page(f"approvals/{stage.approval(action_id).id}"))
 
 
 def test_a_wrong_password_signs_nothing(stage):
@@ -129,7 +129,7 @@ def test_a_page_that_showed_something_else_cannot_vote(stage, digest):
     action_id = stage.propose()
     answer = vote(stage, action_id, "approve", **{digest: "0" * 64})
     assert answer.status_code == 409
-    assert "Your vote was not recorded" in words(answer.content.decode())
+    assert "Your decision was not recorded" in words(answer.content.decode())
     assert "I looked at it.</textarea>" in answer.content.decode()
     assert stage.approval(action_id).state == "REQUESTED"
 
@@ -138,7 +138,7 @@ def test_a_page_without_its_digests_cannot_vote(stage):
     action_id = stage.propose()
     answer = vote(stage, action_id, "approve", payload_hash="")
     assert answer.status_code == 422
-    assert "Read it again before you vote" in words(answer.content.decode())
+    assert "Reload it before you decide" in words(answer.content.decode())
 
 
 def test_a_second_vote_is_refused_in_a_sentence(stage):
@@ -153,7 +153,7 @@ def test_a_second_vote_is_refused_in_a_sentence(stage):
 def test_who_may_not_vote_is_offered_no_form(stage):
     path = f"approvals/{stage.approval(stage.propose()).id}"
     page = visitor(stage, "operator").page(path)
-    assert "Only reviewers vote." in page
+    assert "Reviewers only." in page
     assert 'name="verdict"' not in page
 
 
@@ -165,7 +165,7 @@ def test_a_decided_approval_offers_no_form(stage):
 
 def test_no_reviewer_at_all_is_said_aloud(stage):
     page = visitor(stage, "operator").page(f"approvals/{stage.approval(stage.propose()).id}")
-    assert "Nobody is left who may approve it." in page
+    assert "No eligible approver." in page
 
 
 def test_approved_never_hides_what_came_of_it(stage):
@@ -173,7 +173,7 @@ def test_approved_never_hides_what_came_of_it(stage):
     approval = stage.approval(case.action_id)
     page = visitor(stage, "reviewer")
     said = words(page.page(f"approvals/{approval.id}"))
-    assert "What came of it Needs review" in said
+    assert "Outcome Needs review" in said
     assert "Nothing changed" in said
     assert "Needs review" in words(page.page("approvals", tab="decided"))
 
@@ -188,3 +188,13 @@ def test_words_that_contradict_the_payload_are_flagged_and_change_no_fact(stage)
     assert "In the pinned goal: The agent said 24.00 EUR, the payload says 125.00 EUR." in page
     assert "125.00 EUR" in page
     assert "contradict the payload" not in words(visitor(stage, "reviewer").page(f"approvals/{other.id}"))
+
+
+def test_the_strip_says_what_how_much_whether_it_can_be_undone_and_which_rule_asks(stage):
+    page = visitor(stage, "reviewer").page(f"approvals/{stage.approval(stage.propose()).id}")
+    strip = words(page.split('data-part="strip"')[1].split("</dl>")[0])
+    for part in ("Action Refund", "Amount 125.00 EUR", "Can it be undone? Irreversible", "Approval required"):
+        assert part in strip, part
+    assert '<span class="risk" data-risk="' in page
+    assert "Refunded amount equals requested amount" in words(page)
+    assert page.index('data-part="decide"') < page.index('data-part="payload"')

@@ -219,7 +219,7 @@ def test_the_page_and_the_api_say_what_is_missing_and_who_may_still_vote(shop: W
     assert (threshold["votes"], threshold["count"], after["may_vote"]) == (1, 2, False)
     page = shop.reviewer.client.get(path).content.decode()
     assert "1 of 2, 1 missing" in page
-    assert "May still vote: Berta." in page
+    assert "Eligible reviewers: Berta." in page
     assert "You have voted on this request" in page
 
 
@@ -230,7 +230,7 @@ def test_where_nobody_is_left_from_the_start_the_page_home_and_the_api_say_so(sh
     assert approval["quorum"]["stranded"] is True
     client = shop.reviewer.client
     page = client.get(f"/t/{shop.slug}/approvals/{approval['approval_id']}").content.decode()
-    assert "Nobody is left who may approve it." in page
+    assert "No eligible approver." in page
     clock.forward(seconds=11)
     tasks.lapse()
     assert "Nobody is left who may approve 1 open request" in client.get(f"/t/{shop.slug}/").content.decode()

@@ -122,4 +122,4 @@ def test_the_page_says_the_same_in_words(shop: Workshop):
     policy_off = {"version": "3", "document": {"version": "3", "privacy": {"reviewer_quality": "off"}}}
     shop.operator_key.post("/policies/approval", policy_off)
     page = shop.reviewer.client.get("/t/orchid/approvals/quality").content.decode()
-    assert "The approval policy keeps no such figures." in page
+    assert "Turned off by the approval policy." in page

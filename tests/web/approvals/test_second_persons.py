@@ -53,7 +53,7 @@ def test_operators_are_told_that_a_case_needs_somebody(stage):
     assert told(stage, operator).count("case_opened") == 1
     assert "case_opened" not in told(stage, reviewer) + told(stage, compliance)
     page = words(visitor(stage, "operator").page("notices"))
-    assert "A case needs somebody" in page
+    assert "New case" in page
     assert case.target.removeprefix("order/") in page
 
 
@@ -67,7 +67,7 @@ def test_a_settlement_asks_those_who_may_confirm_it_and_not_who_proposed_it(stag
     assert "settlement_waits" in told(stage, reviewer)
     assert "settlement_waits" not in told(stage, first) + told(stage, administrator)
     page = words(visitor(stage, "reviewer").page("notices"))
-    assert "A settlement waits for you as second person" in page
+    assert "Case resolution requires your confirmation" in page
     for place, may in ((second, True), (reviewer, True), (first, False)):
         roles = ("reviewer",) if place is reviewer else ("operator",)
         seen = visitor(stage, *roles, name="second@orchid" if place is second else "").page(f"cases/{case.id}")
@@ -140,7 +140,7 @@ def test_nothing_of_the_case_leaves_the_console(stage):
     order = case.target.removeprefix("order/")
     assert order in fact.title
     assert order not in text
-    assert "A settlement waits for you as second person: Refund" in text
+    assert "Case resolution requires your confirmation: Refund" in text
     assert f"/cases/{case.id}" in text
 
 
@@ -156,10 +156,10 @@ def test_the_inbox_says_what_the_page_says_of_who_may_vote(stage):
     assert "Approvals 1 waiting" in words(can.page("approvals"))
     with tenancy(stage.tenant):
         Agent.objects.filter(tenant_id=stage.tenant).update(owner=reviewer.actor_id)
-    barred = "The owner of an agent does not decide on what it asks for."
+    barred = "You own this agent, so someone else must approve it."
     assert barred in words(can.page(f"approvals/{approval.id}"))
     listed = words(can.page("approvals"))
     assert barred in listed
     assert "You can decide." not in listed
     assert "Approvals 1 waiting" not in listed
-    assert "Only reviewers vote." in words(visitor(stage, "operator").page("approvals"))
+    assert "Reviewers only." in words(visitor(stage, "operator").page("approvals"))

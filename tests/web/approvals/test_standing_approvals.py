@@ -271,7 +271,7 @@ def test_two_people_agree_on_its_pages_and_what_passes_says_so_everywhere(desk, 
         ({"password": "no"}, "This is not your password."),
         ({"total": "25.01"}, "The sum is at least 1 and at most the count times the largest amount."),
         ({"count": 9}, "Between 1 and 5 actions may pass."),
-        ({"reason": ""}, "Say why: it stays in the record."),
+        ({"reason": ""}, "Enter a reason. It is kept in the audit log."),
     ):
         answer = ada.post("standing-approvals/propose", **fields | wrong)
         assert answer.status_code in (403, 422)

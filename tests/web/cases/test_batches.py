@@ -65,7 +65,7 @@ def test_selected_cases_are_claimed_one_by_one_and_a_refusal_says_why(stage):
     assert states(stage, batch) == ["DONE", "REFUSED", "DONE"]
     assert again(stage, batch).state == "DONE"
     said = words(visitor(stage, "operator").page(f"cases/batches/{batch.id}"))
-    for part in ("3 of 3 worked off", "2 done", "1 refused", "Somebody else has claimed this case.", "ALREADY_CLAIMED"):
+    for part in ("3 of 3 processed", "2 done", "1 refused", "Somebody else has claimed this case.", "ALREADY_CLAIMED"):
         assert part in said, part
     assert events(stage, batch.id) == ["batch_started", "batch_ended"]
     assert events(stage, cases[0].id)[-1] == "case_claimed"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.support.browser_users import visitor, words
@@ -16,7 +18,7 @@ def test_the_queue_lists_open_cases_with_what_was_found(stage):
     page = visitor(stage, "operator").page("cases")
     said = words(page)
     assert str(case.id) in page
-    for part in ("Refund order", "No-op failure", "Needs review", "High-risk external", "nobody yet"):
+    for part in ("Refund order", "No-op failure", "Needs review", "High-risk external", "Unassigned"):
         assert part in said
 
 
@@ -37,7 +39,7 @@ def test_five_accounts_stand_side_by_side_and_the_difference_is_marked(stage):
     case = stage.case(amount=99)
     page = visitor(stage, "operator").page(f"cases/{case.id}")
     said = words(page)
-    for part in ("Intended", "Requested", "Observed", "Authoritative", "Believed", "1 of ", "differ"):
+    for part in ("Expected", "Requested", "Tool reported", "System of record", "Confirmed", "1 of ", "differ"):
         assert part in said
     assert "differs: </span>99" in page
     assert "sa.amount == sr.amount" in said
@@ -66,9 +68,9 @@ def test_an_effect_that_happened_twice_differs_from_the_one_intended(stage):
 
 def test_nothing_is_believed_before_it_is_reconciled(stage):
     page = visitor(stage, "operator").page(f"cases/{stage.case(amount=99).id}")
-    believed = page.split('data-layer="Believed"')[1:]
+    believed = page.split('data-layer="Confirmed"')[1:]
     assert believed
-    assert all("not settled" in cell.split("</td>")[0] for cell in believed)
+    assert all("pending" in cell.split("</td>")[0] for cell in believed)
 
 
 @pytest.mark.req("R-UI-07", "R-UI-09")
@@ -134,7 +136,7 @@ def test_a_claim_shows_who_works_on_it_and_can_be_given_back(stage):
     assert "Owned by Operator" in words(other.page(f"cases/{case.id}"))
     assert other.post(f"cases/{case.id}/claim").status_code == 409
     operator.post(f"cases/{case.id}/release")
-    assert "Nobody owns this case yet." in words(other.page(f"cases/{case.id}"))
+    assert "Unassigned." in words(other.page(f"cases/{case.id}"))
 
 
 def test_the_thread_keeps_what_people_write(stage):
@@ -152,5 +154,26 @@ def test_a_settled_case_offers_nothing(stage):
     operator.post(f"cases/{case.id}/resolve", resolution="VERIFY_AGAIN", **WHY)
     page = operator.page(f"cases/{case.id}")
     assert 'name="resolution"' not in page
-    assert "Verify again" in words(page)
+    assert "Verify now" in words(page)
     assert str(case.id) in operator.page("cases", tab="settled")
+
+
+def test_a_case_says_in_a_sentence_what_is_wrong_and_what_usually_settles_it(stage):
+    operator = visitor(stage, "operator")
+    twice = words(operator.page(f"cases/{stage.case(count=2).id}"))
+    assert "2 refunds of 125.00 EUR exist; one was approved." in twice
+    other = words(operator.page(f"cases/{stage.case(amount=99).id}"))
+    assert "the system of record shows amount 0.99 EUR instead of 125.00 EUR." in other
+    assert "Suggested: re-verify on primary." in other
+
+
+def test_verify_now_is_one_click_without_a_reason(stage):
+    operator, case = visitor(stage, "operator"), stage.case()
+    page = operator.page(f"cases/{case.id}")
+    form = page.split('data-part="verify-now"')[1].split("</form>")[0]
+    assert "Verify now" in words(form)
+    assert "<textarea" not in form
+    sent = dict(re.findall(r'name="(resolution|reason|evidence|covers)" value="([^"]*)"', form))
+    answer = operator.post(f"cases/{case.id}/resolve", **sent)
+    assert answer.status_code == 302
+    assert "Needs review" not in words(operator.page(f"actions/{case.action_id}")).split("Timeline")[0]

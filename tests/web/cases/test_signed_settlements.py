@@ -39,7 +39,7 @@ def shown(shop: Workshop, case: dict[str, Any]) -> dict[str, Any]:
 def test_whoever_attests_proves_who_they_are(shop: Workshop, case: dict[str, Any]):
     asked = "Settling this asks for your password, a one-time code or a passkey. Nothing was recorded."
     assert problem(settle(shop.operator, case["case_id"], "ATTEST_ABSENT", password=None)) == (403, asked)
-    wrong = "The password or the code is wrong. Nothing was recorded."
+    wrong = "Wrong password or code. Nothing was saved."
     assert problem(settle(shop.operator, case["case_id"], "ATTEST_ABSENT", password="guessed")) == (403, wrong)
     assert shown(shop, case)["state"] == "OPEN"
     assert settle(shop.operator, case["case_id"], "ATTEST_ABSENT").json()["state"] == "AWAITING_SECOND"
@@ -74,7 +74,7 @@ def test_a_proposal_that_rests_on_less_than_is_known_now_is_not_confirmed(shop: 
     assert shop.reviewer.post("/evidence", late).status_code == 201
     status, detail = problem(confirm(shop.reviewer, case["case_id"]))
     assert status == 409
-    assert detail.endswith("Send it back; it can be proposed again.")
+    assert detail.endswith("Return it; it can be proposed again.")
     assert confirm(shop.reviewer, case["case_id"], accept=False, password=None).json()["state"] == "OPEN"
 
 
@@ -171,7 +171,7 @@ def test_a_wrong_password_settles_nothing_and_keeps_what_was_typed(stage):
     answer = settle_on_page(operator, case.id, "ATTEST_ABSENT", password="guessed", **WHY)
     page = answer.content.decode()
     assert answer.status_code == 403
-    assert "The password or the code is wrong. Nothing was recorded." in words(page)
+    assert "Wrong password or code. Nothing was saved." in words(page)
     assert WHY["reason"] in page
     assert "guessed" not in page
     assert stage.state(case.action_id) == "REVIEW_REQUIRED"

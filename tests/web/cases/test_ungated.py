@@ -46,17 +46,17 @@ def test_a_refund_by_a_stranger_opens_one_case_with_the_change_as_evidence(watch
     (case,) = strays(watched)
     assert case["action_id"] is None
     page = watched.operator.client.get(f"/t/orchid/cases/{case['case_id']}").content.decode()
-    assert "no action of the record accounts for it" in page
+    assert "without a recorded action" in page
     assert "a-strangers-key" in page
     for part in (
-        "An effect that nobody gated",
+        "Change without a recorded action",
         "Find out who wrote it",
-        "Freeze something",
-        "Open an incident about it",
+        "Add freeze",
+        "Open incident",
     ):
         assert part in page, part
     queue = watched.operator.client.get("/t/orchid/cases").content.decode()
-    assert "An effect that nobody gated" in queue
+    assert "Change without a recorded action" in queue
 
 
 def test_what_an_action_did_is_no_stray_before_and_after_its_end(watched: Counter, clock: Clock):

@@ -103,17 +103,17 @@ def test_a_refused_form_says_first_on_the_page_what_is_wrong_and_where(stage):
     summary = page[page.index("data-refused") : page.index("data-live=")]
     assert 'role="alert"' in summary
     assert 'data-field="reason"' in summary
-    assert "Nothing was recorded." in words(summary)
-    assert "Reason : Say why." in words(summary)
+    assert "Nothing was saved." in words(summary)
+    assert "Reason : Enter a reason." in words(summary)
 
 
 def test_confirming_a_case_without_an_answer_says_so(stage):
     case = stage.case()
     refused = visitor(stage, "operator").post(f"cases/{case.id}/confirm")
     assert refused.status_code == 422
-    assert "Nothing was recorded: say whether you confirm it or decline it." in words(refused.content.decode())
+    assert "Nothing was saved: choose confirm or return." in words(refused.content.decode())
 
 
 def test_a_page_with_several_forms_says_which_one_was_refused(stage):
     refused = visitor(stage, "compliance").post("audit/holds/place", scope="all", value="", reason="")
-    assert "Reason : Say why it must be kept." in words(refused.content.decode())
+    assert "Reason : Enter a reason for the hold." in words(refused.content.decode())

@@ -159,13 +159,13 @@ def test_a_form_that_is_too_old_gets_our_own_page(stage):
     strict = Client(enforce_csrf_checks=True)
     answer = strict.post("/sign-in", {"username": "x", "password": "y"})
     assert answer.status_code == 403
-    assert b"the form was too old" in answer.content
+    assert b"the form expired" in answer.content
 
 
 def test_a_page_that_is_not_there_is_our_own(stage):
     answer = visitor(stage, "reviewer").client.get("/nowhere")
     assert answer.status_code == 404
-    assert b"There is no such page" in answer.content
+    assert b"Page not found" in answer.content
 
 
 @pytest.mark.parametrize(

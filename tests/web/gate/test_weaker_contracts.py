@@ -179,18 +179,18 @@ def test_every_step_is_on_record_with_what_is_weaker(shop: Workshop):
 def test_the_page_shows_what_is_weaker_and_takes_the_second_persons_word(shop: Workshop):
     send(shop)
     ada = Visitor(administrator_of(shop).client, shop.slug)
-    assert "weaker, waits for a second person" in words(ada.page("contracts"))
+    assert "weaker, requires second approver" in words(ada.page("contracts"))
     page = words(ada.page(f"contracts/{TOOL}/1.1.0"))
     assert "Weaker than 1.0.0" in page
     assert "Its class falls from MEDIUM_RISK_WRITE to LOW_RISK_INTERNAL." in page
-    assert "No agent is shown it, no call passes under it and nothing is released under it" in page
+    assert "Not used until a second person confirms it" in page
     asked = ada.post(f"contracts/{TOOL}/1.1.0/answer", to="confirm", reason=REASON)
     assert asked.status_code == 403
     assert "Less is asked or checked from then on. Confirm with your password" in words(asked.content.decode())
     assert REASON in asked.content.decode()
     ada.post(f"contracts/{TOOL}/1.1.0/answer", to="confirm", reason=REASON, password=PASSWORD)
     after = words(ada.page(f"contracts/{TOOL}/1.1.0"))
-    assert "Confirmed. It reaches the agents whose registration names this version or its range." in after
+    assert "Confirmed. It applies to agents registered for this version or its range." in after
 
 
 def test_administrators_and_operators_hear_of_it(shop: Workshop):
@@ -202,7 +202,7 @@ def test_administrators_and_operators_hear_of_it(shop: Workshop):
     send(shop)
     collect.collect_notices(tenant_of(shop), at=datetime.now(UTC))
     said = words(Visitor(ada.client, shop.slug).page("notices"))
-    assert "A weaker contract version waits for a second person" in said
+    assert "Weaker contract version requires a second approver" in said
 
 
 def tenant_of(shop: Workshop) -> Any:

@@ -30,7 +30,7 @@ def test_what_people_did_is_found_by_person_kind_and_action(stage):
     assert f"/events/{case.id}/1" in about, "the action's case is part of its story"
     assert f"/events/{stage.approval(case.action_id).id}/1" in about, "so is its approval"
     assert str(other) not in about
-    assert "Nothing in the record matches" in reader.page("audit", action="no id at all")
+    assert "No matching event" in reader.page("audit", action="no id at all")
 
 
 @pytest.mark.req("R-UI-12")
@@ -85,7 +85,7 @@ def test_an_event_is_shown_as_hashed_wherever_it_belongs(stage):
     approval = stage.approval(stage.propose())
     page = visitor(stage, "reviewer").page(f"events/{approval.id}/1")
     assert "Envelope, as hashed" in page
-    assert "Approval asked for" in words(page)
+    assert "Approval requested" in words(page)
     assert "not yet sealed" in page
     assert visitor(stage, "reviewer").get(f"events/{approval.id}/9").status_code == 404
 
@@ -100,7 +100,7 @@ def test_audit_is_for_compliance_and_administrators(stage):
         assert ("/t/orchid/audit" in person.page()) is (status == 200)
 
 
-# Who saw what
+# Access log
 
 
 def seen_by(stage, **filters):

@@ -28,11 +28,11 @@ def made():
 def test_a_bundle_is_asked_for_made_and_fetched_and_all_of_it_is_on_record(stage, auditor):
     action_id = stage.done()
     seal_up()
-    assert "Nobody has asked for an export yet" in auditor.page("audit/exports")
+    assert "No exports yet" in auditor.page("audit/exports")
     auditor.post("audit/exports/start", action=str(action_id), format="jsonl", payloads="on")
     said = words(auditor.page("audit/exports"))
     assert f"action {action_id}; with payloads and evidence; JSON lines" in said
-    assert "Being made" in said
+    assert "In progress" in said
     made()
     page = auditor.page("audit/exports")
     assert "Ready" in words(page)
@@ -40,7 +40,7 @@ def test_a_bundle_is_asked_for_made_and_fetched_and_all_of_it_is_on_record(stage
     answer = auditor.get(path)
     data = b"".join(answer.streaming_content)
     assert zipfile.ZipFile(io.BytesIO(data)).testzip() is None
-    assert "fetched by Compliance" in words(auditor.page("audit/exports"))
+    assert "downloaded by Compliance" in words(auditor.page("audit/exports"))
     for kind in ("export_requested", "export_fetched"):
         assert auditor.page("audit", kind=kind).count("<tr data-item") == 1
 
@@ -67,4 +67,4 @@ def test_a_request_that_means_nothing_is_said_so_on_the_page(stage, auditor):
     answer = auditor.post("audit/exports/start", action="rubbish", format="jsonl")
     assert answer.status_code == 422
     assert "This names no action." in words(answer.content.decode())
-    assert "Nobody has asked for an export yet" in auditor.page("audit/exports")
+    assert "No exports yet" in auditor.page("audit/exports")

@@ -22,8 +22,8 @@ def head(stage):
 def test_before_there_is_a_log_the_page_says_so(stage):
     said = words(visitor(stage, "reviewer").page("ledger"))
     assert "No log has been opened yet" in said
-    assert "wait for a place" in said
-    assert "not sealed" in words(visitor(stage, "reviewer").page())
+    assert "unsequenced" in said
+    assert "no checkpoint" in words(visitor(stage, "reviewer").page())
 
 
 @pytest.mark.req("R-UI-13")
@@ -35,8 +35,8 @@ def test_the_page_shows_the_signed_checkpoint_and_the_key(stage):
     assert newest.note.decode() in page.replace("&#x27;", "'")
     assert f"{newest.origin}+" in page
     said = words(page)
-    assert f"Entries {newest.size} Signed {newest.size} Wait for a place 0" in said
-    assert "sealed" in words(visitor(stage, "reviewer").page())
+    assert f"Entries {newest.size} Signed {newest.size} Unsequenced 0" in said
+    assert "last checkpoint" in words(visitor(stage, "reviewer").page())
 
 
 def test_what_nobody_outside_holds_is_never_called_safe(stage):
@@ -103,9 +103,9 @@ def test_one_witness_of_a_quorum_of_two_is_not_enough(stage, settings, tmp_path)
     assert "Not anchored. No checkpoint of this log has been signed by as many witnesses" in said
     assert "two has not vouched for this log since" in said
     assert "No answer: ConnectError." in said
-    assert "not anchored" in alone.split('data-part="standing"')[1].split("</dl>")[0]
+    assert "none</span>" in alone.split('data-part="standing"')[1].split("</dl>")[0]
     both = words(visitor(stage, "compliance").page("ledger"))
-    assert f"Held by others up to {size}" in both
+    assert f"External witnesses up to {size}" in both
     assert "has not vouched" not in both
 
 
@@ -166,7 +166,7 @@ def test_an_event_that_was_changed_does_not_prove(stage, monkeypatch):
         place = log.event_position(stage.tenant, action_id, 1)
     page = visitor(stage, "compliance").page("ledger", entry=str(place.index))
     assert 'data-holds="no"' in page
-    assert "This does not hold." in words(page)
+    assert "Invalid." in words(page)
 
 
 def test_a_browser_gets_all_it_needs_to_check_an_event_by_itself(stage):
@@ -212,7 +212,7 @@ def test_the_header_says_since_when_nothing_is_sealed(stage, monkeypatch):
     monkeypatch.setattr(log.LogStanding, "lag", log.Lag(waiting=7, oldest_s=40.0, unsigned_s=None))
     page = visitor(stage, "reviewer").page()
     assert 'class="seal" data-wrong' in page
-    assert "not sealing since 40 s ago" in words(page)
+    assert "no checkpoint since 40 s ago" in words(page)
     monkeypatch.setattr(log.LogStanding, "lag", log.Lag(waiting=0, oldest_s=None, unsigned_s=None))
     with tenancy(stage.tenant):
         assert not log_status.log_status(stage.tenant, at=at).is_wrong
@@ -262,7 +262,7 @@ def test_an_alarm_is_answered_with_what_was_found(stage):
     assert "Tamper alarm" in auditor.page()
     auditor.post(path, reason="A disk was changed; restored from the backup of Monday.")
     assert "Tamper alarm" not in auditor.page()
-    assert "Answered What is stored is not what was recorded" in words(auditor.page("ledger"))
+    assert "Resolved What is stored is not what was recorded" in words(auditor.page("ledger"))
     with tenancy(stage.tenant):
         event, _, detail = events.history(stage.tenant, head(stage).id)[-1]
     assert (event.kind, event.actor_id) == ("alarm_acknowledged", stage.person("compliance").actor_id)
@@ -280,17 +280,17 @@ def test_a_check_is_run_from_the_page(stage):
     stage.done()
     seal_up()
     auditor = visitor(stage, "compliance")
-    assert "Check everything now" in auditor.page("ledger")
-    assert "Check everything now" not in visitor(stage, "reviewer").page("ledger")
+    assert "Run integrity check" in auditor.page("ledger")
+    assert "Run integrity check" not in visitor(stage, "reviewer").page("ledger")
     assert visitor(stage, "operator").post("ledger/checks").status_code == 403
     auditor.post("ledger/checks")
     page = auditor.page("ledger")
-    assert "Under way, begun by Compliance" in words(page)
+    assert "Under way, started by Compliance" in words(page)
     assert "<progress" in page
     assert auditor.post("ledger/checks").status_code == 409
     turn = page.split("/checks/")[1].split("/turn")[0]
     auditor.post(f"ledger/checks/{turn}/turn", to="pause")
-    assert "Resume it" in auditor.page("ledger")
+    assert "Resume" in auditor.page("ledger")
     assert tasks.check_integrity() == 0
     auditor.post(f"ledger/checks/{turn}/turn", to="resume")
     assert auditor.post(f"ledger/checks/{turn}/turn", to="elsewhere").status_code == 404

@@ -41,17 +41,17 @@ def test_an_erasure_takes_another_person_and_their_password(stage, first, second
     action_id = over(stage)
     ask(first, action_id)
     page = first.page("audit/holds")
-    assert "Waits for a second person" in words(page)
-    assert "Confirm: erase this" not in page
+    assert "Requires second approver" in words(page)
+    assert "Confirm erasure" not in page
     path = path_of(page, "erasures")
     assert first.post(path, to="confirm", password=PASSWORD).status_code == 403
-    assert "Confirm: erase this" in second.page("audit/holds")
+    assert "Confirm erasure" in second.page("audit/holds")
     assert second.post(path, to="confirm", password="wrong").status_code == 403
-    assert "Waits for a second person" in words(second.page("audit/holds"))
+    assert "Requires second approver" in words(second.page("audit/holds"))
     assert second.post(path, to="confirm", password=PASSWORD).status_code == 302
     said = words(second.page("audit/holds"))
     assert "Confirmed, to be carried out GDPR Art. 17" in said
-    assert "asked for by First, confirmed by Second" in said
+    assert "requested by First, confirmed by Second" in said
     assert second.page("audit", kind="erasure_confirmed").count("<tr data-item") == 1
 
 
@@ -59,7 +59,7 @@ def test_a_request_is_refused_or_withdrawn_with_a_reason(stage, first, second):
     ask(first, over(stage))
     path = path_of(first.page("audit/holds"), "erasures")
     second.post(path, to="refuse", reason="")
-    assert "Waits for a second person" in words(first.page("audit/holds"))
+    assert "Requires second approver" in words(first.page("audit/holds"))
     second.post(path, to="refuse", reason="There is a dispute.")
     assert "Refused GDPR Art. 17" in words(first.page("audit/holds"))
     ask(first, over(stage))
@@ -79,7 +79,7 @@ def test_a_hold_stops_an_erasure_until_it_is_lifted(stage, first, second):
     second.post(path, reason="")
     assert ask(first, action_id).status_code == 409
     second.post(path, reason="The court is done.")
-    assert "No hold is in force." in words(first.page("audit/holds"))
+    assert "No active hold." in words(first.page("audit/holds"))
     assert ask(first, action_id).status_code == 302
 
 
@@ -101,8 +101,8 @@ def test_only_compliance_decides_and_administrators_see(stage, first):
     ask(first, over(stage))
     administrator = visitor(stage, "administrator")
     page = administrator.page("audit/holds")
-    assert "Waits for a second person" in words(page)
-    assert "Confirm: erase this" not in page
+    assert "Requires second approver" in words(page)
+    assert "Confirm erasure" not in page
     path = path_of(first.page("audit/holds"), "erasures")
     assert administrator.post(path, to="confirm", password=PASSWORD).status_code == 403
     assert administrator.post("audit/holds/place", scope="all", reason="x").status_code == 403

@@ -224,5 +224,5 @@ def test_an_administrator_chooses_hand_offs_on_the_page(shop: Workshop):
     browser = shop.person("administrator").client
     path = f"/t/{shop.slug}/notices/channels"
     page = browser.get(path).content.decode()
-    assert "Hand-offs that the webhook gets once a day" in page
+    assert "Daily hand-offs to the webhook" in page
     assert page.count('name="handoffs"') == len(HANDOFFS)

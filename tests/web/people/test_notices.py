@@ -91,7 +91,7 @@ def test_what_does_not_arrive_is_sent_again_under_the_same_id(alarmed, receiver,
     row = notices(alarmed)["webhook"]
     assert (row.attempts, row.fault) == (3, "")
     assert row.sent_at is not None
-    assert "Told by webhook" in words(visitor(alarmed, "compliance").page("ledger"))
+    assert "Sent by webhook" in words(visitor(alarmed, "compliance").page("ledger"))
 
 
 def test_a_message_that_never_arrives_is_given_up_and_the_page_says_so(alarmed, receiver, clock, monkeypatch):
@@ -103,7 +103,7 @@ def test_a_message_that_never_arrives_is_given_up_and_the_page_says_so(alarmed, 
         tasks.tell_alarms()
         clock.forward(seconds=7200)
     assert len(receiver.received) == 2
-    assert "Could not be told by webhook: HTTP 503." in words(visitor(alarmed, "compliance").page("ledger"))
+    assert "Could not be sent by webhook: HTTP 503." in words(visitor(alarmed, "compliance").page("ledger"))
 
 
 def test_a_mail_goes_to_everybody_who_is_to_know(alarmed, settings, postbox, clock):

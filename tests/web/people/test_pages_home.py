@@ -12,15 +12,15 @@ from tests.support.browser_users import visitor, words
 
 def test_an_empty_home_is_honest_about_what_it_knows(stage):
     said = words(visitor(stage, "reviewer", "operator").page())
-    assert "Nothing waits for you" in said
-    assert "no agent has called yet" in said
-    assert "No action is unknown or held" in said
+    assert "Nothing needs your attention" in said
+    assert "no calls yet" in said
+    assert "No unresolved action" in said
     assert "shop 0" in said
 
 
 def test_a_living_intake_is_said_with_its_age(stage):
     stage.propose()
-    assert "intake healthy, last call" in words(visitor(stage, "operator").page())
+    assert "receiving calls, last" in words(visitor(stage, "operator").page())
 
 
 def test_the_figures_count_and_lead_to_their_lists(stage):
@@ -43,7 +43,7 @@ def test_the_approvals_that_end_within_the_hour_are_those_of_the_api_s_list(shop
     said = words(person.client.get("/t/orchid/").content.decode())
     assert (len(ends), len(soon)) == (2, 1)
     assert f"Waiting for approval {len(ends)} oldest" in said
-    assert f"To be decided within an hour {len(soon)} oldest" in said
+    assert f"Due within an hour {len(soon)} oldest" in said
 
 
 def test_what_waits_depends_on_what_one_may_do(stage):
@@ -96,4 +96,4 @@ def test_a_freeze_is_in_sight_and_is_lifted_with_a_reason(stage):
 
 def test_only_who_may_lift_is_offered_to(stage):
     stage.case(count=2)
-    assert "Lift this freeze" not in visitor(stage, "reviewer").page()
+    assert "Lift freeze" not in visitor(stage, "reviewer").page()

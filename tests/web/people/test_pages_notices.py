@@ -35,15 +35,15 @@ def told(stage, **risks):
 def test_the_bell_counts_what_is_unread_and_looking_at_it_is_reading(stage):
     person = visitor(stage, "reviewer")
     actions = told(stage, one="LOW", other="HIGH")
-    assert bell(person.page()) == "2 unread notices"
+    assert bell(person.page()) == "2 unread notifications"
     page = f"approvals/{stage.approval(actions['one']).id}"
     person.page(page)
-    assert bell(person.page()) == "2 unread notices"
+    assert bell(person.page()) == "2 unread notifications"
     person.post(f"{page}/looking", opened="yes")
-    assert bell(person.page()) == "1 unread notices"
+    assert bell(person.page()) == "1 unread notifications"
     said = words(person.page("notices"))
     assert "1 unread" in said
-    assert said.count("An approval waits for you") == 2
+    assert said.count("Approval needed") == 2
     assert "Refund, high-risk external, irreversible, high risk" in said
 
 
@@ -53,9 +53,9 @@ def test_all_is_read_up_to_what_was_on_the_page(stage):
     upto = re.search(r'name="upto" value="([^"]+)"', person.page("notices")).group(1)
     told(stage, later="LOW")
     assert person.post("notices/read", upto=upto).status_code == 302
-    assert bell(person.page()) == "1 unread notices"
+    assert bell(person.page()) == "1 unread notifications"
     person.post("notices/read", upto="nonsense")
-    assert bell(person.page()) == "Notices, none unread"
+    assert bell(person.page()) == "Notifications, none unread"
 
 
 def test_the_next_item_is_the_most_urgent_that_still_waits(stage):
@@ -74,8 +74,8 @@ def test_what_one_person_is_told_no_other_reads(stage):
     told(stage, one="HIGH")
     visitor(stage, "reviewer")
     other = visitor(stage, "operator")
-    assert "You have been told nothing yet." in words(other.page("notices"))
-    assert bell(other.page()) == "Notices, none unread"
+    assert "No notifications yet." in words(other.page("notices"))
+    assert bell(other.page()) == "Notifications, none unread"
 
 
 def test_somebody_says_how_they_want_their_mail(stage):
@@ -136,14 +136,14 @@ def test_what_could_not_be_delivered_is_listed_with_the_reason_and_sent_again(st
         assert "1 message could not be delivered." in words(administrator.page())
         assert "could not be delivered" not in words(visitor(stage, "reviewer").page())
         said = words(administrator.page("notices/channels"))
-        assert "An approval waits by chat room: HTTP 410, 1 attempt" in said
+        assert "Approval needed by chat room: HTTP 410, 1 attempt" in said
         with tenancy(stage.tenant):
             row = Notice.objects.get(tenant_id=stage.tenant)
         assert administrator.post(f"notices/undelivered/{row.id}/again").status_code == 302
         assert tasks.tell_people() == 1
         assert len(server.received) == 2
         assert administrator.post(f"notices/undelivered/{row.id}/again").status_code == 404
-        assert "Everything that was sent has arrived" in words(administrator.page("notices/channels"))
+        assert "Nothing undelivered" in words(administrator.page("notices/channels"))
 
 
 @pytest.mark.parametrize(

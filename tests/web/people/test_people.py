@@ -167,7 +167,7 @@ def test_an_administrator_asks_for_the_role_and_another_gives_it(stage):
     row = stage.person("administrator")
     path = f"people/{row.id}"
     ada.post(f"{path}/change", roles=["administrator", "reviewer"], groups="finance", password=PASSWORD)
-    assert "Waits for a second administrator" in words(ada.page(path))
+    assert "Needs a second administrator" in words(ada.page(path))
     assert ada.post(f"{path}/answer", to="confirm").status_code == 403
     with tenancy(stage.tenant):
         assert approvers.approver(stage.tenant, row.actor_id) is None
@@ -258,7 +258,7 @@ def test_only_administrators_change_people(stage):
     for role in ("reviewer", "compliance"):
         other = visitor(stage, role)
         assert other.get("people").status_code == 200
-        assert "Invite somebody" not in other.page("people")
+        assert "Invite member" not in other.page("people")
         assert "API keys" not in other.page("people")
         for path in ("people/invite", f"people/{row.id}/change", f"people/{row.id}/remove", "people/keys/create"):
             assert other.post(path, reason="x").status_code == 403, path

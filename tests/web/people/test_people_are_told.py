@@ -188,9 +188,9 @@ def test_a_mail_says_what_waits_and_carries_no_argument_secret_or_word_of_the_ag
     assert tasks.tell_people() == 1
     [mail] = postbox.to(REVIEWER)
     text, approval = mail.get_content(), stage.approval(action_id)
-    assert mail["Subject"] == "Counterfoil: an approval waits for you in orchid"
+    assert mail["Subject"] == "Counterfoil: approval needed in orchid"
     assert "Refund, high-risk external, irreversible, high risk." in text
-    assert "It has waited 1 min; to be decided by" in text
+    assert "Waiting for 1 min; due" in text
     assert f"http://localhost:8000/t/orchid/approvals/{approval.id}" in text
     for secret in ("sk-live-4711", "EX-SECRET01", "125", "12500", "damaged", approval.payload_hash):
         assert secret not in mail.as_string(), secret
@@ -234,7 +234,7 @@ def test_low_risk_comes_collected_and_without_what_was_decided_meanwhile(stage, 
     clock.forward(minutes=31)
     tasks.tell_people()
     [mail] = postbox.to(REVIEWER)
-    assert mail["Subject"] == "Counterfoil: 2 things in orchid, 2 of them waiting"
+    assert mail["Subject"] == "Counterfoil: 2 items in orchid, 2 waiting"
     text = mail.get_content()
     assert all(str(stage.approval(each).id) in text for each in (first, second))
     assert str(stage.approval(third).id) not in text
@@ -283,7 +283,7 @@ def test_a_flood_is_one_message(stage, postbox, clock):
     assert len(postbox.to(REVIEWER)) == BURST
     clock.forward(minutes=31)
     tasks.tell_people()
-    assert postbox.to(REVIEWER)[-1]["Subject"] == "Counterfoil: 5 things in orchid, 5 of them waiting"
+    assert postbox.to(REVIEWER)[-1]["Subject"] == "Counterfoil: 5 items in orchid, 5 waiting"
 
 
 def test_what_the_tenant_turned_off_is_not_mailed(stage, postbox):
@@ -302,7 +302,7 @@ def test_a_room_is_told_as_text_and_fetches_no_preview(stage, room, caplog):
         assert tasks.tell_people() == 1
     [said] = room.documents()
     assert said["unfurl_links"] is said["unfurl_media"] is False
-    assert said["text"].startswith("*Counterfoil: an approval waits in orchid*\n\nAn approval waits: Refund, high-risk")
+    assert said["text"].startswith("*Counterfoil: approval needed in orchid*\n\nApproval needed: Refund, high-risk")
     assert "evil" not in said["text"]
     assert "<" not in said["text"]
     assert "attachments" not in said

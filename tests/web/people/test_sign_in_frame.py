@@ -21,11 +21,11 @@ FOR_PROGRAMS = {"jwks", "healthz", "readyz", "stream", "session-stream"}
 # allauth's own pages, and ours that stand in for one, by their headings.
 HEADINGS = {
     "account_login": "Sign in",
-    "account_reauthenticate": "Is it still you",
+    "account_reauthenticate": "Confirm it's you",
     "account_change_password": "Change the password",
     "mfa_authenticate": "Second step",
-    "mfa_reauthenticate": "Is it still you",
-    "mfa_reauthenticate_webauthn": "Is it still you",
+    "mfa_reauthenticate": "Confirm it's you",
+    "mfa_reauthenticate_webauthn": "Confirm it's you",
     "mfa_index": "Signing in",
     "mfa_activate_totp": "Add an authenticator app",
     "mfa_deactivate_totp": "Remove the authenticator app",

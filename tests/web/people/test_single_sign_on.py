@@ -72,7 +72,7 @@ def test_the_request_to_the_provider_has_pkce_a_nonce_and_nothing_from_outside(p
 
 def test_the_sign_in_page_offers_the_provider(provider):
     page = Client().get("/sign-in").content.decode()
-    assert "Go on with Corp" in page
+    assert "Continue with Corp" in page
     assert Client().post("/sign-in/with/other").status_code == 404
 
 

@@ -90,7 +90,7 @@ def test_every_version_has_a_page_with_its_history_and_what_it_changed(shop: Wor
     assert "“Releases took too long.”" in spoken(part(page(shop), "approval"))
     first = page(shop, "approval/1")
     assert "superseded" in spoken(first.split("</h1>")[1][:400])
-    assert "It is the first version, so there is nothing to compare it with." in spoken(first)
+    assert "First version; nothing to compare." in spoken(first)
     assert re.search(r"1 put in force by Counterfoil .*? superseded by 2 ", spoken(part(first, "versions")))
     whole = spoken(part(page(shop, "approval/3", since="1"), "diff"))
     assert "Against 1" in whole
@@ -125,7 +125,7 @@ def test_rules_that_never_count_are_named_on_the_page(shop: Workshop, clock: Clo
     put(shop, clock, "approval", "2", {"rules": [SMALL, REST, {"name": "late", "outcome": "auto"}]})
     for said in (spoken(page(shop, "approval/2")), spoken(part(page(shop), "approval"))):
         assert (
-            "What stands out in its rules “rest” always matches. People are asked about each call that"
+            "Notable rules “rest” always matches. People are asked about each call that"
             " no `auto` rule before it matches. “late” never counts. No rule that asks people stands behind it, so it"
             " spares none."
         ) in said

@@ -102,7 +102,7 @@ def test_lifting_says_before_and_after_what_is_still_open(stage):
         freeze = freezes.freezes_in_force(stage.tenant)[0]
     operator.post(f"freezes/{freeze.id}/lift", reason="Looked at it.")
     after = words(operator.page("freezes"))
-    assert "Lifted. New work is released to it again. Still open:" in after
+    assert "Lifted. New actions can start again. Still open:" in after
     assert f"{case.tool} on {case.target}" in after
 
 

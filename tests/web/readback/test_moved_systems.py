@@ -118,7 +118,7 @@ def test_the_page_shows_the_difference_and_takes_the_second_persons_word(books: 
     books.operator_key.post("/systems", MOVED)
     ada = Visitor(administrator_of(books).client, books.slug)
     page = words(ada.page("systems"))
-    assert "A change waits for a second person." in page
+    assert "A change requires a second approver." in page
     assert "/settings/host" in page
     assert "evil.example" in page
     with tenancy(books.tenant):

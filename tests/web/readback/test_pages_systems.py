@@ -32,23 +32,23 @@ def system_id(stage):
 
 def test_a_system_that_was_never_asked_says_so(stage):
     said = words(visitor(stage, "operator").page(PATH))
-    for part in ("shop", "Never asked", "Wait for a verdict 0", "nothing waits", "Irreversible actions released"):
+    for part in ("shop", "Not read yet", "Unverified actions 0", "nothing waits", "Irreversible actions released"):
         assert part in said
-    assert "it is only polled" in said
+    assert "polled only" in said
 
 
 @pytest.mark.req("R-UI-01")
 def test_a_system_that_answers_shows_how(stage):
     asked(stage, 3)
     said = words(visitor(stage, "operator").page(PATH))
-    for part in ("Answers", "12 ms of late", "3, 0 without an answer", "Failures in a row 0", "Readers at once 4"):
+    for part in ("Answers", "12 ms", "3, 0 without an answer", "Consecutive failures 0", "Concurrent reads 4"):
         assert part in said
 
 
 def test_a_system_that_is_away_shows_why_and_until_when(stage):
     asked(stage, 5, unanswered="Connection refused")
     said = words(visitor(stage, "operator").page(PATH))
-    for part in ("Failures in a row 5: Connection refused", "Away since", "asked again", "not released."):
+    for part in ("Consecutive failures 5: Connection refused", "Down since", "asked again", "paused."):
         assert part in said
     assert "does not answer" in words(visitor(stage, "operator").page())
 
@@ -64,7 +64,7 @@ def test_an_operator_stops_and_resumes_with_a_reason(stage):
     assert person.client.post(f"{path}/stop", {"reason": "They migrate."}).status_code == 302
     said = words(person.page(PATH))
     assert "Stopped by a person: They migrate." in said
-    assert "Resume releasing to shop" in said
+    assert "Resume actions on shop" in said
     assert person.client.post(f"{path}/resume", {"reason": "Done."}).status_code == 302
     assert "Irreversible actions released" in words(person.page(PATH))
 
@@ -72,12 +72,12 @@ def test_an_operator_stops_and_resumes_with_a_reason(stage):
 def test_nothing_is_stopped_without_a_reason(stage):
     person = visitor(stage, "operator")
     person.client.post(f"/t/orchid/systems/{system_id(stage)}/stop", {"reason": " "})
-    assert "Nothing was stopped: say why." in words(person.page(PATH))
+    assert "Not paused: enter a reason." in words(person.page(PATH))
 
 
 def test_who_does_not_operate_sees_and_may_not_stop(stage):
     person = visitor(stage, "reviewer")
-    assert "Stop releasing" not in person.page(PATH)
+    assert "Pause irreversible actions" not in person.page(PATH)
     assert person.client.post(f"/t/orchid/systems/{system_id(stage)}/stop", {"reason": "x"}).status_code == 403
 
 
@@ -86,9 +86,9 @@ def test_webhook_addresses_are_shown(stage, secrets_dir):
         row = webhooks.create_hook(tenant_id=stage.tenant, name="shop", secret=SECRET, by=stage.executor, at=AT)
     said = words(visitor(stage, "operator").page(PATH))
     assert f"/api/v1/hooks/{row.id}" in said
-    assert "no webhook has come yet" in said
+    assert "no webhook received yet" in said
 
 
 def test_no_system_is_said_in_a_sentence(stage, monkeypatch):
     monkeypatch.setattr("console.pages.systems.context.all_systems", lambda *_, **__: [])
-    assert "No authoritative system is registered." in words(visitor(stage, "operator").page(PATH))
+    assert "No system of record is registered." in words(visitor(stage, "operator").page(PATH))

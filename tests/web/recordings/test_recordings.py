@@ -214,7 +214,7 @@ def test_long_texts_are_cut_and_say_by_how_much(stage, reader, tmp_path):
     message, call, _ = sorted(rows(stage, RecordedMessage), key=lambda row: row.number)
     assert (len(message.text), message.length) == (recording_rows.MOST_TEXT, recording_rows.MOST_TEXT + 5)
     assert len(call.calls[0]["arguments"]) == recording_rows.MOST_VALUE
-    assert "5 more characters are in the file and not here." in words(reader.page(f"{address(out)}/1"))
+    assert "5 more characters in the file." in words(reader.page(f"{address(out)}/1"))
 
 
 def test_texts_that_no_database_holds_lose_a_character_and_move_no_span(stage, reader, tmp_path):
@@ -269,7 +269,7 @@ def test_a_recording_is_erased_under_two_persons_and_may_come_again(stage, tmp_p
 def test_only_compliance_may_ask_for_it(stage, reader, tmp_path):
     path = address(imported(recording(tmp_path, BAD))[1])
     assert reader.post(f"{path}/erase", legal_basis="x", reason="y").status_code == 403
-    assert "Ask for this recording to be erased" not in reader.page(path)
+    assert "Request erasure" not in reader.page(path)
 
 
 def _ask(stage, statement):

@@ -155,4 +155,4 @@ def test_the_page_and_the_api_say_until_when_it_is_kept_and_what_comes_then(shop
 def test_only_compliance_sees_the_way_to_a_hold(shop, old):
     page = Visitor(shop.person("reviewer", name="r@orchid").client, shop.slug).page(f"recordings/{old}")
     assert "How long it is kept" in page
-    assert "Place a hold on it" not in page
+    assert "Place hold" not in page

@@ -47,10 +47,10 @@ def test_a_run_says_why_it_is_taken_back_and_which_step_waits_for_whom(
     page = seen(cashier, f"runs/{run.session['workflow_run_id']}")
     case = cashier.case_of(stands)
     assert case is not None
-    assert "Taking this run back waits for a person." in page
-    assert f'href="/t/orchid/cases/{case["case_id"]}">Settle its case' in page
+    assert "Rollback needs review." in page
+    assert f'href="/t/orchid/cases/{case["case_id"]}">Resolve its case' in page
     assert "by Counterfoil: The step refund_order on order/EX-1002 ended FAILED." in page
-    assert "no pivot so far" not in page
+    assert "no point of no return reached" not in page
 
 
 def test_a_run_that_a_person_takes_back_names_them(cashier: Counter, clock: Clock):
@@ -59,7 +59,7 @@ def test_a_run_that_a_person_takes_back_names_them(cashier: Counter, clock: Cloc
     name = run.session["workflow_run_id"]
     cashier.operator.post(f"/runs/{name}/cancel", {"reason": "The customer called."})
     page = seen(cashier, f"runs/{name}")
-    assert "This run is being taken back," in page
+    assert "Rolling back," in page
     assert "by Operator: The customer called." in page
 
 
@@ -70,7 +70,7 @@ def test_an_order_that_a_freeze_holds_up_is_seen(cashier: Counter, clock: Clock)
     run.step("EX-1002", works=False)
     assert run.child() is None
     page = seen(cashier, f"runs/{run.session['workflow_run_id']}")
-    assert '<span class="mono">cancel_refund</span> is ordered since' in page
+    assert '<span class="mono">cancel_refund</span> ordered' in page
     assert "ordered, not proposed yet" in seen(cashier, f"actions/{stands}")
     assert "compensation with cancel_refund: Compensate (RT-51)" in seen(cashier, f"actions/{stands}")
 
@@ -102,14 +102,14 @@ def test_home_says_what_became_of_the_action_behind_a_case(counter: Counter, clo
     cashier.tell(started, "partial")
     clock.forward(seconds=60)
     cashier.read_back(started["action_id"], clock)
-    assert "Partial application. Nobody owns it yet." in seen(cashier)
+    assert "Partial application. Unassigned." in seen(cashier)
     carried_out(cashier, clock, child_of(cashier, started["action_id"]))
-    assert "Partial application, compensated by now. Nobody owns it yet." in seen(cashier)
+    assert "Partial application, compensated by now. Unassigned." in seen(cashier)
 
 
 def test_what_was_tried_before_it_was_held_is_in_the_headline(cashier: Counter, clock: Clock):
     action_id = wrong(cashier, clock)
     carried_out(cashier, clock, child_of(cashier, action_id), status=None)
-    assert "Needs review: other values than asked for; a reversal did not settle it" in seen(
+    assert "Needs review: values differ from the request; a reversal did not settle it" in seen(
         cashier, f"actions/{action_id}"
     )

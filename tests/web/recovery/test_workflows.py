@@ -53,8 +53,8 @@ def test_a_run_shows_its_steps_and_what_was_passed_over(cashier: Counter, clock:
     assert shown["steps"][1]["silences"][0]["over"] == failed
     assert (shown["complete"], shown["unwinding"]) == (False, None)
     page = cashier.operator.client.get(f"/t/orchid/runs/{name_of(run)}").content.decode()
-    assert "went on in silence" in page
-    assert "Take this run back" in page
+    assert "continued after failure" in page
+    assert "Roll back run" in page
 
 
 def test_calls_of_one_batch_are_steps_in_their_order(cashier: Counter, clock: Clock):

@@ -127,7 +127,7 @@ def test_two_people_promote_on_the_page_and_one_puts_the_version_before_it_in_fo
     assert "Put version 1 in force again" in said
     assert "came in force by release 2" in words(ben.page("policies/verification/2"))
     back = "policies/verification/1/rollback"
-    assert "Say why: it stays in the record." in words(refused(ben, back, reason="", password=PASSWORD))
+    assert "Enter a reason. It is kept in the audit log." in words(refused(ben, back, reason="", password=PASSWORD))
     assert "This is not your password." in words(refused(ben, back, **WORD | {"password": "no"}))
     assert ben.post(back, **WORD).status_code == 302
     said = words(ben.page(path))
@@ -148,7 +148,7 @@ def test_a_draft_is_withdrawn_with_a_reason_and_gates_of_another_version_are_run
         put_in_force(shop.tenant, "verification", "2", default_policy("verification") | {"repeat_limit": 9})
     assert "Another version came in force since its gates ran. Run the gates again." in words(ada.page(path))
     assert "Another version came in force" in words(refused(ada, f"{path}/canary", tools="", share=100, actions=1))
-    assert "Say why: it stays in the record." in words(refused(ada, f"{path}/end", reason=""))
+    assert "Enter a reason. It is kept in the audit log." in words(refused(ada, f"{path}/end", reason=""))
     assert ada.post(f"{path}/end", reason="Nobody needs it.").status_code == 302
     said = words(ada.page(path))
     assert "It was withdrawn before it decided anything." in said

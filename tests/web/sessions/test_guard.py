@@ -216,14 +216,14 @@ def test_the_page_strikes_out_what_was_not_borne_out(shop: Workshop, session: st
     judged(shop, session)
     page = shop.reviewer.client.get(f"/t/{shop.slug}/sessions/{session}").content.decode()
     assert "<del>I have deleted" in page
-    assert "To be sent instead:" in page  # the console does not see whether it was
+    assert "Corrected text:" in page  # the console does not see whether it was
     assert "<ins>" in page
     assert page.count("PHANTOM") == 1
     assert 'data-part="receipt"' not in page
     called(shop, session)
     judged(shop, session, "I have asked for it.")
     page = shop.reviewer.client.get(f"/t/{shop.slug}/sessions/{session}").content.decode()
-    assert "Its receipt:" in page
+    assert "Receipt:" in page
     assert WAITING in page
 
 

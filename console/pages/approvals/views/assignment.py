@@ -61,7 +61,7 @@ def assign(request: TenantRequest, approval_id: UUID) -> HttpResponse:
         by=request.caller.actor,
         at=request.as_of,
     )
-    messages.success(request, f"Given to {actor_names(request.tenant.id).get(to, 'somebody')}.")
+    messages.success(request, f"Assigned to {actor_names(request.tenant.id).get(to, 'somebody')}.")
     return redirect(_page(request, approval_id))
 
 

@@ -39,7 +39,7 @@ def vote_on_several(request: TenantRequest) -> HttpResponse:
     given = form.cleaned_data
     proof = proof_class(request, request.user, given["password"], given["otp"])
     if not proof:
-        form.add_error("otp" if given["otp"] else "password", "This is not right. No vote was recorded.")
+        form.add_error("otp" if given["otp"] else "password", "Wrong password or code. No decision was recorded.")
         return _show(request, selected_ids(request.POST), form, status=403)
     shown = form.shown()
     record_displays(request.caller, [each.approval_id for each in shown])
@@ -58,7 +58,7 @@ def _show(request: TenantRequest, ids: list[UUID], form: BatchVoteForm, *, statu
     """The items in full, those that cannot be voted on together apart from the rest."""
     found = approvals.approvals_named(request.tenant.id, ids)
     if not found:
-        messages.error(request, "Choose what you want to vote on.")
+        messages.error(request, "Select the items to decide.")
         return redirect("approvals", request.tenant.slug)
     actions = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found.values()])
     items, apart = [], []
@@ -82,7 +82,7 @@ def _why_not(approval: Approval, item: batches.BatchItem, kind: tuple[str, str, 
     if said := batches.exclusion_reason(item):
         return said
     if kind is not None and item.kind != kind:
-        return "It is of another kind than the first: another tool, contract or policy."
+        return "Different kind from the first: another tool, contract or policy."
     return ""
 
 
@@ -106,7 +106,7 @@ def _item(request: TenantRequest, approval: Approval, action: Action) -> dict[st
     }
 
 
-_LOOKS = {"VOTED": ("tick", "Voted"), "DECIDED": ("minus", "Decided by others"), "REFUSED": ("stop", "Not taken")}
+_LOOKS = {"VOTED": ("tick", "Voted"), "DECIDED": ("minus", "Decided by others"), "REFUSED": ("stop", "Not accepted")}
 
 
 def _told(request: TenantRequest, outcomes: list[operations.ItemResult]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods
 
 from approvals.requests.operations import edits
 from approvals.requests.queries import approvals
+from approvals.voting.operations import eligibility
 from approvals.voting.rules import binding
 from console.api.actions import predicates
 from console.api.transaction import after_commit
@@ -84,6 +85,12 @@ def _wanted(form: edit_form.EditForm) -> edits.Edit:
     return edits.Edit(arguments=read(said["payload"]), reason=said["reason"], payload_hash=said["payload_hash"])
 
 
+def _leaves_nobody(request: TenantRequest, approval: Approval) -> bool:
+    """Whether nobody who could approve now would be left to approve an edit by this person."""
+    places = eligibility.voting_status(approval, at=request.as_of).may_vote
+    return not any(place.actor != request.caller.actor.id and not place.away for place in places)
+
+
 def _page(
     request: TenantRequest,
     approval: Approval,
@@ -100,6 +107,7 @@ def _page(
         "title": action_title(action.operation_kind, action.target, parse_arguments(payload_of(action))),
         "action": action,
         "form": form,
+        "leaves_nobody": _leaves_nobody(request, approval),
         **shown,
     }
     return render(request, "approvals/edit.html", context, status=status)

@@ -29,9 +29,9 @@ from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue import queries as catalogue_queries
 
 TABS = {
-    "": ("Waiting", "0 approvals wait for a vote"),
-    "approved": ("Approved, not started", "0 approvals wait for an executor"),
-    "decided": ("Decided", "Nothing has been decided yet"),
+    "": ("Waiting", "No approval is waiting"),
+    "approved": ("Approved, not yet executed", "No approved action is waiting to be executed"),
+    "decided": ("Decided", "No decisions yet"),
 }
 PAGE = 50
 MOST_EXPORTED = 5000
@@ -58,7 +58,7 @@ def next_approval(request: TenantRequest) -> HttpResponse:
     waiting = approvals.queue(request.tenant.id, limit=2, at=request.as_of, **wanted)
     after = next((each for each in waiting if str(each.id) != passed), None)
     if after is None:
-        messages.success(request, "Nothing else in this queue waits for your vote.")
+        messages.success(request, "Nothing else in this queue needs your decision.")
         return redirect(f"{_here(request)}?{query.urlencode()}" if query else _here(request))
     return redirect("approval", request.tenant.slug, after.id)
 
@@ -130,7 +130,7 @@ def _waiting(request: TenantRequest) -> dict[str, Any]:
     return {
         "cards": shown,
         "order": _order(filters),
-        "empty": "0 approvals match these filters" if wanted else TABS[""][1],
+        "empty": "No approval matches these filters" if wanted else TABS[""][1],
         "filters": filters,
         "kept": {},
         "query": query,
@@ -152,7 +152,7 @@ def _settled(request: TenantRequest, tab: str) -> dict[str, Any]:
     more = tab == "decided" and len(found) == PAGE
     return {
         "cards": queue_cards(request, found),
-        "order": "newest first" if tab == "decided" else "what ends first comes first",
+        "order": "newest first" if tab == "decided" else "Earliest deadline first",
         "empty": TABS[tab][1],
         "older": f"{here}?tab=decided&before={found[-1].id}" if more else "",
         "newest": f"{here}?tab=decided" if before else "",
@@ -162,7 +162,7 @@ def _settled(request: TenantRequest, tab: str) -> dict[str, Any]:
 def _order(filters: QueueFilter) -> str:
     chosen = filters.cleaned_data.get("sort", "") if filters.is_valid() else ""
     if not chosen:
-        return "riskiest first, then what ends first"
+        return "Highest risk first, then by deadline"
     return str(dict(filters.fields["sort"].choices)[chosen]).lower()  # type: ignore[attr-defined]
 
 

@@ -54,7 +54,7 @@ def vote(request: TenantRequest, approval_id: UUID) -> HttpResponse:
         if refusal.status == 404:
             raise
         return render_approval(request, approval_id, form, status=refusal.status, refusal=refusal)
-    messages.success(request, f"Recorded: you {labels.VERDICTS[form.said()][1]}.")
+    messages.success(request, f"Decision recorded: you {labels.VERDICTS[form.said()][1]}.")
     return redirect("approval", request.tenant.slug, approval_id)
 
 
@@ -122,9 +122,9 @@ def _wrong(request: TenantRequest, approval_id: UUID, form: VoteForm) -> HttpRes
     refusal.records = (votes.refused_vote(approval_id, request.caller.actor.id, refusal, at=request.as_of),)
     write_refusal_records(request.tenant.id, refusal)
     if form.cleaned_data["otp"]:
-        form.add_error("otp", "This code is wrong or was used before. Your vote was not recorded.")
+        form.add_error("otp", "This code is wrong or was used before. Your decision was not recorded.")
     else:
-        form.add_error("password", "This is not your password. Your vote was not recorded.")
+        form.add_error("password", "This is not your password. Your decision was not recorded.")
     return render_approval(request, approval_id, form, status=403)
 
 

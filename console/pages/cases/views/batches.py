@@ -32,7 +32,7 @@ def start_batch(request: TenantRequest) -> HttpResponse:
     owners = directory.operators(request.tenant.id)
     form = BatchForm(request.POST, owners=[(str(actor), name) for actor, name in owners.items()])
     if not form.is_valid():
-        messages.error(request, f"Nothing was begun. {form.missing()}")
+        messages.error(request, f"Not started. {form.missing()}")
         return redirect("cases", request.tenant.slug)
     row = batches.start(
         tenant_id=request.tenant.id,
@@ -65,7 +65,7 @@ def _all(request: TenantRequest) -> HttpResponse:
         "here": "cases",
         "tabs": queue_tabs(request, "batches"),
         "batches": [_row(request, each, progress[each.id], called) for each in found],
-        "empty": "No batch has been run yet",
+        "empty": "No batch yet",
     }
     return render(request, "batches/_list.html" if request.htmx else "batches/list.html", context)
 

@@ -35,7 +35,7 @@ from reviews.cases.rules.batches import MOST
 if TYPE_CHECKING:
     from reviews.models import Case
 
-TABS = {"": "Open", "mine": "Mine", "free": "Nobody owns", "snoozed": "Snoozed", "settled": "Settled"}
+TABS = {"": "Open", "mine": "Mine", "free": "Unassigned", "snoozed": "Snoozed", "settled": "Settled"}
 PAGE = 50
 
 
@@ -57,12 +57,12 @@ def list_cases(request: TenantRequest) -> HttpResponse:
         "kept": {"tab": tab} if tab else {},
         "older": _page_after(request, found[PAGE - 1].id) if len(found) > PAGE else "",
         "newest": _page_after(request, None) if after else "",
-        "empty": _EMPTY.get(tab, "0 cases are open here"),
+        "empty": _EMPTY.get(tab, "No open case here"),
     }
     return render(request, "cases/_list.html" if request.htmx else "cases/list.html", context)
 
 
-_EMPTY = {"settled": "No case is settled yet", "snoozed": "No case is snoozed"}
+_EMPTY = {"settled": "No settled case", "snoozed": "No snoozed case"}
 
 
 @in_tenant()
@@ -100,12 +100,12 @@ def resolve(request: TenantRequest, case_id: UUID) -> HttpResponse:
             state = settle()
     except Refused as refusal:
         return _refused(request, case_id, refusal, form)
-    settled = "Recorded. The case is settled." if state == "RESOLVED" else "Recorded. A second person must confirm it."
+    settled = "Case resolved." if state == "RESOLVED" else "Proposed. A second approver must confirm it."
     messages.success(request, settled)
     return redirect("case", request.tenant.slug, case_id)
 
 
-WRONG_PROOF = "The password or the code is wrong. Nothing was recorded."
+WRONG_PROOF = "Wrong password or code. Nothing was saved."
 
 
 @in_tenant("operator", "reviewer")
@@ -113,7 +113,7 @@ WRONG_PROOF = "The password or the code is wrong. Nothing was recorded."
 def confirm(request: TenantRequest, case_id: UUID) -> HttpResponse:
     form = ConfirmationForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "Nothing was recorded: say whether you confirm it or decline it.")
+        messages.error(request, "Nothing was saved: choose confirm or return.")
         return render_case(request, case_id, status=422)
     try:
         given = _identify_second(request, form) if form.accepted() else None
@@ -133,9 +133,7 @@ def confirm(request: TenantRequest, case_id: UUID) -> HttpResponse:
             )
     except Refused as refusal:
         return _refused(request, case_id, refusal, None)
-    messages.success(
-        request, "Confirmed. The case is settled." if form.accepted() else "Sent back. The case is open again."
-    )
+    messages.success(request, "Confirmed. Case resolved." if form.accepted() else "Returned. The case is open again.")
     return redirect("case", request.tenant.slug, case_id)
 
 
@@ -261,7 +259,7 @@ def found_cases(
 
 def _order(filters: CaseFilter) -> str:
     chosen = filters.cleaned_data.get("sort", "")
-    return "gravest first, then oldest" if not chosen else dict(filters.fields["sort"].choices)[chosen].lower()  # type: ignore[attr-defined]
+    return "Most severe first, then oldest" if not chosen else dict(filters.fields["sort"].choices)[chosen].lower()  # type: ignore[attr-defined]
 
 
 def queue_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ def assign(request: TenantRequest, case_id: UUID) -> HttpResponse:
     owners = directory.operators(request.tenant.id)
     form = AssignmentForm(request.POST, owners=[(str(actor), name) for actor, name in owners.items()])
     if not form.is_valid():
-        return _incomplete(request, case_id, "Nothing was changed: choose an operator.")
+        return _incomplete(request, case_id, "Not assigned: choose an operator.")
     to = UUID(form.cleaned_data["to"])
     casework.assign(
         tenant_id=request.tenant.id, case_id=case_id, to=to, among=owners, by=request.caller.actor, at=request.as_of
@@ -50,7 +50,7 @@ def assign(request: TenantRequest, case_id: UUID) -> HttpResponse:
 def snooze(request: TenantRequest, case_id: UUID) -> HttpResponse:
     form = SnoozeForm(request.POST)
     if not form.is_valid():
-        return _incomplete(request, case_id, "Not snoozed: say for how long, and why it can wait.")
+        return _incomplete(request, case_id, "Not snoozed: choose how long and enter a reason.")
     casework.snooze(
         tenant_id=request.tenant.id,
         case_id=case_id,
@@ -59,7 +59,7 @@ def snooze(request: TenantRequest, case_id: UUID) -> HttpResponse:
         by=request.caller.actor,
         at=request.as_of,
     )
-    messages.success(request, "Snoozed. It comes back by itself.")
+    messages.success(request, "Snoozed. It returns automatically.")
     return redirect("case", request.tenant.slug, case_id)
 
 
@@ -75,7 +75,7 @@ def wake(request: TenantRequest, case_id: UUID) -> HttpResponse:
 def reopen(request: TenantRequest, case_id: UUID) -> HttpResponse:
     form = ReasonForm(request.POST)
     if not form.is_valid():
-        return _incomplete(request, case_id, "Not reopened: say what you doubt, and why.")
+        return _incomplete(request, case_id, "Not reopened: enter a reason.")
     cases.reopen(
         tenant_id=request.tenant.id,
         case_id=case_id,
@@ -83,7 +83,7 @@ def reopen(request: TenantRequest, case_id: UUID) -> HttpResponse:
         by=request.caller.actor,
         at=request.as_of,
     )
-    messages.success(request, "Reopened. Until it is settled again, nobody is told that the action was completed.")
+    messages.success(request, "Reopened. Until it is resolved again, the action is not reported as completed.")
     return redirect("case", request.tenant.slug, case_id)
 
 
