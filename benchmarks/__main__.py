@@ -7,7 +7,10 @@ import os
 import platform
 import signal
 import sys
+import time
+from datetime import UTC, datetime
 
+from benchmarks import cpu
 from benchmarks.apart import apart
 from benchmarks.ratios import Figure, table
 from benchmarks.sizes import VARIABLE
@@ -31,7 +34,7 @@ NAMES = (
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=f"some of {', '.join(NAMES)}; all of them if none")
-    parser.add_argument("--rounds", type=int, default=9, help="how often each side is measured (9)")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each side is measured (3)")
     parser.add_argument("--tiny", action="store_true", help="go through everything once; the figures mean nothing")
     chosen = parser.parse_args()
     if unknown := set(chosen.names) - set(NAMES):
@@ -40,14 +43,21 @@ def main() -> None:
         os.environ[VARIABLE] = "1"
     # Whoever ends it from outside ends its servers too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    os.environ[cpu.ROOT] = str(os.getpid())
+    load = os.getloadavg()[0]
     figures: list[Figure] = []
     with stand() as made:
         for name in chosen.names or NAMES:
             print(f"{name} …", flush=True)
+            began = time.monotonic()
             made.database(name)
             figures += apart(made, name, f"benchmarks.{name}:measure", chosen.rounds)
-            print(table(figures), flush=True)
-    print(f"\n{os.cpu_count()} processors, {platform.machine()}, Python {platform.python_version()}")
+            print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
+    print(f"\n{table(figures)}\n")
+    print(
+        f"{datetime.now(UTC):%Y-%m-%d}, {chosen.rounds} rounds, {os.cpu_count()} processors, {platform.machine()},"
+        f" Python {platform.python_version()}, load {load:.1f} at the beginning"
+    )
 
 
 if __name__ == "__main__":

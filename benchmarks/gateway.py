@@ -28,6 +28,7 @@ from benchmarks.sizes import sized
 from benchmarks.stand import Stand
 
 SECONDS = sized(3.0, tiny=0.2)
+ADDED_MS = 30.0
 AGENT = "clerk"
 SERVER = '''
 from mcp.server.mcpserver import MCPServer
@@ -69,9 +70,9 @@ async def _measured(port: int, keys: dict[str, str], folder: Path, rounds: int) 
                 if number >= 0:
                     ours.append(pair[0])
                     peer.append(pair[1])
-    added = sum(1000 / one for one in ours) / len(ours) - sum(1000 / one for one in peer) / len(peer)
-    print(f"gateway: {added:.1f} ms added to a call, one after the other", flush=True)
-    return Figure(name="gateway, one caller", unit="calls per s", ours=tuple(ours), peer=tuple(peer))
+    extra = tuple(1000 / one - 1000 / other for one, other in zip(ours, peer, strict=True))
+    limit = (ADDED_MS,) * rounds
+    return Figure(name="gateway, added to a call: 30 ms", unit="ms", ours=extra, peer=limit, aim=1, most=True)
 
 
 async def _rate(call: Call) -> float:

@@ -9,6 +9,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from benchmarks import cpu
+from benchmarks.cpu import Rate
+
 Ask = Callable[[], None]
 
 # The server hangs up on whoever says nothing for five seconds.
@@ -75,8 +78,9 @@ def rate(asks: list[Ask], seconds: float) -> float:
             made += 1
         return made
 
-    began = time.perf_counter()
+    before, began = cpu.spent_ms(), time.perf_counter()
     with ThreadPoolExecutor(len(asks)) as pool:
         # What one of them runs into ends the benchmark.
         made = sum(pool.map(count, asks))
-    return made / (time.perf_counter() - began)
+    per_s = made / (time.perf_counter() - began)
+    return Rate.of(per_s, spent_ms=cpu.spent_ms() - before, operations=made)

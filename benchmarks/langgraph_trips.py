@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any, TypedDict
 from uuid import uuid4
 
@@ -23,22 +25,72 @@ class State(TypedDict, total=False):
 def prepare(stand: Stand) -> None:
     """Its tables, made by itself."""
     _saver().setup()
+    _connection().execute(
+        "CREATE TABLE audit (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at timestamptz NOT NULL,"
+        " actor uuid NOT NULL, subject text NOT NULL, said jsonb NOT NULL)"
+    )
+    _connection().execute("CREATE INDEX ON audit (subject, id)")
 
 
 def ways(number: int) -> dict[str, Write]:
     """What one writer can do."""
-    return {"trip": tripping()}
+    return {"trip": tripping(), "equal work": tripping(Work())}
 
 
-def tripping() -> Callable[[], None]:
+class Work:
+    """What an approval of ours cannot leave out, done by the nodes themselves, as one would write it beside a graph.
+
+    The payload is kept encrypted, a token is signed for the start and checked when it is spent, and each step leaves a
+    row of audit on the connection of its checkpoint. Quorum, pins, freezes, hashes over the past and proofs are still
+    not there.
+    """
+
+    def __init__(self) -> None:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        self.cipher, self.key = AESGCM(AESGCM.generate_key(256)), Ed25519PrivateKey.generate()
+        self.connection = _connection()
+
+    def sealed(self, payload: dict[str, str]) -> str:
+        nonce = os.urandom(12)
+        return (nonce + self.cipher.encrypt(nonce, json.dumps(payload).encode(), None)).hex()
+
+    def opened(self, sealed: str) -> Any:
+        data = bytes.fromhex(sealed)
+        return json.loads(self.cipher.decrypt(data[:12], data[12:], None))
+
+    def token(self, verdict: str, sealed: str) -> tuple[bytes, bytes]:
+        claims = json.dumps({"verdict": verdict, "payload": sha256(sealed.encode()).hexdigest(), "jti": uuid4().hex})
+        return claims.encode(), self.key.sign(claims.encode())
+
+    def check(self, token: tuple[bytes, bytes]) -> None:
+        self.key.public_key().verify(token[1], token[0])
+
+    def note(self, subject: str, **said: str) -> None:
+        self.connection.execute(
+            "INSERT INTO audit (at, actor, subject, said) VALUES (now(), %s, %s, %s)",
+            [uuid4(), subject, json.dumps(said)],
+        )
+
+
+def tripping(work: Work | None = None) -> Callable[[], None]:
     """One round trip: run to the interrupt, resume, run to the end."""
     from langgraph.graph import END, START, StateGraph
     from langgraph.types import Command, interrupt
 
     def ask(state: State) -> State:
-        return {"verdict": interrupt(state["payload"])}
+        verdict: str = interrupt(state["payload"])
+        if work is not None:
+            work.note("vote", verdict=verdict)
+        return {"verdict": verdict}
 
     def redeem(state: State) -> State:
+        if work is not None:
+            sealed = state["payload"]["sealed"]
+            work.check(work.token(state["verdict"], sealed))
+            work.opened(sealed)
+            work.note("start", verdict=state["verdict"])
         return {"done": state["verdict"]}
 
     drawn = StateGraph(State)
@@ -47,24 +99,30 @@ def tripping() -> Callable[[], None]:
     drawn.add_edge(START, "ask")
     drawn.add_edge("ask", "redeem")
     drawn.add_edge("redeem", END)
-    graph = drawn.compile(checkpointer=_saver())
+    graph = drawn.compile(checkpointer=_saver(work.connection if work is not None else None))
 
     def trip() -> None:
         thread: Any = {"configurable": {"thread_id": uuid4().hex}}
-        graph.invoke({"payload": {"path": "notes/a.md"}}, thread, durability="sync")
+        payload = {"path": "notes/a.md"}
+        if work is not None:
+            payload = {"sealed": work.sealed(payload)}
+            work.note("request", sealed=payload["sealed"])
+        graph.invoke({"payload": payload}, thread, durability="sync")
         if graph.invoke(Command(resume="approve"), thread, durability="sync")["done"] != "approve":
             raise SystemExit("benchmarks: LangGraph lost an answer")
 
     return trip
 
 
-def _saver() -> Any:
+def _saver(connection: Any = None) -> Any:
     from langgraph.checkpoint.postgres import PostgresSaver
+
+    return PostgresSaver(connection or _connection())
+
+
+def _connection() -> Any:
     from psycopg import Connection
     from psycopg.rows import dict_row
 
     # As PostgresSaver.from_conn_string makes it.
-    connection = Connection.connect(
-        os.environ["WORKFLOWS_URL"], autocommit=True, prepare_threshold=0, row_factory=dict_row
-    )
-    return PostgresSaver(connection)
+    return Connection.connect(os.environ["WORKFLOWS_URL"], autocommit=True, prepare_threshold=0, row_factory=dict_row)

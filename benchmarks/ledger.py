@@ -62,7 +62,7 @@ def _saves(stand: Stand, rounds: int) -> list[Figure]:
         found = in_turn(rounds, sides)
     return [
         _against(found, "append", "create", "append, 4 writers: a bare create()", 0.6),
-        _against(found, "append", "auditlog", "append, 4 writers: a save with django-auditlog", 1.3),
+        _against(found, "append", "auditlog", "append, 4 writers: a save with django-auditlog", 1.4),
         _against(found, "append", "history", "append, 4 writers: a save with django-simple-history", 1.3),
     ]
 
@@ -113,7 +113,7 @@ def _slow(stand: Stand, rounds: int) -> list[Figure]:
         with writers(slow, SLOW, 32, "benchmarks.plain:ways", owner) as pipes:
             found = in_turn(rounds, {each: partial(rate, pipes, each, SECONDS) for each in ("append", "chain", "bare")})
     return [
-        _against(found, "append", "chain", "its SQL, 32 writers, +1 ms per fsync: a chain under a lock", 10),
+        _against(found, "append", "chain", "its SQL, 32 writers, +1 ms per fsync: a chain under a lock", 8),
         _against(found, "append", "bare", "its SQL, 32 writers, +1 ms per fsync: a bare insert", None),
     ]
 

@@ -1,7 +1,8 @@
 """The Actions page with a million rows, against the same page with ten thousand and against Django's admin.
 
 Two databases, two web processes, one signed-in person with one connection: each measure is the median time of a few
-requests. The admin lists the same table of the same database, in the same web process.
+requests. The admin lists the same table of the same database, in the same web process: as it comes, and at its best,
+which counts no further than a thousand and offers no filters.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def measure(stand: Stand, rounds: int) -> list[Figure]:
     with stand.web(SMALL) as few, stand.web(LARGE) as many:
         less, more = _signed_in(stand, SMALL, few), _signed_in(stand, LARGE, many)
         figures = [_grown(name, query, rounds, more, large, less, small) for name, query in VIEWS.items()]
-        return [*figures, *_admin(more, max(3, rounds // 3))]
+        return [*figures, *_admin(more, rounds)]
 
 
 def _filled(stand: Stand, database: str, count: int) -> UUID:
@@ -84,15 +85,15 @@ def _grown(name: str, query: str, rounds: int, more: Wire, large: UUID, less: Wi
 def _admin(wire: Wire, rounds: int) -> list[Figure]:
     """How many times faster: a ratio of speeds."""
     figures = []
-    for name, query, filtered in (
-        ("first page", "", ""),
-        ("by outcome", "?outcome=NEEDS_REVIEW", "?state__exact=REVIEW_REQUIRED"),
-    ):
-        page = partial(_speed, wire, PAGE + query, REQUESTS)
-        admin = partial(_speed, wire, "/admin/bare/action/" + filtered, 3)
-        ours, peer = interleaved(rounds, page, admin)
-        name = f"Actions page, {name}: times faster than the admin, 10⁶ rows"
-        figures.append(Figure(name=name, unit="pages per s", ours=ours, peer=peer, aim=50))
+    for admin, made, requests, aim in (("action", "as it comes", 3, 60), ("bestaction", "at its best", REQUESTS, 3)):
+        for name, query, filtered in (
+            ("first page", "", ""),
+            ("by outcome", "?outcome=NEEDS_REVIEW", "?state__exact=REVIEW_REQUIRED"),
+        ):
+            page = partial(_speed, wire, PAGE + query, REQUESTS)
+            ours, peer = interleaved(rounds, page, partial(_speed, wire, f"/admin/bare/{admin}/{filtered}", requests))
+            name = f"Actions page, {name}: times faster than the admin {made}, 10⁶ rows"
+            figures.append(Figure(name=name, unit="pages per s", ours=ours, peer=peer, aim=aim))
     return figures
 
 

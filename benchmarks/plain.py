@@ -70,12 +70,12 @@ class _Appends:
             _sound(self.server.prepare(name, statement))
 
     def ready(self) -> None:
-        from benchmarks.append import moved
+        from benchmarks.append import STATES, moved
         from ledger.record import operations as ledger
 
         while len(self.drafts) < READY:
             head = self.heads.popleft()
-            happening = moved("UNKNOWN" if head.state == "PENDING" else "PENDING")
+            happening = moved(STATES[head.seq % len(STATES)])
             draft = ledger.draft_event(head, happening, actor=ledger.SYSTEM, at=timezone.now())
             sent = [value.encode() if isinstance(value, str) else value for value in draft.values]
             self.drafts.append((head.id, sent, [0 if isinstance(value, str) else 1 for value in draft.values]))

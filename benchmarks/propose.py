@@ -7,6 +7,8 @@ payload and the gate record (and the approval with its event, where one is neede
 
 from __future__ import annotations
 
+import statistics
+import time
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -19,7 +21,8 @@ from benchmarks.stand import Stand
 
 SECONDS = sized(1.0, tiny=0.4)
 CALLERS = 4
-AIM = 0.5
+AIM = 0.8
+VALIDATED_MS, SAMPLES = 10.0, sized(150, tiny=2)
 GOAL = "Refund order EX-7F3A21 in full."
 
 
@@ -31,7 +34,22 @@ def measure(stand: Stand, rounds: int) -> list[Figure]:
         return [
             _figure("no approval", wires, "refund_small_amount", rounds),
             _figure("with approval", wires, "issue_refund", rounds),
+            _validated(wires[0], rounds),
         ]
+
+
+def _validated(wire: Wire, rounds: int) -> Figure:
+    """One caller, one call after the other, as it meets an idle machine."""
+    propose = _proposing(wire, "refund_small_amount")
+    medians = tuple(statistics.median(_took_ms(propose) for _ in range(SAMPLES)) for _ in range(rounds))
+    limit = (VALIDATED_MS,) * rounds
+    return Figure(name="proposal to VALIDATED, p50: 10 ms", unit="ms", ours=medians, peer=limit, aim=1, most=True)
+
+
+def _took_ms(ask: Ask) -> float:
+    began = time.perf_counter()
+    ask()
+    return (time.perf_counter() - began) * 1000
 
 
 def _figure(name: str, wires: list[Wire], tool: str, rounds: int) -> Figure:

@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from benchmarks.cpu import Rate
+
 Measure = Callable[[], float]
 
 
@@ -27,6 +29,12 @@ class Figure:
     @property
     def ratio(self) -> float:
         return statistics.median(self.ratios)
+
+    @property
+    def cpu_ms(self) -> str:
+        """The processor time of one operation, ours and the peer's, where it was counted."""
+        sides = [[rate.cpu_ms for rate in rates if isinstance(rate, Rate)] for rates in (self.ours, self.peer)]
+        return " / ".join(_short(statistics.median(side)) if side else "-" for side in sides) if any(sides) else ""
 
     @property
     def verdict(self) -> str:
@@ -66,8 +74,8 @@ def _round(number: int, ours: Measure, peer: Measure) -> tuple[float, float]:
 def table(figures: list[Figure]) -> str:
     """The figures as a Markdown table."""
     head = [
-        "| figure | ratio, median (range) | aim | | ours | peer | unit |",
-        "|---|---|---|---|---|---|---|",
+        "| figure | ratio, median (range) | aim | | ours | peer | unit | CPU ms of one, ours / peer |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     return "\n".join([*head, *map(_line, figures)])
 
@@ -76,7 +84,7 @@ def _line(figure: Figure) -> str:
     aim = "" if figure.aim is None else f"{'≤' if figure.most else '≥'} {figure.aim:g}"
     spread = f"{_short(figure.ratio)} ({_short(min(figure.ratios))} to {_short(max(figure.ratios))})"
     ours, peer = statistics.median(figure.ours), statistics.median(figure.peer)
-    cells = [figure.name, spread, aim, figure.verdict, _short(ours), _short(peer), figure.unit]
+    cells = [figure.name, spread, aim, figure.verdict, _short(ours), _short(peer), figure.unit, figure.cpu_ms]
     return f"| {' | '.join(cells)} |"
 
 

@@ -57,6 +57,7 @@ def ways(number: int) -> dict[str, Write]:
     return {
         "trip": desk.trip,
         "redeem": Redemptions(desk),
+        "claimable": Claimable(desk),
         **{f"sealed, {width}": desk.trips(width).__next__ for width in (IN_FLIGHT // many for many in (1, 2, 4, 8))},
     }
 
@@ -212,6 +213,32 @@ class Redemptions:
         if not self.orders:
             raise SystemExit("benchmarks: no grant is left to redeem")
         self.desk.redeemed(self.orders.popleft())
+
+
+class Claimable:
+    """What `ready` answers: the seconds from each vote to the claim that gets what was agreed."""
+
+    MADE, PATIENCE_S = 40, 10.0
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def __call__(self) -> None:
+        """Never a rate."""
+
+    def ready(self) -> list[float]:
+        return [self._delay() for _ in range(self.MADE)]
+
+    def _delay(self) -> float:
+        self.desk.agreed(PATIENT)
+        began = time.perf_counter()
+        while not (orders := self.desk.claimed(PATIENT, 1)):
+            if time.perf_counter() - began > self.PATIENCE_S:
+                raise SystemExit("benchmarks: what was agreed never became claimable")
+            time.sleep(0.001)
+        delay = time.perf_counter() - began
+        self.desk.redeemed(orders[0])
+        return delay
 
 
 def _opened(number: int) -> Desk:

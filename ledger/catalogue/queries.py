@@ -121,6 +121,13 @@ def active_policies(tenant_id: UUID) -> dict[str, PolicyVersion]:
     return {policy.kind: policy for policy in select(PolicyVersion, "tenant_id = $1 AND active", tenant_id)}
 
 
+def digest_in_force(tenant_id: UUID, kind: str) -> str:
+    """The digest of the policy in force of one kind; nothing of its document is read."""
+    statement = "SELECT digest FROM ledger_policyversion WHERE tenant_id = $1 AND kind = $2 AND active"
+    [(digest,)] = execute(statement, tenant_id, kind)
+    return str(digest)
+
+
 @dataclass(frozen=True)
 class DecidingPolicies:
     """The versions of one kind of policy that decide: the one in force, and on some actions one on canary."""

@@ -173,7 +173,7 @@ def recheck(*, tenant_id: UUID, subject_id: UUID, at: datetime) -> None:
 
 def recheck_policy(approval: Approval, *, at: datetime) -> bool:
     """Bring an open approval under the policy in force; whether it was under another one (rule 1)."""
-    if approval.policy_digest == catalogue_queries.active_policies(approval.tenant_id)["approval"].digest:
+    if approval.policy_digest == catalogue_queries.digest_in_force(approval.tenant_id, "approval"):
         return False
     _ask_again(approval, "The policy changed.", at=at)
     return True

@@ -79,14 +79,19 @@ def _questions(approval: Approval) -> list[clocks.Stop]:
 
 def author_of_policy(tenant_id: UUID, version: str) -> UUID | None:
     """Who put a version of the approval policy in force."""
-    row = catalogue_queries.policy_version(tenant_id, "approval", version)
-    return _author(tenant_id, row.id) if row else None
+    try:
+        return _author(tenant_id, version)
+    except LookupError:
+        return None
 
 
 @lru_cache(maxsize=1024)
-def _author(tenant_id: UUID, policy_id: UUID) -> UUID | None:
-    """Who wrote a version, which nobody can any more: a process reads each once."""
-    return events.creator_of(tenant_id, policy_id)
+def _author(tenant_id: UUID, version: str) -> UUID | None:
+    """Who wrote a version, which nobody can any more: a process reads each once, as soon as it is there."""
+    row = catalogue_queries.policy_version(tenant_id, "approval", version)
+    if row is None:
+        raise LookupError(f"no approval policy {version}")
+    return events.creator_of(tenant_id, row.id)
 
 
 @lru_cache(maxsize=1024)

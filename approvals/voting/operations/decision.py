@@ -101,7 +101,7 @@ def revalidation_refusal(
     votes of people who may still decide are still enough, and its hours have begun. `action` and the digest of the
     policy that is `in_force` are given where they were just read.
     """
-    if (in_force or catalogue_queries.active_policies(approval.tenant_id)["approval"].digest) != approval.policy_digest:
+    if (in_force or catalogue_queries.digest_in_force(approval.tenant_id, "approval")) != approval.policy_digest:
         return binding.PolicyChanged()
     terms = quorum.read_terms(approval.terms)
     if approval.standing_id is not None:

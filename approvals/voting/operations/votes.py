@@ -222,7 +222,7 @@ def check_vote(
     )
     if bar is not None and verdict is not binding.VoteChoice.BREAK_GLASS:
         raise bar
-    if catalogue_queries.active_policies(approval.tenant_id)["approval"].digest != approval.policy_digest:
+    if catalogue_queries.digest_in_force(approval.tenant_id, "approval") != approval.policy_digest:
         raise binding.PolicyChanged
     # What was asked for must still be what is stored: a payload altered at rest is nobody's to approve.
     if (covers.payload_hash, covers.rendering_digest) != (approval.payload_hash, approval.rendering_digest):
