@@ -21,17 +21,18 @@ from benchmarks import trips
 from benchmarks.apart import apart
 from benchmarks.ledger import sequencing
 from benchmarks.ratios import Figure, in_turn
+from benchmarks.sizes import sized
 from benchmarks.stand import Stand
 from benchmarks.writers import ask, rate, writers
 from console.local import servers
 
-SECONDS, BRIEF_S, WRITERS = 2.0, 1.0, 8
-MANY = (2, 4, 8)
+SECONDS, BRIEF_S, WRITERS = sized(2.0, tiny=0.3), sized(1.0, tiny=0.2), sized(8, tiny=2)
+MANY = (2,) if WRITERS == 2 else (2, 4, 8)
 DATABASE = "approvals"
 PEERS = {"DBOS": "dbos_trips", "LangGraph": "langgraph_trips"}
 UNIT = "round trips per s"
 EQUAL = "LangGraph, equal work"
-STARTERS = 4
+STARTERS = sized(4, tiny=2)
 AIMS = {"LangGraph": 1.0, "DBOS": 2.0, EQUAL: 2.0}
 START_AIM, CLAIMABLE_MS = 0.5, 60.0
 

@@ -41,8 +41,8 @@ class Work:
     """What an approval of ours cannot leave out, done by the nodes themselves, as one would write it beside a graph.
 
     The payload is kept encrypted, a token is signed for the start and checked when it is spent, and each step leaves a
-    row of audit on the connection of its checkpoint. Quorum, pins, freezes, hashes over the past and proofs are still
-    not there.
+    row of audit: on a connection of its own, since the checkpointer writes on its own from another thread. Quorum,
+    pins, freezes, hashes over the past and proofs are still not there.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ def tripping(work: Work | None = None) -> Callable[[], None]:
     drawn.add_edge(START, "ask")
     drawn.add_edge("ask", "redeem")
     drawn.add_edge("redeem", END)
-    graph = drawn.compile(checkpointer=_saver(work.connection if work is not None else None))
+    graph = drawn.compile(checkpointer=_saver())
 
     def trip() -> None:
         thread: Any = {"configurable": {"thread_id": uuid4().hex}}
@@ -114,10 +114,10 @@ def tripping(work: Work | None = None) -> Callable[[], None]:
     return trip
 
 
-def _saver(connection: Any = None) -> Any:
+def _saver() -> Any:
     from langgraph.checkpoint.postgres import PostgresSaver
 
-    return PostgresSaver(connection or _connection())
+    return PostgresSaver(_connection())
 
 
 def _connection() -> Any:

@@ -35,7 +35,7 @@ class SixWrites:
         self.connection = psycopg.connect(os.environ["WRITES_URL"], prepare_threshold=0)
         # Whoever comes first makes them; the others wait.
         self.connection.execute("SELECT pg_advisory_xact_lock(1)")
-        self.connection.execute(TABLES)
+        self.connection.execute(TABLES, prepare=False)
         self.connection.commit()
         self.left: list[UUID] = []
         self.bytes = token_bytes(900), token_bytes(1_500), token_bytes(250)
