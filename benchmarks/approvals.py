@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
-from uuid import UUID
 
 from benchmarks import trips
 from benchmarks.apart import apart
@@ -38,8 +37,7 @@ START_AIM, CLAIMABLE_MS = 0.5, 60.0
 
 
 def measure(stand: Stand, rounds: int) -> list[Figure]:
-    tenant = UUID(stand.founded(DATABASE)["tenant"]["id"])
-    trips.settle(tenant)
+    stand.founded(DATABASE, approval=trips.POLICY)
     with (
         sequencing(stand, DATABASE),
         writers(stand, DATABASE, WRITERS, "benchmarks.trips:ways") as ours,

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -73,9 +73,14 @@ class Stand:
             for role in (app, sql.Identifier(servers.SEQUENCER)):
                 connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(made, role))
 
-    def founded(self, database: str) -> dict[str, Any]:
-        """A tenant with its people and keys, as `manage.py bootstrap` says them."""
-        said = self.manage(database, "bootstrap", "--tenant", "bench", "--json")
+    def founded(self, database: str, *, approval: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """A tenant with its people and keys, as `manage.py bootstrap` says them; `approval` is its first policy."""
+        words = ["bootstrap", "--tenant", "bench", "--json"]
+        if approval is not None:
+            file = self.folder / f"{database}-approval.json"
+            file.write_text(json.dumps(approval))
+            words += ["--policy", f"approval={file}"]
+        said = self.manage(database, *words)
         found: dict[str, Any] = json.loads(said)
         return found
 

@@ -27,7 +27,6 @@ TEXT = "Paid in full."
 # can be taken back.
 PATIENT, HASTY = "remove_note", "write_note"
 POLICY = {
-    "version": "bench",
     "decide_within_s": 86_400,
     "release_within_s": 3_600,
     "grant_life_s": 300,
@@ -37,19 +36,6 @@ POLICY = {
 IN_FLIGHT = 64
 # The most grants that stand ready to be redeemed.
 READY = 100
-
-
-def settle(tenant: UUID) -> None:
-    """The policy of the run."""
-    from ledger.catalogue.operations import registration
-    from ledger.db import tenancy
-    from ledger.record import operations as ledger
-
-    with tenancy(tenant):
-        at = timezone.now()
-        registration.set_policy(
-            tenant_id=tenant, kind="approval", version="bench", document=POLICY, actor=ledger.SYSTEM, at=at
-        )
 
 
 def ways(number: int) -> dict[str, Write]:

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from console.api.handoffs.documents import HANDOFFS
 from console.tasks import count_metrics, watch_alerts
+from ledger.catalogue.rules.policies import default_policy
 from ledger.db import tenancy
 from reviews.observations.rules import webhooks
 from tests.support import exported, people, seals, settling
@@ -62,6 +63,10 @@ class Recorded:
     def post(self, path: str, body: Any = None, **headers: str) -> Any:
         return self._keep("POST", path, body if body is not None else {}, headers, self.api.post(path, body, **headers))
 
+    def release(self, kind: str, body: Any) -> Any:
+        """Not kept: it prepares what a step needs."""
+        return self.api.release(kind, body)
+
     def _keep(self, method: str, path: str, body: Any, headers: dict[str, str], answer: Any) -> Any:
         kind = answer["Content-Type"]
         self.sent.append(Sent(method, path, body, headers, answer.status_code, kind, answer.getvalue()))
@@ -100,7 +105,8 @@ def register(shop: Workshop) -> None:
 
 
 def release(shop: Workshop) -> None:
-    """A recovery policy on its way into force, and back; another one that is withdrawn."""
+    """A recovery policy on its way into force, and back; another one that is withdrawn; one in force, sent again."""
+    shop.operator_key.post("/policies/approval", {"version": "1", "document": default_policy("approval")})
     for name in ("first", "second"):
         person = shop.person("administrator", name=f"{name}@releases")
         setattr(shop, name, type(shop.operator)(person, shop.operator.sent))
@@ -267,7 +273,7 @@ def change(shop: Workshop) -> None:
 def let_through(shop: Workshop) -> None:
     """An emergency: one operator alone, and a reviewer who looks at it afterwards."""
     rule = {"enabled": True, "step_up": "C", "reviewers": 1}
-    shop.operator_key.post("/policies/approval", {"version": "glass", "document": {"break_glass": rule}})
+    shop.operator_key.release("approval", {"version": "glass", "document": {"break_glass": rule}})
     approval = shop.approval_of(shop.propose(path="old/burning.md"))
     shop.vote(approval, shop.operator, verdict="break_glass", reason="It is on fire.")
     used = shop.operator.get("/emergencies").json()["items"][0]["emergency_id"]
@@ -279,7 +285,7 @@ def agree(shop: Workshop, clock: Clock, watched: Callable[[Api], Any]) -> None:
     it.
     """
     document = {"standing_approvals": {"after": 3, "irreversible": True}}
-    shop.operator_key.post("/policies/approval", {"version": "standing", "document": document})
+    shop.operator_key.release("approval", {"version": "standing", "document": document})
     known = {each["name"]: each for each in shop.operator_key.get("/systems").json()["items"]}
     root = Path(known["documents"]["settings"]["root"])
     for number in range(3):
@@ -324,7 +330,7 @@ def vote_on_two(shop: Workshop) -> None:
         "require": [{"tool": "write_document"}],
         "batch": {"most": 10, "side_effect_classes": ["EPHEMERAL_WRITE"]},
     }
-    shop.operator_key.post("/policies/approval", {"version": "2", "document": document})
+    shop.operator_key.release("approval", {"version": "2", "document": document})
     asked = [shop.approval_of(shop.propose("write_document")) for _ in range(2)]
     items = [{name: each[name] for name in ("approval_id", "payload_hash", "rendering_digest")} for each in asked]
     shop.reviewer.post("/votes", {"verdict": "approve", "items": items, "password": PASSWORD})

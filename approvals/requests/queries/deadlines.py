@@ -77,21 +77,23 @@ def _questions(approval: Approval) -> list[clocks.Stop]:
     ]
 
 
-def author_of_policy(tenant_id: UUID, version: str) -> UUID | None:
-    """Who put a version of the approval policy in force."""
+def authors_of_policy(tenant_id: UUID, version: str) -> tuple[UUID, ...]:
+    """Who put a version of the approval policy in force: who drafted it, and the two who promoted it."""
     try:
-        return _author(tenant_id, version)
+        return _authors(tenant_id, version)
     except LookupError:
-        return None
+        return ()
 
 
 @lru_cache(maxsize=1024)
-def _author(tenant_id: UUID, version: str) -> UUID | None:
+def _authors(tenant_id: UUID, version: str) -> tuple[UUID, ...]:
     """Who wrote a version, which nobody can any more: a process reads each once, as soon as it is there."""
     row = catalogue_queries.policy_version(tenant_id, "approval", version)
     if row is None:
         raise LookupError(f"no approval policy {version}")
-    return events.creator_of(tenant_id, row.id)
+    release = catalogue_queries.release(tenant_id, row.release_id) if row.release_id else None
+    found = (release.author, release.first_by, release.promoted_by) if release else ()
+    return tuple(filter(None, found or (events.creator_of(tenant_id, row.id),)))
 
 
 @lru_cache(maxsize=1024)

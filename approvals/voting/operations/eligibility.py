@@ -110,7 +110,7 @@ class EligibilityContext:
     action: Any
     session: Session | None
     agent: Agent | None
-    author: UUID | None
+    policy_authors: tuple[UUID, ...]
     cast: tuple[Vote, ...] | None = None
 
 
@@ -153,7 +153,7 @@ def load_context(approval: Approval, *, at: datetime, action: Action | None = No
         action=action,
         session=session,
         agent=agent,
-        author=deadlines.author_of_policy(tenant_id, approval.policy_version),
+        policy_authors=deadlines.authors_of_policy(tenant_id, approval.policy_version),
     )
 
 
@@ -170,7 +170,7 @@ def load_contexts(tenant_id: UUID, approvals: Sequence[Approval], *, at: datetim
     )
     agents = approvals_queries.agents_by_name(tenant_id, {each.agent_id for each in opened.values()})
     versions = {each.policy_version for each in approvals}
-    authors = {version: deadlines.author_of_policy(tenant_id, version) for version in versions}
+    authors = {version: deadlines.authors_of_policy(tenant_id, version) for version in versions}
     found: dict[UUID, EligibilityContext] = {}
     for each in approvals:
         action = actions.get(each.action_id)
@@ -180,7 +180,7 @@ def load_contexts(tenant_id: UUID, approvals: Sequence[Approval], *, at: datetim
             action=action,
             session=session,
             agent=agents.get(session.agent_id) if session else None,
-            author=authors[each.policy_version],
+            policy_authors=authors[each.policy_version],
             cast=tuple(votes.get(each.id, ())),
         )
     return found
@@ -257,7 +257,7 @@ def stakeholders(approval: Approval, on: EligibilityContext) -> dict[str, frozen
         "agent_owner": (on.agent.owner if on.agent else None,),
         "delegator": behind,
         "editor": (approval.editor,),
-        "policy_author": (on.author,),
+        "policy_author": on.policy_authors,
     }
     return {
         role: frozenset(known.person(one) if isinstance(one, UUID) else one for one in who if one is not None)

@@ -12,7 +12,6 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from approvals.sessions import queries as sessions_queries
-from approvals.voting.operations import approvers
 from console.accounts.members.queries import is_same_person
 from console.accounts.step_up import is_proven
 from console.api import paging
@@ -110,7 +109,7 @@ def _answer_contract(
 
 @router.post(
     "/policies/{kind}",
-    summary="Put a new approval or autonomy policy in force; verification and recovery change by release",
+    summary="Refused but for the version in force sent again: a policy changes by release",
     response={201: schemas.PolicyVersion},
 )
 @admits("oper", "administrator")
@@ -121,17 +120,14 @@ def set_policy(request: HttpRequest, kind: str, body: schemas.PolicyBody) -> sch
         raise NotFound
     document = body.document | {"version": body.version}
     check_draft(kind, document)
-    row = registration.set_policy(
+    row = registration.install_policy(
         tenant_id=caller.tenant_id,
         kind=kind,
         version=body.version,
         document=document,
-        reason=body.reason.strip(),
         actor=caller.actor,
         at=timezone.now(),
     )
-    if kind == "approval":
-        approvers.schedule_recheck(tenant_id=caller.tenant_id, at=timezone.now())
     return schemas.PolicyVersion(kind=kind, version=row.version, digest=row.digest)
 
 

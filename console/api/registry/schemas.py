@@ -13,7 +13,6 @@ from console.api.schemas import EARLIEST, Answer, Body, LintFinding, TextOrNull,
 class PolicyBody(Body):
     version: Annotated[str, Field(min_length=1, max_length=64)]
     document: dict[str, Any]
-    reason: Annotated[str, Field(max_length=4000, description="Why it is put in force; kept with who did it.")] = ""
 
 
 GivenMoment = Annotated[AwareDatetime, Field(ge=EARLIEST, strict=False)]

@@ -14,7 +14,7 @@ Tool = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 class ReleaseBody(Body):
-    kind: Literal["verification", "recovery"]
+    kind: Literal["approval", "autonomy", "verification", "recovery"]
     version: Annotated[str, Field(min_length=1, max_length=64)]
     document: dict[str, Any]
     reason: Reason
@@ -25,7 +25,7 @@ class ReleaseWordBody(ProofBody):
 
 
 class GateSignatureBody(ReleaseWordBody):
-    gate: Literal["RG-01", "RG-02"]
+    gate: Literal["RG-01", "SIMULATION", "RG-02"]
 
 
 class RollbackBody(ReleaseWordBody):

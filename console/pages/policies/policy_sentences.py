@@ -78,7 +78,7 @@ _ALSO_BARRED = {
     "agent_owner": "the owner of the agent",
     "delegator": "the person for whom the agent acts",
     "editor": "who edited the call",
-    "policy_author": "who put this version in force",
+    "policy_author": "who drafted or promoted this version",
 }
 _DAY_NAMES = {
     "mon": "Monday",

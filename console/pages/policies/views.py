@@ -23,7 +23,6 @@ from console.web import policy_simulation
 from console.web.http import TenantRequest, in_tenant, undo_if_refused
 from ledger.catalogue import queries as catalogue
 from ledger.catalogue.operations.second_person import ProofNeeded
-from ledger.catalogue.rules.releases import RELEASED_BY_GATES
 from ledger.record.queries import events
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.refusals import Refused
@@ -50,7 +49,6 @@ def list_policies(request: TenantRequest) -> HttpResponse:
         "here": "policies",
         "policies": shown,
         "folded_from": FOLDED_FROM,
-        "released_kinds": RELEASED_BY_GATES,
         "may_release": _may_release(request),
     }
     return render(request, "policies/_list.html" if request.htmx else "policies/list.html", context)

@@ -7,7 +7,8 @@ from typing import Any
 from django import forms
 
 from console.accounts.members.forms import IdentityProofForm, split_words
-from ledger.catalogue.rules.releases import MOST_TOOLS, RELEASED_BY_GATES, SIGNED
+from ledger.catalogue.rules.policies import POLICY_KINDS
+from ledger.catalogue.rules.releases import MOST_TOOLS, SIGNED
 from ledger.record.rules.canonical import read
 from ledger.record.rules.refusals import Refused
 
@@ -18,7 +19,7 @@ MOST_TYPED = 1_000_000
 class DraftForm(forms.Form):
     """A new version of a policy, as the text of its document."""
 
-    kind = forms.ChoiceField(choices=[(kind, kind) for kind in RELEASED_BY_GATES], widget=forms.HiddenInput())
+    kind = forms.ChoiceField(choices=[(kind, kind) for kind in POLICY_KINDS], widget=forms.HiddenInput())
     version = forms.RegexField(
         r"^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$",
         label="Name of the new version",

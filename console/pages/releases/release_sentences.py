@@ -31,7 +31,9 @@ _NEXT_WHERE_ENDED = {
 }
 
 
-def standing_sentence(state: str, *, red: Sequence[str], ran: bool, is_in_force: bool = False) -> str:
+def standing_sentence(
+    state: str, *, red: Sequence[str], ran: bool, is_on_canary: bool = False, is_in_force: bool = False
+) -> str:
     """Where a release stands: `red` are the gates that are not passed, `ran` whether any was run."""
     if state == "DRAFT":
         found = f"{_named(red)} {'is' if len(red) == 1 else 'are'} not passed" if ran else "No gate was run"
@@ -41,16 +43,25 @@ def standing_sentence(state: str, *, red: Sequence[str], ran: bool, is_in_force:
     if state == "CANARY":
         return "It decides some live actions; the version in force decides all others."
     if state == "READY":
-        return "All eight gates are passed. Until it is promoted it decides the actions of its canary and no others."
+        until = "it decides the actions of its canary and no others" if is_on_canary else "it decides nothing"
+        return f"Every gate is passed. Until it is promoted {until}."
     return _ENDED[state] + (" It is in force." if is_in_force else "")
 
 
 def next_step(
-    state: str, *, red: Sequence[str], ran: bool, first_by: str = "", is_basis_old: bool = False, left: int = 0
+    state: str,
+    *,
+    red: Sequence[str],
+    ran: bool,
+    first_by: str = "",
+    is_basis_old: bool = False,
+    is_on_canary: bool = False,
+    left: int = 0,
 ) -> str:
     """What must happen next: `first_by` promoted it first, `left` actions of its canary have yet to end."""
     if is_basis_old and state in OPEN_STATES:
-        again = "Run the gates again." if state in ("DRAFT", "CHECKED") else "Stop it, and draft the change anew."
+        over = "Stop it" if is_on_canary else "Withdraw it"
+        again = "Run the gates again." if state in ("DRAFT", "CHECKED") else f"{over}, and draft the change anew."
         return f"Another version came in force since its gates ran. {again}"
     if state == "DRAFT":
         unsigned = [gate for gate in red if gate != CANARY]

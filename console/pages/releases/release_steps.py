@@ -11,9 +11,11 @@ from approvals.policy.rules import autonomy, policy
 from approvals.voting.operations import approvers
 from console.accounts.members.queries import is_same_person
 from console.pages.policies import policy_changes
+from console.pages.releases import call_gates
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import releases
 from ledger.catalogue.rules import policies
+from ledger.catalogue.rules.releases import JUDGING_KINDS
 from ledger.record.operations import Actor
 from ledger.record.queries import events
 from ledger.record.rules.canonical import parse
@@ -39,6 +41,8 @@ def check_draft(kind: str, document: Mapping[str, Any]) -> None:
 
 def run_gates(row: Release, *, by: Actor, at: datetime) -> Release:
     """Run every gate of a draft; of a release on canary, judge the canary by what has ended so far."""
+    if row.kind not in JUDGING_KINDS:
+        return call_gates.run_call_gates(row, changes=draft_changes(row), by=by, at=at)
     if row.canary is not None:
         return release_gates.judge_canary(tenant_id=row.tenant_id, release_id=row.id, by=by, at=at)
     return release_gates.run_gates(tenant_id=row.tenant_id, release_id=row.id, changes=draft_changes(row), by=by, at=at)

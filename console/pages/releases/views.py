@@ -22,7 +22,7 @@ from console.pages.policies.policy_sentences import KIND_NAMES
 from console.pages.releases import release_sentences, release_steps
 from console.pages.releases.forms import CanaryForm, DraftForm, EndForm, GateSignatureForm, ReleaseWordForm
 from console.pages.releases.release_sentences import OPEN_STATES
-from console.web import labels
+from console.web import labels, policy_simulation
 from console.web.http import TenantRequest, in_tenant, undo_if_refused
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue
@@ -33,7 +33,7 @@ from ledger.catalogue.rules.policies import BadPolicy
 from ledger.catalogue.rules.releases import (
     CANARY,
     GATES,
-    RELEASED_BY_GATES,
+    JUDGING_KINDS,
     SIGNED,
     CanaryScope,
     NoSuchRelease,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from ledger.models import Release, ReleaseGate
 
 PAGE = 50
+FIRST_KIND = "verification"
 MAY = ("administrator", "operator")
 _OUTCOME_WORDS = ("ends_in", "result", "discrepancy", "recovery")
 
@@ -65,7 +66,7 @@ def list_releases(request: TenantRequest) -> HttpResponse:
         "here": "policies",
         "releases": [_listed(request, row, names, in_force) for row in found[:PAGE]],
         "older": f"{request.path}?after={found[PAGE - 1].id}" if len(found) > PAGE else "",
-        "kinds": [(kind, KIND_NAMES[kind]) for kind in RELEASED_BY_GATES],
+        "kinds": list(KIND_NAMES.items()),
         "may_draft": _may(request),
     }
     return render(request, "releases/_list.html" if request.htmx else "releases/list.html", context)
@@ -81,7 +82,7 @@ def draft(request: TenantRequest) -> HttpResponse:
     """A form that begins with the document in force, and what is wrong with what was typed into it."""
     if request.method != "POST":
         kind = request.GET.get("kind", "")
-        return _draft_page(request, _begun(request, kind if kind in RELEASED_BY_GATES else RELEASED_BY_GATES[0]))
+        return _draft_page(request, _begun(request, kind if kind in KIND_NAMES else FIRST_KIND))
     form = DraftForm(request.POST)
     if not form.is_valid():
         return _draft_page(request, form, status=422)
@@ -258,14 +259,14 @@ def _begun(request: TenantRequest, kind: str) -> DraftForm:
 
 def _draft_page(request: TenantRequest, form: DraftForm, *, status: int = 200) -> HttpResponse:
     kind = form["kind"].value()
-    kind = kind if kind in RELEASED_BY_GATES else RELEASED_BY_GATES[0]
+    kind = kind if kind in KIND_NAMES else FIRST_KIND
     context = {
         "here": "policies",
         "form": form,
         "kind": kind,
         "name": KIND_NAMES[kind],
         "in_force": catalogue.active_policies(request.tenant.id)[kind],
-        "kinds": [(each, KIND_NAMES[each]) for each in RELEASED_BY_GATES],
+        "kinds": list(KIND_NAMES.items()),
     }
     return render(request, "releases/_draft.html" if request.htmx else "releases/draft.html", context, status=status)
 
@@ -298,7 +299,11 @@ def _standing(
     wanted = row.canary["actions"] if row.canary else 0
     return {
         "stands": release_sentences.standing_sentence(
-            row.state, red=red, ran=ran, is_in_force=in_force.release_id == row.id
+            row.state,
+            red=red,
+            ran=ran,
+            is_on_canary=row.canary is not None,
+            is_in_force=in_force.release_id == row.id,
         ),
         "next": release_sentences.next_step(
             row.state,
@@ -306,6 +311,7 @@ def _standing(
             ran=ran,
             first_by=names.get(row.first_by, "Somebody") if row.first_by else "",
             is_basis_old=row.basis != in_force.digest,
+            is_on_canary=row.canary is not None,
             left=wanted if left is None else left,
         ),
     }
@@ -325,12 +331,13 @@ def _detail(request: TenantRequest, release_id: UUID, *, status: int = 200, **ty
         "here": "policies",
         "row": row,
         "name": KIND_NAMES[row.kind],
+        "has_canary": row.kind in JUDGING_KINDS,
         "state": release_sentences.STATE_NAMES[row.state],
         **_standing(row, in_force, ran=bool(results), red=red, names=names, left=left),
         "author": names.get(row.author, "somebody"),
         "policy_href": reverse("policy", args=[slug, row.kind, row.version]) if version else "",
         "compared": _compared(request, row, in_force),
-        "touched": _touched(request, results),
+        "touched": _touched(request, row, results),
         "gates": [_gate(gate, results.get(gate), names) for gate in required_gates(row.kind)],
         "passed": len(required_gates(row.kind)) - len(red),
         "canary": canary,
@@ -361,7 +368,7 @@ def _steps(
     unsigned = [gate for gate in red if gate in SIGNED and gate in results and row.canary is None] if may else []
     return {
         "run": typed.get("run"),
-        "may_run": may and row.state in OPEN_STATES,
+        "may_run": may and row.state in (OPEN_STATES if row.kind in JUDGING_KINDS else ("DRAFT",)),
         "signatures": [
             {
                 "gate": gate,
@@ -426,23 +433,29 @@ def _evidence_of(tenant_id: UUID, result: ReleaseGate | None) -> dict[str, Any] 
     return dict(told)
 
 
-def _touched(request: TenantRequest, results: dict[str, ReleaseGate]) -> dict[str, Any] | None:
-    """The actions that RG-01 found to end otherwise, each with how; None before it ran."""
-    told = _evidence_of(request.tenant.id, results.get("RG-01"))
-    if told is None or "changed" not in told:
+def _touched(request: TenantRequest, row: Release, results: dict[str, ReleaseGate]) -> dict[str, Any] | None:
+    """What RG-01 or the simulation found to go otherwise, each with how; None before it ran."""
+    gate = "RG-01" if row.kind in JUDGING_KINDS else "SIMULATION"
+    told = _evidence_of(request.tenant.id, results.get(gate))
+    names = ("changed", "changed_in_all", "replayed") if gate == "RG-01" else ("touched", "touched_in_all", "decided")
+    if told is None or names[0] not in told:
         return None
-    rows = actions.actions_by_id(request.tenant.id, [UUID(each["action_id"]) for each in told["changed"]])
+    changed, in_all, looked_at = (told[name] for name in names)
+    words = _outcome_words if gate == "RG-01" else policy_simulation.WORDS.__getitem__
+    before, after = ("recorded", "replayed") if gate == "RG-01" else ("then", "now")
+    rows = actions.actions_by_id(request.tenant.id, [UUID(each["action_id"]) for each in changed])
     listed = [
         {
-            "title": labels.action_title(row.operation_kind, row.target),
-            "href": reverse("action", args=[request.tenant.slug, row.id]),
-            "before": _outcome_words(each["recorded"]),
-            "after": _outcome_words(each["replayed"]),
+            "title": labels.action_title(found.operation_kind, found.target),
+            "href": reverse("action", args=[request.tenant.slug, found.id]),
+            "before": words(each[before]),
+            "after": words(each[after]),
+            "wrong": each.get("wrong", ""),
         }
-        for each in told["changed"]
-        if (row := rows.get(UUID(each["action_id"]))) is not None
+        for each in changed
+        if (found := rows.get(UUID(each["action_id"]))) is not None
     ]
-    return {"actions": listed, "replayed": told["replayed"], "hidden": told["changed_in_all"] - len(listed)}
+    return {"gate": gate, "actions": listed, "looked_at": looked_at, "hidden": in_all - len(listed)}
 
 
 def _outcome_words(outcome: dict[str, str]) -> str:

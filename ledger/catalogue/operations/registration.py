@@ -11,7 +11,7 @@ from uuid import UUID
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract, load_stored
 from ledger.catalogue.rules.policies import POLICY_KINDS, default_policy
-from ledger.catalogue.rules.releases import RELEASED_BY_GATES, ReleaseNeeded
+from ledger.catalogue.rules.releases import ReleaseNeeded
 from ledger.catalogue.rules.weakenings import weakenings
 from ledger.db import tenancy
 from ledger.models import ContractVersion, Freeze, PolicyVersion, System, Tenant
@@ -67,7 +67,7 @@ def set_up_tenant(
         )
         for kind in POLICY_KINDS:
             document = policies.get(kind) or default_policy(kind)
-            set_policy(tenant_id=tenant_id, kind=kind, version="1", document=document, actor=SYSTEM, at=at)
+            install_policy(tenant_id=tenant_id, kind=kind, version="1", document=document, actor=SYSTEM, at=at)
     return tenant
 
 
@@ -119,21 +119,13 @@ def _newest_in_force(tenant_id: UUID, name: str) -> ContractVersion | None:
     return found[-1] if found else None
 
 
-def set_policy(
-    *,
-    tenant_id: UUID,
-    kind: str,
-    version: str,
-    document: Mapping[str, Any],
-    actor: Actor,
-    at: datetime,
-    reason: str = "",
+def install_policy(
+    *, tenant_id: UUID, kind: str, version: str, document: Mapping[str, Any], actor: Actor, at: datetime
 ) -> PolicyVersion:
-    """Put a version of a policy in force without a release; the one before is superseded in the same transaction.
+    """Put the first version of a kind of policy in force, which comes with the installation.
 
-    Of verification and recovery policies only the first, which comes with the installation: any other one changes by
-    release (`releases`), and the database refuses it too. The version in force sent again is the same version; any
-    other use of a known version is refused.
+    Any other one comes in force by release (`releases`), and the database refuses it too. The version in force sent
+    again is the same version; any other use of a known version is refused.
     """
     data = canonical(document)
     known = PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind, version=version).first()
@@ -141,9 +133,8 @@ def set_policy(
         if not known.active or known.digest != digest(data):
             raise VersionTaken
         return known
-    if kind in RELEASED_BY_GATES and PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind).exists():
+    if PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind).exists():
         raise ReleaseNeeded
-    supersede_policy(tenant_id, kind, by=version, actor=actor, at=at)
     row = PolicyVersion.objects.create(
         tenant_id=tenant_id,
         id=new_id(at),
@@ -154,10 +145,14 @@ def set_policy(
         active=True,
         created_at=at,
     )
-    detail = {"kind": kind, "version": version} | ({"reason": reason} if reason else {})
     append(
         SubjectHead(tenant_id=tenant_id, id=row.id, kind="policy"),
-        NewEvent(kind="policy_activated", to="ACTIVE", detail=detail, digests={kind: row.digest}),
+        NewEvent(
+            kind="policy_activated",
+            to="ACTIVE",
+            detail={"kind": kind, "version": version},
+            digests={kind: row.digest},
+        ),
         actor=actor,
         at=at,
     )

@@ -148,7 +148,7 @@ def sign_gate(
     lock_release(tenant_id, release_id, "DRAFT", "CHECKED")
     last = catalogue_queries.gate_results(tenant_id, release_id).get(gate)
     if gate not in rules.SIGNED or last is None:
-        raise rules.WrongStep("Run the gates first. A signature is for the result of RG-01 or RG-02.")
+        raise rules.WrongStep("Run the gates first. A signature is for the result of RG-01, SIMULATION or RG-02.")
     check_person(reason=reason, by=by, is_same=is_author, is_proven=is_proven)
     signed = GateResult(
         gate=gate,

@@ -1,9 +1,11 @@
 """Releases: which gates a policy needs, how far a release is, and which actions a canary decides.
 
-1. A verification or recovery policy needs all eight gates (C-48). The two others decide what may run, not what is true:
-   they need a simulation over what happened, and the same two people.
-2. A gate's newest result counts. `RG-01` and `RG-02` name people: a list of changed outcomes and a difference pass only
-   with the signature of a person who did not draft them.
+1. A verification or recovery policy needs all eight gates (C-48). An approval or autonomy policy decides what may run,
+   not what is true, and nothing of the past is judged otherwise by it: it needs a simulation over past calls, the
+   review of the difference and that stored versions stay readable (decision 46), and the same two people.
+2. A gate's newest result counts. `RG-01`, `RG-02` and a simulation name people: a list of changed outcomes, a
+   difference and calls that nobody would have been asked about any more pass only with the signature of a person who
+   did not draft them.
 3. A canary decides the actions that were proposed after it began, by the tools that it names, and of these the share
    that a hash of tenant, tool and action gives. So anybody can say later which version decided an action.
 4. A canary that does worse than what decides beside it is stopped by itself (`compare`).
@@ -30,19 +32,21 @@ GATES: Mapping[str, tuple[str, str]] = {
     "RG-06": ("Ledger schema compatibility", "old and new entries fit the schemas"),
     "RG-07": ("False-success guard test", "no completion is told before reconciliation"),
     "RG-08": ("Unknown-state test", "an unknown state blocks an unsafe repeat"),
-    "SIMULATION": ("Simulation", "what the draft would have decided about past actions"),
+    "SIMULATION": ("Simulation", "past calls are decided again by the draft; what it would let through is signed"),
 }
 """What each gate is called and what it shows."""
 
-RELEASED_BY_GATES = ("verification", "recovery")
-SIGNED = ("RG-01", "RG-02")
+JUDGING_KINDS = ("verification", "recovery")
+"""The kinds that decide what counts as true and what follows; the two others decide what may run."""
+_OF_CALLS = ("SIMULATION", "RG-02", "RG-06")
+SIGNED = ("RG-01", "SIMULATION", "RG-02")
 CANARY = "RG-03"
 MOST_TOOLS = 100
 
 
 def required_gates(kind: str) -> tuple[str, ...]:
     """The gates that a policy of this kind needs, in their order (rule 1)."""
-    return tuple(gate for gate in GATES if gate != "SIMULATION") if kind in RELEASED_BY_GATES else ("SIMULATION",)
+    return tuple(gate for gate in GATES if gate != "SIMULATION") if kind in JUDGING_KINDS else _OF_CALLS
 
 
 def state_by_gates(kind: str, passed: Mapping[str, bool], state: str) -> str:

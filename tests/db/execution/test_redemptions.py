@@ -24,6 +24,7 @@ from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from tests.support.api_tenant import Workshop, document, new_key, workshop
+from tests.support.callers import put_in_force
 
 PATIENCE_S = 60
 
@@ -194,14 +195,7 @@ def freeze(shop: Workshop) -> Any:
 
 
 def tighten(shop: Workshop) -> Any:
-    return registration.set_policy(
-        tenant_id=shop.tenant,
-        kind="approval",
-        version="2",
-        document={"version": "2", "decide_within_s": 60},
-        actor=ledger.SYSTEM,
-        at=datetime.now(UTC),
-    )
+    return put_in_force(shop.tenant, "approval", "2", {"version": "2", "decide_within_s": 60})
 
 
 @pytest.mark.req("R-EX-15", "R-AP-24")

@@ -22,6 +22,7 @@ from ledger.record.rules.entry import amend
 from ledger.record.rules.envelope import Commitment, Envelope, instant
 from ledger.record.rules.lifecycle import Ground
 from tests.support.builders import AT, propose
+from tests.support.callers import put_in_force
 
 APPEND = "SELECT ledger_append(%s, %s, %s, %s, %s, %s::jsonb)"
 CONTRACT = {
@@ -58,14 +59,7 @@ def fill(slug: str, *, actions: int = 1, at: datetime = AT) -> Record:
     with tenancy(tenant):
         document = contract.validate(CONTRACT, compile_predicate=lambda text: None)
         registered = registration.register_contract(tenant_id=tenant, contract=document, actor=person, at=at)
-        policy = registration.set_policy(
-            tenant_id=tenant,
-            kind="approval",
-            version="2",
-            document=default_policy("approval") | {"version": "2"},
-            actor=person,
-            at=at,
-        )
+        policy = put_in_force(tenant, "approval", "2", default_policy("approval") | {"version": "2"}, at=at)
         heads = [executing(tenant, at=at) for _ in range(actions)]
     action, payload = heads[-1]
     return Record(tenant=tenant, action=action, contract=registered.id, policy=policy.id, payload=payload)

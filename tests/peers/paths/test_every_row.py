@@ -215,14 +215,7 @@ class Place:
         with tenancy(office.tenant):
             if policy:
                 document = default_policy("approval") | {"version": "2", "decide_within_s": 60}
-                registration.set_policy(
-                    tenant_id=office.tenant,
-                    kind="approval",
-                    version="2",
-                    document=document,
-                    actor=ledger.SYSTEM,
-                    at=office.now(),
-                )
+                put_in_force(office.tenant, "approval", "2", document, at=office.now())
             request = executions.StartRequest(
                 action_id=action_id,
                 token=order.grant,

@@ -32,6 +32,10 @@ class Twice:
     def get(self, path: str, **headers: str) -> Any:
         return self.api.get(path, **headers)
 
+    def release(self, kind: str, body: dict[str, Any]) -> Any:
+        """Not a step of its own: it prepares one."""
+        return self.api.release(kind, body)
+
     def post(self, path: str, body: Any = None, **headers: str) -> Any:
         if path.startswith("/hooks/"):
             self.sent.add(path)

@@ -64,6 +64,7 @@ def test_only_operators_register_and_revoke(shop: Workshop):
         assert refused(caller.post("/agents/librarian/revoke", {"reason": "x"})) == (403, "FORBIDDEN")
         assert refused(caller.post("/contracts", contract("write_document"))) == (403, "FORBIDDEN")
         assert refused(caller.post("/policies/approval", {"version": "9", "document": {}})) == (403, "FORBIDDEN")
+        assert refused(caller.release("approval", {"version": "9", "document": {}})) == (403, "FORBIDDEN")
         assert refused(caller.post("/systems", {"name": "x", "pattern": "databases"})) == (403, "FORBIDDEN")
     assert refused(shop.operator.get("/agents/clerk")) == (404, "NOT_FOUND")
 
@@ -275,7 +276,9 @@ def test_a_contract_is_linted(operator_key: Api):
 
 
 def test_a_policy_in_force_is_superseded_and_named(operator_key: Api):
-    made = operator_key.post("/policies/approval", {"version": "2", "document": {"decide_within_s": 60}}).json()
+    refusal = operator_key.post("/policies/approval", {"version": "2", "document": {"decide_within_s": 60}})
+    assert refused(refusal) == (409, "RELEASE_REQUIRED")
+    made = operator_key.release("approval", {"version": "2", "document": {"decide_within_s": 60}}).json()
     active = operator_key.get("/policies").json()
     assert active["approval"]["version"] == "2"
     assert active["approval"]["digest"] == made["digest"]
@@ -285,10 +288,11 @@ def test_a_policy_in_force_is_superseded_and_named(operator_key: Api):
 
 def test_a_policy_version_is_used_once(operator_key: Api):
     body = {"version": "2", "document": {"decide_within_s": 60}}
-    assert operator_key.post("/policies/approval", body).status_code == 201
-    again = operator_key.post("/policies/approval", {"version": "2", "document": {"decide_within_s": 90}})
+    assert operator_key.release("approval", body).status_code == 201
+    again = operator_key.release("approval", {"version": "2", "document": {"decide_within_s": 90}})
     assert refused(again) == (409, "VERSION_IMMUTABLE")
-    assert operator_key.post("/policies/approval", body).status_code == 201
+    same = {"version": "2", "document": {"decide_within_s": 60}}
+    assert operator_key.post("/policies/approval", same).status_code == 201, "the version in force, sent again"
     assert operator_key.get("/policies").json()["approval"]["document"]["decide_within_s"] == 60
 
 

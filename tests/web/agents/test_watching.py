@@ -64,7 +64,7 @@ def test_fifty_different_names_are_probing_and_a_low_rate(shop: Workshop):
 def test_the_tenants_own_limits_decide(shop: Workshop):
     watch = {"least_calls": 5, "acceptance_floor_pct": 90, "probing_names": 3}
     document = {"boundary": "disclosed_tools", "watch": watch}
-    assert shop.operator_key.post("/policies/autonomy", {"version": "2", "document": document}).status_code == 201
+    assert shop.operator_key.release("autonomy", {"version": "2", "document": document}).status_code == 201
     calls(shop, *["delete_document"] * 4, "guess_a", "guess_b")
     tasks.watch_agents()
     assert flags(shop) == ["LOW_ACCEPTANCE", "PHANTOM_SHARE"]

@@ -168,7 +168,7 @@ class Desk(RuleBasedStateMachine):
             "release_within_s": 600,
             "break_glass": {"enabled": need == 2, "step_up": "C"},
         }
-        answer = self.shop.operator_key.post("/policies/approval", {"version": self.version, "document": document})
+        answer = self.shop.operator_key.release("approval", {"version": self.version, "document": document})
         assert answer.status_code == 201, answer.content
 
     @rule(lift=st.sampled_from([True, True, False]))

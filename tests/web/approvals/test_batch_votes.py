@@ -20,7 +20,7 @@ RULES = {
 
 
 def rule(shop: Workshop, **changes: Any) -> None:
-    answer = shop.operator_key.post("/policies/approval", {"version": "2", "document": RULES | changes})
+    answer = shop.operator_key.release("approval", {"version": "2", "document": RULES | changes})
     assert answer.status_code in (200, 201), answer.content
 
 
@@ -116,7 +116,7 @@ def test_items_of_two_kinds_are_no_batch(shop):
     rule(shop)
     (first,) = notes(shop, 1)
     rule_three = RULES | {"version": "3", "decide_within_s": 4000}
-    shop.operator_key.post("/policies/approval", {"version": "3", "document": rule_three})
+    shop.operator_key.release("approval", {"version": "3", "document": rule_three})
     second = shop.approval_of(shop.propose("write_document", **note(7)))
     answer = vote(shop, [item(first), item(second)])
     assert answer.status_code == 422, answer.content
@@ -130,9 +130,7 @@ def test_a_batch_holds_no_more_than_the_policy_allows(shop):
 
 
 def test_without_a_rule_for_batches_there_are_none(shop):
-    shop.operator_key.post(
-        "/policies/approval", {"version": "2", "document": {"version": "2", "require": RULES["require"]}}
-    )
+    shop.operator_key.release("approval", {"version": "2", "document": {"version": "2", "require": RULES["require"]}})
     answer = vote(shop, [item(each) for each in notes(shop)])
     assert answer.json()["code"] == "NOT_BATCHABLE"
 

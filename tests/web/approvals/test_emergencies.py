@@ -20,7 +20,7 @@ RULE = {"enabled": True, "step_up": "C", "review_within_s": 3600, "reviewers": 2
 
 def policy(shop: Workshop, **rule: Any) -> None:
     body = {"version": "2", "document": {"break_glass": RULE | rule}}
-    answer = shop.operator_key.post("/policies/approval", body)
+    answer = shop.operator_key.release("approval", body)
     assert answer.status_code == 201, answer.content
 
 
@@ -178,7 +178,7 @@ def test_who_changed_the_policy_last_does_not_break_the_glass_under_it_where_it_
     """Otherwise one person alone could switch it on and use it."""
     both = shop.person("operator", "administrator", name="both@orchid")
     document = {"break_glass": RULE, "independence": ["requester", "policy_author"]}
-    assert both.post("/policies/approval", {"version": "2", "document": document}).status_code == 201
+    assert both.release("approval", {"version": "2", "document": document}).status_code == 201
     action_id = shop.propose()
     assert broken(shop, action_id, both).json()["code"] == "NOT_INDEPENDENT"
     assert broken(shop, action_id).status_code == 201

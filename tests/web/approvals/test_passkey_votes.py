@@ -137,7 +137,7 @@ def test_of_several_keys_one_is_named(shop: Workshop, approval: dict[str, Any], 
 def strict(shop: Workshop) -> dict[str, Any]:
     """An approval that asks for a passkey."""
     policy = {"version": "2", "document": {"step_up": "A"}}
-    assert shop.operator_key.post("/policies/approval", policy).status_code == 201
+    assert shop.operator_key.release("approval", policy).status_code == 201
     return shop.approval_of(shop.propose())
 
 
@@ -501,7 +501,7 @@ def test_a_fresh_code_is_class_b_and_is_used_once(shop: Workshop, approval: dict
 def test_a_code_is_stronger_than_a_password_and_weaker_than_a_passkey(shop: Workshop, app: Any):
     for version, (step_up, passes) in enumerate({"B": True, "A": False}.items(), 2):
         policy = {"version": str(version), "document": {"step_up": step_up}}
-        assert shop.operator_key.post("/policies/approval", policy).status_code == 201
+        assert shop.operator_key.release("approval", policy).status_code == 201
         approval = shop.approval_of(shop.propose(path=f"policies/{step_up.lower()}.md"))
         assert refused(shop.vote(approval)) == (403, "STEP_UP_REQUIRED")
         answer = shop.vote(approval, password=None, otp=app(-1 if passes else 1))

@@ -21,7 +21,7 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 def set_policy(shop: Workshop, version: str = "2", **document: Any) -> Any:
-    return shop.operator_key.post("/policies/approval", {"version": version, "document": document})
+    return shop.operator_key.release("approval", {"version": version, "document": document})
 
 
 def actor_of(shop: Workshop, name: str) -> UUID:

@@ -208,7 +208,7 @@ def test_outside_its_hours_it_may_be_approved_and_is_not_released(shop: Workshop
 
 def test_the_page_and_the_api_say_what_is_missing_and_who_may_still_vote(shop: Workshop):
     document = {"thresholds": [{"group": "reviewers", "count": 2}]}
-    assert shop.operator_key.post("/policies/approval", {"version": "two", "document": document}).status_code == 201
+    assert shop.operator_key.release("approval", {"version": "two", "document": document}).status_code == 201
     shop.person("reviewer", name="berta@orchid")
     approval = shop.approval_of(shop.propose())
     path = f"/t/{shop.slug}/approvals/{approval['approval_id']}"
@@ -225,7 +225,7 @@ def test_the_page_and_the_api_say_what_is_missing_and_who_may_still_vote(shop: W
 
 def test_where_nobody_is_left_from_the_start_the_page_home_and_the_api_say_so(shop: Workshop, clock: Clock):
     document = {"thresholds": [{"group": "finance", "count": 1}]}
-    assert shop.operator_key.post("/policies/approval", {"version": "none", "document": document}).status_code == 201
+    assert shop.operator_key.release("approval", {"version": "none", "document": document}).status_code == 201
     approval = shop.approval_of(shop.propose())
     assert approval["quorum"]["stranded"] is True
     client = shop.reviewer.client

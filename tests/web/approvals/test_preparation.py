@@ -150,7 +150,7 @@ def test_an_approval_that_is_asked_again_is_prepared_again(ready, clock):
     action_id = asked(ready, clock)
     ready._made(ready.vote(ready.approval_of(action_id)))
     policy = {"version": "2", "document": {"require": [{"tool": "refund_order"}]}}
-    assert ready.operator_key.post("/policies/approval", policy).status_code == 201
+    assert ready.operator_key.release("approval", policy).status_code == 201
     clock.forward(seconds=1)
     assert ready.claim() == []
     read(clock)

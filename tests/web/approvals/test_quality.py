@@ -15,7 +15,7 @@ from tests.support.api_tenant import Workshop
 
 def policy(shop: Workshop, **document: Any) -> None:
     body = {"version": "2", "document": {"version": "2"} | document}
-    assert shop.operator_key.post("/policies/approval", body).status_code == 201
+    assert shop.operator_key.release("approval", body).status_code == 201
 
 
 def kept(shop: Workshop) -> list[ApprovalDisplay]:
@@ -120,6 +120,6 @@ def test_the_page_says_the_same_in_words(shop: Workshop):
     assert "1 vote of 1 person; 0% not approved" in page
     assert "none settled yet" in page
     policy_off = {"version": "3", "document": {"version": "3", "privacy": {"reviewer_quality": "off"}}}
-    shop.operator_key.post("/policies/approval", policy_off)
+    shop.operator_key.release("approval", policy_off)
     page = shop.reviewer.client.get("/t/orchid/approvals/quality").content.decode()
     assert "Turned off by the approval policy." in page

@@ -37,7 +37,7 @@ def opened(counter: Counter, secrets_dir: Any) -> Counter:
     """A cashier whose refunds people approve, under a policy with standing approvals."""
     counter.open(secrets_dir, refund_contract())
     counter.person("reviewer", name="second")
-    counter._made(counter.operator_key.post("/policies/approval", {"version": "2", "document": POLICY}))
+    counter._made(counter.operator_key.release("approval", {"version": "2", "document": POLICY}))
     return counter
 
 
@@ -194,7 +194,7 @@ def test_three_refunds_pass_and_the_fourth_whose_amount_is_not_what_the_till_sho
 
 def test_a_policy_that_changes_pauses_it_and_two_persons_let_it_go_on(desk, clock):
     standing_id = in_force(desk, clock)
-    desk._made(desk.operator_key.post("/policies/approval", {"version": "3", "document": POLICY}))
+    desk._made(desk.operator_key.release("approval", {"version": "3", "document": POLICY}))
     assert tasks.watch_standing_approvals() == 1
     assert standing_of(desk, standing_id).pause_reason == "POLICY"
     ada, ben = people(desk)

@@ -31,7 +31,7 @@ def verdict_of(shop: Workshop, action_id: str, **query: Any) -> dict[str, Any]:
 
 def policy(shop: Workshop, **document: Any) -> None:
     body = {"version": "2", "document": {"version": "2"} | document}
-    assert shop.operator_key.post("/policies/approval", body).status_code in (200, 201)
+    assert shop.operator_key.release("approval", body).status_code in (200, 201)
 
 
 def test_a_wait_that_ends_is_no_denial_and_writes_nothing(shop: Workshop, monkeypatch: pytest.MonkeyPatch):

@@ -261,7 +261,7 @@ def test_a_decided_request_is_not_decided_again(shop: Workshop, approval: dict[s
 @pytest.mark.req("R-AP-08")
 def test_the_time_to_decide_ends(shop: Workshop, clock: Clock):
     policy = {"version": "2", "document": {"decide_within_s": 60}}
-    assert shop.operator_key.post("/policies/approval", policy).status_code == 201
+    assert shop.operator_key.release("approval", policy).status_code == 201
     approval = shop.approval_of(shop.propose())
     clock.forward(seconds=60)
     assert refused(shop.vote(approval)) == (409, "APPROVAL_LAPSED")

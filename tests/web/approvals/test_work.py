@@ -17,7 +17,7 @@ from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from tests.support.api_tenant import Clock, Workshop
-from tests.support.callers import key_for
+from tests.support.callers import key_for, put_in_force
 from tests.support.scenes import Stage, now
 
 
@@ -143,14 +143,7 @@ def test_what_is_said_is_on_record_with_whom_it_mentions(stage, waits, clock):
 def pacing(stage: Stage, **document: Any) -> None:
     held = {"version": "2", "decide_within_s": 3600} | document
     with tenancy(stage.tenant):
-        registration.set_policy(
-            tenant_id=stage.tenant,
-            kind="approval",
-            version="2",
-            document=held,
-            actor=ledger.SYSTEM,
-            at=now(),
-        )
+        put_in_force(stage.tenant, "approval", "2", held, at=now())
 
 
 def lapsed(clock: Clock, **amount: float) -> None:

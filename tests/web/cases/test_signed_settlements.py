@@ -109,7 +109,7 @@ def test_no_key_settles_what_needs_a_person(shop: Workshop, case: dict[str, Any]
 
 def test_a_passkey_signs_where_the_policy_asks_for_one(shop: Workshop, case: dict[str, Any]):
     strict = {"version": "2", "document": {"step_up": "A"}}
-    assert shop.operator_key.post("/policies/approval", strict).status_code == 201
+    assert shop.operator_key.release("approval", strict).status_code == 201
     status, detail = problem(settle(shop.operator, case["case_id"], "ABANDON"))
     assert (status, detail) == (403, "The policy asks for a passkey to settle this. Nothing was recorded.")
     one = enrolled(shop.tenant, actor_of(shop.tenant, shop.operator))

@@ -359,7 +359,7 @@ def test_a_policy_that_asks_for_more_stops_what_needed_no_approval(shop: Worksho
 
 def change_policy(shop: Workshop, **document: Any) -> None:
     body = {"version": "2", "document": {"decide_within_s": 3600} | document}
-    assert shop.operator_key.post("/policies/approval", body).status_code == 201
+    assert shop.operator_key.release("approval", body).status_code == 201
 
 
 def asked_again(shop: Workshop, action_id: str, first: Any) -> None:

@@ -421,7 +421,7 @@ def test_there_is_no_grant_before_the_votes_are_in_a_checkpoint(shop: Workshop):
 def test_without_the_sequencer_the_reversible_goes_on_where_the_policy_says_so(shop: Workshop):
     """B40: `wait_for_seal` counts for what can be taken back, never for what cannot."""
     rule = {"version": "2", "wait_for_seal": False, "require": [{"tool": "write_document"}]}
-    answer = shop.operator_key.post("/policies/approval", {"version": "2", "document": rule})
+    answer = shop.operator_key.release("approval", {"version": "2", "document": rule})
     assert answer.status_code == 201, answer.content
     reversible, irreversible = shop.propose("write_document"), shop.propose("delete_document")
     for action_id in (reversible, irreversible):

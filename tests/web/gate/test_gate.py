@@ -46,7 +46,7 @@ def code(result: dict[str, Any]) -> str | None:
 
 
 def limit(shop: Workshop, version: str = "2", **said: Any) -> None:
-    answer = shop.operator_key.post("/policies/autonomy", {"version": version, "document": said})
+    answer = shop.operator_key.release("autonomy", {"version": version, "document": said})
     assert answer.status_code == 201, answer.content
 
 
@@ -200,7 +200,7 @@ def test_of_stale_reads_boundary_approval_policy_and_budget_the_first_that_refus
     other = {"path": "old/two.md", "reason": "It is old."}
     limit(shop, "3", budgets=[budget], outside=[{"name": "none", "when": "true", "reason": "Outside."}])
     rule = {"name": "never", "when": "true", "outcome": "refuse", "reason": "Refused by policy."}
-    made = shop.operator_key.post("/policies/approval", {"version": "2", "document": {"rules": [rule]}})
+    made = shop.operator_key.release("approval", {"version": "2", "document": {"rules": [rule]}})
     assert made.status_code == 201
     stale = {"resource": f"action/{UUID(int=9)}", "read_at": "2020-01-01T00:00:00Z"}
 
@@ -212,7 +212,7 @@ def test_of_stale_reads_boundary_approval_policy_and_budget_the_first_that_refus
     assert answer() == ("OUTSIDE_AUTONOMY", "Outside.")
     limit(shop, "4", budgets=[budget])
     assert answer() == ("OUTSIDE_AUTONOMY", "Refused by policy.")
-    assert shop.operator_key.post("/policies/approval", {"version": "3", "document": {}}).status_code == 201
+    assert shop.operator_key.release("approval", {"version": "3", "document": {}}).status_code == 201
     assert answer()[0] == "BUDGET_EXCEEDED"
 
 

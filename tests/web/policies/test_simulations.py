@@ -80,7 +80,7 @@ def test_a_draft_is_held_against_what_was_decided_and_what_became_of_it(counter:
 
 def test_the_page_of_a_version_leads_to_what_it_would_have_touched(counter: Counter, refunded: str, clock: Clock):
     body = {"version": "2", "document": default_policy("approval") | {"rules": [LARGE]}, "reason": "Too much went."}
-    assert counter.operator_key.post("/policies/approval", body).status_code == 201
+    assert counter.operator_key.release("approval", body).status_code == 201
     clock.forward(seconds=1)
     base, pages = f"/t/{counter.slug}", counter.operator.client
     shown = pages.get(f"{base}/policies/approval/2").content.decode()

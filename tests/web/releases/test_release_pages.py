@@ -178,7 +178,12 @@ def test_whoever_may_only_read_finds_no_form(shop: Workshop):
         ("DRAFT", {"red": ["RG-04", "RG-02"], "ran": True}, "What failed is named below."),
         ("DRAFT", {"red": ["RG-01", "RG-02", "RG-03"], "ran": True}, "must sign RG-01 (Trace replay) and RG-02"),
         ("CANARY", {"red": [], "ran": True, "left": 1}, "Wait until 1 more action of its canary"),
-        ("READY", {"red": [], "ran": True, "is_basis_old": True}, "Stop it, and draft the change anew."),
+        (
+            "READY",
+            {"red": [], "ran": True, "is_basis_old": True, "is_on_canary": True},
+            "Stop it, and draft the change anew.",
+        ),
+        ("READY", {"red": [], "ran": True, "is_basis_old": True}, "Withdraw it, and draft the change anew."),
     ],
 )
 def test_the_next_step_follows_from_where_a_release_stands(state: str, given: dict[str, Any], said: str):

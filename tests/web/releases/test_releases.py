@@ -1,4 +1,4 @@
-"""Releases: a verification or recovery policy comes in force by eight gates and two people, and goes back at once."""
+"""Releases: a policy comes in force by its gates and two people, and goes back at once."""
 
 from __future__ import annotations
 
@@ -139,7 +139,8 @@ def put_in_place(row: PolicyVersion) -> None:
 def forced(shop: Workshop, **columns: Any) -> str:
     """What the database says of a row that nobody's rules have seen."""
     usual = {"id": UUID(int=7), "kind": "verification", "version": "9", "digest": "0" * 64, "document": b"{}"}
-    row = PolicyVersion(tenant_id=shop.tenant, active=True, created_at=datetime.now(UTC), **(usual | columns))
+    usual |= {"active": True}
+    row = PolicyVersion(tenant_id=shop.tenant, created_at=datetime.now(UTC), **(usual | columns))
     with tenancy(shop.tenant), pytest.raises(DatabaseError) as fault:
         put_in_place(row)
     return str(fault.value).partition("\n")[0]
@@ -181,7 +182,7 @@ def test_the_first_version_of_each_kind_comes_with_the_installation(shop: Worksh
     with tenancy(shop.tenant):
         for row in queries.active_policies(shop.tenant).values():
             assert (row.version, row.release_id) == ("1", None)
-        known = registration.set_policy(
+        known = registration.install_policy(
             tenant_id=shop.tenant,
             kind="recovery",
             version="1",

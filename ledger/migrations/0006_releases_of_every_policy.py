@@ -1,0 +1,18 @@
+"""Approval and autonomy policies come in force by release, as the others do (`ledger/sql/releases.sql`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from django.db import migrations
+
+FOLDER = Path(__file__).parents[1] / "sql"
+FILES = ("releases.sql",)
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("ledger", "0005_steps_phases"),
+    ]
+
+    operations = [migrations.RunSQL((FOLDER / name).read_text()) for name in FILES]
