@@ -37,7 +37,7 @@ def standing_sentence(
     """Where a release stands: `red` are the gates that are not passed, `ran` whether any was run."""
     if state == "DRAFT":
         found = f"{_named(red)} {'is' if len(red) == 1 else 'are'} not passed" if ran else "No gate was run"
-        return f"It is a draft, and decides nothing. {found}."
+        return f"It is a draft, and decides nothing. {found[:1].upper()}{found[1:]}."
     if state == "CHECKED":
         return "Every gate but the canary is passed. It decides nothing yet."
     if state == "CANARY":
@@ -102,6 +102,12 @@ def canary_rows(inside: CanaryFigures, beside: CanaryFigures) -> list[tuple[str,
     return [(word, getattr(inside, name), getattr(beside, name)) for name, word in words.items()]
 
 
+def gate_label(gate: str) -> str:
+    """A gate as people call it: its code with its name, where it has a code of its own."""
+    name = GATES[gate][0]
+    return f"{gate} ({name})" if gate.startswith("RG-") else f"the {name.lower()}"
+
+
 def _named(gates: Iterable[str]) -> str:
-    words = [f"{gate} ({GATES[gate][0]})" for gate in gates]
+    words = [gate_label(gate) for gate in gates]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

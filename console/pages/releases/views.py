@@ -141,7 +141,7 @@ def sign(request: TenantRequest, release_id: UUID) -> HttpResponse:
     )
     if done is None:
         return _detail(request, release_id, status=status, signature=form)
-    messages.success(request, f"You signed {said['gate']}.")
+    messages.success(request, f"You signed {release_sentences.gate_label(said['gate'])}.")
     return redirect("release", request.tenant.slug, release_id)
 
 
@@ -372,7 +372,8 @@ def _steps(
         "signatures": [
             {
                 "gate": gate,
-                "name": GATES[gate][0],
+                "word": gate if gate.startswith("RG-") else GATES[gate][0].lower(),
+                "name": GATES[gate][0] if gate.startswith("RG-") else "",
                 "said": results[gate].summary,
                 "form": refused
                 if refused is not None and refused.data.get("gate") == gate
@@ -412,6 +413,7 @@ def _gate(gate: str, result: ReleaseGate | None, names: dict[UUID, str]) -> dict
     name, purpose = GATES[gate]
     return {
         "gate": gate,
+        "code": gate if gate.startswith("RG-") else "",
         "name": name,
         "purpose": f"{purpose[:1].upper()}{purpose[1:]}.",
         "result": result,

@@ -77,6 +77,15 @@ def stop_sentence(row: StandingApproval) -> str:
     }.get(row.ended_because or row.state, "")
 
 
+def after_pause(row: StandingApproval) -> str:
+    """Whether a paused one can go on, and by whom; empty for any other."""
+    if row.state != standing.StandingState.PAUSED:
+        return ""
+    if row.pause_reason in standing.RESUMABLE:
+        return "People are asked about each call until two persons let it go on."
+    return "People are asked about each call. It cannot go on; end it, and it can be earned anew."
+
+
 def pass_sentences(tenant_id: UUID, approvals: Collection[Approval]) -> dict[UUID, str]:
     """Of each of these approvals that passed under a standing approval, which one and as which pass."""
     passed = [each for each in approvals if each.standing_id is not None]

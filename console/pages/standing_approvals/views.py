@@ -249,6 +249,7 @@ def _detail(
             {"row": each, "action": found.get(each.action_id), **_action_link(request, each.action_id)}
             for each in passed
         ],
+        "after": context.after_pause(row),
         "about": _action_link(request, row.pause_action) if row.pause_action else None,
         "case": reverse("case", args=[slug, row.case_id]) if row.case_id else "",
         "record": reverse("event", args=[slug, row.id, 1]),

@@ -185,6 +185,8 @@ def test_three_refunds_pass_and_the_fourth_whose_amount_is_not_what_the_till_sho
     assert (row.state, row.pause_reason, str(row.pause_action)) == ("PAUSED", "DISCREPANCY", action_id)
     assert str(row.case_id) == desk.case_of(action_id)["case_id"]
     assert tasks.watch_standing_approvals() == 0
+    shown = words(Visitor(desk.reviewer.client, desk.slug).page(f"standing-approvals/{standing_id}"))
+    assert "It cannot go on; end it, and it can be earned anew. Open the action Open the case" in shown
     ada, _ = people(desk)
     with tenancy(desk.tenant), pytest.raises(standing.NotInThisState):
         agreement.propose_resume(
@@ -291,4 +293,6 @@ def test_two_people_agree_on_its_pages_and_what_passes_says_so_everywhere(desk, 
     assert earned_by in shown
     assert ada.post(f"{path}/stop", to="pause", reason="").status_code == 422
     assert ada.post(f"{path}/stop", to="pause", reason="Wait.").status_code == 302
-    assert "Somebody paused it." in words(ada.page(path))
+    paused = words(ada.page(path))
+    assert "Somebody paused it." in paused
+    assert "People are asked about each call until two persons let it go on." in paused

@@ -58,6 +58,10 @@ def test_a_looser_policy_waits_for_signatures_and_two_people_and_goes_back_in_on
     )
     assert gates["RG-06"]["summary"] == "3 of 3 passed."
     first, second = shop.person("administrator"), shop.person("operator", name="second@releases")
+    drafted_page = words(Visitor(second.client, shop.slug).page(path.removeprefix("/")))
+    said = "Next: A person who did not draft it must sign the simulation and RG-02 (Predicate diff review)."
+    assert said in drafted_page
+    assert "Sign simulation" in drafted_page
     assert refused(first.post(f"{path}/promotion", WORD)) == (409, "GATES_NOT_PASSED")
     for gate in ("SIMULATION", "RG-02"):
         told = first.post(f"{path}/signatures", WORD | {"gate": gate}).json()
