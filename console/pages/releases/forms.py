@@ -12,7 +12,7 @@ from ledger.catalogue.rules.releases import MOST_TOOLS, SIGNED
 from ledger.record.rules.canonical import read
 from ledger.record.rules.refusals import Refused
 
-_WHY = {"required": "Say why: it stays in the record."}
+_WHY = {"required": "Enter a reason. It is kept in the audit log."}
 MOST_TYPED = 1_000_000
 
 
