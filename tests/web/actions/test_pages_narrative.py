@@ -21,7 +21,7 @@ def test_the_narrative_tells_who_asked_who_approved_what_ran_and_what_was_found(
     with tenancy(stage.tenant):
         order = actions.action(stage.tenant, case.action_id).target
     for part in (
-        f"support asked for: refund {order}, with issue_refund",
+        f"support requested: refund {order}, with issue_refund",
         f"The SHA-256 of the payload is {approval.payload_hash}.",
         f"Reviewer approved the payload with SHA-256 {approval.payload_hash}, by session and password",
         "The reason given: “The photo shows the damage.”",

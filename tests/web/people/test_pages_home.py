@@ -77,7 +77,7 @@ def test_a_session_tells_its_calls_and_what_may_be_told(stage):
     said = words(visitor(stage, "compliance").page(f"sessions/{session}"))
     assert "Done, and confirmed in the system of record." in said
     assert "1 accepted, 0 refused" in said
-    assert "The pinned goal" in said
+    assert "Pinned goal" in said
 
 
 @pytest.mark.req("R-UI-17")
@@ -85,13 +85,13 @@ def test_a_freeze_is_in_sight_and_is_lifted_with_a_reason(stage):
     stage.case(count=2)
     operator = visitor(stage, "operator")
     page = operator.page()
-    assert "1 frozen" in words(page)
+    assert "1 freeze active" in words(page)
     lift = page.split('action="/t/orchid/')[1:]
     path = next(part.split('"')[0] for part in lift if part.startswith("freezes/"))
     operator.post(path, reason="")
-    assert "1 frozen" in words(operator.page())
+    assert "1 freeze active" in words(operator.page())
     operator.post(path, reason="Finance has reversed the second one.")
-    assert "1 frozen" not in words(operator.page())
+    assert "1 freeze active" not in words(operator.page())
 
 
 def test_only_who_may_lift_is_offered_to(stage):

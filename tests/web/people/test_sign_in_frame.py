@@ -26,7 +26,7 @@ HEADINGS = {
     "mfa_authenticate": "Second step",
     "mfa_reauthenticate": "Confirm it's you",
     "mfa_reauthenticate_webauthn": "Confirm it's you",
-    "mfa_index": "Signing in",
+    "mfa_index": "Security",
     "mfa_activate_totp": "Add an authenticator app",
     "mfa_deactivate_totp": "Remove the authenticator app",
     "mfa_view_recovery_codes": "Recovery codes",
