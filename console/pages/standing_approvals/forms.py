@@ -19,7 +19,7 @@ class WordForm(IdentityProofForm):
     """Why somebody agrees or does not, and who it is."""
 
     reason = forms.CharField(
-        max_length=4000, label="Reason", error_messages={"required": "Say why: it stays in the record."}
+        max_length=4000, label="Reason", error_messages={"required": "Enter a reason. It is kept in the audit log."}
     )
 
 
