@@ -65,7 +65,7 @@ def test_the_sessions_page_shows_it_beside_the_contract_and_as_plain_text(shop: 
     assert CHANGED["why"] in shown
     assert "<script>alert" not in shown
     report(shop, session)
-    assert "nothing any more" in shop.reviewer.client.get(page).content.decode()
+    assert 'Withheld tools</dt><dd data-part="surface">none' in shop.reviewer.client.get(page).content.decode()
 
 
 def test_nobody_else_reports_for_a_session(shop: Workshop, session: str):
