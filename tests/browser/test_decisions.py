@@ -103,3 +103,23 @@ def test_everything_but_live_updates_works_without_scripts(people, site):
     assert site.stage.approval(action_id).state == "APPROVED"
     person.go("actions?outcome=APPROVED")
     assert person.page.locator("a.open").count() == 1
+
+
+def test_a_reviewer_edits_an_amount_and_sees_the_difference_in_money_while_typing(people, site, width):
+    action_id = site.stage.propose()
+    waiting = site.stage.approval(action_id)
+    site.stage.person("reviewer", name=f"dana@{site.stage.slug}")
+    reviewer = people(width).sign_in("reviewer")
+    page = reviewer.page
+    reviewer.go(f"approvals/{waiting.id}/edit")
+    page.get_by_label("Amount").fill("9900")
+    page.get_by_text("99.00 EUR to order").filter(has_text="26.00 EUR less").wait_for()
+    page.get_by_label("Amount").fill("lots")
+    page.get_by_text("Enter a whole number.").wait_for()
+    assert page.get_by_role("button", name="Replace request").count() == 0
+    page.get_by_label("Amount").fill("9900")
+    page.get_by_label("Reason for the edit").fill("They kept the shade.")
+    page.get_by_role("button", name="Replace request").click()
+    page.get_by_text("Request replaced. The new version needs its own approval.").wait_for()
+    assert "125.00 EUR → 99.00 EUR. Reason: They kept the shade." in page.locator("[data-part=edited]").inner_text()
+    assert site.stage.state(action_id) == "FAILED"

@@ -29,6 +29,7 @@ from approvals.requests.rules import expectations, revisions
 from approvals.requests.rules.expectations import DroppedExpectation, RequestContent, ReviewedExpectations
 from approvals.requests.rules.revisions import FieldChange
 from approvals.sessions import queries as sessions_queries
+from approvals.voting.operations.eligibility import EligibleVoter, VotingStatus, status_if_edited
 from approvals.voting.queries import approvers
 from approvals.voting.rules import binding
 from ledger.actions.queries import actions as actions_queries
@@ -82,6 +83,7 @@ class EditResult:
     """What became of an edit; before it is made, `action_id` is None.
 
     `dropped` and `kept` are the predicates that the agent had added: those that named an edited field, and the rest.
+    `eligible` are those who may approve the edited request, and `leaves_nobody` says that they are not enough.
     """
 
     supersedes: UUID
@@ -90,6 +92,9 @@ class EditResult:
     kept: tuple[str, ...]
     payload: bytes
     payload_hash: str
+    target: str
+    eligible: tuple[EligibleVoter, ...]
+    leaves_nobody: bool
     action_id: UUID | None = None
     approval_id: UUID | None = None
 
@@ -106,11 +111,18 @@ class _Before:
 
 
 def preview_edit(
-    *, tenant_id: UUID, approval_id: UUID, edit: Edit, compile_predicate: Compiler, at: datetime
+    *, tenant_id: UUID, approval_id: UUID, edit: Edit, editor: UUID, compile_predicate: Compiler, at: datetime
 ) -> EditResult:
-    """What an edit would change, after the whole gate; nothing is written."""
+    """What an edit would change, after the whole gate, and who could approve it; nothing is written."""
     before = _before(tenant_id, approval_id, edit, at=at)
-    return _edited(before, *_judged(before, edit, compile_predicate=compile_predicate, at=at))
+    verdict, reviewed = _judged(before, edit, compile_predicate=compile_predicate, at=at)
+    return _edited(before, verdict, reviewed, editor=editor, at=at)
+
+
+def eligible_if_edited(approval: Approval, *, editor: UUID, at: datetime) -> VotingStatus:
+    """How an edit by this person would stand, as far as that is known before the gate has seen the new payload."""
+    version = catalogue_queries.active_policies(approval.tenant_id)["approval"].version
+    return status_if_edited(approval, approval.terms, policy_version=version, editor=editor, at=at)
 
 
 def apply_edit(
@@ -133,7 +145,7 @@ def apply_edit(
         )
         refusal.records = (refused,)
         raise
-    made = _edited(before, verdict, reviewed)
+    made = _edited(before, verdict, reviewed, editor=editor, at=at)
     note = {"reason": edit.reason, "expectations_dropped": [each.document() for each in made.dropped]}
     revision = actions.Revision(before.action.id, editor, note)
     came = actions.CallOrigin(actions.trace_of(before.action), revision=revision)
@@ -253,7 +265,13 @@ def _demand(before: _Before, verdict: gate.GateVerdict, *, at: datetime) -> Poli
     return replace(wanted, outcome="hold", reasons=(*wanted.reasons, "EDITED"))
 
 
-def _edited(before: _Before, verdict: gate.GateVerdict, reviewed: ReviewedExpectations) -> EditResult:
+def _edited(
+    before: _Before, verdict: gate.GateVerdict, reviewed: ReviewedExpectations, *, editor: UUID, at: datetime
+) -> EditResult:
+    assert verdict.demand is not None
+    version = catalogue_queries.active_policies(before.session.tenant_id)["approval"].version
+    terms = verdict.demand.terms.document()
+    stands = status_if_edited(before.approval, terms, policy_version=version, editor=editor, at=at)
     return EditResult(
         supersedes=before.action.id,
         changes=revisions.field_changes(before.payload, parse(verdict.payload)),
@@ -261,6 +279,9 @@ def _edited(before: _Before, verdict: gate.GateVerdict, reviewed: ReviewedExpect
         kept=reviewed.kept,
         payload=verdict.payload,
         payload_hash=verdict.payload_hash,
+        target=verdict.target_resource,
+        eligible=stands.may_vote,
+        leaves_nobody=stands.stranded,
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from approvals.requests.rules.rendering import Field, render_payload
-from ledger.catalogue.rules.money import format_money
+from ledger.catalogue.rules.money import decimal_places, format_money, to_decimal
 
 _NAMED = 3
 _LONGEST = 60
@@ -62,12 +62,27 @@ def _dotted(path: str) -> str:
 def _brief(said: str | None, payload: Any, change: FieldChange) -> str:
     if said is None:
         return "(none)"
-    *above, name = change.path.split("/")[1:] or [""]
+    text = as_money(payload, change.path) or said
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def as_money(payload: Any, path: str) -> str:
+    """The value at a path of a payload as money, where it is an amount beside a currency; else empty."""
+    *above, name = path.split("/")[1:] or [""]
     for step in above:
         payload = _part(payload, step)
-    amount = format_money(_part(payload, name), _part(payload, "currency")) if name.endswith("amount") else ""
-    text = amount or said
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return format_money(_part(payload, name), _part(payload, "currency")) if name.endswith("amount") else ""
+
+
+def money_difference(before: Any, after: Any) -> str:
+    """By how much the amount of a payload went up or down, in words; empty where it did not, or its currency changed."""
+    sides = [(_part(each, "amount"), _part(each, "currency")) for each in (before, after)]
+    old, new = (to_decimal(*side) for side in sides)
+    currency = sides[0][1]
+    if old is None or new is None or old == new or currency != sides[1][1]:
+        return ""
+    minor = int((abs(new - old)).scaleb(decimal_places(currency)).to_integral_value())
+    return f"{format_money(minor, currency)} {'more' if new > old else 'less'}"
 
 
 def _part(value: Any, step: str) -> Any:

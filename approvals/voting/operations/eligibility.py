@@ -7,7 +7,8 @@ group or a key, or got a stake in the matter since, no longer counts (B18, B19).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -209,6 +210,15 @@ def voting_status(approval: Approval, *, at: datetime, on: EligibilityContext | 
         ),
         barred={row.actor_id: barred[str(row.person_id)] for row in known.roster.values() if _is_barred(row, barred)},
     )
+
+
+def status_if_edited(
+    approval: Approval, terms: Mapping[str, Any], *, policy_version: str, editor: UUID, at: datetime
+) -> VotingStatus:
+    """How the request would stand that an edit by this person makes of it, under these terms and without any vote."""
+    edited = copy(approval)
+    edited.editor, edited.terms, edited.policy_version = editor, dict(terms), policy_version
+    return voting_status(edited, at=at, on=replace(load_context(edited, at=at), cast=()))
 
 
 def eligible_voter(

@@ -26,11 +26,13 @@ router = Router(tags=["People's work"])
 @admits("reviewer")
 @in_tenancy
 def preview(request: HttpRequest, approval_id: UUID, body: schemas.PreviewBody) -> schemas.Edited:
+    caller = caller_of(request)
     wanted = edits.Edit(arguments=body.payload, reason="", payload_hash=body.payload_hash)
     seen = edits.preview_edit(
-        tenant_id=caller_of(request).tenant_id,
+        tenant_id=caller.tenant_id,
         approval_id=approval_id,
         edit=wanted,
+        editor=caller.actor.id,
         compile_predicate=predicates.agent_predicate_fault,
         at=timezone.now(),
     )

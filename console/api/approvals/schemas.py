@@ -352,6 +352,9 @@ class Edited(Answer):
     expectations_kept: list[str] = Field(
         validation_alias="kept", description="Predicates of the agent that are still checked."
     )
+    leaves_nobody: bool = Field(
+        description="Whether not enough people are left who may approve the edited request; its editor may not."
+    )
 
 
 class Claimed(Answer):

@@ -9,13 +9,21 @@ from uuid import UUID
 from django import forms
 
 from approvals.requests.rules.preflight import render_value
-from approvals.requests.rules.revisions import FieldChange, field_changes, summarise_changes
-from console.pages.actions.action_record import ActionRecord, format_json, parse_arguments, payload_of
+from approvals.requests.rules.revisions import (
+    FieldChange,
+    as_money,
+    field_changes,
+    money_difference,
+    summarise_changes,
+)
+from console.pages.actions.action_record import ActionRecord, parse_arguments, payload_of
+from console.web.labels import action_title
 from ledger.actions.queries import actions
 from ledger.record.queries import events
 
 if TYPE_CHECKING:
     from approvals.models import Approval
+    from approvals.requests.operations.edits import EditResult
     from ledger.models import Action
 
 LONGEST_PAYLOAD = 1024 * 1024
@@ -23,9 +31,14 @@ LONGEST_REASON = 2000
 
 
 class EditForm(forms.Form):
-    """All arguments of the call as JSON, why they should be others, and the hash of those that were shown."""
+    """What an edit consists of beside its arguments: why, the hash of the payload that was shown, and the one of the
+    payload that was previewed last. `payload` is the arguments where they are written as JSON.
+    """
 
+    # What is only looked at, or written in the other way, needs no reason yet.
+    use_required_attribute = False
     payload = forms.CharField(
+        required=False,
         max_length=LONGEST_PAYLOAD,
         strip=False,
         widget=forms.Textarea(
@@ -33,23 +46,48 @@ class EditForm(forms.Form):
         ),
     )
     payload_hash = forms.RegexField(r"^[0-9a-f]{64}$", widget=forms.HiddenInput)
+    previewed = forms.RegexField(r"^[0-9a-f]{64}$", required=False, widget=forms.HiddenInput)
     reason = forms.CharField(
         max_length=LONGEST_REASON,
         widget=forms.Textarea(attrs={"rows": 3, "aria-describedby": "edit-reason-help"}),
         error_messages={"required": "Enter a reason. The agent sees it."},
     )
 
+    def __init__(self, *args: Any, wants_reason: bool = True, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["reason"].required = wants_reason
 
-def initial_form(approval: Approval, payload: object) -> EditForm:
-    """The form as the page first shows it: the payload that people were asked about."""
-    return EditForm(initial={"payload": format_json(payload), "payload_hash": approval.payload_hash})
 
-
-def changed_fields(changes: Iterable[FieldChange]) -> list[dict[str, str]]:
-    """Field by field, what was asked for and what would run instead."""
+def changed_fields(changes: Iterable[FieldChange], before: object, after: object) -> list[dict[str, str]]:
+    """Field by field, what was asked for and what would run instead; an amount as money beside its digits."""
     return [
-        {"label": each.label, "path": each.path, "old": _side(each.old), "new": _side(each.new)} for each in changes
+        {
+            "label": each.label,
+            "path": each.path,
+            "old": _side(each.old),
+            "new": _side(each.new),
+            "old_money": as_money(before, each.path) if each.old is not None else "",
+            "new_money": as_money(after, each.path) if each.new is not None else "",
+        }
+        for each in changes
     ]
+
+
+def preview_context(action: Action, seen: EditResult, names: Mapping[UUID, str]) -> dict[str, Any]:
+    """What an edit would make of a request: in words, in money, field by field, and who could approve it."""
+    before, after = parse_arguments(payload_of(action)), parse_arguments(seen.payload)
+    others = sorted(names.get(each.actor, "somebody") for each in seen.eligible if not each.away)
+    return {
+        "asked": action_title(action.operation_kind, action.target, before),
+        "edited": action_title(action.operation_kind, seen.target, after),
+        "money": money_difference(before, after),
+        "differences": changed_fields(seen.changes, before, after),
+        "dropped": seen.dropped,
+        "kept": seen.kept,
+        "leaves_nobody": seen.leaves_nobody,
+        "eligible": others,
+        "previewed": seen.payload_hash,
+    }
 
 
 def may_edit(approval: Approval, action: Action, roles: frozenset[str]) -> bool:
@@ -66,7 +104,7 @@ def revision(told: ActionRecord) -> dict[str, Any] | None:
     return {
         "href": told.page("action", earlier.id),
         "edit": edit_of(told.action, told.names),
-        "rows": changed_fields(field_changes(before, now)),
+        "rows": changed_fields(field_changes(before, now), before, now),
     }
 
 

@@ -389,6 +389,8 @@ document.addEventListener("visibilitychange", () => {
 });
 document.addEventListener("htmx:afterSettle", (event) => {
   showRefusal(event.target);
+  const words = event.target.querySelector("[data-announce]");
+  if (words) announce(words.textContent.trim());
   showPicked();
   // Only what came: what a script has done to the other parts since they were served is not how they were served.
   serve(event.target);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html import unescape
 from uuid import UUID, uuid4
 
@@ -343,10 +344,13 @@ def test_the_page_shows_what_the_agent_does_not_expect_before_anything_is_made(r
     approval = ready.approval_of(action_id)
     path = f"/t/{ready.slug}/approvals/{approval['approval_id']}"
     assert f'href="{path}/edit"' in ready.reviewer.client.get(path).content.decode()
-    assert "&quot;amount&quot;: 1250" in ready.reviewer.client.get(f"{path}/edit").content.decode()
+    assert "No changes yet." in ready.reviewer.client.get(f"{path}/edit").content.decode()
     seen = form_of(ready, approval).content.decode()
     assert '<h2 id="differences">Changes</h2><span class="note">the agent will be notified</span>' in seen
-    assert "<td>1250</td><td><strong>1000</strong></td>" in seen
+    assert "Refund 12.50 EUR to order EX-1001" in seen
+    assert "Refund 10.00 EUR to order EX-1001, 2.50 EUR less" in seen
+    assert '<td>1250<br><span class="sub">12.50 EUR</span></td>' in seen
+    assert '<td><strong>1000</strong><br><span class="sub">10.00 EUR</span></td>' in seen
     assert ready.state(action_id) == "VALIDATED"
     made = form_of(ready, approval, make="yes")
     assert made.status_code == 302
@@ -370,3 +374,132 @@ def test_what_the_gate_refuses_stays_in_the_form(ready, payload, status, told):
     assert (answer.status_code, told in shown) == (status, True)
     assert "They kept the shade." in shown
     assert ready.state(action_id) == "VALIDATED"
+
+
+# The form that the contract's schema makes
+
+
+def typed(approval, **changes):
+    """What a browser sends of the form: each argument in an input of its own."""
+    held = {
+        "argument:text:order_id": "EX-1001",
+        "argument:integer:amount": "1000",
+        "argument:choice:currency": "EUR",
+        "payload_hash": approval["payload_hash"],
+        "reason": "They kept the shade.",
+    }
+    return held | {f"argument:{name}": value for name, value in changes.items()}
+
+
+def page_for(counter, approval):
+    return f"/t/{counter.slug}/approvals/{approval['approval_id']}/edit"
+
+
+def test_the_inputs_of_the_schema_and_the_json_make_the_same_bytes(ready):
+    approval = ready.approval_of(ready.propose())
+    shown = ready.reviewer.client.get(page_for(ready, approval)).content.decode()
+    assert 'name="argument:integer:amount" value="1250"' in shown
+    assert '<option value="EUR" selected>EUR</option>' in shown
+    assert "At least 1." in shown
+    assert "Form: ^EX-[0-9]{4}$" in shown
+    by_inputs = ready.reviewer.client.post(page_for(ready, approval), typed(approval))
+    by_json = form_of(ready, approval)
+    hashes = [re.search(r'name="previewed" value="([0-9a-f]{64})"', each.content.decode()) for each in (by_inputs, by_json)]
+    assert hashes[0][1] == hashes[1][1]
+    made = ready.reviewer.client.post(
+        page_for(ready, approval), typed(approval) | {"make": "yes", "previewed": hashes[0][1]}
+    )
+    assert made.status_code == 302
+    with tenancy(ready.tenant):
+        assert approvals.approval(ready.tenant, UUID(made["Location"].split("/")[-1])).payload_hash == hashes[0][1]
+
+
+def test_the_arguments_go_from_inputs_to_json_and_back_with_nothing_lost(ready):
+    approval = ready.approval_of(ready.propose())
+    path = page_for(ready, approval)
+    as_json = unescape(ready.reviewer.client.post(path, typed(approval) | {"show": "json"}).content.decode())
+    assert '"amount": 1000' in as_json
+    assert "They kept the shade." in as_json
+    body = {"payload": json.dumps(LESS | {"note": ["a", None]}), "payload_hash": approval["payload_hash"]}
+    back = unescape(ready.reviewer.client.post(path, body | {"show": "fields"}).content.decode())
+    assert 'name="argument:integer:amount" value="1000"' in back
+    assert 'name="argument:json:note"' in back
+    assert '[\n  "a",\n  null\n]' in back
+    assert "All arguments together are a JSON object." in unescape(
+        ready.reviewer.client.post(path, body | {"payload": "[]", "show": "fields"}).content.decode()
+    )
+
+
+def test_while_somebody_types_the_difference_follows_and_nothing_is_refused_yet(ready):
+    action_id = ready.propose()
+    approval = ready.approval_of(action_id)
+
+    def live(**changes):
+        answer = ready.reviewer.client.post(
+            page_for(ready, approval), typed(approval, **changes) | {"reason": ""}, headers={"HX-Request": "true"}
+        )
+        assert answer.status_code == 200
+        assert b"data-refused" not in answer.content
+        return unescape(answer.content.decode())
+
+    assert "Refund 10.00 EUR to order EX-1001, 2.50 EUR less" in live()
+    assert "Refund 99.00 EUR to order EX-1001, 86.50 EUR more" in live(**{"integer:amount": "9900"})
+    assert "Enter a whole number." in live(**{"integer:amount": "lots"})
+    assert "/amount" in live(**{"integer:amount": "0"})
+    assert "Replace request" not in live(**{"integer:amount": "0"})
+    assert ready.state(action_id) == "VALIDATED"
+
+
+def test_what_is_replaced_is_what_was_previewed(ready):
+    action_id = ready.propose()
+    approval = ready.approval_of(action_id)
+    sent = typed(approval) | {"make": "yes", "previewed": "0" * 64}
+    answer = ready.reviewer.client.post(page_for(ready, approval), sent)
+    assert answer.status_code == 409
+    assert "The arguments changed after the preview." in answer.content.decode()
+    assert "Refund 10.00 EUR to order EX-1001, 2.50 EUR less" in answer.content.decode()
+    assert ready.state(action_id) == "VALIDATED"
+
+
+def test_a_refused_argument_leads_to_its_input_and_keeps_what_was_typed(ready):
+    approval = ready.approval_of(ready.propose())
+    answer = ready.reviewer.client.post(
+        page_for(ready, approval), typed(approval, **{"integer:amount": "-5"}) | {"make": "yes"}
+    )
+    shown = answer.content.decode()
+    assert answer.status_code == 422
+    assert 'data-field="argument:integer:amount">/amount</a>' in shown
+    assert 'value="-5"' in shown
+    assert "They kept the shade." in shown
+
+
+# Who could approve it
+
+NOBODY = "Nobody would be left to approve it."
+
+
+def test_an_edit_that_leaves_nobody_to_approve_it_says_so_first_and_over_the_api(ready):
+    approval = ready.approval_of(ready.propose())
+    path = page_for(ready, approval)
+    assert NOBODY in ready.reviewer.client.get(path).content.decode()
+    assert NOBODY in ready.reviewer.client.post(path, typed(approval)).content.decode()
+    body = {"payload": LESS, "payload_hash": approval["payload_hash"]}
+    assert ready.reviewer.post(f"/approvals/{approval['approval_id']}/edit-preview", body).json()["leaves_nobody"]
+    ready.person("reviewer", name="dana@orchid")
+    assert NOBODY not in ready.reviewer.client.get(path).content.decode()
+    shown = ready.reviewer.client.post(path, typed(approval)).content.decode()
+    assert NOBODY not in shown
+    assert "Eligible to approve it: Dana." in shown
+    assert not ready.reviewer.post(f"/approvals/{approval['approval_id']}/edit-preview", body).json()["leaves_nobody"]
+
+
+def test_who_may_approve_an_edit_follows_the_rule_that_the_new_amount_meets(ready):
+    """Two of finance for large amounts: one other reviewer is enough for a small edit and not for a large one."""
+    rule = {"name": "large", "when": "amount.minor > 100000", "outcome": "hold"}
+    wanted = {"thresholds": [{"group": "reviewers", "count": 2}]}
+    ready.operator_key.release("approval", {"version": "large", "document": {"rules": [rule | wanted]}})
+    ready.person("reviewer", name="dana@orchid")
+    approval = ready.approval_of(ready.propose())
+    path = page_for(ready, approval)
+    assert NOBODY not in ready.reviewer.client.post(path, typed(approval)).content.decode()
+    assert NOBODY in ready.reviewer.client.post(path, typed(approval, **{"integer:amount": "200000"})).content.decode()

@@ -1,7 +1,8 @@
-"""The page on which a reviewer edits what was asked for: write, look at what changes, and then put it in its place."""
+"""The page on which a reviewer edits what was asked for: in the inputs of its schema or as JSON, with the difference."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -13,17 +14,19 @@ from django.views.decorators.http import require_http_methods
 
 from approvals.requests.operations import edits
 from approvals.requests.queries import approvals
-from approvals.voting.operations import eligibility
+from approvals.sessions import queries as sessions_queries
 from approvals.voting.rules import binding
 from console.api.actions import predicates
 from console.api.transaction import after_commit
-from console.pages.actions.action_record import parse_arguments, payload_of
-from console.pages.approvals import edit_form
+from console.pages.actions.action_record import actor_names, format_json, parse_arguments, payload_of
+from console.pages.approvals.argument_form import ArgumentForm
+from console.pages.approvals.edit_form import EditForm, preview_context
 from console.tasks import read_before
 from console.web.http import TenantRequest, in_tenant, undo_if_refused
 from console.web.labels import action_title
 from ledger.actions.queries import actions
 from ledger.record.rules.canonical import NotCanonical, read
+from ledger.record.rules.refusals import Refused
 
 if TYPE_CHECKING:
     from approvals.models import Approval
@@ -33,6 +36,13 @@ if TYPE_CHECKING:
 _MENDABLE = (edits.EditRefused, edits.NothingChanged, binding.ReasonRequired, NotCanonical)
 
 
+class PreviewOutdated(Refused):
+    """The arguments changed after the preview. Check the changes below, then replace the request."""
+
+    code = "PREVIEW_OUTDATED"
+    status = 409
+
+
 @require_http_methods(["GET", "POST"])
 @in_tenant("reviewer")
 def edit(request: TenantRequest, approval_id: UUID) -> HttpResponse:
@@ -40,66 +50,98 @@ def edit(request: TenantRequest, approval_id: UUID) -> HttpResponse:
     action = actions.action(request.tenant.id, found.action_id) if found else None
     if found is None or action is None:
         raise Http404
+    schema = sessions_queries.disclosed_contract(request.tenant.id, action.contract_digest).arguments_schema
     if request.method == "GET":
-        return _page(request, found, action, edit_form.initial_form(found, parse_arguments(payload_of(action))))
-    form = edit_form.EditForm(request.POST)
-    if not form.is_valid():
-        return _page(request, found, action, form, status=422)
+        form = EditForm(initial={"payload_hash": found.payload_hash})
+        typed = ArgumentForm(schema, values=parse_arguments(payload_of(action)))
+        return _page(request, found, action, form, typed, leaves_nobody=_leaves_nobody(request, found))
+    return _answer(request, found, action, schema)
+
+
+def _answer(request: TenantRequest, found: Approval, action: Action, schema: Mapping[str, Any]) -> HttpResponse:
+    """What was written: shown in the other way, previewed, or put in place of the request."""
+    makes = "make" in request.POST
+    form = EditForm(request.POST, wants_reason=makes)
+    typed = None if "payload" in request.POST else ArgumentForm(schema, data=request.POST)
+    wrong = not form.is_valid()
+    if (typed is not None and not typed.is_valid()) or wrong:
+        return _page(request, found, action, form, typed, status=422)
+    shown: dict[str, Any] = {}
     try:
-        with undo_if_refused(request):
-            seen = _made(request, approval_id, form) if "make" in request.POST else _looked(request, approval_id, form)
-    except _MENDABLE as refusal:
-        return _page(request, found, action, form, refusal=refusal, status=refusal.status)
-    if seen.approval_id is None:
-        differences = edit_form.changed_fields(seen.changes)
-        return _page(request, found, action, form, differences=differences, dropped=seen.dropped, kept=seen.kept)
-    messages.success(request, "Request replaced. The new version needs its own approval.")
-    return redirect("approval", request.tenant.slug, seen.approval_id)
+        arguments = read(form.cleaned_data["payload"] if typed is None else format_json(typed.arguments))
+        if "show" in request.POST:
+            return _page(request, found, action, *_other_way(form, typed, schema, arguments))
+        wanted = edits.Edit(
+            arguments=arguments, reason=form.cleaned_data["reason"], payload_hash=form.cleaned_data["payload_hash"]
+        )
+        seen = _preview(request, found.id, wanted)
+        shown = preview_context(action, seen, actor_names(request.tenant.id))
+        if makes and form.cleaned_data["previewed"] not in ("", seen.payload_hash):
+            raise PreviewOutdated
+        if makes:
+            return _replace(request, found.id, wanted)
+    except (*_MENDABLE, PreviewOutdated) as refusal:
+        return _page(request, found, action, form, typed, refusal=refusal, status=refusal.status, **shown)
+    return _page(request, found, action, form, typed, **shown)
 
 
-def _looked(request: TenantRequest, approval_id: UUID, form: edit_form.EditForm) -> edits.EditResult:
-    return edits.preview_edit(
-        tenant_id=request.tenant.id,
-        approval_id=approval_id,
-        edit=_wanted(form),
-        compile_predicate=predicates.agent_predicate_fault,
-        at=request.as_of,
-    )
+def _other_way(
+    form: EditForm, typed: ArgumentForm | None, schema: Mapping[str, Any], arguments: Any
+) -> tuple[EditForm, ArgumentForm | None]:
+    """The same arguments in the other of the two ways to write them."""
+    kept = {name: form.cleaned_data[name] for name in ("payload_hash", "reason")}
+    if typed is not None:
+        return EditForm(initial=kept | {"payload": format_json(arguments)}), None
+    if not isinstance(arguments, dict):
+        raise edits.EditRefused("All arguments together are a JSON object.")
+    return EditForm(initial=kept), ArgumentForm(schema, values=arguments)
 
 
-def _made(request: TenantRequest, approval_id: UUID, form: edit_form.EditForm) -> edits.EditResult:
-    made = edits.apply_edit(
-        tenant_id=request.tenant.id,
-        approval_id=approval_id,
-        edit=_wanted(form),
-        editor=request.caller.actor.id,
-        compile_predicate=predicates.agent_predicate_fault,
-        at=request.as_of,
-    )
+def _preview(request: TenantRequest, approval_id: UUID, wanted: edits.Edit) -> edits.EditResult:
+    with undo_if_refused(request):
+        return edits.preview_edit(
+            tenant_id=request.tenant.id,
+            approval_id=approval_id,
+            edit=wanted,
+            editor=request.caller.actor.id,
+            compile_predicate=predicates.agent_predicate_fault,
+            at=request.as_of,
+        )
+
+
+def _replace(request: TenantRequest, approval_id: UUID, wanted: edits.Edit) -> HttpResponse:
+    with undo_if_refused(request):
+        made = edits.apply_edit(
+            tenant_id=request.tenant.id,
+            approval_id=approval_id,
+            edit=wanted,
+            editor=request.caller.actor.id,
+            compile_predicate=predicates.agent_predicate_fault,
+            at=request.as_of,
+        )
     after_commit(read_before)
-    return made
-
-
-def _wanted(form: edit_form.EditForm) -> edits.Edit:
-    said = form.cleaned_data
-    return edits.Edit(arguments=read(said["payload"]), reason=said["reason"], payload_hash=said["payload_hash"])
+    assert made.approval_id is not None
+    messages.success(request, "Request replaced. The new version needs its own approval.")
+    return redirect("approval", request.tenant.slug, made.approval_id)
 
 
 def _leaves_nobody(request: TenantRequest, approval: Approval) -> bool:
-    """Whether nobody who could approve now would be left to approve an edit by this person."""
-    places = eligibility.voting_status(approval, at=request.as_of).may_vote
-    return not any(place.actor != request.caller.actor.id and not place.away for place in places)
+    """Whether nobody could approve an edit by this person, under the terms that the request has now."""
+    return edits.eligible_if_edited(approval, editor=request.caller.actor.id, at=request.as_of).stranded
 
 
 def _page(
     request: TenantRequest,
     approval: Approval,
     action: Action,
-    form: edit_form.EditForm,
+    form: EditForm,
+    typed: ArgumentForm | None,
     *,
     status: int = 200,
+    refusal: Refused | None = None,
     **shown: Any,
 ) -> HttpResponse:
+    rows = list(typed.rows()) if typed is not None else []
     context = {
         "here": "approvals",
         "approvals_href": reverse("approvals", args=[request.tenant.slug]),
@@ -107,7 +149,25 @@ def _page(
         "title": action_title(action.operation_kind, action.target, parse_arguments(payload_of(action))),
         "action": action,
         "form": form,
-        "leaves_nobody": _leaves_nobody(request, approval),
+        "typed": typed,
+        "rows": rows,
+        "refusal": refusal,
+        "faults_found": _faults(refusal, rows),
         **shown,
     }
+    if request.htmx:
+        # What is being typed is no refusal yet: the difference says what is missing, and the form stays as it is.
+        return render(request, "approvals/_edit_difference.html", context | {"live": True})
     return render(request, "approvals/edit.html", context, status=status)
+
+
+def _faults(refusal: Refused | None, rows: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """What the gate found, each with the input that it is about, where there is one."""
+    inputs = {row["path"]: row["input"] for row in rows}
+    found = []
+    for each in refusal.errors if refusal is not None else ():
+        path = str(each.get("path", ""))
+        held = inputs.get(f"/{path.split('/')[1]}" if "/" in path else "")
+        field = {"id": held.id_for_label, "name": held.html_name} if held is not None else {}
+        found.append({"path": path, "detail": str(each.get("detail", "")), **field})
+    return found

@@ -1,0 +1,157 @@
+"""The form in which a reviewer edits the arguments of a call, made from the schema of its contract.
+
+1. A text, a whole number, a yes or no, and a choice among texts have an input of their own.
+2. Everything else is edited as JSON: parts within parts, an argument that the schema does not name or whose value does not
+   fit it, and a text with characters that nobody sees, which stand there as escapes.
+3. What nobody touched is read back as it was: an input that could not carry a value exactly is never offered for it.
+4. The name of each input says in what it was edited, so that an answer is read as its form was made.
+5. An empty input leaves its argument out, but for a required text, which is then empty; the gate says what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from django import forms
+
+from approvals.requests.rules.rendering import mark_hidden
+from console.web.forms import PlainSelect
+from ledger.record.rules.canonical import NotCanonical, read
+
+_PREFIX: Final = "argument:"
+_KINDS: Final = ("text", "lines", "integer", "boolean", "choice", "json")
+_ONE_LINE: Final = 100
+_INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
+_UNSEEN: Final = frozenset({"BIDI", "CONTROL", "HIDDEN"})
+_YES_OR_NO: Final = {"true": True, "false": False}
+
+
+class ArgumentForm(forms.Form):
+    """One field for each argument; `arguments` is what they come to, once the form is valid."""
+
+    def __init__(self, schema: Mapping[str, Any], *, values: Mapping[str, Any] | None = None, data: Any = None) -> None:
+        super().__init__(data)
+        known: Mapping[str, Any] = schema.get("properties", {})
+        self._required = frozenset(schema.get("required", ()))
+        self._arguments: dict[str, tuple[str, str]] = {}
+        self.arguments: dict[str, Any] = {}
+        for name, kind, given in _posted(data) if data is not None else _first_shown(known, values or {}):
+            key = f"{_PREFIX}{kind}:{quote(name, safe='')}"
+            required = name in self._required
+            self._arguments[key] = (name, kind)
+            self.fields[key] = _field(kind, known.get(name, {}), name, may_be_left_out=not (required and given))
+            self.initial[key] = _typed(kind, (values or {})[name]) if values and name in values else ""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Each argument with what its schema says of it, for the page."""
+        for key, (name, kind) in self._arguments.items():
+            field = self.fields[key]
+            yield {
+                "input": self[key],
+                "name": name,
+                "path": f"/{name.replace('~', '~0').replace('/', '~1')}",
+                "kind": kind,
+                "required": name in self._required,
+                "help": field.help_text,
+            }
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or {}
+        for key, (name, kind) in self._arguments.items():
+            text = cleaned.get(key, "")
+            if not text and not (kind in ("text", "lines") and name in self._required):
+                continue
+            try:
+                self.arguments[name] = _value(kind, text)
+            except NotCanonical as fault:
+                self.add_error(key, fault.detail)
+            except ValueError as fault:
+                self.add_error(key, str(fault))
+        return cleaned
+
+
+def _first_shown(known: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
+    """Every argument that the schema or the call names, what it is edited in, and whether the call has it."""
+    for name in dict.fromkeys((*known, *values)):
+        yield name, _kind(known.get(name), values.get(name), given=name in values), name in values
+
+
+def _posted(data: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
+    """The same as a form sent it: the names of its inputs say in what each argument was edited."""
+    for key in data:
+        kind, _, name = key.removeprefix(_PREFIX).partition(":")
+        if key.startswith(_PREFIX) and kind in _KINDS:
+            yield unquote(name), kind, True
+
+
+def _kind(described: object, value: Any, *, given: bool) -> str:
+    """What an argument is edited in: the plainest input that gives back the value that the call has."""
+    if not isinstance(described, Mapping) or (given and value is None):
+        return "json"
+    choices, wanted = described.get("enum"), described.get("type")
+    if choices is not None:
+        texts = isinstance(choices, list) and all(_is_plain(each) and each for each in choices)
+        return "choice" if texts and (not given or value in choices) else "json"
+    if wanted == "string" and (not given or (value and _is_plain(value))):
+        return "lines" if given and (len(value) > _ONE_LINE or "\n" in value) else "text"
+    if wanted in ("integer", "number") and (not given or type(value) is int):
+        return "integer"
+    return "boolean" if wanted == "boolean" and (not given or isinstance(value, bool)) else "json"
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether an input gives a text back exactly as it is, with nothing in it that nobody sees."""
+    # A browser keeps no lone carriage return, and drops a line break that a text begins with.
+    return isinstance(value, str) and not _UNSEEN & set(mark_hidden(value)[1]) and not value.startswith("\n")
+
+
+def _field(kind: str, described: Any, name: str, *, may_be_left_out: bool) -> forms.Field:
+    described = described if isinstance(described, Mapping) else {}
+    said = " ".join(each for each in (str(described.get("description", "")), *_limits(described)) if each)
+    label = name.replace("_", " ").strip().capitalize() if name.isascii() else name
+    common: dict[str, Any] = {"required": False, "label": mark_hidden(label)[0] or "(no name)", "help_text": said}
+    if kind in ("choice", "boolean"):
+        offered = [(each, each) for each in described.get("enum", ())]
+        offered = offered if kind == "choice" else [("true", "Yes"), ("false", "No")]
+        return forms.ChoiceField(
+            choices=[*([("", "Left out")] if may_be_left_out else []), *offered], widget=PlainSelect, **common
+        )
+    attributes = {"autocomplete": "off", "spellcheck": "false"}
+    if kind in ("lines", "json"):
+        rows = {"rows": 3 if kind == "lines" else 4} | ({"class": "mono"} if kind == "json" else {})
+        return forms.CharField(strip=False, widget=forms.Textarea(attrs=attributes | rows), **common)
+    more = {"inputmode": "numeric"} if kind == "integer" else {}
+    return forms.CharField(strip=False, widget=forms.TextInput(attrs=attributes | more), **common)
+
+
+def _limits(described: Mapping[str, Any]) -> Iterator[str]:
+    """What the schema asks of a value, in words; the gate checks all of it."""
+    least, most = described.get("minimum"), described.get("maximum")
+    bounds = [f"{word} {each}" for word, each in (("at least", least), ("at most", most)) if each is not None]
+    if bounds:
+        yield f"{', '.join(bounds).capitalize()}."
+    if "pattern" in described:
+        yield f"Form: {described['pattern']}"
+
+
+def _typed(kind: str, value: Any) -> str:
+    if kind == "json":
+        return json.dumps(value, indent=2)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _value(kind: str, text: str) -> Any:
+    if kind == "json":
+        return read(text)
+    if kind == "boolean":
+        return _YES_OR_NO[text]
+    if kind == "integer":
+        if not _INTEGER.fullmatch(text.strip()):
+            raise ValueError("Enter a whole number.")
+        return int(text)
+    # A form sends each line break as two characters.
+    return text.replace("\r\n", "\n")
