@@ -75,7 +75,7 @@ def as_money(payload: Any, path: str) -> str:
 
 
 def money_difference(before: Any, after: Any) -> str:
-    """By how much the amount of a payload went up or down, in words; empty where it did not, or its currency changed."""
+    """By how much the amount of a payload went up or down, in words; empty where that cannot be said."""
     sides = [(_part(each, "amount"), _part(each, "currency")) for each in (before, after)]
     old, new = (to_decimal(*side) for side in sides)
     currency = sides[0][1]

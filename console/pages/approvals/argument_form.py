@@ -1,8 +1,8 @@
 """The form in which a reviewer edits the arguments of a call, made from the schema of its contract.
 
 1. A text, a whole number, a yes or no, and a choice among texts have an input of their own.
-2. Everything else is edited as JSON: parts within parts, an argument that the schema does not name or whose value does not
-   fit it, and a text with characters that nobody sees, which stand there as escapes.
+2. Everything else is edited as JSON: parts within parts, an argument that the schema does not name or whose value does
+   not fit it, and a text with characters that nobody sees, which stand there as escapes.
 3. What nobody touched is read back as it was: an input that could not carry a value exactly is never offered for it.
 4. The name of each input says in what it was edited, so that an answer is read as its form was made.
 5. An empty input leaves its argument out, but for a required text, which is then empty; the gate says what is missing.

@@ -84,7 +84,12 @@ def test_a_character_that_nobody_sees_stands_in_the_input_as_an_escape():
 
 def test_an_empty_input_leaves_its_argument_out_and_a_required_text_is_empty():
     data = sent(ArgumentForm(SCHEMA, values=PLAIN | {"note": "x", "urgent": True}))
-    data |= {"argument:text:name": "", "argument:text:note": "", "argument:integer:amount": "", "argument:boolean:urgent": ""}
+    data |= {
+        "argument:text:name": "",
+        "argument:text:note": "",
+        "argument:integer:amount": "",
+        "argument:boolean:urgent": "",
+    }
     form = ArgumentForm(SCHEMA, data=data)
     assert form.is_valid()
     assert form.arguments == {"name": "", "kind": "full"}

@@ -404,7 +404,9 @@ def test_the_inputs_of_the_schema_and_the_json_make_the_same_bytes(ready):
     assert "Form: ^EX-[0-9]{4}$" in shown
     by_inputs = ready.reviewer.client.post(page_for(ready, approval), typed(approval))
     by_json = form_of(ready, approval)
-    hashes = [re.search(r'name="previewed" value="([0-9a-f]{64})"', each.content.decode()) for each in (by_inputs, by_json)]
+    hashes = [
+        re.search(r'name="previewed" value="([0-9a-f]{64})"', each.content.decode()) for each in (by_inputs, by_json)
+    ]
     assert hashes[0][1] == hashes[1][1]
     made = ready.reviewer.client.post(
         page_for(ready, approval), typed(approval) | {"make": "yes", "previewed": hashes[0][1]}
@@ -420,6 +422,7 @@ def test_the_arguments_go_from_inputs_to_json_and_back_with_nothing_lost(ready):
     as_json = unescape(ready.reviewer.client.post(path, typed(approval) | {"show": "json"}).content.decode())
     assert '"amount": 1000' in as_json
     assert "They kept the shade." in as_json
+    assert "Refund 10.00 EUR to order EX-1001, 2.50 EUR less" in as_json
     body = {"payload": json.dumps(LESS | {"note": ["a", None]}), "payload_hash": approval["payload_hash"]}
     back = unescape(ready.reviewer.client.post(path, body | {"show": "fields"}).content.decode())
     assert 'name="argument:integer:amount" value="1000"' in back

@@ -1,4 +1,4 @@
-"""The page on which a reviewer edits what was asked for: in the inputs of its schema or as JSON, with the difference."""
+"""The page on which a reviewer edits a request: in the inputs of its schema or as JSON, with the difference."""
 
 from __future__ import annotations
 
@@ -70,16 +70,19 @@ def _answer(request: TenantRequest, found: Approval, action: Action, schema: Map
     try:
         arguments = read(form.cleaned_data["payload"] if typed is None else format_json(typed.arguments))
         if "show" in request.POST:
-            return _page(request, found, action, *_other_way(form, typed, schema, arguments))
+            form, typed = _other_way(form, typed, schema, arguments)
         wanted = edits.Edit(
-            arguments=arguments, reason=form.cleaned_data["reason"], payload_hash=form.cleaned_data["payload_hash"]
+            arguments=arguments, reason=request.POST.get("reason", ""), payload_hash=request.POST["payload_hash"]
         )
         seen = _preview(request, found.id, wanted)
         shown = preview_context(action, seen, actor_names(request.tenant.id))
-        if makes and form.cleaned_data["previewed"] not in ("", seen.payload_hash):
+        if makes and request.POST.get("previewed", "") not in ("", seen.payload_hash):
             raise PreviewOutdated
         if makes:
             return _replace(request, found.id, wanted)
+    except edits.NothingChanged as refusal:
+        if "show" not in request.POST:
+            return _page(request, found, action, form, typed, refusal=refusal, status=refusal.status)
     except (*_MENDABLE, PreviewOutdated) as refusal:
         return _page(request, found, action, form, typed, refusal=refusal, status=refusal.status, **shown)
     return _page(request, found, action, form, typed, **shown)
