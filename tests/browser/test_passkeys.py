@@ -42,7 +42,7 @@ def keys(site: Any) -> list[Any]:
 def show_who_one_is(page: Any) -> None:
     if "/sign-in/again" in page.url:
         page.get_by_label("Password").fill(PASSWORD)
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Continue").click()
         page.wait_for_load_state()
 
 
@@ -55,7 +55,7 @@ def test_an_approver_enrols_a_key_and_another_person_confirms_it(people, site):
     rita.page.get_by_label("Name of this key").fill("Blue key")
     rita.page.get_by_role("button", name="Enrol this passkey").click()
     rita.page.wait_for_url("**/me")
-    rita.page.get_by_text("waits for another person").wait_for()
+    rita.page.get_by_text("needs confirmation by another person").wait_for()
     (made,) = credentials(session, authenticator)
     assert made["isResidentCredential"]
     assert made["rpId"] == "localhost"
@@ -74,7 +74,9 @@ def test_the_same_authenticator_is_not_enrolled_twice_and_the_page_says_so(peopl
         rita.go("me/keys/enrol")
         show_who_one_is(rita.page)
         rita.page.get_by_role("button", name="Enrol this passkey").click()
-        rita.page.get_by_text("waits for another person").or_(rita.page.get_by_text("enrolled already")).wait_for()
+        rita.page.get_by_text("needs confirmation by another person").or_(
+            rita.page.get_by_text("enrolled already")
+        ).wait_for()
     rita.page.get_by_text("This passkey is enrolled already.").wait_for()
     assert len(keys(site)) == 1
 

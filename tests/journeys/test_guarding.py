@@ -106,8 +106,8 @@ def test_an_agent_that_says_another_amount_than_was_paid(shop: Ground):
 
 def test_an_agent_that_says_done_after_a_failed_second_try(shop: Ground):
     made = talk(shop)
-    first = made.refund("call-1", amount=made.order.amount + 100)
-    second = made.refund("call-2", amount=made.order.amount + 200, after=(str(first.action_id),))
+    first = made.refund("call-1", amount=made.order.amount + 10)
+    second = made.refund("call-2", amount=made.order.amount + 20, after=(str(first.action_id),))
     assert (first.state, second.state) == ("FAILED", "FAILED")
     read = made.session.guarded("It did not work at first. The second time it did: I have issued a refund. Bye!")
     assert read == f"It did not work at first. {made.failed} Bye!\n\nOn record:\n- {made.failed}"
@@ -124,7 +124,7 @@ def test_an_agent_that_cites(shop: Ground):
 
 def test_an_agent_that_cites_wrongly(shop: Ground):
     made = talk(shop)
-    made.refund("call-1", amount=made.order.amount + 100)
+    made.refund("call-1", amount=made.order.amount + 10)
     read = made.session.guarded(
         "You have your money back {{action:call-1}}. A voucher is on its way {{action:call-9}}."
     )

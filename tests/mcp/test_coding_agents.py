@@ -8,9 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -25,13 +26,14 @@ DONE = "Done, and confirmed in the system of record."
 
 @dataclass
 class Desk:
-    """A machine with a coding agent on it, a console and a git server."""
+    """A machine with a coding agent on it, a console and a git server; each test has its own repository and session."""
 
     house: House
     server: GitServer
     home: Path
-    work: Path
     keys: dict[str, str] = field(default_factory=dict)
+    repository: str = ""
+    work: Path = Path()
 
     def agents(self, *words: str) -> str:
         """Run `counterfoil-agents`; what it says."""
@@ -48,14 +50,14 @@ class Desk:
         settings = json.loads((self.home / ".claude/settings.json").read_text())
         (entry,) = settings["hooks"][event]
         payload = {
-            "session_id": "4b1e6f0a",
+            "session_id": self.repository,
             "transcript_path": "/dev/null",
             "cwd": str(self.work),
             "permission_mode": "default",
             "hook_event_name": event,
             "tool_name": "Bash",
             "tool_input": {"command": command, "description": "Push"},
-            "tool_use_id": f"toolu_{command}",
+            "tool_use_id": f"toolu_{self.repository}_{command}",
         } | more
         ran = subprocess.run(
             entry["hooks"][0]["command"],
@@ -77,6 +79,10 @@ class Desk:
         answer = {"stdout": "", "stderr": "To the server", "interrupted": False}
         return str(self.hook("PostToolUse", command, tool_response=answer).get("additionalContext", ""))
 
+    def served_ref(self, ref: str = "refs/heads/main") -> str:
+        """What the server's own repository holds."""
+        return self.server.ref(self.repository, ref)
+
     def newest(self) -> dict[str, Any]:
         return dict(self.house.operator.items("/actions", limit="1")[0])
 
@@ -90,13 +96,12 @@ class Desk:
 
 
 @pytest.fixture(scope="module")
-def desk(template, run, tmp_path_factory) -> Iterator[Desk]:
-    root = tmp_path_factory.mktemp("desk")
+def machine(template, run, tmp_path_factory) -> Iterator[Desk]:
+    root = tmp_path_factory.mktemp("machine")
     for name in ("served", "home", "home/.claude", "house"):
         (root / name).mkdir()
     with git_server.served(root / "served") as server, opened(run, root / "house") as house:
-        server.repository("team/app.git")
-        desk = Desk(house, server, root / "home", server.clone("team/app.git", root / "app"))
+        desk = Desk(house, server, root / "home")
         secrets = Path(house.stack.environment["COUNTERFOIL_SECRETS_DIR"]) / "systems" / TENANT
         secrets.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_private(secrets / "git.json", json.dumps({"url": server.url}))
@@ -112,12 +117,19 @@ def desk(template, run, tmp_path_factory) -> Iterator[Desk]:
         yield desk
 
 
-def test_the_console_is_asked_the_whole_way(desk):
-    assert desk.agents("status") == f"Claude Code: enforce, hook in place, {desk.house.stack.url} answers\n"
-    said = desk.agents("validate", "--live")
+@pytest.fixture
+def desk(machine: Desk, tmp_path: Path) -> Desk:
+    repository = f"team/{uuid4().hex[:8]}.git"
+    machine.server.repository(repository)
+    return replace(machine, repository=repository, work=machine.server.clone(repository, tmp_path / "app"))
+
+
+def test_the_console_is_asked_the_whole_way(machine):
+    assert machine.agents("status") == f"Claude Code: enforce, hook in place, {machine.house.stack.url} answers\n"
+    said = machine.agents("validate", "--live")
     session = said.split("in session ")[1].split(":")[0]
     assert said.endswith("it would pass\n"), said
-    assert desk.house.operator.get(f"/sessions/{session}")["agent_id"] == "claude-code"
+    assert machine.house.operator.get(f"/sessions/{session}")["agent_id"] == "claude-code"
 
 
 def test_a_push_that_nothing_holds_back_runs_and_is_read_back(desk):
@@ -127,7 +139,7 @@ def test_a_push_that_nothing_holds_back_runs_and_is_read_back(desk):
     said = desk.after("git push origin HEAD:main")
     assert said == f"Counterfoil, action {desk.newest()['action_id']}: {DONE}"
     assert desk.newest()["state"] == "RECONCILED_SUCCESS"
-    assert desk.server.ref("team/app.git", "refs/heads/main") == wanted
+    assert desk.served_ref() == wanted
 
 
 def test_a_forced_push_waits_for_a_person_and_goes_on_when_it_is_sent_again(desk):
@@ -145,7 +157,7 @@ def test_a_forced_push_waits_for_a_person_and_goes_on_when_it_is_sent_again(desk
     assert desk.before(command) == ("allow", "Approved at the console.")
     git(desk.work, "push", "-q", "--force", "origin", "HEAD:main")
     assert DONE in (told := desk.after(command)), told
-    assert desk.server.ref("team/app.git", "refs/heads/main") == wanted
+    assert desk.served_ref() == wanted
     assert (desk.newest()["action_id"], desk.ended()) == (action_id, "RECONCILED_SUCCESS")
 
 
@@ -156,25 +168,37 @@ def test_a_rejected_push_never_runs(desk):
     decision, said = desk.before(command)
     assert decision == "deny"
     assert said.startswith("Not run. Rejected"), said
-    assert desk.server.ref("team/app.git", "refs/heads/main")
+    assert desk.served_ref()
 
 
 def test_a_push_that_only_says_that_it_is_done_is_not_told_as_done(desk):
     """The client says success; the ref stays where it was."""
-    before = desk.server.ref("team/app.git", "refs/heads/main")
+    before = desk.served_ref()
     commit(desk.work, "never pushed")
+    assert desk.before("git push origin HEAD:main") == ("", "")
+    said = desk.after("git push origin HEAD:main")
+    assert DONE not in said, said
+    assert said.startswith("Counterfoil, action ")
+    assert desk.served_ref() == before
+    assert desk.ended() != "RECONCILED_SUCCESS"
+
+
+def test_after_a_rejected_push_another_is_refused_until_it_is_sent_again_in_full_knowledge(desk):
+    assert desk.before("git push origin --delete main")[0] == "deny"
+    desk.house.decide("reject", "The branch is needed.")
+    assert desk.before("git push origin --delete main")[0] == "deny"
+    commit(desk.work, "afterwards")
     decision, said = desk.before("git push origin HEAD:main")
     assert decision == "deny"
     assert "A step of this run has failed" in said
     assert said.endswith("send the same command again: that is put on record.")
     assert desk.before("git push origin HEAD:main") == ("", "")
-    said = desk.after("git push origin HEAD:main")
-    assert DONE not in said, said
-    assert said.startswith("Counterfoil, action ")
-    assert desk.server.ref("team/app.git", "refs/heads/main") == before
-    assert desk.ended() != "RECONCILED_SUCCESS"
 
 
-def test_offboarding_leaves_the_clients_file_as_it_was(desk):
-    assert "settings.json is removed; it was not there before." in desk.agents("offboard", "claude-code")
-    assert not (desk.home / ".claude/settings.json").exists()
+def test_offboarding_leaves_the_clients_file_as_it_was(machine, tmp_path):
+    (tmp_path / ".claude").mkdir()
+    other = replace(machine, home=tmp_path)
+    other.agents("onboard", "claude-code", "--shadow", "--url", machine.house.stack.url)
+    assert (tmp_path / ".claude/settings.json").exists()
+    assert "settings.json is removed; it was not there before." in other.agents("offboard", "claude-code")
+    assert not (tmp_path / ".claude/settings.json").exists()

@@ -90,6 +90,6 @@ def test_operators_are_told_once_what_to_check(shop: Workshop, clock: Clock):
         console_tasks.tell_people()
         tasks.watch_agents()
     told = shop.operator.client.get("/t/orchid/notices").content.decode()
-    assert told.count("An agent&#x27;s calls need a look") == 1
+    assert told.count("Agent flagged") == 1
     assert 'href="/t/orchid/agents"' in told
-    assert "need a look" not in shop.reviewer.client.get("/t/orchid/notices").content.decode()
+    assert "Agent flagged" not in shop.reviewer.client.get("/t/orchid/notices").content.decode()

@@ -7,7 +7,7 @@ import re
 import select
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,11 @@ class Served:
 
     def spooled(self) -> list[str]:
         """The files in its folder for temporary ones that the server has open, deleted or not."""
-        links = [str(path.readlink()) for path in Path(f"/proc/{self.pid}/fd").iterdir() if path.is_symlink()]
+        links = []
+        for path in Path(f"/proc/{self.pid}/fd").iterdir():
+            # The server may close it between the two looks.
+            with suppress(FileNotFoundError):
+                links.append(str(path.readlink()))
         return [link for link in links if link.startswith(self.stack.environment["TMPDIR"])]
 
     def memory(self) -> int:

@@ -47,26 +47,26 @@ def place_freeze(stage, value):
 
 def test_what_somebody_else_changed_is_on_the_page_two_seconds_later(stage, kept):
     operator = visitor(stage, "operator")
-    assert "frozen" not in words(operator.page("glossary"))
+    assert "active" not in words(operator.page("glossary"))
     place_freeze(stage, "support-agent")
     kept.now += 1.9
-    assert "frozen" not in words(operator.page("glossary"))
+    assert "active" not in words(operator.page("glossary"))
     kept.now += 0.2
-    assert "1 frozen" in words(operator.page("glossary"))
+    assert "1 freeze active" in words(operator.page("glossary"))
 
 
 def test_ones_own_write_is_counted_by_the_very_next_page(stage, kept):
     operator = visitor(stage, "operator")
     operator.page("glossary")
     operator.post("freezes/place", what="tenant:", reason="It looks odd.", next=f"/t/{stage.slug}/glossary")
-    assert "1 frozen" in words(operator.page("glossary"))
+    assert "1 freeze active" in words(operator.page("glossary"))
 
 
 def test_nobody_is_shown_what_was_counted_for_another_person(stage, kept):
     operator, reviewer = visitor(stage, "operator"), visitor(stage, "reviewer")
     operator.page("glossary")
     place_freeze(stage, "support-agent")
-    assert "1 frozen" in words(reviewer.page("glossary"))
+    assert "1 freeze active" in words(reviewer.page("glossary"))
 
 
 def test_a_page_names_every_tenant_of_the_person_and_no_other(stage, elsewhere):

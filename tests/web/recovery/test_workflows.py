@@ -106,7 +106,7 @@ def test_a_run_can_be_taken_back_from_its_page(cashier: Counter, clock: Clock):
     cashier.operator.client.post(f"{place}/cancel", {"reason": ""})
     assert run.unwinding() is None
     cashier.operator.client.post(f"{place}/cancel", {"reason": "The customer called."})
-    assert "is being taken back" in cashier.operator.client.get(place).content.decode()
+    assert "Rolling back,</strong> last completed step first." in cashier.operator.client.get(place).content.decode()
     page = cashier.operator.client.get(f"/t/orchid/sessions/{run.session['session_id']}").content.decode()
     assert "nothing new starts in it" in page
 
