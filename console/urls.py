@@ -149,6 +149,9 @@ pages: list[URLPattern | URLResolver] = [
     path("contracts", contracts.list_contracts, name="contracts"),
     path("contracts/<str:contract_name>/<str:contract_version>", contracts.contract, name="contract"),
     path(
+        "contracts/<str:contract_name>/<str:contract_version>/rollback", contracts.roll_back, name="contract-rollback"
+    ),
+    path(
         "contracts/<str:contract_name>/<str:contract_version>/answer", contracts.decide_version, name="contract-answer"
     ),
     path("policies/", policies.list_policies, name="policies"),

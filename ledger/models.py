@@ -296,6 +296,8 @@ class ContractVersion(models.Model):
     weakens = models.JSONField(default=list, db_default=[])
     compared_with = models.CharField(max_length=64, default="", db_default="")
     sent_by = models.UUIDField(null=True)
+    # The release that brought it, where it changed what is verified; null where it came by registration.
+    release_id = models.UUIDField(null=True)
     registered_at = models.DateTimeField()
 
     class Meta:
@@ -339,15 +341,18 @@ class PolicyVersion(models.Model):
 
 
 class Release(models.Model):
-    """A draft of a policy on its way into force; the draft never changes, and nothing of a release goes away.
+    """A draft of a policy or of a tool's contract on its way into force; the draft never changes, and nothing of a
+    release goes away.
 
-    `basis` is the digest of the version in force that its gates last compared it with.
+    `tool` is the tool of a contract, and empty for a policy. `basis` is the digest of the version in force that its
+    gates last compared it with.
     """
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
     id = models.UUIDField()
     kind = models.CharField(max_length=16)
+    tool = models.CharField(max_length=128, default="", db_default="")
     version = models.CharField(max_length=64)
     digest = models.CharField(max_length=64)
     document = models.BinaryField()

@@ -67,6 +67,17 @@ RECORD_TABLES = (
                 digest=envelope_digest("contract"),
                 registered_at=event_time,
                 weakens=constant([]),
+                release_id=constant(None),
+            ),
+            "contract_released": creates_row(
+                name=detail_field("name"),
+                version=detail_field("version"),
+                digest=envelope_digest("contract"),
+                registered_at=event_time,
+                weakens=detail_field("weakens"),
+                compared_with=detail_field("compared_with"),
+                sent_by=detail_field("drafted_by"),
+                release_id=detail_field("release"),
             ),
             "contract_proposed": creates_row(
                 name=detail_field("name"),
@@ -76,6 +87,7 @@ RECORD_TABLES = (
                 weakens=detail_field("weakens"),
                 compared_with=detail_field("compared_with"),
                 sent_by=actor_of,
+                release_id=constant(None),
             ),
         },
         outside={"document": "held to its digest", "lint": "findings of the linter, made anew from the document"},
@@ -115,6 +127,7 @@ RECORD_TABLES = (
         events={
             "release_drafted": creates_row(
                 kind=detail_field("kind"),
+                tool=detail_field("tool", ""),
                 version=detail_field("version"),
                 digest=envelope_digest("policy"),
                 basis=detail_field("basis"),

@@ -153,6 +153,8 @@ TABLES: dict[str, tuple[str, ...]] = {
 FUNCTIONS: tuple[str, ...] = ("ledger_append", "ledger_current_tenant", "ledger_lock")
 APP_FUNCTIONS: tuple[str, ...] = (
     *(*FUNCTIONS, "ledger_enter", "ledger_take_turn"),
+    # What the triggers of releases ask.
+    *("ledger_red_gates", "ledger_verified_parts"),
     *("ledger_search", "ledger_search_fault"),
 )
 

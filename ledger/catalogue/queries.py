@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from ledger.catalogue.rules.contract import Contract, load_stored
-from ledger.catalogue.rules.releases import CanaryScope
+from ledger.catalogue.rules.releases import CONTRACT, CanaryScope
 from ledger.catalogue.rules.versions import ActiveVersion, choose_version
 from ledger.db import execute, fetch_one, select
 from ledger.models import (
@@ -63,6 +63,17 @@ def contracts_in_force(tenant_id: UUID, names: Collection[str]) -> dict[str, lis
     return found
 
 
+def contract_in_force(tenant_id: UUID, name: str) -> ContractVersion | None:
+    """The newest version of a tool's contract that is in force: the one that a new version is compared with."""
+    found = contracts_in_force(tenant_id, [name]).get(name)
+    return found[-1] if found else None
+
+
+def version_in_force(tenant_id: UUID, kind: str, tool: str = "") -> PolicyVersion | ContractVersion | None:
+    """What a release would replace: the policy in force, or the newest contract in force of the tool."""
+    return contract_in_force(tenant_id, tool) if kind == CONTRACT else active_policies(tenant_id)[kind]
+
+
 def newest_contracts(
     tenant_id: UUID, names: Collection[str], *, versions: Mapping[str, str] | None = None
 ) -> dict[str, ContractVersion]:
@@ -82,7 +93,10 @@ def _chosen(rows: list[ContractVersion], wanted: str) -> ContractVersion | None:
     # Nearly always nothing was ever weakened, and no document need be read.
     if not wanted and not any(row.weakens for row in rows):
         return rows[-1]
-    steps = [ActiveVersion(row.version, row.compared_with, bool(row.weakens), _reader(row)) for row in rows]
+    steps = [
+        ActiveVersion(row.version, row.compared_with, bool(row.weakens), _reader(row), row.release_id is not None)
+        for row in rows
+    ]
     place = choose_version(steps, wanted)
     return None if place is None else rows[place]
 
@@ -155,10 +169,11 @@ def release(tenant_id: UUID, release_id: UUID) -> Release | None:
     return Release.objects.filter(tenant_id=tenant_id, id=release_id).first()
 
 
-def open_release(tenant_id: UUID, kind: str, version: str) -> Release | None:
-    """The release of that version of a policy which has not ended."""
+def open_release(tenant_id: UUID, kind: str, version: str, *, tool: str = "") -> Release | None:
+    """The release of that version of a policy or contract which has not ended."""
     ended = ("WITHDRAWN", "STOPPED", "ROLLED_BACK", "PROMOTED")
-    return Release.objects.filter(tenant_id=tenant_id, kind=kind, version=version).exclude(state__in=ended).first()
+    found = Release.objects.filter(tenant_id=tenant_id, kind=kind, tool=tool, version=version)
+    return found.exclude(state__in=ended).first()
 
 
 def releases(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = None) -> list[Release]:

@@ -1,5 +1,5 @@
--- Releases of policies: whose rows they are, what never changes, and that no policy comes in force, and none is tried on
--- live actions, without the gates that it needs.
+-- Releases of policies and contracts: whose rows they are, what never changes, and that no policy, and no contract that
+-- changes what is verified, comes in force, and none is tried on live actions, without the gates that it needs.
 
 SELECT ledger_isolate(each) FROM unnest(ARRAY['ledger_release', 'ledger_releasegate']::regclass[]) each;
 SELECT ledger_make_append_only('ledger_releasegate'::regclass);
@@ -9,8 +9,9 @@ CREATE OR REPLACE FUNCTION ledger_release_keeps_its_draft() RETURNS trigger LANG
 SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF TG_OP = 'UPDATE'
-        AND (NEW.tenant_id, NEW.id, NEW.kind, NEW.version, NEW.digest, NEW.document, NEW.author, NEW.created_at)
-            = (OLD.tenant_id, OLD.id, OLD.kind, OLD.version, OLD.digest, OLD.document, OLD.author, OLD.created_at)
+        AND (NEW.tenant_id, NEW.id, NEW.kind, NEW.tool, NEW.version, NEW.digest, NEW.document, NEW.author)
+            = (OLD.tenant_id, OLD.id, OLD.kind, OLD.tool, OLD.version, OLD.digest, OLD.document, OLD.author)
+        AND NEW.created_at = OLD.created_at
         AND NEW.first_by IS NOT DISTINCT FROM coalesce(OLD.first_by, NEW.first_by)
         AND NEW.promoted_by IS NOT DISTINCT FROM coalesce(OLD.promoted_by, NEW.promoted_by) THEN
         RETURN NEW;
@@ -35,6 +36,14 @@ END $$;
 CREATE OR REPLACE TRIGGER has_evidence BEFORE INSERT ON ledger_releasegate
     FOR EACH ROW EXECUTE FUNCTION ledger_gate_has_evidence();
 ALTER TABLE ledger_releasegate ENABLE ALWAYS TRIGGER has_evidence;
+
+-- Which of the gates named are not passed: the newest result of each counts.
+CREATE OR REPLACE FUNCTION ledger_red_gates(p_tenant uuid, p_release uuid, p_wanted text[]) RETURNS text LANGUAGE sql
+STABLE SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT string_agg(wanted.gate, ', ' ORDER BY wanted.gate) FROM unnest(p_wanted) AS wanted (gate)
+        WHERE NOT coalesce((SELECT g.passed FROM ledger_releasegate g WHERE g.tenant_id = p_tenant
+            AND g.release_id = p_release AND g.gate = wanted.gate ORDER BY g.seq DESC LIMIT 1), false)
+$$;
 
 -- The first version of a kind comes with the installation; every other one is released by its gates and two people. A
 -- verification or recovery policy takes all eight gates to come in force, and all but the canary to be tried on live
@@ -69,9 +78,7 @@ BEGIN
         ELSIF NEW.active THEN
             v_wanted := v_wanted || 'RG-03'::text;
         END IF;
-        SELECT string_agg(wanted.gate, ', ' ORDER BY wanted.gate) INTO v_red FROM unnest(v_wanted) AS wanted (gate)
-            WHERE NOT coalesce((SELECT g.passed FROM ledger_releasegate g WHERE g.tenant_id = NEW.tenant_id
-                AND g.release_id = NEW.release_id AND g.gate = wanted.gate ORDER BY g.seq DESC LIMIT 1), false);
+        v_red := ledger_red_gates(NEW.tenant_id, NEW.release_id, v_wanted);
         v_fault := CASE
             WHEN v_release.id IS NULL THEN 'it has no release'
             WHEN NEW.canary IS NOT NULL AND NEW.kind NOT IN ('verification', 'recovery')
@@ -91,3 +98,58 @@ END $$;
 CREATE OR REPLACE TRIGGER is_released BEFORE INSERT OR UPDATE ON ledger_policyversion
     FOR EACH ROW EXECUTE FUNCTION ledger_policy_is_released();
 ALTER TABLE ledger_policyversion ENABLE ALWAYS TRIGGER is_released;
+
+-- What of a contract's document decides what is verified (`VERIFIED_PARTS` of the rules): two versions verify alike where
+-- these parts are the same. What a tool that only reads names there is no outcome, and is left out.
+CREATE OR REPLACE FUNCTION ledger_verified_parts(p_document bytea) RETURNS jsonb LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT coalesce(jsonb_object_agg(part.key, part.value), '{}')
+    FROM (SELECT convert_from(p_document, 'UTF8')::jsonb AS document) AS read
+    CROSS JOIN LATERAL jsonb_each(read.document) AS part
+    WHERE part.key = 'side_effect_class' OR (read.document ->> 'side_effect_class' <> 'READ_ONLY' AND part.key = ANY(ARRAY[
+        'cost', 'data_sensitivity', 'no_op_success_allowed', 'required_effects', 'reversibility', 'stale_errors',
+        'unverifiable_acknowledged', 'user_impact', 'verification']))
+$$;
+
+-- A version of a contract that verifies as the one in force does comes by registration, and so does the first one of a
+-- tool. Any other one is released, by its gates and two people. A role that row security does not bind loads a record as
+-- a whole, as with policies.
+CREATE OR REPLACE FUNCTION ledger_contract_is_released() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    v_release ledger_release;
+    v_before bytea;
+    v_red text;
+    v_fault text;
+BEGIN
+    IF NOT row_security_active('public.ledger_release') THEN
+        RETURN NEW;
+    END IF;
+    IF NEW.release_id IS NULL THEN
+        SELECT c.document INTO v_before FROM ledger_contractversion c JOIN ledger_subject s
+            ON s.tenant_id = c.tenant_id AND s.id = c.id AND s.state = 'REGISTERED'
+            WHERE c.tenant_id = NEW.tenant_id AND c.name = NEW.name ORDER BY c.id DESC LIMIT 1;
+        IF FOUND AND ledger_verified_parts(v_before) <> ledger_verified_parts(NEW.document) THEN
+            v_fault := 'it changes what is verified and has no release';
+        END IF;
+    ELSE
+        SELECT * INTO v_release FROM ledger_release r WHERE r.tenant_id = NEW.tenant_id AND r.id = NEW.release_id;
+        v_red := ledger_red_gates(NEW.tenant_id, NEW.release_id,
+            ARRAY['RG-01', 'RG-02', 'RG-04', 'RG-06', 'RG-07', 'RG-08']);
+        v_fault := CASE
+            WHEN v_release.id IS NULL THEN 'it has no release'
+            WHEN (v_release.kind, v_release.tool, v_release.version, v_release.digest)
+                IS DISTINCT FROM ('contract', NEW.name, NEW.version, NEW.digest) THEN 'its release is of another draft'
+            WHEN v_red IS NOT NULL THEN 'these gates are not passed: ' || v_red
+            WHEN v_release.first_by IS NULL OR v_release.promoted_by IS NULL
+                OR v_release.first_by = v_release.promoted_by THEN 'two people have not promoted it' END;
+    END IF;
+    IF v_fault IS NOT NULL THEN
+        RAISE EXCEPTION 'version % of the contract of % is not released: %', NEW.version, NEW.name, v_fault
+            USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER is_released BEFORE INSERT ON ledger_contractversion
+    FOR EACH ROW EXECUTE FUNCTION ledger_contract_is_released();
+ALTER TABLE ledger_contractversion ENABLE ALWAYS TRIGGER is_released;

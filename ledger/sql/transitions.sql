@@ -59,7 +59,7 @@ BEGIN
             'OPEN>AWAITING_SECOND', 'OPEN>OPEN', 'OPEN>RESOLVED', 'RESOLVED>OPEN', 'RESOLVED>RESOLVED')
         WHEN 'contract' THEN from_state || '>' || to_state IN (
             '>PENDING', '>REGISTERED', 'DECLINED>DECLINED', 'PENDING>DECLINED', 'PENDING>PENDING',
-            'PENDING>REGISTERED', 'REGISTERED>REGISTERED')
+            'PENDING>REGISTERED', 'REGISTERED>REGISTERED', 'REGISTERED>ROLLED_BACK', 'ROLLED_BACK>ROLLED_BACK')
         WHEN 'credential' THEN from_state || '>' || to_state IN (
             '>ISSUED', 'ISSUED>ISSUED', 'ISSUED>REVOKED', 'REVOKED>REVOKED')
         WHEN 'delegation' THEN from_state || '>' || to_state IN (

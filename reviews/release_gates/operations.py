@@ -1,7 +1,9 @@
 """The gates of a release as real runs: each judges the draft, and its lines are stored as evidence.
 
 RG-01 and RG-02 look at what was stored in the last `REPLAYED`; the others walk their scenarios (`rules.gates`). A draft
-of one kind of policy is judged together with the version of the other kind that is in force.
+of one kind of policy is judged together with the version of the other kind that is in force, and a draft of a contract
+with both. For a contract RG-01 does one thing more: in what was read of successes one thing after the other is made
+wrong, and what the version in force finds of that, the draft must find.
 """
 
 from __future__ import annotations
@@ -21,7 +23,16 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import releases
 from ledger.catalogue.operations.releases import GateResult
 from ledger.catalogue.rules import policies
-from ledger.catalogue.rules.releases import CanaryScope, NoSuchRelease, WrongStep, compare
+from ledger.catalogue.rules.contract import Contract, load_stored
+from ledger.catalogue.rules.releases import (
+    CONTRACT,
+    CanaryScope,
+    NoSuchRelease,
+    NothingInForce,
+    WrongStep,
+    compare,
+    required_gates,
+)
 from ledger.db import tenancy
 from ledger.record.operations import SYSTEM, Actor
 from ledger.record.queries import events, evidence
@@ -30,13 +41,22 @@ from ledger.record.rules.encryption import CannotOpen, EvidenceErased
 from ledger.record.rules.entry import check_entry
 from ledger.record.rules.refusals import Refused
 from reviews.observations.rules import observe
+from reviews.reconciliation.rules.facts import ContractFacts
 from reviews.recovery.rules import recovery_table
 from reviews.release_gates import queries
 from reviews.release_gates.rules import gates
 from reviews.release_gates.rules.gates import GateLine
 from reviews.release_gates.rules.scenarios import Draft
 from reviews.replay import queries as replays
-from reviews.replay.rules.replay import ActionReplay, Judgement, StoredPolicy
+from reviews.replay.rules.replay import (
+    ActionReplay,
+    Judgement,
+    RunReplay,
+    StoredPolicy,
+    StoredRun,
+    judge_inputs,
+    rebuild_inputs,
+)
 
 if TYPE_CHECKING:
     from ledger.models import Release
@@ -45,6 +65,8 @@ log = logging.getLogger(__name__)
 REPLAYED = timedelta(days=30)
 MOST_REPLAYED = 5000
 MOST_LISTED = 200
+MOST_PLANTED = 50
+"""Successes of a tool in which differences are planted, the newest."""
 
 
 def run_gates(
@@ -56,30 +78,41 @@ def run_gates(
         raise NoSuchRelease
     if row.canary is not None or row.state not in ("DRAFT", "CHECKED"):
         raise WrongStep("The gates are run before the canary.")
-    in_force = catalogue_queries.active_policies(tenant_id)
-    draft = _draft(row, in_force)
-    replayed, touched = _replay(row, at=at)
+    policies_in_force = catalogue_queries.active_policies(tenant_id)
+    in_force = catalogue_queries.version_in_force(tenant_id, row.kind, row.tool)
+    if in_force is None:
+        raise NothingInForce
+    draft = _draft(row, policies_in_force)
+    replayed, touched = _replay(row, draft, at=at)
     results = [
         replayed,
-        _difference(row, in_force[row.kind].version, changes, touched),
+        _difference(in_force.version, changes, touched),
         _walked("RG-04", gates.inject_failures(draft)),
         _walked("RG-05", gates.drill_recovery(draft)),
-        _walked("RG-06", [*gates.check_new_entries(draft), *_stored(tenant_id, row.kind)]),
+        _walked("RG-06", [*gates.check_new_entries(draft), *_stored(row)]),
         _walked("RG-07", gates.tell_false_success(draft)),
         _walked("RG-08", [*gates.repeat_unknown(draft), _repeat_block()]),
     ]
+    wanted = required_gates(row.kind)
     return releases.record_gates(
-        tenant_id=tenant_id, release_id=release_id, results=results, basis=in_force[row.kind].digest, by=by, at=at
+        tenant_id=tenant_id,
+        release_id=release_id,
+        results=[each for each in results if each.gate in wanted],
+        basis=in_force.digest,
+        by=by,
+        at=at,
     )
 
 
 def _draft(row: Release, in_force: Mapping[str, Any]) -> Draft:
+    contract = load_stored(bytes(row.document), expected_digest=row.digest) if row.kind == CONTRACT else None
     drafted = StoredPolicy(kind=row.kind, version=row.version, digest=row.digest, document=bytes(row.document))
     by_kind = {kind: drafted if kind == row.kind else in_force[kind] for kind in ("verification", "recovery")}
     return Draft(
         numbers=policies.verification_numbers(parse(bytes(by_kind["verification"].document))),
         recovery=recovery_table.parse_policy(bytes(by_kind["recovery"].document)),
         policies=tuple(by_kind.values()),
+        contract=contract,
     )
 
 
@@ -102,19 +135,27 @@ def _outcome(judged: Judgement) -> dict[str, str]:
     }
 
 
-def _replay(row: Release, *, at: datetime) -> tuple[GateResult, list[dict[str, Any]]]:
+def _replay(row: Release, draft: Draft, *, at: datetime) -> tuple[GateResult, list[dict[str, Any]]]:
     """RG-01, and the actions of the period whose outcome is another one under the draft."""
-    under = {
-        row.kind: StoredPolicy(kind=row.kind, version=row.version, digest=row.digest, document=bytes(row.document))
-    }
-    found = replays.replay_period(row.tenant_id, since=at - REPLAYED, until=at, under=under)
+    under = {}
+    if draft.contract is None:
+        stored = StoredPolicy(kind=row.kind, version=row.version, digest=row.digest, document=bytes(row.document))
+        under[row.kind] = stored
+    found = replays.replay_period(row.tenant_id, since=at - REPLAYED, until=at, under=under, contract=draft.contract)
     actions = list(islice(found, MOST_REPLAYED))
     changed = [each for action in actions if (each := _changed(action)) is not None]
+    if draft.contract is not None:
+        known = {each["action_id"] for each in changed}
+        missed = _missed(row, draft.contract, [each for each in actions if each.action_id not in known])
+        changed += missed
     runs = sum(len(action.runs) for action in actions)
     without = sum(len(action.not_replayable) for action in actions)
     said = f"{len(actions)} actions of the last {REPLAYED.days} days in {runs} runs, {without} of them not replayable."
     if changed:
         said = f"{len(changed)} of {said} The first that changed: {changed[0]['action_id']}."
+    planted = sum("planted" in each for each in changed)
+    if planted:
+        said += f" In {planted} of these it misses a difference that the version in force finds."
     told = {"replayed": len(actions), "runs": runs, "not_replayable": without, "changed": changed[:MOST_LISTED]}
     result = GateResult(
         gate="RG-01", passed=not changed, summary=said, evidence=told | {"changed_in_all": len(changed)}
@@ -132,9 +173,34 @@ def _changed(action: ActionReplay) -> dict[str, Any] | None:
     return None
 
 
-def _difference(
-    row: Release, version: str, changes: Sequence[Mapping[str, str]], touched: list[dict[str, Any]]
-) -> GateResult:
+def _missed(row: Release, drafted: Contract, actions: Sequence[ActionReplay]) -> list[dict[str, Any]]:
+    """The newest successes in which something wrong would be found under the contract in force, not under the draft."""
+    in_force = catalogue_queries.contract_in_force(row.tenant_id, row.tool)
+    assert in_force is not None
+    known = load_stored(bytes(in_force.document), expected_digest=in_force.digest)
+    successes = [
+        run for action in reversed(actions) for run in action.runs[-1:] if run.recorded is not None and _is_success(run)
+    ]
+    found = [_missed_in(run.run, known, drafted) for run in successes[:MOST_PLANTED]]
+    return [each for each in found if each is not None]
+
+
+def _is_success(run: RunReplay) -> bool:
+    return run.replayed is not None and run.replayed.verdict.get("result") == "SUCCESS"
+
+
+def _missed_in(run: StoredRun, known: Contract, drafted: Contract) -> dict[str, Any] | None:
+    """The first planted difference that the draft does not find in a run, with what both say of it."""
+    before, after = rebuild_inputs(run, contract=known), rebuild_inputs(run, contract=drafted)
+    for (words, was), (_, now) in zip(gates.plant_differences(before), gates.plant_differences(after), strict=True):
+        found, missed = judge_inputs(was), judge_inputs(now)
+        if found.verdict.get("result") != "SUCCESS" and missed.verdict.get("result") == "SUCCESS":
+            told = {"action_id": run.action_id, "run": run.number, "planted": words}
+            return told | {"recorded": _outcome(found), "replayed": _outcome(missed)}
+    return None
+
+
+def _difference(version: str, changes: Sequence[Mapping[str, str]], touched: list[dict[str, Any]]) -> GateResult:
     """RG-02: never passed by itself; a person signs it."""
     said = (
         f"{len(changes)} places differ from version {version}; {len(touched)} actions of the last {REPLAYED.days} days"
@@ -148,12 +214,17 @@ def _difference(
 # RG-06 and RG-08, where they look at what is stored
 
 
-def _stored(tenant_id: UUID, kind: str) -> list[GateLine]:
+def _stored(row: Release) -> list[GateLine]:
     """Stored entries fit the ledger schema, stored answers the observation schema, stored versions their parser."""
+    tenant_id, kind = row.tenant_id, row.kind
     entries = queries.stored_entries(tenant_id)
     lines = [_counted("stored entries", "each fits the ledger schema", [_fault(check_entry, each) for each in entries])]
     answers = [_answer_fault(tenant_id, *each) for each in queries.observation_pointers(tenant_id)]
     lines.append(_counted("stored answers of tools", "each is read as the observation schema says", answers))
+    if kind == CONTRACT:
+        contracts = catalogue_queries.contract_versions_of(tenant_id, row.tool)
+        faults = [_fault(_load, (bytes(each.document), each.digest)) for each in contracts]
+        return [*lines, _counted(f"stored versions of the contract of {row.tool}", "each is still read", faults)]
     versions = catalogue_queries.policy_versions(tenant_id, kind)
     faults = [_fault(_parse, (kind, bytes(each.document))) for each in versions]
     return [*lines, _counted(f"stored versions of the {kind} policy", "each is still read", faults)]
@@ -181,6 +252,11 @@ def _parse(given: tuple[str, bytes]) -> None:
         policies.verification_numbers(parse(document))
     else:
         recovery_table.parse_policy(document)
+
+
+def _load(given: tuple[bytes, str]) -> None:
+    document, digest = given
+    ContractFacts.of(load_stored(document, expected_digest=digest))
 
 
 def _answer_fault(tenant_id: UUID, pointer: UUID, tool: str) -> str:

@@ -63,16 +63,18 @@ def actions_with_runs(
     after: UUID | None = None,
     limit: int = AT_ONCE,
     newest: bool = False,
+    tool: str = "",
 ) -> list[UUID]:
     """Actions proposed in a period that have been verified at least once, oldest first; behind the action `after`.
 
-    `newest`: the newest first.
+    `newest`: the newest first. `tool`: those of one tool.
     """
     rows = execute(
         "SELECT a.id FROM ledger_action a WHERE a.tenant_id = $1 AND a.id >= $2 AND a.id < $3 AND a.id > $4"
+        " AND ($6 = '' OR a.tool = $6)"
         " AND EXISTS (SELECT FROM reviews_run r WHERE r.tenant_id = a.tenant_id AND r.action_id = a.id)"
         f" ORDER BY a.id {'DESC' if newest else 'ASC'} LIMIT $5",
-        *(tenant_id, lower_bound(since), lower_bound(until), after or UUID(int=0), limit),
+        *(tenant_id, lower_bound(since), lower_bound(until), after or UUID(int=0), limit, tool),
     )
     return [row[0] for row in rows]
 
@@ -85,9 +87,10 @@ def replay_period(
     under: Mapping[str, DecidingPolicy] | None = None,
     contract: Contract | None = None,
 ) -> Iterator[ActionReplay]:
-    """Every action of a period that has runs, judged again, oldest first."""
+    """Every action of a period that has runs, judged again, oldest first; with a `contract` those of its tool."""
     after: UUID | None = None
-    while ids := actions_with_runs(tenant_id, since=since, until=until, after=after):
+    tool = contract.name if contract is not None else ""
+    while ids := actions_with_runs(tenant_id, since=since, until=until, after=after, tool=tool):
         yield from replay_actions(tenant_id, ids, under=under, contract=contract)
         after = ids[-1]
 

@@ -54,8 +54,9 @@ PAGES: Final = _rows(
             incident-step system-stop system-resume""",
         "operator administrator": """
             alert-rule-make alert-rule-change alert-rule-end
-            incident-contain agent-revoke freeze-place freeze-lift contract-answer system-answer release-draft
-            release-gates release-sign release-canary release-promote release-end policy-rollback""",
+            incident-contain agent-revoke freeze-place freeze-lift contract-answer contract-rollback
+            system-answer release-draft release-gates release-sign release-canary release-promote release-end
+            policy-rollback""",
         "operator compliance administrator": "incident-export",
         "compliance": """
             recording-erase export-start export-bundle hold-place hold-lift erasure-ask erasure-answer
@@ -101,7 +102,8 @@ OPERATIONS: Final = _rows(
         # What operators commit.
         "oper operator administrator": """
             agents_register_agent agents_revoke_agent registry_register_contract systems_register_system
-            approvals_freeze releases_draft releases_run_gates metrics_alerts_make_rule metrics_alerts_change_rule
+            approvals_freeze releases_draft releases_draft_contract
+            releases_run_gates metrics_alerts_make_rule metrics_alerts_change_rule
             metrics_alerts_end_rule""",
         "oper administrator": """
             registry_set_policy systems_create_hook systems_rotate_hook systems_revoke_hook notices_get_channels
@@ -149,7 +151,7 @@ OPERATIONS: Final = _rows(
             cases_batches_cancel incidents_open_incident incidents_link incidents_close incidents_reopen""",
         "operator administrator": """
             approvals_lift registry_answer_contract systems_answer_system releases_sign releases_start_canary
-            releases_end releases_promote releases_roll_back""",
+            releases_end releases_promote releases_roll_back releases_roll_back_contract""",
         "compliance": """
             retention_ask retention_confirm retention_refuse retention_withdraw retention_place_hold
             retention_lift_hold retention_propose_policy retention_confirm_policy retention_withdraw_policy""",

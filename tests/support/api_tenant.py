@@ -81,17 +81,6 @@ class Workshop:
         self._made(self.register(executor_id=executor_id))
         return self
 
-    def weaken(self, document: dict[str, Any]) -> None:
-        """Send a weaker version, have a second person confirm it, and name it for the agent."""
-        name, version = document["name"], document["version"]
-        self._made(self.operator_key.post("/contracts", document))
-        administrator = person_for(self.tenant, "administrator", name=f"second-{version}@{self.slug}")
-        word = {"confirm": True, "reason": "The test asks for it.", "password": PASSWORD}
-        answer = administrator.post(f"/contracts/{name}/{version}/answer", word)
-        assert answer.status_code == 200, answer.content
-        named = {"agent_id": "librarian", "version": f"2-{version}", "tools": list(TOOLS), "versions": {name: "*"}}
-        self._made(self.operator_key.post("/agents", named))
-
     def register(self, *, executor_id: str = "runner", key: ExecutorKey | None = None, by: Api | None = None) -> Any:
         body = {"executor_id": executor_id, "public_jwk": (key or self.key).public_jwk, "tools": list(TOOLS)}
         return (by or self.executor).post("/executors", body)

@@ -128,6 +128,14 @@ def release(shop: Workshop) -> None:
             people[0].post(f"{path}/end", {"reason": "It was a trial."})
         shop.operator.get(path)
     people[1].post("/policies/recovery/rollback", word | {"version": "1"})
+    stricter = shop.operator_key.get("/contracts/write_document/1.0.0").json()["document"] | {"version": "0.9.1"}
+    stricter["verification"]["predicates"].append("sa.size >= 0")
+    made = shop.operator_key.post("/contracts/releases?reason=A+try.", stricter).json()["release_id"]
+    with tenancy(shop.tenant):
+        pass_gates(shop.tenant, UUID(made))
+    for each in people:
+        each.post(f"/releases/{made}/promotion", word)
+    people[1].post("/contracts/write_document/1.0.0/rollback", word)
     shop.operator.get("/releases")
 
 
@@ -135,7 +143,7 @@ def wait_for_a_second_person(shop: Workshop) -> None:
     """A weaker contract and a system that moves, both declined."""
     declined = {"confirm": False, "reason": "Nobody asked for it."}
     known = shop.operator_key.get(known_contract()).json()["document"]
-    shop.operator_key.post("/contracts", known | {"version": "0.9.0", "side_effect_class": "EPHEMERAL_WRITE"})
+    shop.operator_key.post("/contracts", known | {"version": "0.9.0", "transaction_boundary": "LOCAL_TRANSACTION"})
     shop.operator.post("/contracts/delete_document/0.9.0/answer", declined)
     shop.operator_key.post("/systems", {"name": "shop", "pattern": "databases", "settings": {"host": "127.0.0.2"}})
     shop.operator.post("/systems/shop/answer", declined)

@@ -15,6 +15,7 @@ from django.test import Client
 from django.test.client import ClientHandler
 
 from console.accounts import operations as directory
+from console.pages.contracts.contract_check import validate_contract
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import registration, releases
 from ledger.catalogue.operations.releases import GateResult
@@ -45,6 +46,12 @@ class Api:
         client = new_client()
         client.cookies.update(self.client.cookies)
         return Api(client, dict(self.headers), self.tenant)
+
+    def release_contract(self, document: dict[str, Any]) -> None:
+        """Have a version of a contract in force that changes what is verified, with gates that nobody ran."""
+        assert self.tenant is not None
+        with tenancy(self.tenant):
+            put_contract_in_force(self.tenant, document)
 
     def release(self, kind: str, body: dict[str, Any]) -> Any:
         """Draft a policy, and where the draft is taken have it in force, with gates that nobody ran."""
@@ -137,30 +144,34 @@ def drafted(
     return pass_gates(tenant, row.id, but=but, at=at)
 
 
+def put_contract_in_force(tenant: UUID, document: dict[str, Any], *, at: datetime | None = None) -> None:
+    """A version of a contract in force that changes what is verified, by a release that two people promoted."""
+    at = at or datetime.now(UTC)
+    contract = validate_contract(document)
+    row = releases.draft_contract(tenant_id=tenant, contract=contract, reason="A test.", by=ledger.SYSTEM, at=at)
+    _promote(pass_gates(tenant, row.id, at=at), at=at)
+
+
 def pass_gates(tenant: UUID, release_id: UUID, *, but: str = "", at: datetime | None = None) -> Release:
     """The gates of a release passed, all but one. Inside `tenancy`."""
     row = catalogue_queries.release(tenant, release_id)
     assert row is not None
-    basis = catalogue_queries.active_policies(tenant)[row.kind].digest
+    in_force = catalogue_queries.version_in_force(tenant, row.kind, row.tool)
+    assert in_force is not None
     return releases.record_gates(
         tenant_id=tenant,
         release_id=release_id,
         results=passed(row.kind, but=but),
-        basis=basis,
+        basis=in_force.digest,
         by=ledger.SYSTEM,
         at=at or datetime.now(UTC),
     )
 
 
-def put_in_force(
-    tenant: UUID, kind: str, version: str, document: Mapping[str, Any], *, at: datetime | None = None
-) -> PolicyVersion:
-    """A version of a policy in force, by a release that two people promoted. Inside `tenancy`."""
-    at = at or datetime.now(UTC)
-    row = drafted(tenant, kind, version, document, at=at)
+def _promote(row: Release, *, at: datetime) -> None:
     for _ in range(2):
         releases.promote_release(
-            tenant_id=tenant,
+            tenant_id=row.tenant_id,
             release_id=row.id,
             reason="A test.",
             by=ledger.Actor("person", uuid4()),
@@ -168,6 +179,14 @@ def put_in_force(
             is_proven=True,
             at=at,
         )
+
+
+def put_in_force(
+    tenant: UUID, kind: str, version: str, document: Mapping[str, Any], *, at: datetime | None = None
+) -> PolicyVersion:
+    """A version of a policy in force, by a release that two people promoted. Inside `tenancy`."""
+    at = at or datetime.now(UTC)
+    _promote(drafted(tenant, kind, version, document, at=at), at=at)
     found = catalogue_queries.policy_version(tenant, kind, version)
     assert found is not None
     return found

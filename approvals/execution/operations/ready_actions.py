@@ -127,6 +127,8 @@ def _waits_for(
     elif not allowed_hours.are_open(quorum.read_terms(approval.terms).hours if approval is not None else (), at=at):
         yield "hours"
     stops = {
+        # A version that was rolled back starts nothing more.
+        "contract": held.contract_digest is None,
         "freeze": held.frozen,
         "unwinding": held.unwinding,
         "open_repeat": held.repeated,

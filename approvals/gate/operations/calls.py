@@ -112,11 +112,24 @@ def _answer(session: Session, raw: Any, *, came: CallOrigin, compile_predicate: 
             judged = _judge(session, call, compile_predicate=compile_predicate, at=at, remedy=came.origin is not None)
             answer = _record(session, call, judged, request_hash, came=came, at=at)
     except Exception:
-        # What cannot be checked does not pass, whatever it was that broke (R-TG-09).
-        log.exception("the gate could not judge a call")
+        # What cannot be checked does not pass, whatever it was that broke (R-TG-09). The database refuses an action
+        # under a contract that was rolled back after the session was shown it, so that no call has to ask.
+        version = _rolled_back_version(session, call.tool)
+        if version is None:
+            log.exception("the gate could not judge a call")
+        refusal = gate.gate_fault(call) if version is None else gate.contract_rolled_back(call, version)
         with savepoint():
-            answer = _record(session, call, _Judged(gate.gate_fault(call)), request_hash, came=came, at=at)
+            answer = _record(session, call, _Judged(refusal), request_hash, came=came, at=at)
     return answer
+
+
+def _rolled_back_version(session: Session, tool: str) -> str | None:
+    """The version of a tool that the session was shown, where it has been rolled back since."""
+    version = next((each["version"] for each in session.contract["tools"] if each["name"] == tool), None)
+    row = catalogue_queries.contract_version(session.tenant_id, tool, version) if version is not None else None
+    if row is None or events.subject_state(session.tenant_id, row.id) != "ROLLED_BACK":
+        return None
+    return row.version
 
 
 def _known(session: Session, call: Proposal) -> Call | None:

@@ -228,6 +228,12 @@ def gate_fault(call: Proposal) -> GateVerdict:
     return _refused(refusal, call)
 
 
+def contract_rolled_back(call: Proposal, version: str) -> GateVerdict:
+    """The refusal when the version that the session was shown has been put out of force since."""
+    said = f"Version {version} of `{safe_name(call.tool)}` was rolled back."
+    return _refused(Malformed("CAPABILITY_NOT_REGISTERED", said, "Open a new session for the version in force."), call)
+
+
 # The steps up to GOAL
 
 

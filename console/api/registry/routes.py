@@ -36,7 +36,8 @@ OPERATORS = ("oper", "operator", "administrator")
 
 @router.post(
     "/contracts",
-    summary="Register a contract document; a used version is immutable, a weaker one waits for a second person",
+    summary="Register a contract document; a used version is immutable, a weaker one waits for a second person, and one"
+    " that changes what is verified needs a release",
     openapi_extra=request_body("ContractDocument"),
     response={201: schemas.ContractVersion},
 )

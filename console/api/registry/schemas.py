@@ -63,7 +63,9 @@ class ContractVersion(Answer):
     version: str
     digest: str
     lint: list[LintFinding]
-    state: str = Field(description="REGISTERED: in force. PENDING: weaker, requires second approver. DECLINED.")
+    state: str = Field(
+        description="REGISTERED: in force. PENDING: weaker, requires second approver. DECLINED. ROLLED_BACK."
+    )
     compared_with: TextOrNull = Field(description="The version that was in force when it was sent.")
     weakens: list[Weakening] = Field(description="In what it is weaker than that one.")
 

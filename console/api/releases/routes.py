@@ -1,4 +1,4 @@
-"""Releases of policies: drafts, gates, signatures, canaries, promotion by two people, and the way back."""
+"""Releases of policies and contracts: drafts, gates, signatures, canaries, promotion by two people, the way back."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ninja import Query, Router
 from console.accounts.step_up import is_proven
 from console.api import paging
 from console.api.auth import admits, caller_of
+from console.api.openapi import request_body
 from console.api.registry.schemas import PolicyVersion
 from console.api.releases import schemas
 from console.api.schemas import Page, Paged, ReasonBody
@@ -19,9 +20,9 @@ from console.api.transaction import NotFound, in_tenancy, run_once
 from console.pages.releases import release_steps
 from ledger.catalogue import queries
 from ledger.catalogue.operations import releases
+from ledger.catalogue.rules.contract import read
 from ledger.catalogue.rules.policies import POLICY_KINDS
 from ledger.catalogue.rules.releases import GATES, CanaryScope
-from ledger.record.rules.canonical import parse
 
 if TYPE_CHECKING:
     from ledger.models import Release
@@ -48,6 +49,22 @@ def draft(request: HttpRequest, body: schemas.ReleaseBody) -> schemas.Release:
         reason=body.reason,
         by=caller.actor,
         at=timezone.now(),
+    )
+    return _shown(row)
+
+
+@router.post(
+    "/contracts/releases",
+    summary="Draft a version of a contract that changes what is verified; nothing is in force by that",
+    openapi_extra=request_body("ContractDocument"),
+    response={201: schemas.Release},
+)
+@admits(*DRAFTERS)
+@in_tenancy
+def draft_contract(request: HttpRequest, wanted: Query[schemas.ContractReleaseReason]) -> schemas.Release:
+    caller = caller_of(request)
+    row = release_steps.draft_contract(
+        caller.tenant_id, read(request.body), reason=wanted.reason, by=caller.actor, at=timezone.now()
     )
     return _shown(row)
 
@@ -167,6 +184,33 @@ def roll_back(request: HttpRequest, kind: str, body: schemas.RollbackBody) -> Ht
     return run_once(request, write)
 
 
+@router.post(
+    "/contracts/{name}/{version}/rollback",
+    summary="Put an earlier version of a contract in place of every later one, in one step",
+    response=schemas.ContractInForce,
+)
+@admits(*PEOPLE)
+def roll_back_contract(
+    request: HttpRequest, name: str, version: str, body: schemas.ReleaseWordBody
+) -> HttpResponse | None:
+    proven = is_proven(request, body.password, body.otp)
+
+    def write() -> schemas.ContractInForce:
+        caller = caller_of(request)
+        row = releases.roll_back_contract(
+            tenant_id=caller.tenant_id,
+            name=name,
+            version=version,
+            reason=body.reason,
+            by=caller.actor,
+            is_proven=proven,
+            at=timezone.now(),
+        )
+        return schemas.ContractInForce(name=row.name, version=row.version, digest=row.digest)
+
+    return run_once(request, write)
+
+
 def _found(request: HttpRequest, release_id: UUID) -> Release:
     row = queries.release(caller_of(request).tenant_id, release_id)
     if row is None:
@@ -178,7 +222,7 @@ def _shown(row: Release) -> schemas.Release:
     gates = queries.gate_results(row.tenant_id, row.id)
     return schemas.Release.of(
         row,
-        document=parse(bytes(row.document)),
+        document=release_steps.read_draft(row),
         needs=releases.red_gates(row),
         gates=[schemas.Gate.of(gates[name], name=words) for name, (words, _) in GATES.items() if name in gates],
     )

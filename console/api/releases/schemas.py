@@ -1,14 +1,15 @@
-"""What the API is sent and answers about releases of policies."""
+"""What the API is sent and answers about releases of policies and contracts."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
+from ninja import Schema
 from pydantic import Field
 
 from console.api.people.schemas import ProofBody
-from console.api.schemas import Answer, Body, Reason, Time
+from console.api.schemas import Answer, Body, Reason, TextOrNull, Time
 
 Tool = Annotated[str, Field(min_length=1, max_length=128)]
 
@@ -17,6 +18,10 @@ class ReleaseBody(Body):
     kind: Literal["approval", "autonomy", "verification", "recovery"]
     version: Annotated[str, Field(min_length=1, max_length=64)]
     document: dict[str, Any]
+    reason: Reason
+
+
+class ContractReleaseReason(Schema):
     reason: Reason
 
 
@@ -63,7 +68,8 @@ class Gate(Answer):
 
 class ReleaseSummary(Answer):
     release_id: UUID = Field(validation_alias="id")
-    kind: str
+    kind: str = Field(description="The kind of policy, or contract.")
+    tool: TextOrNull = Field(description="The tool of a contract; null for a policy.")
     version: str
     digest: str
     state: str
@@ -74,6 +80,12 @@ class ReleaseSummary(Answer):
     canary: Canary | None
     created_at: Time
     changed_at: Time
+
+
+class ContractInForce(Answer):
+    name: str
+    version: str
+    digest: str
 
 
 class Release(ReleaseSummary):

@@ -15,6 +15,7 @@ from console.api.actions import predicates
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.lint import LintFinding, find_unregistered
+from ledger.catalogue.rules.releases import verification_changes
 from ledger.catalogue.rules.weakenings import weakenings
 from reviews.checks import catalogue
 
@@ -44,7 +45,10 @@ def weakening_findings(tenant_id: UUID, contract: Contract) -> tuple[LintFinding
     if not before:
         return ()
     known = contracts.load_stored(bytes(before[-1].document), expected_digest=before[-1].digest)
-    fix = f"It waits for a second person once it is sent; version {known.version} is in force."
+    follows = "waits for a second person once it is sent"
+    if verification_changes(contracts.read(known.document), contracts.read(contract.document)):
+        follows = "changes what is verified and needs a release"
+    fix = f"It {follows}; version {known.version} is in force."
     return tuple(LintFinding(each.code, each.path, each.text, fix) for each in weakenings(known, contract))
 
 

@@ -19,11 +19,13 @@ from console.accounts.step_up import is_proven, is_recently_authenticated
 from console.pages.actions.action_record import actor_names, format_json
 from console.pages.contracts import contract_check, predicate_trial
 from console.pages.contracts.contract_check import current_findings, registered_systems
-from console.web.http import TenantRequest, in_tenant, record_page_view
+from console.pages.releases.forms import ReleaseWordForm
+from console.web.http import TenantRequest, in_tenant, record_page_view, undo_if_refused
 from console.web.predicate_sentences import predicate_sentence
 from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.operations import second_person
+from ledger.catalogue.operations import releases, second_person
 from ledger.catalogue.rules.contract import Contract, read
+from ledger.record.rules.refusals import Refused
 from ledger.verification.queries import storage
 
 PAGE = 100
@@ -87,12 +89,42 @@ def decide_version(request: TenantRequest, contract_name: str, contract_version:
     return redirect("contract", request.tenant.slug, contract_name, contract_version)
 
 
+@in_tenant(*sorted(MAY_TRY))
+@require_POST
+def roll_back(request: TenantRequest, contract_name: str, contract_version: str) -> HttpResponse:
+    """An earlier version in place of every later one, in one step and by one person."""
+    form = ReleaseWordForm(request.POST, auto_id="id_back_%s")
+    if not form.is_valid():
+        return _contract(request, contract_name, contract_version, back=form, status=422)
+    proven = is_proven(request, *form.proof())
+    try:
+        with undo_if_refused(request):
+            releases.roll_back_contract(
+                tenant_id=request.tenant.id,
+                name=contract_name,
+                version=contract_version,
+                reason=form.cleaned_data["reason"],
+                by=request.caller.actor,
+                is_proven=proven,
+                at=request.as_of,
+            )
+    except second_person.ProofNeeded as refusal:
+        form.ask_for_proof("Confirm with your password or a one-time code.")
+        return _contract(request, contract_name, contract_version, back=form, status=refusal.status)
+    except Refused as refusal:
+        form.add_error(None, refusal.detail)
+        return _contract(request, contract_name, contract_version, back=form, status=refusal.status)
+    messages.success(request, f"Rolled back. Version {contract_version} is the newest in force.")
+    return redirect("contract", request.tenant.slug, contract_name, contract_version)
+
+
 def _contract(
     request: TenantRequest,
     contract_name: str,
     contract_version: str,
     *,
     word: ConfirmProposalForm | None = None,
+    back: ReleaseWordForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
     row = catalogue_queries.contract_version(request.tenant.id, contract_name, contract_version)
@@ -102,7 +134,8 @@ def _contract(
     document, systems = read(known.document), registered_systems(request.tenant.id)
     versions = catalogue_queries.contract_versions_of(request.tenant.id, contract_name)
     states = catalogue_queries.contract_states(request.tenant.id, [each.id for each in versions])
-    state = states.get(row.id, "")
+    state, may = states.get(row.id, ""), bool(MAY_TRY & request.caller.roles)
+    later = any(each.id > row.id and states[each.id] == "REGISTERED" for each in versions)
     context = {
         "here": "contracts",
         "row": row,
@@ -120,10 +153,14 @@ def _contract(
         "state": state,
         "is_sender": is_same_person(request.tenant.id, row.sent_by, request.caller.actor.id),
         "sent_by": actor_names(request.tenant.id).get(row.sent_by, "a program") if row.sent_by else "",
-        "may_answer": state == "PENDING" and bool(MAY_TRY & request.caller.roles),
+        "may_answer": state == "PENDING" and may,
+        "may_draft": may and state == "REGISTERED" and not later,
+        "back": (back or ReleaseWordForm(auto_id="id_back_%s"))
+        if back is not None or (may and state == "REGISTERED" and later)
+        else None,
         "word": word or ConfirmProposalForm(),
         "is_fresh": is_recently_authenticated(request),
-        "may_try": bool(MAY_TRY & request.caller.roles) and known.verifiable,
+        "may_try": may and known.verifiable,
     }
     if context["may_try"]:
         context |= _tried(request, known)

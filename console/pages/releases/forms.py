@@ -7,8 +7,9 @@ from typing import Any
 from django import forms
 
 from console.accounts.members.forms import IdentityProofForm, split_words
+from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.policies import POLICY_KINDS
-from ledger.catalogue.rules.releases import MOST_TOOLS, SIGNED
+from ledger.catalogue.rules.releases import CONTRACT, MOST_TOOLS, SIGNED
 from ledger.record.rules.canonical import read
 from ledger.record.rules.refusals import Refused
 
@@ -17,9 +18,10 @@ MOST_TYPED = 1_000_000
 
 
 class DraftForm(forms.Form):
-    """A new version of a policy, as the text of its document."""
+    """A new version of a policy or of a tool's contract, as the text of its document."""
 
-    kind = forms.ChoiceField(choices=[(kind, kind) for kind in POLICY_KINDS], widget=forms.HiddenInput())
+    kind = forms.ChoiceField(choices=[(kind, kind) for kind in (*POLICY_KINDS, CONTRACT)], widget=forms.HiddenInput())
+    tool = forms.CharField(required=False, max_length=128, widget=forms.HiddenInput())
     version = forms.RegexField(
         r"^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$",
         label="Name of the new version",
@@ -35,11 +37,11 @@ class DraftForm(forms.Form):
     def clean_document(self) -> str:
         text: str = self.cleaned_data["document"]
         try:
-            typed = read(text)
+            typed = contracts.read(text) if self.cleaned_data.get("kind") == CONTRACT else read(text)
         except Refused as fault:
             raise forms.ValidationError(fault.detail) from fault
         if not isinstance(typed, dict):
-            raise forms.ValidationError("The document of a policy is a JSON object.")
+            raise forms.ValidationError("The document is a JSON object.")
         self._document: dict[str, Any] = typed
         return text
 

@@ -10,15 +10,18 @@ from uuid import UUID
 from approvals.policy.rules import autonomy, policy
 from approvals.voting.operations import approvers
 from console.accounts.members.queries import is_same_person
+from console.pages.contracts import contract_check
 from console.pages.policies import policy_changes
 from console.pages.releases import call_gates
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import releases
+from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules import policies
-from ledger.catalogue.rules.releases import JUDGING_KINDS
+from ledger.catalogue.rules.releases import CONTRACT, NothingInForce, required_gates, verification_changes
+from ledger.catalogue.rules.weakenings import weakenings
 from ledger.record.operations import Actor
 from ledger.record.queries import events
-from ledger.record.rules.canonical import parse
+from ledger.record.rules.canonical import digest, parse
 from reviews.recovery.rules import recovery_table
 from reviews.release_gates import operations as release_gates
 
@@ -39,9 +42,20 @@ def check_draft(kind: str, document: Mapping[str, Any]) -> None:
         autonomy.parse(dict(document))
 
 
+def draft_contract(tenant_id: UUID, document: dict[str, Any], *, reason: str, by: Actor, at: datetime) -> Release:
+    """A version of a contract on its way into force; whatever is wrong with its document is named with its place."""
+    contract = contract_check.validate_contract(document)
+    return releases.draft_contract(tenant_id=tenant_id, contract=contract, reason=reason, by=by, at=at)
+
+
+def read_draft(row: Release) -> dict[str, Any]:
+    """The document that was drafted; a contract may hold fractions, which no policy may."""
+    return contracts.read(bytes(row.document)) if row.kind == CONTRACT else dict(parse(bytes(row.document)))
+
+
 def run_gates(row: Release, *, by: Actor, at: datetime) -> Release:
     """Run every gate of a draft; of a release on canary, judge the canary by what has ended so far."""
-    if row.kind not in JUDGING_KINDS:
+    if "SIMULATION" in required_gates(row.kind):
         return call_gates.run_call_gates(row, changes=draft_changes(row), by=by, at=at)
     if row.canary is not None:
         return release_gates.judge_canary(tenant_id=row.tenant_id, release_id=row.id, by=by, at=at)
@@ -50,8 +64,31 @@ def run_gates(row: Release, *, by: Actor, at: datetime) -> Release:
 
 def draft_changes(row: Release) -> list[dict[str, str]]:
     """Every place where the draft differs from the version in force."""
-    in_force = catalogue_queries.active_policies(row.tenant_id)[row.kind]
+    in_force = catalogue_queries.version_in_force(row.tenant_id, row.kind, row.tool)
+    if in_force is None:
+        raise NothingInForce
+    if row.kind == CONTRACT:
+        return contract_changes(bytes(in_force.document), bytes(row.document))
     return policy_changes.document_changes(parse(bytes(in_force.document)), parse(bytes(row.document)))
+
+
+def compare_contracts(was: bytes, now: bytes) -> dict[str, Any]:
+    """What differs between two documents of a contract, and in what the second is weaker."""
+    old, new = (contracts.load_stored(each, expected_digest=digest(each)) for each in (was, now))
+    weaker = [each.text for each in weakenings(old, new)]
+    parts = verification_changes(contracts.read(was), contracts.read(now))
+    sentences = [
+        {"heading": heading, "gone": [], "new": said}
+        for heading, said in (("What is verified changes in", list(parts)), ("It is weaker", weaker))
+        if said
+    ]
+    return {"sentences": sentences, "places": contract_changes(was, now)}
+
+
+def contract_changes(was: bytes, now: bytes) -> list[dict[str, str]]:
+    """Every place where two documents of a contract differ, but the name of the version."""
+    changes = contract_check.diff_documents(contracts.read(was), contracts.read(now))
+    return [each for each in changes if each["path"] != "/version"]
 
 
 def sign_gate(row: Release, *, gate: str, reason: str, by: Actor, is_proven: bool, at: datetime) -> Release:

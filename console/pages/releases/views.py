@@ -29,9 +29,12 @@ from ledger.catalogue import queries as catalogue
 from ledger.catalogue.operations import releases
 from ledger.catalogue.operations.registration import VersionTaken
 from ledger.catalogue.operations.second_person import ProofNeeded
+from ledger.catalogue.rules import contract as contracts
+from ledger.catalogue.rules.contract import BadContract
 from ledger.catalogue.rules.policies import BadPolicy
 from ledger.catalogue.rules.releases import (
     CANARY,
+    CONTRACT,
     GATES,
     JUDGING_KINDS,
     SIGNED,
@@ -48,7 +51,7 @@ from ledger.verification.queries import storage
 from reviews.release_gates import queries as gate_queries
 
 if TYPE_CHECKING:
-    from ledger.models import Release, ReleaseGate
+    from ledger.models import ContractVersion, PolicyVersion, Release, ReleaseGate
 
 PAGE = 50
 FIRST_KIND = "verification"
@@ -61,10 +64,11 @@ def list_releases(request: TenantRequest) -> HttpResponse:
     asked = request.GET.get("after", "")
     after = UUID(asked) if storage.is_uuid(asked) else None
     found = catalogue.releases(request.tenant.id, after=after, limit=PAGE + 1)
-    names, in_force = actor_names(request.tenant.id), catalogue.active_policies(request.tenant.id)
+    names = actor_names(request.tenant.id)
+    in_force = {(row.kind, row.tool): _in_force(row) for row in found[:PAGE]}
     context = {
         "here": "policies",
-        "releases": [_listed(request, row, names, in_force) for row in found[:PAGE]],
+        "releases": [_listed(request, row, names, in_force[row.kind, row.tool]) for row in found[:PAGE]],
         "older": f"{request.path}?after={found[PAGE - 1].id}" if len(found) > PAGE else "",
         "kinds": list(KIND_NAMES.items()),
         "may_draft": _may(request),
@@ -82,12 +86,22 @@ def draft(request: TenantRequest) -> HttpResponse:
     """A form that begins with the document in force, and what is wrong with what was typed into it."""
     if request.method != "POST":
         kind = request.GET.get("kind", "")
+        if kind == CONTRACT:
+            return _draft_page(request, _begun_contract(request, request.GET.get("tool", "")))
         return _draft_page(request, _begun(request, kind if kind in KIND_NAMES else FIRST_KIND))
     form = DraftForm(request.POST)
     if not form.is_valid():
         return _draft_page(request, form, status=422)
 
     def carry_out() -> Release:
+        if form.cleaned_data["kind"] == CONTRACT:
+            return release_steps.draft_contract(
+                request.tenant.id,
+                form.drafted(),
+                reason=form.cleaned_data["reason"],
+                by=request.caller.actor,
+                at=request.as_of,
+            )
         release_steps.check_draft(form.cleaned_data["kind"], form.drafted())
         return releases.draft_release(
             tenant_id=request.tenant.id,
@@ -235,7 +249,7 @@ def _carried_out(
         if isinstance(form, ReleaseWordForm):
             form.ask_for_proof("Confirm with your password or a one-time code.")
         return None, refusal.status
-    except BadPolicy as refusal:
+    except (BadPolicy, BadContract) as refusal:
         faults = [f"{each['path']}: {each['detail']}" for each in refusal.errors]
         for fault in faults or [refusal.detail]:
             form.add_error("document", fault)
@@ -257,16 +271,29 @@ def _begun(request: TenantRequest, kind: str) -> DraftForm:
     return DraftForm(initial={"kind": kind, "document": format_json(document)})
 
 
+def _begun_contract(request: TenantRequest, tool: str) -> DraftForm:
+    in_force = catalogue.contract_in_force(request.tenant.id, tool)
+    if in_force is None:
+        raise Http404
+    document = contracts.read(bytes(in_force.document))
+    document.pop("version")
+    return DraftForm(initial={"kind": CONTRACT, "tool": tool, "document": format_json(document)})
+
+
 def _draft_page(request: TenantRequest, form: DraftForm, *, status: int = 200) -> HttpResponse:
-    kind = form["kind"].value()
-    kind = kind if kind in KIND_NAMES else FIRST_KIND
+    kind, tool = form["kind"].value(), form["tool"].value() or ""
+    kind = kind if kind in (*KIND_NAMES, CONTRACT) else FIRST_KIND
+    in_force = catalogue.version_in_force(request.tenant.id, kind, tool)
+    if in_force is None:
+        raise Http404
     context = {
         "here": "policies",
         "form": form,
         "kind": kind,
-        "name": KIND_NAMES[kind],
-        "in_force": catalogue.active_policies(request.tenant.id)[kind],
-        "kinds": list(KIND_NAMES.items()),
+        "name": f"contract of {tool}" if kind == CONTRACT else KIND_NAMES[kind].lower(),
+        "in_force": in_force,
+        "in_force_href": _version_href(request, kind, tool, in_force.version),
+        "kinds": [] if kind == CONTRACT else list(KIND_NAMES.items()),
     }
     return render(request, "releases/_draft.html" if request.htmx else "releases/draft.html", context, status=status)
 
@@ -274,15 +301,32 @@ def _draft_page(request: TenantRequest, form: DraftForm, *, status: int = 200) -
 # What the pages show
 
 
-def _listed(request: TenantRequest, row: Release, names: dict[UUID, str], in_force: dict[str, Any]) -> dict[str, Any]:
+def _name(kind: str, tool: str) -> str:
+    return f"Contract of {tool}" if kind == CONTRACT else KIND_NAMES[kind]
+
+
+def _in_force(row: Release) -> PolicyVersion | ContractVersion:
+    """What the release would replace, or has replaced; a release is of something that has a version in force."""
+    found = catalogue.version_in_force(row.tenant_id, row.kind, row.tool)
+    assert found is not None
+    return found
+
+
+def _version_href(request: TenantRequest, kind: str, tool: str, version: str) -> str:
+    if kind == CONTRACT:
+        return reverse("contract", args=[request.tenant.slug, tool, version])
+    return reverse("policy", args=[request.tenant.slug, kind, version])
+
+
+def _listed(request: TenantRequest, row: Release, names: dict[UUID, str], in_force: Any) -> dict[str, Any]:
     ran, red = _gates_left(row)
     return {
         "row": row,
-        "name": KIND_NAMES[row.kind],
+        "name": _name(row.kind, row.tool),
         "state": release_sentences.STATE_NAMES[row.state],
         "author": names.get(row.author, "somebody"),
         "href": reverse("release", args=[request.tenant.slug, row.id]),
-    } | _standing(row, in_force[row.kind], ran=ran, red=red, names=names)
+    } | _standing(row, in_force, ran=ran, red=red, names=names)
 
 
 def _gates_left(row: Release) -> tuple[bool, list[str]]:
@@ -319,23 +363,28 @@ def _standing(
 
 def _detail(request: TenantRequest, release_id: UUID, *, status: int = 200, **typed: forms.Form) -> HttpResponse:
     """The page of a release; `typed` are forms that were refused, by their step."""
-    row, tenant_id, slug = _found(request, release_id), request.tenant.id, request.tenant.slug
-    names, in_force = actor_names(tenant_id), catalogue.active_policies(tenant_id)[row.kind]
+    row, tenant_id = _found(request, release_id), request.tenant.id
+    names, in_force = actor_names(tenant_id), _in_force(row)
     results = catalogue.gate_results(tenant_id, row.id)
     red = [gate for gate in required_gates(row.kind) if gate not in results or not results[gate].passed]
     canary = _canary(request, row, results.get(CANARY))
     me, may = request.caller.actor.id, _may(request)
-    version = catalogue.policy_version(tenant_id, row.kind, row.version)
+    version = (
+        catalogue.contract_version(tenant_id, row.tool, row.version)
+        if row.kind == CONTRACT
+        else catalogue.policy_version(tenant_id, row.kind, row.version)
+    )
     left = max(canary["scope"].actions - canary["ended"], 0) if canary else None
     context = {
         "here": "policies",
         "row": row,
-        "name": KIND_NAMES[row.kind],
+        "name": _name(row.kind, row.tool),
         "has_canary": row.kind in JUDGING_KINDS,
+        "is_replayed": "RG-01" in required_gates(row.kind),
         "state": release_sentences.STATE_NAMES[row.state],
         **_standing(row, in_force, ran=bool(results), red=red, names=names, left=left),
         "author": names.get(row.author, "somebody"),
-        "policy_href": reverse("policy", args=[slug, row.kind, row.version]) if version else "",
+        "policy_href": _version_href(request, row.kind, row.tool, row.version) if version else "",
         "compared": _compared(request, row, in_force),
         "touched": _touched(request, row, results),
         "gates": [_gate(gate, results.get(gate), names) for gate in required_gates(row.kind)],
@@ -343,7 +392,7 @@ def _detail(request: TenantRequest, release_id: UUID, *, status: int = 200, **ty
         "canary": canary,
         "people": _people(row, names),
         "timeline": _history(request, row, names),
-        "document": format_json(parse(bytes(row.document))),
+        "document": format_json(release_steps.read_draft(row)),
         "back": _way_back(request, row, in_force),
         "is_fresh": is_recently_authenticated(request),
         **_steps(request, row, results, red, is_author=is_same_person(tenant_id, row.author, me), may=may, typed=typed),
@@ -399,14 +448,18 @@ def _compared(request: TenantRequest, row: Release, in_force: Any) -> dict[str, 
     """What differs from the version in force; of a release that ended, from the one that it was last compared with."""
     basis = in_force
     if row.state not in OPEN_STATES:
-        basis = catalogue.policy_by_digest(row.tenant_id, row.kind, row.basis)
+        basis = (
+            catalogue.contract_by_digest(row.tenant_id, row.basis)
+            if row.kind == CONTRACT
+            else catalogue.policy_by_digest(row.tenant_id, row.kind, row.basis)
+        )
     if basis is None:
         return None
-    return {
-        "version": basis.version,
-        "href": reverse("policy", args=[request.tenant.slug, row.kind, basis.version]),
-        **policy_changes.compare_documents(row.kind, bytes(basis.document), bytes(row.document)),
-    }
+    told = {"version": basis.version, "href": _version_href(request, row.kind, row.tool, basis.version)}
+    was, now = bytes(basis.document), bytes(row.document)
+    if row.kind == CONTRACT:
+        return told | release_steps.compare_contracts(was, now)
+    return told | policy_changes.compare_documents(row.kind, was, now)
 
 
 def _gate(gate: str, result: ReleaseGate | None, names: dict[UUID, str]) -> dict[str, Any]:
@@ -437,7 +490,7 @@ def _evidence_of(tenant_id: UUID, result: ReleaseGate | None) -> dict[str, Any] 
 
 def _touched(request: TenantRequest, row: Release, results: dict[str, ReleaseGate]) -> dict[str, Any] | None:
     """What RG-01 or the simulation found to go otherwise, each with how; None before it ran."""
-    gate = "RG-01" if row.kind in JUDGING_KINDS else "SIMULATION"
+    gate = "RG-01" if "RG-01" in required_gates(row.kind) else "SIMULATION"
     told = _evidence_of(request.tenant.id, results.get(gate))
     names = ("changed", "changed_in_all", "replayed") if gate == "RG-01" else ("touched", "touched_in_all", "decided")
     if told is None or names[0] not in told:
@@ -453,6 +506,7 @@ def _touched(request: TenantRequest, row: Release, results: dict[str, ReleaseGat
             "before": words(each[before]),
             "after": words(each[after]),
             "wrong": each.get("wrong", ""),
+            "planted": each.get("planted", ""),
         }
         for each in changed
         if (found := rows.get(UUID(each["action_id"]))) is not None
@@ -509,6 +563,12 @@ def _way_back(request: TenantRequest, row: Release, in_force: Any) -> list[dict[
     """The earlier versions that can come in force again in place of this one, while it is in force."""
     if in_force.release_id != row.id or not _may(request):
         return []
+    if row.kind == CONTRACT:
+        earlier = catalogue.contracts_in_force(row.tenant_id, [row.tool])[row.tool][:-1]
+        return [
+            {"version": each.version, "href": _version_href(request, CONTRACT, row.tool, each.version)}
+            for each in reversed(earlier)
+        ]
     return [
         {"version": each.version, "href": reverse("policy", args=[request.tenant.slug, row.kind, each.version])}
         for each in catalogue.policy_versions(row.tenant_id, row.kind, limit=PAGE)

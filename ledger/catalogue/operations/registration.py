@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -11,8 +12,8 @@ from uuid import UUID
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract, load_stored
 from ledger.catalogue.rules.policies import POLICY_KINDS, default_policy
-from ledger.catalogue.rules.releases import ReleaseNeeded
-from ledger.catalogue.rules.weakenings import weakenings
+from ledger.catalogue.rules.releases import ContractReleaseNeeded, ReleaseNeeded, verification_changes
+from ledger.catalogue.rules.weakenings import Weakening, weakenings
 from ledger.db import tenancy
 from ledger.models import ContractVersion, Freeze, PolicyVersion, System, Tenant
 from ledger.record.operations import SYSTEM, Actor, NewEvent, SubjectHead, append, lock_subject, new_id
@@ -74,15 +75,18 @@ def set_up_tenant(
 def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: datetime) -> ContractVersion:
     """Register a validated contract; the same document again is the same version, another one is refused (R-TC-18).
 
-    One that is weaker than the newest in force waits for a second person: until then it is PENDING, and no gate, no
-    session and no claim knows it.
+    One that changes what is verified comes in force by release (`releases`), and the database refuses it here too. One
+    that is weaker in anything else than the newest in force waits for a second person: until then it is PENDING, and no
+    gate, no session and no claim knows it.
     """
     known = catalogue_queries.contract_version(tenant_id, contract.name, contract.version)
     if known is not None:
         if known.digest != contract.digest:
             raise VersionTaken
         return known
-    before = _newest_in_force(tenant_id, contract.name)
+    before = catalogue_queries.contract_in_force(tenant_id, contract.name)
+    if before is not None and verification_changes(json.loads(bytes(before.document)), json.loads(contract.document)):
+        raise ContractReleaseNeeded
     weaker = weakenings(load_stored(bytes(before.document), expected_digest=before.digest), contract) if before else ()
     row = ContractVersion.objects.create(
         tenant_id=tenant_id,
@@ -91,8 +95,8 @@ def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: 
         version=contract.version,
         digest=contract.digest,
         document=contract.document,
-        lint=[{"code": f.code, "path": f.path, "detail": f.told} for f in contract.findings],
-        weakens=[{"code": each.code, "path": each.path, "text": each.text} for each in weaker],
+        lint=lint_rows(contract),
+        weakens=weakening_rows(weaker),
         compared_with=before.version if before else "",
         sent_by=actor.id,
         registered_at=at,
@@ -114,9 +118,14 @@ def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: 
     return row
 
 
-def _newest_in_force(tenant_id: UUID, name: str) -> ContractVersion | None:
-    found = catalogue_queries.contracts_in_force(tenant_id, [name]).get(name)
-    return found[-1] if found else None
+def lint_rows(contract: Contract) -> list[dict[str, str]]:
+    """A contract's findings as its row keeps them."""
+    return [{"code": each.code, "path": each.path, "detail": each.told} for each in contract.findings]
+
+
+def weakening_rows(weaker: Iterable[Weakening]) -> list[dict[str, str]]:
+    """In what a version is weaker, as its row and its event keep it."""
+    return [{"code": each.code, "path": each.path, "text": each.text} for each in weaker]
 
 
 def install_policy(

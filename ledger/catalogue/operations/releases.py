@@ -1,4 +1,4 @@
-"""Releases of policies: draft, gates, signatures, canary, promotion by two people, and the way back.
+"""Releases of policies and contracts: draft, gates, signatures, canary, promotion by two people, and the way back.
 
 Nothing here runs a gate or knows what a policy means: `reviews.release_gates` and the console bring results, each with
 its evidence. What a release lacks, the database refuses too (`ledger/sql/releases.sql`).
@@ -13,11 +13,13 @@ from typing import Any
 from uuid import UUID
 
 from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.operations.registration import VersionTaken, supersede_policy
-from ledger.catalogue.operations.second_person import ProofNeeded, ReasonMissing
+from ledger.catalogue.operations.registration import VersionTaken, lint_rows, supersede_policy, weakening_rows
+from ledger.catalogue.operations.second_person import NoSuchVersion, ProofNeeded, ReasonMissing
 from ledger.catalogue.rules import releases as rules
+from ledger.catalogue.rules.contract import Contract, load_stored
 from ledger.catalogue.rules.releases import CanaryScope
-from ledger.models import PolicyVersion, Release, ReleaseGate
+from ledger.catalogue.rules.weakenings import weakenings
+from ledger.models import ContractVersion, PolicyVersion, Release, ReleaseGate
 from ledger.record.operations import (
     Actor,
     NewEvent,
@@ -44,23 +46,49 @@ class GateResult:
 def draft_release(
     *, tenant_id: UUID, kind: str, version: str, document: Mapping[str, Any], reason: str, by: Actor, at: datetime
 ) -> Release:
-    """A draft of a new version; nothing changes in what is in force. The same draft again is the same release."""
-    data = canonical(document)
+    """A draft of a new version of a policy; nothing changes in what is in force."""
+    return _draft(
+        tenant_id=tenant_id, kind=kind, version=version, data=canonical(document), reason=reason, by=by, at=at
+    )
+
+
+def draft_contract(*, tenant_id: UUID, contract: Contract, reason: str, by: Actor, at: datetime) -> Release:
+    """A draft of a new version of a tool's contract, as the bytes that were validated."""
+    return _draft(
+        tenant_id=tenant_id,
+        kind=rules.CONTRACT,
+        tool=contract.name,
+        version=contract.version,
+        data=contract.document,
+        reason=reason,
+        by=by,
+        at=at,
+    )
+
+
+def _draft(
+    *, tenant_id: UUID, kind: str, tool: str = "", version: str, data: bytes, reason: str, by: Actor, at: datetime
+) -> Release:
+    """The same draft again is the same release."""
     if not reason.strip():
         raise ReasonMissing
-    open_one = catalogue_queries.open_release(tenant_id, kind, version)
+    open_one = catalogue_queries.open_release(tenant_id, kind, version, tool=tool)
     if open_one is not None and open_one.digest == digest(data):
         return open_one
-    if open_one is not None or catalogue_queries.policy_version(tenant_id, kind, version) is not None:
+    if open_one is not None or _version(tenant_id, kind, tool, version) is not None:
         raise VersionTaken
+    in_force = catalogue_queries.version_in_force(tenant_id, kind, tool)
+    if in_force is None:
+        raise rules.NothingInForce
     row = Release.objects.create(
         tenant_id=tenant_id,
         id=new_id(at),
         kind=kind,
+        tool=tool,
         version=version,
         digest=digest(data),
         document=data,
-        basis=catalogue_queries.active_policies(tenant_id)[kind].digest,
+        basis=in_force.digest,
         state="DRAFT",
         reason=reason[:1000],
         author=by.id,
@@ -68,6 +96,7 @@ def draft_release(
         changed_at=at,
     )
     told = {"kind": kind, "version": version, "reason": row.reason, "basis": row.basis}
+    told |= {"tool": tool} if tool else {}
     append(
         SubjectHead(tenant_id=tenant_id, id=row.id, kind="release"),
         NewEvent(kind="release_drafted", to="DRAFT", detail=told, digests={"policy": row.digest}),
@@ -75,6 +104,12 @@ def draft_release(
         at=at,
     )
     return row
+
+
+def _version(tenant_id: UUID, kind: str, tool: str, version: str) -> PolicyVersion | ContractVersion | None:
+    if kind == rules.CONTRACT:
+        return catalogue_queries.contract_version(tenant_id, tool, version)
+    return catalogue_queries.policy_version(tenant_id, kind, version)
 
 
 def lock_release(tenant_id: UUID, release_id: UUID, *states: str) -> tuple[SubjectHead, Release]:
@@ -292,6 +327,9 @@ def promote_release(
         return _move(row, first_by=by.id, changed_at=at)
     append(head, NewEvent(kind="release_promoted", to="PROMOTED", detail={"reason": reason}), actor=by, at=at)
     _move(row, state="PROMOTED", promoted_by=by.id, changed_at=at)
+    if row.kind == rules.CONTRACT:
+        _put_contract_in_force(row, by=by, at=at)
+        return row
     supersede_policy(tenant_id, row.kind, by=row.version, actor=by, at=at)
     _put_in_force(row, by=by, at=at)
     return row
@@ -316,6 +354,70 @@ def _put_in_force(row: Release, *, by: Actor, at: datetime) -> None:
     PolicyVersion.objects.filter(tenant_id=row.tenant_id, id=tried.id).update(active=True, canary=None)
 
 
+def _put_contract_in_force(row: Release, *, by: Actor, at: datetime) -> None:
+    contract = load_stored(bytes(row.document), expected_digest=row.digest)
+    before = catalogue_queries.contract_in_force(row.tenant_id, row.tool)
+    assert before is not None
+    weaker = weakenings(load_stored(bytes(before.document), expected_digest=before.digest), contract)
+    version = ContractVersion.objects.create(
+        tenant_id=row.tenant_id,
+        id=new_id(at),
+        name=row.tool,
+        version=row.version,
+        digest=row.digest,
+        document=bytes(row.document),
+        lint=lint_rows(contract),
+        weakens=weakening_rows(weaker),
+        compared_with=before.version,
+        sent_by=row.author,
+        release_id=row.id,
+        registered_at=at,
+    )
+    told = {"name": row.tool, "version": row.version, "compared_with": before.version, "weakens": version.weakens}
+    told |= {"release": str(row.id), "drafted_by": str(row.author), "reason": row.reason}
+    append(
+        SubjectHead(tenant_id=row.tenant_id, id=version.id, kind="contract"),
+        NewEvent(kind="contract_released", to="REGISTERED", detail=told, digests={"contract": row.digest}),
+        actor=by,
+        at=at,
+    )
+
+
+def roll_back_contract(
+    *, tenant_id: UUID, name: str, version: str, reason: str, by: Actor, is_proven: bool, at: datetime
+) -> ContractVersion:
+    """Put every version of a tool's contract out of force that came after this one; one step, one person.
+
+    They are over, with their releases. What was proposed under them is judged by them, and not started any more.
+    """
+    check_person(reason=reason, by=by, is_same=False, is_proven=is_proven)
+    if catalogue_queries.contract_version(tenant_id, name, version) is None:
+        raise NoSuchVersion
+    in_force = catalogue_queries.contracts_in_force(tenant_id, [name]).get(name, [])
+    wanted = next((each for each in in_force if each.version == version), None)
+    if wanted is None or wanted is in_force[-1]:
+        raise rules.ContractCannotGoBack
+    for leaving in in_force[in_force.index(wanted) + 1 :]:
+        head = lock_subject(tenant_id=tenant_id, subject_id=leaving.id, kind="contract")
+        if head.state != "REGISTERED":
+            raise rules.ContractCannotGoBack
+        told = {"name": name, "version": leaving.version, "to": version, "reason": reason}
+        append(head, NewEvent(kind="contract_rolled_back", to="ROLLED_BACK", detail=told), actor=by, at=at)
+        _end_promoted(tenant_id, leaving.release_id, to=version, reason=reason, by=by, at=at)
+    return wanted
+
+
+def _end_promoted(tenant_id: UUID, release_id: UUID | None, *, to: str, reason: str, by: Actor, at: datetime) -> None:
+    """The release that brought a version is over once the version was rolled back."""
+    if release_id is None:
+        return
+    head, row = lock_release(tenant_id, release_id)
+    if head.state == "PROMOTED":
+        back = NewEvent(kind="release_rolled_back", to="ROLLED_BACK", detail={"to": to, "reason": reason})
+        append(head, back, actor=by, at=at)
+        _move(row, state="ROLLED_BACK", changed_at=at)
+
+
 def roll_back(
     *, tenant_id: UUID, kind: str, version: str, reason: str, by: Actor, is_proven: bool, at: datetime
 ) -> PolicyVersion:
@@ -337,12 +439,7 @@ def roll_back(
     event = NewEvent(kind="policy_restored", to="ACTIVE", detail=told, digests={kind: wanted.digest})
     append(head, event, actor=by, at=at)
     PolicyVersion.objects.filter(tenant_id=tenant_id, id=wanted.id).update(active=True)
-    if leaving.release_id is not None:
-        of_release, row = lock_release(tenant_id, leaving.release_id)
-        if of_release.state == "PROMOTED":
-            back = NewEvent(kind="release_rolled_back", to="ROLLED_BACK", detail={"to": version, "reason": reason})
-            append(of_release, back, actor=by, at=at)
-            _move(row, state="ROLLED_BACK", changed_at=at)
+    _end_promoted(tenant_id, leaving.release_id, to=version, reason=reason, by=by, at=at)
     return wanted
 
 
@@ -353,7 +450,8 @@ def red_gates(row: Release) -> list[str]:
 
 
 def _check_basis(row: Release) -> None:
-    if row.basis != catalogue_queries.active_policies(row.tenant_id)[row.kind].digest:
+    in_force = catalogue_queries.version_in_force(row.tenant_id, row.kind, row.tool)
+    if in_force is None or row.basis != in_force.digest:
         raise rules.BasisMoved
 
 

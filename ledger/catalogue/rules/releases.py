@@ -1,8 +1,10 @@
-"""Releases: which gates a policy needs, how far a release is, and which actions a canary decides.
+"""Releases: which gates a policy or contract needs, how far a release is, and which actions a canary decides.
 
 1. A verification or recovery policy needs all eight gates (C-48). An approval or autonomy policy decides what may run,
    not what is true, and nothing of the past is judged otherwise by it: it needs a simulation over past calls, the
    review of the difference and that stored versions stay readable (decision 46), and the same two people.
+   A version of a contract that changes what is verified (`VERIFIED_PARTS`) needs six: those of readings, but no canary
+   and no recovery drill (decision 47). Any other version of one, and the first of a tool, needs no release.
 2. A gate's newest result counts. `RG-01`, `RG-02` and a simulation name people: a list of changed outcomes, a
    difference and calls that nobody would have been asked about any more pass only with the signature of a person who
    did not draft them.
@@ -36,17 +38,45 @@ GATES: Mapping[str, tuple[str, str]] = {
 }
 """What each gate is called and what it shows."""
 
+VERIFIED_PARTS = (
+    "cost",
+    "data_sensitivity",
+    "no_op_success_allowed",
+    "required_effects",
+    "reversibility",
+    "side_effect_class",
+    "stale_errors",
+    "unverifiable_acknowledged",
+    "user_impact",
+    "verification",
+)
+"""What of a contract's document decides what is verified: where, against what, how deep, and what counts as shown."""
+
+CONTRACT = "contract"
 JUDGING_KINDS = ("verification", "recovery")
 """The kinds that decide what counts as true and what follows; the two others decide what may run."""
 _OF_CALLS = ("SIMULATION", "RG-02", "RG-06")
+_OF_CONTRACTS = ("RG-01", "RG-02", "RG-04", "RG-06", "RG-07", "RG-08")
 SIGNED = ("RG-01", "SIMULATION", "RG-02")
 CANARY = "RG-03"
 MOST_TOOLS = 100
 
 
 def required_gates(kind: str) -> tuple[str, ...]:
-    """The gates that a policy of this kind needs, in their order (rule 1)."""
+    """The gates that a policy of this kind, or a contract, needs, in their order (rule 1)."""
+    if kind == CONTRACT:
+        return _OF_CONTRACTS
     return tuple(gate for gate in GATES if gate != "SIMULATION") if kind in JUDGING_KINDS else _OF_CALLS
+
+
+def verification_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
+    """The parts of a contract's document that decide what is verified and that differ (rule 1).
+
+    A part that is spelled out as its default differs from one left out, as it does for the database. A tool that only
+    reads has no outcome that could be verified.
+    """
+    only_reads = before.get("side_effect_class") == after.get("side_effect_class") == "READ_ONLY"
+    return () if only_reads else tuple(part for part in VERIFIED_PARTS if before.get(part) != after.get(part))
 
 
 def state_by_gates(kind: str, passed: Mapping[str, bool], state: str) -> str:
@@ -63,6 +93,18 @@ class ReleaseNeeded(Refused):
     """A policy changes by release (page Releases, POST /releases): its gates passed, two people to promote it."""
 
     code = "RELEASE_REQUIRED"
+
+
+class ContractReleaseNeeded(Refused):
+    """It changes what is verified. Draft it as a release: POST /contracts/releases, or on the contract's page."""
+
+    code = "RELEASE_REQUIRED"
+
+
+class NothingInForce(Refused):
+    """No version of this tool's contract is in force. A first version is registered (POST /contracts)."""
+
+    code = "NOT_REGISTERED"
 
 
 class NoSuchRelease(Refused):
@@ -99,6 +141,12 @@ class AnotherPersonNeeded(Refused):
 
 class CannotGoBack(Refused):
     """Only a version that was in force, and was not taken back itself, can come in force again."""
+
+    code = "CANNOT_ROLL_BACK"
+
+
+class ContractCannotGoBack(Refused):
+    """Only an earlier version of the contract that is still in force can take the place of the later ones."""
 
     code = "CANNOT_ROLL_BACK"
 

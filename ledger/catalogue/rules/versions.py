@@ -3,7 +3,8 @@
 1. Where an agent's registration names a version (`1.4.0`) or a range (`1.x`, `1.4.x`, `*`), the newest one in force
    that it covers. Only so does a weaker version reach an agent.
 2. Where it names none, the versions are followed from the first on, and a version that is weaker than the one reached
-   so far is passed over. One that is as strong again is followed again.
+   so far is passed over. One that is as strong again is followed again, and so is one that was released: its gates are
+   passed, its difference is signed, and two people put it in force for everybody.
 """
 
 from __future__ import annotations
@@ -28,12 +29,15 @@ class BadRange(Refused):
 
 @dataclass(frozen=True)
 class ActiveVersion:
-    """A version in force: which one it was compared with when it was sent, and whether it was weaker than that."""
+    """A version in force: which one it was compared with when it was sent, whether it was weaker than that, and whether
+    it came by release.
+    """
 
     version: str
     compared_with: str
     is_weaker: bool
     contract: Callable[[], Contract]
+    is_released: bool = False
 
 
 def check_range(wanted: str) -> None:
@@ -61,6 +65,8 @@ def choose_version(steps: Sequence[ActiveVersion], wanted: str) -> int | None:
 
 
 def _follows(reached: ActiveVersion, step: ActiveVersion) -> bool:
+    if step.is_released:
+        return True
     if step.compared_with in ("", reached.version):
         return not step.is_weaker
     return not weakenings(reached.contract(), step.contract())

@@ -231,7 +231,15 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
     "agent": frozenset({("", "REGISTERED"), ("REGISTERED", "REVOKED"), ("REVOKED", "REGISTERED")}),
     "executor": frozenset({("", "REGISTERED"), ("REGISTERED", "REVOKED"), ("REVOKED", "REGISTERED")}),
     "system": frozenset({("", "REGISTERED")}),
-    "contract": frozenset({("", "REGISTERED"), ("", "PENDING"), ("PENDING", "REGISTERED"), ("PENDING", "DECLINED")}),
+    "contract": frozenset(
+        {
+            ("", "REGISTERED"),
+            ("", "PENDING"),
+            ("PENDING", "REGISTERED"),
+            ("PENDING", "DECLINED"),
+            ("REGISTERED", "ROLLED_BACK"),
+        }
+    ),
     "policy": frozenset(
         {
             ("", "ACTIVE"),

@@ -58,6 +58,7 @@ TRIGGERS = [
     ("approvals_standingapproval", "begin_standing"),
     ("approvals_standingapproval", "keep_standing"),
     ("approvals_standingpass", "count_pass"),
+    ("ledger_contractversion", "is_released"),
     ("ledger_policyversion", "is_released"),
     ("ledger_release", "keeps_its_draft"),
     ("ledger_releasegate", "has_evidence"),

@@ -27,13 +27,12 @@ from reviews.guarding.rules import verdict as guard
 from reviews.guarding.rules.records import Ground, Record, Tool
 from reviews.readback.rules.schedule import next_read_at
 from reviews.reconciliation.rules.facts import ContractFacts, ReadFailure, RunInputs
-from reviews.reconciliation.rules.reading import Consistency
+from reviews.reconciliation.rules.reading import Consistency, ReadEffect
 from reviews.recovery.rules import recovery
 from reviews.recovery.rules.recovery import RecoveryOptions
 from reviews.recovery.rules.recovery_table import RecoverySituation
 from reviews.recovery.rules.remedies import RELATIONS, RecoveryOrder
 from reviews.release_gates.rules.scenarios import (
-    MUTATING,
     START,
     Draft,
     absent_effect,
@@ -75,7 +74,7 @@ def _found(outcome: RunOutcome) -> str:
 
 def inject_failures(draft: Draft) -> list[GateLine]:
     """RG-04: the five failures, in each class of side effect (rule 1)."""
-    return [line for each in MUTATING for line in _injected(draft, each)]
+    return [line for each in draft.classes for line in _injected(draft, each)]
 
 
 def _injected(draft: Draft, side_effect_class: SideEffectClass) -> Iterator[GateLine]:
@@ -185,7 +184,7 @@ def _remedy(state: State) -> RecoveryOrder:
 def check_new_entries(draft: Draft) -> list[GateLine]:
     """RG-06, for entries that would be written: each step of each scenario gives an entry that fits the schema."""
     lines = []
-    for each in MUTATING:
+    for each in draft.classes:
         facts = refund_facts(draft, each)
         for name, run in (
             ("a success", refund_run(draft, facts, shop_reading(refund()))),
@@ -247,7 +246,7 @@ def repeat_unknown(draft: Draft) -> list[GateLine]:
     """RG-08: an unknown end stays blocked (rule 4)."""
     blocks = State.UNKNOWN in BLOCKS_REPEAT
     lines = [_line("UNKNOWN in the set that blocks a repeat", "it is there", blocks, passed=blocks)]
-    for each in MUTATING:
+    for each in draft.classes:
         facts = refund_facts(draft, each, recovery=replace(refund_facts(draft, each).recovery, idempotent=True))
         for status in ("PENDING", "UNKNOWN", None):
             run = refund_run(
@@ -259,6 +258,41 @@ def repeat_unknown(draft: Draft) -> list[GateLine]:
                 name = f"no answer {when} the deadline, record {status}, {each}"
                 lines.append(_line(name, "nothing is sent again", _found(outcome), passed=not repeats))
     return lines
+
+
+def plant_differences(run: RunInputs) -> Iterator[tuple[str, RunInputs]]:
+    """The run as it would have been with one thing otherwise in what was read: an effect that is missing, there against
+    the contract, there twice, or has another value; each with words for it.
+    """
+    for place, reading in enumerate(run.readings):
+        for number, effect in enumerate(reading.effects):
+            for words, other in _other_effects(effect):
+                effects = (*reading.effects[:number], other, *reading.effects[number + 1 :])
+                changed = replace(reading, effects=effects)
+                yield (
+                    f"{effect.name} in {reading.source}: {words}",
+                    replace(run, readings=(*run.readings[:place], changed, *run.readings[place + 1 :])),
+                )
+
+
+def _other_effects(effect: ReadEffect) -> Iterator[tuple[str, ReadEffect]]:
+    if not effect.present:
+        yield "it is there", replace(effect, present=True, count=1)
+        return
+    yield "it is not there", replace(effect, present=False, count=0, fields={}, instances=())
+    yield "it is there twice", replace(effect, count=2, instances=effect.instances * 2)
+    for name, value in effect.fields.items():
+        fields = {**effect.fields, name: _other_value(value)}
+        instances = tuple({**each, name: fields[name]} for each in effect.instances)
+        yield f"`{name}` is another", replace(effect, fields=fields, instances=instances)
+
+
+def _other_value(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    return f"{value} of another" if isinstance(value, str) else None
 
 
 def summary_of(lines: list[GateLine]) -> tuple[bool, str]:

@@ -1,7 +1,8 @@
 """Runs that a release is tried on: a refund of 1,000 cents at a shop, with what a scenario breaks of it.
 
 The same rules judge them as judge real runs; only the readings are made up. `Draft` holds what the release would put in
-force: a draft of one kind stands beside the version of the other kind that is in force.
+force: a draft of one kind stands beside the version of the other kind that is in force. The draft of a contract stands
+beside both policies in force: its own class, times and promises are tried, on the refund that the scenarios read.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ledger.catalogue.rules.contract import Polling
+from ledger.catalogue.rules.contract import Contract, Polling
 from ledger.catalogue.rules.effects import Boundary, EffectDomain, Reversibility, SideEffectClass
 from ledger.catalogue.rules.policies import DecidingPolicy, VerificationNumbers, policy_context
 from ledger.catalogue.rules.remedies import Recovery, Relation, Remedy
@@ -34,11 +35,19 @@ _REVERSIBLE = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """The policies that a release would have in force."""
+    """What a release would have in force: the policies, and a contract where it is one that was drafted."""
 
     numbers: VerificationNumbers
     recovery: RecoveryPolicy
     policies: tuple[DecidingPolicy, ...]
+    contract: Contract | None = None
+
+    @property
+    def classes(self) -> tuple[SideEffectClass, ...]:
+        """The classes of side effect that the scenarios are walked in."""
+        if self.contract is None:
+            return MUTATING
+        return tuple(each for each in MUTATING if each is self.contract.side_effect_class)
 
 
 def refund_facts(draft: Draft, side_effect_class: SideEffectClass, **changes: Any) -> ContractFacts:
@@ -68,7 +77,12 @@ def refund_facts(draft: Draft, side_effect_class: SideEffectClass, **changes: An
         ),
         "repeat_limit": numbers.repeat_limit,
     }
-    return ContractFacts(**(usual | changes))
+    if draft.contract is None:
+        return ContractFacts(**(usual | changes))
+    # What the contract reads is of another system; what it says of itself is tried on the refund.
+    own = ContractFacts.of(draft.contract, numbers)
+    read = {name: usual[name] for name in ("required_effects", "predicates", "recovery")}
+    return replace(own, **(read | {"further": (), "depth": None, "fresh_after": {}, "keyed": False} | changes))
 
 
 def refund_run(draft: Draft, facts: ContractFacts, *readings: Reading, **changes: Any) -> RunInputs:

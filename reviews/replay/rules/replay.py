@@ -225,7 +225,7 @@ def replay_run(
         inputs = rebuild_inputs(run, under=under, contract=contract)
     except NotReplayable as problem:
         return RunReplay(run=run, recorded=recorded, replayed=None, under=versions, not_replayable=str(problem))
-    replayed = _judge(inputs)
+    replayed = judge_inputs(inputs)
     assert recorded is not None
     return RunReplay(
         run=run, recorded=recorded, replayed=replayed, under=versions, differences=_differences(recorded, replayed)
@@ -261,7 +261,8 @@ def rebuild_inputs(
         failure=_failure(evidence["failure"]) if evidence["failure"] is not None else None,
         silent=tuple(map(_failure, evidence["silent"])),
         doubts=given["doubts"],
-        added_predicates=added_predicates(contract, entry),
+        # What the agent laid on top is beside the contract of its time, whichever contract judges now.
+        added_predicates=added_predicates(run.contract or contract, entry),
         idempotency_status=given["idempotency_status"],
         bound_to=given["bound_to"],
         query_pointer=given["query_pointer"],
@@ -319,7 +320,8 @@ def _recovery_policy(run: StoredRun, given: Mapping[str, Any], instead: Deciding
     return replace(policy, rows=run.recovery_rows[rows], digest=rows, _matched={})
 
 
-def _judge(inputs: RunInputs) -> Judgement:
+def judge_inputs(inputs: RunInputs) -> Judgement:
+    """What the rules say of these inputs, as evidence would write it."""
     if inputs.state in RECHECKED:
         return _judgement({"verdict": reconcile(inputs), "decision": {}, "steps": []}, began_in=inputs.state)
     outcome = judge_run(inputs)

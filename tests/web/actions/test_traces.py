@@ -147,7 +147,7 @@ def test_a_second_attempt_and_a_silent_executor_are_spans_of_their_own(shop: Wor
 def test_each_reading_that_is_on_record_is_a_span_of_its_own(shop: Workshop, clock: Clock, tmp_path: Path):
     newer = contract("write_document") | {"version": "1.2.0"}
     newer["verification"]["recheck_after"] = ["PT1H", "P1D"]
-    assert shop.operator_key.post("/contracts", newer).status_code == 201
+    shop.operator_key.release_contract(newer)
     action_id = shop.propose("write_document")
     started = shop.start(shop.claim()[0]).json()
     file = tmp_path / "documents" / "notes" / "today.md"

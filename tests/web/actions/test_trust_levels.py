@@ -158,7 +158,7 @@ def unreadable(shop: Workshop) -> Workshop:
 
     document = contract("delete_document") | {"version": "9.0.0", "unverifiable_acknowledged": True}
     del document["verification"]
-    shop.weaken(document)
+    shop.operator_key.release_contract(document)
     return shop
 
 

@@ -18,7 +18,7 @@ def comparing(shop: Workshop) -> Workshop:
     """The tool that writes a document now promises that it was not there before."""
     newer = contract("write_document") | {"version": "1.1.0"}
     newer["verification"]["predicates"].append("!pre.exists")
-    assert shop.operator_key.post("/contracts", newer).status_code == 201
+    shop.operator_key.release_contract(newer)
     return shop
 
 

@@ -20,9 +20,10 @@ TOOL = "delete_document"
 
 
 def weaker(**changes: Any) -> dict[str, Any]:
-    """The tool without its approval and its read-back."""
-    document = contract(TOOL) | {"version": "1.1.0", "side_effect_class": "LOW_RISK_INTERNAL"}
-    return document | {"reversibility": "REVERSIBLE"} | changes
+    """The tool with fewer words that claim that it was done, and a reason that may be shorter."""
+    document = contract(TOOL) | {"version": "1.1.0", "claims": {"done": ["deleted"], "object": ["document", "file"]}}
+    document["arguments_schema"]["properties"]["reason"]["minLength"] = 1
+    return document | changes
 
 
 def administrator_of(shop: Workshop, name: str = "ada@orchid") -> Api:
@@ -56,8 +57,8 @@ def test_a_weaker_version_waits_and_reaches_nobody(shop: Workshop):
     sent = send(shop)
     assert (sent.status_code, sent.json()["state"], sent.json()["compared_with"]) == (201, "PENDING", "1.0.0")
     said = [each["detail"] for each in sent.json()["weakens"]]
-    assert "Its class falls from MEDIUM_RISK_WRITE to LOW_RISK_INTERNAL." in said
-    assert "It is said to be REVERSIBLE, was IRREVERSIBLE." in said
+    assert "A claim in these words is no longer recognised: removed." in said
+    assert len(said) == 2
     assert disclosed(shop)[TOOL] == "1.0.0"
     with tenancy(shop.tenant):
         assert actions.action(shop.tenant, UUID(shop.propose())).tool_version == "1.0.0"
@@ -182,7 +183,7 @@ def test_the_page_shows_what_is_weaker_and_takes_the_second_persons_word(shop: W
     assert "weaker, requires second approver" in words(ada.page("contracts"))
     page = words(ada.page(f"contracts/{TOOL}/1.1.0"))
     assert "Weaker than 1.0.0" in page
-    assert "Its class falls from MEDIUM_RISK_WRITE to LOW_RISK_INTERNAL." in page
+    assert "A claim in these words is no longer recognised: removed." in page
     assert "Not used until a second person confirms it" in page
     asked = ada.post(f"contracts/{TOOL}/1.1.0/answer", to="confirm", reason=REASON)
     assert asked.status_code == 403
@@ -215,11 +216,17 @@ def test_the_linter_compares_with_the_version_in_force(shop: Workshop):
 
     found = lint_contract._findings(contract_check.validate_contract(weaker()), shop.tenant)
     said = {each.code: each.told for each in found}
-    assert said["CLASS_LOWERED"] == (
-        "Its class falls from MEDIUM_RISK_WRITE to LOW_RISK_INTERNAL."
+    assert said["CLAIMS_DROPPED"] == (
+        "A claim in these words is no longer recognised: removed."
         " It waits for a second person once it is sent; version 1.0.0 is in force."
     )
-    assert "CLASS_LOWERED" not in {
+    lower = contract_check.validate_contract(weaker(side_effect_class="LOW_RISK_INTERNAL"))
+    said = {each.code: each.told for each in lint_contract._findings(lower, shop.tenant)}
+    assert said["CLASS_LOWERED"] == (
+        "Its class falls from MEDIUM_RISK_WRITE to LOW_RISK_INTERNAL."
+        " It changes what is verified and needs a release; version 1.0.0 is in force."
+    )
+    assert "CLAIMS_DROPPED" not in {
         each.code for each in lint_contract._findings(contract_check.validate_contract(weaker()), None)
     }
 

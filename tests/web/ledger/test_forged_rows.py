@@ -77,7 +77,7 @@ def shop(module_db: Any, run: Any, tmp_path_factory: pytest.TempPathFactory) -> 
         raise_alert(made, clock)
         case = made.held(clock)
         fill(made, UUID(case["case_id"]), UUID(case["action_id"]), clock)
-        weaker = contract("delete_document") | {"version": "9.0.0", "reversibility": "REVERSIBLE"}
+        weaker = contract("delete_document") | {"version": "9.0.0", "transaction_boundary": "LOCAL_TRANSACTION"}
         assert made.operator_key.post("/contracts", weaker).status_code in (201, 202)
         verify_ledger.verify(made.tenant, events.tenant_by_id(made.tenant).origin)
         yield made

@@ -39,7 +39,7 @@ def worked(shop: Workshop, clock: Clock, tmp_path: Path) -> Workshop:
     """Actions that were read back, disproved, failed and, three days on, contradicted; and sixty on any legal path."""
     newer = contract("write_document") | {"version": "1.2.0"}
     newer["verification"]["recheck_after"] = ["PT1H", "P1D"]
-    assert shop.operator_key.post("/contracts", newer).status_code == 201
+    shop.operator_key.release_contract(newer)
     folder = tmp_path / "documents"
     for name in ("notes", "old"):
         (folder / name).mkdir()

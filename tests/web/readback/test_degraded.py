@@ -18,7 +18,7 @@ def test_a_low_risk_effect_that_nothing_can_read_is_told_as_unverified_and_never
 ):
     newer = contract("write_document") | {"version": "1.1.0", "side_effect_class": "LOW_RISK_INTERNAL"}
     del newer["verification"], newer["required_effects"]
-    shop.weaken(newer)
+    shop.operator_key.release_contract(newer)
     action_id = shop.propose("write_document")
     shop.observe(shop.start(shop.claim()[0]).json(), result=result(tool="write_document"))
     clock.forward(seconds=10)

@@ -98,7 +98,7 @@ def test_a_batch_is_read_and_each_action_gets_its_own_verdict(
 def test_a_second_look_that_finds_nothing_new_writes_no_event(shop: Workshop, clock: Clock, reads: list[UUID]):
     patient = contract("write_document") | {"version": "1.1.0"}
     patient["verification"] |= {"settle_s": 600}
-    assert shop.operator_key.post("/contracts", patient).status_code == 201
+    shop.operator_key.release_contract(patient)
     [action_id] = written(shop)
     clock.forward(seconds=1)
     tasks.verify_due()
@@ -343,7 +343,7 @@ class TestBudget:
         patient = contract("write_document") | {"version": "1.1.0"}
         patient["verification"] |= {"settle_s": 600}
         patient["verification"]["polling"] |= {"sla_s": 3600}
-        assert shop.operator_key.post("/contracts", patient).status_code == 201
+        shop.operator_key.release_contract(patient)
         return written(shop, 3)
 
     def tenant_events(self, shop: Workshop) -> list[str]:

@@ -49,13 +49,13 @@ def test_a_draft_begins_with_the_version_in_force_and_keeps_what_was_typed(shop:
     sent = {"kind": "verification", "version": "2", "reason": "Doubts take longer to settle."}
     for document, said in (
         ('{"repeat_limit": ', "The text is not JSON"),
-        ("[]", "The document of a policy is a JSON object."),
+        ("[]", "The document is a JSON object."),
         (json.dumps(default_policy("verification") | {"repeat_limit": 0}), "/repeat_limit"),
     ):
         page = refused(ada, "releases/draft", **sent, document=document)
         assert said in words(page)
         assert "Doubts take longer to settle." in page
-    assert "No change of a policy was drafted yet." in words(ada.page("releases"))
+    assert "No change was drafted yet." in words(ada.page("releases"))
     assert ada.get("releases/draft", kind="approval").status_code == 200
 
 
