@@ -178,7 +178,9 @@ class Stage:
 
     # After
 
-    def read(self, action_id: UUID, *, count: int = 1, hit: str = "", **fields: Any) -> str | None:
+    def read(
+        self, action_id: UUID, *, count: int = 1, hit: str = "", ids: tuple[int, ...] = (), **fields: Any
+    ) -> str | None:
         """One verification run over a made-up answer of the system of record; the state after."""
         at = now() + timedelta(seconds=30)
         with tenancy(self.tenant):
@@ -190,6 +192,7 @@ class Stage:
             count=count,
             fields=found | fields if count else {},
             scope={"target": (hit or order,) if count else ()},
+            instances=tuple({**found, **fields, "id": each} for each in ids),
         )
         reading = Reading(
             source="shop",

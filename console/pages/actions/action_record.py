@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -95,6 +96,13 @@ def payload_of(action: Action) -> bytes | None:
         return evidence.open_evidence(action.tenant_id, action.payload_pointer)
     except CannotOpen:
         return None
+
+
+def payloads_of(tenant_id: UUID, found: Iterable[Action]) -> dict[UUID, dict[str, Any]]:
+    """The arguments of many actions, read at once; an action whose payload was erased has none."""
+    pointers = {each.payload_pointer: each.id for each in found if each.payload_pointer is not None}
+    opened = evidence.open_evidence_many(tenant_id, list(pointers), leave_out_lost=True) if pointers else {}
+    return {pointers[pointer]: parse_arguments(payload) for pointer, payload in opened.items()}
 
 
 def parse_arguments(payload: bytes | None) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from typing import Any, Final
 from console.pages.actions.action_record import ActionRecord, parse_arguments
 from console.web.predicate_sentences import predicate_sentence
 from ledger.catalogue.rules.fields import FieldSource, compare_fields, notations
+from ledger.catalogue.rules.money import format_money
 from ledger.catalogue.rules.value_comparison import PLAIN, Notation, same_value
 from ledger.record.rules.outcomes import Outcome, outcome_of
 
@@ -43,8 +44,10 @@ def comparison_table(told: ActionRecord) -> dict[str, Any]:
     judged = {field: holds for field, holds, _ in _expected(told.found)}
     written = notations(_requested(told), told.contract)
     ordered = dict.fromkeys(field for account in accounts.values() for field in account)
+    currency, ids = _requested(told).get("currency"), _found_ids(told.found)
     rows = [
-        _row(field, accounts, judged.get(field, ""), written.get(field.rpartition(".")[2], PLAIN))
+        _row(field, accounts, judged.get(field, ""), written.get(field.rpartition(".")[2], PLAIN), currency)
+        | {"ids": ids.get(field, [])}
         for field in list(ordered)[:_MOST]
     ]
     different = sum(any(cell["differs"] for cell in row["cells"]) for row in rows)
@@ -175,7 +178,24 @@ def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _row(field: str, accounts: dict[str, dict[str, Any]], holds: str, notation: Notation) -> dict[str, Any]:
+def _found_ids(found: Mapping[str, Any]) -> dict[str, list[str]]:
+    """By effect, the ids of everything that the newest reading found of it, as far as the reading shows each."""
+    effects = (found.get("readings") or [{}])[0].get("effects", ())
+    return {
+        each["name"]: [
+            f"{name} {format_value(value)}"
+            for instance in (each.get("instances") or [each.get("fields") or {}])[:_MOST]
+            for name, value in instance.items()
+            if name == "id" or (name.endswith("_id") and "id" not in instance)
+        ]
+        for each in effects
+        if each.get("present")
+    }
+
+
+def _row(
+    field: str, accounts: dict[str, dict[str, Any]], holds: str, notation: Notation, currency: Any
+) -> dict[str, Any]:
     said = {name: account[field] for name, account in accounts.items() if field in account}
     differing = set() if holds == "TRUE" else _differing(said, notation, fails=holds == "FALSE")
     cells = [
@@ -184,12 +204,18 @@ def _row(field: str, accounts: dict[str, dict[str, Any]], holds: str, notation: 
             "said": name in said,
             "silence": _SILENCE.get(name, "\u2013"),
             "value": format_value(said.get(name)),
+            "money": format_money(said[name], currency) if field.endswith("amount") and _is_minor(said, name) else "",
             "differs": name in differing,
             "authority": name == "authoritative",
         }
         for name, word, _ in _COLUMNS
     ]
     return {"field": field, "cells": cells}
+
+
+def _is_minor(said: Mapping[str, Any], name: str) -> bool:
+    """Whether a value is an amount in minor units, which nobody reads at a glance."""
+    return isinstance(said.get(name), int)
 
 
 def _differing(said: Mapping[str, Any], notation: Notation, *, fails: bool) -> set[str]:

@@ -24,6 +24,7 @@ from console.pages.actions.action_record import (
     load_action_record,
     parse_arguments,
     payload_of,
+    payloads_of,
 )
 from console.pages.actions.trace_waterfall import waterfall
 from console.pages.approvals.views.queue import spreadsheet_cell
@@ -37,6 +38,7 @@ from console.web.http import TenantRequest, in_tenant, record_page_view
 from console.web.labels import action_title
 from console.web.proofs import proof_panel
 from ledger.actions.queries import actions
+from ledger.catalogue.rules.money import amount_of
 from ledger.record.queries import events as queries
 from reviews.readback.operations import schedules
 from reviews.tracing import queries as tracing
@@ -199,16 +201,18 @@ def _page_after(request: TenantRequest, last: UUID | None) -> str:
 def _rows(request: TenantRequest, found: list[Any]) -> SafeString:
     # The template engine costs more than the query here (performance.md), so rows are written in Python.
     base = reverse("actions", args=[request.tenant.slug])
-    return mark_safe("".join(_row(base, each, request.as_of) for each in found))
+    payloads = payloads_of(request.tenant.id, found)
+    return mark_safe("".join(_row(base, each, amount_of(payloads.get(each.id)), request.as_of) for each in found))
 
 
-def _row(base: str, action: Action, as_of: datetime) -> str:
+def _row(base: str, action: Action, amount: str, as_of: datetime) -> str:
     found = labels.finding_label(action)
     return (
         f'<tr data-item data-part="{action.id}">'
         f'<td class="fit">{outcome_badge(action)}</td>'
         f'<td class="clip"><a class="open" href="{base}/{action.id}">'
         f"{marked(action_title(action.operation_kind, action.target))}</a></td>"
+        f'<td class="num nowrap">{escape(amount)}</td>'
         f'<td class="nowrap">{escape(action.agent)}</td>'
         f'<td class="nowrap mono roomy">{escape(action.tool)}</td>'
         f'<td class="nowrap muted roomy">{labels.side_effect_class_label(action.side_effect_class)}</td>'

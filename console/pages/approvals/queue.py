@@ -18,7 +18,7 @@ from approvals.voting.operations import eligibility as standing
 from approvals.voting.queries import approvers
 from approvals.voting.queries import votes as votes_queries
 from approvals.voting.rules import batches, quorum
-from console.pages.actions.action_record import actor_names, parse_arguments, payload_of
+from console.pages.actions.action_record import actor_names, payloads_of
 from console.pages.approvals import eligibility
 from console.pages.standing_approvals.context import pass_sentences
 from console.templatetags.console import span
@@ -41,6 +41,7 @@ class QueueCard:
     href: str
     title: str
     goal: str
+    payload: dict[str, Any]
     action: Any
     decision: dict[str, str]
     waits: bool
@@ -67,11 +68,13 @@ def queue_cards(request: TenantRequest, found: Sequence[Any]) -> list[QueueCard]
         tenant, found, request.caller.actor.id, request.caller.roles, at=request.as_of
     )
     passed = pass_sentences(tenant, found)
+    payloads = payloads_of(tenant, actions.values())
     return [
         _card(
             request,
             each,
             actions[each.action_id],
+            payloads.get(each.action_id, {}),
             passed=passed.get(each.id, ""),
             goal=sessions[actions[each.action_id].session_id].goal,
             missing=told[each.id],
@@ -83,14 +86,17 @@ def queue_cards(request: TenantRequest, found: Sequence[Any]) -> list[QueueCard]
     ]
 
 
-def _card(request: TenantRequest, approval: Approval, action: Action, *, why_not: str, **said: str) -> QueueCard:
+def _card(
+    request: TenantRequest, approval: Approval, action: Action, payload: dict[str, Any], *, why_not: str, **said: str
+) -> QueueCard:
     icon, word = labels.APPROVALS[approval.state]
     waits = approval.state == "REQUESTED"
     return QueueCard(
         id=approval.id,
         row=approval,
         href=reverse("approval", args=[request.tenant.slug, approval.id]),
-        title=action_title(action.operation_kind, action.target, parse_arguments(payload_of(action))),
+        title=action_title(action.operation_kind, action.target, payload),
+        payload=payload,
         action=action,
         decision={"icon": icon, "word": word},
         waits=waits,

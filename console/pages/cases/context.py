@@ -78,8 +78,9 @@ def case_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime) ->
         "policy": policy,
         "workbench": unknown_action_panel(told, case, at=at),
         "layers": comparison_table(told),
-        "predicates": predicate_rows(told),
-        "readbacks": read_back_rows(told),
+        "predicates": (checks := predicate_rows(told)),
+        "readbacks": (readings := read_back_rows(told)),
+        "evidence_note": _evidence_note(checks, readings),
         "depth": required_checks(told),
         "timeline": _timeline(told, history),
         "kin": find_related(told),
@@ -97,6 +98,14 @@ def case_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime) ->
         "href": {name: told.page(name, key) for name, key in _links(action)},
         **_choices(told, case, caller, at=at),
     }
+
+
+def _evidence_note(checks: list[dict[str, Any]], readings: list[dict[str, Any]]) -> str:
+    """What the folded evidence holds, so that nobody has to open it to know."""
+    fails = sum(each["holds"] == "FALSE" for each in checks)
+    said = f"{len(checks)} {'check' if len(checks) == 1 else 'checks'}"
+    said += f", {fails} {'does' if fails == 1 else 'do'} not hold" if fails else ""
+    return f"{said}; {len(readings)} {'readback' if len(readings) == 1 else 'readbacks'}"
 
 
 PAGES = ("claim", "release", "assign", "snooze", "wake", "reopen", "comment", "resolve", "confirm", "challenge")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -58,3 +59,20 @@ def to_decimal(amount: Any, currency: Any) -> Decimal | None:
     except InvalidOperation:
         return None
     return read if read.is_finite() else None
+
+
+def amount_of(arguments: Mapping[str, Any] | None) -> str:
+    """The amount that a call's arguments name, as a person reads it; empty where they name none."""
+    return format_money((arguments or {}).get("amount"), (arguments or {}).get("currency"))
+
+
+def money_at_stake(calls: Iterable[Mapping[str, Any]]) -> str:
+    """What the arguments of several calls come to, by currency; empty where none of them names an amount."""
+    totals: dict[str, Decimal] = {}
+    for each in calls:
+        worth = to_decimal(each.get("amount"), each.get("currency"))
+        if worth is not None:
+            code = str(each["currency"]).upper()
+            totals[code] = totals.get(code, Decimal(0)) + worth
+    said = [f"{total:,.{decimal_places(code)}f} {code}" for code, total in sorted(totals.items())]
+    return " and ".join(said)

@@ -73,8 +73,11 @@ def open_evidence(tenant_id: UUID, pointer: UUID) -> bytes | None:
     return open_evidence_many(tenant_id, [pointer]).get(pointer)
 
 
-def open_evidence_many(tenant_id: UUID, pointers: list[UUID]) -> dict[UUID, bytes]:
-    """What is behind these evidence pointers; `Erased` where it was erased, `CannotOpen` when a key is gone."""
+def open_evidence_many(tenant_id: UUID, pointers: list[UUID], *, leave_out_lost: bool = False) -> dict[UUID, bytes]:
+    """What is behind these evidence pointers; `Erased` where it was erased, `CannotOpen` when a key is gone.
+
+    With `leave_out_lost` such a pointer is left out of the answer instead.
+    """
     rows = execute(
         "SELECT e.id, e.subject_id, e.sealed, k.key_id FROM ledger_evidence e LEFT JOIN ledger_subjectkey k"
         " ON k.tenant_id = e.tenant_id AND k.subject_id = e.subject_id WHERE e.tenant_id = $1 AND e.id = ANY($2)",
@@ -83,6 +86,8 @@ def open_evidence_many(tenant_id: UUID, pointers: list[UUID]) -> dict[UUID, byte
     keys = keystore.read_keys(key for _, _, _, key in rows if key is not None)
     opened: dict[UUID, bytes] = {}
     for pointer, subject_id, sealed, key in rows:
+        if leave_out_lost and (sealed is None or key not in keys):
+            continue
         if sealed is None:
             raise encryption.EvidenceErased
         if key not in keys:

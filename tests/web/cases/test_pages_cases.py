@@ -177,3 +177,55 @@ def test_verify_now_is_one_click_without_a_reason(stage):
     answer = operator.post(f"cases/{case.id}/resolve", **sent)
     assert answer.status_code == 302
     assert "Needs review" not in words(operator.page(f"actions/{case.action_id}")).split("Timeline")[0]
+
+
+# What a case comes to, at a glance
+
+
+def test_the_comparison_shows_the_ids_of_what_was_found_and_amounts_as_money(stage):
+    page = visitor(stage, "operator").page(f"cases/{stage.case(count=2, ids=(7001, 7002), amount=99).id}")
+    table = words(page.split('data-part="layers"')[1].split("</table>")[0])
+    assert "2 times id 7001 id 7002" in table
+    assert "12500 125.00 EUR" in table
+    assert "99 0.99 EUR" in table
+
+
+def test_evidence_and_timeline_are_folded_below_the_comparison_and_say_what_they_hold(stage):
+    page = visitor(stage, "operator").page(f"cases/{stage.case(amount=99).id}")
+    comparison, evidence, timeline = (page.index(each) for each in ('id="layers"', "Evidence <", "Timeline <"))
+    assert comparison < evidence < page.index('id="predicates"') < page.index('id="readbacks"') < timeline
+    assert re.search(r"Evidence [0-9]+ checks, 1 does not hold; 1 readback", words(page))
+    assert '<details class="fold" open' not in page
+
+
+def test_lists_say_the_amounts_and_what_is_at_stake_with_one_reading_of_the_payloads(stage, monkeypatch):
+    from ledger.record.queries import evidence
+
+    stage.case(), stage.case()
+    stage.propose(), stage.propose(), stage.propose()
+    opened, open_many = [], evidence.open_evidence_many
+
+    def count(tenant_id, pointers, **options):
+        opened.append(len(pointers))
+        return open_many(tenant_id, pointers, **options)
+
+    monkeypatch.setattr(evidence, "open_evidence_many", count)
+    person = visitor(stage, "operator", "reviewer")
+    cases, approvals, actions = (words(person.page(path)) for path in ("cases", "approvals", "actions"))
+    assert opened == [2, 3, 5]
+    assert "At stake on this page: 250.00 EUR" in cases
+    assert cases.count("125.00 EUR") == 2
+    assert "At stake on this page: 375.00 EUR" in approvals
+    assert actions.count("125.00 EUR") == 5
+
+
+def test_a_settled_case_says_so_at_its_head_and_is_no_longer_at_stake(stage):
+    case = stage.case()
+    settle_on_page(visitor(stage, "operator"), case.id, "ATTEST_ABSENT", **WHY)
+    confirm_on_page(visitor(stage, "reviewer", name="second@orchid"), case.id)
+    operator = visitor(stage, "operator")
+    head = words(operator.page(f"cases/{case.id}").split('data-part="facts"')[1].split("</p>")[0])
+    assert "Settled" in head
+    listed = words(operator.page("cases", tab="settled"))
+    assert "Settled: attest that it did not happen" in listed
+    assert "At stake" not in listed

@@ -27,6 +27,7 @@ from console.pages.approvals.queue import QueueCard, queue_cards
 from console.web.http import TenantRequest, in_tenant, record_page_view, redirect_back
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.rules.money import money_at_stake
 
 TABS = {
     "": ("Waiting", "No approval is waiting"),
@@ -129,6 +130,7 @@ def _waiting(request: TenantRequest) -> dict[str, Any]:
         request.session[_kept(request)] = query
     return {
         "cards": shown,
+        "at_stake": money_at_stake(each.payload for each in shown),
         "order": _order(filters),
         "empty": "No approval matches these filters" if wanted else TABS[""][1],
         "filters": filters,

@@ -16,7 +16,7 @@ from console.accounts import queries as directory
 from console.api.approvals.schemas import Challenge
 from console.api.auth import NotAllowed
 from console.api.transaction import json_response
-from console.pages.actions.action_record import actor_names
+from console.pages.actions.action_record import actor_names, payloads_of
 from console.pages.cases import settlement_signing
 from console.pages.cases.context import case_context
 from console.pages.cases.ungated_effects import ungated_context
@@ -26,6 +26,7 @@ from console.web.forms import BatchForm, CaseFilter, ConfirmationForm, RemarkFor
 from console.web.http import TenantRequest, in_tenant, record_page_view, undo_if_refused
 from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
+from ledger.catalogue.rules.money import amount_of, money_at_stake
 from ledger.record.rules.refusals import Refused
 from reviews import queries
 from reviews.cases.operations import cases
@@ -47,11 +48,13 @@ def list_cases(request: TenantRequest) -> HttpResponse:
     filters = case_filter(request)
     after = _uuid(request.GET.get("after", ""))
     found = found_cases(request, tab, filters, after=after, limit=PAGE + 1)
+    rows = _rows(request, found[:PAGE])
     context = {
         "here": "cases",
+        "at_stake": "" if tab == "settled" else money_at_stake(row["payload"] for row in rows),
         "tabs": queue_tabs(request, tab),
         "batch": _batch(request),
-        "cases": _rows(request, found[:PAGE]),
+        "cases": rows,
         "order": "newest first" if tab == "settled" else _order(filters),
         "filters": filters,
         "kept": {"tab": tab} if tab else {},
@@ -286,6 +289,7 @@ def _uuid(text: str) -> UUID | None:
 def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
     actions = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found if each.action_id])
     called = actor_names(request.tenant.id)
+    payloads = payloads_of(request.tenant.id, actions.values())
     return [
         {
             "row": each,
@@ -293,6 +297,8 @@ def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
             "title": action_title(actions[each.action_id].operation_kind, each.target)
             if each.action_id
             else each.target,
+            "payload": payloads.get(each.action_id, {}),
+            "amount": amount_of(payloads.get(each.action_id)),
             **_found(each),
             "action": actions.get(each.action_id),
             "owner": called.get(each.claimed_by, "") if each.claimed_by else "",
