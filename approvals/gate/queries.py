@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -28,6 +28,7 @@ from ledger.actions.queries import actions
 from ledger.db import execute, fetch_one
 from ledger.record.queries import evidence
 from ledger.record.rules.ids import lower_bound
+from ledger.record.rules.lifecycle import State, phase
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -79,7 +80,7 @@ def undisclosed_attempts(
     return list(found.order_by("-id")[:limit])[::-1]
 
 
-MOST_CALLS = 200_000
+MOST_CALLS = 100_000
 """Over how many calls figures are made at most: the newest of the period."""
 
 
@@ -135,6 +136,56 @@ def call_tallies(
     )
     width = len(keys)
     return {row[:width]: replace(CallTally(*row[width:]), failed=broken.get(row[:width], 0)) for row in rows.order_by()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoPeriods:
+    """How the calls of a period fared, by stretches of time and by one column, and those of the period before."""
+
+    by_step: dict[tuple[Any, ...], CallTally]
+    by_column: dict[Any, CallTally]
+    earlier: CallTally
+
+
+def two_periods(
+    tenant_id: UUID, column: str, *, before: datetime, since: datetime, until: datetime, step: timedelta
+) -> TwoPeriods:
+    """Two periods that meet at `since`, of each its newest `MOST_CALLS`, read once for everything that a page shows."""
+    if column not in _COLUMNS:
+        raise ValueError(f"calls are not compared by {column}")
+    rows = execute(
+        _TWO_PERIODS.replace("{column}", column),
+        *(tenant_id, lower_bound(before), lower_bound(since), lower_bound(until), MOST_CALLS),
+        *(step, phase(State.FAILED)),
+    )
+    found = TwoPeriods(by_step={}, by_column={}, earlier=CallTally())
+    for is_later, without_bin, bin_, value, *counts in rows:
+        tally = CallTally(*counts)
+        if not is_later:
+            # The period before is shown as a whole: one of its two groupings is enough.
+            found = replace(found, earlier=found.earlier + tally) if not without_bin else found
+        elif without_bin:
+            found.by_column[value] = tally
+        else:
+            found.by_step[bin_,] = tally
+    return found
+
+
+_COLUMNS: Final = ("agent_id", "tool", "model_tier", "disclosed")
+_NEWEST = """(SELECT id, at, accepted, category, code, action_id, {column} AS sliced FROM approvals_call
+    WHERE tenant_id = $1 AND id >= {first} AND id < {last} ORDER BY id DESC LIMIT $5)"""
+_TWO_PERIODS: Final = f"""
+SELECT later, GROUPING(bin) = 1, bin, sliced, count(*), count(*) FILTER (WHERE accepted),
+    count(*) FILTER (WHERE category = 'phantom'), count(*) FILTER (WHERE category = 'argument_hallucination'),
+    count(*) FILTER (WHERE code = 'UNDISCLOSED_TOOL'), count(*) FILTER (WHERE accepted AND failed IS NOT NULL)
+FROM (
+    SELECT c.*, c.id >= $3 AS later, date_bin($6, c.at, TIMESTAMPTZ '2000-01-01 00:00+00') AS bin, f.id AS failed
+    FROM ({_NEWEST.format(column="{column}", first="$2", last="$3")}
+        UNION ALL {_NEWEST.format(column="{column}", first="$3", last="$4")}) c
+    LEFT JOIN ledger_action f ON f.tenant_id = $1 AND f.id = c.action_id AND f.phase = $7
+        AND f.attempt_count > 0 AND f.id >= $2 AND f.id < $4
+) AS call GROUP BY GROUPING SETS ((later, bin), (later, sliced))
+"""
 
 
 def call_tally(tenant_id: UUID, *, since: datetime, until: datetime, **about: Any) -> CallTally:

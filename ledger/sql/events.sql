@@ -41,6 +41,9 @@ END $$;
 DROP TABLE IF EXISTS ledger_transition CASCADE;
 CREATE INDEX IF NOT EXISTS event_by_time ON ledger_event (tenant_id, recorded_at);
 CREATE INDEX IF NOT EXISTS event_by_id ON ledger_event (tenant_id, id);
+-- Few events lead there, and the page of hallucinations counts them over a month.
+CREATE INDEX IF NOT EXISTS event_compensation_failed ON ledger_event (tenant_id, subject_id)
+    WHERE state = 'COMPENSATION_FAILED';
 -- What is searched for must be found without reading the record, and what is appended a thousand times a second must
 -- not pay for it: so only what people did is indexed by who, and only what is not in every action by what. The rest is
 -- so frequent that reading from the newest on finds it (`ledger.actions.queries.search`).

@@ -157,11 +157,10 @@ def _said(flag: str, facts: Mapping[str, Any]) -> str:
     return f"{facts['phantom']} of {facts['calls']} calls named a tool that does not exist; below 2 % is healthy."
 
 
-def tallies_by(tenant_id: UUID, by: str, over: Period) -> dict[Any, CallTally]:
-    """How the calls of a period fared, by agent, tool, model tier or band of disclosed tools."""
-    made = gate_queries.call_tallies(tenant_id, SLICES[by], since=over.since, until=over.until)
+def tallies_by(by: str, made: dict[Any, CallTally]) -> dict[Any, CallTally]:
+    """The calls by agent, tool, model tier or band of disclosed tools, from those by the column of that."""
     found: dict[Any, CallTally] = {}
-    for (key,), tally in made.items():
+    for key, tally in made.items():
         place = acceptance.disclosure_band(key) if by == "disclosed" else key
         found[place] = found.get(place, CallTally()) + tally
     return found

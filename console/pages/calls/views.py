@@ -85,9 +85,16 @@ def hallucinations(request: TenantRequest) -> HttpResponse:
     tenant, slug = request.tenant.id, request.tenant.slug
     over = calls_context.period_ending_at(request.GET.get("period", ""), at=request.as_of)
     by = request.GET.get("by", "") if request.GET.get("by", "") in calls_context.SLICES else "agent"
-    made = gate_queries.call_tallies(tenant, since=over.since, until=over.until, step=over.step)
+    found = gate_queries.two_periods(
+        tenant,
+        calls_context.SLICES[by],
+        before=over.before.since,
+        since=over.since,
+        until=over.until,
+        step=over.step,
+    )
+    made, earlier = found.by_step, found.earlier
     now = acceptance.sum_tallies(made.values())
-    earlier = gate_queries.call_tally(tenant, since=over.before.since, until=over.before.until)
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "hallucinations"),
@@ -108,7 +115,7 @@ def hallucinations(request: TenantRequest) -> HttpResponse:
             for name, word in WORDS.items()
         ],
         "by": WORDS[by],
-        "lines": _lines(request, by, over),
+        "lines": _lines(request, by, over, found.by_column),
         "cut_off": now.made >= gate_queries.MOST_CALLS,
         "most": gate_queries.MOST_CALLS,
     }
@@ -131,8 +138,8 @@ def _compared(now: CallTally, earlier: CallTally, slug: str, over: Period) -> li
     return [figure | {"before": old["figure"]} for figure, old in zip(figures, past, strict=True)]
 
 
-def _lines(request: TenantRequest, by: str, over: Period) -> list[dict[str, Any]]:
-    found = calls_context.tallies_by(request.tenant.id, by, over)
+def _lines(request: TenantRequest, by: str, over: Period, made: dict[Any, CallTally]) -> list[dict[str, Any]]:
+    found = calls_context.tallies_by(by, made)
     # What does worst comes first; a table of invented names has no end.
     order = sorted(found.items(), key=lambda each: (-each[1].phantom, -each[1].made, str(each[0])))
     return [_line(request.tenant.slug, by, key, tally, over) for key, tally in order[: calls_context.MOST_LINES]]
