@@ -13,13 +13,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from console.transcripts import answers
 from console.transcripts.acts import AuditedAct, TrustRequirement, believed_state, guard_record
 from console.transcripts.gating import AT, RecordedGate
-from console.transcripts.looking_back import ChangeMemory
+from console.transcripts.looking_back import ChangeMemory, compare_with_system
+from console.transcripts.notes import HookNote
 from console.transcripts.offers import ToolOffer
 from console.transcripts.records import (
     AGENT,
@@ -92,6 +94,7 @@ class _Run:
     offer: ToolOffer
     trust: TrustRequirement
     gate: RecordedGate
+    notes: Mapping[str, HookNote] = field(default_factory=dict)
     memory: ChangeMemory = field(default_factory=ChangeMemory)
     acts: list[AuditedAct] = field(default_factory=list)
     waiting: list[AuditedAct] = field(default_factory=list)
@@ -133,6 +136,9 @@ class _Run:
         act.answered_at = turn
         for touched in self.memory.answered(act):
             self._note(touched)
+        note = self.notes.get(act.call.id)
+        if note is not None and note.reading is not None:
+            compare_with_system(act, note.reading)
         self.gate.answered(act)
         self._note(act)
 
@@ -198,11 +204,15 @@ class _Run:
 
 
 def audit_conversation(
-    conversation: Transcript, offer: ToolOffer, *, trust: TrustRequirement = TrustRequirement.ANSWERS
+    conversation: Transcript,
+    offer: ToolOffer,
+    *,
+    trust: TrustRequirement = TrustRequirement.ANSWERS,
+    notes: Mapping[str, HookNote] | None = None,
 ) -> ConversationAudit:
-    """What a conversation holds."""
+    """What a conversation holds; `notes` are those of a client's hooks, already applied to its calls."""
     goal = next((turn.text for turn in conversation.turns if turn.role == USER and turn.text.strip()), "")
-    run = _Run(conversation, offer, trust, RecordedGate(offer, trust, goal))
+    run = _Run(conversation, offer, trust, RecordedGate(offer, trust, goal), notes or {})
     for turn in conversation.turns:
         run.turn(turn)
     _silences(run.acts, trust)

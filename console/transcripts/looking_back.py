@@ -21,6 +21,7 @@ from typing import Any
 from console.transcripts import wording
 from console.transcripts.acts import THE_THING, AuditedAct, PredicateResult
 from console.transcripts.gating import AT
+from console.transcripts.notes import SystemReading
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.fields import SETS, Field, FieldSource, compare_fields
 from reviews.observations.rules import observe
@@ -98,6 +99,16 @@ def compare_with_read(change: AuditedAct, read: AuditedAct, later: list[AuditedA
     fields = compare_fields(asked, contract=change.contract, reading=told.content)
     held = evaluate_predicates(change, told.content, where="read")
     return _settle(change, read, fields, held, named)
+
+
+def compare_with_system(change: AuditedAct, reading: SystemReading) -> None:
+    """Hold a change to what the system itself showed after it, read by a hook: that goes before any answer."""
+    change.contradicted = not reading.as_asked
+    change.seen_by.clear()
+    if reading.as_asked:
+        change.seen_by.append(change.turn if change.answered_at is None else change.answered_at)
+    else:
+        change.read_fields[THE_THING] = Field(THE_THING, "as asked", reading.text, same=False, source=FieldSource.READ)
 
 
 def _is_of_the_same_kind(change: AuditedAct, read: AuditedAct) -> bool:

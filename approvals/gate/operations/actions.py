@@ -446,5 +446,6 @@ def answer_document(
             and (approval is None or approval.state != "APPROVED"),
             "approval_id": str(approval.id) if approval else None,
             "expires_at": instant(approval.decide_by) if approval else None,
+            "reasons": list(verdict.demand.reasons) if verdict.dry_run and verdict.demand is not None else [],
         },
     }

@@ -4,7 +4,7 @@ discover   what is installed here, which MCP servers and hooks it has; changes n
 onboard    put the hook into a client's settings (--dry-run shows it, --shadow only notes, --enforce holds)
 status     which clients are onboarded, and whether the console answers
 validate   let a harmless call go the whole way of the hook (--live)
-report     what would have been held while in shadow mode
+report     what a week in shadow mode comes to: what would have been held, what that costs, what was said falsely
 offboard   put a client's settings back as they were
 
 onboard reads COUNTERFOIL_AGENT_KEY, COUNTERFOIL_EXECUTOR_KEY and, to register the tools, COUNTERFOIL_OPERATOR_KEY.
@@ -18,13 +18,13 @@ import json
 import os
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from counterfoil.coding_agents import hooks, onboarding
+from counterfoil.coding_agents import hooks, onboarding, report
 from counterfoil.coding_agents.clients import CLIENTS, SERVER_FILES, Client, Unreadable, listed_servers, read_settings
 from counterfoil.coding_agents.hooks import Hook, HookSettings
 from counterfoil.coding_agents.onboarding import NotDone, Places
@@ -62,7 +62,16 @@ def _parser() -> argparse.ArgumentParser:
     onboard.add_argument("--hold", type=float, metavar="S", help="how long a held command waits for people")
     programs.add_parser("status")
     programs.add_parser("validate").add_argument("--live", action="store_true", required=True)
-    programs.add_parser("report").add_argument("--json", action="store_true")
+    shadowed = programs.add_parser("report")
+    shadowed.add_argument("--json", action="store_true")
+    shadowed.add_argument("--html", type=Path, metavar="OUT", help="one page that stands alone")
+    shadowed.add_argument("--days", type=int, default=7, metavar="N", help="how far back it looks (7)")
+    shadowed.add_argument(
+        "--minutes", type=int, default=10, metavar="M", help="what a decision is assumed to take (10)"
+    )
+    shadowed.add_argument(
+        "--console", type=Path, metavar="FOLDER", help="the console's folder, to audit what agents said"
+    )
     programs.add_parser("offboard").add_argument("clients", nargs="*", metavar="CLIENT")
     programs.add_parser("hook", help="what clients start").add_argument("client", choices=sorted(CLIENTS))
     return parser
@@ -208,24 +217,19 @@ def _validate(options: argparse.Namespace, places: Places) -> int:
 
 
 def _report(options: argparse.Namespace, places: Places) -> int:
-    lines = [
-        json.loads(line)
-        for client in CLIENTS.values()
-        if (file := places.of(client) / "shadow.jsonl").exists()
-        for line in file.read_text().splitlines()
-    ]
-    counted = Counter((each["client"], each.get("tool", "a command"), each["would"]) for each in lines)
+    now = datetime.now(UTC)
+    since = now - timedelta(days=options.days)
+    notes = report.read_notes(places, since=since)
+    files = report.session_files(places, notes, since=since)
+    audited = report.audit_sessions(files, report.note_files(places), console=options.console)
+    found = report.make_report(notes, audited, since=since, until=now, minutes=options.minutes)
+    if options.html is not None:
+        options.html.write_text(report.render_page(found), encoding="utf-8")
     if options.json:
-        rows = [{"client": c, "tool": t, "would": w, "times": n} for (c, t, w), n in sorted(counted.items())]
-        _say(json.dumps({"since": min((each["at"] for each in lines), default=None), "rows": rows}, indent=2))
+        _say(json.dumps(found.document(), indent=2))
         return 0
-    if not lines:
-        _say("Nothing was noted: no client ran in shadow mode here, or none sent what is registered.")
-        return 0
-    _say(f"Since {min(each['at'] for each in lines)}, in shadow mode:")
-    words = {"pass": "would have passed", "hold": "would have waited for people", "refuse": "would have been refused"}
-    for (client, tool, would), times in sorted(counted.items()):
-        _say(f"  {CLIENTS[client].title}, {tool}: {times} {words[would]}")
+    for line in report.print_lines(found):
+        _say(line)
     return 0
 
 

@@ -33,6 +33,8 @@ class Client:
     servers: tuple[tuple[str, str], ...]
     limits: tuple[str, ...]
     most_hold_s: int = HOLD_S - 20
+    sessions: str = ""
+    """Where the client records its sessions, below its folder; empty where the console reads no such file."""
 
     def entry(self, event: str, command: str) -> dict[str, Any]:
         """The hook's entry under an event, as the client's documentation gives it."""
@@ -89,6 +91,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
             hooks_file=".claude/settings.json",
             events=("PreToolUse", "PostToolUse"),
             servers=((".claude.json", "mcpServers"),),
+            sessions="projects/*/*.jsonl",
             limits=(
                 _FAILS_OPEN,
                 "A command that failed does not reach the hook: its lease runs out, and the system is read back.",
@@ -101,6 +104,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
             hooks_file=".codex/hooks.json",
             events=("PreToolUse", "PostToolUse"),
             servers=((".codex/config.toml", "mcp_servers"),),
+            sessions="sessions/*/*/*/rollout-*.jsonl",
             limits=(_FAILS_OPEN, "Codex asks you once to trust a new hook; until then it does not run."),
         ),
         Client(

@@ -41,6 +41,38 @@ class Effect:
     arguments: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class SystemReading:
+    """What the system shows after a command: whether it is as was asked, and in words."""
+
+    as_asked: bool
+    text: str
+
+
+def read_back(effect: Effect, folder: Path) -> SystemReading | None:
+    """What the remote shows of a push, asked of it as git asks; None where it cannot be read."""
+    address, ref = str(effect.arguments["remote"]), str(effect.arguments["ref"])
+    try:
+        said = _git(folder, "ls-remote", "--quiet", _remote_named(folder, address), ref)
+    except Refusal:
+        return None
+    if said.returncode:
+        return None
+    named = {name: commit for commit, _, name in (line.partition("\t") for line in said.stdout.splitlines())}
+    found, where = named.get(ref), f"{ref} of {effect.arguments['repository']}"
+    text = f"{where} names {found}" if found else f"{where} is not there"
+    return SystemReading(found == effect.arguments.get("commit"), text)
+
+
+def _remote_named(folder: Path, address: str) -> str:
+    """The remote that has this address, which may hold a secret that the address here does not; else the address."""
+    for name in _git(folder, "remote").stdout.split():
+        configured = _git(folder, "remote", "get-url", "--push", name).stdout.strip()
+        if _without_secret(configured) == address:
+            return configured
+    return address
+
+
 def read_command(command: str, folder: Path) -> Effect | None:
     """The effect of a command in a folder, None where this program has nothing to say about it; or `Refusal`."""
     try:

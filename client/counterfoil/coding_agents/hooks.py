@@ -5,7 +5,8 @@
 2. Where people must decide, the hook waits as long as the client lets it. Then the command is refused with a sentence
    that says so; the same command, sent again, goes on with the same request, also after a restart of the client.
 3. Afterwards what the command said is reported. That is evidence: what may be told is what the console answers.
-4. A hook that cannot ask refuses. In shadow mode it never refuses, starts nothing, and notes what would have been.
+4. A hook that cannot ask refuses. In shadow mode it never refuses, starts nothing, and notes what would have been
+   and, after the command, what the system shows: with the user's own access, and on this machine only.
 5. If the client never runs what was let through, or this process dies, the lease runs out and the system is read back.
 """
 
@@ -17,7 +18,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +26,7 @@ from uuid import uuid4
 
 from counterfoil.answers import CallResult
 from counterfoil.canonical import digest
-from counterfoil.coding_agents.commands import Effect, Refusal, read_command
+from counterfoil.coding_agents.commands import Effect, Refusal, read_back, read_command
 from counterfoil.connection import Connection
 from counterfoil.execution.grants import GrantRefused
 from counterfoil.executor import Executor, Order
@@ -67,6 +68,8 @@ class ShellCall:
     command: str
     folder: Path
     answer: Result | None
+    call_id: str = ""
+    recorded_in: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,8 @@ def read_call(client: str, payload: Mapping[str, Any]) -> ShellCall | None:
         command=command,
         folder=cwd / folder,
         answer=_read_answer(payload),
+        call_id=str(payload.get("tool_use_id") or ""),
+        recorded_in=str(payload.get("transcript_path") or ""),
     )
 
 
@@ -131,24 +136,21 @@ class Hook:
 
     def before(self, call: ShellCall) -> HookDecision:
         """Whether a command may run now (rules 1, 2 and 4)."""
-        shadow = self._settings.mode == "shadow"
+        if self._settings.mode == "shadow":
+            self._note_call(call)
+            return NOTHING
         try:
             effect = read_command(call.command, call.folder)
-            if effect is None:
-                return NOTHING
-            decision = self._shadowed(call, effect) if shadow else self._decide(call, effect)
+            return NOTHING if effect is None else self._decide(call, effect)
         except Refusal as refusal:
-            decision = HookDecision(False, str(refusal))
+            return HookDecision(False, str(refusal))
         except (Problem, Unreachable, GrantRefused, OSError) as fault:
-            decision = HookDecision(False, f"The console could not be asked, so nothing runs: {fault}")
-        if not shadow:
-            return decision
-        if not decision.allowed:
-            self._note(call, would="refuse", text=decision.text)
-        return NOTHING
+            return HookDecision(False, f"The console could not be asked, so nothing runs: {fault}")
 
     def after(self, call: ShellCall) -> str:
         """Report what a command said; what may be told about it now, or nothing where it was not ours (rule 3)."""
+        if self._settings.mode == "shadow":
+            return self._note_reading(call)
         began = self._take("started", call.key)
         if began is None or call.answer is None:
             return ""
@@ -176,11 +178,34 @@ class Hook:
         said = "it would pass" if result.accepted else _refused(result)
         return str(self._session(call, renew=False)["session_id"]), said
 
-    def _shadowed(self, call: ShellCall, effect: Effect) -> HookDecision:
-        result = self._propose(call, effect, dry_run=True)
+    def _note_call(self, call: ShellCall) -> None:
+        """Before a command in shadow mode: what the gate would do with it, and by which rules (rule 4)."""
+        try:
+            effect = read_command(call.command, call.folder)
+        except Refusal as refusal:
+            self._note(call, would="refuse", rules=["COMMAND_FORM"], text=str(refusal))
+            return
+        if effect is None:
+            return
+        self._write("noted", call.key, {**asdict(effect), "folder": str(call.folder)})
+        try:
+            result = self._propose(call, effect, dry_run=True)
+        except (Problem, Unreachable) as fault:
+            self._note(call, would="unknown", rules=["CONSOLE_UNREACHABLE"], text=str(fault)[:300], **asdict(effect))
+            return
         would = ("hold" if result.approval.get("required") else "pass") if result.accepted else "refuse"
-        self._note(call, would=would, text=result.message or "", tool=effect.tool)
-        return NOTHING
+        rules = list(result.approval.get("reasons") or ()) or ([] if result.accepted else [str(result.code)])
+        self._note(call, would=would, rules=rules, text=result.message or "", **asdict(effect))
+
+    def _note_reading(self, call: ShellCall) -> str:
+        """After a command in shadow mode: what its client said of it, and what the system shows (rule 4)."""
+        noted = self._take("noted", call.key)
+        if noted is None or call.answer is None:
+            return ""
+        effect = Effect(str(noted["tool"]), dict(noted["arguments"]))
+        reading = read_back(effect, Path(noted["folder"]))
+        self._note(call, **asdict(effect), said=call.answer.status, shown=asdict(reading) if reading else None)
+        return ""
 
     def _decide(self, call: ShellCall, effect: Effect) -> HookDecision:
         asked = digest({"session": call.session, "tool": effect.tool, "arguments": effect.arguments})
@@ -320,13 +345,12 @@ class Hook:
         self._file(kind, name).unlink(missing_ok=True)
         return found
 
-    def _note(self, call: ShellCall, **line: str) -> None:
+    def _note(self, call: ShellCall, **line: Any) -> None:
         """One line of the shadow report; the command itself is not in it."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
+        about = {"folder": str(call.folder), "call_id": call.call_id, "recorded_in": call.recorded_in}
         with (self._state / "shadow.jsonl").open("a") as report:
-            report.write(
-                json.dumps({"at": at, "client": self._settings.client, "folder": str(call.folder), **line}) + "\n"
-            )
+            report.write(json.dumps({"at": at, "client": self._settings.client, **about, **line}) + "\n")
 
 
 def _never(_: object) -> Result:

@@ -226,6 +226,10 @@ class ApprovalNeed(Answer):
     required: bool
     approval_id: UUID | None
     expires_at: SpeltTime | None
+    reasons: list[str] = Field(
+        [],
+        description="Why people would be asked, or which rule refuses, by the policy's own names; in a dry run only.",
+    )
 
 
 class CallResult(Answer):

@@ -31,10 +31,12 @@ from console.transcripts.acts import TrustRequirement
 from console.transcripts.audit import ConversationAudit, audit_conversation
 from console.transcripts.contracts import ContractCatalogue
 from console.transcripts.document import ReportWriter
+from console.transcripts.notes import HookNote, apply_notes, read_notes
 from console.transcripts.offers import OfferCache
 from console.transcripts.page import WorstConversations
 from console.transcripts.records import Transcript, TranscriptFault
 from console.transcripts.totals import AuditTotals, severity
+from counterfoil.coding_agents.onboarding import sorted_contracts
 from ledger.record.rules.refusals import Refused
 
 if TYPE_CHECKING:
@@ -86,6 +88,8 @@ class Work:
     gravest: WorstConversations
     writer: ReportWriter | None = None
     importer: RecordingImporter | None = None
+    notes: dict[str, HookNote] = field(default_factory=dict)
+    hook_contracts: dict[str, dict[str, Any]] = field(default_factory=dict)
     imported: list[str] = field(default_factory=list)
     unimported: list[str] = field(default_factory=list)
     totals: AuditTotals = field(default_factory=AuditTotals)
@@ -123,6 +127,9 @@ class Command(BaseCommand):
         parser.add_argument("--json", type=Path, metavar="OUT", help="everything that was found")
         parser.add_argument("--write-contracts", type=Path, metavar="OUT", help="the contracts used, to be edited")
         parser.add_argument("--show", type=int, default=20, metavar="N", help="print the N gravest conversations (20)")
+        parser.add_argument(
+            "--notes", action="append", type=Path, default=[], metavar="FILE", help="what hooks noted in shadow mode"
+        )
         parser.add_argument("--fail-on-findings", action="store_true", help="end with 3 when anything false was found")
         parser.add_argument(
             "--import", action="store_true", dest="importing", help="load the conversations into the console, to browse"
@@ -138,10 +145,13 @@ class Command(BaseCommand):
             raise CommandError(f"There is no file {missing[0]}.", returncode=2)
         try:
             given = contracts.load_catalogue(options["contracts"]) if options["contracts"] else ContractCatalogue()
+            hook_notes = read_notes(options["notes"])
         except Refused as refusal:
             raise CommandError(str(refusal.detail), returncode=2) from None
         trust = TrustRequirement(options["trust"])
         work = Work(OfferCache(given), trust, WorstConversations(max(page.MOST_CONVERSATIONS, options["show"])))
+        if hook_notes:
+            work.notes, work.hook_contracts = hook_notes, _hook_contracts(given)
         work.importer = _importer(options, trust, given)
         with ExitStack() as stack:
             if options["json"] is not None:
@@ -183,7 +193,8 @@ class Command(BaseCommand):
 
     def _conversation(self, found: Transcript, work: Work, incoming: IncomingFile | None) -> TranscriptFault | None:
         try:
-            done = audit_conversation(found, work.offers.of(found), trust=work.trust)
+            found = apply_notes(found, work.notes, work.hook_contracts)
+            done = audit_conversation(found, work.offers.of(found), trust=work.trust, notes=work.notes)
             if incoming is not None:
                 incoming.add(done)
             work.one(done)
@@ -240,6 +251,16 @@ class Command(BaseCommand):
             raise CommandError(f"{len(work.unimported)} files were not imported.", returncode=1)
         if work.totals.faults:
             raise CommandError(f"{work.totals.faults} places could not be read.", returncode=1)
+
+
+def _hook_contracts(given: ContractCatalogue) -> dict[str, dict[str, Any]]:
+    """The contracts that `counterfoil-agents` brings, by tool, beside those that were given."""
+    found = {}
+    for file in sorted_contracts():
+        found[file.stem] = orjson.loads(file.read_bytes())
+        if file.stem not in given.contracts:
+            given.add(found[file.stem], str(file))
+    return found
 
 
 def _importer(options: dict[str, Any], trust: TrustRequirement, given: ContractCatalogue) -> RecordingImporter | None:

@@ -111,8 +111,10 @@ def test_a_budget_counts_accepted_calls_and_nothing_else(shop: Workshop):
     for _ in range(4):
         assert send(shop, session, again)[0]["accepted"]
     assert code(one(shop, session, arguments={"path": "x"})) == "SCHEMA_DRIFT"
-    assert one(shop, session, dry_run=True)["accepted"]
-    assert one(shop, shop.session())["accepted"]
+    tried = one(shop, session, dry_run=True)
+    assert (tried["accepted"], tried["approval"]["reasons"]) == (True, ["IRREVERSIBLE"])
+    kept = one(shop, shop.session())
+    assert (kept["accepted"], kept["approval"]["reasons"]) == (True, [])
     assert one(shop, session)["accepted"]
 
     for asked in (session, shop.session()):

@@ -1,0 +1,355 @@
+"""What a time in shadow mode comes to: what would have been held, by which rule and at what cost, and what was false.
+
+1. It is made of files on this machine: the hooks' notes and the sessions that clients record. Nothing is sent.
+2. What each rule costs: how many calls it would have held, and how many of them no other rule holds. The time that
+   people take to decide is not known in shadow mode; `minutes` a decision is an assumption, and said to be one.
+3. What the systems showed was read by the hook right after each command, with the user's own access.
+4. Which claims of an agent were false is told by `audit_transcripts` of the console, started here as a program of its
+   own. Where it is not on this machine, the report says that nobody looked.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from counterfoil.coding_agents.clients import CLIENTS
+from counterfoil.coding_agents.onboarding import Places
+
+_RULES: Final = {
+    "IRREVERSIBLE": "irreversible by its contract",
+    "CRITICAL_MUTATION": "of the gravest class by its contract",
+    "CONTRACT": "its contract asks for approval",
+    "UNVERIFIABLE": "no system could be read back afterwards",
+    "COMMAND_FORM": "sent so that its effect cannot be told beforehand",
+    "CONSOLE_UNREACHABLE": "the console could not be asked",
+}
+_WOULD: Final = {
+    "pass": "would have passed",
+    "hold": "would have waited for people",
+    "refuse": "would have been refused",
+    "unknown": "not judged: the console could not be asked",
+}
+_AUDIT_S: Final = 600
+_STYLE: Final = """
+:root { color-scheme: light dark; --line: light-dark(#e2e6ec, #272f3b); --quiet: light-dark(#465064, #b3bccb);
+  --bad: light-dark(#b3251f, #ff9a90); }
+body { font: 1rem/1.5 system-ui, sans-serif; max-inline-size: 60rem; margin: 0 auto; padding: 1.5rem 1rem 4rem;
+  background: light-dark(#fff, #0f1319); color: light-dark(#18202d, #e7ebf1); }
+h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.125rem; margin: 2rem 0 .5rem; }
+.quiet { color: var(--quiet); } .scroll { overflow-x: auto; }
+table { border-collapse: collapse; inline-size: 100%; font-size: .875rem; }
+th, td { text-align: start; padding: .375rem .5rem; border-block-end: 1px solid var(--line); vertical-align: top;
+  overflow-wrap: anywhere; }
+th { overflow-wrap: normal; } .n { text-align: end; font-variant-numeric: tabular-nums; }
+blockquote { margin: .75rem 0; padding-inline-start: .75rem; border-inline-start: .25rem solid var(--bad);
+  overflow-wrap: anywhere; }
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleCost:
+    """One rule: the calls that it would have held or refused, and those that no other rule stops."""
+
+    rule: str
+    held: int
+    refused: int
+    alone: int
+    minutes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mismatch:
+    """A command that its client called done, and a system that showed something else."""
+
+    at: str
+    client: str
+    tool: str
+    shown: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FalseClaim:
+    """A sentence of an agent that the record does not bear out; `shown` where a system was read for it."""
+
+    session: str
+    sentence: str
+    code: str
+    detail: str
+    shown: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditedSessions:
+    """What came of the clients' session files; `unread` says why where nobody looked, or could not look at all."""
+
+    sessions: int = 0
+    claims: int = 0
+    false: tuple[FalseClaim, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShadowReport:
+    """The report; counts are of calls."""
+
+    since: str
+    until: str
+    minutes: int
+    would: Mapping[str, int]
+    tools: Mapping[str, Mapping[str, int]]
+    rules: tuple[RuleCost, ...]
+    held: int
+    readings: int
+    mismatches: tuple[Mismatch, ...]
+    audited: AuditedSessions
+
+    def document(self) -> dict[str, Any]:
+        """The report as a document."""
+        return asdict(self)
+
+
+def read_notes(places: Places, *, since: datetime) -> list[dict[str, Any]]:
+    """The hooks' notes from an instant on, the oldest first; a line that was cut off by a crash is passed over."""
+    found = []
+    for file in note_files(places):
+        for line in file.read_text(errors="replace").splitlines():
+            try:
+                note = json.loads(line)
+                if datetime.fromisoformat(note["at"]) >= since:
+                    found.append(note)
+            except (ValueError, KeyError, TypeError):
+                continue
+    return sorted(found, key=lambda note: str(note["at"]))
+
+
+def note_files(places: Places) -> list[Path]:
+    """The files that hooks note into."""
+    return [file for client in CLIENTS.values() if (file := places.of(client) / "shadow.jsonl").exists()]
+
+
+def session_files(places: Places, notes: Sequence[Mapping[str, Any]], *, since: datetime) -> list[Path]:
+    """The session files of clients that noted anything: those that notes name, and those that were written since."""
+    named = {Path(note["recorded_in"]) for note in notes if note.get("recorded_in")}
+    clients = {str(note.get("client")) for note in notes}
+    for client in (each for each in CLIENTS.values() if each.name in clients and each.sessions):
+        named.update((places.home / client.folder).glob(client.sessions))
+    return sorted(file for file in named if file.is_file() and file.stat().st_mtime >= since.timestamp())
+
+
+def make_report(
+    notes: Sequence[Mapping[str, Any]], audited: AuditedSessions, *, since: datetime, until: datetime, minutes: int
+) -> ShadowReport:
+    """The report of some notes."""
+    judged = [note for note in notes if "would" in note]
+    readings = [note for note in notes if note.get("shown")]
+    tools: dict[str, dict[str, int]] = {}
+    for note in judged:
+        counted = tools.setdefault(str(note.get("tool") or "a command"), {})
+        counted[note["would"]] = counted.get(note["would"], 0) + 1
+    mismatches = [
+        Mismatch(at=note["at"], client=note["client"], tool=note["tool"], shown=note["shown"]["text"])
+        for note in readings
+        if not note["shown"]["as_asked"] and str(note.get("said")) == "success"
+    ]
+    would = {name: sum(note["would"] == name for note in judged) for name in _WOULD}
+    return ShadowReport(
+        since=since.isoformat(timespec="minutes"),
+        until=until.isoformat(timespec="minutes"),
+        minutes=minutes,
+        would=would,
+        tools=tools,
+        rules=tuple(_costs(judged, minutes)),
+        held=would["hold"],
+        readings=len(readings),
+        mismatches=tuple(mismatches),
+        audited=audited,
+    )
+
+
+def _costs(judged: Sequence[Mapping[str, Any]], minutes: int) -> Iterable[RuleCost]:
+    stopped = [note for note in judged if note["would"] in ("hold", "refuse")]
+    counted: dict[str, list[Mapping[str, Any]]] = {}
+    for note in stopped:
+        for rule in note.get("rules") or ["(not noted)"]:
+            counted.setdefault(str(rule), []).append(note)
+    for rule, notes in sorted(counted.items(), key=lambda each: (-len(each[1]), each[0])):
+        held = sum(note["would"] == "hold" for note in notes)
+        alone = sum(len(note.get("rules") or [""]) == 1 for note in notes)
+        yield RuleCost(rule=rule, held=held, refused=len(notes) - held, alone=alone, minutes=held * minutes)
+
+
+def audit_sessions(files: Sequence[Path], notes: Sequence[Path], *, console: Path | None) -> AuditedSessions:
+    """Have the console's own program look for false claims in session files (rule 4)."""
+    if not files:
+        return AuditedSessions(unread=("No session file of a client was written in this time.",))
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "audit.json"
+        words = [*map(str, files), *(word for note in notes for word in ("--notes", str(note))), "--json", str(out)]
+        try:
+            ran = subprocess.run(
+                [*_audit_program(console), "audit_transcripts", *words, "--show", "0"],
+                capture_output=True,
+                text=True,
+                timeout=_AUDIT_S,
+            )
+            # 1: some places could not be read, and the rest was.
+            found = json.loads(out.read_bytes()) if ran.returncode in (0, 1) else None
+        except (OSError, ValueError, subprocess.TimeoutExpired) as fault:
+            return AuditedSessions(unread=(f"The sessions were not audited: {type(fault).__name__}.",))
+    if found is None:
+        why = (ran.stderr.strip().splitlines() or ["no reason given"])[-1]
+        if "No module named" in why:
+            why = "the console is not installed here; name its folder with --console."
+        return AuditedSessions(unread=(f"The sessions were not audited: {why}",))
+    conversations = found["conversations"]
+    return AuditedSessions(
+        sessions=len(conversations),
+        claims=sum(len(each["claims"]) for each in conversations),
+        false=tuple(claim for each in conversations for claim in _false_claims(each)),
+        unread=tuple(f"{each['file']}, {each['path']}: {each['reason']}" for each in found["faults"]),
+    )
+
+
+def _audit_program(console: Path | None) -> list[str]:
+    if console is None:
+        return [sys.executable, "-c", "import sys; from console.transcripts.start import main; main(sys.argv)"]
+    own = console / ".venv/bin/python"
+    return [str(own) if own.exists() else sys.executable, str(console / "manage.py")]
+
+
+def _false_claims(conversation: Mapping[str, Any]) -> Iterable[FalseClaim]:
+    calls = {call["number"]: call for call in conversation["calls"]}
+    for claim in conversation["claims"]:
+        if claim["verdict"] != "BLOCK":
+            continue
+        differing = [each for number in claim["calls"] for each in calls[number]["differences"]]
+        shown = next((str(each["shown"]) for each in differing if each["asked"] == "as asked"), "")
+        yield FalseClaim(
+            session=f"{conversation['id']}, message {claim['turn']}",
+            sentence=claim["sentence"],
+            code=claim["code"],
+            detail=claim["detail"],
+            shown=shown,
+        )
+
+
+def rule_words(rule: str) -> str:
+    """A rule in words: the gate's own reasons, and the rules of the tenant's policy by their names."""
+    kind, _, name = rule.partition(" ")
+    if kind == "RULE":
+        return f"policy rule {name}"
+    if kind == "UNDECIDABLE":
+        return f"policy rule {name}, which could not be decided"
+    return _RULES.get(rule, rule)
+
+
+def print_lines(found: ShadowReport) -> Iterable[str]:
+    """The report as lines for a terminal."""
+    if not any(found.would.values()):
+        yield "Nothing was noted: no client ran in shadow mode here, or none sent what is registered."
+        return
+    yield f"Shadow mode, {found.since} to {found.until}. Nothing was held; nothing was sent anywhere for this report."
+    yield ""
+    for tool, counted in sorted(found.tools.items()):
+        for would, count in counted.items():
+            yield f"  {count:>5}  {tool}: {_WOULD[would]}"
+    yield ""
+    yield f"By rule (waiting: {found.minutes} minutes a decision, an assumption; --minutes sets it):"
+    for each in found.rules:
+        yield (
+            f"  {rule_words(each.rule)}: {each.held} held, {each.refused} refused, {each.alone} by this rule alone,"
+            f" about {_spell_minutes(each.minutes)} of waiting"
+        )
+    if not found.rules:
+        yield "  No rule would have held or refused a call."
+    yield f"  In all {found.held} held, about {_spell_minutes(found.held * found.minutes)} of waiting"
+    yield ""
+    yield f"Systems read after {found.readings} of these calls; {len(found.mismatches)} said done and were not:"
+    for one in found.mismatches:
+        yield f"  {one.at} {one.client}, {one.tool}: {one.shown}"
+    yield ""
+    yield _audited_line(found.audited)
+    for claim in found.audited.false:
+        yield f"  {claim.session}: {claim.code}: “{claim.sentence}”"
+        yield f"    {_beside(claim)}"
+    yield from (f"  {line}" for line in found.audited.unread)
+
+
+def _beside(claim: FalseClaim) -> str:
+    return (
+        f"The system showed: {claim.shown}." if claim.shown else claim.detail or "Nothing in the session bears it out."
+    )
+
+
+def _audited_line(audited: AuditedSessions) -> str:
+    if not audited.sessions:
+        return "What the agents said was not held to the record."
+    by_systems = sum(bool(claim.shown) for claim in audited.false)
+    return (
+        f"Claims of the agents: {audited.claims} in {_count(audited.sessions, 'session')}, {len(audited.false)} of "
+        f"them false: {by_systems} beside what the systems showed, "
+        f"{len(audited.false) - by_systems} beside the tools' answers"
+    )
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _spell_minutes(minutes: int) -> str:
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def render_page(found: ShadowReport) -> str:
+    """The report as one page that needs nothing else: no script, nothing loaded."""
+    tools = [(tool, *(counted.get(would, 0) for would in _WOULD)) for tool, counted in sorted(found.tools.items())]
+    rules = [
+        (rule_words(each.rule), each.held, each.refused, each.alone, _spell_minutes(each.minutes))
+        for each in found.rules
+    ]
+    systems = [(one.at, one.client, one.tool, one.shown) for one in found.mismatches]
+    claims = "".join(
+        f"<blockquote>{escape(claim.sentence)}<br><span class='quiet'>{escape(claim.session)}. "
+        f"{escape(_beside(claim))}</span></blockquote>"
+        for claim in found.audited.false
+    )
+    unread = "".join(f"<p class='quiet'>{escape(line)}</p>" for line in found.audited.unread)
+    return (
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>Coding agents in shadow mode</title><style>{_STYLE}</style></head><body>"
+        f"<h1>Coding agents in shadow mode</h1><p class='quiet'>{escape(found.since)} to {escape(found.until)}. "
+        "Nothing was held. Made of files on this machine; nothing was sent.</p>"
+        f"<h2>What would have been</h2>{_table(('Call', *(_WOULD.values())), tools)}"
+        f"<h2>What each rule would have cost</h2>{_table(('Rule', 'Held', 'Refused', 'By it alone', 'Waiting'), rules)}"
+        f"<p>In all {found.held} held, about {_spell_minutes(found.held * found.minutes)} of waiting. "
+        f"<span class='quiet'>Assumed: {found.minutes} minutes a decision. "
+        "One call may be held by several rules.</span></p>"
+        f"<h2>Said done, and not so in the system</h2><p>Systems were read after {found.readings} of these calls.</p>"
+        f"{_table(('At', 'Client', 'Call', 'The system showed'), systems)}"
+        f"<h2>What the agents said</h2><p>{escape(_audited_line(found.audited))}.</p>{claims}{unread}"
+        "</body></html>\n"
+    ).replace("..</p>", ".</p>")
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    if not rows:
+        return "<p class='quiet'>None.</p>"
+    top = "".join(f"<th scope='col'>{escape(head)}</th>" for head in heads)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{' class=n' if isinstance(each, int) else ''}>{escape(str(each))}</td>" for each in row)
+        + "</tr>"
+        for row in rows
+    )
+    return f"<div class='scroll'><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
