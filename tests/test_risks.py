@@ -1,4 +1,4 @@
-"""docs/risks.md: each of the two risks is traced to controls, and every row to tests and guides that exist."""
+"""docs/risks.md and docs/claims.md: every row is traced to tests, guides and files that exist."""
 
 from __future__ import annotations
 
@@ -37,3 +37,31 @@ def test_each_risk_is_traced_to_controls_with_guides_and_tests_that_exist(sectio
         assert named, risk
         assert named <= known, (risk, named - known)
     assert guides >= CONTROLS[section]
+
+
+CLAIMS = (ROOT / "docs" / "claims.md").read_text()
+CLAIM_SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", CLAIMS, re.MULTILINE | re.DOTALL))
+LISTS = {
+    "AARM, R1 to R9": [f"R{number}" for number in range(1, 10)],
+    "OWASP, ten risks of agentic applications": [f"ASI{number:02}" for number in range(1, 11)],
+}
+
+
+@pytest.mark.parametrize("section", sorted(LISTS))
+def test_each_claim_has_evidence_that_exists_and_says_what_is_not_claimed(section):
+    known = known_tests()
+    lines = [line for line in CLAIM_SECTIONS[section].splitlines() if re.match(r"\| (R|ASI)\d", line)]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert [row[0] for row in rows] == LISTS[section]
+    for name, asked, answer, evidence, not_claimed in rows:
+        assert all((asked, answer, not_claimed)), name
+        cited = re.findall(r"`([^`]+)`", evidence)
+        assert cited, name
+        tests = {each for each in cited if each.startswith("test_")}
+        assert tests <= known, (name, tests - known)
+        for file in set(cited) - tests:
+            assert (ROOT / file).is_file(), (name, file)
+
+
+def test_no_conformance_is_claimed():
+    assert "no conformance is claimed" in " ".join(CLAIMS.split())
