@@ -150,12 +150,15 @@ def _replay(row: Release, draft: Draft, *, at: datetime) -> tuple[GateResult, li
         changed += missed
     runs = sum(len(action.runs) for action in actions)
     without = sum(len(action.not_replayable) for action in actions)
-    said = f"{len(actions)} actions of the last {REPLAYED.days} days in {runs} runs, {without} of them not replayable."
+    said = (
+        f"Judged again: {_counted_words(len(actions), 'action')} of the last {REPLAYED.days} days in"
+        f" {_counted_words(runs, 'run')}, {without} of them not replayable."
+    )
     if changed:
-        said = f"{len(changed)} of {said} The first that changed: {changed[0]['action_id']}."
+        said += f" {_counted_words(len(changed), 'action')} changed, first {changed[0]['action_id']}."
     planted = sum("planted" in each for each in changed)
     if planted:
-        said += f" In {planted} of these it misses a difference that the version in force finds."
+        said += f" In {planted} of these the draft misses a difference that the version in force finds."
     told = {"replayed": len(actions), "runs": runs, "not_replayable": without, "changed": changed[:MOST_LISTED]}
     result = GateResult(
         gate="RG-01", passed=not changed, summary=said, evidence=told | {"changed_in_all": len(changed)}
@@ -202,13 +205,19 @@ def _missed_in(run: StoredRun, known: Contract, drafted: Contract) -> dict[str, 
 
 def _difference(version: str, changes: Sequence[Mapping[str, str]], touched: list[dict[str, Any]]) -> GateResult:
     """RG-02: never passed by itself; a person signs it."""
+    differ = "differs" if len(changes) == 1 else "differ"
     said = (
-        f"{len(changes)} places differ from version {version}; {len(touched)} actions of the last {REPLAYED.days} days"
-        " would end otherwise. A person who did not draft it must sign."
+        f"{_counted_words(len(changes), 'place')} {differ} from version {version};"
+        f" {_counted_words(len(touched), 'action')} of the last {REPLAYED.days} days would end otherwise."
+        " A person who did not draft it must sign."
     )
     ids = [each["action_id"] for each in touched[:MOST_LISTED]]
     told = {"compared_with": version, "changes": [dict(each) for each in changes], "actions": ids}
     return GateResult(gate="RG-02", passed=False, summary=said, evidence=told)
+
+
+def _counted_words(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 # RG-06 and RG-08, where they look at what is stored

@@ -154,12 +154,13 @@ def test_a_draft_that_no_longer_looks_is_found_by_replay_though_every_success_st
     assert {gate: each["passed"] for gate, each in gates["1.1.0"].items()} == {
         gate: gate != "RG-02" for gate in required_gates("contract")
     }
-    assert gates["1.1.0"]["RG-02"]["summary"].startswith("1 places differ from version 1.0.0; 0 actions")
+    assert gates["1.1.0"]["RG-02"]["summary"].startswith("1 place differs from version 1.0.0; 0 actions")
     found = gates["1.2.0"]["RG-01"]
     assert not found["passed"]
     assert found["summary"] == (
-        f"1 of 1 actions of the last 30 days in 1 runs, 0 of them not replayable. The first that changed: {action_id}."
-        " In 1 of these it misses a difference that the version in force finds."
+        "Judged again: 1 action of the last 30 days in 1 run, 0 of them not replayable."
+        f" 1 action changed, first {action_id}."
+        " In 1 of these the draft misses a difference that the version in force finds."
     )
     person = Visitor(shop.person("administrator").client, shop.slug)
     page = words(person.page(f"releases/{loose['release_id']}"))

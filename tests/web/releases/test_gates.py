@@ -74,9 +74,10 @@ def test_an_outcome_that_a_replay_changes_stops_the_draft_until_a_person_signs_t
     gates = run(shop, release)
     assert "RG-01" in gates["needs"]
     assert gates["RG-01"]["summary"] == (
-        f"1 of 1 actions of the last 30 days in 1 runs, 0 of them not replayable. The first that changed: {action_id}."
+        "Judged again: 1 action of the last 30 days in 1 run, 0 of them not replayable."
+        f" 1 action changed, first {action_id}."
     )
-    assert "1 actions of the last 30 days would end otherwise." in gates["RG-02"]["summary"]
+    assert "1 action of the last 30 days would end otherwise." in gates["RG-02"]["summary"]
     path = f"/releases/{release['release_id']}/signatures"
     administrator = shop.person("administrator")
     signed = administrator.post(path, WORD | {"gate": "RG-01"}).json()
