@@ -104,6 +104,12 @@ def plainly(text: object) -> SafeString:
 
 
 @register.filter
+def without_codes(text: object) -> SafeString:
+    """A recorded sentence with its codes in words; otherwise as `plainly`."""
+    return plainly(labels.replace_codes(str(text)))
+
+
+@register.filter
 def side_effect_class(code: str) -> str:
     return labels.side_effect_class_label(code)
 

@@ -31,7 +31,8 @@ def erased_page(request: TenantRequest, kind: str, subject_id: UUID) -> HttpResp
         for (event, _, _), line in zip(history, told, strict=True):
             line["href"] = reverse("action-entry", args=[request.tenant.slug, subject_id, event.seq])
             line["seq"] = event.seq
-            line["state"] = labels.step_label("action", event.kind, event.state)
+            reached = labels.step_label("action", event.kind, event.state)
+            line["state"] = "" if reached == line["word"] else reached
     context = {
         "here": HERE.get(kind, "actions"),
         "kind": kind,

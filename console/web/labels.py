@@ -303,8 +303,13 @@ def outcome_label(action: outcomes.ActionView) -> str:
     return OUTCOMES[outcomes.outcome_of(action)]
 
 
-def step_label(subject_kind: str, kind: str, state: str) -> str:
+def step_label(subject_kind: str, kind: str, state: str, detail: Mapping[str, Any] | None = None) -> str:
     """What an event led to: the outcome of an action, the state of anything else."""
+    if (subject_kind, kind) == ("action", "validated"):
+        # Whether people are asked stands in the event; without it, only that the gate accepted is known.
+        if detail is None:
+            return event_label(kind)
+        return OUTCOMES[_O.WAITING_FOR_APPROVAL if detail.get("approval_required") else _O.READY]
     if (subject_kind, state) == ("action", "RECONCILIATION_FAILED"):
         # What follows is decided by a later event; only some of these are rolled back.
         return event_label("reconciliation_failed")
@@ -328,11 +333,29 @@ def discrepancy_label(code: str) -> str:
     return DISCREPANCIES[code][0] if code in DISCREPANCIES else sentence_case(code)
 
 
+def replace_codes(text: str) -> str:
+    """A recorded sentence with its codes in words: "shows NO_OP_FAILURE" becomes "shows no-op failure"."""
+    return _CODES.sub(_in_words, text)
+
+
+def _in_words(found: re.Match[str]) -> str:
+    row, action, discrepancy, field = found.groups()
+    if row:
+        return f"{sentence_case(action)} ({row})"
+    if discrepancy:
+        label = discrepancy_label(discrepancy)
+        return label[0].lower() + label[1:]
+    return f"No value for “{field}” was read."
+
+
 def is_past_finding(action: outcomes.ActionView) -> bool:
     """Whether what was found wrong with an action has been settled since: by a person, or by taking it back."""
     return outcomes.outcome_of(action) in _SETTLED_SINCE
 
 
+_CODES: Final = re.compile(
+    rf"\b(RT-\d\d) ([A-Z_]{{4,}})\b|\b({'|'.join(DISCREPANCIES)})\b|Key not found in map : \"([^\"]*)\""
+)
 _O = outcomes.Outcome
 _SETTLED_SINCE = frozenset(
     {

@@ -148,7 +148,7 @@ def _line(slug: str, event: Event, said: LabelledEvent, *, place: LogPosition | 
         subject=labels.SUBJECTS.get(event.subject_kind, labels.sentence_case(event.subject_kind)),
         subject_id=event.subject_id,
         seq=event.seq,
-        state=labels.step_label(event.subject_kind, event.kind, event.state) if moved else "",
+        state=labels.step_label(event.subject_kind, event.kind, event.state, said.detail or None) if moved else "",
         hash=bytes(event.entry_hash).hex(),
         href=reverse("event", args=[slug, event.subject_id, event.seq]),
         place=place,

@@ -253,7 +253,7 @@ def _noted(detail: dict[str, Any], names: dict[UUID, str], called: dict[str, str
 def _event(told: ActionRecord, event: Event, detail: dict[str, Any]) -> dict[str, Any]:
     moved = event.state != event.from_state
     word = labels.event_label(event.kind)
-    state = labels.step_label("action", event.kind, event.state)
+    state = labels.step_label("action", event.kind, event.state, detail or None)
     family = str(report.FAMILIES[outcome_of_step(event.state, event.kind)]) if moved else ""
     return {
         "kind": event.kind,

@@ -260,7 +260,8 @@ def _event(
 def _moved(event: search.FoundEvent) -> str:
     if event.state == event.from_state:
         return ""
-    return escape(labels.step_label(event.subject_kind, event.kind, event.state))
+    reached = labels.step_label(event.subject_kind, event.kind, event.state)
+    return "" if reached == labels.event_label(event.kind) else escape(reached)
 
 
 def _sightings(request: TenantRequest, found: list[Any], called: dict[UUID, str]) -> SafeString:

@@ -231,3 +231,25 @@ def test_the_walk_hears_a_claim_where_one_is_made():
 
 def test_a_comparison_that_failed_is_not_told_as_a_rollback_before_one_is_decided():
     assert labels.step_label("action", "reconciliation_failed", "RECONCILIATION_FAILED") == "Not as intended"
+
+
+def test_an_accepted_call_waits_for_people_only_where_people_are_asked():
+    def reached(detail: dict | None) -> str:
+        return labels.step_label("action", "validated", "VALIDATED", detail)
+
+    assert reached({"approval_required": True}) == "Waiting for approval"
+    assert reached({"approval_required": False}) == "Ready to run"
+    assert reached(None) == "Accepted by the gate"
+
+
+def test_a_recorded_sentence_is_read_without_codes():
+    for recorded, read in (
+        (
+            "A strong read shows NO_OP_FAILURE: refund absent (0).",
+            "A strong read shows no-op failure: refund absent (0).",
+        ),
+        ("RT-04 HOLD_AND_ESCALATE: a person must decide.", "Hold and escalate (RT-04): a person must decide."),
+        ('Key not found in map : "amount"', "No value for “amount” was read."),
+        ("the tool answered AMOUNT_TOO_HIGH", "the tool answered AMOUNT_TOO_HIGH"),
+    ):
+        assert labels.replace_codes(recorded) == read
