@@ -165,6 +165,7 @@ def _proposed(session: Any, tool: str, path: str) -> UUID:
 
 def _started(tenant: UUID, action_id: UUID) -> None:
     from ledger.actions.queries import actions
+    from ledger.db import insert
     from ledger.record import operations as ledger
     from ledger.record.rules.envelope import instant
     from ledger.record.rules.lifecycle import Ground
@@ -172,7 +173,8 @@ def _started(tenant: UUID, action_id: UUID) -> None:
     at = timezone.now()
     action = actions.action(tenant, action_id)
     assert action is not None
-    kept = ledger.reserve_idempotency(tenant_id=tenant, action_id=action_id, request_hash=action.payload_hash)
+    kept = ledger.make_idempotency(tenant_id=tenant, action_id=action_id, request_hash=action.payload_hash)
+    insert(kept)
     happening = ledger.NewEvent(
         kind="execution_started",
         to="EXECUTING",

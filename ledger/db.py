@@ -9,6 +9,7 @@ written out, and values are bound by the server, never put into the text.
     execute          any statement, with Python's types; its plan is kept
     pipeline         several such statements in one message
     select           rows of one table as the ORM would give them, `fetch_one` the first, `select_pipeline` of several
+    columns, take    the same out of a join of several tables, which the caller writes out
     insert           new rows of any tables, in one statement; `insert_each` in one each and one message
     savepoint        what is done inside is undone alone
 """
@@ -156,9 +157,30 @@ def fetch_one(model: type[M], where: LiteralString, *values: Any) -> M | None:
     return next(iter(select(model, where, *values)), None)
 
 
-def insert(*added: models.Model) -> None:
-    """Write new rows, all of them or none; fields that are not set get the model's defaults."""
-    execute(_insertion(tuple(type(row) for row in added)), *(value for row in added for value in _stored(row)))
+def columns(model: type[models.Model], alias: LiteralString) -> LiteralString:
+    """All columns of a table that a statement knows by this alias, in the order in which `take` reads them."""
+    return ", ".join(f"{alias}.{name}" for name in _selection(model)[1])
+
+
+def take(row: _Row, *kinds: type[models.Model]) -> tuple[list[Any], _Row]:
+    """The rows of these tables that a joined row begins with, None where a table had none, and what is behind them."""
+    found: list[Any] = []
+    for kind in kinds:
+        names = _selection(kind)[1]
+        values, row = row[: len(names)], row[len(names) :]
+        found.append(None if values[0] is None else _loaded(kind, names, values))
+    return found, row
+
+
+def insert(*added: models.Model, behind: tuple[Any, ...] = ()) -> list[_Row]:
+    """Write new rows, all of them or none; fields that are not set get the model's defaults.
+
+    A statement `behind` them, with its values, is done with them; its places are `{}`, in their order. Its rows come
+    back.
+    """
+    statement, *values = behind or ("",)
+    written = (value for row in added for value in _stored(row))
+    return execute(_insertion(tuple(type(row) for row in added), statement), *written, *values)
 
 
 def insert_each(added: Sequence[models.Model]) -> None:
@@ -202,13 +224,15 @@ def _stored(row: models.Model) -> Iterator[Any]:
 
 
 @cache
-def _insertion(kinds: tuple[type[models.Model], ...]) -> LiteralString:
+def _insertion(kinds: tuple[type[models.Model], ...], behind: LiteralString = "") -> LiteralString:
     parts, used = [], 0
     for kind in kinds:
         names = [name for name, _ in _fields(kind)]
         marks = ", ".join(f"${used + number}" for number in range(1, len(names) + 1))
         parts.append(f"INSERT INTO {kind._meta.db_table} ({', '.join(names)}) VALUES ({marks})")
         used += len(names)
+    if behind:
+        parts.append(behind.format(*(f"${used + number}" for number in range(1, behind.count("{}") + 1))))
     before = ", ".join(f"part_{number} AS ({part})" for number, part in enumerate(parts[:-1]))
     return f"WITH {before} {parts[-1]}" if before else parts[-1]
 

@@ -14,6 +14,7 @@ from approvals.models import (
     Grant,
 )
 from approvals.sessions.queries import disclosed_contract
+from ledger.actions.queries.actions import READY
 from ledger.catalogue.rules.effects import Reversibility
 from ledger.db import execute, fetch_one
 
@@ -39,14 +40,26 @@ def grant(tenant_id: UUID, jti: UUID) -> Grant | None:
     return fetch_one(Grant, "tenant_id = $1 AND jti = $2", tenant_id, jti)
 
 
-def reserved_actions(tenant_id: UUID, action_ids: list[UUID]) -> set[UUID]:
-    """The actions that a live grant reserves, by the clock of the database."""
-    found = execute(
-        "SELECT action_id FROM approvals_grant WHERE tenant_id = $1 AND action_id = ANY($2)"
-        " AND consumed_at IS NULL AND voided_at IS NULL AND expires_at > clock_timestamp()",
-        *(tenant_id, action_ids),
-    )
-    return {action_id for (action_id,) in found}
+# The approved come first, and as an array: what waits for people is not looked at, however much of it there is.
+_STARTABLE = f"""
+SELECT a.id, EXISTS (SELECT FROM approvals_grant g WHERE g.tenant_id = $1 AND g.action_id = a.id
+    AND g.consumed_at IS NULL AND g.voided_at IS NULL AND g.expires_at > clock_timestamp())
+FROM ledger_action a WHERE a.tenant_id = $1 AND {READY} AND a.tool = ANY($2)
+    AND (a.approval_id IS NULL OR a.id = ANY(ARRAY(
+        SELECT p.action_id FROM approvals_approval p WHERE p.tenant_id = $1 AND p.state = 'APPROVED')))
+    AND ($3::uuid IS NULL OR a.id > $3) AND ($4::uuid[] IS NULL OR a.id = ANY($4::uuid[]))
+ORDER BY a.id LIMIT $5
+"""
+
+
+def startable_actions(
+    tenant_id: UUID, tools: list[str], *, only: Collection[UUID] | None, after: UUID | None, limit: int
+) -> list[tuple[UUID, bool]]:
+    """The validated actions of these tools that wait for nobody's vote, oldest first, behind the id `after`; with
+    `only`, none but these. With each, whether a live grant reserves it, by the clock of the database.
+    """
+    rows = execute(_STARTABLE, tenant_id, tools, after, None if only is None else list(only), limit)
+    return [(action_id, reserved) for action_id, reserved in rows]
 
 
 def attempt(tenant_id: UUID, action_id: UUID, number: int) -> Attempt | None:

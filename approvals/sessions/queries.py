@@ -16,7 +16,6 @@ from approvals.models import (
     Session,
     Spending,
 )
-from approvals.voting.rules import binding
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.contract import Contract
@@ -82,17 +81,6 @@ def budget_spending(
     holders = [f"agent:{agent_id}", *(f"session:{each}" for each in session_ids)]
     found = Spending.objects.filter(tenant_id=tenant_id, holder__in=holders)
     return list(found.order_by("-window_from", "holder", "budget", "unit")[:limit])
-
-
-def agent_version_and_votes(tenant_id: UUID, session_id: UUID, approval_id: UUID | None) -> tuple[str, tuple[str, ...]]:
-    """The version of the agent behind a session, and the hashes of the statements that approve, oldest first."""
-    [(version, votes)] = execute(
-        "SELECT (SELECT agent_version FROM approvals_session WHERE tenant_id = $1 AND id = $2),"
-        " array(SELECT statement_hash::text FROM approvals_vote WHERE tenant_id = $1 AND approval_id = $3"
-        " AND verdict = ANY($4) ORDER BY id)",
-        *(tenant_id, session_id, approval_id, sorted(map(str, binding.AUTHORISING))),
-    )
-    return version or "", tuple(votes)
 
 
 @lru_cache(maxsize=4096)

@@ -154,6 +154,11 @@ def lock_subjects(*, tenant_id: UUID, subject_ids: Iterable[UUID], kind: str) ->
     return [SubjectHead(**head) for head in queries.heads_for_update(tenant_id, sorted(subject_ids), kind)]
 
 
+def lock_by_statement(tenant_id: UUID, statement: bytes, *values: UUID) -> list[SubjectHead]:
+    """The subjects that a statement of its caller locks, in its order (`queries.heads_locked`)."""
+    return [SubjectHead(**head) for head in queries.heads_locked(tenant_id, statement, *values)]
+
+
 def append(head: SubjectHead, happening: NewEvent, *, actor: Actor, at: datetime) -> SubjectHead:
     """Write one event after `head` and return the new head (D4).
 
@@ -281,6 +286,36 @@ def seal_evidence(
     return SealedEvidence(pointer, envelopes.Commitment(purpose, str(pointer), len(data), digest)), [*fresh, evidence]
 
 
+def seal_pieces(
+    *,
+    tenant_id: UUID,
+    subject_id: UUID,
+    pieces: Mapping[str, bytes],
+    sources: Mapping[str, str],
+    media_type: str,
+    at: datetime,
+    key_id: UUID | None,
+) -> tuple[tuple[SealedEvidence, ...], list[SubjectKey | Evidence]]:
+    """The same of several pieces of one subject, by purpose, with the source of each."""
+    found: list[SealedEvidence] = []
+    rows: list[SubjectKey | Evidence] = []
+    for purpose, data in pieces.items():
+        sealed, more = seal_evidence(
+            tenant_id=tenant_id,
+            subject_id=subject_id,
+            purpose=purpose,
+            data=data,
+            media_type=media_type,
+            source=sources[purpose],
+            at=at,
+            key_id=key_id,
+        )
+        found.append(sealed)
+        rows += more
+        key_id = next((row.key_id for row in more if isinstance(row, SubjectKey)), key_id)
+    return tuple(found), rows
+
+
 def tenant_origin(tenant_id: UUID) -> str:
     """The origin of a tenant's log. It changes only after a restore, so it is read once in a while.
 
@@ -354,15 +389,15 @@ def _data_key(tenant_id: UUID, subject_id: UUID, key_id: UUID | None) -> tuple[b
     return fresh.key, [SubjectKey(tenant_id=tenant_id, subject_id=subject_id, key_id=fresh.id)]
 
 
-def reserve_idempotency(*, tenant_id: UUID, action_id: UUID, request_hash: str) -> Idempotency:
-    """Make the key that the executor sends with the mutation; the ledger knows it by its hash only (R-EX-16)."""
+def make_idempotency(*, tenant_id: UUID, action_id: UUID, request_hash: str) -> Idempotency:
+    """The key that the executor sends with the mutation, a row for the caller to insert; the ledger knows only its hash
+    (R-EX-16).
+    """
     key = secrets.token_urlsafe(24)
-    kept = Idempotency(
+    return Idempotency(
         tenant_id=tenant_id,
         key_hash=digest(key.encode()),
         key=key,
         request_hash=request_hash,
         action_id=action_id,
     )
-    insert(kept)
-    return kept

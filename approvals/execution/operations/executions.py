@@ -45,6 +45,7 @@ from approvals.requests.operations.requests import LIVE, approval_block, request
 from approvals.requests.queries import approvals
 from approvals.sessions.queries import disclosed_contract
 from approvals.voting.operations.decision import VotesFallen, revalidation_refusal
+from approvals.voting.operations.eligibility import load_context as load_eligibility
 from approvals.voting.rules import binding
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
@@ -297,7 +298,8 @@ def _ended(head: ledger.SubjectHead, basis: ReleaseContext, *, at: datetime) -> 
     if drifted is not None or basis.approval is None:
         return drifted
     in_force = basis.record.policies["approval"].digest
-    refusal = revalidation_refusal(basis.approval, at=at, action=basis.action, in_force=in_force)
+    on = load_eligibility(basis.approval, at=at, parties=basis.parties, cast=basis.cast)
+    refusal = revalidation_refusal(basis.approval, at=at, on=on, in_force=in_force)
     if isinstance(refusal, VotesFallen):
         request_again(head=head, action=basis.action, why=refusal.detail, at=at)
     elif refusal is not None:
@@ -383,10 +385,9 @@ def _begin(
     }
     key = None
     if action.mutating:
-        kept = actions.idempotency(action.tenant_id, action.id)
-        assert kept is not None
-        key = kept.key
-        changes["idempotency"] = {"key_hash": kept.key_hash, "status": "PENDING"}
+        key = basis.record.key
+        assert key is not None
+        changes["idempotency"] = {"key_hash": basis.record.key_hash, "status": "PENDING"}
     drafts = []
     if approval is not None:
         drafts.append(_consumed(approval, head.id, at=at))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
@@ -29,10 +29,10 @@ from approvals.policy.operations.policy_evaluation import reevaluate_policy
 from approvals.policy.rules import allowed_hours
 from approvals.requests.operations import clocks
 from approvals.requests.operations.preflight import drift_refusal
-from approvals.requests.operations.requests import request_again, reserve_key
-from approvals.requests.queries import approvals
+from approvals.requests.operations.requests import lock_with_action, request_again, reserve_key
 from approvals.requests.rules import drift
 from approvals.voting.operations.decision import VotesFallen, revalidation_refusal
+from approvals.voting.operations.eligibility import load_context as load_eligibility
 from approvals.voting.rules import quorum
 from ledger.actions.queries import actions
 from ledger.actions.queries import readings as readings_read
@@ -42,6 +42,9 @@ from ledger.log.queries import log
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.envelope import instant
+
+if TYPE_CHECKING:
+    from ledger.models import Idempotency
 
 PAGE = 200
 
@@ -81,17 +84,17 @@ def ready_actions(
 
     `unverifiable` names the systems to which nothing irreversible is released now.
     """
-    found = actions.ids_to_start(tenant_id, sorted(tools), approved=None, after=after, limit=limit)
-    taken, is_late = execution_queries.reserved_actions(tenant_id, found), _lateness(tenant_id)
+    found = actions.ids_to_start(tenant_id, sorted(tools), after=after, limit=limit)
     held = [basis for basis in (load_context(tenant_id, action_id, at=at) for action_id in found) if basis is not None]
-    return [_waiting(basis, taken, unverifiable, is_late, at=at) for basis in held]
+    is_late = _lateness(tenant_id)
+    return [_waiting(basis, unverifiable, is_late, at=at) for basis in held]
 
 
 def _waiting(
-    basis: ReleaseContext, taken: set[UUID], unverifiable: Collection[str], is_late: Callable[[], bool], *, at: datetime
+    basis: ReleaseContext, unverifiable: Collection[str], is_late: Callable[[], bool], *, at: datetime
 ) -> ReadyAction:
     action = basis.action
-    waits = [*_waits_for(basis, unverifiable, is_late, at=at), *(["claim"] if action.id in taken else [])]
+    waits = [*_waits_for(basis, unverifiable, is_late, at=at), *(["claim"] if basis.reserved else [])]
     if not waits:
         entry = events.entry(action.tenant_id, action.id, action.seq) or {}
         waits = ["reading"] if _wants_reading(basis, entry, at=at) else []
@@ -100,13 +103,11 @@ def _waiting(
 
 def _startable(tenant_id: UUID, tools: list[str], *, only: Collection[UUID] | None) -> Iterator[UUID]:
     """What waits for nobody's vote and is nobody's yet, page by page: nothing that waits hides what is behind it."""
-    approved = approvals.approved_actions(tenant_id)
     after, more = None, True
     while more:
-        page = actions.ids_to_start(tenant_id, tools, approved=approved, only=only, after=after, limit=PAGE)
-        taken = execution_queries.reserved_actions(tenant_id, page)
-        yield from (action_id for action_id in page if action_id not in taken)
-        after, more = (page[-1] if page else None), len(page) == PAGE
+        page = execution_queries.startable_actions(tenant_id, tools, only=only, after=after, limit=PAGE)
+        yield from (action_id for action_id, reserved in page if not reserved)
+        after, more = (page[-1][0] if page else None), len(page) == PAGE
 
 
 def _lateness(tenant_id: UUID) -> Callable[[], bool]:
@@ -179,7 +180,8 @@ def claim_actions(
         if len(claimed) == limit:
             break
         basis = load_context(tenant_id, action_id, at=at)
-        if basis is None or any(_waits_for(basis, unverifiable, is_late, at=at)):
+        # Somebody may have been between the page of free actions and the gathering: a claim reserves.
+        if basis is None or basis.reserved or any(_waits_for(basis, unverifiable, is_late, at=at)):
             continue
         minted = _claimed(executor, basis, by=by, at=at)
         if minted is not None:
@@ -189,23 +191,26 @@ def claim_actions(
 
 def _claimed(executor: Executor, basis: ReleaseContext, *, by: ledger.Actor, at: datetime) -> ClaimedAction | None:
     """The order under its lock: minted, asked about again, or not ours."""
-    action = basis.action
-    head = ledger.lock_subject(tenant_id=executor.tenant_id, subject_id=action.id, kind="action")
+    action, approval = basis.action, basis.approval
+    if approval is not None:
+        head, locked = lock_with_action(executor.tenant_id, approval.id)
+    else:
+        head, locked = ledger.lock_subject(tenant_id=executor.tenant_id, subject_id=action.id, kind="action"), None
     # A grant is an event of its action: if nothing happened to the action since we gathered, nobody else was faster.
     if head.state != "VALIDATED" or head.seq != action.seq or head.entry is None:
         return None
-    # Somebody may have been between the page of free actions and the gathering: a claim reserves.
-    if execution_queries.reserved_actions(executor.tenant_id, [action.id]):
-        return None
-    if basis.approval is not None:
-        locked = ledger.lock_subject(tenant_id=executor.tenant_id, subject_id=basis.approval.id, kind="approval")
+    if basis.approval is not None and locked is not None:
         clocks.settle_clock_if_late(locked, basis.approval, at=at)
         if locked.state != "APPROVED" or state_refusal(basis.approval, at=at) is not None:
             return None
     if _wants_reading(basis, head.entry, at=at):
         _want_reading(head, by=by, at=at)
         return None
-    refusal = revalidation_refusal(basis.approval, at=at, action=action) if basis.approval is not None else None
+    refusal = None
+    if basis.approval is not None:
+        in_force = basis.record.policies["approval"].digest
+        on = load_eligibility(basis.approval, at=at, parties=basis.parties, cast=basis.cast)
+        refusal = revalidation_refusal(basis.approval, at=at, on=on, in_force=in_force)
     if _is_outdated(basis, head.entry, at=at):
         request_again(head=head, action=action, at=at)
         return None
@@ -227,7 +232,7 @@ def _mint(
     expires = basis.rules.grant_expiry(minted_at=begun, release_by=release_by).replace(microsecond=0)
     if expires <= begun:
         return None
-    basis = _with_key(basis)
+    basis, key = _with_key(basis)
     grant = grants.GrantClaims(
         issuer=settings.COUNTERFOIL_PUBLIC_URL,
         jti=str(ledger.new_id(at)),
@@ -243,6 +248,7 @@ def _mint(
     )
     token = grants.mint_token(grant, key=grant_keys.signing_key(basis.record.now))
     insert(
+        *key,
         Grant(
             tenant_id=executor.tenant_id,
             jti=UUID(grant.jti),
@@ -252,7 +258,7 @@ def _mint(
             attempt=grant.terms.attempt,
             minted_at=basis.record.now,
             expires_at=expires,
-        )
+        ),
     )
     ledger.append(head, _minted(grant, grants.token_hash(token)), actor=by, at=at)
     return ClaimedAction(action.id, action.tool, action.tool_version, token, expires, action.approval_id)
@@ -272,13 +278,15 @@ def _minted(grant: grants.GrantClaims, token_hash: str) -> ledger.NewEvent:
     )
 
 
-def _with_key(basis: ReleaseContext) -> ReleaseContext:
-    """The same, with the idempotency key that the mutation will be sent with: the grant names it by its hash."""
+def _with_key(basis: ReleaseContext) -> tuple[ReleaseContext, list[Idempotency]]:
+    """The same, with the idempotency key that the mutation will be sent with, and its row where it is a fresh one: the
+    grant names the key by its hash.
+    """
     action = basis.action
     if not action.mutating or basis.record.key_hash is not None:
-        return basis
-    kept = ledger.reserve_idempotency(tenant_id=action.tenant_id, action_id=action.id, request_hash=action.payload_hash)
-    return replace(basis, record=basis.record._replace(key_hash=kept.key_hash))
+        return basis, []
+    kept = ledger.make_idempotency(tenant_id=action.tenant_id, action_id=action.id, request_hash=action.payload_hash)
+    return replace(basis, record=basis.record._replace(key=kept.key, key_hash=kept.key_hash)), [kept]
 
 
 def _is_outdated(basis: ReleaseContext, entry: Any, *, at: datetime) -> bool:

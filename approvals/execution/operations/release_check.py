@@ -14,14 +14,17 @@ from uuid import UUID
 from django.conf import settings
 
 from approvals.execution.rules import grants
-from approvals.models import Approval, Executor
+from approvals.models import Agent, Approval, Executor, Session, Vote
 from approvals.policy.rules.policy import ApprovalPolicy
-from approvals.requests.queries import approvals, deadlines
+from approvals.requests.queries import deadlines
+from approvals.requests.queries.approvals import Parties
 from approvals.sessions import queries as sessions_queries
+from approvals.voting.queries import votes
 from approvals.voting.rules import binding
-from ledger.actions.queries.release import DecisionPosition, ReleaseFacts, release_facts
+from ledger.actions.queries.release import DecisionPosition, ReleaseFacts, read_release, release_statement
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.effects import Reversibility
+from ledger.db import columns, execute, take
 from ledger.log.signer_state import read_epoch
 from ledger.record.queries import evidence
 from ledger.record.rules.canonical import canonical, digest, parse
@@ -33,12 +36,32 @@ REVISION = 1
 
 @dataclass(frozen=True, slots=True)
 class ReleaseContext:
-    """What holds now: the record's side, and the approval with the votes that carry it."""
+    """What holds now: the record's side, the approval with the votes that were cast, and who is behind the action.
+
+    `reserved` says whether a live grant held the action, by the clock of the database.
+    """
 
     record: ReleaseFacts
     approval: Approval | None
-    agent_version: str
-    votes: tuple[str, ...]
+    session: Session | None
+    agent: Agent | None
+    reserved: bool
+    cast: tuple[Vote, ...]
+
+    @property
+    def parties(self) -> Parties:
+        """The action, its session and its agent."""
+        return Parties(self.action, self.session, self.agent)
+
+    @property
+    def agent_version(self) -> str:
+        """The version of the agent behind the session."""
+        return self.session.agent_version if self.session is not None else ""
+
+    @property
+    def votes(self) -> tuple[str, ...]:
+        """The hashes of the statements that approve, oldest first."""
+        return tuple(vote.statement_hash for vote in self.cast if vote.verdict in binding.AUTHORISING)
 
     @property
     def action(self) -> Any:
@@ -64,15 +87,25 @@ class ReleaseContext:
         return irreversible or self.approval.terms.get("wait_for_seal", True) is not False
 
 
+_RELEASE = release_statement(
+    f"""{columns(Approval, "w")}, {columns(Session, "s")}, {columns(Agent, "m")},
+    EXISTS (SELECT FROM approvals_grant h WHERE h.tenant_id = $1 AND h.action_id = a.id
+        AND h.consumed_at IS NULL AND h.voided_at IS NULL AND h.expires_at > clock_timestamp())""",
+    """LEFT JOIN approvals_approval w ON w.tenant_id = $1 AND w.id = a.approval_id
+LEFT JOIN approvals_session s ON s.tenant_id = $1 AND s.id = a.session_id
+LEFT JOIN approvals_agent m ON m.tenant_id = $1 AND m.agent_id = s.agent_id""",
+)
+
+
 def load_context(tenant_id: UUID, action_id: UUID, *, at: datetime) -> ReleaseContext | None:
-    """What a release of this action rests on, in three statements; None where there is no such action."""
-    found = release_facts(tenant_id, action_id, at=at)
-    if found is None:
+    """What a release of this action rests on; None where there is no such action."""
+    rows = execute(_RELEASE, tenant_id, action_id, at)
+    if not rows:
         return None
-    approval_id = found.action.approval_id
-    approval = approvals.approval(tenant_id, approval_id) if approval_id is not None else None
-    agent_version, votes = sessions_queries.agent_version_and_votes(tenant_id, found.action.session_id, approval_id)
-    return ReleaseContext(found, approval, agent_version, votes)
+    facts, beside = read_release(rows[0])
+    (approval, session, agent), (reserved,) = take(beside, Approval, Session, Agent)
+    cast = tuple(votes.votes_of(tenant_id, approval.id)) if approval is not None else ()
+    return ReleaseContext(facts, approval, session, agent, reserved, cast)
 
 
 def current_epoch() -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
+
+from django.db.models import Model
 
 from approvals.gate.rules import agent_evidence
 from approvals.gate.rules.gate import GateVerdict
@@ -23,6 +25,7 @@ from approvals.requests.operations.requests import (
 from approvals.standing.operations.passing import StandingMatch, find_standing
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.policies import policy_context
+from ledger.db import insert
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.entry import Entry
@@ -116,8 +119,7 @@ def create_action(
     by = ledger.Actor("person", came.editor) if came.editor else ledger.Actor("agent", session.actor_id)
     policies = policies or catalogue_queries.active_policies(session.tenant_id)
     action_id = ledger.new_id(at)
-    payload = _payload(session, action_id, verdict, came, at=at)
-    evidence = _evidence(session, action_id, call, at=at)
+    evidence, rows = _evidence(session, action_id, call, verdict, came, at=at)
     digests = {"contract": verdict.contract.digest} | {kind: each.digest for kind, each in policies.items()}
     proposed = ledger.draft_event(
         ledger.SubjectHead(tenant_id=session.tenant_id, id=action_id, kind="action"),
@@ -125,10 +127,10 @@ def create_action(
             kind="proposed",
             to="PROPOSED",
             entry=_first_entry(session, action_id, verdict, policies, came.trace, at),
-            evidence=(payload, *evidence),
+            evidence=evidence,
             digests=digests,
             detail=_first_detail(session, call, verdict, came),
-            view=_first_view(session, call, verdict, payload, came),
+            view=_first_view(session, call, verdict, evidence[0], came),
             causation=came.origin.ordered_by if came.origin else None,
         ),
         actor=by,
@@ -138,8 +140,11 @@ def create_action(
         requester = came.origin.requester if came.origin else session.actor_id
         whose = (requester, came.editor)
         match = _standing(session, call, verdict, policies, came, at=at)
-        approval, following = _validated(whose, proposed.head, verdict, policies, digests, match=match, at=at)
+        approval, following = _validated(
+            whose, proposed.head, verdict, policies, digests, match=match, evidence=rows, at=at
+        )
     else:
+        insert(*rows)
         approval, following = None, [_failed(proposed.head, verdict, at=at)]
     ledger.write_events(proposed, *following)
     end = following[-1].head
@@ -178,35 +183,22 @@ def _standing(
     )
 
 
-def _payload(
-    session: Session, action_id: UUID, verdict: GateVerdict, came: CallOrigin, *, at: datetime
-) -> ledger.SealedEvidence:
-    return ledger.store_evidence(
+def _evidence(
+    session: Session, action_id: UUID, call: Proposal, verdict: GateVerdict, came: CallOrigin, *, at: datetime
+) -> tuple[tuple[ledger.SealedEvidence, ...], list[Model]]:
+    """The payload, and what the agent says that its call rests on (R-AP-04), sealed; with the rows of both."""
+    said = {agent_evidence.PURPOSE: agent_evidence.write_evidence(call.evidence)} if call.evidence else {}
+    agent = f"agent {session.agent_id}"
+    sealed, rows = ledger.seal_pieces(
         tenant_id=session.tenant_id,
         subject_id=action_id,
-        purpose="payload",
-        data=verdict.payload,
+        pieces={"payload": verdict.payload, **said},
         media_type="application/json",
-        source="a reviewer's edit" if came.editor else f"agent {session.agent_id}",
+        sources={"payload": "a reviewer's edit" if came.editor else agent, agent_evidence.PURPOSE: agent},
         at=at,
-        is_new=True,
+        key_id=None,
     )
-
-
-def _evidence(session: Session, action_id: UUID, call: Proposal, *, at: datetime) -> tuple[ledger.SealedEvidence, ...]:
-    """What the agent says that its call rests on, kept beside the payload (R-AP-04)."""
-    if not call.evidence:
-        return ()
-    sealed = ledger.store_evidence(
-        tenant_id=session.tenant_id,
-        subject_id=action_id,
-        purpose=agent_evidence.PURPOSE,
-        data=agent_evidence.write_evidence(call.evidence),
-        media_type="application/json",
-        source=f"agent {session.agent_id}",
-        at=at,
-    )
-    return (sealed,)
+    return sealed, list(rows)
 
 
 def _failed(head: ledger.SubjectHead, verdict: GateVerdict, *, at: datetime) -> ledger.EventDraft:
@@ -236,11 +228,12 @@ def _validated(
     digests: Mapping[str, str],
     *,
     match: StandingMatch | None,
+    evidence: Sequence[Model],
     at: datetime,
 ) -> tuple[Approval | None, list[ledger.EventDraft]]:
     """The approval that is asked for, where one is needed, and the events of both; `whose` is requester and editor.
 
-    Where a standing approval covers the call, nobody is asked (`match`).
+    Where a standing approval covers the call, nobody is asked (`match`). The rows of its `evidence` are written here.
     """
     assert verdict.contract is not None
     assert verdict.demand is not None
@@ -260,8 +253,11 @@ def _validated(
             prepare=prepare,
             editor=whose[1],
             match=match,
+            evidence=evidence,
         )
         drafts += requested
+    else:
+        insert(*evidence)
     block = {"approval": approval_block(approval)} if approval else {}
     validated = ledger.draft_event(
         head,

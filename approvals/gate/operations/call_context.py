@@ -17,7 +17,6 @@ from approvals.sessions import queries as sessions_queries
 from approvals.sessions.queries import disclosed_contract
 from approvals.sessions.rules import pins
 from ledger.actions.queries import actions, runs
-from ledger.actions.queries import freezes as freezes_queries
 from ledger.catalogue import queries as catalogue_queries
 from ledger.verification.queries.storage import is_uuid
 
@@ -61,36 +60,27 @@ def target_context(
     """
     assert verdict.contract is not None
     tenant_id, contract = session.tenant_id, verdict.contract
-    freezes = freezes_queries.freezes_on(
-        tenant_id, agent=session.agent_id, tool=contract.name, target=verdict.target_resource
+    around = runs.surroundings(
+        tenant_id,
+        session.run_id,
+        verdict.target_resource[:512],
+        agent=session.agent_id,
+        tool=contract.name,
+        operation_key=verdict.operation_hash,
+        at=at,
     )
-    twin = actions.open_duplicate(tenant_id, verdict.operation_hash, at=at)
-    unwinding, after_pivot = (False, False) if remedy else _run(tenant_id, session.run_id)
     counted = contract.mutating and not remedy and not edited
-    unobserved, failed = _steps(session, verdict.target_resource) if counted else ((), ())
     return TargetContext(
         dependencies=_dependencies(session, call),
-        freezes=tuple((freeze.scope, freeze.value) for freeze in freezes),
-        open_twin=str(twin.id) if twin else None,
+        freezes=tuple((scope, value) for scope, value in around.freezes),
+        open_twin=str(around.duplicate) if around.duplicate else None,
         superseded=_superseded(session, call),
-        unwinding=unwinding,
-        after_pivot=after_pivot,
-        unobserved=unobserved,
-        failed=failed,
+        unwinding=around.unwinding and not remedy,
+        after_pivot=not remedy and any(runs.is_pivot(tenant_id, each) for each in around.succeeded),
+        unobserved=tuple((step, state) for step, state in around.unobserved) if counted else (),
+        failed=tuple(around.failed) if counted else (),
         changes=_changes(session, call),
     )
-
-
-def _run(tenant_id: UUID, run_id: str) -> tuple[bool, bool]:
-    """Whether a run is being taken back, and whether it has passed its pivot."""
-    unwinding, succeeded = runs.run_facts(tenant_id, run_id)
-    return unwinding, any(runs.is_pivot(tenant_id, each) for each in succeeded)
-
-
-def _steps(session: Session, target: str) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """The steps of the run on this target that nobody has observed, and its failed ones that nobody acknowledged."""
-    unobserved, failed = runs.blocking_steps(session.tenant_id, session.run_id, target[:512])
-    return tuple((str(each), state) for each, state in unobserved), tuple(str(each) for each in failed)
 
 
 def _dependencies(session: Session, call: Proposal) -> dict[str, gate.Dependency]:

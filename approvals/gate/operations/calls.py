@@ -42,7 +42,7 @@ from approvals.sessions.operations.sessions import NoSuchSession
 from approvals.sessions.rules.nudge import Nudge
 from ledger.actions.queries import runs
 from ledger.catalogue import queries as catalogue_queries
-from ledger.db import execute, insert, savepoint
+from ledger.db import insert, savepoint
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.canonical import canonical, digest
@@ -253,7 +253,8 @@ def _record(
         answer = create_action(session, call, verdict, came=came, at=at, policies=judged.policies)
     else:
         answer = reject_call(call, verdict, at)
-    insert(
+    _write_call(
+        session,
         Call(
             tenant_id=session.tenant_id,
             id=ledger.new_id(at),
@@ -274,9 +275,9 @@ def _record(
             action_id=answer.action_id,
             result=answer.document,
             at=at,
-        )
+        ),
+        verdict,
     )
-    _count(session, verdict)
     if verdict.accepted and answer.action_id is not None:
         _acknowledge(session, call, answer.action_id, at=at)
     if not verdict.accepted:
@@ -297,19 +298,21 @@ def _acknowledge(session: Session, call: Proposal, action_id: UUID, *, at: datet
         ledger.append(head, happening, actor=ledger.Actor("agent", session.actor_id), at=at)
 
 
-def _count(session: Session, verdict: GateVerdict) -> None:
-    """Count a call with its session, so that nobody has to count its calls."""
+_COUNT = """
+UPDATE approvals_session SET calls_accepted = calls_accepted + {}, calls_refused = calls_refused + {},
+    undisclosed_attempts = undisclosed_attempts + {}, drifts = drifts + {} WHERE tenant_id = {} AND id = {}
+"""
+
+
+def _write_call(session: Session, call: Call, verdict: GateVerdict) -> None:
+    """Keep a call and count it with its session, so that nobody has to count its calls."""
     counted = {
         "calls_accepted": verdict.accepted,
         "calls_refused": not verdict.accepted,
         "undisclosed_attempts": not verdict.accepted and verdict.code == "UNDISCLOSED_TOOL",
         "drifts": not verdict.accepted and verdict.code == "ASK_DRIFT",
     }
-    execute(
-        "UPDATE approvals_session SET calls_accepted = calls_accepted + $3, calls_refused = calls_refused + $4,"
-        " undisclosed_attempts = undisclosed_attempts + $5, drifts = drifts + $6 WHERE tenant_id = $1 AND id = $2",
-        *(session.tenant_id, session.id, *map(int, counted.values())),
-    )
+    insert(call, behind=(_COUNT, *map(int, counted.values()), session.tenant_id, session.id))
     for name, more in counted.items():
         setattr(session, name, getattr(session, name) + int(more))
 

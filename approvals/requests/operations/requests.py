@@ -6,11 +6,13 @@ rejected or lapsed one fails without having run.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
+
+from django.db.models import Model
 
 from approvals.execution.queries import is_unverifiable
 from approvals.models import Approval, Deadline, Grant
@@ -91,11 +93,13 @@ def request_approval(
     found: PreflightResult | None = None,
     editor: UUID | None = None,
     match: StandingMatch | None = None,
+    evidence: Sequence[Model] = (),
 ) -> tuple[Approval, list[ledger.EventDraft]]:
     """Ask people about an action that was just validated; what they will be shown is fixed here.
 
     Where its target is to be read first (`prepare`), nobody is asked yet. Where a standing approval covers it
-    (`match`), nobody is asked at all. The events are the caller's to write, with its own.
+    (`match`), nobody is asked at all. The events are the caller's to write, with its own. Rows of the action's
+    `evidence` are written with the approval's.
     """
     ready_by = at + timedelta(seconds=contract.preparation.within_s if prepare else 0)
     approval = Approval(
@@ -120,10 +124,10 @@ def request_approval(
     _learn(approval, found, rules_of(version))
     if match is not None:
         _let_pass(approval, match, at=at)
-        insert(approval, _release_due(approval))
+        insert(*evidence, approval, _release_due(approval))
         return approval, [_requested(approval, found, at=at), *use_standing(match, approval, at=at)]
     due = [Deadline(tenant_id=tenant_id, subject_id=approval.id, what="prepare", due_at=ready_by)]
-    insert(approval, *(due if prepare else _looks(approval, rules_of(version), at=at)))
+    insert(*evidence, approval, *(due if prepare else _looks(approval, rules_of(version), at=at)))
     return approval, [_requested(approval, found, at=at)]
 
 
@@ -218,7 +222,7 @@ def reserve_key(head: ledger.SubjectHead, *, at: datetime) -> None:
     assert head.entry is not None
     if "idempotency" in head.entry and actions.idempotency(head.tenant_id, head.id) is None:
         request_hash = head.entry["idempotency"]["request_hash"]
-        ledger.reserve_idempotency(tenant_id=head.tenant_id, action_id=head.id, request_hash=request_hash)
+        insert(ledger.make_idempotency(tenant_id=head.tenant_id, action_id=head.id, request_hash=request_hash))
 
 
 def _learn(approval: Approval, found: PreflightResult | None, rules: policy.ApprovalPolicy) -> dict[str, Any]:
@@ -292,14 +296,26 @@ def approval_block(
     }
 
 
+# The action comes first: every operation that touches both locks them in this order, and the parts of a UNION ALL are
+# done in theirs.
+_LOCK = b"""
+SELECT p.action_id, 'action', l.state, l.seq, l.head, l.entry
+    FROM approvals_approval p, ledger_lock(p.action_id, 'action') l WHERE p.tenant_id = $1 AND p.id = $2
+UNION ALL SELECT $2::uuid, 'approval', l.state, l.seq, l.head, l.entry FROM ledger_lock($2, 'approval') l
+"""
+
+
+def lock_with_action(tenant_id: UUID, approval_id: UUID) -> tuple[ledger.SubjectHead, ledger.SubjectHead]:
+    """The action of an approval and the approval, each under its lock."""
+    found = ledger.lock_by_statement(tenant_id, _LOCK, tenant_id, approval_id)
+    if len(found) != 2:
+        raise NoSuchApproval
+    return found[0], found[1]
+
+
 def lock_approval(tenant_id: UUID, approval_id: UUID) -> ledger.SubjectHead:
     """An approval under its lock, and its action before it."""
-    # The action comes first: every operation that touches both locks them in this order.
-    approval = approvals.approval(tenant_id, approval_id)
-    if approval is None:
-        raise NoSuchApproval
-    ledger.lock_subject(tenant_id=tenant_id, subject_id=approval.action_id, kind="action")
-    return ledger.lock_subject(tenant_id=tenant_id, subject_id=approval_id, kind="approval")
+    return lock_with_action(tenant_id, approval_id)[1]
 
 
 def fail_unexecuted_action(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import (
@@ -16,6 +16,7 @@ from django.db.models import (
     When,
 )
 
+from approvals.gate.rules import agent_evidence
 from approvals.models import (
     Absence,
     Agent,
@@ -23,12 +24,101 @@ from approvals.models import (
     ApprovalDisplay,
     Approver,
     Delegation,
+    Session,
     Vote,
 )
 from approvals.voting.queries.approvers import IN_FORCE
 from approvals.voting.rules import quorum
 from ledger.actions.queries import actions, freezes
-from ledger.db import execute, fetch_one, select_pipeline
+from ledger.db import columns, execute, fetch_one, select_pipeline, take
+from ledger.record.queries import evidence
+
+if TYPE_CHECKING:
+    from ledger.models import Action
+
+
+class Parties(NamedTuple):
+    """What an approval is about and who is behind it: the action, the session that proposed it, and its agent."""
+
+    action: Action
+    session: Session | None
+    agent: Agent | None
+
+
+class ApprovalFacts(NamedTuple):
+    """An approval and everything on record that a vote on it covers and is judged by, as one statement saw it.
+
+    `stored_payload` is the payload as it lies there: whose it is, sealed, and the id of the key. `key_id` is that of
+    the approval's own evidence, if it has any; `in_force` is the digest of the policy that now decides.
+    """
+
+    approval: Approval
+    parties: Parties
+    stored_payload: tuple[UUID | None, bytes | None, UUID | None]
+    payload_commitment: str
+    evidence_commitment: str
+    key_id: UUID | None
+    frozen: bool
+    in_force: str
+
+    def payload(self) -> bytes:
+        """The stored payload; `Erased` where it was erased, `CannotOpen` when its key is gone."""
+        subject_id, sealed, key_id = self.stored_payload
+        action = self.parties.action
+        if subject_id is None or action.payload_pointer is None:
+            return b""
+        return evidence.open_sealed(action.tenant_id, action.payload_pointer, subject_id, sealed, key_id)
+
+
+_FACTS = f"""
+SELECT {actions.action_columns("a")}, {columns(Approval, "p")}, {columns(Session, "s")}, {columns(Agent, "g")},
+    e.subject_id, e.sealed, k.key_id, e.commitment,
+    (SELECT v.commitment FROM ledger_evidence v WHERE v.tenant_id = $1 AND v.subject_id = a.id AND v.purpose = $3
+        ORDER BY v.observed_at, v.id LIMIT 1),
+    (SELECT o.key_id FROM ledger_subjectkey o WHERE o.tenant_id = $1 AND o.subject_id = p.id),
+    EXISTS (SELECT FROM ledger_freeze f WHERE f.tenant_id = $1 AND f.lifted_at IS NULL AND {freezes.COVERS}),
+    (SELECT r.digest FROM ledger_policyversion r WHERE r.tenant_id = $1 AND r.kind = 'approval' AND r.active)
+FROM approvals_approval p
+JOIN ledger_action a ON a.tenant_id = $1 AND a.id = p.action_id
+LEFT JOIN approvals_session s ON s.tenant_id = $1 AND s.id = a.session_id
+LEFT JOIN approvals_agent g ON g.tenant_id = $1 AND g.agent_id = s.agent_id
+LEFT JOIN ledger_evidence e ON e.tenant_id = $1 AND e.id = a.payload_pointer
+LEFT JOIN ledger_subjectkey k ON k.tenant_id = $1 AND k.subject_id = e.subject_id
+WHERE p.tenant_id = $1 AND p.id = $2
+"""
+_PARTIES = f"""
+SELECT {actions.action_columns("a")}, {columns(Session, "s")}, {columns(Agent, "g")} FROM ledger_action a
+LEFT JOIN approvals_session s ON s.tenant_id = $1 AND s.id = a.session_id
+LEFT JOIN approvals_agent g ON g.tenant_id = $1 AND g.agent_id = s.agent_id
+WHERE a.tenant_id = $1 AND a.id = $2
+"""
+
+
+def approval_facts(tenant_id: UUID, approval_id: UUID) -> ApprovalFacts | None:
+    """What holds now about an approval; None where there is no such approval."""
+    rows = execute(_FACTS, tenant_id, approval_id, agent_evidence.PURPOSE)
+    if not rows:
+        return None
+    action, beside = actions.take_action(rows[0])
+    (approval, session, agent), rest = take(beside, Approval, Session, Agent)
+    owner, sealed, key, commitment, said, own_key, frozen, in_force = rest
+    return ApprovalFacts(
+        approval,
+        Parties(action, session, agent),
+        (owner, sealed, key),
+        commitment or "",
+        said or "",
+        own_key,
+        frozen,
+        in_force,
+    )
+
+
+def parties(tenant_id: UUID, action_id: UUID) -> Parties:
+    """An action with its session and agent."""
+    [row] = execute(_PARTIES, tenant_id, action_id)
+    action, beside = actions.take_action(row)
+    return Parties(action, *take(beside, Session, Agent)[0])
 
 
 def approval(tenant_id: UUID, approval_id: UUID) -> Approval | None:
@@ -157,12 +247,6 @@ def actions_with_spent_approval(tenant_id: UUID) -> list[UUID]:
     return [asked[approval_id] for approval_id in spent.values_list("id", flat=True)]
 
 
-def approved_actions(tenant_id: UUID) -> list[UUID]:
-    """The actions whose approval is granted and not yet consumed."""
-    rows = execute("SELECT action_id FROM approvals_approval WHERE tenant_id = $1 AND state = 'APPROVED'", tenant_id)
-    return [action_id for (action_id,) in rows]
-
-
 def workload(tenant_id: UUID, *, at: datetime) -> dict[UUID, int]:
     """How many open approvals each person looks after: those assigned to them, and those that they have claimed."""
     live = Approval.objects.filter(tenant_id=tenant_id, state__in=["PREPARING", "REQUESTED"])
@@ -187,17 +271,14 @@ def approvals_with_moved_clock(tenant_id: UUID, *, since: datetime, limit: int =
     return list(found)[:limit]
 
 
-def eligibility_rows(
-    tenant_id: UUID, agent_id: str | None, at: datetime
-) -> tuple[list[Approver], list[Delegation], list[Absence], Agent | None]:
-    """Who is or was in the roster, what is lent, who is away, and an agent, as one message brings them."""
-    roster, lent, away, agents = select_pipeline(
+def eligibility_rows(tenant_id: UUID, at: datetime) -> tuple[list[Approver], list[Delegation], list[Absence]]:
+    """Who is or was in the roster, what is lent, and who is away, as one message brings them."""
+    roster, lent, away = select_pipeline(
         (Approver, "tenant_id = $1 ORDER BY since, actor_id", tenant_id),
         (Delegation, IN_FORCE + " ORDER BY starts_at, id", tenant_id, at),
         (Absence, IN_FORCE, tenant_id, at),
-        (Agent, "tenant_id = $1 AND agent_id = $2", tenant_id, agent_id),
     )
-    return roster, lent, away, next(iter(agents), None)
+    return roster, lent, away
 
 
 def agents_by_name(tenant_id: UUID, names: Collection[str]) -> dict[str, Agent]:

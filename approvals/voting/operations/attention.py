@@ -12,9 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from approvals.models import Approval, ApprovalDisplay
-from approvals.policy.rules import policy
-from approvals.requests.queries import approvals
-from ledger.catalogue import queries as catalogue_queries
+from approvals.requests.queries import approvals, deadlines
 from ledger.record.rules.refusals import Refused
 
 MOST_SECTIONS = 50
@@ -63,7 +61,7 @@ def record_page_report(
 
 def check_dwell(approval: Approval, actor_id: UUID, *, at: datetime) -> None:
     """Refuse an approval of high risk that comes sooner than the policy lets it."""
-    least = timedelta(seconds=_policy(approval).min_dwell_s)
+    least = timedelta(seconds=deadlines.policy_of(approval).min_dwell_s)
     if approval.risk != "HIGH" or not least:
         return
     row = approvals.attention(approval.tenant_id, approval.id, actor_id)
@@ -82,11 +80,5 @@ def delete_expired(*, tenant_id: UUID, before: datetime) -> None:
 
 
 def _wanted(approval: Approval) -> bool:
-    rules = _policy(approval)
+    rules = deadlines.policy_of(approval)
     return rules.reviewer_quality != "off" or rules.min_dwell_s > 0
-
-
-def _policy(approval: Approval) -> policy.ApprovalPolicy:
-    version = catalogue_queries.policy_version(approval.tenant_id, "approval", approval.policy_version)
-    assert version is not None
-    return policy.load_stored(bytes(version.document))

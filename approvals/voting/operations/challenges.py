@@ -12,9 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from approvals.models import ApproverKey, Challenge
-from approvals.requests.operations.requests import NoSuchApproval
-from approvals.requests.queries import approvals
-from approvals.voting.operations import signatures, votes
+from approvals.voting.operations import eligibility, signatures, votes
 from approvals.voting.queries import approvers
 from approvals.voting.rules import binding, passkeys
 from ledger.record import operations as ledger
@@ -67,13 +65,12 @@ def create_vote_challenge(
     at: datetime,
 ) -> PasskeyChallenge:
     """Write the statement of a vote that would count now, for one key to sign; refused as the vote would be."""
-    approval = approvals.approval(tenant_id, approval_id)
-    if approval is None:
-        raise NoSuchApproval
-    covers = votes.vote_coverage(approval)
-    voter, bar = votes.identify_voter(approval, replace(voter, evidence_class="A"), at=at)
+    facts = votes.load_facts(tenant_id, approval_id)
+    approval, covers = facts.approval, votes.vote_coverage(facts.approval, facts)
+    on = eligibility.load_context(approval, at=at, parties=facts.parties)
+    voter, bar = votes.identify_voter(approval, replace(voter, evidence_class="A"), on=on, at=at)
     try:
-        votes.check_vote(approval.state, approval, covers, verdict, voter, seen, reason, bar=bar, at=at)
+        votes.check_vote(approval.state, approval, covers, verdict, voter, seen, reason, bar=bar, facts=facts, at=at)
         key = active_approver_key(tenant_id, UUID(voter.actor), credential_id)
     except Refused as refusal:
         refusal.records = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from approvals.models import Approval, Deadline, Vote
@@ -26,9 +26,6 @@ from ledger.db import execute
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
-
-if TYPE_CHECKING:
-    from ledger.models import Action
 
 _STATES = {"approved": "APPROVED", "rejected": "REJECTED"}
 _KINDS = {"REJECTED": "rejected", "CHANGES_REQUESTED": "changes_requested"}
@@ -53,16 +50,20 @@ class OutsideHours(Refused):
 
 
 def apply_vote(
-    head: ledger.SubjectHead,
+    heads: tuple[ledger.SubjectHead, ledger.SubjectHead],
     approval: Approval,
     row: Vote,
     *,
     evidence: tuple[ledger.SealedEvidence, ...],
     detail: Mapping[str, Any],
-    on: EligibilityContext | None = None,
+    on: EligibilityContext,
     at: datetime,
 ) -> None:
-    """Put a vote on record, with its statement and what proves it, and do what it leads to."""
+    """Put a vote on record, with its statement and what proves it, and do what it leads to.
+
+    `heads` are those of the action and the approval, both locked; `on` has the vote among those that were cast.
+    """
+    action_head, head = heads
     if row.verdict == binding.VoteChoice.BREAK_GLASS:
         break_glass.use_break_glass(head, approval, row, evidence=evidence, detail=detail, at=at)
         return
@@ -82,7 +83,7 @@ def apply_vote(
     )
     if tally.state == "approved":
         # Both events in one message.
-        ledger.write_events(voted, _granted(approval, row, seen, actor, at=at))
+        ledger.write_events(voted, _granted(action_head, approval, row, seen, actor, at=at))
         return
     ledger.write_events(voted)
     head = voted.head
@@ -93,13 +94,13 @@ def apply_vote(
 
 
 def revalidation_refusal(
-    approval: Approval, *, at: datetime, action: Action | None = None, in_force: str | None = None
+    approval: Approval, *, at: datetime, on: EligibilityContext | None = None, in_force: str | None = None
 ) -> Refused | None:
     """Why an approval that was granted authorises nothing now, or None where it still does (B17, B18).
 
     Asked at the claim and again in the redeeming transaction: the policy in force is the one that was asked under, the
-    votes of people who may still decide are still enough, and its hours have begun. `action` and the digest of the
-    policy that is `in_force` are given where they were just read.
+    votes of people who may still decide are still enough, and its hours have begun. What its standing
+    rests `on` and the digest of the policy that is `in_force` are given where they were just read.
     """
     if (in_force or catalogue_queries.digest_in_force(approval.tenant_id, "approval")) != approval.policy_digest:
         return binding.PolicyChanged()
@@ -109,8 +110,7 @@ def revalidation_refusal(
         if resting is None or not standing.still_carries(resting.state, resting.ended_because):
             return StandingApprovalStopped()
     votes_count = not approval.emergency and approval.standing_id is None
-    on = eligibility.load_context(approval, at=at, action=action) if votes_count else None
-    if on is not None and eligibility.voting_status(approval, at=at, on=on).tally.state != "approved":
+    if votes_count and eligibility.voting_status(approval, at=at, on=on).tally.state != "approved":
         return VotesFallen()
     return None if allowed_hours.are_open(terms.hours, at=at) else OutsideHours()
 
@@ -133,13 +133,19 @@ def _told(row: Vote, seen: VotingStatus, *, at: datetime) -> dict[str, Any]:
 
 
 def _granted(
-    approval: Approval, row: Vote, seen: VotingStatus, actor: ledger.Actor, *, at: datetime
+    action_head: ledger.SubjectHead,
+    approval: Approval,
+    row: Vote,
+    seen: VotingStatus,
+    actor: ledger.Actor,
+    *,
+    at: datetime,
 ) -> ledger.EventDraft:
     approval.release_by = release_deadline(seen.terms, decided_at=at)
     _close(approval, "APPROVED", at=at)
     deciding = [UUID(each.voter) for each in seen.tally.deciding]
     return ledger.draft_event(
-        ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action"),
+        action_head,
         ledger.NewEvent(
             kind="approval_granted",
             changes={"approval": approval_block(approval, approvers=deciding)},

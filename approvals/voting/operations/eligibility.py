@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from approvals.models import Agent, Approval, Approver, Delegation, Session, Vote
 from approvals.requests.queries import approvals as approvals_queries
 from approvals.requests.queries import deadlines
+from approvals.requests.queries.approvals import Parties
 from approvals.sessions import queries as sessions_queries
 from approvals.voting.queries import approvers
 from approvals.voting.queries import votes as votes_queries
@@ -23,9 +24,6 @@ from approvals.voting.rules import binding, quorum
 from approvals.voting.rules.quorum import EVERYBODY, ApprovalTerms, Ballot, VoteTally
 from ledger.actions.queries import actions as actions_queries
 from ledger.record.rules.refusals import Refused
-
-if TYPE_CHECKING:
-    from ledger.models import Action
 
 ROLES = {
     "requester": "You requested this, so someone else must approve it.",
@@ -103,16 +101,14 @@ class Roster:
 
 @dataclass(frozen=True, kw_only=True)
 class EligibilityContext:
-    """What a standing is worked out from: the people, and who is behind the action; read together. `cast` are the votes
-    where many approvals were read at once; None has them read when they are counted.
-    """
+    """What a standing is worked out from: the people, who is behind the action, and the votes; read together."""
 
     people: Roster
     action: Any
     session: Session | None
     agent: Agent | None
     policy_authors: tuple[UUID, ...]
-    cast: tuple[Vote, ...] | None = None
+    cast: tuple[Vote, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,12 +135,13 @@ class VotingStatus:
         return quorum.best_case_tally(self.terms, cast, present).state == "open"
 
 
-def load_context(approval: Approval, *, at: datetime, action: Action | None = None) -> EligibilityContext:
-    """What the standing of an approval rests on now; `action` where it was just read."""
+def load_context(
+    approval: Approval, *, at: datetime, parties: Parties | None = None, cast: Sequence[Vote] | None = None
+) -> EligibilityContext:
+    """What the standing of an approval rests on now; `parties` and the votes `cast` where they were just read."""
     tenant_id = approval.tenant_id
-    action = action or actions_queries.action(tenant_id, approval.action_id)
-    session = sessions_queries.session(tenant_id, action.session_id) if action else None
-    roster, lent, away, agent = approvals_queries.eligibility_rows(tenant_id, session.agent_id if session else None, at)
+    action, session, agent = parties or approvals_queries.parties(tenant_id, approval.action_id)
+    roster, lent, away = approvals_queries.eligibility_rows(tenant_id, at)
     return EligibilityContext(
         people=Roster(
             roster={row.actor_id: row for row in roster},
@@ -155,6 +152,7 @@ def load_context(approval: Approval, *, at: datetime, action: Action | None = No
         session=session,
         agent=agent,
         policy_authors=deadlines.authors_of_policy(tenant_id, approval.policy_version),
+        cast=tuple(votes_queries.votes_of(tenant_id, approval.id) if cast is None else cast),
     )
 
 
@@ -163,7 +161,7 @@ def load_contexts(tenant_id: UUID, approvals: Sequence[Approval], *, at: datetim
     actions = actions_queries.actions_by_id(tenant_id, [each.action_id for each in approvals])
     opened = sessions_queries.sessions_by_id(tenant_id, {each.session_id for each in actions.values()})
     votes = votes_queries.votes_by_approval(tenant_id, [each.id for each in approvals])
-    roster, lent, away, _ = approvals_queries.eligibility_rows(tenant_id, None, at)
+    roster, lent, away = approvals_queries.eligibility_rows(tenant_id, at)
     known = Roster(
         roster={row.actor_id: row for row in roster},
         lent=tuple(lent),
@@ -192,7 +190,7 @@ def voting_status(approval: Approval, *, at: datetime, on: EligibilityContext | 
     on = on or load_context(approval, at=at)
     known, terms = on.people, quorum.read_terms(approval.terms)
     barred = quorum.barred_people(terms, stakeholders(approval, on))
-    cast = _votes(approval, on)
+    cast = _votes(on)
     stopped = _stopped_keys(approval.tenant_id, cast)
     live = [vote for vote in cast if _counts(vote, known, barred, stopped)]
     tally = quorum.tally_votes(terms, [_now(vote, known) for vote in live])
@@ -252,10 +250,9 @@ def refuse_stakeholder(approval: Approval, actor_id: UUID, *, at: datetime) -> N
         raise binding.SelfApproval if role == "requester" else NotIndependent(ROLES[role])
 
 
-def _votes(approval: Approval, on: EligibilityContext) -> list[Vote]:
+def _votes(on: EligibilityContext) -> list[Vote]:
     """The votes that are counted: an operator who breaks the glass decides without them (C-21)."""
-    cast = votes_queries.votes_of(approval.tenant_id, approval.id) if on.cast is None else on.cast
-    return [vote for vote in cast if vote.verdict != binding.VoteChoice.BREAK_GLASS]
+    return [vote for vote in on.cast if vote.verdict != binding.VoteChoice.BREAK_GLASS]
 
 
 def stakeholders(approval: Approval, on: EligibilityContext) -> dict[str, frozenset[str]]:

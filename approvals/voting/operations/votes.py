@@ -9,36 +9,28 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError
 
-from approvals.gate.rules import agent_evidence
 from approvals.models import Approval, Vote
 from approvals.requests.operations import assignment, clocks
 from approvals.requests.operations.preflight import check_drift
-from approvals.requests.operations.requests import NoSuchApproval, lock_approval
+from approvals.requests.operations.requests import NoSuchApproval, lock_with_action
 from approvals.requests.queries import approvals
+from approvals.requests.queries.approvals import ApprovalFacts
 from approvals.requests.rules import rendering
-from approvals.sessions import queries as sessions_queries
 from approvals.voting.operations import attention, break_glass, eligibility, signatures
 from approvals.voting.operations.decision import apply_vote
 from approvals.voting.operations.eligibility import EligibilityContext
 from approvals.voting.rules import binding
-from ledger.actions.queries import actions
-from ledger.actions.queries import freezes as freezes_queries
-from ledger.catalogue import queries as catalogue_queries
-from ledger.db import insert, savepoint
+from ledger.db import insert
 from ledger.record import operations as ledger
-from ledger.record.queries import evidence
 from ledger.record.rules.canonical import canonical, digest, parse
 from ledger.record.rules.envelope import commitment
 from ledger.record.rules.refusals import Refused
-
-if TYPE_CHECKING:
-    from ledger.models import Action
 
 STATEMENT_LIFE = timedelta(minutes=5)
 POLICY = "approval"
@@ -54,10 +46,12 @@ class _Made:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-def vote_coverage(approval: Approval, *, on: EligibilityContext | None = None) -> binding.Coverage:
+def vote_coverage(approval: Approval, facts: ApprovalFacts | None = None) -> binding.Coverage:
     """Everything that a vote on this approval covers, from the stored bytes (never from the page)."""
-    action, session = _matter(approval, on)
-    payload = evidence.open_evidence(approval.tenant_id, action.payload_pointer) or b""
+    facts = facts or load_facts(approval.tenant_id, approval.id)
+    action, session, _ = facts.parties
+    assert session is not None
+    payload = facts.payload()
     arguments = parse(payload)
     return binding.Coverage(
         installation=settings.COUNTERFOIL_PUBLIC_URL,
@@ -67,9 +61,9 @@ def vote_coverage(approval: Approval, *, on: EligibilityContext | None = None) -
         action_id=str(action.id),
         revision=1,
         payload_hash=action.payload_hash,
-        payload_commitment=evidence.commitment_of(approval.tenant_id, action.payload_pointer),
+        payload_commitment=facts.payload_commitment,
         payload_length=len(payload),
-        evidence_commitment=_evidence_commitment(action),
+        evidence_commitment=facts.evidence_commitment,
         tool=action.tool,
         tool_version=action.tool_version,
         contract_digest=action.contract_digest,
@@ -98,18 +92,12 @@ def vote_coverage(approval: Approval, *, on: EligibilityContext | None = None) -
     )
 
 
-def _matter(approval: Approval, on: EligibilityContext | None) -> tuple[Any, Any]:
-    """The action and its session, as they were just read or as they are."""
-    action = on.action if on else actions.action(approval.tenant_id, approval.action_id)
-    assert action is not None
-    session = on.session if on else sessions_queries.session(approval.tenant_id, action.session_id)
-    assert session is not None
-    return action, session
-
-
-def _evidence_commitment(action: Action) -> str:
-    piece = evidence.first_evidence(action.tenant_id, action.id, agent_evidence.PURPOSE)
-    return piece[1] if piece else ""
+def load_facts(tenant_id: UUID, approval_id: UUID) -> ApprovalFacts:
+    """What a vote on an approval covers and is judged by."""
+    facts = approvals.approval_facts(tenant_id, approval_id)
+    if facts is None:
+        raise NoSuchApproval
+    return facts
 
 
 def _limit(arguments: Any, name: str) -> str:
@@ -119,7 +107,7 @@ def _limit(arguments: Any, name: str) -> str:
 
 
 def identify_voter(
-    approval: Approval, voter: binding.Voter, *, on: EligibilityContext | None = None, at: datetime
+    approval: Approval, voter: binding.Voter, *, on: EligibilityContext, at: datetime
 ) -> tuple[binding.Voter, Refused | None]:
     """The voter as the roster knows them: the human behind the account, what the vote counts for, and by whose power.
 
@@ -152,15 +140,15 @@ def cast_vote(
     try:
         # Challenge and key before action and approval: whoever stops a key takes them in the same order.
         opened = signatures.consume_challenge(tenant_id, approval_id, voter.actor, signed, at=at) if signed else None
-        head = lock_approval(tenant_id, approval_id)
-        approval = approvals.approval(tenant_id, approval_id)
-        assert approval is not None
+        action_head, head = lock_with_action(tenant_id, approval_id)
+        facts = load_facts(tenant_id, approval_id)
+        approval = facts.approval
         head = clocks.settle_clock_if_late(head, approval, at=at)
         assignment.check_voting_rate(approval, UUID(voter.actor), at=at)
-        on = eligibility.load_context(approval, at=at)
-        covers = vote_coverage(approval, on=on)
+        on = eligibility.load_context(approval, at=at, parties=facts.parties)
+        covers = vote_coverage(approval, facts)
         voter, bar = identify_voter(approval, replace(voter, evidence_class="A") if opened else voter, on=on, at=at)
-        check_vote(head.state, approval, covers, verdict, voter, seen, reason, bar=bar, on=on, at=at)
+        check_vote(head.state, approval, covers, verdict, voter, seen, reason, bar=bar, facts=facts, at=at)
         if opened is None:
             made = _fresh(covers, verdict, voter, reason, at=at)
         else:
@@ -174,8 +162,9 @@ def cast_vote(
     except Refused as refusal:
         refusal.records = (refused_vote(approval_id, UUID(voter.actor), refusal, at=at), *refusal.records)
         raise
-    row = _stored(approval, made, verdict, voter, reason, at=at)
-    apply_vote(head, approval, row, evidence=_kept(approval, made, at=at), detail=_told(row, made), on=on, at=at)
+    row, evidence = _stored(facts, made, verdict, voter, reason, at=at)
+    on = replace(on, cast=(*on.cast, row))
+    apply_vote((action_head, head), approval, row, evidence=evidence, detail=_told(row, made), on=on, at=at)
     return row
 
 
@@ -200,14 +189,14 @@ def check_vote(
     reason: str,
     *,
     bar: Refused | None,
-    on: EligibilityContext | None = None,
+    facts: ApprovalFacts,
     at: datetime,
 ) -> None:
     """Nothing if this vote would count now, else the refusal; asked before a passkey is, and again with its answer."""
-    action, session = _matter(approval, on)
+    session = facts.parties.session
+    assert session is not None
     if verdict is binding.VoteChoice.BREAK_GLASS:
         break_glass.check_allowed(approval, voter, at=at)
-    freezes = freezes_queries.freezes_on(approval.tenant_id, agent=action.agent, tool=action.tool, target=action.target)
     binding.check_vote(
         covers,
         verdict=verdict,
@@ -216,13 +205,13 @@ def check_vote(
         undecided=state == "REQUESTED",
         decide_by=approval.decide_by,
         seen=seen,
-        frozen=bool(freezes),
+        frozen=facts.frozen,
         reason=reason,
         at=at,
     )
     if bar is not None and verdict is not binding.VoteChoice.BREAK_GLASS:
         raise bar
-    if catalogue_queries.digest_in_force(approval.tenant_id, "approval") != approval.policy_digest:
+    if facts.in_force != approval.policy_digest:
         raise binding.PolicyChanged
     # What was asked for must still be what is stored: a payload altered at rest is nobody's to approve.
     if (covers.payload_hash, covers.rendering_digest) != (approval.payload_hash, approval.rendering_digest):
@@ -275,8 +264,10 @@ def _fresh(
 
 
 def _stored(
-    approval: Approval, made: _Made, verdict: binding.VoteChoice, voter: binding.Voter, reason: str, *, at: datetime
-) -> Vote:
+    facts: ApprovalFacts, made: _Made, verdict: binding.VoteChoice, voter: binding.Voter, reason: str, *, at: datetime
+) -> tuple[Vote, tuple[ledger.SealedEvidence, ...]]:
+    """The vote's row; with it as evidence the statement, and the raw assertion and public key that it was made with."""
+    approval = facts.approval
     row = Vote(
         tenant_id=approval.tenant_id,
         id=ledger.new_id(at),
@@ -294,12 +285,21 @@ def _stored(
         credential_id=voter.credential_id,
         assertion=made.proof.assertion.kept() if made.proof else None,
     )
+    kept = {"statement": made.statement} | ({"assertion": made.proof.document()} if made.proof else {})
+    sealed, rows = ledger.seal_pieces(
+        tenant_id=approval.tenant_id,
+        subject_id=approval.id,
+        pieces=kept,
+        sources=dict.fromkeys(kept, "voter"),
+        media_type="application/json",
+        at=at,
+        key_id=facts.key_id,
+    )
     try:
-        with savepoint():
-            insert(row)
+        insert(row, *rows)
     except IntegrityError:
         raise binding.AlreadyDecided from None
-    return row
+    return row, sealed
 
 
 def _told(row: Vote, made: _Made) -> dict[str, Any]:
@@ -313,22 +313,3 @@ def _told(row: Vote, made: _Made) -> dict[str, Any]:
         "reason_salt": made.salt.hex(),
         **made.extra,
     }
-
-
-def _kept(approval: Approval, made: _Made, *, at: datetime) -> tuple[ledger.SealedEvidence, ...]:
-    """The statement as evidence, and with it the raw assertion and the public key that it was made with."""
-    kept = {"statement": made.statement}
-    if made.proof is not None:
-        kept["assertion"] = made.proof.document()
-    return tuple(
-        ledger.store_evidence(
-            tenant_id=approval.tenant_id,
-            subject_id=approval.id,
-            purpose=purpose,
-            data=data,
-            media_type="application/json",
-            source="voter",
-            at=at,
-        )
-        for purpose, data in kept.items()
-    )

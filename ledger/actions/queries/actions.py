@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 import orjson
 from django.db.models import Count, OuterRef, Q, QuerySet
 
 from ledger.catalogue.rules.effects import SideEffectClass
-from ledger.db import execute, fetch_one, select
+from ledger.db import columns, execute, fetch_one, select, take
 from ledger.models import (
     Action,
     Entry,
@@ -60,6 +60,17 @@ def open_duplicates_sql(*, key: str, at: str) -> str:
 
 def action(tenant_id: UUID, action_id: UUID) -> Action | None:
     return fetch_one(Action, "tenant_id = $1 AND id = $2", tenant_id, action_id)
+
+
+def action_columns(alias: LiteralString) -> LiteralString:
+    """The columns of an action for a statement that joins it with others, in the order in which `take_action` reads."""
+    return columns(Action, alias)
+
+
+def take_action(row: tuple[Any, ...]) -> tuple[Action, tuple[Any, ...]]:
+    """The action that a joined row begins with, and what is behind it."""
+    [found], rest = take(row, Action)
+    return found, rest
 
 
 def actions(
@@ -161,24 +172,16 @@ def _reached(way: OutcomePath) -> Q:
     return found
 
 
-def ids_to_start(
-    tenant_id: UUID,
-    tools: list[str],
-    *,
-    approved: list[UUID] | None,
-    only: Collection[UUID] | None = None,
-    after: UUID | None = None,
-    limit: int = 200,
-) -> list[UUID]:
-    """Validated actions of these tools, oldest first, behind the id `after`; with `approved`, only those and what
-    needs none; with `only`, none but these.
-    """
+READY = "phase = 'VALIDATED' AND state = 'VALIDATED'"
+"""The condition that an action may start as far as the record goes."""
+
+
+def ids_to_start(tenant_id: UUID, tools: list[str], *, after: UUID | None = None, limit: int = 200) -> list[UUID]:
+    """Validated actions of these tools, oldest first, behind the id `after`."""
     rows = execute(
-        "SELECT id FROM ledger_action WHERE tenant_id = $1 AND phase = 'VALIDATED' AND state = 'VALIDATED'"
-        " AND tool = ANY($2)"
-        " AND ($3::uuid[] IS NULL OR approval_id IS NULL OR id = ANY($3::uuid[])) AND ($4::uuid IS NULL OR id > $4)"
-        " AND ($6::uuid[] IS NULL OR id = ANY($6::uuid[])) ORDER BY id LIMIT $5",
-        *(tenant_id, tools, approved, after, limit, None if only is None else list(only)),
+        f"SELECT id FROM ledger_action WHERE tenant_id = $1 AND {READY} AND tool = ANY($2)"
+        " AND ($3::uuid IS NULL OR id > $3) ORDER BY id LIMIT $4",
+        *(tenant_id, tools, after, limit),
     )
     return [action_id for (action_id,) in rows]
 
@@ -255,17 +258,6 @@ def same_agent_and_tool(action: Action, *, limit: int) -> list[Action]:
     """The newest other actions of the same agent with the same tool."""
     found = Action.objects.filter(tenant_id=action.tenant_id, agent=action.agent, tool=action.tool)
     return list(found.exclude(id=action.id).order_by("-id")[:limit])
-
-
-_OPEN_REPEAT = (
-    "tenant_id = $1 AND id = (SELECT r.id FROM ("
-    f"{open_duplicates_sql(key='$2', at='$4')}) r WHERE r.id IS DISTINCT FROM $3 ORDER BY r.id DESC LIMIT 1)"
-)
-
-
-def open_duplicate(tenant_id: UUID, operation_key: str, *, at: datetime, but: UUID | None = None) -> Action | None:
-    """An action of the same logical mutation that is open, may still take effect, or is contradicted (R-EX-08)."""
-    return fetch_one(Action, _OPEN_REPEAT, tenant_id, operation_key, but, at)
 
 
 def waiting_actions(tenant_id: UUID, **about: str) -> QuerySet[Action, UUID]:

@@ -15,6 +15,12 @@ from ledger.models import (
 )
 from ledger.record.rules.lifecycle import State
 
+# Which freezes (f) stop an action (a).
+COVERS = (
+    "(f.scope IN ('all', 'tenant') OR (f.scope = 'agent' AND f.value = a.agent)"
+    " OR (f.scope = 'tool' AND f.value = a.tool) OR (f.scope = 'target' AND f.value = a.target))"
+)
+
 
 def freezes_in_force(tenant_id: UUID) -> list[Freeze]:
     return list(Freeze.objects.filter(tenant_id=tenant_id, lifted_at__isnull=True).order_by("id"))

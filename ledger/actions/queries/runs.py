@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
 
-from ledger.actions.queries.actions import IS_OPEN, in_states
+from ledger.actions.queries.actions import IS_OPEN, in_states, open_duplicates_sql
+from ledger.actions.queries.freezes import COVERS
 from ledger.catalogue.queries import contract_by_digest
 from ledger.catalogue.rules import contract as contracts
-from ledger.db import execute, pipeline, select
+from ledger.db import execute, select
 from ledger.models import (
     Action,
     Entry,
@@ -101,7 +102,7 @@ def is_unwinding(tenant_id: UUID, run_id: str) -> bool:
 
 
 # From one contract to the next: however often each succeeded, it is looked at once.
-_RUN_FACTS = """
+_SUCCEEDED = """
 WITH RECURSIVE succeeded AS (
     (SELECT contract_digest FROM ledger_action WHERE tenant_id = $1 AND run_id = $2 AND phase = 'RECONCILED_SUCCESS'
         ORDER BY contract_digest LIMIT 1)
@@ -109,6 +110,8 @@ WITH RECURSIVE succeeded AS (
     SELECT following.contract_digest FROM succeeded, LATERAL (SELECT a.contract_digest FROM ledger_action a
         WHERE a.tenant_id = $1 AND a.run_id = $2 AND a.phase = 'RECONCILED_SUCCESS'
             AND a.contract_digest > succeeded.contract_digest ORDER BY a.contract_digest LIMIT 1) following)
+"""
+_RUN_FACTS = f"""{_SUCCEEDED}
 SELECT EXISTS (SELECT FROM ledger_unwinding WHERE tenant_id = $1 AND run_id = $2),
     array(SELECT contract_digest FROM succeeded)
 """
@@ -168,15 +171,42 @@ class ObservedVersion:
     seen_at: datetime
 
 
-def blocking_steps(tenant_id: UUID, run_id: str, target: str) -> tuple[list[tuple[UUID, str]], list[UUID]]:
-    """(id, state) of the steps of a run on a target of which nobody knows yet what came of them; and the steps of the
-    run that ended without their effect, or whose effect was taken back, unacknowledged.
+class Surroundings(NamedTuple):
+    """What the record knows around a call's target, as one statement saw it.
+
+    `freezes` are scope and value of those that cover it; `duplicate` an action of the same logical mutation that is
+    open, may still take effect or is contradicted (R-EX-08); `succeeded` the contracts, by digest, whose actions
+    succeeded in the run; `unobserved` are (id, state) of the run's steps on the target of which nobody knows yet what
+    came of them; `failed` those of its steps that ended without their effect, or whose effect was taken back,
+    unacknowledged.
     """
-    unobserved, failed = pipeline(
-        (_UNOBSERVED, tenant_id, run_id, target),
-        (_FAILED, tenant_id, run_id),
-    )
-    return [(action_id, state) for action_id, state in unobserved], [action_id for (action_id,) in failed]
+
+    freezes: list[list[str]]
+    duplicate: UUID | None
+    unwinding: bool
+    succeeded: list[str]
+    unobserved: list[list[str]]
+    failed: list[str]
+
+
+_SURROUNDINGS = f"""{_SUCCEEDED}
+SELECT array(SELECT array[f.scope::text, f.value::text]
+        FROM ledger_freeze f, (SELECT $4::text AS agent, $5::text AS tool, $3::text AS target) a
+        WHERE f.tenant_id = $1 AND f.lifted_at IS NULL AND {COVERS} ORDER BY f.id),
+    (SELECT r.id FROM ({open_duplicates_sql(key="$6", at="$7")}) r ORDER BY r.id DESC LIMIT 1),
+    EXISTS (SELECT FROM ledger_unwinding WHERE tenant_id = $1 AND run_id = $2),
+    array(SELECT contract_digest::text FROM succeeded),
+    array(SELECT array[u.id::text, u.state] FROM ({_UNOBSERVED}) u(id, state)),
+    array(SELECT n.id::text FROM ({_FAILED}) n)
+"""
+
+
+def surroundings(
+    tenant_id: UUID, run_id: str, target: str, *, agent: str, tool: str, operation_key: str, at: datetime
+) -> Surroundings:
+    """What is on record around a target that a run's next call names."""
+    [row] = execute(_SURROUNDINGS, tenant_id, run_id, target, agent, tool, operation_key, at)
+    return Surroundings(*row)
 
 
 def acknowledged_failures(tenant_id: UUID, action_ids: list[UUID]) -> set[UUID]:

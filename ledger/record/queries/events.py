@@ -43,6 +43,14 @@ def heads_for_update(tenant_id: UUID, subject_ids: list[UUID], kind: str) -> lis
     return [_head(tenant_id, each, kind, rows[0]) for each, rows in zip(subject_ids, found, strict=True) if rows]
 
 
+def heads_locked(tenant_id: UUID, statement: bytes, *values: UUID) -> list[dict[str, Any]]:
+    """The heads that a statement locks, in its order; each of its rows is a subject's id, kind, state, seq, head and
+    entry, the last four as `ledger_lock` answers them.
+    """
+    found = call_function(statement, *(value.bytes for value in values), prepared=True)
+    return [_head(tenant_id, UUID(bytes=row[0]), (row[1] or b"").decode(), row[2:]) for row in found if row[0]]
+
+
 def _head(tenant_id: UUID, subject_id: UUID, kind: str, row: tuple[bytes | None, ...]) -> dict[str, Any]:
     state, seq, head, entry = row
     assert state is not None

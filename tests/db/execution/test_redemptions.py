@@ -115,17 +115,17 @@ def test_a_claim_that_looked_before_another_one_was_granted_gets_nothing(
     shop: Workshop, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ):
     action_id = shop.propose("write_document")
-    seen_free, go_on, as_it_is = Barrier(2), Barrier(2), execution_queries.reserved_actions
+    seen_free, go_on, as_it_is = Barrier(2), Barrier(2), execution_queries.startable_actions
     slow = iter([True])
 
-    def looked(tenant_id: UUID, action_ids: list[UUID]) -> set[UUID]:
-        found = as_it_is(tenant_id, action_ids)
+    def looked(*asked: Any, **more: Any) -> list[tuple[UUID, bool]]:
+        found = as_it_is(*asked, **more)
         if next(slow, False):
             seen_free.wait(PATIENCE_S)
             go_on.wait(PATIENCE_S)
         return found
 
-    monkeypatch.setattr(execution_queries, "reserved_actions", looked)
+    monkeypatch.setattr(execution_queries, "startable_actions", looked)
     late = threads.submit(apart(shop.claim))
     seen_free.wait(PATIENCE_S)
     [order] = shop.claim()
