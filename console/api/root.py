@@ -29,6 +29,7 @@ from console.api.exports import routes as exports
 from console.api.freezes import routes as freezes
 from console.api.guard import routes as guard
 from console.api.handoffs import routes as handoffs
+from console.api.inbox import routes as inbox
 from console.api.incidents import routes as incidents
 from console.api.installation import routes as installation
 from console.api.ledger import routes as ledger
@@ -136,6 +137,7 @@ for router in (
     batches,
     break_glass,
     standing_approvals,
+    inbox,
     incidents,
     workflows,
     retention,

@@ -14,6 +14,7 @@ from console.pages.approvals import eligibility
 from console.pages.calls.context import gate_intake
 from console.pages.ledger.log_status import describe_log
 from console.web import labels
+from console.web.confirmations import confirmations_for
 from console.web.form_pages import find_page
 from console.web.queries import MOST, FrameFacts, frame_facts, kept_frame_facts
 
@@ -74,7 +75,7 @@ def _address(request: HttpRequest) -> dict[str, str]:
 def _frame(request: Any) -> dict[str, Any]:
     tenant, slug = request.tenant, request.tenant.slug
     facts = kept_frame_facts(tenant.id, request.caller.actor.id, lambda: _facts(request))
-    counts = {"approvals": facts.approvals, "cases": facts.cases, "incidents": facts.incidents}
+    counts = {"home": facts.inbox, "approvals": facts.approvals, "cases": facts.cases, "incidents": facts.incidents}
     return {
         "tenant": tenant,
         "tenants": [{"name": each.name, "href": reverse("home", args=[each.slug])} for each in request.tenants],
@@ -103,11 +104,13 @@ def _facts(request: Any) -> FrameFacts:
     """What stands around a page; a reviewer is told of the approvals that they can decide, anybody else of all."""
     tenant_id, me, roles = request.tenant.id, request.caller.actor.id, request.caller.roles
     found = frame_facts(tenant_id, me, at=request.as_of)
-    if not found.approvals or "reviewer" not in roles:
-        return found
-    waiting = approvals.approvals(tenant_id, limit=MOST)
-    bars = eligibility.ineligibility_reasons(tenant_id, waiting, me, roles, at=request.as_of)
-    return replace(found, approvals=sum(not why_not for why_not in bars.values()))
+    if found.approvals and "reviewer" in roles:
+        waiting = approvals.approvals(tenant_id, limit=MOST)
+        bars = eligibility.ineligibility_reasons(tenant_id, waiting, me, roles, at=request.as_of)
+        found = replace(found, approvals=sum(not why_not for why_not in bars.values()))
+    inbox = found.approvals if "reviewer" in roles else 0
+    inbox += found.own_cases + found.incidents if "operator" in roles else 0
+    return replace(found, inbox=inbox + len(confirmations_for(request.caller, tenant_id)))
 
 
 def _capped(count: int) -> str:

@@ -53,12 +53,15 @@ class FrameFacts:
 
     approvals: int
     cases: int
+    own_cases: int
     incidents: int
     unread: int
     freezes: list[PlacedFreeze]
     alarms: list[str]
     unreviewed: list[UnreviewedUse]
     log: LogStanding
+    inbox: int = 0
+    """What waits for this person, of every kind."""
 
 
 def places(user: User) -> list[tuple[Membership, Tenant]]:
@@ -77,6 +80,9 @@ _FRAME: Final[LiteralString] = f"""
                WHERE tenant_id = $1 AND state = 'REQUESTED' LIMIT {MOST}) AS waiting),
            (SELECT count(*) FROM (SELECT FROM reviews_case WHERE tenant_id = $1 AND state <> 'RESOLVED'
                AND (snoozed_until IS NULL OR snoozed_until <= $3) LIMIT {MOST}) AS awake),
+           (SELECT count(*) FROM (SELECT FROM reviews_case WHERE tenant_id = $1 AND state = 'OPEN'
+               AND (claimed_by IS NULL OR claimed_by = $2)
+               AND (snoozed_until IS NULL OR snoozed_until <= $3) LIMIT {MOST}) AS own),
            (SELECT count(*) FROM (SELECT FROM reviews_incident
                WHERE tenant_id = $1 AND state = 'OPEN' LIMIT {MOST}) AS open),
            (SELECT count(*) FROM (SELECT FROM console_message
@@ -95,10 +101,12 @@ _FRAME: Final[LiteralString] = f"""
 def frame_facts(tenant_id: UUID, actor_id: UUID, *, at: datetime) -> FrameFacts:
     """What stands around a page of this person, as it is now."""
     [row] = execute(_FRAME, tenant_id, actor_id, at)
-    approvals, cases, incidents, unread, freezes, scopes, values, reasons, placed, alarms, used, review_by, *log = row
+    approvals, cases, own_cases, incidents, unread, freezes, scopes, values, reasons, placed, *more = row
+    alarms, used, review_by, *log = more
     return FrameFacts(
         approvals=approvals,
         cases=cases,
+        own_cases=own_cases,
         incidents=incidents,
         unread=unread,
         freezes=[PlacedFreeze(*each) for each in zip(freezes, scopes, values, reasons, placed, strict=True)],

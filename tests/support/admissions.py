@@ -131,6 +131,7 @@ OPERATIONS: Final = _rows(
             standing_approvals_get_standing_approval""",
         # People, each for themselves; who may vote is asked of the approval.
         _PEOPLE: """
+            inbox_get_inbox
             quality_get_quality quality_report approvals_list_approvals approvals_get_approval
             people_list_delegations people_end_delegation people_list_absences people_go_away people_come_back
             approvals_votes_challenge approvals_votes_vote approvals_assignment_thread

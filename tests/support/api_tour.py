@@ -259,6 +259,7 @@ def talk(shop: Workshop) -> None:
     shop.agent.post(f"/actions/{action}/answers", {"question_id": question, "text": "No page links to it."})
     shop.reviewer.get(f"{path}/thread")
     shop.reviewer.get("/approvals?risk=LOW&sort=oldest")
+    shop.reviewer.get("/inbox")
     vote_on_two(shop)
     shop.agent.post(f"/actions/{action}/cancel", {"reason": "No longer wanted."})
 

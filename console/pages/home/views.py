@@ -13,11 +13,10 @@ from django.urls import reverse
 from approvals.agents import queries as agents_queries
 from approvals.gate import queries as gate_queries
 from approvals.requests.queries import approvals as approvals_queries
-from approvals.sessions import queries as sessions_read
 from console.metrics import queries as metrics
 from console.notifications import queries as notices
-from console.pages.approvals import eligibility
 from console.pages.calls import context as calls_context
+from console.pages.home.inbox import SETTLED, group_like_items, inbox_items
 from console.pages.systems import context as systems_context
 from console.web import labels
 from console.web.http import TenantRequest, in_tenant
@@ -28,12 +27,10 @@ from reviews.readback.rules.circuit import CircuitState
 
 if TYPE_CHECKING:
     from ledger.models import Action
-    from reviews.models import Case
 
 UNKNOWN = ("UNKNOWN", "VERIFICATION_TIMEOUT")
 HELD = ("REVIEW_REQUIRED",)
 VERIFYING = ("PENDING", "COMMITTED")
-SETTLED = ("RECONCILED_SUCCESS", "FAILED", "COMPENSATED", "ROLLED_BACK", "ABANDONED")
 MOST_ROWS = 12
 SOON = timedelta(hours=1)
 
@@ -43,7 +40,7 @@ def page(request: TenantRequest) -> HttpResponse:
     context = {
         "here": "home",
         "figures": _figures(request),
-        "waiting": _waiting(request),
+        "waiting": group_like_items(inbox_items(request.tenant, request.caller, at=request.as_of), request.tenant.slug),
         "troubled": _troubled(request),
         "systems": _systems(request),
         "refused": _refused(request),
@@ -112,70 +109,6 @@ def _alerts(tenant: UUID) -> tuple[int, Any]:
     """How many alerts over the metrics stand, and since when the oldest does."""
     found = metrics.open_alerts(tenant).values()
     return len(found), min((each.raised_at for each in found), default=None)
-
-
-def _waiting(request: TenantRequest) -> list[dict[str, Any]]:
-    """Approvals for reviewers and cases for operators, the oldest first."""
-    items = _approvals(request) if "reviewer" in request.caller.roles else []
-    items += _cases(request) if "operator" in request.caller.roles else []
-    return sorted(items, key=lambda item: item["since"])[:MOST_ROWS]
-
-
-def _approvals(request: TenantRequest) -> list[dict[str, Any]]:
-    tenant = request.tenant
-    waiting = approvals_queries.approvals(tenant.id)
-    me, roles = request.caller.actor.id, request.caller.roles
-    bars = eligibility.ineligibility_reasons(tenant.id, waiting, me, roles, at=request.as_of)
-    asked = [each for each in waiting if not bars[each.id]][:MOST_ROWS]
-    actions = actions_queries.actions_by_id(tenant.id, [each.action_id for each in asked])
-    sessions = sessions_read.sessions_by_id(tenant.id, {each.session_id for each in actions.values()})
-    return [
-        {
-            "icon": "approvals",
-            "kind": "Approval",
-            "href": reverse("approval", args=[tenant.slug, each.id]),
-            "title": _title(actions[each.action_id]),
-            "sub": f"{actions[each.action_id].agent}: {sessions[actions[each.action_id].session_id].goal}",
-            "since": each.requested_at,
-            "decide_by": each.decide_by,
-        }
-        for each in asked
-    ]
-
-
-def _cases(request: TenantRequest) -> list[dict[str, Any]]:
-    """Cases that nobody owns, and mine."""
-    tenant, me = request.tenant, request.caller.actor.id
-    awake = after.cases_on_tab(tenant.id, "open", sort="", at=request.as_of)
-    mine = [each for each in awake if each.claimed_by in (None, me)]
-    actions = actions_queries.actions_by_id(tenant.id, [each.action_id for each in mine if each.action_id])
-    return [
-        {
-            "icon": "cases",
-            "kind": "Case",
-            "href": reverse("case", args=[tenant.slug, each.id]),
-            "title": _title(actions[each.action_id]) if each.action_id else each.target,
-            "sub": _asked(each, actions.get(each.action_id) if each.action_id else None),
-            "since": each.opened_at,
-        }
-        for each in mine
-    ]
-
-
-def _found(case: Case) -> str:
-    return labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
-
-
-def _asked(case: Any, action: Any) -> str:
-    owned = "Owned by you." if case.claimed_by else "Unassigned."
-    return f"{_found(case)}{_by_now(action)}. {owned}"
-
-
-def _by_now(action: Any) -> str:
-    """What became of the action without the person who is asked."""
-    if action is None or action.contradicted or action.state not in SETTLED:
-        return ""
-    return f", {labels.outcome_label(action).lower()} by now"
 
 
 def _troubled(request: TenantRequest) -> list[dict[str, Any]]:

@@ -180,6 +180,10 @@ def test_the_page_shows_every_item_in_full_and_the_result_item_by_item(shop):
     for number, each in enumerate(asked):
         assert f"Quiet {number}." in text
         assert each["payload_hash"] in text
+    compared = words(text.split('data-part="compared"')[1].split("</section>")[0])
+    assert "How they differ" in compared
+    assert "2 values: Quiet 0. Quiet 1." in compared
+    assert "2 values: notes/n0.md notes/n1.md" in compared
     form = fields(text) | {"verdict": "approve", "reason": "Read.", "password": PASSWORD}
     answer = shop.reviewer.client.post("/t/orchid/approvals/batch", form)
     said = words(answer.content.decode())

@@ -15,7 +15,7 @@ from approvals.voting.operations import batch_votes as operations
 from approvals.voting.operations import votes
 from approvals.voting.rules import batches, binding
 from console.accounts.step_up import proof_class
-from console.pages.actions.action_record import load_action_record
+from console.pages.actions.action_record import load_action_record, parse_arguments
 from console.pages.approvals.context import payload_fields
 from console.pages.approvals.displays import record_displays
 from console.pages.approvals.forms import BatchVoteForm, selected_ids
@@ -23,6 +23,7 @@ from console.web import labels
 from console.web.http import TenantRequest, in_tenant
 from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
+from ledger.catalogue.rules.money import money_at_stake
 
 if TYPE_CHECKING:
     from approvals.models import Approval
@@ -73,6 +74,7 @@ def _show(request: TenantRequest, ids: list[UUID], form: BatchVoteForm, *, statu
             items.append(_item(request, each, actions[each.action_id]))
     context = {"here": "approvals", "items": items, "apart": apart, "form": form, "action": request.path}
     context |= {"approvals_href": reverse("approvals", args=[request.tenant.slug])}
+    context |= {"compared": _compared(items), "at_stake": money_at_stake(each["payload"] for each in items)}
     return render(request, "approvals/batch.html", context, status=status)
 
 
@@ -99,10 +101,30 @@ def _item(request: TenantRequest, approval: Approval, action: Action) -> dict[st
     told, covers = load_action_record(request.tenant, action), votes.vote_coverage(approval)
     return _row(request, approval, action) | {
         "title": told.title,
+        "payload": parse_arguments(told.payload),
         "row": approval,
         "covers": covers,
         "covers_digest": binding.coverage_digest(covers),
         "fields": payload_fields(told),
+    }
+
+
+def _compared(items: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """In which fields the payloads of several items are the same, and in which they differ, with every value."""
+    found: dict[str, dict[UUID, str]] = {}
+    labelled: dict[str, str] = {}
+    for item in items:
+        for each in item["fields"]:
+            path = each["shown"].path
+            labelled[path] = each["shown"].label
+            found.setdefault(path, {})[item["id"]] = each["reading"] or each["shown"].display
+    rows = []
+    for path, values in found.items():
+        said = [values.get(item["id"], "left out") for item in items]
+        rows.append({"label": labelled[path], "path": path, "values": list(dict.fromkeys(said))})
+    return {
+        "same": [row for row in rows if len(row["values"]) == 1],
+        "differs": [row for row in rows if len(row["values"]) > 1],
     }
 
 

@@ -1,0 +1,29 @@
+"""What waits for the person who asks: what Home shows them and the badge counts."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Router
+
+from console.api.auth import admits, caller_of
+from console.api.inbox import schemas
+from console.api.transaction import in_tenancy
+from console.pages.home.inbox import inbox_items
+from ledger.record.queries import events
+
+router = Router(tags=["People's work"])
+
+
+@router.get(
+    "/inbox",
+    summary="What waits for you: approvals you may decide, confirmations, your cases and unassigned ones, incidents",
+    response=schemas.Inbox,
+)
+@admits("person")
+@in_tenancy
+def get_inbox(request: HttpRequest) -> schemas.Inbox:
+    caller = caller_of(request)
+    tenant = events.tenants_by_id([caller.tenant_id])[caller.tenant_id]
+    found = inbox_items(tenant, caller, at=timezone.now())
+    return schemas.Inbox(items=[schemas.WaitingItem.of(each) for each in found])

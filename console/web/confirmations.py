@@ -1,0 +1,173 @@
+"""What waits for a second person, of every kind, and whether somebody may be that person.
+
+One statement reads all of it with the people who are no second person for it: who proposed it, whoever it is about, and
+whoever has given their word already, each as the human behind the account. Home, its badge and the API ask
+`confirmations_for`; the operation that takes the answer asks the rules of its own subject again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, LiteralString, NamedTuple
+from uuid import UUID
+
+from django.urls import reverse
+
+from console.web import labels
+from ledger.db import execute
+from reviews.cases.rules.resolutions import SECONDS
+
+if TYPE_CHECKING:
+    from console.api.auth import Caller
+
+MOST: Final = 100
+_WAITING: Final[LiteralString] = f"""
+WITH person AS (SELECT actor_id, person_id FROM console_membership WHERE tenant_id = $1),
+waiting AS (
+    SELECT 'case' AS kind, id, target AS name, '' AS place, proposed_resolution AS what,
+           opened_at AS since, ARRAY[proposed_by] AS actors, ARRAY[]::text[] AS people
+      FROM reviews_case WHERE tenant_id = $1 AND state = 'AWAITING_SECOND'
+    UNION ALL
+    SELECT 'contract', c.id, c.name, c.version, '', c.registered_at, ARRAY[c.sent_by], '{{}}'
+      FROM ledger_contractversion c JOIN ledger_subject s ON s.tenant_id = $1 AND s.id = c.id
+     WHERE c.tenant_id = $1 AND s.state = 'PENDING'
+    UNION ALL
+    SELECT 'system', id, name, '', '', (proposal->>'at')::timestamptz, ARRAY[(proposal->>'by')::uuid], '{{}}'
+      FROM ledger_system WHERE tenant_id = $1 AND proposal IS NOT NULL
+    UNION ALL
+    SELECT 'key', id, name, '', '', created_at, ARRAY[proposed_by], ARRAY[person_id::text]
+      FROM approvals_approverkey WHERE tenant_id = $1 AND state = 'PENDING'
+    UNION ALL
+    SELECT 'member', id, actor_id::text, '', proposal->>'what', (proposal->>'at')::timestamptz,
+           ARRAY[(proposal->>'by')::uuid], ARRAY[person_id::text, proposal->>'by_person']
+      FROM console_membership WHERE tenant_id = $1 AND proposal IS NOT NULL AND removed_at IS NULL
+    UNION ALL
+    SELECT 'erasure', id, legal_basis, '', '', requested_at, ARRAY[requested_by], '{{}}'
+      FROM ledger_erasure WHERE tenant_id = $1 AND state = 'REQUESTED'
+    UNION ALL
+    SELECT 'retention', id, '', '', '', proposed_at, ARRAY[proposed_by], '{{}}'
+      FROM ledger_retention WHERE tenant_id = $1 AND state = 'PROPOSED'
+    UNION ALL
+    SELECT 'standing', id, tool, agent, '', proposed_at, ARRAY[proposed_by], ARRAY[proposed_person::text]
+      FROM approvals_standingapproval WHERE tenant_id = $1 AND state = 'PROPOSED'
+    UNION ALL
+    SELECT 'release', id, kind, version, tool, changed_at, ARRAY[first_by], '{{}}'
+      FROM ledger_release WHERE tenant_id = $1 AND first_by IS NOT NULL AND promoted_by IS NULL
+       AND state IN ('DRAFT', 'CHECKED', 'CANARY', 'READY')
+    UNION ALL
+    SELECT 'emergency', id, reason, '', '', used_at, ARRAY[used_by],
+           ARRAY(SELECT review->>'person' FROM jsonb_array_elements(reviews) review)
+      FROM approvals_emergency WHERE tenant_id = $1 AND reviewed_at IS NULL
+)
+SELECT kind, id, name, place, what, since FROM waiting
+ WHERE kind = ANY($3) AND $2 <> ALL(array_remove(actors, NULL))
+   AND NOT EXISTS (SELECT FROM person mine WHERE mine.actor_id = $2 AND (mine.person_id::text = ANY(people)
+       OR mine.person_id IN (SELECT person_id FROM person WHERE actor_id = ANY(actors))))
+ ORDER BY since, id LIMIT {MOST}
+"""
+
+
+class ConfirmationKind(NamedTuple):
+    """One kind of thing that a second person decides: who may, what it is called, and its page."""
+
+    roles: frozenset[str]
+    icon: str
+    title: Callable[[Confirmation], str]
+    page: Callable[[str, Confirmation], str]
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """One thing that waits for a second person; what `name`, `place` and `what` say depends on its kind."""
+
+    kind: str
+    id: UUID
+    name: str
+    place: str
+    what: str
+    since: datetime
+
+    @property
+    def title(self) -> str:
+        return KINDS[self.kind].title(self)
+
+    @property
+    def icon(self) -> str:
+        return KINDS[self.kind].icon
+
+    def page(self, slug: str) -> str:
+        """The address at which it is decided."""
+        return KINDS[self.kind].page(slug, self)
+
+
+def confirmations_for(caller: Caller, tenant_id: UUID) -> list[Confirmation]:
+    """What this person may decide as the second one, the oldest first."""
+    kinds = [name for name, kind in KINDS.items() if kind.roles & caller.roles]
+    return [Confirmation(*row) for row in execute(_WAITING, tenant_id, caller.actor.id, kinds)] if kinds else []
+
+
+def _resolution(each: Confirmation) -> str:
+    return labels.RESOLUTIONS.get(each.what, (labels.sentence_case(each.what), ""))[0].lower()
+
+
+def _at(name: str, *, by_id: bool = True, anchor: str = "") -> Callable[[str, Confirmation], str]:
+    return lambda slug, each: reverse(name, args=[slug, each.id] if by_id else [slug]) + anchor
+
+
+_OPERATORS: Final = frozenset({"administrator", "operator"})
+_MEMBER: Final = {"roles": "Confirm new roles of a member", "separate": "Confirm that two accounts are two people"}
+KINDS: Final = {
+    "case": ConfirmationKind(
+        SECONDS, "cases", lambda each: f"Confirm a resolution: {_resolution(each)}, {each.name}", _at("case")
+    ),
+    "contract": ConfirmationKind(
+        _OPERATORS,
+        "contracts",
+        lambda each: f"Confirm a weaker contract: {each.name} {each.place}",
+        lambda slug, each: reverse("contract", args=[slug, each.name, each.place]),
+    ),
+    "system": ConfirmationKind(
+        _OPERATORS,
+        "systems",
+        lambda each: f"Confirm a change of the system {each.name}",
+        lambda slug, each: f"{reverse('systems', args=[slug])}#system-{each.id}",
+    ),
+    "key": ConfirmationKind(
+        frozenset({"administrator", "reviewer"}),
+        "key",
+        lambda each: f"Confirm a passkey: {each.name}",
+        _at("people", by_id=False),
+    ),
+    "member": ConfirmationKind(
+        frozenset({"administrator"}), "people", lambda each: _MEMBER.get(each.what, _MEMBER["roles"]), _at("member")
+    ),
+    "erasure": ConfirmationKind(
+        frozenset({"compliance"}),
+        "ledger",
+        lambda each: f"Confirm an erasure: {each.name}",
+        _at("holds", by_id=False),
+    ),
+    "retention": ConfirmationKind(
+        frozenset({"compliance"}), "ledger", lambda each: "Confirm a retention policy", _at("holds", by_id=False)
+    ),
+    "standing": ConfirmationKind(
+        frozenset({"reviewer"}),
+        "approvals",
+        lambda each: f"Agree to a standing approval: {each.name} by {each.place}",
+        _at("standing-approval"),
+    ),
+    "release": ConfirmationKind(
+        _OPERATORS,
+        "policies",
+        lambda each: f"Promote a release: {each.what or each.name + ' policy'} {each.place}",
+        _at("release"),
+    ),
+    "emergency": ConfirmationKind(
+        frozenset({"reviewer", "operator", "compliance", "administrator"}),
+        "alarm",
+        lambda each: f"Review a use of break-glass: {each.name}",
+        _at("emergencies", by_id=False),
+    ),
+}

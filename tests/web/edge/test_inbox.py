@@ -1,0 +1,123 @@
+"""One inbox: Home, its badge and the API show exactly what waits for a person, and nothing that they may not decide."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from console.accounts.members import operations as people
+from console.models import Membership
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.operations import second_person
+from ledger.db import tenancy
+from ledger.record.operations import Actor
+from ledger.retention.operations import retention
+from ledger.retention.rules.retention import RetentionPolicy
+from tests.support.api_tenant import document
+from tests.support.browser_users import visitor, words
+from tests.support.settling import settle_on_page
+
+WHY = {"reason": "The provider shows it.", "evidence": "Statement of 21 November, line 4"}
+
+
+def listed(person):
+    """What Home lists, and that API and badge say the same."""
+    page = person.page()
+    waits = page.split('data-part="waits"')[1].split("</section>")[0]
+    answer = person.client.get("/api/v1/inbox")
+    assert answer.status_code == 200, answer.content
+    items = answer.json()["items"]
+    assert all(each["page"] in waits for each in items)
+    assert waits.count("data-item") == len(items)
+    link = page.split('data-go="h"')[1].split("</a>")[0]
+    badge = re.search(r'rail-count">([0-9]+)', link)
+    assert int(badge[1] if badge else 0) == len(items)
+    return [(each["kind"], each["title"]) for each in items], words(waits)
+
+
+def test_a_resolution_waits_for_everybody_but_the_one_who_proposed_it(stage):
+    case = stage.case()
+    proposer = visitor(stage, "operator")
+    assert [kind for kind, _ in listed(proposer)[0]] == ["case"]
+    settle_on_page(proposer, case.id, "ATTEST_ABSENT", **WHY)
+    confirmation = ("confirmation", f"Confirm a resolution: attest that it did not happen, {case.target}")
+    assert listed(proposer)[0] == []
+    assert listed(visitor(stage, "operator", name="second@orchid"))[0] == [confirmation]
+    assert listed(visitor(stage, "reviewer"))[0] == [confirmation]
+    assert listed(visitor(stage, "compliance"))[0] == []
+
+
+def test_changes_of_systems_and_retention_wait_for_the_roles_that_may_confirm_them(stage):
+    asker, at = Actor("person", stage.person("operator", "compliance").actor_id), datetime.now(UTC)
+    with tenancy(stage.tenant):
+        known = catalogue_queries.system(stage.tenant, "shop")
+        moved = {**known.settings, "root": "elsewhere"}
+        second_person.submit_system(
+            tenant_id=stage.tenant, name="shop", pattern=known.pattern, settings=moved, actor=asker, at=at
+        )
+        policy = RetentionPolicy(payload_days=400)
+        retention.propose_policy(tenant_id=stage.tenant, policy=policy, by=asker, at=at)
+    system = ("confirmation", "Confirm a change of the system shop")
+    kept = ("confirmation", "Confirm a retention policy")
+    assert listed(visitor(stage, "operator", "compliance"))[0] == []
+    assert listed(visitor(stage, "administrator"))[0] == [system]
+    assert listed(visitor(stage, "compliance", name="law@orchid"))[0] == [kept]
+    assert listed(visitor(stage, "reviewer"))[0] == []
+
+
+def test_new_roles_wait_for_another_human_than_who_asked(stage):
+    asking = stage.person("administrator", name="ada@orchid")
+    same = stage.person("administrator", name="ada-again@orchid")
+    Membership.objects.filter(id=same.id).update(person_id=asking.person_id)
+    with tenancy(stage.tenant):
+        people.change_member(
+            tenant_id=stage.tenant,
+            member_id=asking.id,
+            roles=frozenset({"administrator", "reviewer"}),
+            groups=[],
+            by=Actor("person", asking.actor_id),
+            by_person=asking.person_id,
+            is_proven=True,
+            at=datetime.now(UTC),
+        )
+    names = ("ada", "ada-again", "dana")
+    asked = {name: listed(visitor(stage, "administrator", name=f"{name}@orchid"))[0] for name in names}
+    assert asked == {"ada": [], "ada-again": [], "dana": [("confirmation", "Confirm new roles of a member")]}
+
+
+@pytest.mark.req("R-UI-23")
+def test_like_approvals_stand_together_with_what_they_come_to(stage):
+    for _ in range(3):
+        stage.propose()
+    items, said = listed(visitor(stage, "reviewer"))
+    assert [kind for kind, _ in items] == ["approval"] * 3
+    assert all(title.startswith("Refund 125.00 EUR to order") for _, title in items)
+    assert "3 approvals: issue_refund, by support At stake: 375.00 EUR. Oldest" in said
+    assert "Decide together" not in said, "each refund is decided by itself"
+    assert listed(visitor(stage, "operator"))[0] == []
+
+
+def test_an_operator_has_unowned_cases_their_own_and_open_incidents_and_not_those_of_others(stage):
+    case, other = stage.case(count=2), stage.case(amount=99)
+    visitor(stage, "operator", name="owner@orchid").post(f"cases/{other.id}/claim")
+    items, said = listed(visitor(stage, "operator"))
+    assert sorted(kind for kind, _ in items) == ["case", "incident"]
+    assert "Duplicate side effect. Unassigned." in said
+    assert str(case.id) in visitor(stage, "operator").page()
+    assert [kind for kind, _ in listed(visitor(stage, "operator", name="owner@orchid"))[0]].count("case") == 2
+
+
+def test_approvals_that_may_be_decided_at_once_lead_from_home_to_that_page(shop):
+    policy = {
+        "version": "2",
+        "require": [{"tool": "write_document"}],
+        "batch": {"most": 3, "side_effect_classes": ["EPHEMERAL_WRITE"]},
+    }
+    shop.operator_key.release("approval", {"version": "2", "document": policy})
+    asked = [shop.approval_of(shop.propose("write_document", **document(f"n{n}.md", "Quiet."))) for n in range(3)]
+    home = shop.reviewer.client.get("/t/orchid/").content.decode()
+    link = home.split('class="button small" href="')[1].split('"')[0]
+    assert all(each["approval_id"] in link for each in asked)
+    assert shop.reviewer.client.get(link.replace("&amp;", "&")).status_code == 200
