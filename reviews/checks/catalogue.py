@@ -15,6 +15,7 @@ from reviews.checks.email import EmailCheck
 from reviews.checks.filesystems import FilesystemCheck
 from reviews.checks.git import GitCheck
 from reviews.checks.interface import Check
+from reviews.checks.packages import PackageCheck
 from reviews.checks.payments import PaymentCheck
 from reviews.checks.plugins import load_plugin
 from reviews.checks.plugins import plugin_patterns as plugged_names
@@ -32,6 +33,7 @@ _CHECKS: dict[str, Check] = {
     "email": EmailCheck(),
     "filesystems": FilesystemCheck(),
     "git": GitCheck(),
+    "packages": PackageCheck(),
     "payments": PaymentCheck(),
     "procurement": ProcurementCheck(),
     "queues_events": QueueCheck(),

@@ -48,6 +48,9 @@ NEEDS: dict[str, dict[str, tuple[str, ...]]] = {
     "git": {
         "commit": ("commit",),
     },
+    "packages": {
+        "hash_match": ("sha256",),
+    },
     "email": {
         "recipient_match": ("to", "recipients"),
         "sender_match": ("sender",),

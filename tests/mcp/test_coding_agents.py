@@ -17,8 +17,9 @@ import pytest
 
 from console.local.keys import write_private
 from tests.mcp.house import TENANT, House, opened
-from tests.support.outside import git_server
+from tests.support.outside import git_server, package_server
 from tests.support.outside.git_server import QUIET, GitServer, commit, git
+from tests.support.outside.package_server import PackageServer, make_sdist
 
 MODULE = [sys.executable, "-m", "counterfoil.coding_agents"]
 DONE = "Done, and confirmed in the system of record."
@@ -26,11 +27,14 @@ DONE = "Done, and confirmed in the system of record."
 
 @dataclass
 class Desk:
-    """A machine with a coding agent on it, a console and a git server; each test has its own repository and session."""
+    """A machine with a coding agent, a console, a git server and a package index; each test has a repository and a
+    session of its own.
+    """
 
     house: House
     server: GitServer
     home: Path
+    index: PackageServer
     keys: dict[str, str] = field(default_factory=dict)
     repository: str = ""
     work: Path = Path()
@@ -98,15 +102,21 @@ class Desk:
 @pytest.fixture(scope="module")
 def machine(template, run, tmp_path_factory) -> Iterator[Desk]:
     root = tmp_path_factory.mktemp("machine")
-    for name in ("served", "home", "home/.claude", "house"):
+    for name in ("served", "packages", "home", "home/.claude", "house"):
         (root / name).mkdir()
-    with git_server.served(root / "served") as server, opened(run, root / "house") as house:
-        desk = Desk(house, server, root / "home")
+    with (
+        git_server.served(root / "served") as server,
+        package_server.served(root / "packages") as index,
+        opened(run, root / "house") as house,
+    ):
+        desk = Desk(house, server, root / "home", index)
         secrets = Path(house.stack.environment["COUNTERFOIL_SECRETS_DIR"]) / "systems" / TENANT
         secrets.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_private(secrets / "git.json", json.dumps({"url": server.url}))
-        body = {"name": "git", "pattern": "git", "settings": {"url": server.url}}
-        assert house.operator.post("/systems", body).status_code == 201
+        write_private(secrets / "packages.json", json.dumps({"url": index.simple}))
+        for name, url in (("git", server.url), ("packages", index.simple)):
+            body = {"name": name, "pattern": name, "settings": {"url": url}}
+            assert house.operator.post("/systems", body).status_code == 201
         known = {"AGENT": "agent", "EXECUTOR": "exec", "OPERATOR": "oper"}
         desk.keys = {f"COUNTERFOIL_{name}_KEY": house.known["keys"][kind] for name, kind in known.items()}
         assert "Claude Code: no hook of ours" in desk.agents("discover")
@@ -159,6 +169,20 @@ def test_a_forced_push_waits_for_a_person_and_goes_on_when_it_is_sent_again(desk
     assert DONE in (told := desk.after(command)), told
     assert desk.served_ref() == wanted
     assert (desk.newest()["action_id"], desk.ended()) == (action_id, "RECONCILED_SUCCESS")
+
+
+def test_a_file_is_published_only_after_people_approved_it_and_is_read_back_from_the_index(desk):
+    project = f"app{uuid4().hex[:8]}"
+    file = make_sdist(desk.work, project, "1.0")
+    command = f"twine upload --repository-url {desk.index.url} {file.name}"
+    decision, said = desk.before(command)
+    assert decision == "deny"
+    assert said.startswith("Not run yet: people must approve it first"), said
+    desk.house.approve()
+    assert desk.before(command) == ("allow", "Approved at the console.")
+    assert desk.index.publish(file).returncode == 0
+    told = desk.after(command)
+    assert DONE in told or desk.ended() == "RECONCILED_SUCCESS", told
 
 
 def test_a_rejected_push_never_runs(desk):

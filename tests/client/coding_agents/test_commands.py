@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from counterfoil.coding_agents.commands import Effect, Refusal, read_command, repository_of
@@ -142,3 +144,62 @@ def test_a_secret_in_the_address_is_not_proposed(server, clone):
     commit(clone, "with a secret")
     effect = read_command("git push origin HEAD:refs/heads/quiet", clone)
     assert effect.arguments["remote"] == f"{server.url}/team/app.git"
+
+
+# Uploads of packages
+
+
+@pytest.fixture
+def built(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("TWINE_REPOSITORY", "TWINE_REPOSITORY_URL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "dist").mkdir()
+    for name in ("my_app-1.0.tar.gz", "my_app-1.0-py3-none-any.whl", "notes.txt"):
+        (tmp_path / "dist" / name).write_bytes(name.encode())
+    return tmp_path
+
+
+def published(index, filename):
+    digest = hashlib.sha256(filename.encode()).hexdigest()
+    said = {"project": "my-app", "version": "1.0", "filename": filename, "sha256": digest}
+    return Effect("package_publish", {"index": index, **said})
+
+
+def test_an_upload_names_the_file_its_digest_and_the_index(built):
+    sdist, wheel, pypi = "my_app-1.0.tar.gz", "my_app-1.0-py3-none-any.whl", "https://upload.pypi.org/legacy/"
+    assert read_command(f"twine upload dist/{sdist}", built) == published(pypi, sdist)
+    assert read_command(f"python3 -m twine upload --skip-existing dist/{wheel}", built) == published(pypi, wheel)
+    named = f"twine upload -u ada -p s3cret --repository-url=https://ada:s3cret@index.example.org/ dist/{sdist}"
+    assert read_command(named, built) == published("https://index.example.org/", sdist)
+    (built / ".pypirc").write_text("[inside]\nrepository = https://inside.example.org/legacy/\n")
+    assert read_command(f"twine upload -r inside dist/{sdist}", built) == published(
+        "https://inside.example.org/legacy/", sdist
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("twine upload dist/*", "Send `twine upload` as a command of its own"),
+        ("python -m build && twine upload dist/my_app-1.0.tar.gz", "Send `twine upload` as a command of its own"),
+        ("TWINE_REPOSITORY_URL=x twine upload dist/my_app-1.0.tar.gz", "Send `twine upload` as a command of its own"),
+        ("uvx twine upload dist/my_app-1.0.tar.gz", "Send `twine upload` as a command of its own"),
+        ("bash -c 'twine upload dist/my_app-1.0.tar.gz'", "Send `twine upload` as a command of its own"),
+        ("twine upload 'dist", "The command cannot be read"),
+        ("twine upload dist/my_app-1.0.tar.gz dist/my_app-1.0-py3-none-any.whl", "Publish one file at a time"),
+        ("twine upload", "Publish one file at a time"),
+        ("twine upload --sign dist/my_app-1.0.tar.gz", "without --sign"),
+        ("twine upload dist/notes.txt", "notes.txt is the name of no sdist and of no wheel"),
+        ("twine upload dist/none-1.0.tar.gz", "none-1.0.tar.gz cannot be read: No such file"),
+        ("twine upload -r nowhere dist/my_app-1.0.tar.gz", "names no index nowhere"),
+    ],
+)
+def test_an_upload_that_cannot_be_told_is_refused_with_how_to_send_it(built, command, says):
+    with pytest.raises(Refusal, match=says):
+        read_command(command, built)
+
+
+@pytest.mark.parametrize("command", ["twine check dist/x.whl", "echo twine upload", "pip install twine"])
+def test_nothing_is_said_about_what_publishes_nothing(built, command):
+    assert read_command(command, built) is None
