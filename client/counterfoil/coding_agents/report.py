@@ -48,8 +48,8 @@ h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.125rem; margin: 2rem 0 .5
 .quiet { color: var(--quiet); } .scroll { overflow-x: auto; }
 table { border-collapse: collapse; inline-size: 100%; font-size: .875rem; }
 th, td { text-align: start; padding: .375rem .5rem; border-block-end: 1px solid var(--line); vertical-align: top;
-  overflow-wrap: anywhere; }
-th { overflow-wrap: normal; } .n { text-align: end; font-variant-numeric: tabular-nums; }
+  overflow-wrap: break-word; }
+th:first-child, td:first-child { min-inline-size: 6.5rem; } .n { text-align: end; font-variant-numeric: tabular-nums; }
 blockquote { margin: .75rem 0; padding-inline-start: .75rem; border-inline-start: .25rem solid var(--bad);
   overflow-wrap: anywhere; }
 """
@@ -257,7 +257,7 @@ def print_lines(found: ShadowReport) -> Iterable[str]:
     if not any(found.would.values()):
         yield "Nothing was noted: no client ran in shadow mode here, or none sent what is registered."
         return
-    yield f"Shadow mode, {found.since} to {found.until}. Nothing was held; nothing was sent anywhere for this report."
+    yield f"Shadow mode, {_spell_period(found)}. Nothing was held; nothing was sent anywhere for this report."
     yield ""
     for tool, counted in sorted(found.tools.items()):
         for would, count in counted.items():
@@ -275,7 +275,7 @@ def print_lines(found: ShadowReport) -> Iterable[str]:
     yield ""
     yield f"Systems read after {found.readings} of these calls; {len(found.mismatches)} said done and were not:"
     for one in found.mismatches:
-        yield f"  {one.at} {one.client}, {one.tool}: {one.shown}"
+        yield f"  {_spell_time(one.at)} {one.client}, {one.tool}: {one.shown}"
     yield ""
     yield _audited_line(found.audited)
     for claim in found.audited.false:
@@ -305,6 +305,14 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
+def _spell_period(found: ShadowReport) -> str:
+    return f"{_spell_time(found.since)} to {_spell_time(found.until)}"
+
+
+def _spell_time(at: str) -> str:
+    return f"{datetime.fromisoformat(at):%Y-%m-%d %H:%M} UTC"
+
+
 def _spell_minutes(minutes: int) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
 
@@ -316,7 +324,7 @@ def render_page(found: ShadowReport) -> str:
         (rule_words(each.rule), each.held, each.refused, each.alone, _spell_minutes(each.minutes))
         for each in found.rules
     ]
-    systems = [(one.at, one.client, one.tool, one.shown) for one in found.mismatches]
+    systems = [(_spell_time(one.at), one.client, one.tool, one.shown) for one in found.mismatches]
     claims = "".join(
         f"<blockquote>{escape(claim.sentence)}<br><span class='quiet'>{escape(claim.session)}. "
         f"{escape(_beside(claim))}</span></blockquote>"
@@ -328,9 +336,9 @@ def render_page(found: ShadowReport) -> str:
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<title>Coding agents in shadow mode</title><style>{_STYLE}</style></head><body>"
-        f"<h1>Coding agents in shadow mode</h1><p class='quiet'>{escape(found.since)} to {escape(found.until)}. "
+        f"<h1>Coding agents in shadow mode</h1><p class='quiet'>{_spell_period(found)}. "
         "Nothing was held. Made of files on this machine; nothing was sent.</p>"
-        f"<h2>What would have been</h2>{_table(('Call', *(_WOULD.values())), tools)}"
+        f"<h2>What would have been</h2>{_table(('Call', 'Passed', 'Held', 'Refused', 'Not judged'), tools)}"
         f"<h2>What each rule would have cost</h2>{_table(('Rule', 'Held', 'Refused', 'By it alone', 'Waiting'), rules)}"
         f"<p>In all {found.held} held, about {_spell_minutes(found.held * found.minutes)} of waiting. "
         f"<span class='quiet'>Assumed: {found.minutes} minutes a decision. "
@@ -345,11 +353,15 @@ def render_page(found: ShadowReport) -> str:
 def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     if not rows:
         return "<p class='quiet'>None.</p>"
-    top = "".join(f"<th scope='col'>{escape(head)}</th>" for head in heads)
+    numbers = [isinstance(each, int) for each in rows[0]]
+    top = "".join(
+        f"<th scope='col'{' class=n' if is_number else ''}>{escape(head)}</th>"
+        for head, is_number in zip(heads, numbers, strict=True)
+    )
     body = "".join(
         "<tr>"
         + "".join(f"<td{' class=n' if isinstance(each, int) else ''}>{escape(str(each))}</td>" for each in row)
         + "</tr>"
         for row in rows
     )
-    return f"<div class='scroll'><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
+    return f"<div class='scroll' tabindex='0'><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
