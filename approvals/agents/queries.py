@@ -14,7 +14,7 @@ from approvals.models import (
     Agent,
     AgentVersion,
 )
-from ledger.db import fetch_one
+from ledger.db import columns, execute, fetch_one, take
 
 
 def agent(tenant_id: UUID, agent_id: str) -> Agent | None:
@@ -31,6 +31,19 @@ def agents(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = No
 
 def agent_version(tenant_id: UUID, agent_id: str, version: str) -> AgentVersion | None:
     return fetch_one(AgentVersion, "tenant_id = $1 AND agent_id = $2 AND version = $3", tenant_id, agent_id, version)
+
+
+_WITH_VERSION = f"""
+SELECT {columns(Agent, "a")}, {columns(AgentVersion, "v")} FROM approvals_agent a LEFT JOIN approvals_agentversion v
+    ON v.tenant_id = $1 AND v.agent_id = $2 AND v.version = $3 WHERE a.tenant_id = $1 AND a.agent_id = $2
+"""
+
+
+def agent_with_version(tenant_id: UUID, agent_id: str, version: str) -> tuple[Agent | None, AgentVersion | None]:
+    """An agent and one version of it, those of both that there are, as one statement saw them."""
+    rows = execute(_WITH_VERSION, tenant_id, agent_id, version)
+    (agent, found), _ = take(rows[0], Agent, AgentVersion) if rows else ((None, None), ())
+    return agent, found
 
 
 def agent_versions(tenant_id: UUID, agent_id: str) -> list[AgentVersion]:

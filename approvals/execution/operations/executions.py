@@ -339,6 +339,21 @@ WHERE tenant_id = $1 AND jti = $2 AND action_id = $3 AND executor_id = $4 AND to
     AND consumed_at IS NULL AND voided_at IS NULL AND expires_at > clock_timestamp()
 RETURNING jti
 """
+# With the grant the attempt that it is for, with its lease, and the approval that is used up by it and by nothing else.
+_REDEEM = f"""
+WITH spent AS ({_SPEND}), attempt AS (
+    INSERT INTO approvals_attempt (tenant_id, action_id, number, jti, executor_id, wrapper_version, started_at,
+        timeout_s, lease_expires_at, ends_at)
+    SELECT $1, $3, $6, jti, $4, $7, $8, $9, $10, $11 FROM spent
+), lease AS (
+    INSERT INTO approvals_due (tenant_id, subject_id, what, due_at) SELECT $1, $3, 'lease', $10 FROM spent
+    ON CONFLICT (subject_id, what) DO UPDATE SET due_at = excluded.due_at
+), due AS (DELETE FROM approvals_due WHERE subject_id = $12 AND what = 'approval'), used AS (
+    UPDATE approvals_approval SET state = 'CONSUMED'
+    WHERE tenant_id = $1 AND id = $12 AND state = 'APPROVED' AND release_by > clock_timestamp() RETURNING id
+)
+SELECT (SELECT jti FROM spent), (SELECT id FROM used)
+"""
 
 
 def _spend(tenant_id: UUID, grant: grants.GrantClaims, request: StartRequest) -> None:
@@ -377,8 +392,10 @@ def _begin(
 ) -> StartedExecution:
     grant, basis = redeemed.grant, redeemed.basis
     action, approval = basis.action, basis.approval
-    _spend(action.tenant_id, grant, request)
-    attempt = _attempt(basis, grant, request, at=at)
+    locked = None
+    if approval is not None:
+        locked = ledger.lock_subject(tenant_id=action.tenant_id, subject_id=approval.id, kind="approval")
+    attempt = _redeem(basis, grant, request, at=at)
     changes: dict[str, Any] = {
         "execution": {"status": "EXECUTING", "attempt_count": attempt.number},
         "timestamps": {"executed_at": instant(at)},
@@ -389,8 +406,9 @@ def _begin(
         assert key is not None
         changes["idempotency"] = {"key_hash": basis.record.key_hash, "status": "PENDING"}
     drafts = []
-    if approval is not None:
-        drafts.append(_consumed(approval, head.id, at=at))
+    if approval is not None and locked is not None:
+        used = ledger.NewEvent(kind="approval_consumed", to="CONSUMED", detail={"action_id": str(head.id)})
+        drafts.append(ledger.draft_event(locked, used, actor=ledger.SYSTEM, at=at))
         block = approval_block(approval)
         # Who approved stands there already.
         changes["approval"] = {name: said for name, said in block.items() if name != "approver_id"}
@@ -425,19 +443,12 @@ def _happening(
     )
 
 
-_ATTEMPT = """
-WITH attempt AS (
-    INSERT INTO approvals_attempt (tenant_id, action_id, number, jti, executor_id, wrapper_version, started_at,
-        timeout_s, lease_expires_at, ends_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-)
-INSERT INTO approvals_due (tenant_id, subject_id, what, due_at) VALUES ($1, $2, 'lease', $9)
-ON CONFLICT (subject_id, what) DO UPDATE SET due_at = excluded.due_at
-"""
+def _redeem(basis: ReleaseContext, grant: grants.GrantClaims, request: StartRequest, *, at: datetime) -> Attempt:
+    """The redemption of the grant: a row that there can be one of, with its lease.
 
-
-def _attempt(basis: ReleaseContext, grant: grants.GrantClaims, request: StartRequest, *, at: datetime) -> Attempt:
-    """The redemption of the grant: a row that there can be one of, with its lease."""
+    What it spends is written under a condition (R-AP-07), by the clock of the database as it writes (B14).
+    """
+    approval = basis.approval
     tenant_id, ends_at = basis.action.tenant_id, at + timedelta(seconds=request.timeout_s)
     lease = lease_duration(tenant_id, basis.record.policies["verification"].digest)
     made = Attempt(
@@ -452,28 +463,17 @@ def _attempt(basis: ReleaseContext, grant: grants.GrantClaims, request: StartReq
         lease_expires_at=min(at + lease, ends_at),
         ends_at=ends_at,
     )
-    execute(
-        _ATTEMPT,
-        *(tenant_id, made.action_id, made.number, made.jti, made.executor_id, made.wrapper_version),
-        *(at, made.timeout_s, made.lease_expires_at, ends_at),
+    [(spent, used)] = execute(
+        _REDEEM,
+        *(tenant_id, made.jti, made.action_id, made.executor_id, grants.token_hash(request.token)),
+        *(made.number, made.wrapper_version, at, made.timeout_s, made.lease_expires_at, ends_at),
+        approval.id if approval is not None else None,
     )
-    return made
-
-
-_CONSUME = """
-WITH due AS (DELETE FROM approvals_due WHERE subject_id = $2 AND what = 'approval')
-UPDATE approvals_approval SET state = 'CONSUMED'
-WHERE tenant_id = $1 AND id = $2 AND state = 'APPROVED' AND release_by > clock_timestamp() RETURNING id
-"""
-
-
-def _consumed(approval: Approval, action_id: UUID, *, at: datetime) -> ledger.EventDraft:
-    """The approval is used up by this start and by no other; the event of it is the caller's to write."""
-    head = ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.id, kind="approval")
-    if not execute(_CONSUME, approval.tenant_id, approval.id):
+    if spent is None:
+        raise grants.GrantExpired
+    if approval is not None and used is None:
         raise binding.ApprovalExpired
-    happening = ledger.NewEvent(kind="approval_consumed", to="CONSUMED", detail={"action_id": str(action_id)})
-    return ledger.draft_event(head, happening, actor=ledger.SYSTEM, at=at)
+    return made
 
 
 def _fail_closed(

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 def caller_context(session: Session, call: Proposal, *, at: datetime) -> CallerContext:
     """What the server knows about the agent and its session now."""
     tenant_id = session.tenant_id
-    agent = agents_queries.agent(tenant_id, session.agent_id)
-    version = agents_queries.agent_version(tenant_id, session.agent_id, session.agent_version)
+    agent, version = agents_queries.agent_with_version(tenant_id, session.agent_id, session.agent_version)
     disclosed = {tool["name"]: disclosed_contract(tenant_id, tool["digest"]) for tool in session.contract["tools"]}
     return CallerContext(
         registered=agent is not None and agent.revoked_at is None and version is not None,

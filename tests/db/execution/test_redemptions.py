@@ -291,7 +291,7 @@ class Died(Exception):
     """The process ended here."""
 
 
-@pytest.mark.parametrize("point", ["_check_release", "_spend", "_attempt", "_consumed", "write_events"])
+@pytest.mark.parametrize("point", ["_check_release", "_redeem", "write_events"])
 def test_a_connection_that_dies_before_the_commit_leaves_the_grant_unspent(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch, superuser_connection: psycopg.Connection, point: str
 ):
