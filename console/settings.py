@@ -401,10 +401,15 @@ STATIC_URL = "/static/"
 STATIC_ROOT = os.environ.get("COUNTERFOIL_STATIC_ROOT") or None
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    # What was collected is compressed, named after its content and kept by browsers for good.
+    "staticfiles": {
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        if STATIC_ROOT
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
 }
-# Served from the apps' own folders, so a checkout needs no collecting step.
-WHITENOISE_USE_FINDERS = True
+# Else served from the apps' own folders, so a checkout needs no collecting step.
+WHITENOISE_USE_FINDERS = not STATIC_ROOT
 
 # Logs: one line each, for operators, and never a payload. The ledger is the record.
 
