@@ -57,7 +57,8 @@ def test_a_dry_run_says_what_the_gate_would_say_and_leaves_no_action(agent: Api,
     dry = [call(session, dry_run=True), call(session, dry_run=True, arguments=REFUND | {"amount": "12.50"})]
     passed, refused = propose(agent, session, *dry)["results"]
     assert (passed["accepted"], passed["action_id"], passed["state"]) == (True, None, None)
-    assert passed["approval"] == {"required": True, "approval_id": None, "expires_at": None}
+    asked = {"required": True, "approval_id": None, "expires_at": None, "reasons": ["IRREVERSIBLE"]}
+    assert passed["approval"] == asked
     assert (refused["accepted"], refused["result"]["error"]["code"]) == (False, "TYPE_COERCION")
     assert refused["action_id"] is None
     assert operator_key.get("/actions").json()["items"] == []
