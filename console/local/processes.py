@@ -15,11 +15,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psutil
 
 from console.local.keys import write_private
+
+PLANNED_CRASH: Final = b"Planned crash"
+"""How a program of the example begins its last line before it ends itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +53,17 @@ class Child:
     program: Program
     process: subprocess.Popen[bytes]
     started_at: float
+    log_began: int
 
     def running(self) -> bool:
         return self.process.poll() is None
+
+    def crashed_as_planned(self) -> bool:
+        """Whether the last that it said is that this crash is part of the example."""
+        with self.program.log.open("rb") as log:
+            log.seek(self.log_began)
+            lines = log.read().splitlines()
+        return bool(lines) and lines[-1].startswith(PLANNED_CRASH)
 
 
 class ProcessFailed(Exception):
@@ -70,6 +81,7 @@ def spawn(program: Program) -> Child:
     """Start a program in a session of its own: Ctrl-C reaches the supervisor alone."""
     descriptor = os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(descriptor, "ab") as log:
+        log_began = log.seek(0, os.SEEK_END)
         process = subprocess.Popen(
             program.argv,
             stdin=subprocess.DEVNULL,
@@ -79,7 +91,7 @@ def spawn(program: Program) -> Child:
             start_new_session=True,
             **run_as_user(program.account),
         )
-    return Child(program=program, process=process, started_at=time.monotonic())
+    return Child(program=program, process=process, started_at=time.monotonic(), log_began=log_began)
 
 
 def stop_children(children: list[Child]) -> None:
@@ -191,10 +203,13 @@ class Supervisor:
         held = now - child.started_at >= 60
         self.failures[name] = 1 if held else self.failures.get(name, 0) + 1
         pause = min(2.0 ** (self.failures[name] - 1), 30.0)
-        self.say(
-            f"{name} stopped unexpectedly ({child.process.returncode}); restarting in {pause:.0f} s."
-            f" See {child.program.log}"
-        )
+        if child.crashed_as_planned():
+            self.say(f"{name} crashed as planned: the example shows what a crash leaves. Restarting in {pause:.0f} s.")
+        else:
+            self.say(
+                f"{name} stopped unexpectedly ({child.process.returncode}); restarting in {pause:.0f} s."
+                f" See {child.program.log}"
+            )
         return pause
 
     def stop_all(self) -> None:
