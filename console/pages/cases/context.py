@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from ledger.models import Action, Tenant
     from reviews.models import Case
 
+# Looking again claims nothing, so it needs no words.
+_ONE_CLICK = "VERIFY_AGAIN"
 # What an operator thinks of first comes first; nothing that the rules allow may be missing.
 _GROUPS = (
     ("Re-verify", ("VERIFY_AGAIN", "STRONG_READ")),
@@ -151,6 +153,7 @@ def _choices(told: ActionRecord, case: Case, caller: Caller, *, at: datetime) ->
         case, held, caller, challenge_at=told.page("case-challenge", case.id), at=at
     )
     why_not = _why_not(case, caller, allowed)
+    ways = resolution_groups(held, allowed, policy=sign["policy"])
     return {
         "works": works,
         "may_claim": works and case.claimed_by is None,
@@ -163,9 +166,9 @@ def _choices(told: ActionRecord, case: Case, caller: Caller, *, at: datetime) ->
         "snooze": SnoozeForm(auto_id="snooze-%s") if works else None,
         "why_not": why_not,
         "signing": sign,
-        "ways": (ways := resolution_groups(held, allowed, policy=sign["policy"])),
+        "ways": _with_a_form(ways),
         "suggested": suggest_resolution(ways, case.discrepancy),
-        "may_verify": any(str(each) == "VERIFY_AGAIN" for each in allowed),
+        "may_verify": any(str(each) == _ONE_CLICK for each in allowed),
         "proposed": _proposed(told, case, held, sign["policy"]) if case.state == "AWAITING_SECOND" else None,
         "settled": settled,
     }
@@ -183,6 +186,12 @@ def resolution_groups(held: Any, allowed: tuple[Any, ...], *, policy: str) -> li
         for word, codes in groups
     ]
     return [group for group in ways if group["choices"]]
+
+
+def _with_a_form(ways: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """All but the one that has a button of its own."""
+    left = [group | {"choices": [each for each in group["choices"] if each["code"] != _ONE_CLICK]} for group in ways]
+    return [group for group in left if group["choices"]]
 
 
 def _choice(held: Any, resolution: Any, policy: str) -> dict[str, Any]:

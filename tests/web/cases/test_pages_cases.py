@@ -81,6 +81,7 @@ def test_only_what_the_rules_allow_is_offered(stage):
     for other in ("COMPENSATE", "FORWARD_RECOVER", "ROLL_BACK"):
         assert f'value="{other}"' not in page
     assert "un again" not in words(page)
+    assert page.count('value="VERIFY_AGAIN"') == 1
 
 
 @pytest.mark.req("R-UI-07")
