@@ -85,8 +85,7 @@ def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: 
             raise VersionTaken
         return known
     before = catalogue_queries.contract_in_force(tenant_id, contract.name)
-    if before is not None and verification_changes(json.loads(bytes(before.document)), json.loads(contract.document)):
-        raise ContractReleaseNeeded
+    refuse_without_release(before, contract.document)
     weaker = weakenings(load_stored(bytes(before.document), expected_digest=before.digest), contract) if before else ()
     row = ContractVersion.objects.create(
         tenant_id=tenant_id,
@@ -116,6 +115,12 @@ def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: 
         at=at,
     )
     return row
+
+
+def refuse_without_release(before: ContractVersion | None, document: bytes) -> None:
+    """Refuse a version that changes what the one in force verifies: it comes in force by release."""
+    if before is not None and verification_changes(json.loads(bytes(before.document)), json.loads(document)):
+        raise ContractReleaseNeeded
 
 
 def lint_rows(contract: Contract) -> list[dict[str, str]]:

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.operations.registration import register_system
+from ledger.catalogue.operations.registration import refuse_without_release, register_system
 from ledger.models import ContractVersion, System
 from ledger.record.operations import Actor, NewEvent, append, lock_subject
 from ledger.record.rules.envelope import instant
@@ -82,6 +82,9 @@ def decide_contract_change(
     if head.state != "PENDING":
         raise NothingWaits
     check_decision(accept=accept, reason=reason, by=by, is_sender=is_sender, is_proven=is_proven)
+    if accept:
+        # What is in force may have come by release, or gone back, since this was sent.
+        refuse_without_release(catalogue_queries.contract_in_force(tenant_id, name), bytes(row.document))
     told: dict[str, Any] = {"name": name, "version": version, "reason": reason}
     happening = (
         NewEvent(kind="contract_confirmed", to="REGISTERED", detail=told | {"weakens": row.weakens})

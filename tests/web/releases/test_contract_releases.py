@@ -140,6 +140,23 @@ def test_it_comes_in_force_by_its_gates_and_two_people_and_goes_back_in_one_step
     call_command("verify_ledger")
 
 
+def test_a_version_that_waited_through_a_rollback_is_not_confirmed_with_what_was_rolled_back(shop: Workshop):
+    """It verifies as the released version did, which is no longer in force."""
+    made = draft(shop, other(predicates=LOOSER))
+    checked(shop, made)
+    first, second = shop.person("administrator"), shop.person("operator", name="second@releases")
+    for person in (first, second):
+        assert person.post(f"/releases/{made['release_id']}/promotion", WORD).status_code == 200
+    claims = {"done": ["written"], "object": ["document"]}
+    sent = shop.operator_key.post("/contracts", other("1.2.0", predicates=LOOSER, claims=claims))
+    assert sent.json()["state"] == "PENDING", sent.content
+    assert first.post(f"/contracts/{TOOL}/1.0.0/rollback", WORD).status_code == 200
+    answer = first.post(f"/contracts/{TOOL}/1.2.0/answer", WORD | {"confirm": True})
+    assert refused(answer) == (409, "RELEASE_REQUIRED")
+    assert disclosed(shop) == "1.0.0"
+    assert shop.operator_key.get(f"/contracts/{TOOL}/1.2.0").json()["state"] == "PENDING"
+
+
 @pytest.mark.req("R-RG-01", "R-RG-02", "R-RG-13")
 def test_a_draft_that_no_longer_looks_is_found_by_replay_though_every_success_stays_one(
     shop: Workshop, clock: Clock, tmp_path: Path
