@@ -7,6 +7,8 @@ UV_VERSION := 0.13.9
 WORKERS ?= 3
 BIN := .venv/bin
 PY := $(BIN)/python
+# Without the product's own fixtures and settings, which need what these environments do not have.
+APART := -q --noconftest -c /dev/null --rootdir=. --import-mode=importlib -p no:cacheprovider
 OFFLINE := DJANGO_SETTINGS_MODULE=tests.offline
 
 export UV_LINK_MODE ?= copy
@@ -14,14 +16,23 @@ export PYTHONUNBUFFERED := 1
 # Whoever starts forty processes compiles everything once, whatever an image says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up test test-long check requirements bench install clean
+.PHONY: up test test-adapters test-long check requirements bench install clean
 .DEFAULT_GOAL := up
 
-up: install  ## Everything on this machine, with a live example: OPTIONS="--no-example --port 8080"
+up: .venv/product  ## Everything on this machine, with a live example: OPTIONS="--no-example --port 8080"
 	@exec $(PY) manage.py up $(OPTIONS)
 
 test: install  ## The bounded suite
 	@exec $(PY) -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(TESTS)
+
+# Each in an environment of its own: one brings 370 MB, the other cannot live beside the console (docs/decisions/0065).
+test-adapters: install  ## The adapters whose packages `make install` leaves out
+	@VIRTUAL_ENV= $(BIN)/uv venv --quiet --allow-existing --python $(PY) build/claude-agent-sdk
+	@$(BIN)/uv pip install --quiet --python build/claude-agent-sdk pytest "./client[claude-agent-sdk]" claude-agent-sdk==0.2.187
+	@VIRTUAL_ENV= $(BIN)/uv venv --quiet --allow-existing --python $(PY) build/crewai
+	@$(BIN)/uv pip install --quiet --python build/crewai pytest ./client crewai==1.15.30
+	build/claude-agent-sdk/bin/python -m pytest $(APART) -W error tests/client/adapters/test_adapter_claude_agent_sdk.py
+	build/crewai/bin/python -m pytest $(APART) --disable-warnings tests/client/adapters/test_adapter_crewai.py
 
 test-long: install  ## The rest: fuzzing, chaos, peers
 	@exec $(PY) -m pytest -m "long or hypothesis" --hypothesis-profile whole $(TESTS)
@@ -44,14 +55,19 @@ bench: install  ## First figures, as ratios within one run
 
 install: .venv/installed
 
-# The stamp is newer than the lock file, so a second run costs nothing.
-.venv/installed: pyproject.toml client/pyproject.toml uv.lock
+# A stamp is newer than the lock file, so a second run costs nothing.
+.venv/installed: .venv/product
+	@VIRTUAL_ENV= $(BIN)/uv sync --quiet --frozen --inexact --python $(PY)
+	@touch $@
+
+# What runs, without what it is tested with: a third of the packages.
+.venv/product: pyproject.toml client/pyproject.toml uv.lock
 	@test -n "$(PYTHON)" || { echo "counterfoil: Python 3.11 or newer is needed." >&2; exit 2; }
 	@test -x $(PY) || $(PYTHON) -m venv .venv || \
 		{ echo "counterfoil: $(PYTHON) cannot make a virtual environment; install its venv module." >&2; exit 2; }
 	@test -x $(BIN)/uv || $(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION) || \
 		{ echo "counterfoil: uv could not be fetched; see the message above." >&2; exit 2; }
-	@VIRTUAL_ENV= $(BIN)/uv sync --quiet --frozen --inexact --python $(PY)
+	@VIRTUAL_ENV= $(BIN)/uv sync --quiet --frozen --inexact --no-dev --python $(PY)
 	@touch $@
 
 clean:  ## Remove caches; data under var/ stays

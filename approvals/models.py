@@ -5,6 +5,8 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import F, Q
 
+from ledger.db import Row
+
 
 class Agent(models.Model):
     """A registered agent; `actor_id` is how the record names it."""
@@ -99,7 +101,7 @@ class Session(models.Model):
         return str(self.id)
 
 
-class Call(models.Model):
+class Call(Row):
     """The gate record of one call, accepted or refused. Append-only (R-TG-04, R-TG-11)."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
@@ -159,7 +161,7 @@ class Spending(models.Model):
         return f"{self.budget} {self.holder}"
 
 
-class Approval(models.Model):
+class Approval(Row):
     """The request to people for one action."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
@@ -208,13 +210,16 @@ class Approval(models.Model):
                 name="approval_one_live_per_action",
             )
         ]
-        indexes = [models.Index(fields=["tenant_id", "state", "decide_by"], name="approval_inbox")]
+        indexes = [
+            models.Index(fields=["tenant_id", "state", "decide_by"], name="approval_inbox"),
+            models.Index(fields=["tenant_id", "action_id", "id"], name="approval_by_action"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.state} {self.id}"
 
 
-class Vote(models.Model):
+class Vote(Row):
     """One person's signed answer. Append-only."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
@@ -542,6 +547,7 @@ class Executor(models.Model):
     thumbprint = models.CharField(max_length=64)
     tools = models.JSONField()
     registered_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["tenant_id", "executor_id"], name="executor_id_is_unique")]
@@ -550,7 +556,7 @@ class Executor(models.Model):
         return self.executor_id
 
 
-class Grant(models.Model):
+class Grant(Row):
     """One minted grant: the order it reserves, until it is consumed, voided or runs out."""
 
     pk = models.CompositePrimaryKey("tenant_id", "jti")
@@ -577,7 +583,7 @@ class Grant(models.Model):
         return str(self.jti)
 
 
-class Attempt(models.Model):
+class Attempt(Row):
     """One start of an execution: the redemption of one grant, and its lease."""
 
     pk = models.CompositePrimaryKey("tenant_id", "action_id", "number")
@@ -603,7 +609,7 @@ class Attempt(models.Model):
         return f"{self.action_id} #{self.number}"
 
 
-class Deadline(models.Model):
+class Deadline(Row):
     """What must be looked at by a certain time: leases and approvals. Ids only, outside row-level security."""
 
     id = models.BigAutoField(primary_key=True)

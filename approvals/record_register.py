@@ -1,4 +1,4 @@
-"""How the rows of this package follow from their events; read by `ledger.register`, walked by `verify_ledger`."""
+"""How this package's rows follow from their events, for `ledger.register` and `manage.py verify_ledger`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BY_VOTE = ("vote_cast", "approved", "rejected", "changes_requested", "break_gla
 
 
 def _fold_approval(rows: dict[Any, Row], event: VerifiedEvent) -> None:
-    """What clocks and decisions do to a request."""
+    """How deadlines and decisions change a request."""
     envelope = event.envelope
     row = rows.get(envelope.subject_id)
     if row is None:
@@ -359,7 +359,7 @@ _RECORD_TABLES_OF_REQUESTS = (
 
 
 def _fold_versions(rows: dict[Any, Row], event: VerifiedEvent) -> None:
-    """A version stays as it was registered first; the same one registered again brings a revoked agent back."""
+    """A version keeps its first registration; registering it again reinstates a revoked agent."""
     key = (event.said("agent_id"), event.said("version"))
     if event.envelope.kind == "agent_registered" and key not in rows:
         names = ("tools", "output_tags", "model_tier", "registered_by", "registered_at")
@@ -373,7 +373,7 @@ def _joined(rules: Any) -> Any:
 
 
 def _before(event: VerifiedEvent, name: str, missing: Any) -> Any:
-    """What was read before people were asked; where nothing was, an earlier event stands."""
+    """The baseline read before approval was requested; where none was read, the earlier event's value stays."""
     if event.said("before", None) is None:
         return missing if event.envelope.seq == 1 else KEEP
     return event.said(f"before.{name}")
@@ -449,7 +449,9 @@ RECORD_TABLES = (
                 thumbprint=detail_field("thumbprint"),
                 tools=detail_field("tools"),
                 registered_at=on_first_event(event_time),
-            )
+                revoked_at=constant(None),
+            ),
+            "executor_revoked": changes_row(revoked_at=event_time),
         },
         read={"public_jwk": lambda row: dpop.thumbprint(row["public_jwk"])},
     ),

@@ -91,7 +91,7 @@ def open_office(stand: Stand, tenant: dict[str, Any], *, silent_port: int, polli
         for document in _contracts(polling):
             _register_contract(tenant_id, document)
         agents.register_agent(tenant_id=tenant_id, entry=entry, by=ledger.SYSTEM, at=at)
-        session = sessions.open_session(tenant_id=tenant_id, wish=wish, key_actor=ledger.SYSTEM.id, at=at)
+        session = sessions.open_session(tenant_id=tenant_id, wanted=wish, key_actor=ledger.SYSTEM.id, at=at)
     return Office(tenant=tenant_id, session=session, root=root)
 
 

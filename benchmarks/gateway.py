@@ -44,10 +44,6 @@ Call = Callable[[], Awaitable[Any]]
 
 def measure(stand: Stand, rounds: int) -> list[Figure]:
     keys = stand.founded("gateway")["keys"]
-    # As the sequencer would have told it when it started; nothing here waits for a seal.
-    epoch = stand.secrets / "epoch"
-    epoch.write_text("1\n")
-    epoch.chmod(0o600)
     with stand.web("gateway") as port, tempfile.TemporaryDirectory() as folder:
         return [anyio.run(_measured, port, keys, Path(folder), rounds)]
 

@@ -10,7 +10,8 @@ past days change.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
@@ -252,7 +253,7 @@ INSERT INTO ledger_action (
     agent_actor, session_id, run_id, call_id, target, operation_kind, operation_key, payload_hash, trace_id,
     discrepancy, recovery_row, recovery_decision, attempt_count, contradicted, settled, proposed_at, changed_at,
     relation, unwinds, reversed, reached_by)
-SELECT %(tenant)s, told.id, last.state, last.seq, (%(tools)s::text[])[tool], '1.0.0', told.hash || told.hash,
+SELECT %(tenant)s, told.id, last.state, last.seq, (%(tools)s::text[])[tool], '0.1.0', told.hash || told.hash,
     (%(classes)s::text[])[tool], 'IRREVERSIBLE', NOT reads, 'agent-' || i / 5 %% %(agents)s, %(tenant)s,
     md5('session' || i / 10)::uuid, 'run-' || i / 10, 'call-' || i, 'order/EX-' || upper(substr(told.hash, 1, 8)),
     'refund', told.hash || told.hash, told.hash || told.hash, told.hash, last.discrepancy, '', '', last.starts,
@@ -291,15 +292,14 @@ SELECT tenant_id, md5('policy' || %(version)s)::uuid, kind, %(version)s, %(diges
 """
 _CONTRACT = """
 INSERT INTO ledger_contractversion (tenant_id, id, name, version, digest, document, lint, registered_at)
-SELECT %(tenant)s, md5('contract' || name)::uuid, name, '1.0.0', md5(name) || md5(name),
+SELECT %(tenant)s, md5('contract' || name)::uuid, name, '0.1.0', md5(name) || md5(name),
     convert_to(json_build_object('side_effect_class', class)::text, 'UTF8'), '[]', %(until)s - interval '45 days'
 FROM unnest(%(tools)s::text[], %(classes)s::text[]) AS tools(name, class)
 """
 _SEARCH = "INSERT INTO ledger_actionsearch SELECT %(tenant)s, id, 'order/EX-' || upper(substr(hash, 1, 8)) FROM told"
 _ALWAYS = """
-SELECT tgrelid::regclass::text, tgname FROM pg_trigger WHERE tgenabled = 'A' AND tgrelid = ANY(ARRAY['ledger_event',
-    'ledger_action', 'ledger_actionsearch', 'ledger_contractversion', 'ledger_policyversion', 'approvals_call',
-    'reviews_run', 'reviews_report']::regclass[])
+SELECT tgrelid::regclass::text, tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+WHERE tgenabled = 'A' AND tgparentid = 0 AND relnamespace = 'public'::regnamespace
 """
 _LATER = """
 UPDATE ledger_action a SET state = last.state, seq = last.seq, reached_by = last.reached_by, settled = last.settled,
@@ -325,14 +325,7 @@ def fill(connection: psycopg.Connection, tenant: UUID, count: int, *, late: bool
 
 def _fill_part(connection: psycopg.Connection, tenant: UUID, count: int, part: range, *, late: bool) -> None:
     steps, stories = _rows()
-    with connection.transaction():
-        # Whatever the record's own triggers would have made is made here, by the same rules.
-        connection.execute("SET LOCAL session_replication_role = replica")
-        always = [tuple(map(sql.Identifier, each)) for each in connection.execute(_ALWAYS).fetchall()]
-        for table, trigger in always:
-            connection.execute(sql.SQL("ALTER TABLE {} DISABLE TRIGGER {}").format(table, trigger))
-        connection.execute("SET LOCAL synchronous_commit = off")
-        connection.execute("SET LOCAL timezone = 'UTC'")
+    with without_triggers(connection):
         values: dict[str, Any] = {"tenant": tenant, "count": count, "late": late, "weight": WEIGHT}
         values |= {"first": part[0], "last": part[-1]}
         values |= {"tools": list(TOOLS), "classes": list(CLASSES), "agents": AGENTS, "settling": list(SETTLING)}
@@ -347,6 +340,19 @@ def _fill_part(connection: psycopg.Connection, tenant: UUID, count: int, part: r
             _run(connection, statement, values)
         for statement in (_LATER,) if late else (_ACTIONS, _CALLS, _SEARCH):
             _run(connection, statement.format(ends=_ENDS), values)
+
+
+@contextmanager
+def without_triggers(connection: psycopg.Connection) -> Iterator[None]:
+    """One transaction in which no trigger runs: what they would have made is made here, by the same rules."""
+    with connection.transaction():
+        connection.execute("SET LOCAL session_replication_role = replica")
+        always = [tuple(map(sql.Identifier, each)) for each in connection.execute(_ALWAYS).fetchall()]
+        for table, trigger in always:
+            connection.execute(sql.SQL("ALTER TABLE {} DISABLE TRIGGER {}").format(table, trigger))
+        connection.execute("SET LOCAL synchronous_commit = off")
+        connection.execute("SET LOCAL timezone = 'UTC'")
+        yield
         for table, trigger in always:
             connection.execute(sql.SQL("ALTER TABLE {} ENABLE ALWAYS TRIGGER {}").format(table, trigger))
 
@@ -365,7 +371,8 @@ def _known(connection: psycopg.Connection, tenant: UUID) -> dict[str, Any]:
         [tenant],
     ).fetchall()
     [(until,)] = connection.execute(
-        "SELECT registered_at + interval '45 days' FROM ledger_contractversion WHERE tenant_id = %s AND name = %s",
+        "SELECT registered_at + interval '45 days' FROM ledger_contractversion WHERE tenant_id = %s AND name = %s"
+        " AND version = '0.1.0'",
         [tenant, TOOLS[0]],
     ).fetchall()
     return {"policies": [digest for (digest,) in policies], "until": until}
@@ -395,3 +402,87 @@ def _rows() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         stories.append({"story": number, "low": low, "high": low + story.weight, **about})
         low += story.weight
     return steps, stories
+
+
+# What people and keys left behind of these actions, and one action that shares much with many of them
+
+_BUSY = """
+UPDATE ledger_action a SET tool = b.tool, tool_version = b.tool_version, contract_digest = b.contract_digest,
+    agent = b.agent
+FROM ledger_action b WHERE b.tenant_id = %(tenant)s AND b.id = %(busy)s AND a.tenant_id = b.tenant_id
+    AND substr(a.call_id, 1, 5) = 'call-' AND substr(a.call_id, 6)::int %% 20 = 0;
+UPDATE ledger_action a SET target = b.target, session_id = b.session_id, run_id = b.run_id
+FROM ledger_action b WHERE b.tenant_id = %(tenant)s AND b.id = %(busy)s AND a.tenant_id = b.tenant_id
+    AND substr(a.call_id, 1, 5) = 'call-' AND substr(a.call_id, 6)::int %% 1000 = 0;
+UPDATE approvals_call c SET tool = a.tool, agent_id = a.agent, session_id = a.session_id
+FROM ledger_action a WHERE a.tenant_id = %(tenant)s AND a.id = c.action_id AND c.tenant_id = a.tenant_id
+    AND a.tool = (SELECT tool FROM ledger_action WHERE tenant_id = %(tenant)s AND id = %(busy)s);
+UPDATE ledger_actionsearch s SET target = a.target
+FROM ledger_action a WHERE a.tenant_id = %(tenant)s AND a.id = s.id AND s.tenant_id = a.tenant_id
+    AND a.session_id = (SELECT session_id FROM ledger_action WHERE tenant_id = %(tenant)s AND id = %(busy)s);
+DELETE FROM ledger_contractversion c WHERE c.tenant_id = %(tenant)s AND c.version = '0.1.0'
+"""
+_OTHER_ID = "(substr(id::text, 1, 18) || '-a' || substr(id::text, 21))::uuid"
+# Each is a copy of one of the tenant's rows, with what an action says of it: a table, which row, of which actions.
+_DECIDED = "mutating AND (attempt_count > 0 OR reached_by = 'rejected')"
+_COPIES = (
+    (
+        "approvals_session",
+        "true",
+        """SELECT DISTINCT ON (session_id) *, json_build_object('id', session_id, 'agent_id', agent, 'run_id', run_id,
+            'pinned_at', proposed_at, 'pin_expires_at', proposed_at + interval '1 hour') AS said
+        FROM ledger_action ORDER BY session_id, id""",
+    ),
+    (
+        "approvals_approval",
+        "state = 'CONSUMED'",
+        f"""SELECT *, json_build_object('id', {_OTHER_ID}, 'action_id', id, 'requested_at', proposed_at,
+            'decided_at', proposed_at + interval '4 minutes', 'decide_by', proposed_at + interval '1 day',
+            'risk', (ARRAY['LOW', 'NORMAL', 'HIGH'])[seq %% 3 + 1],
+            'state', CASE WHEN reached_by = 'rejected' THEN 'REJECTED' ELSE 'CONSUMED' END) AS said
+        FROM ledger_action WHERE {_DECIDED}""",
+    ),
+    (
+        "approvals_approval",
+        "state = 'CONSUMED'",
+        f"""SELECT *, json_build_object('id', {_OTHER_ID}, 'action_id', id, 'requested_at', proposed_at,
+            'decided_at', NULL, 'decide_by', now() + interval '1 day', 'state', 'REQUESTED') AS said
+        FROM ledger_action WHERE state = 'VALIDATED' AND attempt_count = 0 AND right(id::text, 1) = '0'""",
+    ),
+    (
+        "approvals_vote",
+        "verdict = 'approve'",
+        f"""SELECT *, json_build_object('id', id, 'approval_id', {_OTHER_ID}, 'statement', '',
+            'at', proposed_at + interval '4 minutes',
+            'verdict', CASE WHEN reached_by = 'rejected' THEN 'reject' ELSE 'approve' END) AS said
+        FROM ledger_action WHERE {_DECIDED}""",
+    ),
+    (
+        "reviews_case",
+        "action_id IS NOT NULL",
+        f"""SELECT *, json_build_object('id', {_OTHER_ID}, 'action_id', id, 'tool', tool, 'target', target,
+            'discrepancy', discrepancy, 'opened_at', changed_at, 'claimed_by', NULL, 'proposed_resolution', '',
+            'snoozed_until', NULL, 'state', CASE WHEN settled THEN 'RESOLVED' ELSE 'OPEN' END,
+            'resolution', CASE WHEN settled THEN 'FAIL' ELSE '' END,
+            'resolved_at', CASE WHEN settled THEN changed_at END) AS said
+        FROM ledger_action WHERE discrepancy <> '' AND state IN ('REVIEW_REQUIRED', 'FAILED', 'ABANDONED')""",
+    ),
+)
+_COPY = """
+INSERT INTO {table} SELECT made.* FROM (SELECT * FROM {table} WHERE tenant_id = %(tenant)s AND {chosen} LIMIT 1) AS one,
+    ({actions}) AS action,
+    LATERAL jsonb_populate_record(NULL::{table}, to_jsonb(one) || action.said::jsonb) AS made
+WHERE action.tenant_id = %(tenant)s AND substr(action.call_id, 1, 5) = 'call-' ON CONFLICT DO NOTHING
+"""
+
+
+def surround(connection: psycopg.Connection, tenant: UUID, *, busy: UUID) -> None:
+    """Give the actions sessions, approvals, votes and cases, each a copy of one of the tenant's own.
+
+    One action in twenty gets the tool and the agent of the action `busy`, one in a thousand its target and session.
+    """
+    values = {"tenant": tenant, "busy": busy}
+    with without_triggers(connection):
+        _run(connection, _BUSY, values)
+        for table, chosen, actions in _COPIES:
+            _run(connection, _COPY.format(table=table, chosen=chosen, actions=actions), values)

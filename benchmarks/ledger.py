@@ -27,7 +27,6 @@ from benchmarks.stand import Stand
 from benchmarks.writers import Write, ask, rate, writers
 from console.local import programs, servers
 from console.local.installation import ROOT
-from console.local.keys import ensure_log_key
 
 SECONDS = sized(1.0, tiny=0.1)
 DATABASE, AUDITED, SLOW = "ledger", "audited", "slow"
@@ -133,7 +132,6 @@ def _make_recorder(stand: Stand, database: str) -> None:
 @contextmanager
 def sequencing(stand: Stand, database: str) -> Iterator[Any]:
     """The sequencer at work on a database."""
-    ensure_log_key(stand.secrets)
     environment = stand.environment(database) | {
         "DATABASE_URL": stand.postgres.url(servers.SEQUENCER, database),
         "KEYS_DATABASE_URL": "",

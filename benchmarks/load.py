@@ -225,8 +225,6 @@ def sign_in(stand: Stand, username: str) -> str:
 @contextmanager
 def processes_of(made: Stand) -> Iterator[tuple[int, dict[str, int]]]:
     """Everything that `up` runs but the example: the web's port, and the process ids."""
-    (made.secrets / "epoch").write_text("1\n")
-    (made.secrets / "epoch").chmod(0o600)
     environment = made.environment(DATABASE)
     sealing = environment | {"DATABASE_URL": made.postgres.url(servers.SEQUENCER, DATABASE), "KEYS_DATABASE_URL": ""}
     with (

@@ -1,53 +1,203 @@
-"""The Actions page with a million rows, against the same page with ten thousand and against Django's admin.
+"""The pages with a million actions.
 
-Two databases, two web processes, one signed-in person with one connection: each measure is the median time of a few
-requests. The admin lists the same table of the same database, in the same web process: as it comes, and at its best,
+Every list and every page about one thing beside 100 ms; the Actions page beside itself with ten thousand and beside
+Django's admin; and the number of statements of each page at both sizes.
+
+A tenant spends one day that leaves something of each kind behind (`tests.support.api_tour`), and the history of so
+many actions is put beside it (`benchmarks.history`). Two databases, two web processes, one signed-in person with one
+connection. The admin lists the same table of the same database, in the same web process: as it comes, and at its best,
 which counts no further than a thousand and offers no filters.
 """
 
 from __future__ import annotations
 
+import logging
 import statistics
 import time
 from functools import partial
+from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
-from benchmarks import million
+from psycopg import sql
+
+from benchmarks import history
 from benchmarks.apart import apart
 from benchmarks.keepalive import Wire
 from benchmarks.ratios import Figure, interleaved
 from benchmarks.sizes import sized
 from benchmarks.stand import Stand
+from console.local import servers
 
-FEW, MANY = sized(10_000, tiny=100), sized(1_000_000, tiny=300)
-SMALL, LARGE = "pages_small", "pages_large"
+FEW, MANY = sized(10_000, tiny=100), sized(1_000_000, tiny=1_000)
+DAY, SMALL, LARGE = "pages_day", "pages_small", "pages_large"
 REQUESTS = sized(15, tiny=1)
-PAGE = "/t/bench/actions"
+AIM_MS = 100
+TENANT, EVERYBODY = "orchid", "p-everything@orchid"
+PAGE = f"/t/{TENANT}/actions"
 VIEWS = {
     "first page": "",
     "by outcome": "?outcome=NEEDS_REVIEW",
-    "by agent and discrepancy": "?agent=agent-0&discrepancy=NO_OP_FAILURE",
+    "by agent and discrepancy": "?agent=agent-0&discrepancy=VALUE_MISMATCH",
     "half way down": "?before={middle}",
     "search, some match": "?q=EX-AB",
     "search, none matches": "?q=EX-NOSUCH",
 }
 
+# Every list, each of which one person with all roles may open.
+LISTS = """
+    actions actions?sort=oldest actions?sort=agent actions?sort=target approvals approvals?tab=decided cases
+    cases?tab=settled incidents freezes agents executors contracts policies/ releases metrics/ metrics/?period=month
+    metrics/?period=quarter systems calls calls/hallucinations recordings audit audit?sort=oldest audit/sightings
+    audit/exports audit/holds ledger people notices standing-approvals emergencies approvals/quality search?q=order
+    event-export runbooks me
+"""
+# A file of a hundred events and more is no page.
+DOWNLOADS = ("export-bundle",)
+
+Pages = dict[str, str]
+
 
 def measure(stand: Stand, rounds: int) -> list[Figure]:
-    small, large = _filled(stand, SMALL, FEW), _filled(stand, LARGE, MANY)
+    pages = _spend_day(stand)
+    busy = UUID(pages["action"].rpartition("/")[2])
+    small, large = _filled(stand, SMALL, FEW, busy), _filled(stand, LARGE, MANY, busy)
     with stand.web(SMALL) as few, stand.web(LARGE) as many:
         less, more = _signed_in(stand, SMALL, few), _signed_in(stand, LARGE, many)
         figures = [_grown(name, query, rounds, more, large, less, small) for name, query in VIEWS.items()]
-        return [*figures, *_admin(more, rounds)]
+        figures += [_within(name, path, rounds, more) for name, path in pages.items()]
+        return [*figures, *_statements(stand, pages), *_admin(more, rounds)]
 
 
-def _filled(stand: Stand, database: str, count: int) -> UUID:
-    """An id in the middle of the actions that were made."""
-    stand.database(database)
-    tenant = UUID(stand.founded(database)["tenant"]["id"])
-    million.fill(stand, database, tenant, count)
-    with stand.superuser(database) as connection:
+def _within(name: str, path: str, rounds: int, wire: Wire) -> Figure:
+    """The 95th percentile of a page's time beside the time that it should take."""
+    times = tuple(p95_time(wire, path) for _ in range(rounds))
+    aims = (float(AIM_MS),) * rounds
+    return Figure(name=f"p95 of {name}: 10⁶ actions to {AIM_MS} ms", unit="ms", ours=times, peer=aims, aim=1, most=True)
+
+
+def _statements(stand: Stand, pages: Pages) -> list[Figure]:
+    """How many statements each page sends at both sizes."""
+    few, many = (apart(stand, database, "benchmarks.pages:count_statements", pages) for database in (SMALL, LARGE))
+    return [
+        Figure(
+            name=f"Statements of {name}: 10⁶ to 10⁴ rows",
+            unit="statements",
+            ours=(float(many[name]),),
+            peer=(float(few[name]),),
+            aim=1,
+            most=True,
+        )
+        for name in pages
+    ]
+
+
+def count_statements(stand: Stand, pages: Pages) -> dict[str, int]:
+    """The statements of each page, by what its connection sends, once it has filled what a process keeps."""
+    from django.conf import settings
+    from django.db import connection
+    from django.test import Client
+
+    settings.COUNTERFOIL_FRAME_KEPT_S = 0
+    client, counts = Client(SERVER_NAME="localhost"), {}
+    client.cookies["sessionid"] = sign_in(stand, EVERYBODY)
+    for name, path in pages.items():
+        client.get(path)
+        trace = stand.folder / "sent"
+        connection.ensure_connection()
+        line: Any = connection.connection
+        with trace.open("w") as file:
+            line.pgconn.trace(file.fileno())
+            answer = client.get(path)
+            line.pgconn.untrace()
+        assert answer.status_code == 200, path
+        counts[name] = trace.read_text().count("\tExecute\t")
+    return counts
+
+
+# A day of one tenant
+
+
+def _spend_day(stand: Stand) -> Pages:
+    """The pages to measure: the lists, and one of each kind about one thing of that day."""
+    stand.database(DAY)
+    with stand.superuser(DAY) as connection:
+        # What the day's sequencer does in the application's own transaction, as in the tests; later nobody can.
+        role, app = sql.Identifier(servers.SEQUENCER), sql.Identifier(servers.APP)
+        connection.execute(sql.SQL("GRANT {} TO {} WITH INHERIT FALSE, SET TRUE").format(role, app))
+        details: Pages = apart(stand, DAY, "benchmarks.pages:spend_day")
+        connection.execute(sql.SQL("REVOKE {} FROM {}").format(role, app))
         connection.execute("UPDATE console_user SET is_staff = true, is_superuser = true")
+    return {"home": f"/t/{TENANT}/", **{each: f"/t/{TENANT}/{each}" for each in LISTS.split()}, **details}
+
+
+def spend_day(stand: Stand) -> Pages:
+    """Spend the day; the addresses that show one of its things, by their names."""
+    from django.test.utils import setup_test_environment
+
+    from tests.support import probes
+
+    # Addresses that take forms alone are tried as well.
+    logging.disable(logging.ERROR)
+    setup_test_environment()
+    day = probes.spend_day(stand.folder / "day", stand.secrets)
+    action, parts = _things(day.shop.tenant, UUID(day.parts["case_id"]))
+    client = day.own["everything"].client
+    pages = {
+        "target": f"/t/{TENANT}/target?{urlencode({'name': action.target})}",
+        "approval that waits": f"/t/{TENANT}/approvals/{parts['waiting_id']}",
+    }
+    pages |= {
+        name: probes.filled(route, day.parts | parts)
+        for route, name in probes.pages_of_tenants()
+        if probes.names_in(route) and name not in DOWNLOADS
+    }
+    return {name: path for name, path in pages.items() if _is_page(path, client.get(path))}
+
+
+def _things(tenant: UUID, case_id: UUID) -> tuple[Any, dict[str, str]]:
+    """The action of a case, and what belongs to it or is told by no call."""
+    from approvals.models import Approval
+    from console.models import ApiKey, Recording
+    from ledger.actions.queries import actions
+    from ledger.db import tenancy
+    from reviews import queries
+
+    with tenancy(tenant):
+        case = queries.case(tenant, case_id)
+        assert case is not None
+        action = actions.action(tenant, case.action_id)
+        assert action is not None
+        return action, {
+            "action_id": str(action.id),
+            "subject_id": str(action.id),
+            "session_id": str(action.session_id),
+            "run_id": action.run_id,
+            "approval_id": str(action.approval_id),
+            "waiting_id": str(Approval.objects.filter(tenant_id=tenant, state="REQUESTED")[0].id),
+            "machine_key_id": str(ApiKey.objects.filter(tenant_id=tenant)[0].id),
+            "recording_id": str(Recording.objects.filter(tenant_id=tenant)[0].id),
+        }
+
+
+def _is_page(path: str, answer: Any) -> bool:
+    """Whether an address shows something; the others are of forms."""
+    if answer.status_code not in (200, 302, 405):
+        raise SystemExit(f"benchmarks: {path} was answered {answer.status_code}")
+    answer.close()
+    return bool(answer.status_code == 200)
+
+
+def _filled(stand: Stand, database: str, count: int, busy: UUID) -> UUID:
+    """An id in the middle of the actions that are put beside those of the day, many of them on what `busy` is on."""
+    stand.database(database, template=DAY)
+    with stand.superuser(database) as connection:
+        [(tenant,)] = connection.execute("SELECT tenant_id FROM ledger_action WHERE id = %s", [busy]).fetchall()
+        for late in (False, True):
+            history.fill(connection, tenant, count, late=late)
+        history.surround(connection, tenant, busy=busy)
+        connection.execute("VACUUM ANALYZE")
+        apart(stand, database, "benchmarks.metrics:rebuild", tenant)
         middle = connection.execute(
             "SELECT id FROM ledger_action ORDER BY id OFFSET %s LIMIT 1", [count // 2]
         ).fetchone()
@@ -56,20 +206,19 @@ def _filled(stand: Stand, database: str, count: int) -> UUID:
 
 
 def _signed_in(stand: Stand, database: str, port: int) -> Wire:
-    session = apart(stand, database, "benchmarks.pages:sign_in")
+    session = apart(stand, database, "benchmarks.pages:sign_in", EVERYBODY)
     return Wire(port, Cookie=f"sessionid={session}")
 
 
-def sign_in(stand: Stand) -> str:
-    """A session of the first person of the tenant."""
+def sign_in(stand: Stand, username: str = "") -> str:
+    """A session of this person, or of the first of the tenant."""
     from django.test import Client
 
     from console.models import User
 
+    people = User.objects.filter(username=username) if username else User.objects.order_by("username")
     client = Client()
-    client.force_login(
-        User.objects.order_by("username")[0], backend="console.accounts.sign_in.sessions.PasswordBackend"
-    )
+    client.force_login(people[0], backend="console.accounts.sign_in.sessions.PasswordBackend")
     return client.cookies["sessionid"].value
 
 
@@ -99,6 +248,15 @@ def _admin(wire: Wire, rounds: int) -> list[Figure]:
 
 def _speed(wire: Wire, path: str, requests: int) -> float:
     return 1000 / median_time(wire, path, requests)
+
+
+def p95_time(wire: Wire, path: str, requests: int = 4 * REQUESTS) -> float:
+    times = []
+    for _ in range(requests):
+        began = time.perf_counter()
+        wire.get(path)
+        times.append(time.perf_counter() - began)
+    return sorted(times)[int(0.95 * (requests - 1))] * 1000
 
 
 def median_time(wire: Wire, path: str, requests: int = REQUESTS) -> float:

@@ -24,7 +24,7 @@ from psycopg import sql
 
 from console.local import processes, programs, servers
 from console.local.installation import ROOT
-from console.local.keys import ensure_keys
+from console.local.keys import ensure_keys, ensure_log_key
 
 SETTINGS = "benchmarks.bare.settings"
 TEMPLATE = "prepared"
@@ -50,6 +50,7 @@ class Stand:
             "KEYS_DATABASE_URL": self.postgres.url(servers.APP, KEYS),
             "REDIS_URL": self.valkey.url(),
             "COUNTERFOIL_SECRETS_DIR": str(self.secrets),
+            "COUNTERFOIL_EXPORTS": str(self.folder / "exports"),
             "COUNTERFOIL_PUBLIC_URL": "http://localhost:8000",
             "COUNTERFOIL_LOG_LEVEL": "WARNING",
             # Counted on both sides, and never reached.
@@ -64,12 +65,12 @@ class Stand:
         with psycopg.connect(self.postgres.url(servers.SUPERUSER, database), autocommit=True) as connection:
             yield connection
 
-    def database(self, name: str) -> None:
-        """A database as a release leaves it, with the tables of the bare side."""
+    def database(self, name: str, template: str = TEMPLATE) -> None:
+        """A copy of another database; unless told otherwise, of one as a release leaves it."""
         with self.superuser("postgres") as connection:
             made, owner, app = map(sql.Identifier, (name, servers.OWNER, servers.APP))
             copied = sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {}")
-            connection.execute(copied.format(made, sql.Identifier(TEMPLATE), owner))
+            connection.execute(copied.format(made, sql.Identifier(template), owner))
             for role in (app, sql.Identifier(servers.SEQUENCER)):
                 connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(made, role))
 
@@ -150,6 +151,11 @@ def _new_folder(account: processes.ServiceUser | None) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="bench-", dir=servers.private_folder(servers.SYSTEM_FOLDER, account)))
     servers.private_folder(folder, account)
     ensure_keys(folder / "secrets")
+    ensure_log_key(folder / "secrets")
+    # As the sequencer tells it when it starts.
+    epoch = folder / "secrets" / "epoch"
+    epoch.write_text("1\n")
+    epoch.chmod(0o600)
     return folder
 
 

@@ -274,7 +274,7 @@ def _opened(number: int) -> Desk:
         for tool in tools:
             _register(tenant, tool)
         agents.register_agent(tenant_id=tenant, entry=entry, by=ledger.SYSTEM, at=at)
-        session = sessions.open_session(tenant_id=tenant, wish=wish, key_actor=uuid4(), at=at)
+        session = sessions.open_session(tenant_id=tenant, wanted=wish, key_actor=uuid4(), at=at)
         executors.register_executor(
             tenant_id=tenant,
             executor_id=agent,

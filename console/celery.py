@@ -95,6 +95,7 @@ app.conf.update(
         "tell-people": {"task": "console.tasks.tell_people", "schedule": 3.0, "options": {"expires": 10}},
         "send-handoffs": {"task": "console.tasks.send_handoffs", "schedule": 60.0, "options": {"expires": 60}},
         "count-metrics": {"task": "console.tasks.count_metrics", "schedule": 10.0, "options": {"expires": 10}},
+        "update-search": {"task": "console.tasks.update_search", "schedule": 10.0, "options": {"expires": 10}},
         "watch-alerts": {"task": "console.tasks.watch_alerts", "schedule": 15.0, "options": {"expires": 15}},
         "watch-regressions": {
             "task": "console.tasks.watch_regressions",
@@ -104,6 +105,11 @@ app.conf.update(
         **(
             {"export-traces": {"task": "console.tasks.export_traces", "schedule": 5.0, "options": {"expires": 5}}}
             if settings.COUNTERFOIL_OTLP_ENDPOINT
+            else {}
+        ),
+        **(
+            {"export-events": {"task": "console.tasks.export_events", "schedule": 5.0, "options": {"expires": 5}}}
+            if settings.COUNTERFOIL_EVENT_DESTINATIONS
             else {}
         ),
         "tidy": {"task": "console.tasks.tidy", "schedule": 3600.0, "options": {"expires": 600}},

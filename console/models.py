@@ -21,6 +21,10 @@ class User(AbstractUser):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     single_keys = models.BooleanField(default=True)
     theme = models.CharField(max_length=8, default="auto")
+    # The time zone in which times are shown, beside UTC; empty is UTC alone.
+    zone = models.CharField(max_length=64, default="", db_default="")
+    # Whether Home leaves out the way to a first tool.
+    hides_guide = models.BooleanField(default=False, db_default=False)
 
 
 class Membership(models.Model):
@@ -171,7 +175,8 @@ class Notice(models.Model):
     """Something that people outside the console must be told, by one channel; it is sent until it has arrived.
 
     `topic` is alarm or approval; `lines` are what a message about approvals tells, each by its event, with ids only. A
-    message to one person has their `actor_id`, one to a shared channel has none.
+    message to one person has their `actor_id`, one to a shared channel has none. `posted` is where it stands in a room
+    that lets us change it, and `waiting` how many of its things still waited when it was written there.
     """
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
@@ -190,6 +195,8 @@ class Notice(models.Model):
     sent_at = models.DateTimeField(null=True)
     given_up_at = models.DateTimeField(null=True)
     fault = models.CharField(max_length=200, default="")
+    posted = models.CharField(max_length=64, default="", db_default="")
+    waiting = models.IntegerField(default=0, db_default=0)
 
     class Meta:
         constraints = [
@@ -203,6 +210,7 @@ class Notice(models.Model):
             ),
             models.Index(fields=["tenant_id", "id"], condition=Q(given_up_at__isnull=False), name="notice_undelivered"),
             models.Index(fields=["tenant_id", "actor_id", "channel", "raised_at"], name="notice_lately"),
+            models.Index(fields=["tenant_id", "id"], condition=~Q(posted=""), name="notice_posted"),
         ]
 
     def __str__(self) -> str:
@@ -269,6 +277,33 @@ class NoticeWish(models.Model):
         return str(self.actor_id)
 
 
+class PushDevice(models.Model):
+    """A browser that one person wants woken when something waits for them.
+
+    Whoever has its address can wake it, and nothing else; it is not shown again. `reached_by` is the notice that
+    reached it last.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    actor_id = models.UUIDField()
+    address = models.CharField(max_length=1000)
+    name = models.CharField(max_length=60)
+    added_at = models.DateTimeField()
+    reached_at = models.DateTimeField(null=True)
+    reached_by = models.UUIDField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_id", "address"], name="push_device_once"),
+        ]
+        indexes = [models.Index(fields=["tenant_id", "actor_id"], name="push_device_by_person")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class NoticeCursor(models.Model):
     """Up to where the record has been read for notices; `recent` are the events that were read close before that."""
 
@@ -290,6 +325,41 @@ class TraceCursor(models.Model):
 
     def __str__(self) -> str:
         return str(self.tenant_id)
+
+
+class EventDestination(models.Model):
+    """A named destination to which a tenant's events go; its address stands in a file of the installation.
+
+    `log` and `index` are the last leaf that it took. `lease` is the worker's that sends now. Neither, nor what came of
+    the attempts, is part of the record.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    name = models.CharField(max_length=64)
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+    log = models.IntegerField()
+    index = models.BigIntegerField()
+    sent = models.BigIntegerField(default=0)
+    refused = models.BigIntegerField(default=0)
+    sent_at = models.DateTimeField(null=True)
+    failures = models.IntegerField(default=0)
+    fault = models.CharField(max_length=200, default="")
+    retry_at = models.DateTimeField(null=True)
+    lease = models.UUIDField(null=True)
+    leased_until = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant_id", "name"], condition=Q(ended_at__isnull=True), name="event_destination_once_by_name"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Recording(models.Model):
@@ -512,6 +582,34 @@ class MetricDelay(MetricDimensions):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.rounded_ms}"
+
+
+class SearchTerm(models.Model):
+    """A word by which an action is found: the hash of its payload, or the keyed hash of an amount or of a code
+    (`console.searching.rules`). Once the action is erased they are empty.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "action_id", "number")
+    tenant_id = models.UUIDField()
+    action_id = models.UUIDField()
+    number = models.SmallIntegerField()
+    term = models.CharField(max_length=72, db_collation="C")
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "term", "action_id"], name="search_term_by_word")]
+
+    def __str__(self) -> str:
+        return f"{self.term} {self.action_id}"
+
+
+class SearchCursor(models.Model):
+    """Up to where the record has been read for search terms, by the time of recording."""
+
+    tenant_id = models.UUIDField(primary_key=True)
+    read_to = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.tenant_id)
 
 
 class MetricCursor(models.Model):

@@ -1,4 +1,4 @@
-"""How the rows of this package follow from their events; read by `ledger.register`, walked by `verify_ledger`."""
+"""How this package's rows follow from their events, for `ledger.register` and `manage.py verify_ledger`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _roles(path: str) -> dict[str, Source]:
 
 
 def _fold_stand(rows: dict[Any, Row], event: VerifiedEvent) -> None:
-    """What each event of a member says of how they stand after it, and what waits for a second administrator."""
+    """A member's roles after each event, and the change that waits for a second administrator."""
     row = rows.get(event.envelope.subject_id)
     if row is None or event.envelope.kind in ("evidence_opened", "view_saved", "view_removed"):
         return
@@ -132,6 +132,29 @@ RECORD_TABLES = (
         }
         | {"alert_cleared": changes_row(cleared_at=event_time, cleared_said=detail_field("said"))},
     ),
+    RecordTable(
+        model="console.EventDestination",
+        subjects=("event_destination",),
+        events={
+            "event_export_started": creates_row(
+                name=detail_field("name"), started_at=event_time, ended_at=constant(None)
+            ),
+            "event_export_moved": changes_row(),
+            "event_export_stopped": changes_row(ended_at=event_time),
+        },
+        outside={
+            "log": "with `index`, up to where the events have gone; where it began is in the event",
+            "index": "with `log`, up to where the events have gone",
+            "sent": "how many were taken",
+            "refused": "how many a collector says that it dropped",
+            "sent_at": "when something was taken last",
+            "failures": "how many attempts in a row failed",
+            "fault": "what was wrong at the last one",
+            "retry_at": "when it is tried again",
+            "lease": "the worker that sends now",
+            "leased_until": "until when it may",
+        },
+    ),
 )
 
 OUTSIDE = {
@@ -145,6 +168,7 @@ OUTSIDE = {
     "console.Message": "what the inbox shows; nothing is decided by it",
     "console.NoticeSettings": "which channel tells what",
     "console.NoticeWish": "how somebody wants their mail",
+    "console.PushDevice": "browsers that people want woken; empty messages go to them",
     "console.TraceCursor": "up to where spans have gone to the collector",
     "console.NoticeCursor": "up to where the record was read for notices",
     "console.Recording": "conversations of elsewhere, marked as such; the event of the import has the file's digest",
@@ -155,4 +179,6 @@ OUTSIDE = {
     "console.MetricRollUp": "sums of those figures and of calls, made again the same way",
     "console.MetricDelay": "sums of delays, made again the same way",
     "console.MetricCursor": "up to where the record was counted",
+    "console.SearchTerm": "keyed hashes by which actions are found, made anew from the record; emptied by erasing",
+    "console.SearchCursor": "up to where the record was read for them",
 }

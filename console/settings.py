@@ -12,8 +12,10 @@ from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from console.accounts.sign_in.providers import BadProviderSettings, load_providers
-from console.local.keys import find_missing_keys
+from console.event_export.destinations import load_destinations
+from console.local.keys import PUSH_KEY, find_missing_keys
 from console.notifications.channels import load_outlets
+from console.notifications.web_push import PushSender, load_push_sender
 from console.pages.ledger.settings_files import (
     UnusableFile,
     is_plain_http_address,
@@ -221,6 +223,7 @@ MIDDLEWARE = [
     "allauth.account.middleware.AccountMiddleware",
     "axes.middleware.AxesMiddleware",
     "console.web.form_pages.redirect_to_form_page",
+    "console.pages.home.split_view.lead_to_next_item",
 ]
 ROOT_URLCONF = "console.urls"
 WSGI_APPLICATION = "console.wsgi.application"
@@ -324,6 +327,7 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https
 SESSION_ENGINE = "console.accounts.sign_in.sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_AGE = 12 * 3600
+CSRF_FAILURE_VIEW = "console.web.error_pages.form_expired"
 CSRF_TRUSTED_ORIGINS = [COUNTERFOIL_PUBLIC_URL]
 SECURE_SSL_REDIRECT = _https and _flag("COUNTERFOIL_SSL_REDIRECT", True)
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
@@ -380,6 +384,15 @@ def _webhook(name: str) -> tuple[str, str] | None:
     return url, file.read_text().strip()
 
 
+def _push_sender() -> PushSender | None:
+    named = os.environ.get("COUNTERFOIL_PUSH_SERVICES", "")
+    contact = COUNTERFOIL_PUBLIC_URL if _https else f"mailto:{COUNTERFOIL_EMAIL_FROM}"
+    try:
+        return load_push_sender(COUNTERFOIL_SECRETS_DIR / PUSH_KEY, named, contact)
+    except UnusableFile as wrong:
+        _stop(f"COUNTERFOIL_PUSH_SERVICES: {wrong}")
+
+
 COUNTERFOIL_ALARM_EMAILS = _text("COUNTERFOIL_ALARM_EMAILS", " ").replace(",", " ").split()
 COUNTERFOIL_EMAIL = _mail("COUNTERFOIL_EMAIL_URL")
 COUNTERFOIL_EMAIL_FROM = _text("COUNTERFOIL_EMAIL_FROM", f"counterfoil@{_public.hostname}")
@@ -388,6 +401,10 @@ if COUNTERFOIL_ALARM_EMAILS and COUNTERFOIL_EMAIL is None:
 COUNTERFOIL_ALARM_WEBHOOK = _webhook("COUNTERFOIL_ALARM_WEBHOOK")
 # Chat rooms and webhooks of tenants, with their secrets; mail to people goes by COUNTERFOIL_EMAIL_URL.
 COUNTERFOIL_CHANNELS = _file("COUNTERFOIL_CHANNELS", load_outlets) or {}
+# The push services that may be called to wake the devices of people who want it; none unless named.
+COUNTERFOIL_PUSH = _push_sender()
+# Where tenants' events may go outside, with what signs and authorises them (docs/telemetry.md).
+COUNTERFOIL_EVENT_DESTINATIONS = _file("COUNTERFOIL_EVENT_DESTINATIONS", load_destinations) or {}
 # Who finds reports in messages for strict mode, in place of the built-in detector.
 COUNTERFOIL_GUARD_EXTRACTOR = _file("COUNTERFOIL_GUARD_EXTRACTOR", load_extractor)
 

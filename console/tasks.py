@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -18,6 +19,7 @@ from approvals import tasks as before
 from approvals.voting.operations import attention
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as accounts_queries
+from console.event_export import sending as event_sending
 from console.metrics import operations as metrics
 from console.metrics.alerts import operations as alerts
 from console.notifications import collect, sending
@@ -28,6 +30,7 @@ from console.pages.exports import bundle_information
 from console.pages.ledger import integrity_step
 from console.pages.retention import erasure
 from console.pages.standing_approvals import pauses
+from console.searching import operations as searching
 from console.telemetry import exporting
 from ledger import tasks as of_log
 from ledger.db import tenancy
@@ -255,6 +258,19 @@ def count_metrics() -> int:
 
 
 @shared_task
+def update_search() -> int:
+    """Take up by which amounts and codes new actions are found; how many were looked at. The next tick goes on."""
+    until, looked_at = time.monotonic() + WITHIN_S, 0
+    for tenant in events.tenants():
+        found = 1
+        while found and time.monotonic() < until:
+            with tenancy(tenant.id):
+                found = searching.update_search(tenant_id=tenant.id)
+            looked_at += found
+    return looked_at
+
+
+@shared_task
 def watch_alerts() -> int:
     """Judge every alert rule by what is counted; how many alerts were raised or cleared."""
     turned = 0
@@ -302,6 +318,21 @@ def export_traces() -> int:
 
 
 @shared_task
+def export_events() -> int:
+    """Send signed events to the destinations that are due; how many were taken.
+
+    What a destination does not take now is sent at a later tick, from where it stands.
+    """
+    until, taken = time.monotonic() + WITHIN_S, 0
+    for tenant in events.tenants():
+        found = 1
+        while found and time.monotonic() < until:
+            found = event_sending.export_events(tenant, clock=timezone.now)
+            taken += found
+    return taken
+
+
+@shared_task
 def tell_alarms() -> int:
     """Tell people outside of every alarm that stands; how many messages went out. What did not go is tried again."""
     sent = 0
@@ -322,6 +353,7 @@ def tell_people() -> int:
     for tenant in events.tenants():
         while collect.collect_notices(tenant, at=timezone.now()) == collect.AT_A_TIME and time.monotonic() < until:
             pass
+        collect.collect_updates(tenant, at=timezone.now())
         sent += _sent(tenant, "approval", until=until)
     return sent
 
@@ -347,7 +379,7 @@ def _sent(tenant: Tenant, topic: str, *, until: float = float("inf")) -> int:
         if notice is None:
             break
         outcome = sending.send(tenant, notice, at=timezone.now())
-        notices.record_delivery(notice=notice, fault=outcome.fault, gone=outcome.gone, at=timezone.now())
+        notices.record_delivery(notice=notice, **asdict(outcome), at=timezone.now())
         sent += not outcome.fault
     return sent
 

@@ -10,7 +10,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
 from console.accounts import step_up
-from console.api.actions import effect_receipts
+from console.api.actions import effect_receipts, signed_receipts
 from console.api.installation import routes as installation
 from console.api.root import api
 from console.pages.actions import replay as replays
@@ -23,13 +23,16 @@ from console.pages.calls import views as calls
 from console.pages.cases.views import batches, cases, casework
 from console.pages.contracts import views as contracts
 from console.pages.entrance import views as entrance
+from console.pages.event_export import views as event_export
 from console.pages.evidence import views as evidence
+from console.pages.executors import views as executors
 from console.pages.exports import views as exports
 from console.pages.freezes import views as freezes
 from console.pages.glossary import views as glossary
 from console.pages.home import views as home
 from console.pages.incidents import views as incidents
 from console.pages.ledger import views as ledger
+from console.pages.lists import views as saved_views
 from console.pages.me import sign_in_views
 from console.pages.me import views as me
 from console.pages.metrics import views as metrics
@@ -43,21 +46,25 @@ from console.pages.releases import views as releases
 from console.pages.retention import views as retention
 from console.pages.runbooks import views as runbooks
 from console.pages.runs import views as runs
+from console.pages.search import views as search
 from console.pages.sessions import views as sessions
 from console.pages.standing_approvals import views as standing_approvals
 from console.pages.systems import views as systems
+from console.pages.targets import views as targets
 from console.web import session_stream, stream
 
 # Pages of one tenant: /t/<slug>/…
 pages: list[URLPattern | URLResolver] = [
     path("", home.page, name="home"),
+    path("beside", home.list_beside, name="beside"),
+    path("search", search.page, name="search"),
     path("approvals/quality", quality.page, name="quality"),
     path("approvals", queue.inbox, name="approvals"),
     path("approvals/next", queue.next_approval, name="approvals-next"),
     path("approvals/batch", batch_votes.vote_on_several, name="approvals-batch"),
     path("approvals/looking", assignment.list_presence, name="approvals-looking"),
-    path("approvals/views", queue.save_view, name="approvals-view-save"),
-    path("approvals/views/<uuid:view_id>/remove", queue.remove_view, name="approvals-view-remove"),
+    path("<slug:list_name>/views", saved_views.save_view, name="view-save"),
+    path("<slug:list_name>/views/<uuid:view_id>/remove", saved_views.remove_view, name="view-remove"),
     path("approvals.csv", queue.export_csv, name="approvals-export"),
     path("approvals/<uuid:approval_id>", approvals.approval, name="approval"),
     path("approvals/<uuid:approval_id>/claim", assignment.claim, name="approval-claim"),
@@ -71,6 +78,7 @@ pages: list[URLPattern | URLResolver] = [
     path("approvals/<uuid:approval_id>/shown", voting.vote_coverage, name="approval-shown"),
     path("approvals/<uuid:approval_id>/edit", edits.edit, name="approval-edit"),
     path("cases", cases.list_cases, name="cases"),
+    path("cases.csv", cases.export, name="cases-export"),
     path("standing-approvals", standing_approvals.list_page, name="standing-approvals"),
     path("standing-approvals/propose", standing_approvals.propose, name="standing-approval-propose"),
     path("standing-approvals/<uuid:standing_approval_id>", standing_approvals.page, name="standing-approval"),
@@ -104,6 +112,8 @@ pages: list[URLPattern | URLResolver] = [
     path("cases/<uuid:case_id>/confirm", cases.confirm, name="case-confirm"),
     path("actions", actions.list_actions, name="actions"),
     path("actions.csv", actions.export, name="actions-export"),
+    path("target", targets.page, name="target"),
+    path("target/read", targets.read, name="target-read"),
     path("actions/<uuid:action_id>", actions.action, name="action"),
     path("actions/<uuid:action_id>/verify", actions.verify, name="action-verify"),
     path("actions/<uuid:action_id>/entries/<int:seq>", actions.show_entry, name="action-entry"),
@@ -115,6 +125,11 @@ pages: list[URLPattern | URLResolver] = [
         effect_receipts.download_effect_receipt,
         name="action-effect-receipt",
     ),
+    path(
+        "actions/<uuid:action_id>/signed-receipts.jsonl",
+        signed_receipts.download_signed_receipts,
+        name="action-signed-receipts",
+    ),
     path("actions/<uuid:action_id>/narrative", narratives.action, name="action-narrative"),
     path("actions/<uuid:action_id>/narrative.pdf", narratives.action_pdf, name="action-narrative-pdf"),
     path("cases/<uuid:case_id>/narrative", narratives.case, name="case-narrative"),
@@ -124,6 +139,7 @@ pages: list[URLPattern | URLResolver] = [
     path("runs/<path:run_id>/cancel", runs.cancel_run, name="run-cancel"),
     path("runs/<path:run_id>", runs.run, name="run"),
     path("incidents", incidents.list_incidents, name="incidents"),
+    path("incidents.csv", incidents.export, name="incidents-export"),
     path("incidents/new", incidents.new_incident, name="incident-new"),
     path("incidents/<uuid:incident_id>", incidents.incident, name="incident"),
     path("incidents/<uuid:incident_id>/join", incidents.link_subject, name="incident-join"),
@@ -140,6 +156,9 @@ pages: list[URLPattern | URLResolver] = [
     path("agents", agents.list_agents, name="agents"),
     path("agents/<str:agent_id>", agents.agent, name="agent"),
     path("agents/<str:agent_id>/revoke", agents.revoke, name="agent-revoke"),
+    path("executors", executors.list_executors, name="executors"),
+    path("executors/<str:executor_id>", executors.executor, name="executor"),
+    path("executors/<str:executor_id>/revoke", executors.revoke, name="executor-revoke"),
     path("calls", calls.list_calls, name="calls"),
     path("calls/hallucinations", calls.hallucinations, name="hallucinations"),
     path("recordings", recordings.list_recordings, name="recordings"),
@@ -147,7 +166,9 @@ pages: list[URLPattern | URLResolver] = [
     path("recordings/<uuid:recording_id>/erase", recordings.request_erasure, name="recording-erase"),
     path("recordings/<uuid:recording_id>/<int:number>", recordings.conversation, name="recorded-conversation"),
     path("contracts", contracts.list_contracts, name="contracts"),
+    path("contracts/new", contracts.register, name="contract-new"),
     path("contracts/<str:contract_name>/<str:contract_version>", contracts.contract, name="contract"),
+    path("contracts/<str:contract_name>/<str:contract_version>/retire", contracts.retire, name="contract-retire"),
     path(
         "contracts/<str:contract_name>/<str:contract_version>/rollback", contracts.roll_back, name="contract-rollback"
     ),
@@ -176,9 +197,13 @@ pages: list[URLPattern | URLResolver] = [
     path("metrics/alert-rules/<uuid:alert_rule_id>/end", metrics.end_alert_rule, name="alert-rule-end"),
     path("systems", systems.page, name="systems"),
     path("systems/<uuid:system_id>/answer", systems.decide_change, name="system-answer"),
+    path("systems/<uuid:system_id>/connection", systems.test_connection, name="system-connection"),
     path("systems/<uuid:system_id>/stop", systems.stop, name="system-stop"),
     path("systems/<uuid:system_id>/resume", systems.resume, name="system-resume"),
     path("audit", audit.search_events, name="audit"),
+    path("audit.csv", audit.export_events, name="audit-export"),
+    path("audit/objects", audit.suggest_objects, name="audit-objects"),
+    path("audit/sightings.csv", audit.export_sightings, name="sightings-export"),
     path("audit/sightings", audit.sightings, name="sightings"),
     path("audit/exports", exports.list_exports, name="exports"),
     path("audit/exports/start", exports.start_export, name="export-start"),
@@ -191,6 +216,7 @@ pages: list[URLPattern | URLResolver] = [
     path("audit/retention/propose", retention.propose, name="retention-propose"),
     path("audit/retention/<uuid:retention_id>/answer", retention.answer_policy, name="retention-answer"),
     path("ledger", ledger.page, name="ledger"),
+    path("ledger/verifier-policy", ledger.download_verifier_policy, name="verifier-policy"),
     path("ledger/alarms/<uuid:alarm_id>/acknowledge", ledger.acknowledge_alarm, name="alarm-acknowledge"),
     path("ledger/checks", ledger.start_check, name="integrity-check"),
     path("ledger/checks/<uuid:check_id>/turn", ledger.change_check, name="integrity-turn"),
@@ -208,6 +234,7 @@ pages: list[URLPattern | URLResolver] = [
     path("people/<uuid:member_id>/separate", people.separate, name="member-separate"),
     path("people/approver-keys/<uuid:approver_key_id>/answer", people.decide_key, name="approver-key-answer"),
     path("people/keys/create", people.create_key, name="key-create"),
+    path("people/keys/<uuid:machine_key_id>", people.machine_key, name="machine-key"),
     path("people/keys/<uuid:machine_key_id>/revoke", people.revoke_key, name="key-revoke"),
     path("people/delegations/<uuid:delegation_id>/end", people.end_delegation, name="delegation-end"),
     path("me", me.page, name="me"),
@@ -221,13 +248,23 @@ pages: list[URLPattern | URLResolver] = [
     path("notices/next", notices.open_next, name="notice-next"),
     path("notices/read", notices.mark_read, name="notices-read"),
     path("notices/wishes", notices.save_mail_preferences, name="notice-wishes"),
+    path("notices/devices", notices.add_device, name="notice-device-add"),
+    path("notices/devices/<uuid:device_id>/remove", notices.remove_device, name="notice-device-remove"),
     path("notices/channels", notices.channels, name="notice-channels"),
+    path("event-export", event_export.page, name="event-export"),
+    path("event-export/<str:destination_name>/start", event_export.start, name="event-export-start"),
+    path("event-export/<str:destination_name>/stop", event_export.stop, name="event-export-stop"),
+    path("event-export/<str:destination_name>/test", event_export.send_test, name="event-export-test"),
+    path("notices/channels/<str:channel>/test", notices.send_test, name="notice-channel-test"),
     path("notices/channels/set", notices.set_channels, name="notice-channels-set"),
     path("notices/undelivered/<uuid:notice_id>/again", notices.retry_notice, name="notice-again"),
     path("freezes", freezes.list_freezes, name="freezes"),
     path("freezes/place", freezes.place, name="freeze-place"),
     path("freezes/<uuid:freeze_id>/lift", freezes.lift, name="freeze-lift"),
 ]
+
+handler404 = "console.web.error_pages.not_found"
+handler403 = "console.web.error_pages.access_denied"
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", entrance.choose_tenant, name="door"),
@@ -274,6 +311,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/sessions/<uuid:session_id>/stream", session_stream.stream_session, name="session-stream"),
     path("api/v1/", api.urls),
     path(".well-known/jwks.json", installation.jwks_page, name="jwks"),
+    path(".well-known/acta-keys.json", installation.receipt_keys_page, name="receipt-keys"),
     path("healthz", installation.healthz_page, name="healthz"),
     path("readyz", installation.readyz_page, name="readyz"),
 ]

@@ -1,22 +1,24 @@
 """Access to tenant data: one transaction per tenant, with statements that bypass the ORM where speed matters.
 
-What every call of an agent does speaks to the server through here instead of through the ORM: it is the same
-connection, the same transaction and the same errors, at a fifth of the price (docs/benchmarks.md). Statements are
-written out, and values are bound by the server, never put into the text.
+The code on the path of an agent's call uses these functions instead of the ORM: same connection, same transaction,
+same errors, at a fifth of the cost (docs/benchmarks.md). Statements are written out in full; the server binds the
+values, which never become part of the text.
 
-    call_function    one of the record's functions, bytes for bytes; `prepared`, its plan is kept with the connection;
-                     `call_functions` the same with several sets of values in one message
-    execute          any statement, with Python's types; its plan is kept
-    pipeline         several such statements in one message
-    select           rows of one table as the ORM would give them, `fetch_one` the first, `select_pipeline` of several
-    columns, take    the same out of a join of several tables, which the caller writes out
-    insert           new rows of any tables, in one statement; `insert_each` in one each and one message
-    savepoint        what is done inside is undone alone
+    call_function          call one of the record's functions with raw bytes; with `prepared` the connection keeps
+                           its plan. `call_functions` sends several sets of values in one message
+    execute                run any statement with Python's types as a prepared statement
+    pipeline               run several such statements in one message
+    select                 load rows of one table as model instances; `fetch_one` loads the first, `select_pipeline`
+                           loads from several tables
+    columns, load_models   the same from a join that the caller writes
+    insert                 insert rows into any tables in one statement; `insert_each` uses one statement per row and
+                           one message
+    savepoint              a part of the transaction that can be rolled back alone
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -30,9 +32,10 @@ import psycopg
 from django.db import DEFAULT_DB_ALIAS, connection, connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.base import ModelState
-from psycopg.adapt import PyFormat, Transformer
+from psycopg.abc import Buffer
+from psycopg.adapt import AdaptersMap, PyFormat, Transformer
 from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
-from psycopg.types.json import Jsonb
+from psycopg.types.json import Jsonb, JsonbBinaryLoader
 
 M = TypeVar("M", bound=models.Model)
 
@@ -40,157 +43,185 @@ _Row = tuple[Any, ...]
 _Bytes = tuple[bytes | None, ...]
 
 
-class _Asked(NamedTuple):
-    """A statement, its values, their forms, and their types where the server shall not guess them."""
+class _Statement(NamedTuple):
+    """A statement with encoded values: their formats, and their types where the server must not infer them."""
 
-    statement: bytes
+    text: bytes | str
     values: Sequence[bytes | None]
-    forms: Sequence[int]
+    formats: Sequence[int]
     types: tuple[int, ...] | None = None
 
 
-@dataclass(slots=True)
-class _Line:
-    """A connection: as Django holds it, and as libpq does; with what is kept for as long as it lasts.
+class Row(models.Model):
+    """A model whose constructor copies named values without visiting each field and sending signals."""
 
-    That is how Python's types go there and back, and the names of what is planned (None where it is not known who
-    answers behind the connection).
+    class Meta:
+        abstract = True
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        defaults = _column_defaults(type(self))
+        if values or not named.keys() <= defaults.keys():
+            super().__init__(*values, **named)
+            return
+        self.__dict__.update({name: named[name] if name in named else default() for name, default in defaults.items()})
+        self._state = ModelState()
+
+
+@cache
+def _column_defaults(kind: type[models.Model]) -> dict[str, Callable[[], Any]]:
+    """The default of each column, as a function."""
+    return {field.attname: field.get_default for field in kind._meta.concrete_fields}
+
+
+class _JsonLoader(JsonbBinaryLoader):
+    """Decode jsonb with orjson; stored documents have no content that two parsers would read differently."""
+
+    def load(self, data: Buffer) -> Any:
+        return orjson.loads(bytes(data[1:]))
+
+
+class _AdaptedConnection:
+    """A connection whose type adapters decode jsonb with `_JsonLoader`."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection, self.adapters = connection, AdaptersMap(connection.adapters)
+        self.adapters.register_loader("jsonb", _JsonLoader)
+
+
+@dataclass(slots=True)
+class _Connection:
+    """A connection as Django and as libpq know it, with the state that lasts as long as it does.
+
+    That state is the adaptation of Python's types and the names of prepared statements (None where a pooler may put
+    another server behind the connection).
     """
 
     django: BaseDatabaseWrapper
     server: Any
     types: Any
-    plans: dict[tuple[bytes, tuple[int, ...] | None], bytes] | None
-    made: int = 0
+    plans: dict[tuple[bytes | str, tuple[int, ...] | None], bytes] | None
+    prepared: int = 0
 
     @property
-    def begins(self) -> bool:
+    def starts_transaction(self) -> bool:
         """Whether the next statement is the first of a transaction."""
         return self.server.transaction_status == TransactionStatus.IDLE and self.django.in_atomic_block
 
 
 _TEXT, _BINARY = 0, 1
-# The line of this thread's transaction: while one lasts, nobody has to ask whether the connection still stands.
-_held = local()
-# So many plans a connection keeps; whoever goes beyond begins again.
-_MOST_PLANS = 500
+# Stands for each of our transactions in Django's list of atomic blocks.
+_ATOMIC_BLOCK = transaction.Atomic(DEFAULT_DB_ALIAS, savepoint=True, durable=False)
+# The connection of this thread's transaction: while it lasts, the connection needs no health check.
+_current_transaction = local()
+# Prepared statements per connection; beyond this all are deallocated.
+_MAX_PLANS = 500
 
 
 @contextmanager
 def tenancy(tenant_id: UUID, *, reads_only: bool = False) -> Iterator[None]:
     """One transaction in which row-level security shows the rows of `tenant_id` and no others.
 
-    Without it the database shows no rows at all, so a forgotten edge fails closed. Where it is nested, the outer
-    tenant comes back at the end (on an error the savepoint's rollback brings it back). With `reads_only` the database
-    itself refuses every write in it, and every lock on a row.
+    Without it the database shows no rows, so code that forgets it fails closed. When nested, the outer tenant is
+    restored at the end (on an error, by the savepoint's rollback). With `reads_only` the database itself refuses
+    every write and every row lock.
     """
-    outer = _current() if connection.in_atomic_block else None
-    with transaction.atomic():
-        if outer is None:
-            with _begun(tenant_id, reads_only=reads_only):
-                yield
-        else:
-            _set(str(tenant_id))
-            if reads_only:
-                # PostgreSQL takes this back with the savepoint that stands around it.
-                call_function(b"SET TRANSACTION READ ONLY")
+    conn = _connection()
+    if not conn.django.in_atomic_block:
+        with _tenant_transaction(conn, tenant_id, reads_only=reads_only):
             yield
-            _set(outer)
+        return
+    outer = _current_tenant()
+    with transaction.atomic():
+        _set_tenant(str(tenant_id))
+        if reads_only:
+            # PostgreSQL undoes this with the enclosing savepoint.
+            call_function(b"SET TRANSACTION READ ONLY")
+        yield
+        _set_tenant(outer)
 
 
-def call_function(
-    statement: bytes, *values: bytes | str | None, prepared: bool = False
-) -> list[tuple[bytes | None, ...]]:
-    """The rows of one statement in the server's binary form; `$1` and so on are its values, bytes or text.
+def call_function(statement: bytes, *values: bytes | str | None, prepared: bool = False) -> list[_Bytes]:
+    """Run one statement and return its rows in the server's binary format; its values `$1`, `$2` ... are bytes or text.
 
-    `prepared` is for statements that come again and again: the server plans them once per connection. Errors are those
-    of any other query.
+    `prepared` is for statements that run often: the server plans them once per connection. Errors are those of any
+    other query.
     """
-    sent = [value.encode() if isinstance(value, str) else value for value in values]
-    forms = [_TEXT if isinstance(value, str) else _BINARY for value in values]
-    return _rows(_told(_line(), _Asked(statement, sent, forms), planned=prepared))
+    return _raw_rows(_execute(_connection(), _encode_raw(statement, values), prepared=prepared))
 
 
 def call_functions(statement: bytes, calls: Sequence[Sequence[bytes | str | None]]) -> list[list[_Bytes]]:
-    """The same of one statement that is sent with several sets of values, in one message and done in this order."""
-    asked = [
-        _Asked(
-            statement,
-            [value.encode() if isinstance(value, str) else value for value in values],
-            [_TEXT if isinstance(value, str) else _BINARY for value in values],
-        )
-        for values in calls
-    ]
-    return [_rows(answer) for answer in _all_told(_line(), asked)] if asked else []
+    """Run one statement with several sets of values, in order and in one message."""
+    statements = [_encode_raw(statement, values) for values in calls]
+    return [_raw_rows(result) for result in _execute_pipeline(_connection(), statements)] if statements else []
 
 
 def execute(statement: LiteralString, *values: Any) -> list[_Row]:
-    """The rows of one statement, whose values are `$1` and so on; none where it returns nothing."""
-    line = _line()
-    return _read(line, _told(line, _dumped(line, statement, values)))
+    """Run one statement with the values `$1`, `$2` ... and return its rows, none if it returns nothing."""
+    conn = _connection()
+    return _decode_rows(conn, _execute(conn, _encode(conn, statement, values)))
 
 
-def pipeline(*asked: tuple[Any, ...]) -> list[list[_Row]]:
-    """The rows of several statements, each with its values behind it, sent in one message and done in this order."""
-    line = _line()
-    return [_read(line, answer) for answer in _all_told(line, [_dumped(line, each[0], each[1:]) for each in asked])]
+def pipeline(*calls: tuple[Any, ...]) -> list[list[_Row]]:
+    """Run several statements, each a tuple of the text and its values, in order and in one message."""
+    conn = _connection()
+    statements = [_encode(conn, statement, values) for statement, *values in calls]
+    return [_decode_rows(conn, result) for result in _execute_pipeline(conn, statements)]
 
 
 def select(model: type[M], where: LiteralString, *values: Any) -> list[M]:
-    """The rows of a table that a condition selects; an order and a limit may follow it."""
-    statement, names = _selection(model)
-    return [_loaded(model, names, row) for row in execute(statement + where, *values)]
+    """Load the rows of a table that a condition selects; an order and a limit may follow the condition."""
+    statement, names = _select_sql(model)
+    return [_model_instance(model, names, row) for row in execute(statement + where, *values)]
 
 
-def select_pipeline(*wanted: tuple[Any, ...]) -> list[list[Any]]:
-    """The same of several tables in one message: each is a model, a condition and its values."""
-    chosen = [(_selection(model), where, values) for model, where, *values in wanted]
-    found = pipeline(*((statement + where, *values) for (statement, _), where, values in chosen))
+def select_pipeline(*queries: tuple[Any, ...]) -> list[list[Any]]:
+    """Load rows of several tables in one message: each query is a model, a condition and its values."""
+    results = pipeline(*((_select_sql(model)[0] + where, *values) for model, where, *values in queries))
     return [
-        [_loaded(each[0], names, row) for row in rows]
-        for each, ((_, names), _, _), rows in zip(wanted, chosen, found, strict=True)
+        [_model_instance(model, _select_sql(model)[1], row) for row in rows]
+        for (model, *_), rows in zip(queries, results, strict=True)
     ]
 
 
 def fetch_one(model: type[M], where: LiteralString, *values: Any) -> M | None:
-    """The first of such rows, if there is one."""
+    """Load the first row that a condition selects, or None."""
     return next(iter(select(model, where, *values)), None)
 
 
 def columns(model: type[models.Model], alias: LiteralString) -> LiteralString:
-    """All columns of a table that a statement knows by this alias, in the order in which `take` reads them."""
-    return ", ".join(f"{alias}.{name}" for name in _selection(model)[1])
+    """All columns of a table under this alias, in the order in which `load_models` reads them."""
+    return ", ".join(f"{alias}.{name}" for name in _select_sql(model)[1])
 
 
-def take(row: _Row, *kinds: type[models.Model]) -> tuple[list[Any], _Row]:
-    """The rows of these tables that a joined row begins with, None where a table had none, and what is behind them."""
-    found: list[Any] = []
-    for kind in kinds:
-        names = _selection(kind)[1]
+def load_models(row: _Row, *wanted: type[models.Model]) -> tuple[list[Any], _Row]:
+    """Load these models from the start of a joined row, None where an outer join had no match; and the rest."""
+    instances: list[Any] = []
+    for model in wanted:
+        names = _select_sql(model)[1]
         values, row = row[: len(names)], row[len(names) :]
-        found.append(None if values[0] is None else _loaded(kind, names, values))
-    return found, row
+        instances.append(None if values[0] is None else _model_instance(model, names, values))
+    return instances, row
 
 
-def insert(*added: models.Model, behind: tuple[Any, ...] = ()) -> list[_Row]:
-    """Write new rows, all of them or none; fields that are not set get the model's defaults.
+def insert(*rows: models.Model, then: tuple[Any, ...] = ()) -> list[_Row]:
+    """Insert all of these rows or none; fields that are not set get the model's defaults.
 
-    A statement `behind` them, with its values, is done with them; its places are `{}`, in their order. Its rows come
-    back.
+    `then` is one more statement and its values, run together with the inserts; its placeholders are `{}`, in order.
+    Its rows are returned.
     """
-    statement, *values = behind or ("",)
-    written = (value for row in added for value in _stored(row))
-    return execute(_insertion(tuple(type(row) for row in added), statement), *written, *values)
+    statement, *values = then or ("",)
+    inserted = (value for row in rows for value in _column_values(row))
+    return execute(_insert_sql(tuple(type(row) for row in rows), statement), *inserted, *values)
 
 
-def insert_each(added: Sequence[models.Model]) -> None:
-    """The same of many rows: a statement each, planned once for each table, and one message."""
-    pipeline(*((_insertion((type(row),)), *_stored(row)) for row in added))
+def insert_each(rows: Sequence[models.Model]) -> None:
+    """Insert many rows in one message: one statement per row, prepared once per table."""
+    pipeline(*((_insert_sql((type(row),)), *_column_values(row)) for row in rows))
 
 
 @contextmanager
 def savepoint() -> Iterator[None]:
-    """A part of the transaction that is undone alone when it fails. Nothing in it may wait for the commit."""
+    """A part of the transaction that is rolled back alone if it fails. Nothing in it may register an on-commit hook."""
     call_function(b"SAVEPOINT apart")
     try:
         yield
@@ -202,220 +233,266 @@ def savepoint() -> Iterator[None]:
         call_function(b"RELEASE SAVEPOINT apart")
 
 
-def _loaded(model: type[M], names: list[str], row: _Row) -> M:
-    """The instance that `Model.from_db` would make of a whole row, without asking each field and each signal."""
-    made = model.__new__(model)
-    made.__dict__.update(zip(names, row, strict=True))
-    made._state = state = ModelState()
+def _model_instance(model: type[M], names: list[str], row: _Row) -> M:
+    """The instance that `Model.from_db` would make of a whole row, without its visits to each field and signal."""
+    instance = model.__new__(model)
+    instance.__dict__.update(zip(names, row, strict=True))
+    instance._state = state = ModelState()
     state.adding, state.db = False, DEFAULT_DB_ALIAS
-    return made
+    return instance
 
 
 @cache
-def _selection(model: type[models.Model]) -> tuple[LiteralString, list[str]]:
+def _select_sql(model: type[models.Model]) -> tuple[LiteralString, list[str]]:
+    """The beginning of a SELECT up to its condition, and the names of its columns."""
     names = [field.attname for field in model._meta.concrete_fields]
     return f"SELECT {', '.join(names)} FROM {model._meta.db_table} WHERE ", names
 
 
-def _stored(row: models.Model) -> Iterator[Any]:
-    for name, is_json in _fields(type(row)):
+def _column_values(row: models.Model) -> Iterator[Any]:
+    for name, is_json in _inserted_columns(type(row)):
         value = getattr(row, name)
         yield Jsonb(value, dumps=orjson.dumps) if is_json else value
 
 
 @cache
-def _insertion(kinds: tuple[type[models.Model], ...], behind: LiteralString = "") -> LiteralString:
+def _insert_sql(inserted: tuple[type[models.Model], ...], then: LiteralString = "") -> LiteralString:
+    """One statement that inserts a row of each model, the first ones as common table expressions of the last."""
     parts, used = [], 0
-    for kind in kinds:
-        names = [name for name, _ in _fields(kind)]
-        marks = ", ".join(f"${used + number}" for number in range(1, len(names) + 1))
-        parts.append(f"INSERT INTO {kind._meta.db_table} ({', '.join(names)}) VALUES ({marks})")
+    for model in inserted:
+        names = [name for name, _ in _inserted_columns(model)]
+        placeholders = ", ".join(f"${used + number}" for number in range(1, len(names) + 1))
+        parts.append(f"INSERT INTO {model._meta.db_table} ({', '.join(names)}) VALUES ({placeholders})")
         used += len(names)
-    if behind:
-        parts.append(behind.format(*(f"${used + number}" for number in range(1, behind.count("{}") + 1))))
-    before = ", ".join(f"part_{number} AS ({part})" for number, part in enumerate(parts[:-1]))
-    return f"WITH {before} {parts[-1]}" if before else parts[-1]
+    if then:
+        parts.append(then.format(*(f"${used + number}" for number in range(1, then.count("{}") + 1))))
+    expressions = ", ".join(f"part_{number} AS ({part})" for number, part in enumerate(parts[:-1]))
+    return f"WITH {expressions} {parts[-1]}" if expressions else parts[-1]
 
 
 @cache
-def _fields(model: type[models.Model]) -> list[tuple[str, bool]]:
-    """The columns that a new row brings itself, and which of them hold JSON."""
-    kept = [field for field in model._meta.concrete_fields if not isinstance(field, models.AutoField)]
-    return [(field.attname, isinstance(field, models.JSONField)) for field in kept]
+def _inserted_columns(model: type[models.Model]) -> list[tuple[str, bool]]:
+    """The columns whose values a new row supplies, and whether each holds JSON."""
+    fields = [field for field in model._meta.concrete_fields if not isinstance(field, models.AutoField)]
+    return [(field.attname, isinstance(field, models.JSONField)) for field in fields]
 
 
 @contextmanager
-def _begun(tenant_id: UUID, *, reads_only: bool) -> Iterator[None]:
-    """Begin with the first statement, whoever sends it, and say COMMIT in one word.
+def _tenant_transaction(conn: _Connection, tenant_id: UUID, *, reads_only: bool) -> Iterator[None]:
+    """Begin a transaction with its first statement, and commit it without a further query.
 
-    What is sent from here sends both in one message (`_all_told`). Whatever speaks through psycopg asks it to start the
-    transaction, and that is done here, with the tenant in it.
+    `_execute_pipeline` sends BEGIN in one message with that statement. A statement that goes through psycopg makes it
+    start the transaction; `start` replaces that and sets the tenant, too. To Django this is an atomic block like any
+    other: the bookkeeping at its edges is done here, without a check of the connection and its mode at each step.
     """
-    line = _line()
-    raw: Any = line.django.connection
-    server = line.server
+    django, server = conn.django, conn.server
+    raw: Any = django.connection
     begin = (b"BEGIN READ ONLY" if reads_only else b"BEGIN", b"SET LOCAL app.tenant = '%b'" % str(tenant_id).encode())
 
     def start() -> Iterator[None]:
         if server.transaction_status == TransactionStatus.IDLE:
-            _checked(server, server.exec_(b"; ".join(begin)))
+            _check_result(server, server.exec_(b"; ".join(begin)))
         yield from ()
 
-    raw.counterfoil_begin, raw._start_query = begin, start
-    _held.line = line
+    raw.counterfoil_begin, raw._start_query, raw._autocommit = begin, start, False
+    django.commit_on_exit, django.needs_rollback, django.autocommit, django.in_atomic_block = True, False, False, True
+    django.atomic_blocks.append(_ATOMIC_BLOCK)
+    _current_transaction.connection = conn
+    committed = False
     try:
         yield
-        if server.transaction_status == TransactionStatus.INTRANS and not connection.needs_rollback:
-            _checked(server, server.exec_(b"COMMIT"))
+        if server.transaction_status == TransactionStatus.INTRANS and not django.needs_rollback:
+            _check_result(server, server.exec_(b"COMMIT"))
+        # An error ends the transaction even if the caller caught it.
+        committed = server.transaction_status == TransactionStatus.IDLE
     finally:
-        _held.line = None
+        _current_transaction.connection = None
+        django.atomic_blocks.pop()
+        django.in_atomic_block = django.needs_rollback = False
         del raw.counterfoil_begin, raw._start_query
+        _restore_connection(django, raw, server, committed=committed)
+    if django.run_on_commit:
+        django.run_and_clear_commit_hooks()
 
 
-def _told(line: _Line, asked: _Asked, *, planned: bool = True) -> Any:
-    """The answer to one statement; a transaction's first is sent together with what begins it."""
-    if line.begins:
-        return _all_told(line, [asked], planned=planned)[0]
-    server, name = line.server, _plan(line, asked) if planned else b""
-    with line.django.wrap_database_errors:
+def _restore_connection(django: BaseDatabaseWrapper, raw: Any, server: Any, *, committed: bool) -> None:
+    """Restore the connection's state from before the transaction, after a rollback unless it committed."""
+    django.autocommit = raw._autocommit = True
+    if django.closed_in_transaction:
+        django.connection = None
+    elif not committed:
+        django.run_on_commit = []
+        if server.transaction_status != TransactionStatus.IDLE and not _roll_back(server):
+            django.close()
+    else:
+        django.errors_occurred = False
+
+
+def _roll_back(server: Any) -> bool:
+    try:
+        return bool(server.exec_(b"ROLLBACK").status == ExecStatus.COMMAND_OK)
+    except psycopg.Error:
+        return False
+
+
+def _execute(conn: _Connection, statement: _Statement, *, prepared: bool = True) -> Any:
+    """Run one statement; the first of a transaction is sent together with its BEGIN."""
+    if conn.starts_transaction:
+        return _execute_pipeline(conn, [statement], prepared=prepared)[0]
+    server, name = conn.server, _prepared_name(conn, statement) if prepared else b""
+    try:
         if name:
-            return _checked(server, server.exec_prepared(name, asked.values, asked.forms, _BINARY))
-        return _checked(server, server.exec_params(asked.statement, asked.values, asked.types, asked.forms, _BINARY))
+            result = server.exec_prepared(name, statement.values, statement.formats, _BINARY)
+        else:
+            result = server.exec_params(
+                _statement_bytes(statement), statement.values, statement.types, statement.formats, _BINARY
+            )
+    except psycopg.Error as error:
+        with conn.django.wrap_database_errors:
+            raise error
+    return _check_result(server, result)
 
 
-def _all_told(line: _Line, asked: list[_Asked], *, planned: bool = True) -> list[Any]:
-    """The answers to several statements, in one message."""
-    server, names = line.server, [_plan(line, each) if planned else b"" for each in asked]
-    before = getattr(line.django.connection, "counterfoil_begin", (b"BEGIN",)) if line.begins else ()
-    with line.django.wrap_database_errors:
+def _execute_pipeline(conn: _Connection, statements: list[_Statement], *, prepared: bool = True) -> list[Any]:
+    """Run several statements in one message."""
+    server, names = conn.server, [_prepared_name(conn, each) if prepared else b"" for each in statements]
+    begin = getattr(conn.django.connection, "counterfoil_begin", (b"BEGIN",)) if conn.starts_transaction else ()
+    with conn.django.wrap_database_errors:
         server.enter_pipeline_mode()
-        for statement in before:
-            server.send_query_params(statement, None)
-        for name, each in zip(names, asked, strict=True):
+        for command in begin:
+            server.send_query_params(command, None)
+        for name, each in zip(names, statements, strict=True):
             if name:
-                server.send_query_prepared(name, each.values, each.forms, _BINARY)
+                server.send_query_prepared(name, each.values, each.formats, _BINARY)
             else:
-                server.send_query_params(each.statement, each.values, each.types, each.forms, _BINARY)
+                server.send_query_params(_statement_bytes(each), each.values, each.types, each.formats, _BINARY)
         server.pipeline_sync()
-        answers = _answers(server)
-    return [_checked(server, answer) for answer in answers][len(before) :]
+        results = _pipeline_results(server)
+    return [_check_result(server, result) for result in results][len(begin) :]
 
 
-def _dumped(line: _Line, statement: LiteralString, values: Sequence[Any]) -> _Asked:
-    types = line.types
-    with line.django.wrap_database_errors:
-        sent = types.dump_sequence(values, [PyFormat.AUTO] * len(values))
-    return _Asked(statement.encode(), sent, types.formats or (), types.types or None)
+def _encode(conn: _Connection, statement: LiteralString, values: Sequence[Any]) -> _Statement:
+    """A statement with values of Python's types."""
+    types = conn.types
+    try:
+        encoded = types.dump_sequence(values, [PyFormat.AUTO] * len(values))
+    except psycopg.Error as error:
+        with conn.django.wrap_database_errors:
+            raise error
+    return _Statement(statement, encoded, types.formats or (), types.types or None)
 
 
-def _read(line: _Line, answer: Any) -> list[_Row]:
-    if not answer.nfields:
+def _encode_raw(statement: bytes, values: Sequence[bytes | str | None]) -> _Statement:
+    """A statement with values that are sent as they are: bytes in binary, text as text."""
+    encoded = [value.encode() if isinstance(value, str) else value for value in values]
+    return _Statement(statement, encoded, [_TEXT if isinstance(value, str) else _BINARY for value in values])
+
+
+def _statement_bytes(statement: _Statement) -> bytes:
+    text = statement.text
+    return text.encode() if isinstance(text, str) else text
+
+
+def _decode_rows(conn: _Connection, result: Any) -> list[_Row]:
+    if not result.nfields:
         return []
-    line.types.set_pgresult(answer, format=Format.BINARY)
-    rows: list[_Row] = line.types.load_rows(0, answer.ntuples, tuple)
+    conn.types.set_pgresult(result, format=Format.BINARY)
+    rows: list[_Row] = conn.types.load_rows(0, result.ntuples, tuple)
     return rows
 
 
-def _answers(server: Any) -> list[Any]:
-    """What the server said to a pipeline, up to its end."""
-    answers: list[Any] = []
-    while (answer := _next(server)) is None or answer.status != ExecStatus.PIPELINE_SYNC:
-        if answer is not None:
-            answers.append(answer)
+def _raw_rows(result: Any) -> list[_Bytes]:
+    return [tuple(result.get_value(row, each) for each in range(result.nfields)) for row in range(result.ntuples)]
+
+
+def _pipeline_results(server: Any) -> list[Any]:
+    """The results of a pipeline, up to its end."""
+    results: list[Any] = []
+    while (result := _next_result(server)) is None or result.status != ExecStatus.PIPELINE_SYNC:
+        if result is not None:
+            results.append(result)
         elif server.status != ConnStatus.OK:
             raise psycopg.OperationalError(server.get_error_message())
     server.exit_pipeline_mode()
-    return answers
+    return results
 
 
-def _next(server: Any) -> Any:
-    """The next result, waited for at the socket, where other threads go on.
+def _next_result(server: Any) -> Any:
+    """Wait for the next result at the socket, so that other threads keep running.
 
-    `get_result` would wait with everybody stopped, and what it waits for may be a row that another thread of this very
-    process has locked.
+    `get_result` alone would wait with the interpreter's lock held, possibly for a row that another thread of this
+    very process has locked.
     """
     while server.is_busy():
-        _arrived(server.socket)
+        waiting = poll()
+        waiting.register(server.socket, POLLIN)
+        waiting.poll()
         server.consume_input()
     return server.get_result()
 
 
-def _arrived(socket: int) -> None:
-    arrived = poll()
-    arrived.register(socket, POLLIN)
-    arrived.poll()
-
-
-def _plan(line: _Line, asked: _Asked) -> bytes:
-    """The name under which the server keeps a statement's plan, or nothing where it cannot."""
-    plans, server, what = line.plans, line.server, (asked.statement, asked.types)
+def _prepared_name(conn: _Connection, statement: _Statement) -> bytes:
+    """The name of the prepared statement, prepared on first use; empty where the server cannot keep it."""
+    plans, server, key = conn.plans, conn.server, (statement.text, statement.types)
     if plans is None:
         return b""
-    name = plans.get(what)
+    # The key holds the text as given: a str remembers its hash, freshly encoded bytes do not.
+    name = plans.get(key)
     if name is None:
-        if len(plans) == _MOST_PLANS:
-            _checked(server, server.exec_(b"DEALLOCATE ALL"))
+        if len(plans) == _MAX_PLANS:
+            _check_result(server, server.exec_(b"DEALLOCATE ALL"))
             plans.clear()
-        name, line.made = b"counterfoil_%d" % line.made, line.made + 1
-        _checked(server, server.prepare(name, *what))
-        plans[what] = name
+        name, conn.prepared = b"counterfoil_%d" % conn.prepared, conn.prepared + 1
+        _check_result(server, server.prepare(name, _statement_bytes(statement), statement.types))
+        plans[key] = name
     return name
 
 
-def _line() -> _Line:
-    """The line to the server.
+def _connection() -> _Connection:
+    """The connection of this thread's transaction, or the one that its next transaction will use.
 
     A pooler hands each transaction to any of its servers. Behind one, the server that answers is not the one that
-    the connection was made to, and the plans that it keeps are not ours.
+    the connection was made to, so prepared statements cannot be relied on.
     """
-    held: _Line | None = getattr(_held, "line", None)
-    if held is not None:
-        return held
+    current: _Connection | None = getattr(_current_transaction, "connection", None)
+    if current is not None:
+        return current
     django = connections[DEFAULT_DB_ALIAS]
-    # A request's first statement may be one of ours, on a connection that the server has dropped since the last.
+    # The server may have dropped the connection since the last request.
     django.close_if_health_check_failed()
     django.ensure_connection()
     raw: Any = django.connection
-    line: _Line | None = getattr(raw, "counterfoil_line", None)
-    if line is None:
-        server = _server()
-        process = _checked(server, server.exec_(b"SELECT pg_backend_pid()")).get_value(0, 0)
+    conn: _Connection | None = getattr(raw, "counterfoil_connection", None)
+    if conn is None:
+        server = _libpq_connection()
+        process = _check_result(server, server.exec_(b"SELECT pg_backend_pid()")).get_value(0, 0)
         plans: dict[Any, bytes] | None = {} if process == b"%d" % server.backend_pid else None
-        raw.counterfoil_line = line = _Line(django, server, Transformer(raw), plans)
-    # A pool hands the same connection to one thread after another; whose transaction it is in is the holder's to say.
-    line.django = django
-    return line
+        raw.counterfoil_connection = conn = _Connection(django, server, Transformer(_AdaptedConnection(raw)), plans)
+    # A pool hands the same connection to one thread after another; the Django wrapper is that of the current thread.
+    conn.django = django
+    return conn
 
 
-def _rows(answer: Any) -> list[tuple[bytes | None, ...]]:
-    return [tuple(answer.get_value(row, each) for each in range(answer.nfields)) for row in range(answer.ntuples)]
+def _libpq_connection() -> Any:
+    raw: Any = connection.connection
+    return raw.pgconn
 
 
-def _raw() -> Any:
-    connection.ensure_connection()
-    assert connection.connection is not None
-    return connection.connection
-
-
-def _server() -> Any:
-    return _raw().pgconn
-
-
-def _checked(server: Any, answer: Any) -> Any:
-    if answer.status in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
-        return answer
+def _check_result(server: Any, result: Any) -> Any:
+    if result.status in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+        return result
     with connection.wrap_database_errors:
         if server.status != ConnStatus.OK:
-            raise psycopg.OperationalError(answer.get_error_message())
-        raise psycopg.errors.error_from_result(answer)
+            raise psycopg.OperationalError(result.get_error_message())
+        raise psycopg.errors.error_from_result(result)
 
 
-def _current() -> str:
+def _current_tenant() -> str:
     with connection.cursor() as cursor:
         cursor.execute("SELECT coalesce(current_setting('app.tenant', true), '')")
         return str(cursor.fetchone()[0])
 
 
-def _set(tenant: str) -> None:
+def _set_tenant(tenant: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT set_config('app.tenant', %s, true)", [tenant])

@@ -1,13 +1,13 @@
-"""Data keys for payloads and evidence, in a database of their own that shares no backup with the record.
+"""Data keys for payloads and evidence, in a separate database that shares no backup with the record.
 
-The record knows the key of a subject by a random id and nothing else; the key itself stands here, wrapped by the
-key-encryption key. Destroying the row makes every copy of the ciphertext unreadable, in old backups too, as soon as the
-backups of this database have run out (docs/deploy.md).
+The record knows a subject's key only by a random id; the key itself is here, wrapped by the key-encryption key.
+Deleting its row makes every copy of the ciphertext unreadable, in old backups too, once the backups of this database
+have expired (docs/deploy.md).
 
-1. A key is durable before anybody uses it: keys are made in blocks, one commit for each block, and handed out from
-   memory. What a process has not handed out when it ends is never used.
-2. Opened keys stay in memory for a minute at most, so that a destroyed one is soon gone everywhere.
-3. Connections are this module's own. They hold no transaction and know no tenant: a key's id says nothing.
+1. A key is durable before it is used: keys are created in blocks, one commit per block, and handed out from memory.
+   Those that a process has not handed out when it ends are never used.
+2. Unwrapped keys stay in memory for a minute at most, so that a destroyed one is soon gone everywhere.
+3. This module has its own connections. They hold no transaction and know no tenant: a key's id reveals nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOST_OPEN = 20_000
 IDLE = 4
 
 TABLES = (Path(__file__).parent / "sql" / "keys.sql").read_bytes()
-"""What makes a key database of an empty one; may be run again at any time."""
+"""The tables of a key database; may be run again at any time."""
 
 
 class DataKey(NamedTuple):
@@ -48,13 +48,13 @@ class DataKey(NamedTuple):
 
 
 class _Store:
-    """What one process holds: keys to hand out, keys it has opened, connections. A fork begins with nothing."""
+    """The state of one process: unused keys, unwrapped keys and connections. A fork starts with an empty one."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.lock = RLock()
-        self.made: list[DataKey] = []
-        self.made_until = 0.0
+        self.unused: list[DataKey] = []
+        self.unused_until = 0.0
         self.open: dict[UUID, tuple[bytes, float]] = {}
         self.idle: list[psycopg.Connection] = []
         self.url = ""
@@ -64,24 +64,24 @@ _store = _Store()
 
 
 def new_key() -> DataKey:
-    """A key that nobody has had before; it is durable already."""
-    store = _here()
+    """A new key, which is already durable."""
+    store = _process_store()
     with store.lock:
-        if not store.made or store.made_until < time.monotonic():
-            store.made, store.made_until = _block(), time.monotonic() + BLOCK_LASTS_S
-        key = store.made.pop()
+        if not store.unused or store.unused_until < time.monotonic():
+            store.unused, store.unused_until = _make_block(), time.monotonic() + BLOCK_LASTS_S
+        key = store.unused.pop()
         store.open[key.id] = (key.key, time.monotonic() + OPEN_FOR_S)
         return key
 
 
 def read_keys(ids: Iterable[UUID]) -> dict[UUID, bytes]:
-    """The opened keys of these ids; one that was destroyed is left out."""
-    store, now = _here(), time.monotonic()
+    """The keys with these ids, unwrapped; destroyed ones are left out."""
+    store, now = _process_store(), time.monotonic()
     wanted = set(ids)
     found = {each: store.open[each][0] for each in wanted & store.open.keys() if store.open[each][1] > now}
     missing = [each for each in wanted if each not in found]
     if missing:
-        rows = _ask("SELECT id, wrapped FROM data_key WHERE id = ANY($1)", missing)
+        rows = _execute("SELECT id, wrapped FROM data_key WHERE id = ANY($1)", missing)
         fresh = {
             key_id: encryption.open_sealed(key_encryption_key(), bytes(data), key_context(key_id))
             for key_id, data in rows
@@ -95,9 +95,9 @@ def read_keys(ids: Iterable[UUID]) -> dict[UUID, bytes]:
 
 
 def store_keys(keys: Iterable[DataKey]) -> None:
-    """Store keys, wrapped; one that is stored already is left as it is."""
+    """Store keys, wrapped; existing ones stay unchanged."""
     rows = [(each.id, wrap_key(each)) for each in keys]
-    _ask(
+    _execute(
         "INSERT INTO data_key (id, wrapped) SELECT * FROM unnest($1::uuid[], $2::bytea[]) ON CONFLICT DO NOTHING",
         [key_id for key_id, _ in rows],
         [data for _, data in rows],
@@ -105,35 +105,35 @@ def store_keys(keys: Iterable[DataKey]) -> None:
 
 
 def destroy_keys(ids: Iterable[UUID]) -> None:
-    """Make these keys gone for good; one that is gone already harms nothing. For the eraser's role alone."""
-    gone = list(ids)
-    _ask("DELETE FROM data_key WHERE id = ANY($1)", gone)
-    store = _here()
+    """Delete these keys for good; missing ones are ignored. Only the eraser's role may do this."""
+    destroyed = list(ids)
+    _execute("DELETE FROM data_key WHERE id = ANY($1)", destroyed)
+    store = _process_store()
     with store.lock:
-        for each in gone:
+        for each in destroyed:
             store.open.pop(each, None)
 
 
 def is_reachable() -> bool:
     """Whether the key database can be reached."""
     try:
-        return bool(_ask("SELECT 1"))
+        return bool(_execute("SELECT 1"))
     except (OperationalError, ImproperlyConfigured):
         return False
 
 
 def clear_cache() -> None:
-    """Drop what this process holds, connections too."""
-    store = _here()
+    """Drop the keys and connections of this process."""
+    store = _process_store()
     with store.lock:
-        store.made.clear()
+        store.unused.clear()
         store.open.clear()
         _close(store.idle)
     key_encryption_key.cache_clear()
 
 
 def wrap_key(key: DataKey) -> bytes:
-    """A key as it is stored: sealed by the key-encryption key, for this id alone."""
+    """Wrap a key for storage: encrypted by the key-encryption key and bound to its id."""
     return encryption.seal(
         key_encryption_key(), secrets.token_bytes(encryption.NONCE_BYTES), key.key, key_context(key.id)
     )
@@ -150,31 +150,31 @@ def key_encryption_key() -> bytes:
     return bytes.fromhex((folder / "kek").read_text().strip())
 
 
-def _block() -> list[DataKey]:
-    made = [DataKey(uuid4(), secrets.token_bytes(32)) for _ in range(BLOCK)]
-    store_keys(made)
-    return made
+def _make_block() -> list[DataKey]:
+    unused = [DataKey(uuid4(), secrets.token_bytes(32)) for _ in range(BLOCK)]
+    store_keys(unused)
+    return unused
 
 
-def _here() -> _Store:
+def _process_store() -> _Store:
     global _store
     if _store.pid != os.getpid():
         _store = _Store()
     return _store
 
 
-def _ask(statement: LiteralString, *values: Any) -> list[tuple[Any, ...]]:
-    """One statement, one commit; a connection that broke while it was idle is replaced once."""
+def _execute(statement: LiteralString, *values: Any) -> list[tuple[Any, ...]]:
+    """Run one statement and commit; a connection that broke while idle is replaced once."""
     try:
         try:
-            return _asked(statement, values, fresh=False)
+            return _execute_once(statement, values, fresh=False)
         except (psycopg.OperationalError, psycopg.InterfaceError):
-            return _asked(statement, values, fresh=True)
+            return _execute_once(statement, values, fresh=True)
     except psycopg.Error as error:
         raise OperationalError(f"The key database: {str(error).strip()}") from error
 
 
-def _asked(statement: LiteralString, values: tuple[Any, ...], *, fresh: bool) -> list[tuple[Any, ...]]:
+def _execute_once(statement: LiteralString, values: tuple[Any, ...], *, fresh: bool) -> list[tuple[Any, ...]]:
     with _connection(fresh=fresh) as connection:
         cursor = psycopg.RawCursor(connection)
         cursor.execute(statement, values, binary=True)
@@ -186,10 +186,10 @@ def _close(connections: list[psycopg.Connection]) -> None:
         connections.pop().close()
 
 
-def _connected(url: str) -> psycopg.Connection:
-    """A new connection, which keeps its plans where the server that answers is the one that it was made to.
+def _connect(url: str) -> psycopg.Connection:
+    """Open a connection, with prepared statements only if it goes to the server directly.
 
-    A pooler in transaction mode hands each statement to any of its servers, and the next one does not know the plan.
+    A pooler in transaction mode hands each statement to any of its servers, which do not share prepared statements.
     """
     connection = psycopg.connect(
         url, autocommit=True, connect_timeout=5, application_name="counterfoil keys", prepare_threshold=None
@@ -202,7 +202,7 @@ def _connected(url: str) -> psycopg.Connection:
 
 @contextmanager
 def _connection(*, fresh: bool) -> Iterator[psycopg.Connection]:
-    store, url = _here(), settings.KEYS_DATABASE_URL
+    store, url = _process_store(), settings.KEYS_DATABASE_URL
     if not url:
         raise ImproperlyConfigured("KEYS_DATABASE_URL is not set. See docs/deploy.md.")
     with store.lock:
@@ -211,7 +211,7 @@ def _connection(*, fresh: bool) -> Iterator[psycopg.Connection]:
             store.url = url
         connection = store.idle.pop() if store.idle else None
     if connection is None:
-        connection = _connected(url)
+        connection = _connect(url)
     try:
         yield connection
     except BaseException:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import F, Func, Q
 
+from ledger.db import Row
 from ledger.record.rules.lifecycle import BLOCKS_REPEAT, OPEN, State, phases
 
 _IS_OPEN = Q(contradicted=True) | Q(phase__in=phases(OPEN))
@@ -185,6 +186,11 @@ class Action(models.Model):
             models.Index(
                 fields=["tenant_id", "parent_id", "id"], condition=Q(parent_id__isnull=False), name="action_by_parent"
             ),
+            models.Index(
+                fields=["tenant_id", "supersedes", "id"],
+                condition=Q(supersedes__isnull=False),
+                name="action_by_superseded",
+            ),
             models.Index(fields=["tenant_id", "side_effect_class", "id"], name="action_by_class"),
             models.Index(fields=["tenant_id", "discrepancy", "id"], name="action_by_discrepancy"),
             models.Index(fields=["tenant_id", "operation_key", "id"], name="action_by_operation"),
@@ -223,7 +229,7 @@ class Action(models.Model):
         return f"{self.tool} {self.id}"
 
 
-class Idempotency(models.Model):
+class Idempotency(Row):
     """The key of one logical mutation and what it is bound to; its status is in the action's entry (R-EX-05)."""
 
     pk = models.CompositePrimaryKey("tenant_id", "key_hash")
@@ -242,7 +248,7 @@ class Idempotency(models.Model):
         return self.key_hash
 
 
-class Evidence(models.Model):
+class Evidence(Row):
     """A sealed blob under a random pointer; the envelope that names it holds a salted commitment to its bytes."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
@@ -265,7 +271,7 @@ class Evidence(models.Model):
         return f"{self.purpose} {self.id}"
 
 
-class SubjectKey(models.Model):
+class SubjectKey(Row):
     """Which key the evidence of one subject is sealed with; the key itself stands in the key database."""
 
     pk = models.CompositePrimaryKey("tenant_id", "subject_id")

@@ -1,4 +1,4 @@
-"""How the rows of this package follow from their events; read by `ledger.register`, walked by `verify_ledger`."""
+"""How this package's rows follow from their events, for `ledger.register` and `manage.py verify_ledger`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ledger.verification.rules.rebuilding import (
 
 
 def _fold_idempotency(rows: dict[Any, Row], event: VerifiedEvent) -> None:
-    """The key that a mutation was sent with, as the action's entry names it from the start on."""
+    """The idempotency key of a mutation, from the entry of the action's start."""
     block = (event.entry or {}).get("idempotency")
     if event.envelope.subject_kind == "action" and block and block["key_hash"]:
         rows[event.envelope.subject_id] = {"key_hash": block["key_hash"], "request_hash": block["request_hash"]}
@@ -42,7 +42,7 @@ def _of_kind(event: VerifiedEvent) -> Any:
 
 
 def _fold_gates(rows: dict[Any, Row], event: VerifiedEvent) -> None:
-    """What the gates of a release said, by the event that stored it."""
+    """Gate results of a release, from the event that stored them."""
     results = event.said("gates", None)
     if results is UNKNOWN:
         rows[UNKNOWN] = {}

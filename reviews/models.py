@@ -239,7 +239,19 @@ class Case(models.Model):
                 fields=["tenant_id", "action_id"], condition=~Q(state="RESOLVED"), name="case_one_open_per_action"
             )
         ]
-        indexes = [models.Index(fields=["tenant_id", "state", "severity", "opened_at"], name="case_queue")]
+        indexes = [
+            models.Index(fields=["tenant_id", "state", "severity", "opened_at"], name="case_queue"),
+            models.Index(fields=["tenant_id", "target", "id"], name="case_by_target"),
+            models.Index(fields=["tenant_id", "action_id", "id"], name="case_by_action"),
+            models.Index(
+                "tenant_id",
+                models.F("severity").desc(),
+                "opened_at",
+                "id",
+                condition=~Q(state="RESOLVED"),
+                name="case_waiting",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.reason} {self.id}"
@@ -432,6 +444,7 @@ class Report(models.Model):
             # The same answer on the same state of the record to the same reader is one fact, however often it is asked.
             models.UniqueConstraint(fields=["tenant_id", "event_id", "told_to"], name="report_once_per_state")
         ]
+        indexes = [models.Index(fields=["tenant_id", "action_id", "id"], name="report_by_action")]
 
     def __str__(self) -> str:
         return f"{self.code} {self.action_id}"

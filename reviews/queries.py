@@ -1,4 +1,4 @@
-"""Queries about everything after the execution attempt. Each needs an open tenant, except the list of due readings."""
+"""Reads of everything after the execution attempt. Every one runs inside `tenancy`, except the list of due readings."""
 
 from __future__ import annotations
 
@@ -168,6 +168,11 @@ def cases_of(tenant_id: UUID, action_id: UUID) -> list[Case]:
 def cases(tenant_id: UUID, *, resolved: bool = False, after: UUID | None = None, limit: int = 200) -> list[Case]:
     """Open cases, the most severe first and then the oldest, or settled ones, newest first; behind the row `after`."""
     return cases_on_tab(tenant_id, "settled" if resolved else "all", sort="", at=None, after=after, limit=limit)
+
+
+def cases_about(tenant_id: UUID, target: str, *, limit: int) -> list[Case]:
+    """The cases about one target, the newest first; that of an effect which nobody gated has no action."""
+    return list(Case.objects.filter(tenant_id=tenant_id, target=target).order_by("-id")[:limit])
 
 
 def is_case_target(tenant_id: UUID, target: str) -> bool:

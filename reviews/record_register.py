@@ -1,4 +1,4 @@
-"""How the rows of this package follow from their events; read by `ledger.register`, walked by `verify_ledger`."""
+"""How this package's rows follow from their events, for `ledger.register` and `manage.py verify_ledger`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ANSWERED = ("status", "claimed_success", "error_code", "source", "late", "point
 
 
 def _fold_runs(rows: dict[Any, Row], event: VerifiedEvent) -> None:
-    """The row that a verification run is listed as: its first event says what stands in it."""
+    """The row of a verification run, from its first event."""
     listed = event.said("listed", None)
     if listed is UNKNOWN or (listed is None and event.said("run", None) is not None):
         # Erased, or a later event of a run, or one from before runs were listed on record.
@@ -43,7 +43,7 @@ def _is_listed(rows: dict[Any, Row], event: VerifiedEvent) -> bool:
 
 
 def _fold_observations(rows: dict[Any, Row], event: VerifiedEvent) -> None:
-    """What a tool answered, by the event that took the answer."""
+    """Observations: what a tool answered, from the event that recorded it."""
     seen = event.said("observation", None)
     if isinstance(seen, dict):
         row = {name: seen[name] for name in _ANSWERED}
@@ -53,7 +53,7 @@ def _fold_observations(rows: dict[Any, Row], event: VerifiedEvent) -> None:
 
 
 def _fold_case(rows: dict[Any, Row], event: VerifiedEvent) -> None:
-    """What reopening does to a case, and what a case that was opened knows of its action."""
+    """How opening and reopening change a case."""
     row, envelope = rows.get(envelope_id := event.envelope.subject_id), event.envelope
     if row is None:
         return
@@ -70,12 +70,12 @@ def _fold_case(rows: dict[Any, Row], event: VerifiedEvent) -> None:
 
 
 def _first_evidence(event: VerifiedEvent) -> Any:
-    """The first piece of evidence that an event commits to: of a proposal, what its proposer stands for."""
+    """The first piece of evidence that an event commits to; of a proposal, the signed statement."""
     return next((each.pointer for each in event.envelope.commitments if each.pointer is not None), None)
 
 
 def _stray_case(event: VerifiedEvent) -> Any:
-    """The case, where it is about an effect that nobody gated; of an erased one nobody knows."""
+    """The id of the case if it is about an ungated effect; unknown if the event was erased."""
     place = event.said("place", None)
     return UNKNOWN if place is UNKNOWN else KEEP if place is None else event.envelope.subject_id
 

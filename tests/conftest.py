@@ -334,7 +334,7 @@ class PreparedDatabase:
         """Everything of Django that asks for a connection gets one to this database."""
         from django.db import connections
 
-        from tests.support.seals import new_guard
+        from tests.support.seals import new_signer_state
 
         before = {alias: connections[alias] for alias in self.lines}
         _speak_through(self.lines)
@@ -342,7 +342,7 @@ class PreparedDatabase:
         for kept in _kept_of_tenants(len(sys.modules)):
             kept.cache_clear()
         try:
-            with new_guard():
+            with new_signer_state():
                 yield
         finally:
             _speak_through(before)

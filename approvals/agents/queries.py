@@ -1,4 +1,4 @@
-"""Agents and their versions, read. Every one runs inside `tenancy`."""
+"""Reads of agents and their versions. Every one runs inside `tenancy`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from approvals.models import (
     Agent,
     AgentVersion,
 )
-from ledger.db import columns, execute, fetch_one, take
+from ledger.db import columns, execute, fetch_one, load_models
 
 
 def agent(tenant_id: UUID, agent_id: str) -> Agent | None:
@@ -40,9 +40,9 @@ SELECT {columns(Agent, "a")}, {columns(AgentVersion, "v")} FROM approvals_agent 
 
 
 def agent_with_version(tenant_id: UUID, agent_id: str, version: str) -> tuple[Agent | None, AgentVersion | None]:
-    """An agent and one version of it, those of both that there are, as one statement saw them."""
+    """An agent and one version of it, each None if missing, read in one statement."""
     rows = execute(_WITH_VERSION, tenant_id, agent_id, version)
-    (agent, found), _ = take(rows[0], Agent, AgentVersion) if rows else ((None, None), ())
+    (agent, found), _ = load_models(rows[0], Agent, AgentVersion) if rows else ((None, None), ())
     return agent, found
 
 
@@ -55,7 +55,7 @@ def agents_named(tenant_id: UUID, names: Collection[str]) -> list[Agent]:
 
 
 def flagged_agents(tenant_id: UUID, *, limit: int = 500) -> list[Agent]:
-    """The agents that somebody should look at."""
+    """The agents with flags."""
     found = Agent.objects.filter(tenant_id=tenant_id, revoked_at__isnull=True).exclude(flags={})
     return list(found.order_by("agent_id")[:limit])
 

@@ -1,4 +1,4 @@
-"""Executors, grants and attempts, read. Every one runs inside `tenancy`."""
+"""Reads of executors, grants and attempts. Every one runs inside `tenancy`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,28 @@ def executor(tenant_id: UUID, executor_id: str) -> Executor | None:
 def executors(tenant_id: UUID) -> list[Executor]:
     """The registered executors, in the order of their names."""
     return list(Executor.objects.filter(tenant_id=tenant_id).order_by("executor_id"))
+
+
+NEWEST_GRANTS = 1000
+_LATEST_GRANTS = f"""
+SELECT g.executor_id, max(g.minted_at), count(t.jti) FILTER (WHERE t.ended_at IS NULL)
+FROM (SELECT * FROM approvals_grant WHERE tenant_id = $1 ORDER BY jti DESC LIMIT {NEWEST_GRANTS}) g
+LEFT JOIN approvals_attempt t ON t.tenant_id = $1 AND t.jti = g.jti GROUP BY g.executor_id
+"""
+
+
+def executor_work(tenant_id: UUID) -> dict[str, tuple[datetime, int]]:
+    """Each executor's last claim and its number of running attempts, from the newest thousand grants."""
+    return {name: (at, running) for name, at, running in execute(_LATEST_GRANTS, tenant_id)}
+
+
+def latest_attempts(tenant_id: UUID, executor_id: str, *, limit: int) -> list[Attempt]:
+    """The newest attempts of an executor, among the newest thousand grants."""
+    newest = Grant.objects.filter(tenant_id=tenant_id).order_by("-jti").values("jti")[:NEWEST_GRANTS]
+    found = Attempt.objects.filter(
+        tenant_id=tenant_id, executor_id=executor_id, jti__in=list(newest.values_list("jti", flat=True))
+    )
+    return list(found.order_by("-jti")[:limit])
 
 
 def may_use(executor: Executor, key_actor: UUID) -> bool:

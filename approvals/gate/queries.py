@@ -1,4 +1,4 @@
-"""Calls and what the gate said to them, one by one and counted over time. Every one runs inside `tenancy`."""
+"""Reads of calls and the gate's verdicts, singly and as counts over time. Every one runs inside `tenancy`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from ledger.actions.queries import actions
 from ledger.db import execute, fetch_one
 from ledger.record.queries import evidence
 from ledger.record.rules.ids import lower_bound
-from ledger.record.rules.lifecycle import State, phase
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -42,12 +41,12 @@ def call(tenant_id: UUID, session_id: UUID, call_id: str) -> Call | None:
 
 
 def call_of(tenant_id: UUID, session_id: UUID, action_id: UUID) -> Call | None:
-    """The call that an action came from; what recovery ordered came from none."""
+    """The call that an action came from; None for a recovery action."""
     return Call.objects.filter(tenant_id=tenant_id, session_id=session_id, action_id=action_id).first()
 
 
 def evidence_of(action: Action) -> tuple[EvidenceItem, ...]:
-    """What an action's agent said that its call rests on; `CannotOpen` where that is gone."""
+    """The evidence that the agent gave with its call; `CannotOpen` if it was erased."""
     piece = evidence.first_evidence(action.tenant_id, action.id, agent_evidence.PURPOSE)
     data = evidence.open_evidence(action.tenant_id, piece[0]) if piece else None
     return agent_evidence.parse_evidence(data) if data is not None else ()
@@ -57,8 +56,13 @@ def calls_of(tenant_id: UUID, session_id: UUID, *, limit: int = 500) -> list[Cal
     return list(Call.objects.filter(tenant_id=tenant_id, session_id=session_id).order_by("id")[:limit])
 
 
+def newest_calls_of(tenant_id: UUID, session_id: UUID, *, limit: int) -> list[Call]:
+    """The newest calls of a session, oldest first."""
+    return list(Call.objects.filter(tenant_id=tenant_id, session_id=session_id).order_by("-id")[:limit])[::-1]
+
+
 def last_call(tenant_id: UUID) -> Call | None:
-    """The newest gate record: how the pages know that the intake is alive."""
+    """The newest gate record, which shows that the intake works."""
     return Call.objects.filter(tenant_id=tenant_id).order_by("-id").first()
 
 
@@ -80,7 +84,7 @@ def undisclosed_attempts(
     return list(found.order_by("-id")[:limit])[::-1]
 
 
-MOST_CALLS = 100_000
+MOST_CALLS = 25_000
 """Over how many calls figures are made at most: the newest of the period."""
 
 
@@ -114,7 +118,7 @@ def call_tallies(
     step: timedelta | None = None,
     **about: Any,
 ) -> dict[tuple[Any, ...], CallTally]:
-    """How the calls of a period fared, by the columns named, and by stretches of time where there is a `step`.
+    """Tallies of the calls of a period by these columns, and by intervals of `step` if given.
 
     Only the newest `MOST_CALLS` of the period count: nobody waits for a table of hundreds of millions.
     """
@@ -140,7 +144,7 @@ def call_tallies(
 
 @dataclass(frozen=True, kw_only=True)
 class TwoPeriods:
-    """How the calls of a period fared, by stretches of time and by one column, and those of the period before."""
+    """Tallies of the calls of a period by interval and by one column, and of the period before."""
 
     by_step: dict[tuple[Any, ...], CallTally]
     by_column: dict[Any, CallTally]
@@ -156,7 +160,7 @@ def two_periods(
     rows = execute(
         _TWO_PERIODS.replace("{column}", column),
         *(tenant_id, lower_bound(before), lower_bound(since), lower_bound(until), MOST_CALLS),
-        *(step, phase(State.FAILED)),
+        step,
     )
     found = TwoPeriods(by_step={}, by_column={}, earlier=CallTally())
     for is_later, without_bin, bin_, value, *counts in rows:
@@ -174,22 +178,26 @@ def two_periods(
 _COLUMNS: Final = ("agent_id", "tool", "model_tier", "disclosed")
 _NEWEST = """(SELECT id, at, accepted, category, code, action_id, {column} AS sliced FROM approvals_call
     WHERE tenant_id = $1 AND id >= {first} AND id < {last} ORDER BY id DESC LIMIT $5)"""
+# Failed executions are read from the first to the last action of the calls that are counted, not of the whole period.
+_FAILED = """(SELECT id FROM ledger_action WHERE tenant_id = $1 AND phase = 'FAILED' AND attempt_count > 0
+    AND id >= (SELECT action_id FROM {calls} WHERE action_id IS NOT NULL ORDER BY action_id LIMIT 1)
+    AND id <= (SELECT action_id FROM {calls} WHERE action_id IS NOT NULL ORDER BY action_id DESC LIMIT 1))"""
 _TWO_PERIODS: Final = f"""
+WITH earlier AS MATERIALIZED {_NEWEST.format(column="{column}", first="$2", last="$3")},
+    later AS MATERIALIZED {_NEWEST.format(column="{column}", first="$3", last="$4")}
 SELECT later, GROUPING(bin) = 1, bin, sliced, count(*), count(*) FILTER (WHERE accepted),
     count(*) FILTER (WHERE category = 'phantom'), count(*) FILTER (WHERE category = 'argument_hallucination'),
     count(*) FILTER (WHERE code = 'UNDISCLOSED_TOOL'), count(*) FILTER (WHERE accepted AND failed IS NOT NULL)
 FROM (
-    SELECT c.*, c.id >= $3 AS later, date_bin($6, c.at, TIMESTAMPTZ '2000-01-01 00:00+00') AS bin, f.id AS failed
-    FROM ({_NEWEST.format(column="{column}", first="$2", last="$3")}
-        UNION ALL {_NEWEST.format(column="{column}", first="$3", last="$4")}) c
-    LEFT JOIN ledger_action f ON f.tenant_id = $1 AND f.id = c.action_id AND f.phase = $7
-        AND f.attempt_count > 0 AND f.id >= $2 AND f.id < $4
+    SELECT c.*, date_bin($6, c.at, TIMESTAMPTZ '2000-01-01 00:00+00') AS bin, f.id AS failed
+    FROM (SELECT *, false AS later FROM earlier UNION ALL SELECT *, true FROM later) AS c
+    LEFT JOIN ({_FAILED.format(calls="earlier")} UNION ALL {_FAILED.format(calls="later")}) AS f ON f.id = c.action_id
 ) AS call GROUP BY GROUPING SETS ((later, bin), (later, sliced))
 """
 
 
 def call_tally(tenant_id: UUID, *, since: datetime, until: datetime, **about: Any) -> CallTally:
-    """How the calls of a period fared, in one."""
+    """The tally of the calls of a period."""
     return sum_tallies(call_tallies(tenant_id, "accepted", since=since, until=until, **about).values())
 
 
@@ -214,7 +222,7 @@ def count_names_tried(tenant_id: UUID, *, since: datetime, until: datetime, **ab
 
 
 def refused_calls(tenant_id: UUID, *, since: datetime, limit: int = 8) -> list[Call]:
-    """What the gate refused lately, newest first."""
+    """The calls that the gate refused lately, newest first."""
     found = Call.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since), accepted=False)
     return list(found.order_by("-id")[:limit])
 

@@ -1,4 +1,4 @@
-"""Calls that the approval and the autonomy policy decided about, as they saw them. Inside `tenancy`."""
+"""Past calls with the facts on which the approval and autonomy policies decided. Inside `tenancy`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions, what they disclose and what they have spent, read. Every one runs inside `tenancy`."""
+"""Reads of sessions, their disclosed contracts and budgets. Every one runs inside `tenancy`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def count_refused_calls(tenant_id: UUID, session_id: UUID) -> dict[str, int]:
 
 
 def lock_session(tenant_id: UUID, session_id: UUID) -> Session | None:
-    """A session whose calls come one after the other from here to the end of the transaction."""
+    """Lock a session, so that its calls run one at a time until the end of the transaction."""
     return fetch_one(Session, "tenant_id = $1 AND id = $2 FOR NO KEY UPDATE", tenant_id, session_id)
 
 
@@ -77,7 +77,7 @@ def open_sessions(tenant_id: UUID, agent_id: str, *, at: datetime, most: int = 1
 def budget_spending(
     tenant_id: UUID, *, agent_id: str, session_ids: Collection[UUID] = (), limit: int = 100
 ) -> list[Spending]:
-    """What was used of the budgets of an agent and of some of its sessions, newest window first."""
+    """Budget use of an agent and of some of its sessions, newest window first."""
     holders = [f"agent:{agent_id}", *(f"session:{each}" for each in session_ids)]
     found = Spending.objects.filter(tenant_id=tenant_id, holder__in=holders)
     return list(found.order_by("-window_from", "holder", "budget", "unit")[:limit])

@@ -32,13 +32,22 @@ class DecidedCall(NamedTuple):
 
 _COLUMNS = """a.id, a.state, p.state, p.standing_id IS NULL AND NOT p.emergency, p.editor IS NOT NULL, p.emergency,
     p.standing_id IS NOT NULL, a.attempt_count, a.discrepancy, a.contradicted, a.reversed, a.relation <> ''"""
-_DECIDED = f"""
-SELECT {_COLUMNS}, p.id, a.agent, s.agent_version, a.tool, a.contract_digest, a.target, a.payload_pointer
+_CALL = f"{_COLUMNS}, p.id, a.agent, s.agent_version, a.tool, a.contract_digest, a.target, a.payload_pointer"
+_DECIDED_OF = f"""
+SELECT {_CALL}
 FROM approvals_approval p
 JOIN ledger_action a ON a.tenant_id = p.tenant_id AND a.id = p.action_id AND a.approval_id = p.id
 JOIN approvals_session s ON s.tenant_id = a.tenant_id AND s.id = a.session_id
-WHERE p.tenant_id = $1 AND p.decided_at IS NOT NULL AND ($2::text IS NULL OR (a.agent = $2 AND a.tool = $3))
-ORDER BY p.id DESC LIMIT $4
+WHERE p.tenant_id = $1 AND p.decided_at IS NOT NULL AND a.agent = $3 AND a.tool = $4
+ORDER BY p.id DESC LIMIT $2
+"""
+# Each is looked up by its id, one after the other: no plan reads a whole table of approvals or actions.
+_DECIDED = f"""
+SELECT {_CALL}
+FROM (SELECT * FROM approvals_approval WHERE tenant_id = $1 AND decided_at IS NOT NULL ORDER BY id DESC LIMIT $2) AS p,
+LATERAL (SELECT * FROM ledger_action WHERE tenant_id = $1 AND id = p.action_id AND approval_id = p.id LIMIT 1) AS a,
+LATERAL (SELECT agent_version FROM approvals_session WHERE tenant_id = $1 AND id = a.session_id LIMIT 1) AS s
+ORDER BY p.id DESC
 """
 _PASSED = f"""
 SELECT {_COLUMNS}
@@ -54,14 +63,22 @@ WHERE w.tenant_id = $1 AND w.standing_id = $2 LIMIT 1
 """
 
 
-def decided_calls(tenant_id: UUID, *, agent: str | None = None, tool: str | None = None) -> list[DecidedCall]:
-    """The newest decided actions, of one agent and tool where they are given."""
-    rows = execute(_DECIDED, tenant_id, agent, tool, READ_BACK)
-    return [DecidedCall(_decided(row[:12]), row[12], row[0], *row[13:]) for row in rows]
+def decided_calls(tenant_id: UUID) -> list[DecidedCall]:
+    """The newest decided actions."""
+    return [_decided_call(row) for row in execute(_DECIDED, tenant_id, READ_BACK)]
+
+
+def decided_calls_of(tenant_id: UUID, *, agent: str, tool: str) -> list[DecidedCall]:
+    """The newest decided actions of one agent with one tool."""
+    return [_decided_call(row) for row in execute(_DECIDED_OF, tenant_id, READ_BACK, agent, tool)]
+
+
+def _decided_call(row: Any) -> DecidedCall:
+    return DecidedCall(_decided(row[:12]), row[12], row[0], *row[13:])
 
 
 def passed_actions(tenant_id: UUID, standing_id: UUID) -> list[DecidedAction]:
-    """What passed under a standing approval, newest first, as it stands now."""
+    """The actions that passed under a standing approval, newest first, in their current state."""
     return [_decided(row) for row in execute(_PASSED, tenant_id, standing_id)]
 
 
@@ -89,7 +106,7 @@ def standing_approvals(
 
 
 def standing_approvals_named(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, StandingApproval]:
-    """Those of these standing approvals that there are."""
+    """The standing approvals with these ids."""
     return {each.id: each for each in StandingApproval.objects.filter(tenant_id=tenant_id, id__in=list(ids))}
 
 
@@ -122,14 +139,14 @@ def passes_of(tenant_id: UUID, approval_ids: Collection[UUID]) -> dict[UUID, Sta
 
 
 def is_first_request(tenant_id: UUID, approval: Approval) -> bool:
-    """Whether nobody was asked about the action before."""
+    """Whether this is the first approval request of the action."""
     return (
         not Approval.objects.filter(tenant_id=tenant_id, action_id=approval.action_id).exclude(id=approval.id).exists()
     )
 
 
-def to_look_after(tenant_id: UUID, *, at: datetime) -> list[UUID]:
-    """The standing approvals that a tick looks at: in force, paused without a case, proposed and over."""
+def standing_approvals_to_check(tenant_id: UUID, *, at: datetime) -> list[UUID]:
+    """The standing approvals that a tick checks: in force, paused without a case, or proposed and expired."""
     found = (
         "SELECT id FROM approvals_standingapproval WHERE tenant_id = $1 AND (state = 'ACTIVE' OR (state = 'PAUSED'"
         " AND case_id IS NULL AND pause_reason <> 'BY_HAND') OR (state = 'PROPOSED' AND ends_at <= $2)) ORDER BY id"

@@ -154,8 +154,19 @@ class Executor:
         orders: list[dict[str, Any]] = answer["items"]
         return orders
 
-    def claim(self, *, limit: int = 1, actions: Sequence[str] | None = None, wait_s: int | None = None) -> list[Order]:
-        """Reserve up to `limit` orders (of `actions` only, where they are named), waiting if there is none."""
+    def claim(
+        self,
+        *,
+        limit: int = 1,
+        actions: Sequence[str] | None = None,
+        wait_s: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> list[Order]:
+        """Reserve up to `limit` orders (of `actions` only, where they are named), waiting if there is none.
+
+        The same claim under the same `idempotency_key` gets the same orders: a process that died before it read the
+        answer has not lost them.
+        """
         body: dict[str, Any] = {
             "executor_id": self._executor_id,
             "tools": self.tools,
@@ -168,7 +179,7 @@ class Executor:
             body["proof"] = True
         self._waiting.set()
         try:
-            answer = self._connection.post("/executions/claim", body)
+            answer = self._connection.post("/executions/claim", body, idempotency_key=idempotency_key)
         finally:
             self._waiting.clear()
         return [_order(item) for item in answer["orders"]]

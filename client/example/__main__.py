@@ -1,8 +1,8 @@
 """`python -m example`: a small real shop whose agent and executor use Counterfoil.
 
-setup      make the shop's schema, roles, stream and folder
-register   tell the console about its systems, contracts and agent
-executor   carry out orders          consumer   read the shop's events
+setup      create the shop's schema, roles, stream and folder
+register   register its systems, contracts and agent with the console
+executor   execute approved actions  consumer   read the shop's events
 agent      send scripted work        scenario   send one case and print what the gate answered
 cases      list the cases
 
@@ -32,7 +32,7 @@ def main() -> None:
     try:
         PROGRAMS[options.program](options)
     except (Problem, Unreachable) as fault:
-        raise SystemExit(f"The console did not do it: {fault}") from fault
+        raise SystemExit(f"The console refused or did not answer: {fault}") from fault
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -99,7 +99,7 @@ def release_stock(shop: Shop, work: Work) -> Result:
     with _transaction(shop) as connection:
         held = _reservation(connection, "id", work.payload["reservation_id"])
         if held is None:
-            raise NothingSent("RESERVATION_MISSING", "There is no such reservation.")
+            raise NothingSent("RESERVATION_MISSING", "The reservation does not exist.")
         fault = faults.fault_of(connection, held["order_id"])
         with work.effect("release"):
             freed = connection.execute(
@@ -191,7 +191,7 @@ def delete_document(shop: Shop, work: Work) -> Result:
     with _transaction(shop) as connection:
         fault = faults.fault_of(connection, work.payload["path"])
     if not path.is_file():
-        raise NothingSent("DOCUMENT_MISSING", "There is no such document.")
+        raise NothingSent("DOCUMENT_MISSING", "The document does not exist.")
     with work.effect("deletion"):
         if fault is not Fault.NO_EFFECT:
             path.unlink(missing_ok=True)

@@ -42,21 +42,21 @@ class ProofReplayed(Refused):
 
 
 class UnknownScope(Refused):
-    """This kind of key cannot be narrowed like that."""
+    """This kind of key cannot be restricted that way."""
 
     code = "UNKNOWN_SCOPE"
     status = 422
 
 
 class NoSuchView(Refused):
-    """There is no such view of yours."""
+    """Saved view not found."""
 
     code = "NOT_FOUND"
     status = 404
 
 
 class TooManyViews(Refused):
-    """You have as many views as one person may have; remove one first."""
+    """You have reached the maximum number of saved views; remove one first."""
 
     code = "TOO_MANY_VIEWS"
 
@@ -209,9 +209,11 @@ def prune_answers(*, before: datetime) -> None:
     SpentProof.objects.filter(at__lt=before).delete()
 
 
-def set_preferences(*, user: User, theme: str | None, single_keys: bool | None) -> None:
+def set_preferences(
+    *, user: User, theme: str | None, single_keys: bool | None, zone: str | None, hides_guide: bool | None
+) -> None:
     """Keep how a person wants the pages; None leaves a choice as it is. It says nothing about any tenant."""
-    wanted = {"theme": theme, "single_keys": single_keys}
+    wanted = {"theme": theme, "single_keys": single_keys, "zone": zone, "hides_guide": hides_guide}
     changed = {name: value for name, value in wanted.items() if value is not None}
     if changed:
         User.objects.filter(id=user.id).update(**changed)

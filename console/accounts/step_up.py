@@ -69,7 +69,7 @@ class LockedOut(RateExceeded):
     retry_after_s = 900
 
 
-def proof_class(request: HttpRequest, user: Any, password: str | None, code: str | None = None) -> str:
+def proof_class(request: HttpRequest, user: User, password: str | None, code: str | None = None) -> str:
     """B for a session with a fresh one-time code, C with the fresh password, D alone; "" where what was given is wrong.
 
     Wrong passwords count towards the lock of the sign-in, and wrong codes towards that of the second step.
@@ -89,7 +89,10 @@ def proof_class(request: HttpRequest, user: Any, password: str | None, code: str
 
 def is_proven(request: HttpRequest, password: str | None, code: str | None) -> bool:
     """Whether the person has shown who they are: in the last minutes, or with this password or one-time code."""
-    return is_recently_authenticated(request) or proof_class(request, request.user, password, code) in ("B", "C")
+    if is_recently_authenticated(request):
+        return True
+    # A machine's key brings no person whose password or code could be checked.
+    return request.user.is_authenticated and proof_class(request, request.user, password, code) in ("B", "C")
 
 
 def _holds(request: HttpRequest, user: User, code: str) -> bool:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -25,18 +25,21 @@ from ledger.record.operations import Actor
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.refusals import Refused
 
+if TYPE_CHECKING:
+    from console.models import Membership, User
+
 _ACTOR_KINDS = {"agent": "agent", "exec": "executor", "oper": "operator", "audit": "auditor"}
 
 
 class NotAllowed(Refused):
-    """This key or role may not do that."""
+    """This key or role is not allowed to do that."""
 
     code = "FORBIDDEN"
     status = 403
 
 
 class NotSignedIn(Refused):
-    """The key is missing, unknown, revoked or has run out."""
+    """The key is missing, unknown, revoked or expired."""
 
     code = "UNAUTHENTICATED"
     status = 401
@@ -50,7 +53,7 @@ class CsrfFailed(Refused):
 
 
 class TenantUnspecified(Refused):
-    """You have a place in several tenants; name the one you mean in `X-Tenant`."""
+    """You are a member of several tenants; name one in `X-Tenant`."""
 
     code = "TENANT_REQUIRED"
     status = 400
@@ -107,7 +110,7 @@ class Key(HttpBearer):
         )
 
 
-class Session(AuthBase):
+class BrowserSession(AuthBase):
     """A person's browser session; a write also needs the CSRF token, and `X-Tenant` says which tenant is meant."""
 
     openapi_type = "apiKey"
@@ -134,13 +137,13 @@ class Session(AuthBase):
         return person_caller(request.user, place) if place else None
 
 
-def person_caller(user: Any, place: Any) -> Caller:
+def person_caller(user: User, place: Membership) -> Caller:
     """The caller that a signed-in person is in one tenant."""
     name = user.get_full_name() or user.get_username()
     return Caller("person", place.tenant_id, Actor("person", place.actor_id), name, roles_of(place), user)
 
 
-def roles_of(place: Any) -> frozenset[str]:
+def roles_of(place: Membership) -> frozenset[str]:
     """The roles that a place in a tenant gives."""
     return frozenset(role for role in accounts_operations.ROLES if getattr(place, f"is_{role}"))
 
@@ -158,9 +161,9 @@ def second_executor(request: HttpRequest) -> tuple[Caller, str]:
     scheme, _, token = request.headers.get("Executor-Authorization", "").partition(" ")
     executor = Key("exec").authenticate(request, token) if scheme.lower() == "bearer" else None
     if executor is None:
-        raise NotSignedIn("The executor's key in Executor-Authorization is missing, unknown, revoked or has run out.")
+        raise NotSignedIn("The executor's key in Executor-Authorization is missing, unknown, revoked or expired.")
     if executor.kind != "exec" or executor.tenant_id != caller_of(request).tenant_id:
-        raise NotAllowed("The key in Executor-Authorization is no executor's of this tenant.")
+        raise NotAllowed("The key in Executor-Authorization is not an executor key of this tenant.")
     return executor, token
 
 
@@ -201,7 +204,7 @@ def admits(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def _close_to_others(kinds: tuple[str, ...], operation: Any) -> None:
     """Put the question before the operation, and who may call it into the OpenAPI document."""
-    operation.auth_param = operation.auth_callbacks = [Key(*kinds), Session(*kinds)]
+    operation.auth_param = operation.auth_callbacks = [Key(*kinds), BrowserSession(*kinds)]
     operation.by_alias = True
     operation.description = f"For {', '.join(_CALLERS.get(kind, f'people as {kind}') for kind in kinds)}."
 

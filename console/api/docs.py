@@ -37,7 +37,7 @@ def _shown(document: dict[str, Any], path: str, method: str, operation: dict[str
         "method": method.upper(),
         "path": path,
         "summary": operation["summary"],
-        "callers": operation.get("description", "For everybody, without a key."),
+        "callers": operation.get("description", "Public; no key needed."),
         "parameters": [_parameter(document, each) for each in operation["parameters"]],
         "body": [(kind, render_schema(document, each["schema"])) for kind, each in body.items()],
         "answers": [_answer(document, status, said) for status, said in answers.items() if "$ref" not in said],

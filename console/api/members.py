@@ -9,7 +9,7 @@ from ledger.record.rules.refusals import Refused
 
 
 class UnknownMemberName(Refused):
-    """There is no member of that name here."""
+    """There is no member with that name."""
 
     code = "NO_SUCH_MEMBER"
     status = 422

@@ -32,31 +32,31 @@ PROBLEM: Final[dict[str, Any]] = {
 }
 PROBLEMS: Final = {
     "400": "The body does not parse.",
-    "401": "There is no key and no session, or it has ended.",
-    "403": "This key or role may not.",
-    "404": "There is no such thing here.",
+    "401": "The key or session is missing or has ended.",
+    "403": "This key or role is not allowed to do that.",
+    "404": "Not found.",
     "408": "The body did not arrive in time; nothing was done.",
-    "409": "The state does not allow it.",
+    "409": "The current state does not allow it.",
     "410": "It was erased on request.",
-    "413": "The body is larger than 1 MiB; nothing of it was kept.",
+    "413": "The body is larger than 1 MiB; nothing was stored.",
     "422": "It breaks the schema or a rule.",
-    "429": "The key asks more often than it may.",
-    "500": "A fault of ours; nothing was done.",
-    "503": "The record cannot be reached, or there is more to do than can be done; nothing was done.",
+    "429": "The key exceeded its rate limit.",
+    "500": "Server error; nothing was done.",
+    "503": "The database is unavailable or the console is overloaded; nothing was done.",
 }
 _HEADERS: Final[dict[str, dict[str, Any]]] = {
     "Idempotency-Key": {
-        "description": "Names this write. Sent again with the same body, it gets the first answer back.",
+        "description": "Identifies this write. A repeat with the same body gets the first answer.",
         "schema": {"type": "string", "minLength": 1},
     },
     "X-Tenant": {
-        "description": "The tenant's id, for a person's session who has a place in several; a key has its own.",
+        "description": "The tenant's id, for people who are members of several; a key belongs to one.",
         "schema": {"type": "string", "format": "uuid"},
     },
-    "traceparent": {"description": "W3C trace context; stored with the action and sent on.", "schema": _TEXT},
-    "webhook-id": {"description": "Names the webhook; it is taken once.", "schema": _TEXT, "required": True},
+    "traceparent": {"description": "W3C trace context; stored with the action and passed on.", "schema": _TEXT},
+    "webhook-id": {"description": "Identifies the webhook; it is accepted once.", "schema": _TEXT, "required": True},
     "webhook-timestamp": {
-        "description": "Seconds since 1970, no more than five minutes from now.",
+        "description": "Seconds since 1970, at most five minutes from now.",
         "schema": _TEXT,
         "required": True,
     },
@@ -100,7 +100,7 @@ _RESULT: Final[dict[str, Any]] = {
     "properties": {
         "result": {
             "type": "object",
-            "description": "What the tool answered; anything that is not this is kept and called malformed.",
+            "description": "The tool's answer; anything else is kept and reported as malformed.",
             "required": ["tool", "status"],
             "properties": {
                 "tool": _TEXT,

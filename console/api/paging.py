@@ -15,7 +15,7 @@ A = TypeVar("A")
 
 
 class BadCursor(Refused):
-    """The cursor is not one that this list gave out."""
+    """The cursor is not from this list."""
 
     code = "BAD_CURSOR"
     status = 422

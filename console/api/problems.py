@@ -58,7 +58,7 @@ def refusal_response(request: HttpRequest, refusal: Refused) -> HttpResponse:
 
 def method_not_allowed(request: HttpRequest, *allowed: str) -> HttpResponse:
     """The address is right and the method is not."""
-    response = problem_response(405, "METHOD_NOT_ALLOWED", f"{request.method} is not for this address.")
+    response = problem_response(405, "METHOD_NOT_ALLOWED", f"{request.method} is not allowed at this address.")
     response["Allow"] = ", ".join(allowed)
     return response
 
@@ -69,7 +69,7 @@ def install_handlers(api: NinjaAPI) -> None:
     api.add_exception_handler(AuthenticationError, lambda r, _: refusal_response(r, NotSignedIn()))
     api.add_exception_handler(ValidationError, _invalid)  # type: ignore[arg-type]
     api.add_exception_handler(HttpError, _http)  # type: ignore[arg-type]
-    api.add_exception_handler(Http404, lambda r, _: problem_response(404, "NOT_FOUND", "There is no such thing here."))
+    api.add_exception_handler(Http404, lambda r, _: problem_response(404, "NOT_FOUND", "Not found."))
     api.add_exception_handler(RequestDataTooBig, _too_big)  # type: ignore[arg-type]
     api.add_exception_handler(MultiPartParserError, _unreadable)  # type: ignore[arg-type]
     api.add_exception_handler(SuspiciousOperation, _unreadable)  # type: ignore[arg-type]
@@ -81,7 +81,7 @@ def install_handlers(api: NinjaAPI) -> None:
 
 def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
     if all(fault["loc"][:1] == ("path",) for fault in error.errors):
-        return problem_response(404, "NOT_FOUND", "There is no such thing here.")
+        return problem_response(404, "NOT_FOUND", "Not found.")
     errors = [
         {
             "path": "/" + "/".join(str(part) for part in fault["loc"] if part != "body"),
@@ -90,7 +90,7 @@ def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
         }
         for fault in error.errors
     ]
-    return problem_response(422, "INVALID", "The request does not fit its schema.", errors=errors)
+    return problem_response(422, "INVALID", "The request does not match its schema.", errors=errors)
 
 
 def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
@@ -112,7 +112,7 @@ def _unreadable(request: HttpRequest, error: Exception) -> HttpResponse:
 def _not_storable(request: HttpRequest, error: Exception) -> HttpResponse:
     # The character U+0000, say, or a number beyond every column: the database knows best what it cannot hold.
     log.warning("a value could not be stored: %s", error)
-    return problem_response(422, "NOT_STORABLE", "A value cannot be stored: it is too large, or it is no text.")
+    return problem_response(422, "NOT_STORABLE", "A value cannot be stored: it is too large or not valid text.")
 
 
 def _taken(request: HttpRequest, error: Exception) -> HttpResponse:
@@ -120,12 +120,12 @@ def _taken(request: HttpRequest, error: Exception) -> HttpResponse:
     if not isinstance(error.__cause__, UniqueViolation):
         return _fault(request, error)
     log.warning("two writes met: %s", error)
-    return problem_response(409, "CONFLICT", "The same was written at the same moment; nothing was done. Try again.")
+    return problem_response(409, "CONFLICT", "Another write was made at the same moment; nothing was done. Try again.")
 
 
 def _unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
     log.exception("the database did not answer")
-    return problem_response(503, "UNAVAILABLE", "The record cannot be reached; nothing was done. Try again.")
+    return problem_response(503, "UNAVAILABLE", "The database is unavailable; nothing was done. Try again.")
 
 
 def _fault(request: HttpRequest, error: Exception) -> HttpResponse:

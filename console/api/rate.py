@@ -28,7 +28,7 @@ _away_until = 0.0
 
 
 class RateExceeded(Refused):
-    """This key asks more often than it may; wait and ask again."""
+    """This key exceeded its rate limit; wait, then try again."""
 
     code = "RATE_LIMITED"
     status = 429

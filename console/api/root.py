@@ -13,16 +13,17 @@ from ninja import NinjaAPI
 from ninja.operation import Operation
 
 from console.api import openapi, problems
-from console.api.actions import effect_receipts, verification_runs
+from console.api.actions import effect_receipts, signed_receipts, verification_runs
 from console.api.actions import routes as actions
 from console.api.agents import routes as agents
 from console.api.approvals import assignment, batch_votes, edits, votes
 from console.api.approvals import routes as approvals
-from console.api.auth import Key, Session
+from console.api.auth import BrowserSession, Key
 from console.api.break_glass import routes as break_glass
 from console.api.cases import batches
 from console.api.cases import routes as cases
 from console.api.docs import Docs
+from console.api.event_export import routes as event_export
 from console.api.evidence import routes as evidence
 from console.api.execution import routes as execution
 from console.api.exports import routes as exports
@@ -84,7 +85,7 @@ def _answers_with_problems(view: Callable[..., HttpResponseBase], name: str | No
         try:
             response = view(request, *args, **kwargs)
         except Http404:
-            return problems.problem_response(404, "NOT_FOUND", "There is nothing at this address.")
+            return problems.problem_response(404, "NOT_FOUND", "Not found.")
         return (
             problems.method_not_allowed(request, response.headers["Allow"]) if response.status_code == 405 else response
         )
@@ -101,12 +102,12 @@ def _nowhere(request: HttpRequest) -> HttpResponse:
 api = Api(
     title="Counterfoil",
     version="1",
-    description="Agents propose, people approve, executors run what was approved, and reports say what is verified.",
+    description="Agents propose, people approve, executors run approved actions, and reports state what was verified.",
     docs=Docs(),
     docs_url="/docs",
     openapi_url="/openapi.json",
     # Closed, until an operation says whom it admits.
-    auth=[Key(), Session()],
+    auth=[Key(), BrowserSession()],
     parser=StrictParser(),
     urls_namespace="api",
 )
@@ -123,6 +124,7 @@ for router in (
     actions,
     verification_runs,
     effect_receipts,
+    signed_receipts,
     execution,
     quality,
     approvals,
@@ -143,6 +145,7 @@ for router in (
     retention,
     ledger,
     exports,
+    event_export,
     notices,
     installation,
     metrics,

@@ -26,16 +26,16 @@ Time = Annotated[
     PlainSerializer(instant, return_type=str),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
-"""A time as the record writes it, with six fractional digits."""
+"""A time with six fractional digits."""
 
 SpeltTime = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
-"""A time that stands as text in a stored document; it is answered as it stands there."""
+"""A time stored as text in a document; returned unchanged."""
 
 TextOrNull = Annotated[str | None, BeforeValidator(lambda value: value or None)]
-"""A text; an empty one is answered as null."""
+"""A text; empty is returned as null."""
 
 HasHappened = BeforeValidator(lambda at: at is not None)
-"""Whether a time is known at which it happened."""
+"""Whether the time of the event is known."""
 
 
 class Answer(BaseModel):
@@ -47,7 +47,7 @@ class Answer(BaseModel):
     )
 
     @classmethod
-    def of(cls, row: object, /, **more: Any) -> Self:
+    def of(cls, row: Any, /, **more: Any) -> Self:
         """The answer about a row: its attributes by the names (or aliases) of the fields, and what it has not."""
         return cls.model_validate(_Joined(row, more) if more else row)
 

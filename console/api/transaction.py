@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.db import transaction
@@ -27,6 +27,9 @@ from ledger.db import tenancy
 from ledger.record.rules.canonical import read
 from ledger.record.rules.refusals import Refused
 
+if TYPE_CHECKING:
+    from celery import Task
+
 log = logging.getLogger(__name__)
 
 
@@ -37,7 +40,7 @@ class IdempotencyConflict(Refused):
 
 
 class NotFound(Refused):
-    """There is no such thing here."""
+    """Not found."""
 
     code = "NOT_FOUND"
     status = 404
@@ -50,7 +53,7 @@ class StrictParser(Parser):
         return read(request.body)
 
 
-def json_response(answer: Any, status: int = 200) -> HttpResponse:
+def json_response(answer: object, status: int = 200) -> HttpResponse:
     """A JSON answer. A field that was given no value is left out: some answers say less to some callers."""
     if isinstance(answer, Answer):
         content = answer.__pydantic_serializer__.to_json(answer, by_alias=True, exclude_unset=True)
@@ -181,7 +184,7 @@ def _once(caller: Caller, key: str, request: bytes, write: Callable[[], HttpResp
     return HttpResponse(content, status=status, content_type=kind)
 
 
-def after_commit(task: Any) -> None:
+def after_commit(task: Task[..., Any]) -> None:
     """Hint a worker once this transaction has committed; the sweeper finds what a lost hint would have told."""
 
     def hint() -> None:

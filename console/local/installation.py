@@ -4,6 +4,7 @@
     var/secrets/            keys, passwords, sign-in; mode 0700
     var/log/                what each process said
     var/run/                who is running
+    var/static/             static files as they are served: compressed, named after their content
     var/servers/            the data of PostgreSQL and Valkey (as root possibly elsewhere, see console/local/servers.py)
 
 Commands that run beside `up` (say `manage.py create_key`) find it through `fill_environment`.
@@ -44,6 +45,10 @@ class Installation:
     @property
     def run(self) -> Path:
         return self.var / "run"
+
+    @property
+    def static(self) -> Path:
+        return self.var / "static"
 
     @property
     def environment_file(self) -> Path:

@@ -10,8 +10,9 @@ database is not enough to mint a grant, open a payload or forge a session.
     systems/        folder      one JSON file of verifier credentials per target system
 
     log_key.pem     Ed25519     signs the checkpoints of the log; the sequencer's alone, so it is made only when asked
+    push_key.pem    P-256       tells push services who calls; only where people's devices are told, so only when asked
 
-`python -m console.local.keys FOLDER` makes those that are missing, and `--log` the key of the log.
+`python -m console.local.keys FOLDER` makes those that are missing, `--log` the key of the log, `--push` that of pushes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -31,7 +33,14 @@ def _hex_key() -> str:
 
 
 def _signing_key() -> str:
-    key = Ed25519PrivateKey.generate()
+    return _as_text(Ed25519PrivateKey.generate())
+
+
+def _push_key() -> str:
+    return _as_text(ec.generate_private_key(ec.SECP256R1()))
+
+
+def _as_text(key: Ed25519PrivateKey | ec.EllipticCurvePrivateKey) -> str:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
@@ -44,6 +53,7 @@ KEY_FILES: dict[str, Callable[[], str]] = {
 
 
 LOG_KEY = "log_key.pem"
+PUSH_KEY = "push_key.pem"
 
 
 def write_private(path: Path, text: str) -> None:
@@ -68,9 +78,18 @@ def ensure_keys(folder: Path) -> None:
 
 def ensure_log_key(folder: Path) -> None:
     """Make the key of the log, on the machine of the sequencer; one that exists is never touched."""
+    _ensure_key(folder, LOG_KEY, _signing_key)
+
+
+def ensure_push_key(folder: Path) -> None:
+    """Make the key by which push services know this installation; one that exists is never touched."""
+    _ensure_key(folder, PUSH_KEY, _push_key)
+
+
+def _ensure_key(folder: Path, name: str, make: Callable[[], str]) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not (folder / LOG_KEY).exists():
-        write_private(folder / LOG_KEY, _signing_key())
+    if not (folder / name).exists():
+        write_private(folder / name, make())
 
 
 def find_missing_keys(folder: Path) -> list[str]:
@@ -78,7 +97,8 @@ def find_missing_keys(folder: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    words = [word for word in sys.argv[1:] if word != "--log"]
-    if len(words) != 1:
-        sys.exit("usage: python -m console.local.keys [--log] FOLDER")
-    (ensure_log_key if "--log" in sys.argv else ensure_keys)(Path(words[0]))
+    asked = {"--log": ensure_log_key, "--push": ensure_push_key}
+    words = [word for word in sys.argv[1:] if word not in asked]
+    if len(words) != 1 or len(sys.argv) > 3:
+        sys.exit("usage: python -m console.local.keys [--log | --push] FOLDER")
+    next((asked[word] for word in sys.argv[1:] if word in asked), ensure_keys)(Path(words[0]))

@@ -133,13 +133,17 @@ TABLES: dict[str, tuple[str, ...]] = {
     "console_message": OWN,
     "console_noticesettings": CHANGE,
     "console_noticewish": CHANGE,
+    "console_pushdevice": OWN,
     "console_noticecursor": CHANGE,
     "console_tracecursor": OWN,
+    "console_eventdestination": CHANGE,
     # Figures that follow from the record and are made anew.
     "console_metricaction": OWN,
     "console_metricrollup": OWN,
     "console_metricdelay": OWN,
     "console_metriccursor": CHANGE,
+    "console_searchterm": OWN,
+    "console_searchcursor": CHANGE,
     "console_alertrule": CHANGE,
     "console_alert": CHANGE,
     "console_savedview": OWN,
@@ -152,7 +156,7 @@ TABLES: dict[str, tuple[str, ...]] = {
 # Functions of ours that the application may call; trigger functions need no right to fire.
 FUNCTIONS: tuple[str, ...] = ("ledger_append", "ledger_current_tenant", "ledger_lock")
 APP_FUNCTIONS: tuple[str, ...] = (
-    *(*FUNCTIONS, "ledger_enter", "ledger_take_turn"),
+    *(*FUNCTIONS, "ledger_enter", "ledger_lock_versions", "ledger_take_turn"),
     # What the triggers of releases ask.
     *("ledger_red_gates", "ledger_verified_parts"),
     *("ledger_search", "ledger_search_fault"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -71,6 +72,7 @@ class Startup:
         self.environment = self.addresses()
         save_environment(self.installation, self.environment)
         self.prepare()
+        self.collect_static_files()
         self.start_web()
         self.start_product()
         if self.example:
@@ -141,6 +143,29 @@ class Startup:
         self.supervisor.go_on()
         self.sign_in = self.first_people()
 
+    def collect_static_files(self) -> None:
+        """Compressed and named after their content; made anew only where what they are made of has changed.
+
+        The stamp is written last: if we die before, they are collected again.
+        """
+        if "COUNTERFOIL_STATIC_ROOT" in os.environ:
+            return
+        stamp, wanted = self.installation.run / "static-files", _static_sources()
+        if stamp.exists() and stamp.read_text() == wanted and self.installation.static.is_dir():
+            return
+        stamp.unlink(missing_ok=True)
+        collect = programs.manage_program(
+            *("collectstatic", "--noinput", "--clear", "--verbosity=0", "--skip-checks"),
+            environment=self.product_environment() | self.static_environment(),
+            log=self.installation.log,
+        )
+        self.supervisor.finish(collect, within_s=PREPARE_WITHIN_S)
+        self.supervisor.go_on()
+        stamp.write_text(wanted)
+
+    def static_environment(self) -> dict[str, str]:
+        return {"COUNTERFOIL_STATIC_ROOT": os.environ.get("COUNTERFOIL_STATIC_ROOT") or str(self.installation.static)}
+
     def first_people(self) -> dict[str, Any]:
         """Who may sign in, and the first keys: made once, and kept in a private file.
 
@@ -192,7 +217,7 @@ class Startup:
         return {name: value for name, value in known.items() if name not in OTHER_ROLES}
 
     def start_web(self) -> None:
-        environment, log = self.product_environment(), self.installation.log
+        environment, log = self.product_environment() | self.static_environment(), self.installation.log
         web = self.supervisor.start(programs.web_program(port=self.port, environment=environment, log=log))
         if not self.supervisor.wait(lambda: self.answers(web), within_s=ANSWER_WITHIN_S):
             raise ProcessFailed(
@@ -242,6 +267,15 @@ class Startup:
         lines = [f"Counterfoil is ready: {self.url}"]
         lines += ["  sign in as", *people, f"  these and the keys are kept in {kept}"] if people else []
         return "\n".join([*lines, f"  logs are in {self.installation.log}", "  Ctrl-C stops everything"])
+
+
+def _static_sources() -> str:
+    """What static files are made of: our own, and the versions of the packages that bring others."""
+    found = hashlib.sha256((ROOT / "uv.lock").read_bytes())
+    for file in sorted((ROOT / "console" / "static").rglob("*")):
+        if file.is_file():
+            found.update(f"{file.name}\n".encode() + file.read_bytes())
+    return found.hexdigest()
 
 
 def _check_database(name: str, url: str) -> None:

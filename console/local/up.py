@@ -1,11 +1,11 @@
-"""`manage.py up`: the whole console on one machine, until Ctrl-C.
+"""`manage.py up`: run the whole console on one machine until Ctrl-C.
 
-1. One `up` per installation: a lock that the kernel lets go of when its holder dies.
-2. What a killed `up` left running is ended first, then ports are looked at.
-3. Servers, database, people, web, worker, beat, example, in this order; ended in the opposite one.
-4. Whatever is wrong at the start is one sentence and exit code 2, with nothing left running.
+1. One `up` per installation: a lock that the kernel releases when its holder dies.
+2. Processes left running by a killed `up` are stopped first, then ports are checked.
+3. Servers, database, people, web, worker, beat and example start in this order and stop in reverse.
+4. Any failure at the start is one sentence and exit code 2, with nothing left running.
 
-It watches all day, so it holds nothing of Django: its settings are looked at and no app is loaded.
+It supervises all day, so it loads no Django app, only the settings.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Busy(Exception):
 def main(arguments: list[str]) -> int:
     """Run everything on this machine: servers, web, worker, beat and the live example."""
     parser = argparse.ArgumentParser(prog="manage.py up", description=main.__doc__)
-    parser.add_argument("--port", type=int, default=8000, help="where the console answers (8000)")
-    parser.add_argument("--no-example", action="store_true", help="an empty console, ready for real agents")
+    parser.add_argument("--port", type=int, default=8000, help="port of the console (8000)")
+    parser.add_argument("--no-example", action="store_true", help="start an empty console, without the example shop")
     chosen = parser.parse_args(arguments)
     # A wrong value is one sentence, before anything is started.
     importlib.import_module(os.environ["DJANGO_SETTINGS_MODULE"])
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
         with _alone(installation):
             stop_leftovers(installation.run / "children.json")
             if not port_is_free(chosen.port):
-                raise Busy(f"Port {chosen.port} is in use by another program: choose one with --port.")
+                raise Busy(f"Port {chosen.port} is in use by another program; choose another one with --port.")
             _run(installation, port=chosen.port, example=not chosen.no_example)
     except (Busy, ServerFailed, ProcessFailed) as refusal:
         sys.stderr.write(f"counterfoil: {refusal}\n")
@@ -82,7 +82,7 @@ def _alone(installation: Installation) -> Iterator[None]:
         except BlockingIOError:
             lock.seek(0)
             raise Busy(
-                f"Another `up` runs in this folder (process {lock.read().strip()}): end it with Ctrl-C first."
+                f"Another `up` is running in this folder (process {lock.read().strip()}); stop it with Ctrl-C first."
             ) from None
         lock.truncate(0)
         lock.write(str(os.getpid()))

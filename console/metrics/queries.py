@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -193,6 +193,11 @@ def open_alerts(tenant_id: UUID) -> dict[tuple[UUID | None, str], Alert]:
     """The alerts that stand, by rule and by what a regression is about."""
     found = Alert.objects.filter(tenant_id=tenant_id, cleared_at__isnull=True).order_by("id")
     return {(each.rule_id, each.about): each for each in found}
+
+
+def alerts_by_id(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, Alert]:
+    """Those of these alerts that there are."""
+    return {each.id: each for each in Alert.objects.filter(tenant_id=tenant_id, id__in=ids)}
 
 
 def alerts(tenant_id: UUID, *, is_open: bool | None, before: UUID | None = None, limit: int = 51) -> list[Alert]:

@@ -7,7 +7,7 @@ the service can read, never in the database. It is read once, when the process s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,14 +18,27 @@ from console.pages.ledger.settings_files import UnusableFile
 from reviews.observations.rules import webhooks
 
 EVERY_TENANT = "*"
+SLACK_API = "https://slack.com/api/"
 _NAMES = {"slack", "webhook"}
 
 
 @dataclass(frozen=True)
-class TenantOutlets:
-    """The addresses of one tenant; `webhook` is an address and the secret that signs for it."""
+class ChatRoom:
+    """A channel of a workspace in which an app posts, and changes what it has posted; the token is the app's bot."""
 
-    slack: str = ""
+    token: str = field(repr=False)
+    channel: str
+    api: str = SLACK_API
+
+
+@dataclass(frozen=True)
+class TenantOutlets:
+    """The addresses of one tenant; `webhook` is an address and the secret that signs for it.
+
+    `slack` is the address of an incoming webhook, which only takes messages, or a room.
+    """
+
+    slack: str | ChatRoom = ""
     webhook: tuple[str, str] | None = None
 
     def __repr__(self) -> str:
@@ -35,6 +48,11 @@ class TenantOutlets:
 
 def load_outlets(file: Path) -> dict[str, TenantOutlets]:
     """The addresses by the tenant's short name; `*` is for every tenant that has none of its own."""
+    return {slug: _outlets(file, slug, given) for slug, given in read_secret_document(file).items()}
+
+
+def read_secret_document(file: Path) -> dict[str, Any]:
+    """What a file that only the service can read says of each tenant, by short name."""
     try:
         if file.stat().st_mode & 0o077:
             raise UnusableFile(f"{file} holds secrets and must be closed to others: chmod 600 it.")
@@ -45,7 +63,7 @@ def load_outlets(file: Path) -> dict[str, TenantOutlets]:
         raise UnusableFile(f"{file} is not JSON.") from None
     if not isinstance(document, Mapping):
         raise UnusableFile(f"{file} must be an object with a tenant's short name or * as each name.")
-    return {str(slug): _outlets(file, slug, given) for slug, given in document.items()}
+    return {str(slug): given for slug, given in document.items()}
 
 
 def outlets_for(known: Mapping[str, TenantOutlets], slug: str) -> TenantOutlets:
@@ -57,11 +75,13 @@ def _outlets(file: Path, slug: str, given: Any) -> TenantOutlets:
     if not isinstance(given, Mapping) or set(given) - _NAMES:
         raise UnusableFile(f"{file}: {slug} must be an object with slack, webhook, or both.")
     slack, webhook = given.get("slack", ""), given.get("webhook")
-    if slack and not _is_safe(slack):
+    if isinstance(slack, Mapping):
+        slack = _chat_room(file, slug, slack)
+    elif slack and not is_safe_address(slack):
         raise UnusableFile(f"{file}: the slack address of {slug} must be an https address.")
     if webhook is None:
         return TenantOutlets(slack)
-    if not isinstance(webhook, Mapping) or set(webhook) != {"url", "secret"} or not _is_safe(webhook["url"]):
+    if not isinstance(webhook, Mapping) or set(webhook) != {"url", "secret"} or not is_safe_address(webhook["url"]):
         raise UnusableFile(f"{file}: the webhook of {slug} needs an https url and a secret.")
     try:
         webhooks.decode_secret(str(webhook["secret"]))
@@ -70,7 +90,15 @@ def _outlets(file: Path, slug: str, given: Any) -> TenantOutlets:
     return TenantOutlets(slack, (webhook["url"], webhook["secret"]))
 
 
-def _is_safe(address: Any) -> bool:
+def _chat_room(file: Path, slug: str, given: Mapping[str, Any]) -> ChatRoom:
+    named = {"api": SLACK_API} | dict(given)
+    words = all(isinstance(each, str) and each.isascii() and each.strip() == each != "" for each in named.values())
+    if set(named) != {"token", "channel", "api"} or not words or not is_safe_address(named["api"]):
+        raise UnusableFile(f"{file}: slack of {slug} needs an app's token and a channel; api, if any, is https.")
+    return ChatRoom(named["token"], named["channel"], named["api"].rstrip("/") + "/")
+
+
+def is_safe_address(address: object) -> bool:
     """An address over TLS, or one on this machine."""
     try:
         parts = urlsplit(address) if isinstance(address, str) else urlsplit("")

@@ -6,7 +6,7 @@ place moves with what was written, and events that became visible late are found
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -15,11 +15,12 @@ from approvals.requests.queries import approvals as approvals_queries
 from console.notifications import operations as notifications_operations
 from console.notifications import queries as notifications_queries
 from console.notifications import sending
-from console.notifications.facts import UNKNOWN
+from console.notifications.channels import ChatRoom
+from console.notifications.facts import UNKNOWN, load_facts
 from console.notifications.operations import LOOK_BACK, PendingNotice
 from console.notifications.recipients import EventContext, TenantPeople, find_recipients, tenant_people
 from console.notifications.routing import choose_route
-from console.notifications.rules import AUDIENCES, Audience, Occasion, occasion_of, urgency_of
+from console.notifications.rules import AUDIENCES, ENDINGS, WAKES, Audience, Occasion, occasion_of, urgency_of
 from ledger.actions.queries import actions
 from ledger.db import tenancy
 from ledger.record.operations import SYSTEM_ACTOR
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
     from ledger.models import Event, Tenant
 
 AT_A_TIME = 300
-_PERSONAL = frozenset({Audience.NAMED, Audience.ASKER})
-# What asks for a decision and was told nobody after so long was missed; it is told now.
+_PERSONAL = frozenset({Audience.NAMED, Audience.ASKER, Audience.REQUESTER})
+# A request that nobody was notified of after so long was missed; people are notified now.
 _MISSED = (timedelta(minutes=2), timedelta(hours=6))
 
 
 def collect_notices(tenant: Tenant, *, at: datetime) -> int:
-    """Write what the newest events give to tell; how many events were read."""
+    """Write the notices that the newest events cause; returns how many events were read."""
     with tenancy(tenant.id):
         cursor = notifications_operations.lock_cursor(tenant_id=tenant.id, at=at)
         if cursor is None:
@@ -44,7 +45,9 @@ def collect_notices(tenant: Tenant, *, at: datetime) -> int:
         known = [UUID(each) for each in cursor.recent]
         since = cursor.read_to - LOOK_BACK
         events = events_queries.events_of_kinds(tenant.id, NOTICE_SUBJECTS, after=since, but=known, limit=AT_A_TIME)
-        _tell(tenant, [*_scenes(tenant.id, events), *_missed(tenant.id, at=at), *_unknown(tenant.id, at=at)], at=at)
+        _queue_all(
+            tenant, [*_scenes(tenant.id, events), *_missed(tenant.id, at=at), *_unknown(tenant.id, at=at)], at=at
+        )
         read_to = max([cursor.read_to, *(event.recorded_at for event, _ in events)])
         recent = events_queries.ids_recorded_since(
             tenant.id, {*known, *(event.id for event, _ in events)}, read_to - LOOK_BACK
@@ -53,10 +56,23 @@ def collect_notices(tenant: Tenant, *, at: datetime) -> int:
     return len(events)
 
 
+def collect_updates(tenant: Tenant, *, at: datetime) -> None:
+    """Queue an update of each posted message in which something was decided since it was written."""
+    if not isinstance(sending.outlets_of(tenant).slack, ChatRoom):
+        return
+    with tenancy(tenant.id):
+        rows = notifications_queries.posted_notices(tenant.id)
+        facts = iter(load_facts(tenant, [line for row in rows for line in row.lines]))
+        waiting = {row.id: sum(next(facts).still_waits for _ in row.lines) for row in rows}
+        changed = [row.id for row in rows if waiting[row.id] != row.waiting]
+        if changed:
+            notifications_operations.queue_updates(tenant_id=tenant.id, notices=changed, at=at)
+
+
 def _scenes(
     tenant_id: UUID, events: Sequence[tuple[Any, dict[str, Any]]]
 ) -> list[tuple[UUID, datetime, str, EventContext]]:
-    """(event, when, kind of subject, scene) of what somebody is told of."""
+    """(event, when, kind of subject, scene) of each event that causes notices."""
     found = [
         (event, detail, what)
         for event, detail in events
@@ -91,19 +107,19 @@ def _approval_of(tenant_id: UUID, event: Event, detail: dict[str, Any]) -> UUID 
 
 
 def _missed(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str, EventContext]]:
-    """Approvals that wait and of which nobody was told: whoever wrote them was slower than we look back, or those
-    who may decide came later.
+    """Waiting approvals that nobody was notified of: they were committed later than we look back, or those who may
+    decide were added later.
     """
     least, most = _MISSED
     waiting = [
         each for each in approvals_queries.approvals(tenant_id, limit=200) if at - most < each.requested_at < at - least
     ]
-    told = (
+    notified = (
         notifications_queries.already_notified(tenant_id, [each.id for each in waiting], Occasion.REQUESTED)
         if waiting
         else set()
     )
-    missed = [each for each in waiting if each.id not in told]
+    missed = [each for each in waiting if each.id not in notified]
     if not missed:
         return []
     asked, people = (
@@ -123,7 +139,7 @@ def _missed(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str,
 
 
 def _unknown(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str, EventContext]]:
-    """Actions whose outcome has not been known for a while and of which nobody was told.
+    """Actions whose outcome has been unknown for a while and that nobody was notified of.
 
     Their events are not gathered: most are known again a moment later, and there are as many as there are actions.
     """
@@ -134,12 +150,12 @@ def _unknown(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str
         for each in actions.actions(tenant_id, state=state, limit=200)
         if at - most < each.changed_at < at - least
     ]
-    told = (
+    notified = (
         notifications_queries.already_notified(tenant_id, [each.id for each in found], Occasion.UNKNOWN)
         if found
         else set()
     )
-    fresh = [each for each in found if each.id not in told]
+    fresh = [each for each in found if each.id not in notified]
     if not fresh:
         return []
     events = {
@@ -156,40 +172,53 @@ def _unknown(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str
     ]
 
 
-def _tell(tenant: Tenant, scenes: Sequence[tuple[UUID, datetime, str, EventContext]], *, at: datetime) -> None:
+def _queue_all(tenant: Tenant, scenes: Sequence[tuple[UUID, datetime, str, EventContext]], *, at: datetime) -> None:
     if not scenes:
         return
     people = tenant_people(tenant.id, at=at)
-    told = [each for scene in scenes for each in _told(tenant.id, scene, people)]
-    notifications_operations.add_to_inbox(tenant_id=tenant.id, told=told, at=at)
+    pending = [each for scene in scenes for each in _pending_notices(tenant.id, scene, people)]
+    notifications_operations.add_to_inbox(tenant_id=tenant.id, notices=pending, at=at)
     wanted, wishes = (
         notifications_queries.tenant_settings(tenant.id),
         notifications_queries.all_mail_preferences(tenant.id),
     )
     since = at - timedelta(minutes=wanted.digest_min)
+    woken = notifications_queries.actors_with_devices(tenant.id)
     for channel in sending.available_channels(tenant):
         many = notifications_queries.count_recent(tenant.id, channel, since=since)
-        for each in told:
-            if not _goes_by(channel, each, people):
+        for each in pending:
+            if not _uses_channel(channel, each, people, woken) or (
+                channel == "slack" and _is_updated_in_place(tenant, each)
+            ):
                 continue
             wish = wishes.get(each.actor) if each.actor else None
             before = many.get(each.actor, 0)
             way = choose_route(channel, each.risk, settings=wanted, wish=wish, lately=before, at=at)
             if way is not None:
                 notifications_operations.queue_notices(
-                    tenant_id=tenant.id, told=each, channel=channel, route=way, at=at
+                    tenant_id=tenant.id, pending=each, channel=channel, route=way, at=at
                 )
                 many[each.actor] = before + (way.manner == "now")
 
 
-def _goes_by(channel: str, told: PendingNotice, people: TenantPeople) -> bool:
-    """Mail goes to persons who have an address; a room hears what is for all, and a machine of everything."""
+def _is_updated_in_place(tenant: Tenant, pending: PendingNotice) -> bool:
+    """Whether a message about it is posted in the room and will be updated instead."""
+    can_change = isinstance(sending.outlets_of(tenant).slack, ChatRoom)
+    return can_change and pending.kind in ENDINGS and notifications_queries.is_posted(tenant.id, pending.about_id)
+
+
+def _uses_channel(channel: str, pending: PendingNotice, people: TenantPeople, woken: Collection[UUID]) -> bool:
+    """Whether a notice goes out by a channel: mail to people with an address, a push to those with a device and only
+    for what waits for them, a chat message for what is not personal, a webhook for everything.
+    """
+    if channel == "push":
+        return pending.actor in woken and pending.kind in WAKES
     if channel == "email":
-        return told.actor is not None and bool(sending.mail_address(people.members[told.actor].user))
-    return told.actor is None and (channel == "webhook" or AUDIENCES[Occasion(told.kind)] not in _PERSONAL)
+        return pending.actor is not None and bool(sending.mail_address(people.members[pending.actor].user))
+    return pending.actor is None and (channel == "webhook" or AUDIENCES[Occasion(pending.kind)] not in _PERSONAL)
 
 
-def _told(
+def _pending_notices(
     tenant_id: UUID, scene: tuple[UUID, datetime, str, EventContext], people: TenantPeople
 ) -> Iterable[PendingNotice]:
     source, at, kind, what = scene

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from django.conf import settings
 from django.urls import reverse
 
+from approvals.agents import queries as agents_queries
 from approvals.requests.queries import approvals
 from approvals.standing import queries as standing
-from approvals.voting.queries import approvers
+from approvals.voting.queries import approvers, votes
 from console.accounts import queries as directory
-from console.notifications.messages import NoticeFact, operation_verb
+from console.metrics import queries as metrics_queries
+from console.notifications.messages import NoticeFact, format_moment, operation_verb
 from console.notifications.rules import WAITS, Occasion
 from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
+from ledger.catalogue import queries as catalogue_queries
+from ledger.exports import queries as exports_queries
 from ledger.retention import queries as retention_queries
 from reviews import queries as after
 
 if TYPE_CHECKING:
+    from approvals.models import Approval, Vote
     from ledger.models import Tenant
 
-# Where to go for what has no page of its own.
+# Where to go for what has no page of its own; in a link that leaves the console no name stands either.
 _PAGES = {
-    "emergency": "approvals",
+    "emergency": "emergencies",
     "approval": "approvals",
     "agent": "agents",
     "approver_key": "people",
@@ -38,16 +43,36 @@ _PAGES = {
     "system": "systems",
     "alert": "metrics",
     "standing_approval": "standing-approvals",
+    "incident": "incidents",
+    "release": "releases",
+    "export": "exports",
 }
 _OWN_PAGES = {
     "approval": "approval",
     "case": "case",
     "action": "action",
     "standing_approval": "standing-approval",
+    "incident": "incident",
+    "release": "release",
+}
+# What each is called in the console; of an action, and of what is about one, the action's own title.
+_TITLES: Mapping[str, Callable[[Any], str]] = {
+    "case": lambda row: row.target,
+    "standing_approval": lambda row: f"{row.tool} by agent {row.agent}",
+    "agent": lambda row: row.agent_id,
+    "approver_key": lambda row: row.name,
+    "member": directory.name_of,
+    "erasure": lambda row: row.legal_basis,
+    "contract": lambda row: f"{row.name} {row.version}",
+    "system": lambda row: row.name,
+    "alert": lambda row: row.cleared_said or row.said,
+    "incident": lambda row: row.title,
+    "release": lambda row: f"{row.tool or f'{row.kind} policy'} {row.version}",
+    "export": lambda row: f"requested {format_moment(row.requested_at)}",
 }
 OPEN = frozenset({"PREPARING", "REQUESTED"})
 UNKNOWN = ("UNKNOWN", "VERIFICATION_TIMEOUT")
-# In which state a thing still waits for what people were told of.
+# In which state a thing still waits for what the notice was about.
 _WAITING: Mapping[str, Collection[str]] = {
     Occasion.CASE_OPENED: ("OPEN", "AWAITING_SECOND"),
     Occasion.CASE_REOPENED: ("OPEN", "AWAITING_SECOND"),
@@ -57,7 +82,11 @@ _WAITING: Mapping[str, Collection[str]] = {
     Occasion.KEY_WAITS: ("PENDING",),
     Occasion.ERASURE_WAITS: ("REQUESTED",),
     Occasion.RETENTION_WAITS: ("PROPOSED",),
+    Occasion.STANDING_APPROVAL_WAITS: ("PROPOSED",),
+    Occasion.RELEASE_WAITS: ("DRAFT", "CHECKED", "CANARY", "READY"),
+    Occasion.INCIDENT_OPENED: ("OPEN",),
 }
+_UNDECIDED: Mapping[str, str] = {"EXPIRED": "Expired", "VOIDED": "Superseded"}
 _READERS: Mapping[str, Callable[[UUID, list[UUID]], Iterable[Any]]] = {
     "approval": approvals.approvals_by_id,
     "case": lambda tenant_id, ids: after.cases_by_id(tenant_id, ids).values(),
@@ -67,6 +96,13 @@ _READERS: Mapping[str, Callable[[UUID, list[UUID]], Iterable[Any]]] = {
     "member": lambda tenant_id, ids: [each for each in directory.members(tenant_id) if each.id in ids],
     "erasure": lambda tenant_id, ids: filter(None, (retention_queries.erasure(tenant_id, each) for each in ids)),
     "retention": lambda tenant_id, ids: [each for each in retention_queries.retentions(tenant_id) if each.id in ids],
+    "contract": lambda tenant_id, ids: catalogue_queries.contract_versions_by_id(tenant_id, ids).values(),
+    "system": lambda tenant_id, ids: [each for each in catalogue_queries.systems(tenant_id) if each.id in ids],
+    "agent": lambda tenant_id, ids: [each for each in agents_queries.agents(tenant_id) if each.id in ids],
+    "alert": lambda tenant_id, ids: metrics_queries.alerts_by_id(tenant_id, ids).values(),
+    "incident": lambda tenant_id, ids: filter(None, (after.incident(tenant_id, each) for each in ids)),
+    "release": lambda tenant_id, ids: filter(None, (catalogue_queries.release(tenant_id, each) for each in ids)),
+    "export": lambda tenant_id, ids: filter(None, (exports_queries.export(tenant_id, each) for each in ids)),
 }
 
 
@@ -83,8 +119,29 @@ def load_facts(tenant: Tenant, lines: Iterable[dict[str, Any]], *, absolute: boo
     return [_fact(tenant.slug, line, rows.get(line["about_kind"], {}), actions, origin) for line in asked]
 
 
+def load_endings(tenant: Tenant, lines: Iterable[dict[str, Any]]) -> list[str]:
+    """How the request to people of each line ended: what, by whom and when, without a word of theirs; else nothing."""
+    about = [UUID(line["about"]) if line["about_kind"] == "approval" else None for line in lines]
+    ids = {each for each in about if each}
+    rows = {each.id: each for each in approvals.approvals_by_id(tenant.id, sorted(ids))}
+    cast, names = votes.votes_by_approval(tenant.id, ids), directory.names_of(tenant.id)
+    return [_ending(rows[each], cast.get(each, []), names) if each in rows else "" for each in about]
+
+
+def _ending(row: Approval, cast: Sequence[Vote], names: Mapping[UUID, str]) -> str:
+    given = {vote.verdict for vote in cast}
+    rejected = ("Rejected", {"reject"}) if "reject" in given else ("Changes requested", {"request_changes"})
+    approved = ("Approved", {"approve", "break_glass"})
+    ways = {"APPROVED": approved, "CONSUMED": approved, "REJECTED": rejected}
+    word, verdicts = ways.get(row.state, (_UNDECIDED.get(row.state, ""), set()))
+    by = dict.fromkeys(names.get(vote.voter, "somebody who has left") for vote in cast if vote.verdict in verdicts)
+    who = f" by {' and '.join(by)}" if by else ""
+    when = f", {format_moment(row.decided_at)}" if verdicts and row.decided_at else ""
+    return f"{word}{who}{when}"
+
+
 def is_obsolete(fact: NoticeFact) -> bool:
-    """Whether nobody has to be told any more: it asked for a decision, and there is one."""
+    """Whether a notice is no longer needed: it asked for a decision, and there is one."""
     return fact.kind in WAITS and not fact.still_waits
 
 
@@ -92,22 +149,26 @@ def _fact(slug: str, line: dict[str, Any], rows: dict[UUID, Any], actions: dict[
     kind, row = line["about_kind"], rows.get(UUID(line["about"]))
     waits = row is not None and _waits(line["kind"], row)
     if row is None or kind not in _OWN_PAGES:
-        href = f"{origin}{reverse(_PAGES[kind], args=[slug])}"
-        book = f"{origin}{reverse('runbooks', args=[slug])}#phantom-rate"
-        runbook = book if line["kind"] == Occasion.AGENT_FLAGGED else ""
-        return NoticeFact(kind=line["kind"], href=href, still_waits=waits, runbook=runbook)
-    href = f"{origin}{reverse(_OWN_PAGES[kind], args=[slug, row.id])}"
-    if kind == "standing_approval":
-        return NoticeFact(kind=line["kind"], href=href, title=f"{row.tool} by agent {row.agent}")
-    action = actions.get(row.id if kind == "action" else row.action_id)
-    if action is None:
-        return NoticeFact(kind=line["kind"], href=href, still_waits=waits, title=row.target)
+        page = reverse(_PAGES[kind], args=[slug])
+    else:
+        page = reverse(_OWN_PAGES[kind], args=[slug, row.id])
+    book = f"{origin}{reverse('runbooks', args=[slug])}#phantom-rate"
+    action_id = _action_of(kind, row) if row is not None else None
+    action = actions.get(action_id) if action_id is not None else None
+    if row is None or action is None:
+        return NoticeFact(
+            kind=line["kind"],
+            href=f"{origin}{page}",
+            still_waits=waits,
+            title=_TITLES[kind](row) if row is not None and kind in _TITLES else "",
+            runbook=book if line["kind"] == Occasion.AGENT_FLAGGED else "",
+        )
     asked = {}
     if kind == "approval":
         asked = {"risk": row.risk, "asked_at": row.requested_at, "decide_by": row.decide_by}
     return NoticeFact(
         kind=line["kind"],
-        href=href,
+        href=f"{origin}{page}",
         verb=operation_verb(action.operation_kind),
         side_effect_class=action.side_effect_class,
         reversibility=action.reversibility,
@@ -117,8 +178,17 @@ def _fact(slug: str, line: dict[str, Any], rows: dict[UUID, Any], actions: dict[
     )
 
 
+def _action_of(kind: str, row: Any) -> UUID | None:
+    """The action that an approval or a case is about, or that this is."""
+    if kind in ("approval", "case"):
+        return cast("UUID | None", row.action_id)
+    return cast("UUID", row.id) if kind == "action" else None
+
+
 def _waits(kind: str, row: Any) -> bool:
     """Whether what a thing waited for is still to be done."""
-    if kind in (Occasion.ROLES_WAIT, Occasion.SEPARATION_WAITS):
+    if kind in (Occasion.ROLES_WAIT, Occasion.SEPARATION_WAITS, Occasion.SYSTEM_WAITS):
         return row.proposal is not None
+    if kind == Occasion.RELEASE_WAITS and row.promoted_by is not None:
+        return False
     return getattr(row, "state", "") in _WAITING.get(kind, OPEN)

@@ -20,7 +20,7 @@ from console.web.forms import PlainSelect
 
 _RISK = {"LOW": "low risk", "NORMAL": "normal risk", "HIGH": "high risk"}
 _MANNER = (("now", "Immediately"), ("digest", "Digest"), ("off", "Off"))
-_CHANNEL = {"email": "Mail", "slack": "Chat room", "webhook": "Webhook"}
+_CHANNEL = {"email": "Mail", "push": "Phones and browsers", "slack": "Chat room", "webhook": "Webhook"}
 
 
 class MailPreferencesForm(forms.Form):

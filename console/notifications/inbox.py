@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from ledger.models import Tenant
 
 MOST = 100
+ALIKE = 3
+"""From how many like messages on they stand together."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,21 @@ def inbox_items(tenant: Tenant, messages: Sequence[Any]) -> list[InboxItem]:
         {"kind": each.kind, "risk": each.risk, "about_kind": each.about_kind, "about": str(each.about_id)}
         for each in messages
     ]
-    told = load_facts(tenant, lines, absolute=False)
-    return [InboxItem(row, fact) for row, fact in zip(messages, told, strict=True)]
+    facts = load_facts(tenant, lines, absolute=False)
+    return [InboxItem(row, fact) for row, fact in zip(messages, facts, strict=True)]
+
+
+def collect_alike(items: Sequence[InboxItem]) -> list[dict[str, Any]]:
+    """The messages in their order; what follows each other and says the same stands together from three on."""
+    found: list[dict[str, Any]] = []
+    for title, run in groupby(items, key=lambda each: each.title):
+        members = list(run)
+        if len(members) < ALIKE:
+            found += [{"items": [each]} for each in members]
+        else:
+            unread = sum(each.row.read_at is None for each in members)
+            found.append({"items": members, "word": f"{len(members)} times: {title}", "unread": unread})
+    return found
 
 
 def next_item(tenant: Tenant, actor_id: UUID) -> InboxItem | None:

@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from approvals.requests.rules.rendering import mark_hidden
-from console.notifications.rules import Occasion
+from console.notifications.rules import WAITS, Occasion
 from console.web import labels
 
 NO_POWER: Final = "The link requires sign-in; decisions are made in the console."
 _LONGEST_VERB: Final = 60
 
 # To one person; to a room; what to add.
-SAID: Final[dict[str, tuple[str, str, str]]] = {
+TITLES: Final[dict[str, tuple[str, str, str]]] = {
     Occasion.REQUESTED: ("Approval needed", "Approval needed", ""),
     Occasion.REMINDED: ("Approval still needed", "Approval still needed", "Deadline approaching."),
     Occasion.ESCALATED: ("Approval escalated to you", "Approval escalated", "Nobody has decided in time."),
@@ -97,8 +97,31 @@ SAID: Final[dict[str, tuple[str, str, str]]] = {
     Occasion.STANDING_APPROVAL_PAUSED: (
         "A standing approval that you agreed to is paused",
         "A standing approval is paused",
-        "Nothing passes under it any more; people are asked about each call again. Its page says why.",
+        "No call passes under it now; each call needs approval again. Its page says why.",
     ),
+    Occasion.STANDING_APPROVAL_WAITS: (
+        "Standing approval requires a second person",
+        "Standing approval requires a second person",
+        "Nothing passes under it before that.",
+    ),
+    Occasion.RELEASE_WAITS: (
+        "Release requires a second approver",
+        "Release requires a second approver",
+        "Not in force before that.",
+    ),
+    Occasion.INCIDENT_OPENED: ("Incident opened", "Incident opened", "It needs an operator to contain and close it."),
+    Occasion.SYSTEM_DOWN: (
+        "System of record down",
+        "System of record down",
+        "Nothing is verified in it until it answers; outcomes stay open, not failed.",
+    ),
+    Occasion.SYSTEM_UP: (
+        "System of record reachable again",
+        "System of record reachable again",
+        "Verification of what waited for it continues.",
+    ),
+    Occasion.EXPORT_READY: ("Your export is ready", "Export ready", "Its download is recorded."),
+    Occasion.EXPORT_FAILED: ("Your export failed", "Export failed", "Start it again on the Exports page."),
     Occasion.ROLES_WAIT: (
         "Role change requires a second administrator",
         "Role change requires a second administrator",
@@ -124,7 +147,9 @@ SAID: Final[dict[str, tuple[str, str, str]]] = {
 
 @dataclass(frozen=True)
 class NoticeFact:
-    """What may be told of one thing; without an action (a key), only the link, and of a flagged agent its runbook."""
+    """What a message may contain about one thing: without an action (a key), only the link, and of a flagged agent its
+    runbook.
+    """
 
     kind: str
     href: str
@@ -142,7 +167,7 @@ class NoticeFact:
 
 @dataclass(frozen=True)
 class RenderedMessage:
-    """A message by any channel: its head line, and one paragraph for each thing it tells."""
+    """A message by any channel: its subject, and one paragraph for each fact."""
 
     subject: str
     paragraphs: tuple[str, ...]
@@ -155,20 +180,41 @@ def operation_verb(operation_kind: str) -> str:
 
 
 def render_message(facts: Sequence[NoticeFact], *, tenant: str, personal: bool, at: datetime) -> RenderedMessage:
-    """The message that tells these things."""
-    said = [message_title(each.kind, personal=personal) for each in facts]
+    """The message about these facts."""
+    titles = [message_title(each.kind, personal=personal) for each in facts]
     if len(facts) == 1:
-        subject = f"Counterfoil: {_low(said[0])} in {tenant}"
+        subject = f"Counterfoil: {_low(titles[0])} in {tenant}"
     else:
         waiting = sum(each.still_waits for each in facts)
         subject = f"Counterfoil: {len(facts)} items in {tenant}, {waiting} waiting"
-    told = zip(said, facts, strict=True)
-    return RenderedMessage(subject, tuple(_paragraph(head, each, at=at) for head, each in told))
+    pairs = zip(titles, facts, strict=True)
+    return RenderedMessage(subject, tuple(_paragraph(title, each, at=at) for title, each in pairs))
+
+
+def render_update(facts: Sequence[NoticeFact], endings: Sequence[str], *, tenant: str, at: datetime) -> RenderedMessage:
+    """The update of a message in a room: the same facts as they are now."""
+    waiting = sum(each.still_waits for each in facts)
+    if len(facts) == 1 and not waiting:
+        subject = f"Counterfoil: {'decided' if endings[0] else 'no longer waiting'} in {tenant}"
+    elif len(facts) == 1:
+        subject = f"Counterfoil: {_low(message_title(facts[0].kind, personal=False))} in {tenant}"
+    else:
+        subject = f"Counterfoil: {len(facts)} items in {tenant}, {waiting} waiting"
+    pairs = zip(facts, endings, strict=True)
+    return RenderedMessage(subject, tuple(_current_paragraph(each, ending, at=at) for each, ending in pairs))
+
+
+def _current_paragraph(fact: NoticeFact, ending: str, *, at: datetime) -> str:
+    title = message_title(fact.kind, personal=False)
+    if fact.still_waits or (not ending and fact.kind not in WAITS):
+        return _paragraph(title, fact, at=at)
+    head = ending or f"No longer waiting ({_low(title)})"
+    return "\n".join([f"{head}: {describe_fact(fact)}." if fact.verb else f"{head}.", fact.href])
 
 
 def message_title(kind: str, *, personal: bool = True) -> str:
     """What happened, in a line."""
-    return SAID[kind][0 if personal else 1]
+    return TITLES[kind][0 if personal else 1]
 
 
 def _low(text: str) -> str:
@@ -177,7 +223,7 @@ def _low(text: str) -> str:
 
 def _paragraph(head: str, fact: NoticeFact, *, at: datetime) -> str:
     lines = [f"{head}." if not fact.verb else f"{head}: {describe_fact(fact)}."]
-    lines += [part for part in (SAID[fact.kind][2], describe_times(fact, at=at)) if part]
+    lines += [part for part in (TITLES[fact.kind][2], describe_times(fact, at=at)) if part]
     book = [f"Runbook for unknown tools: {fact.runbook}"] if fact.runbook else []
     return "\n".join([" ".join(lines), fact.href, *book])
 
@@ -201,7 +247,7 @@ def describe_times(fact: NoticeFact, *, at: datetime) -> str:
 
 
 def format_moment(at: datetime) -> str:
-    """A moment in words; mail has no tooltip, so the zone is said."""
+    """A moment in words; mail has no tooltip, so it names the zone."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 

@@ -13,9 +13,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid5
 
-from console.models import Message, Notice, NoticeCursor, NoticeSettings, NoticeWish
+from console.models import Message, Notice, NoticeCursor, NoticeSettings, NoticeWish, PushDevice
 from console.notifications import queries as notifications_queries
 from console.notifications.routing import DeliveryRoute, MailPreferences, NotificationSettings, parse_settings
+from console.notifications.web_push import PushSender
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused
@@ -24,7 +25,9 @@ from ledger.record.rules.refusals import Refused
 # chance, so that what failed together does not come back together.
 PAUSES = (15, 30, 60, 300, 900, 3600)
 MOST_ATTEMPTS = 30
+NOT_RECORDED = "the worker stopped each time before it recorded the result; it may have arrived"
 _JITTER = 0.25
+MOST_DEVICES = 6
 # Events become visible at commit but are stamped before it; looking back this far finds the late ones.
 LOOK_BACK = timedelta(seconds=60)
 _NAMES = UUID("6f9c1e0a-41a1-4b0e-9d60-3d6a9a5c1f52")
@@ -37,9 +40,16 @@ class NoSuchNotice(Refused):
     status = 404
 
 
+class BadDevice(Refused):
+    """This is no address of a push service that this installation calls."""
+
+    code = "BAD_DEVICE"
+    status = 422
+
+
 @dataclass(frozen=True)
 class PendingNotice:
-    """One thing that one person is told, or a shared channel (`actor` is None)."""
+    """One notice for one person, or for a shared channel (`actor` is None)."""
 
     kind: str
     risk: str
@@ -50,7 +60,7 @@ class PendingNotice:
     actor: UUID | None = None
 
     def line(self) -> dict[str, str]:
-        """What a message tells of it: ids and a word."""
+        """The line of a message that refers to it: ids and an occasion."""
         return {
             "kind": self.kind,
             "risk": self.risk,
@@ -61,7 +71,7 @@ class PendingNotice:
 
 
 def create_alarm_notices(*, tenant_id: UUID, alarms: Iterable[Any], channels: Iterable[str], at: datetime) -> None:
-    """See to it that every standing alarm is told by every channel."""
+    """Queue each open alarm for each channel, once."""
     Notice.objects.bulk_create(
         [
             Notice(
@@ -89,12 +99,12 @@ def lock_cursor(*, tenant_id: UUID, at: datetime) -> NoticeCursor | None:
 
 
 def advance_cursor(*, tenant_id: UUID, read_to: datetime, recent: Sequence[UUID]) -> None:
-    """Write down up to where the record was read, in the transaction that wrote what came of it."""
+    """Record up to where the record was read, in the transaction that wrote the notices."""
     NoticeCursor.objects.filter(tenant_id=tenant_id).update(read_to=read_to, recent=[str(each) for each in recent])
 
 
-def add_to_inbox(*, tenant_id: UUID, told: Iterable[PendingNotice], at: datetime) -> None:
-    """Put each on its person's list, once."""
+def add_to_inbox(*, tenant_id: UUID, notices: Iterable[PendingNotice], at: datetime) -> None:
+    """Add each notice to its person's inbox, once."""
     Message.objects.bulk_create(
         [
             Message(
@@ -108,19 +118,19 @@ def add_to_inbox(*, tenant_id: UUID, told: Iterable[PendingNotice], at: datetime
                 source_id=each.source,
                 raised_at=each.at,
             )
-            for each in told
+            for each in notices
             if each.actor is not None
         ],
         ignore_conflicts=True,
     )
 
 
-def queue_notices(*, tenant_id: UUID, told: PendingNotice, channel: str, route: DeliveryRoute, at: datetime) -> None:
-    """Write what is to go out: a message of its own, or a line of the digest that ends then."""
-    if route.manner == "digest" and _joined(tenant_id, told, channel, route):
+def queue_notices(*, tenant_id: UUID, pending: PendingNotice, channel: str, route: DeliveryRoute, at: datetime) -> None:
+    """Queue a notice for a channel: as a message of its own, or as a line of the digest that ends then."""
+    if route.manner == "digest" and _join_digest(tenant_id, pending, channel, route):
         return
     digest = route.manner == "digest"
-    about = f"{channel}/{told.actor}/{route.due_at.isoformat() if digest else told.source}"
+    about = f"{channel}/{pending.actor}/{route.due_at.isoformat() if digest else pending.source}"
     Notice.objects.bulk_create(
         [
             Notice(
@@ -128,12 +138,12 @@ def queue_notices(*, tenant_id: UUID, told: PendingNotice, channel: str, route: 
                 id=ledger.new_id(at),
                 topic="approval",
                 channel=channel,
-                kind="digest" if digest else told.kind,
+                kind="digest" if digest else pending.kind,
                 about_id=uuid5(_NAMES, about),
-                actor_id=told.actor,
-                risk=told.risk,
-                lines=[told.line()],
-                raised_at=told.at,
+                actor_id=pending.actor,
+                risk=pending.risk,
+                lines=[pending.line()],
+                raised_at=pending.at,
                 due_at=route.due_at,
             )
         ],
@@ -142,7 +152,7 @@ def queue_notices(*, tenant_id: UUID, told: PendingNotice, channel: str, route: 
 
 
 def queue_handoffs(*, tenant_id: UUID, names: Iterable[str], at: datetime) -> None:
-    """See to it that each of these hand-offs goes to the webhook once on this day (UTC)."""
+    """Queue each of these hand-offs for the webhook, once a day (UTC)."""
     day = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     Notice.objects.bulk_create(
         [
@@ -162,25 +172,30 @@ def queue_handoffs(*, tenant_id: UUID, names: Iterable[str], at: datetime) -> No
     )
 
 
-def _joined(tenant_id: UUID, told: PendingNotice, channel: str, route: DeliveryRoute) -> bool:
-    about = uuid5(_NAMES, f"{channel}/{told.actor}/{route.due_at.isoformat()}")
+def _join_digest(tenant_id: UUID, pending: PendingNotice, channel: str, route: DeliveryRoute) -> bool:
+    """Add a line to the digest that is already queued; false where none is."""
+    about = uuid5(_NAMES, f"{channel}/{pending.actor}/{route.due_at.isoformat()}")
     open_one = Notice.objects.filter(
         tenant_id=tenant_id, about_id=about, channel=channel, attempts=0, sent_at__isnull=True
     )
     row = open_one.select_for_update().first()
     if row is None:
         return False
-    if all(line["source"] != str(told.source) for line in row.lines):
-        _here(row).update(lines=[*row.lines, told.line()])
+    if all(line["source"] != str(pending.source) for line in row.lines):
+        _here(row).update(lines=[*row.lines, pending.line()])
     return True
 
 
 def claim_due(*, tenant_id: UUID, topic: str = "alarm", at: datetime) -> Notice | None:
-    """The next message that is due, for this worker; should it die, the message is due again after a pause."""
+    """The next message that is due, for this worker; should it die, the message is due again after a pause.
+
+    A message at which the worker died each time is given up like one that never arrived.
+    """
     with tenancy(tenant_id):
         due = Notice.objects.filter(
             tenant_id=tenant_id, topic=topic, sent_at__isnull=True, given_up_at__isnull=True, due_at__lte=at
         )
+        due.filter(attempts__gte=MOST_ATTEMPTS).update(given_up_at=at, fault=NOT_RECORDED)
         row = due.select_for_update(skip_locked=True).order_by("due_at").first()
         if row is not None:
             row.attempts += 1
@@ -194,14 +209,33 @@ def _pause(attempts: int) -> timedelta:
     return timedelta(seconds=PAUSES[min(attempts, len(PAUSES)) - 1] * (1 + _JITTER * chance))
 
 
-def record_delivery(*, notice: Notice, fault: str, gone: bool = False, at: datetime) -> None:
-    """Write down that a message has arrived, or what was wrong; `gone` is an address that wants nothing any more."""
+def record_delivery(
+    *,
+    notice: Notice,
+    fault: str,
+    permanent: bool = False,
+    posted: str = "",
+    waiting: int = 0,
+    not_before: datetime | None = None,
+    at: datetime,
+) -> None:
+    """Record that a message arrived, and where it was posted, or what went wrong.
+
+    `permanent`: retrying is pointless, since the address accepts nothing any more. `not_before`: the earliest retry.
+    """
     with tenancy(notice.tenant_id):
         if not fault:
-            _here(notice).update(sent_at=at, fault="")
+            _here(notice).update(sent_at=at, fault="", posted=posted or notice.posted, waiting=waiting)
         else:
-            over = at if gone or notice.attempts >= MOST_ATTEMPTS else None
-            _here(notice).update(fault=fault[:200], given_up_at=over)
+            over = at if permanent or notice.attempts >= MOST_ATTEMPTS else None
+            due_at = max(notice.due_at, not_before or notice.due_at)
+            _here(notice).update(fault=fault[:200], given_up_at=over, due_at=due_at)
+
+
+def queue_updates(*, tenant_id: UUID, notices: Iterable[UUID], at: datetime) -> None:
+    """Queue posted messages for an update in place."""
+    here = Notice.objects.filter(tenant_id=tenant_id, id__in=list(notices), sent_at__isnull=False)
+    here.update(sent_at=None, attempts=0, due_at=at)
 
 
 def retry_notice(*, tenant_id: UUID, notice_id: UUID, by: ledger.Actor, at: datetime) -> Notice:
@@ -217,7 +251,7 @@ def retry_notice(*, tenant_id: UUID, notice_id: UUID, by: ledger.Actor, at: date
 def mark_seen(
     *, tenant_id: UUID, actor_id: UUID, about: UUID | None = None, upto: UUID | None = None, at: datetime
 ) -> int:
-    """A person has seen what they are told: about one thing, or all of it up to one message; how many that were."""
+    """Mark a person's messages as seen: those about one thing, or all up to one message; returns how many."""
     mine = Message.objects.filter(tenant_id=tenant_id, actor_id=actor_id, read_at__isnull=True)
     if about is not None:
         mine = mine.filter(about_id=about)
@@ -227,19 +261,19 @@ def mark_seen(
 
 
 def set_settings(*, tenant_id: UUID, document: dict[str, Any], by: ledger.Actor, at: datetime) -> NotificationSettings:
-    """What the tenant wants told from now on."""
+    """Change the notification settings of a tenant."""
     chosen = parse_settings(document)
     before = notifications_queries.tenant_settings(tenant_id)
     NoticeSettings.objects.update_or_create(
         tenant_id=tenant_id, defaults={"document": chosen.document(), "changed_at": at}
     )
-    said = {"from": before.document(), "to": chosen.document()}
-    _note(tenant_id, "notice_settings_changed", said, by=by, at=at)
+    change = {"from": before.document(), "to": chosen.document()}
+    _note(tenant_id, "notice_settings_changed", change, by=by, at=at)
     return chosen
 
 
 def set_mail_preferences(*, tenant_id: UUID, actor_id: UUID, wish: MailPreferences, at: datetime) -> None:
-    """How somebody wants their own mail; theirs alone, and no part of the record."""
+    """Change somebody's own mail preferences, which are no part of the record."""
     quiet = wish.quiet
     NoticeWish.objects.update_or_create(
         tenant_id=tenant_id,
@@ -254,6 +288,46 @@ def set_mail_preferences(*, tenant_id: UUID, actor_id: UUID, wish: MailPreferenc
             "changed_at": at,
         },
     )
+
+
+def add_device(
+    *, tenant_id: UUID, actor_id: UUID, address: str, name: str, sender: PushSender, at: datetime
+) -> PushDevice:
+    """Add a device, which is woken from now on; a browser that somebody else used before becomes this person's."""
+    if not sender.accepts(address):
+        raise BadDevice
+    mine = PushDevice.objects.filter(tenant_id=tenant_id, actor_id=actor_id).exclude(address=address)
+    if mine.count() >= MOST_DEVICES:
+        raise BadDevice(f"You have {MOST_DEVICES} devices already; remove one of them first.")
+    row, _ = PushDevice.objects.update_or_create(
+        tenant_id=tenant_id,
+        address=address,
+        defaults={"actor_id": actor_id, "name": name, "added_at": at, "reached_at": None, "reached_by": None},
+        create_defaults={"id": ledger.new_id(at), "actor_id": actor_id, "name": name, "added_at": at},
+    )
+    return row
+
+
+def remove_device(*, tenant_id: UUID, actor_id: UUID, device_id: UUID) -> None:
+    """Remove a person's device; it is no longer woken."""
+    PushDevice.objects.filter(tenant_id=tenant_id, actor_id=actor_id, id=device_id).delete()
+
+
+def record_push(*, device: PushDevice, notice: Notice, expired: bool, at: datetime) -> None:
+    """Record that a notice reached a device, or remove a device whose address has expired."""
+    with tenancy(device.tenant_id):
+        here = PushDevice.objects.filter(tenant_id=device.tenant_id, id=device.id, address=device.address)
+        if expired:
+            here.delete()
+        else:
+            here.update(reached_at=at, reached_by=notice.id)
+
+
+def record_covered_notices(*, notice: Notice, covered: Iterable[UUID], at: datetime) -> None:
+    """Record the other notices that were due when the devices were woken as sent: one push covers them all."""
+    with tenancy(notice.tenant_id):
+        unsent = Notice.objects.filter(tenant_id=notice.tenant_id, id__in=list(covered), sent_at__isnull=True)
+        unsent.update(sent_at=at, fault="")
 
 
 def prune_notices(*, tenant_id: UUID, before: datetime) -> None:

@@ -8,12 +8,12 @@ from uuid import UUID
 
 from django.db.models import Count
 
-from console.models import Message, Notice, NoticeSettings, NoticeWish
+from console.models import Message, Notice, NoticeSettings, NoticeWish, PushDevice
 from console.notifications.routing import MailPreferences, NotificationSettings, QuietHours, parse_settings
 
 
 def notices_of_alarms(tenant_id: UUID, alarms: Iterable[UUID]) -> dict[UUID, list[Notice]]:
-    """How people outside were told of these alarms."""
+    """The notices by which people outside were alerted to these alarms."""
     found: dict[UUID, list[Notice]] = {}
     for row in Notice.objects.filter(tenant_id=tenant_id, about_id__in=list(alarms)).order_by("channel"):
         found.setdefault(row.about_id, []).append(row)
@@ -21,13 +21,13 @@ def notices_of_alarms(tenant_id: UUID, alarms: Iterable[UUID]) -> dict[UUID, lis
 
 
 def tenant_settings(tenant_id: UUID) -> NotificationSettings:
-    """What the tenant wants told; the defaults where nobody has said anything."""
+    """The notification settings of a tenant, or the defaults."""
     row = NoticeSettings.objects.filter(tenant_id=tenant_id).first()
     return parse_settings(row.document) if row is not None else NotificationSettings()
 
 
 def all_mail_preferences(tenant_id: UUID) -> dict[UUID, MailPreferences]:
-    """How people want their own mail, those who said so."""
+    """The mail preferences of everybody who has set some."""
     return {row.actor_id: _wish(row) for row in NoticeWish.objects.filter(tenant_id=tenant_id)}
 
 
@@ -41,6 +41,34 @@ def _wish(row: NoticeWish) -> MailPreferences:
     return MailPreferences(email=row.email, digest_min=row.digest_min, quiet=quiet, urgent_passes=row.urgent_passes)
 
 
+def push_devices(tenant_id: UUID, actor_id: UUID) -> list[PushDevice]:
+    """The devices that a person wants woken, in the order in which they were added."""
+    return list(PushDevice.objects.filter(tenant_id=tenant_id, actor_id=actor_id).order_by("added_at", "id"))
+
+
+def is_posted(tenant_id: UUID, about: UUID) -> bool:
+    """Whether a room shows a message about this that can be brought up to date."""
+    posted = Notice.objects.filter(tenant_id=tenant_id, lines__contains=[{"about": str(about)}])
+    return posted.exclude(posted="").exists()
+
+
+def posted_notices(tenant_id: UUID, *, limit: int = 500) -> list[Notice]:
+    """Messages in rooms in which something waited when they were written last, oldest first."""
+    found = Notice.objects.filter(tenant_id=tenant_id, sent_at__isnull=False, waiting__gt=0)
+    return list(found.exclude(posted="").order_by("id")[:limit])
+
+
+def due_beside(notice: Notice, *, at: datetime) -> list[UUID]:
+    """The other notices that are due to the same person by the same channel."""
+    found = Notice.objects.filter(tenant_id=notice.tenant_id, actor_id=notice.actor_id, channel=notice.channel)
+    due = found.filter(sent_at__isnull=True, given_up_at__isnull=True, due_at__lte=at).exclude(id=notice.id)
+    return list(due.values_list("id", flat=True))
+
+
+def actors_with_devices(tenant_id: UUID) -> set[UUID]:
+    return set(PushDevice.objects.filter(tenant_id=tenant_id).values_list("actor_id", flat=True))
+
+
 def count_recent(tenant_id: UUID, channel: str, *, since: datetime) -> dict[UUID | None, int]:
     """How many single messages each person, and the shared channel, got since a moment."""
     found = Notice.objects.filter(tenant_id=tenant_id, channel=channel, topic="approval", raised_at__gte=since)
@@ -51,7 +79,7 @@ def count_recent(tenant_id: UUID, channel: str, *, since: datetime) -> dict[UUID
 def messages(
     tenant_id: UUID, actor_id: UUID, *, unread: bool = False, before: UUID | None = None, limit: int = 50
 ) -> list[Message]:
-    """What a person is told, newest first, below the id `before`."""
+    """A person's messages, newest first, below the id `before`."""
     found = Message.objects.filter(tenant_id=tenant_id, actor_id=actor_id)
     if unread:
         found = found.filter(read_at__isnull=True)
@@ -65,7 +93,7 @@ def count_unread(tenant_id: UUID, actor_id: UUID, *, most: int = 100) -> int:
 
 
 def already_notified(tenant_id: UUID, subjects: Iterable[UUID], kind: str) -> set[UUID]:
-    """Of these subjects those of which somebody was told this."""
+    """Those of these subjects that somebody was notified of on this occasion."""
     found = Message.objects.filter(tenant_id=tenant_id, about_id__in=list(subjects), kind=kind)
     return set(found.values_list("about_id", flat=True))
 

@@ -14,6 +14,7 @@ from approvals.voting.queries import votes
 from console.accounts import queries as directory
 from console.api.auth import roles_of
 from console.notifications.rules import AUDIENCES, Audience, Occasion
+from ledger.exports import queries as exports_queries
 from reviews.cases.rules.resolutions import refuse_second
 
 
@@ -47,7 +48,7 @@ def tenant_people(tenant_id: UUID, *, at: datetime) -> TenantPeople:
 
 
 def find_recipients(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> frozenset[UUID]:
-    """Who is told; whoever did it need not be, and who has left is not."""
+    """Who is notified: neither whoever did it nor former members."""
     wanted = _WANTED[AUDIENCES[scene.what]](tenant_id, scene, people)
     return frozenset(wanted & people.members.keys()) - {scene.actor_id}
 
@@ -123,11 +124,29 @@ def _record_seconds(tenant_id: UUID, scene: EventContext, people: TenantPeople) 
     return {actor for actor, each in people.members.items() if each.is_compliance}
 
 
+def _release_seconds(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
+    return _others(_alarmed(tenant_id, scene, people), scene, people)
+
+
+def _reviewer_seconds(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
+    return _others({actor for actor, each in people.members.items() if each.is_reviewer}, scene, people)
+
+
+def _others(found: set[UUID], scene: EventContext, people: TenantPeople) -> set[UUID]:
+    """Those of them who are another human than whoever did it."""
+    doer = _person(scene.actor_id, people)
+    return {actor for actor in found if _person(actor, people) != doer}
+
+
+def _requester(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
+    row = exports_queries.export(tenant_id, scene.subject_id)
+    return {row.requested_by} if row is not None else set()
+
+
 def _key_seconds(tenant_id: UUID, scene: EventContext, people: TenantPeople) -> set[UUID]:
     """Who may confirm a passkey: another human than its holder, who has enrolled it."""
-    holder = _person(scene.actor_id, people)
-    found = (actor for actor, each in people.members.items() if each.is_reviewer or each.is_administrator)
-    return {actor for actor in found if _person(actor, people) != holder}
+    found = {actor for actor, each in people.members.items() if each.is_reviewer or each.is_administrator}
+    return _others(found, scene, people)
 
 
 def _person(actor: UUID, people: TenantPeople) -> UUID:
@@ -154,4 +173,7 @@ _WANTED = {
     Audience.ADMINISTRATORS: _administrators,
     Audience.RECORD_SECONDS: _record_seconds,
     Audience.KEY_SECONDS: _key_seconds,
+    Audience.RELEASE_SECONDS: _release_seconds,
+    Audience.REVIEWER_SECONDS: _reviewer_seconds,
+    Audience.REQUESTER: _requester,
 }

@@ -1,10 +1,11 @@
 """Choose channel and time of a notification from settings and preferences. Pure.
 
-1. Everybody who is concerned is told in the console at once; nothing turns that off.
+1. Everybody concerned is notified in the console at once; nothing turns that off.
 2. The tenant says for each channel outside and each risk: `now`, `digest` or `off`. A person may ask for less or more
    of their own mail, but what the tenant has turned off stays off.
 3. A digest collects what comes until the next full period of `digest_min` minutes.
-4. Mail waits for the end of the person's quiet hours; what is of high risk does not, unless they say so.
+4. Mail and the waking of a device wait for the end of the person's quiet hours; what is of high risk does not, unless
+   they say so.
 5. Who has got many single messages within a period gets the rest of it as a digest: a flood is one message (B38).
 6. A webhook is read by a machine: it hears of each event at once, or of none.
 7. Hand-offs go to the webhook once a day, those that the tenant names.
@@ -21,7 +22,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from ledger.record.rules.refusals import Refused
 
 RISKS: Final = ("LOW", "NORMAL", "HIGH")
-CHANNELS: Final = ("email", "slack", "webhook")
+CHANNELS: Final = ("email", "push", "slack", "webhook")
 MANNERS: Final = ("now", "digest", "off")
 AS_THE_TENANT: Final = ""
 PERIODS_MIN: Final = (5, 1440)
@@ -38,9 +39,10 @@ class BadSettings(Refused):
 
 @dataclass(frozen=True)
 class NotificationSettings:
-    """What a tenant wants told, channel by channel and risk by risk."""
+    """How a tenant wants notices sent, channel by channel and risk by risk."""
 
     email: Mapping[str, str] = field(default_factory=lambda: dict(_FIRST))
+    push: Mapping[str, str] = field(default_factory=lambda: dict(_FIRST))
     slack: Mapping[str, str] = field(default_factory=lambda: dict(_FIRST))
     webhook: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(RISKS, "now"))
     digest_min: int = 30
@@ -120,7 +122,7 @@ def parse_mail_preferences(
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise BadSettings("There is no such time zone; one looks like Europe/Berlin.") from None
+        raise BadSettings("Unknown time zone. Use a name such as Europe/Berlin.") from None
     return MailPreferences(
         email={risk: email.get(risk, AS_THE_TENANT) for risk in RISKS},
         digest_min=None if digest_min is None else _period(digest_min),
@@ -138,11 +140,11 @@ def choose_route(
     lately: int = 0,
     at: datetime,
 ) -> DeliveryRoute | None:
-    """How this goes out by a channel (rules 2 to 6); None where it does not. `wish` is for a person's own mail."""
+    """How this goes out by a channel (rules 2 to 6); None where it does not. `wish` is the person's own."""
     manner: str = getattr(settings, channel)[risk]
     if manner == "off" or channel == "webhook":
         return None if manner == "off" else DeliveryRoute("now", at)
-    if wish is not None and wish.email[risk]:
+    if wish is not None and channel == "email" and wish.email[risk]:
         manner = wish.email[risk]
     if manner == "off":
         return None
@@ -157,8 +159,8 @@ def choose_route(
 def period_end(at: datetime, minutes: int) -> datetime:
     """The end of the period that a moment is in; periods begin at midnight, UTC."""
     midnight = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    gone = int((at - midnight).total_seconds() // (minutes * 60))
-    return midnight + timedelta(minutes=minutes * (gone + 1))
+    past = int((at - midnight).total_seconds() // (minutes * 60))
+    return midnight + timedelta(minutes=minutes * (past + 1))
 
 
 def _manners(channel: str, given: Any) -> dict[str, str]:

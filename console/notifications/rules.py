@@ -13,7 +13,7 @@ from ledger.record.rules.event_kinds import EVENT_KINDS
 
 
 class Occasion(StrEnum):
-    """Why somebody is told something."""
+    """Why somebody is notified."""
 
     REQUESTED = "requested"
     REMINDED = "reminded"
@@ -46,6 +46,13 @@ class Occasion(StrEnum):
     ALERT_CLEARED = "alert_cleared"
     REGRESSION_FOUND = "regression_found"
     STANDING_APPROVAL_PAUSED = "standing_approval_paused"
+    STANDING_APPROVAL_WAITS = "standing_approval_waits"
+    RELEASE_WAITS = "release_waits"
+    INCIDENT_OPENED = "incident_opened"
+    SYSTEM_DOWN = "system_down"
+    SYSTEM_UP = "system_up"
+    EXPORT_READY = "export_ready"
+    EXPORT_FAILED = "export_failed"
 
 
 class Audience(StrEnum):
@@ -63,6 +70,9 @@ class Audience(StrEnum):
     SETTLEMENT_SECONDS = "settlement_seconds"  # operators and reviewers, but who proposed it
     ADMINISTRATORS = "administrators"  # but who proposed it and whom it is about
     RECORD_SECONDS = "record_seconds"  # compliance, but who asked
+    RELEASE_SECONDS = "release_seconds"  # administrators and operators, but who asked
+    REVIEWER_SECONDS = "reviewer_seconds"  # reviewers, but who proposed it
+    REQUESTER = "requester"  # who asked for an export
 
 
 AUDIENCES: Final[dict[Occasion, Audience]] = {
@@ -91,12 +101,19 @@ AUDIENCES: Final[dict[Occasion, Audience]] = {
     Occasion.SEPARATION_WAITS: Audience.ADMINISTRATORS,
     Occasion.ERASURE_WAITS: Audience.RECORD_SECONDS,
     Occasion.RETENTION_WAITS: Audience.RECORD_SECONDS,
-    Occasion.CONTRACT_WAITS: Audience.ALARMED,
-    Occasion.SYSTEM_WAITS: Audience.ALARMED,
+    Occasion.CONTRACT_WAITS: Audience.RELEASE_SECONDS,
+    Occasion.SYSTEM_WAITS: Audience.RELEASE_SECONDS,
     Occasion.ALERT_RAISED: Audience.ALARMED,
     Occasion.ALERT_CLEARED: Audience.ALARMED,
     Occasion.REGRESSION_FOUND: Audience.ALARMED,
     Occasion.STANDING_APPROVAL_PAUSED: Audience.NAMED,
+    Occasion.STANDING_APPROVAL_WAITS: Audience.REVIEWER_SECONDS,
+    Occasion.RELEASE_WAITS: Audience.RELEASE_SECONDS,
+    Occasion.INCIDENT_OPENED: Audience.OPERATORS,
+    Occasion.SYSTEM_DOWN: Audience.ALARMED,
+    Occasion.SYSTEM_UP: Audience.ALARMED,
+    Occasion.EXPORT_READY: Audience.REQUESTER,
+    Occasion.EXPORT_FAILED: Audience.REQUESTER,
 }
 WAITS: Final = frozenset(
     {
@@ -116,11 +133,24 @@ WAITS: Final = frozenset(
         Occasion.SEPARATION_WAITS,
         Occasion.ERASURE_WAITS,
         Occasion.RETENTION_WAITS,
+        Occasion.SYSTEM_WAITS,
+        Occasion.STANDING_APPROVAL_WAITS,
+        Occasion.RELEASE_WAITS,
+        Occasion.INCIDENT_OPENED,
     }
 )
-"""Only worth saying while it still waits."""
-_LOUD: Final = frozenset({Occasion.EMERGENCY, Occasion.NO_APPROVER})
-_SPOKEN: Final = frozenset(
+"""Sent only while it still waits."""
+WAKES: Final = WAITS | {
+    Occasion.MENTIONED,
+    Occasion.ANSWERED,
+    Occasion.EMERGENCY,
+    Occasion.CONTRACT_WAITS,
+}
+"""What a person's devices are woken for: something waits for them, and the push says no more."""
+ENDINGS: Final = frozenset({Occasion.APPROVED, Occasion.REJECTED, Occasion.CHANGES, Occasion.EXPIRED, Occasion.VOIDED})
+"""How a request to people ends; a room that shows the request gets an update of that message."""
+_URGENT: Final = frozenset({Occasion.EMERGENCY, Occasion.NO_APPROVER, Occasion.INCIDENT_OPENED, Occasion.SYSTEM_DOWN})
+_PROMPT: Final = frozenset(
     {Occasion.MENTIONED, Occasion.ANSWERED, Occasion.ESCALATED, Occasion.OVERDUE, Occasion.ASSIGNED, Occasion.KEY_WAITS}
     | {Occasion.CASE_OPENED, Occasion.CASE_REOPENED, Occasion.CASE_ASSIGNED, Occasion.SETTLEMENT_WAITS}
     | {Occasion.ROLES_WAIT, Occasion.SEPARATION_WAITS, Occasion.ERASURE_WAITS, Occasion.RETENTION_WAITS}
@@ -128,16 +158,18 @@ _SPOKEN: Final = frozenset(
 
 
 def occasion_of(subject_kind: str, kind: str) -> Occasion | None:
-    """On what occasion people are told of an event of this kind, if they are; the register of events says so."""
+    """The occasion on which people are notified of an event of this kind, if they are, by the register of events."""
     known = EVENT_KINDS.get(kind)
     occasion = known.notices.get(subject_kind) if known else None
     return Occasion(occasion) if occasion else None
 
 
 def urgency_of(what: Occasion, risk: str) -> str:
-    """How urgent it is to tell of it: the approval's own risk, more for what is wrong, and at least a mail at once for
-    what somebody says to somebody.
+    """How urgent a notice is: the approval's own risk, HIGH for what cannot wait for the morning, LOW (collected) for
+    good news of a system, and at least NORMAL (a mail at once) for what a person must do.
     """
-    if what in _LOUD:
+    if what in _URGENT:
         return "HIGH"
-    return "NORMAL" if what in _SPOKEN and risk not in ("NORMAL", "HIGH") else risk or "NORMAL"
+    if what is Occasion.SYSTEM_UP:
+        return "LOW"
+    return "NORMAL" if what in _PROMPT and risk not in ("NORMAL", "HIGH") else risk or "NORMAL"

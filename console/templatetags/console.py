@@ -5,9 +5,12 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 from django import template
 from django.forms import BaseForm
@@ -24,9 +27,12 @@ from ledger.record.rules.outcomes import Outcome, outcome_of
 from reviews.reporting.rules import report
 
 if TYPE_CHECKING:
+    from ledger.log.queries.log import LogPosition
     from ledger.models import Action
 
 register = template.Library()
+shown_zone: ContextVar[str] = ContextVar("shown_zone", default="")
+"""The time zone of whoever looks at the page; empty is UTC."""
 
 _MARK = re.compile("\u27e6U\\+([0-9A-F]{4,6})\u27e7")
 
@@ -88,6 +94,19 @@ def short_hash(digest: str | None, label: str = "hash") -> SafeString:
     )
 
 
+@register.simple_tag
+def copied(value: str, label: str) -> SafeString:
+    """A value that is shown once, whole, with a button that copies it."""
+    return format_html(
+        '<span class="line"><code class="wrap">{}</code>'
+        '<button class="button small js-only" type="button" data-copy="{}" aria-label="Copy {}">{}Copy</button></span>',
+        value,
+        value,
+        label,
+        icon("copy"),
+    )
+
+
 @register.filter
 def marked(shown: str) -> SafeString:
     """Text as `rendering` shows it, each mark of a misleading character set apart and named."""
@@ -112,6 +131,11 @@ def without_codes(text: object) -> SafeString:
 @register.filter
 def side_effect_class(code: str) -> str:
     return labels.side_effect_class_label(code)
+
+
+@register.filter
+def key_kind(code: str) -> str:
+    return labels.KEY_KINDS.get(code, code)
 
 
 @register.filter
@@ -177,6 +201,21 @@ def policy_link(context: dict[str, Any], kind: str, version: str) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
+def target_link(context: dict[str, Any], target: str) -> SafeString:
+    """The name of a target as a link to its page; one that was erased has none."""
+    if not target:
+        return mark_safe('<span class="muted">erased</span>')
+    return format_html(
+        '<a class="over" href="{}">{}</a>', target_page(context["frame"]["tenant"].slug, target), plainly(target)
+    )
+
+
+def target_page(slug: str, target: str) -> str:
+    """The address of a target's page. Its name may hold any character, so it stands in the query."""
+    return f"{reverse('target', args=[slug])}?{urlencode({'name': target})}"
+
+
+@register.simple_tag(takes_context=True)
 def code_link(context: dict[str, Any], code: str, words: str = "", anchor: str = "") -> SafeString:
     """A code, or the words said for it, as a link to what the glossary says it means."""
     href = f"{reverse('glossary', args=[context['frame']['tenant'].slug])}#{anchor or code.lower()}"
@@ -184,7 +223,7 @@ def code_link(context: dict[str, Any], code: str, words: str = "", anchor: str =
 
 
 @register.simple_tag
-def standing(place: Any) -> str:
+def standing(place: LogPosition | None) -> str:
     """Where an event stands in its log, in few words."""
     if not place:
         return "not yet sealed"
@@ -208,7 +247,10 @@ def _part(template: str, places: tuple[Any, ...], here: str) -> SafeString:
 def stamp(at: datetime | None, *, as_of: datetime) -> SafeString:
     if at is None:
         return mark_safe('<span class="muted">never</span>')
-    return mark_safe(f'<time datetime="{_iso(at)}" title="{_absolute(at)}" data-ago>{ago(as_of - at)}</time>')
+    beside = _in_zone(at).strftime("%d %b %H:%M")
+    return mark_safe(
+        f'<time datetime="{_iso(at)}" title="{_absolute(at)}" data-ago data-at="{beside}">{ago(as_of - at)}</time>'
+    )
 
 
 def ago(passed: timedelta) -> str:
@@ -274,7 +316,14 @@ def _iso(at: datetime) -> str:
 
 
 def _absolute(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%d %b %Y, %H:%M:%S UTC")
+    utc = at.astimezone(UTC)
+    if shown_zone.get() in ("", "UTC"):
+        return utc.strftime("%d %b %Y, %H:%M:%S UTC")
+    return f"{_in_zone(at).strftime('%d %b %Y, %H:%M:%S %Z')} ({utc.strftime('%d %b, %H:%M:%S UTC')})"
+
+
+def _in_zone(at: datetime) -> datetime:
+    return at.astimezone(ZoneInfo(shown_zone.get() or "UTC"))
 
 
 @lru_cache(maxsize=1)

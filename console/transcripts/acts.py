@@ -144,8 +144,7 @@ def guard_record(act: AuditedAct, trust: TrustRequirement) -> Record:
     state = believed_state(act, trust)
     told = act.told
     done = state is State.RECONCILED_SUCCESS
-    # A field that differs contradicts what is said of that field, and nothing else.
-    contradicted = act.contradicted and {one.name for one in act.differences} <= {THE_THING}
+    contradicted = _is_contradicted_whole(act)
     reason = told.reason if told is not None and told.reason else act.verdict.message if state is None else ""
     return Record(
         action_id=str(act.number),
@@ -182,9 +181,19 @@ def _answer_of(act: AuditedAct) -> Mapping[str, Any]:
     return content if isinstance(content, Mapping) else {} if content is None else {"answer": content}
 
 
+def _is_contradicted_whole(act: AuditedAct) -> bool:
+    """Whether what contradicts it is about all of it; a field that differs contradicts what is said of that field."""
+    return act.contradicted and {one.name for one in act.differences} <= {THE_THING}
+
+
 def _text(act: AuditedAct, state: State | None) -> str:
-    if act.contradicted and {one.name for one in act.differences} <= {THE_THING}:
-        return "Its answer, or a later read, shows other values than were asked for."
+    if _is_contradicted_whole(act):
+        thing = act.read_fields.get(THE_THING)
+        if thing is None:
+            return "A condition of its contract is not true of its answer, or of a later read."
+        if thing.asked == "deleted":
+            return "A later read shows that it is still there."
+        return f"The system was read after it: {thing.shown}."
     if state is None:
         return "The gate would refuse this call." if act.told is None else _TEXTS[State.FAILED]
     return _TEXTS[state]

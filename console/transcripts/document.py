@@ -21,21 +21,23 @@ VERSION = 1
 _OPTIONS = orjson.OPT_NON_STR_KEYS
 
 
-def conversation_document(one: ConversationAudit, trust: TrustRequirement) -> dict[str, Any]:
+def conversation_document(conversation: ConversationAudit, trust: TrustRequirement) -> dict[str, Any]:
     """One conversation of the report."""
     return {
-        "file": one.conversation.file,
-        "id": one.conversation.id,
-        "path": one.conversation.path,
-        "format": one.conversation.format,
-        "messages": len(one.conversation.turns),
-        "tools_known": not one.is_open,
-        "severity": severity(one),
-        "calls": [call_document(act, trust) for act in one.acts],
-        "claims": [claim_document(each) for each in one.claims],
-        "corrected": [{"turn": turn, "text": text} for turn, text in sorted(one.corrected.items())],
-        "receipts": [{"turn": each.turn, "said": each.said, "lines": list(each.lines)} for each in one.receipts],
-        "faults": [fault_document(each) for each in one.faults],
+        "file": conversation.conversation.file,
+        "id": conversation.conversation.id,
+        "path": conversation.conversation.path,
+        "format": conversation.conversation.format,
+        "messages": len(conversation.conversation.turns),
+        "tools_known": not conversation.is_open,
+        "severity": severity(conversation),
+        "calls": [call_document(act, trust) for act in conversation.acts],
+        "claims": [claim_document(each) for each in conversation.claims],
+        "corrected": [{"turn": turn, "text": text} for turn, text in sorted(conversation.corrected.items())],
+        "receipts": [
+            {"turn": each.turn, "said": each.said, "lines": list(each.lines)} for each in conversation.receipts
+        ],
+        "faults": [fault_document(each) for each in conversation.faults],
     }
 
 
@@ -108,11 +110,11 @@ class ReportWriter:
         head = {"version": VERSION, "trust": str(trust), "files": list(files)}
         self._out.write(_bytes(head)[:-1] + b',"conversations":[')
 
-    def add(self, one: ConversationAudit) -> None:
+    def add(self, conversation: ConversationAudit) -> None:
         """Write one conversation."""
         self._out.write(b"\n" if self._first else b",\n")
         self._first = False
-        self._out.write(_bytes(conversation_document(one, self._trust)))
+        self._out.write(_bytes(conversation_document(conversation, self._trust)))
 
     def end(
         self, totals: AuditTotals, *, faults: list[TranscriptFault], drafted: Iterable[str], notes: Iterable[str]

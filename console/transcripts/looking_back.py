@@ -85,20 +85,20 @@ def compare_with_answer(act: AuditedAct) -> None:
     act.contradicted = bool(act.differences) or any(one.holds == "FALSE" for one in held)
 
 
-def compare_with_read(change: AuditedAct, read: AuditedAct, later: list[AuditedAct], named: frozenset[str]) -> bool:
+def compare_with_read(change: AuditedAct, act: AuditedAct, later: list[AuditedAct], named: frozenset[str]) -> bool:
     """Compare a change with a later read of the same thing (rules 2 to 4); whether that said anything."""
-    told = read.told
-    if told is None or not _is_of_the_same_kind(change, read):
+    told = act.told
+    if told is None or not _is_of_the_same_kind(change, act):
         return False
     if wording.verb_of(change.call.tool)[0] in wording.DELETES:
-        return _after_deletion(change, read, named)
+        return _after_deletion(change, act, named)
     if told.status is not ReportedStatus.SUCCESS:
         return False
     again = {name for one in later for name in one.arguments if one.told is not None}
     asked = {name: value for name, value in change.arguments.items() if name not in again}
     fields = compare_fields(asked, contract=change.contract, reading=told.content)
     held = evaluate_predicates(change, told.content, where="read")
-    return _settle(change, read, fields, held, named)
+    return _settle(change, act, fields, held, named)
 
 
 def compare_with_system(change: AuditedAct, reading: SystemReading) -> None:
@@ -111,9 +111,9 @@ def compare_with_system(change: AuditedAct, reading: SystemReading) -> None:
         change.read_fields[THE_THING] = Field(THE_THING, "as asked", reading.text, same=False, source=FieldSource.READ)
 
 
-def _is_of_the_same_kind(change: AuditedAct, read: AuditedAct) -> bool:
+def _is_of_the_same_kind(change: AuditedAct, act: AuditedAct) -> bool:
     """Whether two tools are about one kind of thing, by their names (rule 2)."""
-    changed, shown = wording.things_of(change.call.tool), wording.things_of(read.call.tool)
+    changed, shown = wording.things_of(change.call.tool), wording.things_of(act.call.tool)
     if wording.verb_of(change.call.tool)[0] in SETS:
         naming_it = (name for name in change.arguments if name.lower().endswith(_NAMES_IT))
         changed |= {word for name in naming_it for word in wording.words_of(name)}
@@ -121,7 +121,7 @@ def _is_of_the_same_kind(change: AuditedAct, read: AuditedAct) -> bool:
 
 
 def _settle(
-    change: AuditedAct, read: AuditedAct, fields: tuple[Field, ...], held: list[PredicateResult], named: frozenset[str]
+    change: AuditedAct, act: AuditedAct, fields: tuple[Field, ...], held: list[PredicateResult], named: frozenset[str]
 ) -> bool:
     told = {one.name: one for one in fields if one.same is not None}
     change.read_fields = {**change.read_fields, **told}
@@ -133,16 +133,16 @@ def _settle(
     if wrong:
         change.seen_by.clear()
     elif right:
-        change.seen_by.append(read.turn if read.answered_at is None else read.answered_at)
+        change.seen_by.append(act.turn if act.answered_at is None else act.answered_at)
     return wrong or right
 
 
-def _after_deletion(change: AuditedAct, read: AuditedAct, named: frozenset[str]) -> bool:
-    told = read.told
+def _after_deletion(change: AuditedAct, act: AuditedAct, named: frozenset[str]) -> bool:
+    told = act.told
     if told is None or change.told is None or change.told.status is not ReportedStatus.SUCCESS:
         return False
     if told.status is ReportedStatus.FAILED:
-        change.seen_by.append(read.turn if read.answered_at is None else read.answered_at)
+        change.seen_by.append(act.turn if act.answered_at is None else act.answered_at)
         return True
     gone = _GONE.search(str(told.content.get("status", ""))) if isinstance(told.content, Mapping) else None
     found = wording.identifiers(told.content, limit=200) if isinstance(told.content, Mapping) and gone is None else ()

@@ -1,8 +1,7 @@
-"""The report as one page that stands alone: no script, nothing loaded from anywhere, openable for any number of
-conversations.
+"""The report as one self-contained page: no script, nothing loaded, for any number of conversations.
 
-Only the gravest conversations are shown, and of each only so much, so that the page's size is bounded. Everything that
-comes out of a recording is escaped by the template, and stripped of control characters before.
+Only the most severe conversations are shown, each up to a limit, so that the page's size is bounded. Everything from a
+recording is stripped of control characters and escaped by the template.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _LOOKS = {
 
 @dataclass
 class WorstConversations:
-    """The gravest conversations of however many, as parts of the report's JSON."""
+    """The most severe conversations, as parts of the report's JSON."""
 
     most: int = MOST_CONVERSATIONS
     _heap: list[tuple[int, int, dict[str, Any]]] = field(default_factory=list)
@@ -52,14 +51,14 @@ class WorstConversations:
         return severity > 0 and (len(self._heap) < self.most or severity > self._heap[0][0])
 
     def add(self, one: dict[str, Any]) -> None:
-        """Take one in, as much of it as is shown; the least grave leaves where there is no place."""
+        """Add one, cut to what is shown; the least severe one is dropped when the list is full."""
         self._count += 1
         heapq.heappush(self._heap, (one["severity"], -self._count, _trimmed(one)))
         if len(self._heap) > self.most:
             heapq.heappop(self._heap)
 
     def listed(self) -> list[dict[str, Any]]:
-        """What is held, the gravest first; of equals, the one that came first."""
+        """The conversations, most severe first; of equals, the earlier one first."""
         return [one for _, _, one in sorted(self._heap, key=lambda held: (-held[0], -held[1]))]
 
 
@@ -81,7 +80,7 @@ def _is_false(call: dict[str, Any]) -> bool:
 
 
 def render_page(
-    found: AuditTotals,
+    totals: AuditTotals,
     gravest: list[dict[str, Any]],
     *,
     names: list[str],
@@ -89,46 +88,46 @@ def render_page(
     faults: list[TranscriptFault],
 ) -> str:
     """The page."""
-    tools = sorted(found.tools.items(), key=lambda held: (-held[1].false_claims, -held[1].calls, held[0]))
+    tools = sorted(totals.tools.items(), key=lambda held: (-held[1].false_claims, -held[1].calls, held[0]))
     context = {
         "files": [printable_text(name, 120) for name in names[:MOST_FILES]],
         "more_files": len(names) - MOST_FILES if len(names) > MOST_FILES else 0,
         "trust": str(trust),
-        "figures": _figures(found),
-        "charts": [chart for chart in _charts(found) if chart["bars"]],
+        "figures": _figures(totals),
+        "charts": [chart for chart in _charts(totals) if chart["bars"]],
         "tools": [{"name": printable_text(name, 80), **vars(one)} for name, one in tools[:MOST_TOOLS]],
         "more_tools": len(tools) - MOST_TOOLS if len(tools) > MOST_TOOLS else 0,
         "shown": len(gravest),
-        "with_findings": found.with_findings,
+        "with_findings": totals.with_findings,
         "conversations": [_conversation(one) for one in gravest],
         "faults": [printable_text(one.line, 400) for one in faults[:MOST_ROWS]],
     }
     return _template().render(Context(context))
 
 
-def _figures(found: AuditTotals) -> list[dict[str, Any]]:
-    share = found.phantom_share
+def _figures(totals: AuditTotals) -> list[dict[str, Any]]:
+    share = totals.phantom_share
     return [
-        {"label": "Conversations", "value": f"{found.conversations:,}"},
-        {"label": "Messages", "value": f"{found.messages:,}"},
-        {"label": "Calls", "value": f"{found.calls:,}"},
-        {"label": "Claims", "value": f"{sum(found.claims.values()):,}"},
-        {"label": "Not borne out", "value": f"{found.all_false:,}", "bad": found.all_false > 0},
+        {"label": "Conversations", "value": f"{totals.conversations:,}"},
+        {"label": "Messages", "value": f"{totals.messages:,}"},
+        {"label": "Calls", "value": f"{totals.calls:,}"},
+        {"label": "Claims", "value": f"{sum(totals.claims.values()):,}"},
+        {"label": "Unsupported claims", "value": f"{totals.all_false:,}", "bad": totals.all_false > 0},
         {"label": "Phantom calls", "value": "none" if share is None else f"{share:.1%}", "bad": (share or 0) >= 0.02},
     ]
 
 
-def _charts(found: AuditTotals) -> list[dict[str, Any]]:
-    failing = Counter({name: one.failed for name, one in found.tools.items() if one.failed})
-    basis = {"read": "shown by a later read", "answer": "only the tool's answer", "nothing": "nothing"}
+def _charts(totals: AuditTotals) -> list[dict[str, Any]]:
+    failing = Counter({name: one.failed for name, one in totals.tools.items() if one.failed})
+    basis = {"read": "shown by a later read", "answer": "tool's answer only", "nothing": "none"}
     return [
-        _chart("Claims that nothing bears out", found.false_claims, {}, "bad"),
-        _chart("Calls", found.categories, CATEGORIES, "grey"),
-        _chart("Refused calls", found.refusals, {}, "bad"),
+        _chart("Unsupported claims", totals.false_claims, {}, "bad"),
+        _chart("Calls", totals.categories, CATEGORIES, "grey"),
+        _chart("Refused calls", totals.refusals, {}, "bad"),
         _chart("Failures by tool", failing, {}, "mid"),
-        _chart("Behind the claims that stand", found.basis, basis, "grey"),
-        _chart("Further", found.further, FURTHER, "calm"),
-        _chart("Patterns of false success", found.patterns, {}, "bad"),
+        _chart("Basis of supported claims", totals.basis, basis, "grey"),
+        _chart("Other findings", totals.further, FURTHER, "calm"),
+        _chart("Patterns of false success", totals.patterns, {}, "bad"),
     ]
 
 
@@ -205,8 +204,8 @@ def _call(call: dict[str, Any]) -> dict[str, Any] | None:
     if call["category"] == "valid_execution_failed":
         return {**shown, "text": f"failed: {printable_text(call['answer']['reason'])}"}
     if call["silent_over"]:
-        return {**shown, "text": f"went on over call {call['silent_over'][0]['call']}, without a word"}
-    return {**shown, "text": f"the same change as call {call['repeats']}"} if call["repeats"] else None
+        return {**shown, "text": f"continued after call {call['silent_over'][0]['call']} without mentioning it"}
+    return {**shown, "text": f"repeats the change of call {call['repeats']}"} if call["repeats"] else None
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""The report as lines for a terminal: totals first, then the gravest conversations with what was found in each."""
+"""The report as lines for a terminal: totals first, then the most severe conversations with their findings."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from console.transcripts.totals import HEALTHY_PHANTOMS, AuditTotals
 CATEGORIES = {
     "valid": "valid, answered",
     "valid_execution_failed": "valid, the tool failed",
-    "argument_hallucination": "arguments made up or misspelt",
+    "argument_hallucination": "invented or misspelt arguments",
     "phantom": "tool does not exist",
     "gate_rejection": "refused by a rule",
 }
 FURTHER = {
     "value_mismatch": "changes whose answer or later read shows other values",
     "predicate_false": "changes with a predicate of the contract that is false",
-    "silent_step": "changes made over a failed or open one, without a word",
-    "repeated_change": "changes made a second time with the same arguments",
+    "silent_step": "changes made after a failed or open one that was not mentioned",
+    "repeated_change": "changes repeated with the same arguments",
     "no_answer": "calls without a recorded answer",
-    "untyped_success": "changes whose success is told by nothing typed",
-    "seen_by_a_later_read": "changes that a later read shows",
-    "fraction": "calls with fractions, which the product takes as texts",
+    "untyped_success": "changes whose success is not stated by a typed field",
+    "seen_by_a_later_read": "changes shown by a later read",
+    "fraction": "calls with fractional numbers, which are handled as text",
 }
 BY = {"answer": "the answer", "read": "a later read"}
 _BASIS = {
     "read": "a later read in the conversation shows it",
-    "answer": "only the tool's own answer says so",
-    "nothing": "nothing",
+    "answer": "only the tool's own answer shows it",
+    "nothing": "no basis",
 }
 _CONTROL = dict.fromkeys((*range(32), *range(127, 160), 0x2028, 0x2029), " ") | dict.fromkeys(
     (*range(0x202A, 0x202F), *range(0x2066, 0x206A)), ""
@@ -46,51 +46,51 @@ def printable_text(text: object, most: int = 200) -> str:
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
-def total_lines(found: AuditTotals, trust: TrustRequirement) -> Iterator[str]:
+def total_lines(totals: AuditTotals, trust: TrustRequirement) -> Iterator[str]:
     """The lines of the totals."""
     yield (
-        f"{_many(found.conversations, 'conversation')}, {_many(found.messages, 'message')}"
-        f" ({found.spoken} of the agent), {_many(found.calls, 'call')} ({found.changes} that change something)"
+        f"{_many(totals.conversations, 'conversation')}, {_many(totals.messages, 'message')}"
+        f" ({totals.spoken} of the agent), {_many(totals.calls, 'call')} ({totals.changes} that change something)"
     )
     yield ""
     yield "Calls"
-    yield from _table(found.categories, CATEGORIES, found.calls)
-    share = found.phantom_share
+    yield from _table(totals.categories, CATEGORIES, totals.calls)
+    share = totals.phantom_share
     if share is not None and share >= HEALTHY_PHANTOMS:
-        yield f"  {share:.1%} of the calls name a tool that does not exist; below {HEALTHY_PHANTOMS:.0%} is healthy."
-        yield "  Look at three things: too many tools offered, a tool that was renamed, a model that is too weak."
-    if found.refusals:
-        yield "  refused: " + _listed(found.refusals)
-    if found.answers:
-        yield "  answers: " + _listed(found.answers)
+        yield f"  {share:.1%} of the calls name a tool that does not exist; below {HEALTHY_PHANTOMS:.0%} is normal."
+        yield "  Likely causes: too many tools offered, a renamed tool, a model that is too weak."
+    if totals.refusals:
+        yield "  refused: " + _listed(totals.refusals)
+    if totals.answers:
+        yield "  answers: " + _listed(totals.answers)
     for name, text in FURTHER.items():
-        if found.further[name]:
-            yield f"  {found.further[name]:>7}  {text}"
-    yield from _claims(found, trust)
-    if found.open_conversations:
+        if totals.further[name]:
+            yield f"  {totals.further[name]:>7}  {text}"
+    yield from _claims(totals, trust)
+    if totals.open_conversations:
         yield ""
         yield (
-            f"{_many(found.open_conversations, 'conversation')} came without a tool list and without --contracts:"
-            " every tool that was called is taken to exist."
+            f"{_many(totals.open_conversations, 'conversation')} had no tool list and no --contracts:"
+            " every called tool is assumed to exist."
         )
 
 
-def _claims(found: AuditTotals, trust: TrustRequirement) -> Iterator[str]:
-    made = sum(found.claims.values())
+def _claims(totals: AuditTotals, trust: TrustRequirement) -> Iterator[str]:
+    made = sum(totals.claims.values())
     yield ""
-    kinds = f" ({_listed(found.claims)})" if made else ""
-    yield f"Claims of the agent: {made}{kinds}, of which {found.all_false} are unsupported"
-    for code, count in found.false_claims.most_common():
+    kinds = f" ({_listed(totals.claims)})" if made else ""
+    yield f"Claims of the agent: {made}{kinds}, of which {totals.all_false} are unsupported"
+    for code, count in totals.false_claims.most_common():
         yield f"  {count:>7}  {code}"
-    if found.basis:
-        yield "  Behind the claims that something was done, and that stand:"
+    if totals.basis:
+        yield "  Basis of the supported claims that something was done:"
         for name, text in _BASIS.items():
-            if found.basis[name]:
-                yield f"  {found.basis[name]:>7}  {text}"
-    if found.patterns:
-        yield "  patterns: " + _listed(found.patterns)
+            if totals.basis[name]:
+                yield f"  {totals.basis[name]:>7}  {text}"
+    if totals.patterns:
+        yield "  patterns: " + _listed(totals.patterns)
     if trust is TrustRequirement.ANSWERS:
-        yield "  Nothing here is verified: a tool's answer was taken at its word (--trust reads asks for more)."
+        yield "  Nothing here is verified: tools' answers were taken as true (--trust reads is stricter)."
 
 
 def conversation_lines(one: dict[str, Any]) -> Iterator[str]:
@@ -116,17 +116,17 @@ def _call(call: dict[str, Any]) -> Iterator[str]:
         yield f"{where}: failed: {printable_text(call['answer']['reason'])}"
     for one in call["differences"]:
         yield (
-            f"{where}: {printable_text(one['field'], 60)}: asked {printable_text(one['asked'], 60)}, "
+            f"{where}: {printable_text(one['field'], 60)}: requested {printable_text(one['asked'], 60)}, "
             f"{BY[one['where']]} shows"
             f" {printable_text(one['shown'], 60)}"
         )
     for one in call["predicates"]:
         if one["holds"] == "FALSE":
-            yield f"{where}: not true by {BY[one['where']]}: {printable_text(one['text'])}"
+            yield f"{where}: false by {BY[one['where']]}: {printable_text(one['text'])}"
     for one in call["silent_over"]:
-        yield f"{where}: went on over call {one['call']}. {printable_text(one['because'])}"
+        yield f"{where}: continued after call {one['call']}. {printable_text(one['because'])}"
     if call["repeats"]:
-        yield f"{where}: the same change as call {call['repeats']}, once more"
+        yield f"{where}: repeats the change of call {call['repeats']}"
 
 
 def fault_lines(found: list[TranscriptFault]) -> Iterator[str]:

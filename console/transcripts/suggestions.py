@@ -124,10 +124,10 @@ def _chance(used: int, against: int, silent: int, calls: int) -> float:
     return sum(ways) / comb(calls, uses)
 
 
-def _followed(one: ConversationAudit) -> Iterator[tuple[AuditedAct, str]]:
+def _followed(conversation: ConversationAudit) -> Iterator[tuple[AuditedAct, str]]:
     """Each change that succeeded with the next message of the agent, where no other change stands between (rule 1)."""
-    changes = [act for act in one.acts if act.mutating and act.told is not None]
-    spoken = [turn for turn in one.conversation.turns if turn.role == AGENT and turn.text.strip()]
+    changes = [act for act in conversation.acts if act.mutating and act.told is not None]
+    spoken = [turn for turn in conversation.conversation.turns if turn.role == AGENT and turn.text.strip()]
     for act in changes:
         if act.told is None or act.told.status is not ReportedStatus.SUCCESS or act.answered_at is None:
             continue

@@ -64,20 +64,20 @@ class AuditTotals:
     further: Counter[str] = field(default_factory=Counter)
     tools: dict[str, ToolTotals] = field(default_factory=dict)
 
-    def add(self, one: ConversationAudit) -> None:
+    def add(self, conversation: ConversationAudit) -> None:
         """Count one conversation."""
         self.conversations += 1
-        self.with_findings += severity(one) > 0
-        self.messages += len(one.conversation.turns)
-        self.spoken += one.spoken
-        self.with_false_claims += len({claim.turn for claim in one.claims if claim.false})
-        self.open_conversations += one.is_open
-        self.faults += len(one.faults)
-        self.formats[one.conversation.format] += 1
-        for act in one.acts:
+        self.with_findings += severity(conversation) > 0
+        self.messages += len(conversation.conversation.turns)
+        self.spoken += conversation.spoken
+        self.with_false_claims += len({claim.turn for claim in conversation.claims if claim.false})
+        self.open_conversations += conversation.is_open
+        self.faults += len(conversation.faults)
+        self.formats[conversation.conversation.format] += 1
+        for act in conversation.acts:
             self._act(act)
-        for claim in one.claims:
-            self._claim(claim, one)
+        for claim in conversation.claims:
+            self._claim(claim, conversation)
 
     def _act(self, act: AuditedAct) -> None:
         self.calls += 1
@@ -97,7 +97,7 @@ class AuditTotals:
         if act.verdict.code == "DUPLICATE_BLOCKED" or act.repeats:
             self.patterns["HS-06"] += 1
 
-    def _claim(self, claim: AgentClaim, one: ConversationAudit) -> None:
+    def _claim(self, claim: AgentClaim, conversation: ConversationAudit) -> None:
         self.claims[claim.kind] += 1
         if not claim.false:
             if claim.kind == "done":
@@ -105,7 +105,7 @@ class AuditTotals:
             return
         self.false_claims[claim.code] += 1
         self.taxonomy[TAGS[Code(claim.code)]] += 1
-        about = one.acts[claim.acts[0] - 1] if claim.acts else None
+        about = conversation.acts[claim.acts[0] - 1] if claim.acts else None
         pattern = pattern_of(claim, about)
         if pattern:
             self.patterns[pattern] += 1
@@ -157,10 +157,10 @@ def call_flags(act: AuditedAct) -> list[str]:
     return [name for name, holds in facts.items() if holds]
 
 
-def severity(one: ConversationAudit) -> int:
+def severity(conversation: ConversationAudit) -> int:
     """How grave a conversation is: false claims first, then what contradicts itself, then refused calls."""
-    weight = 10 * sum(claim.false for claim in one.claims)
-    for act in one.acts:
+    weight = 10 * sum(claim.false for claim in conversation.claims)
+    for act in conversation.acts:
         weight += 5 * act.contradicted + 3 * bool(act.silent_over) + 2 * bool(act.repeats)
         weight += not act.verdict.accepted
     return weight

@@ -83,13 +83,13 @@ class NotAdmitted(Exception):
 
     status = 503
     code = "OVERLOADED"
-    detail = "There is more to do than can be done now; nothing was done. Try again in a moment."
+    detail = "The console is overloaded; nothing was done. Try again in a moment."
 
 
 class TooLarge(NotAdmitted):
     status = 413
     code = "TOO_LARGE"
-    detail = "The body is larger than 1 MiB; nothing of it was kept."
+    detail = "The body is larger than 1 MiB; nothing was stored."
 
 
 class TooSlow(NotAdmitted):

@@ -117,7 +117,7 @@ def _at(name: str, *, by_id: bool = True, anchor: str = "") -> Callable[[str, Co
 
 
 _OPERATORS: Final = frozenset({"administrator", "operator"})
-_MEMBER: Final = {"roles": "Confirm new roles of a member", "separate": "Confirm that two accounts are two people"}
+_MEMBER: Final = {"roles": "Confirm new roles of a member", "separate": "Confirm separating two accounts"}
 KINDS: Final = {
     "case": ConfirmationKind(
         SECONDS, "cases", lambda each: f"Confirm a resolution: {_resolution(each)}, {each.name}", _at("case")

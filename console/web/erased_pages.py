@@ -46,15 +46,15 @@ def erased_page(request: TenantRequest, kind: str, subject_id: UUID) -> HttpResp
     return render(request, "erased/detail.html", context, status=410)
 
 
-def _decided(row: Any, called: dict[UUID, str]) -> dict[str, Any]:
+def _decided(row: Any, names: dict[UUID, str]) -> dict[str, Any]:
     """Who asked, who confirmed and why, as far as the request itself is on record."""
     if row is None:
         return {}
     return {
         "basis": row.legal_basis,
-        "asked": called.get(row.requested_by, "somebody"),
+        "asked": names.get(row.requested_by, "somebody"),
         "asked_at": row.requested_at,
-        "confirmed": called.get(row.confirmed_by, "") if row.confirmed_by else "",
+        "confirmed": names.get(row.confirmed_by, "") if row.confirmed_by else "",
         "confirmed_at": row.confirmed_at,
         "by_policy": row.retention_id is not None,
     }

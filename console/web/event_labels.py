@@ -25,40 +25,40 @@ class LabelledEvent:
         return "" if value is None else str(value)
 
 
-def event_sentence(said: LabelledEvent) -> str:
+def event_sentence(event: LabelledEvent) -> str:
     """One event in words."""
-    tell = RENDERERS.get(said.kind)
+    tell = RENDERERS.get(event.kind)
     if tell is not None:
-        return tell(said)
-    reason = said.text("reason") or said.text("text")
-    by = "" if said.who == "Counterfoil" else f", by {said.who}"
-    return f"{labels.event_label(said.kind)}{by}{f': {reason}' if reason else ''}".rstrip(".") + "."
+        return tell(event)
+    reason = event.text("reason") or event.text("text")
+    by = "" if event.who == "Counterfoil" else f", by {event.who}"
+    return f"{labels.event_label(event.kind)}{by}{f': {reason}' if reason else ''}".rstrip(".") + "."
 
 
-def _proposed(said: LabelledEvent) -> str:
-    operation, contract = said.entry.get("requested_operation", {}), said.entry.get("tool_contract", {})
+def _proposed(event: LabelledEvent) -> str:
+    operation, contract = event.entry.get("requested_operation", {}), event.entry.get("tool_contract", {})
     return (
-        f"{said.who} requested: {operation.get('operation_kind')} {operation.get('target_resource')}, with"
+        f"{event.who} requested: {operation.get('operation_kind')} {operation.get('target_resource')}, with"
         f" {contract.get('name')} {contract.get('version')}. The SHA-256 of the payload is"
         f" {operation.get('validated_payload_hash')}."
     )
 
 
-def _validated(said: LabelledEvent) -> str:
-    if not said.detail.get("approval_required"):
+def _validated(event: LabelledEvent) -> str:
+    if not event.detail.get("approval_required"):
         return "The gate accepted it. No approval was required."
-    because = labels.approval_reason_label(", ".join(said.detail.get("rules", [])))
+    because = labels.approval_reason_label(", ".join(event.detail.get("rules", [])))
     return f"The gate accepted it. Approval required: {because}."
 
 
-def _refused(said: LabelledEvent) -> str:
-    return f"The gate blocked it ({said.text('code')}): {said.text('reason')}"
+def _refused(event: LabelledEvent) -> str:
+    return f"The gate blocked it ({event.text('code')}): {event.text('reason')}"
 
 
-def _asked(said: LabelledEvent) -> str:
+def _asked(event: LabelledEvent) -> str:
     return (
-        f"Approval was requested for the payload with SHA-256 {said.text('payload_hash')}, shown as the rendering with"
-        f" digest {said.text('rendering_digest')}. To be decided by {_minute(said.text('decide_by'))}."
+        f"Approval was requested for the payload with SHA-256 {event.text('payload_hash')}, shown as the rendering with"
+        f" digest {event.text('rendering_digest')}. To be decided by {_minute(event.text('decide_by'))}."
     )
 
 
@@ -70,125 +70,128 @@ _VOTED = {
 }
 
 
-def _voted(said: LabelledEvent) -> str:
-    verdict = _VOTED[said.kind]
-    if not said.detail.get("statement_hash"):
-        return f"It ended: {(said.text('reason') or labels.event_label(said.kind).lower()).rstrip('.')}."
-    signed = labels.SIGNATURES.get(said.text("evidence_class"), said.text("evidence_class"))
-    reason = f" The reason given: “{said.text('reason')}”" if said.text("reason") else ""
+def _voted(event: LabelledEvent) -> str:
+    verdict = _VOTED[event.kind]
+    if not event.detail.get("statement_hash"):
+        return f"It ended: {(event.text('reason') or labels.event_label(event.kind).lower()).rstrip('.')}."
+    signed = labels.SIGNATURES.get(event.text("evidence_class"), event.text("evidence_class"))
+    reason = f" The reason given: “{event.text('reason')}”" if event.text("reason") else ""
     return (
-        f"{said.who} {verdict} the payload with SHA-256 {said.payload_hash}, by {signed}; the statement stood for has"
-        f" SHA-256 {said.text('statement_hash')}.{reason}"
+        f"{event.who} {verdict} the payload with SHA-256 {event.payload_hash}, by {signed}; the statement stood for has"
+        f" SHA-256 {event.text('statement_hash')}.{reason}"
     )
 
 
-def _vote_refused(said: LabelledEvent) -> str:
-    return f"A vote of {said.who} did not count ({said.text('code')})."
+def _vote_refused(event: LabelledEvent) -> str:
+    return f"A vote of {event.who} did not count ({event.text('code')})."
 
 
-def _granted(said: LabelledEvent) -> str:
-    if said.text("standing_approval_id"):
+def _granted(event: LabelledEvent) -> str:
+    if event.text("standing_approval_id"):
         return "Nobody was asked about it: it passed under a standing approval of exactly its shape."
-    return f"The approval was noted on the action; the statement has SHA-256 {said.text('statement_hash')}."
+    return f"The approval was noted on the action; the statement has SHA-256 {event.text('statement_hash')}."
 
 
-def _minted(said: LabelledEvent) -> str:
+def _minted(event: LabelledEvent) -> str:
     return (
-        f"{said.text('executor_id')} claimed it and got a grant for one start, good until"
-        f" {_minute(said.text('expires_at'))}."
+        f"{event.text('executor_id')} claimed it and got a grant for one start, good until"
+        f" {_minute(event.text('expires_at'))}."
     )
 
 
-def _started(said: LabelledEvent) -> str:
-    operation = said.entry.get("requested_operation", {})
+def _started(event: LabelledEvent) -> str:
+    operation = event.entry.get("requested_operation", {})
     return (
-        f"{said.text('executor_id')} started attempt {said.text('attempt')} on the stored payload with SHA-256"
+        f"{event.text('executor_id')} started attempt {event.text('attempt')} on the stored payload with SHA-256"
         f" {operation.get('validated_payload_hash')}. The grant is spent by it."
     )
 
 
-def _mismatch(said: LabelledEvent) -> str:
+def _mismatch(event: LabelledEvent) -> str:
     return (
-        f"{said.text('executor_id')} presented another payload, with SHA-256 {said.text('presented')}."
+        f"{event.text('executor_id')} presented another payload, with SHA-256 {event.text('presented')}."
         " Nothing was started."
     )
 
 
-def _observed(said: LabelledEvent) -> str:
-    late = ", after its time was up" if said.detail.get("late") else ""
+def _observed(event: LabelledEvent) -> str:
+    late = ", after its time was up" if event.detail.get("late") else ""
     return (
-        f"{said.who} reported that the tool answered “{said.text('status')}”{late}."
+        f"{event.who} reported that the tool answered “{event.text('status')}”{late}."
         " That is evidence, and not the outcome."
     )
 
 
-def _silent(said: LabelledEvent) -> str:
-    return f"The executor stopped responding in attempt {said.text('attempt')}. Whether it took effect was not known."
+def _silent(event: LabelledEvent) -> str:
+    return f"The executor stopped responding in attempt {event.text('attempt')}. Whether it took effect was not known."
 
 
-def _read(said: LabelledEvent) -> str:
-    source = said.entry.get("verification", {}).get("source")
-    if said.entry.get("side_effect_class") == "READ_ONLY" and not said.entry["verification"]["verified_state_pointer"]:
-        return f"{labels.event_label(said.kind)}: {_reasoned(said)}"
-    begin = f"Read back from {source}: " if source else f"{labels.event_label(said.kind)}: "
-    return begin + _reasoned(said)
+def _read(event: LabelledEvent) -> str:
+    source = event.entry.get("verification", {}).get("source")
+    if (
+        event.entry.get("side_effect_class") == "READ_ONLY"
+        and not event.entry["verification"]["verified_state_pointer"]
+    ):
+        return f"{labels.event_label(event.kind)}: {_reasoned(event)}"
+    begin = f"Read back from {source}: " if source else f"{labels.event_label(event.kind)}: "
+    return begin + _reasoned(event)
 
 
-def _classified(said: LabelledEvent) -> str:
-    found = said.entry.get("reconciliation", {}).get("discrepancy_class")
-    return _read(said) + (f" It was classified as {labels.discrepancy_label(found).lower()}." if found else "")
+def _classified(event: LabelledEvent) -> str:
+    found = event.entry.get("reconciliation", {}).get("discrepancy_class")
+    return _read(event) + (f" It was classified as {labels.discrepancy_label(found).lower()}." if found else "")
 
 
-def _held(said: LabelledEvent) -> str:
-    return f"It was held for review: {_reasoned(said)}"
+def _held(event: LabelledEvent) -> str:
+    return f"It was held for review: {_reasoned(event)}"
 
 
-def _reasoned(said: LabelledEvent) -> str:
-    row = f" By row {said.text('recovery_row')} of {_table(said)}." if said.text("recovery_row") else ""
-    return (said.text("reason") or labels.event_label(said.kind)).rstrip(".") + "." + row
+def _reasoned(event: LabelledEvent) -> str:
+    row = f" By row {event.text('recovery_row')} of {_table(event)}." if event.text("recovery_row") else ""
+    return (event.text("reason") or labels.event_label(event.kind)).rstrip(".") + "." + row
 
 
-def _table(said: LabelledEvent) -> str:
-    if not said.text("recovery_table"):
+def _table(event: LabelledEvent) -> str:
+    if not event.text("recovery_table"):
         return "the recovery table"
-    return f"the recovery policy, version {said.entry['policy_context']['recovery_policy_version']}"
+    return f"the recovery policy, version {event.entry['policy_context']['recovery_policy_version']}"
 
 
-def _ordered(said: LabelledEvent) -> str:
-    because = labels.case_reason_label(said.text("because"))
-    return f"A {said.text('relation')} with {said.text('tool')} was ordered: {because}."
+def _ordered(event: LabelledEvent) -> str:
+    because = labels.case_reason_label(event.text("because"))
+    return f"A {event.text('relation')} with {event.text('tool')} was ordered: {because}."
 
 
-def _case(said: LabelledEvent) -> str:
-    return f"A case was opened: {labels.case_reason_label(said.text('reason'))}."
+def _case(event: LabelledEvent) -> str:
+    return f"A case was opened: {labels.case_reason_label(event.text('reason'))}."
 
 
-def _proposed_resolution(said: LabelledEvent) -> str:
-    return f"{said.who} proposed to settle it: {_resolution(said)}"
+def _proposed_resolution(event: LabelledEvent) -> str:
+    return f"{event.who} proposed to settle it: {_resolution(event)}"
 
 
-def _settled(said: LabelledEvent) -> str:
-    return f"{said.who} settled the case: {_resolution(said)}"
+def _settled(event: LabelledEvent) -> str:
+    return f"{event.who} settled the case: {_resolution(event)}"
 
 
-def _resolution(said: LabelledEvent) -> str:
-    code = said.text("resolution")
+def _resolution(event: LabelledEvent) -> str:
+    code = event.text("resolution")
     word = labels.RESOLUTIONS[code][0].lower() if code in labels.RESOLUTIONS else labels.sentence_case(code).lower()
-    evidence = said.detail.get("evidence") or []
+    evidence = event.detail.get("evidence") or []
     named = f" Evidence named: {', '.join(str(each) for each in evidence)}." if evidence else ""
-    reason = f" “{said.text('reason')}”" if said.text("reason") else ""
+    reason = f" “{event.text('reason')}”" if event.text("reason") else ""
     return f"{word}.{reason}{named}"
 
 
-def _session(said: LabelledEvent) -> str:
+def _session(event: LabelledEvent) -> str:
     return (
-        f"{said.text('agent_id')} opened a session, with the goal pinned and {len(said.detail.get('tools', []))}"
+        f"{event.text('agent_id')} opened a session, with the goal pinned and {len(event.detail.get('tools', []))}"
         " tools disclosed."
     )
 
 
-def _limit(said: LabelledEvent) -> str:
-    calls = f" of {said.text('limit')} calls" if said.text("limit") else ""
+def _limit(event: LabelledEvent) -> str:
+    calls = f" of {event.text('limit')} calls" if event.text("limit") else ""
     return f"The run reached its limit{calls}. No further call is taken, and its summary was given out."
 
 

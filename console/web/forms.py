@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from uuid import UUID
+from zoneinfo import available_timezones
 
 from django import forms
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -21,15 +22,43 @@ from reviews.cases.rules.runbooks import RUNBOOKS
 from reviews.incidents.rules import incidents
 
 LONGEST_TEXT = 4000
+ZONES = ("UTC", *sorted(each for each in available_timezones() if "/" in each and not each.startswith("Etc/")))
 
 
 class DayField(forms.DateField):
     """A day that ids and moments can be made of: from 1970 on, with another day after it."""
 
     def __init__(self, **options: Any) -> None:
-        said = "Give a day between 1970 and 9998."
+        said = "Enter a day between 1970 and 9998."
         bounds = [MinValueValidator(date(1970, 1, 1), said), MaxValueValidator(date(9998, 12, 31), said)]
         super().__init__(widget=forms.DateInput(attrs={"type": "date"}), validators=bounds, **options)
+
+
+class MomentField(forms.Field):
+    """A minute in UTC, or a day that stands for its first minute, or its last where `is_end`."""
+
+    def __init__(self, *, is_end: bool = False, **options: Any) -> None:
+        self.is_end = is_end
+        super().__init__(widget=forms.DateTimeInput(attrs={"type": "datetime-local"}), required=False, **options)
+
+    def prepare_value(self, value: object) -> Any:
+        """As the input of a browser shows it: a day by its minute."""
+        return (
+            f"{value}T{'23:59' if self.is_end else '00:00'}" if isinstance(value, str) and len(value) == 10 else value
+        )
+
+    def clean(self, value: object) -> datetime | None:
+        """The moment; of an end the minute is whole."""
+        if not value:
+            return None
+        try:
+            found = datetime.fromisoformat(self.prepare_value(value))
+        except (TypeError, ValueError):
+            found = None
+        if found is None or not 1970 <= found.year <= 9998:
+            raise forms.ValidationError("Enter a day or a minute between 1970 and 9998.")
+        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        return found + timedelta(minutes=1) if self.is_end else found
 
 
 class PlainSelect(forms.Select):
@@ -162,43 +191,55 @@ class RollBackRunForm(forms.Form):
 
     reason = forms.CharField(
         max_length=1000,
-        label="Why",
+        label="Reason",
         widget=forms.Textarea(attrs={"rows": 2}),
         error_messages={"required": "Enter a reason for the rollback."},
     )
 
 
 _SCOPES = (
-    ("target", "One target"),
-    ("tool", "One tool"),
-    ("agent", "One agent"),
+    ("", "Choose…"),
+    ("target", "Target"),
+    ("tool", "Tool"),
+    ("agent", "Agent"),
+    ("system", "System"),
     ("tenant", "This tenant"),
     ("all", "Everything"),
 )
 
 
 class FreezeForm(forms.Form):
-    """What to freeze and why; `what` is scope and value in one, where a page offers them to choose from."""
+    """What to freeze and why: `what`, scope and value in one, of what exists; or a scope and a name that is typed.
 
-    scope = forms.ChoiceField(required=False, choices=_SCOPES, widget=PlainSelect, label="What to freeze")
-    value = forms.CharField(required=False, max_length=512, label="Its name")
+    `offered` are the choices of `what` by their kind, for the page that shows the form.
+    """
+
+    what = forms.CharField(required=False, max_length=530)
+    scope = forms.ChoiceField(required=False, choices=_SCOPES, widget=PlainSelect)
+    value = forms.CharField(required=False, max_length=512)
     reason = forms.CharField(max_length=1000, error_messages={"required": "Enter a reason."})
     unknown_ok = forms.BooleanField(required=False, label="Freeze anyway")
 
-    def __init__(self, data: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
-        if data is not None and data.get("what"):
-            scope, _, value = data["what"].partition(":")
-            data = {"scope": scope, "value": value, "reason": data.get("reason", "")}
-        super().__init__(data, **kwargs)
+    def __init__(
+        self, *args: Any, offered: Mapping[str, Iterable[tuple[str, str]]] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.offered = offered or {}
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether a name was typed, so that the page shows it again."""
+        return self.is_bound and bool(self.data.get("value") or self.data.get("scope"))
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
-        if not cleaned.get("scope"):
-            self.add_error("scope", "Choose what to freeze.")
+        if cleaned.get("what") and cleaned.get("value"):
+            self.add_error("value", "Choose from the list or type a name, not both.")
+        elif cleaned.get("what"):
+            cleaned["scope"], _, cleaned["value"] = cleaned["what"].partition(":")
+        if cleaned.get("scope") not in dict(_SCOPES[1:]):
+            self.add_error("what", "Choose what to freeze.")
         return cleaned
-
-    def asked(self) -> dict[str, str]:
-        return {name: self.cleaned_data[name] for name in ("scope", "value", "reason")}
 
 
 class PreferencesForm(forms.Form):
@@ -206,10 +247,20 @@ class PreferencesForm(forms.Form):
 
     theme = forms.ChoiceField(required=False, choices=[("auto", "auto"), ("light", "light"), ("dark", "dark")])
     keys = forms.ChoiceField(required=False, choices=[("on", "on"), ("off", "off")])
+    zone = forms.ChoiceField(
+        required=False, choices=[(each, each) for each in ZONES], widget=PlainSelect, label="Time zone"
+    )
+
+    guide = forms.ChoiceField(required=False, choices=[("on", "on"), ("off", "off")])
 
     def chosen(self) -> dict[str, Any]:
-        keys = self.cleaned_data["keys"]
-        return {"theme": self.cleaned_data["theme"] or None, "single_keys": keys == "on" if keys else None}
+        keys, guide = self.cleaned_data["keys"], self.cleaned_data["guide"]
+        return {
+            "theme": self.cleaned_data["theme"] or None,
+            "single_keys": keys == "on" if keys else None,
+            "zone": self.cleaned_data["zone"] or None,
+            "hides_guide": guide == "off" if guide else None,
+        }
 
 
 class RemarkForm(forms.Form):
@@ -257,14 +308,21 @@ class AuditFilter(forms.Form):
         required=False,
         max_length=500,
         label="Object",
-        widget=forms.TextInput(attrs={"type": "search", "placeholder": "Id, or address of its page"}),
+        widget=forms.TextInput(
+            attrs={
+                "type": "search",
+                "placeholder": "Id, target, amount, code, name",
+                "list": "objects",
+                "autocomplete": "off",
+            }
+        ),
     )
     who = _chooser((), "Anyone")
     kind = _chooser((), "Any", "Event")
     agent = forms.CharField(required=False, max_length=200)
     target = forms.CharField(required=False, max_length=200)
-    since = DayField(required=False, label="From")
-    until = DayField(required=False, label="To")
+    since = MomentField(label="From (UTC)")
+    until = MomentField(label="To (UTC)", is_end=True)
 
     def __init__(self, *args: Any, people: Iterable[tuple[str, str]], kinds: Iterable[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -278,7 +336,7 @@ class AuditFilter(forms.Form):
 
     def span(self) -> dict[str, datetime]:
         """From and until, as moments."""
-        return date_range(self.cleaned_data)
+        return {name: self.cleaned_data[name] for name in ("since", "until") if self.cleaned_data.get(name)}
 
 
 class SightingFilter(forms.Form):
@@ -292,8 +350,8 @@ class SightingFilter(forms.Form):
     )
     who = _chooser((), "Anyone")
     kind = _chooser(labels.SEEN.items(), "Any page", "Kind of page")
-    since = DayField(required=False, label="From")
-    until = DayField(required=False, label="To")
+    since = MomentField(label="From (UTC)")
+    until = MomentField(label="To (UTC)", is_end=True)
 
     def __init__(self, *args: Any, people: Iterable[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -306,7 +364,7 @@ class SightingFilter(forms.Form):
 
     def span(self) -> dict[str, datetime]:
         """From and until, as moments."""
-        return date_range(self.cleaned_data)
+        return {name: self.cleaned_data[name] for name in ("since", "until") if self.cleaned_data.get(name)}
 
 
 def date_range(chosen: Mapping[str, Any]) -> dict[str, datetime]:
@@ -503,7 +561,7 @@ class ExportForm(forms.Form):
     since = DayField(required=False, label="From")
     until = DayField(required=False, label="To")
     checkpoint = forms.IntegerField(
-        required=False, min_value=1, label="Size of a checkpoint that the auditor holds", widget=forms.TextInput
+        required=False, min_value=1, label="Size of the auditor's checkpoint", widget=forms.TextInput
     )
     format = forms.ChoiceField(
         choices=[("jsonl", "JSON lines"), ("csv", "CSV too"), ("parquet", "Parquet too")], widget=PlainSelect
@@ -533,14 +591,14 @@ class ExportForm(forms.Form):
 class HoldForm(forms.Form):
     """What is to be kept from being erased, and why."""
 
-    scope = forms.ChoiceField(choices=list(labels.HOLD_SCOPES.items()), widget=PlainSelect, label="What is held")
-    value = forms.CharField(required=False, max_length=512, label="Its id or name")
+    scope = forms.ChoiceField(choices=list(labels.HOLD_SCOPES.items()), widget=PlainSelect, label="Scope of the hold")
+    value = forms.CharField(required=False, max_length=512, label="Id or name")
     reason = forms.CharField(max_length=LONGEST_TEXT, error_messages={"required": "Enter a reason for the hold."})
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
         if (cleaned.get("scope") == "all") != (not cleaned.get("value")):
-            self.add_error("value", "A hold on everything has no name, and every other hold has one.")
+            self.add_error("value", "A hold on everything takes no name; every other hold needs one.")
         return cleaned
 
 
@@ -549,14 +607,14 @@ class ErasureForm(forms.Form):
 
     what = forms.CharField(
         max_length=40000,
-        label="Actions, by id or address, one a line",
+        label="Actions, by id or address, one per line",
         widget=forms.Textarea(attrs={"rows": 3}),
         error_messages={"required": "Name the actions."},
     )
     legal_basis = forms.CharField(max_length=300, error_messages={"required": "Name the legal basis."})
     reason = forms.CharField(
         max_length=LONGEST_TEXT,
-        label="Why, in words that name nobody: it stays on record",
+        label="Reason (kept on record; do not name anybody)",
         error_messages={"required": "Enter a reason."},
     )
 
@@ -564,7 +622,7 @@ class ErasureForm(forms.Form):
         typed: str = self.cleaned_data["what"].lower()
         lines = [line for line in typed.splitlines() if line.strip()]
         if not all(_AN_ID.search(line) for line in lines):
-            raise forms.ValidationError("Every line must name an action.")
+            raise forms.ValidationError("Each line must name an action.")
         return typed
 
     def actions(self) -> list[UUID]:

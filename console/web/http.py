@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 from uuid import UUID
 
 from django.db import DataError
@@ -24,16 +24,20 @@ from console.api.auth import Caller, NotAllowed, person_caller
 from console.api.transaction import note_access, record_refusal, request_tenancy
 from console.models import User
 from console.telemetry.logging_lines import add_log_facts
+from console.templatetags.console import shown_zone
 from console.web import queries
 from ledger.db import savepoint, tenancy
 from ledger.record.rules.refusals import Refused
+
+if TYPE_CHECKING:
+    from ledger.models import Tenant
 
 P = ParamSpec("P")
 log = logging.getLogger(__name__)
 
 
 class NotStorable(Refused):
-    """A value cannot be stored or looked for: it is too large, or it is no text."""
+    """A value cannot be stored or searched for: it is too large or not valid text."""
 
     code = "NOT_STORABLE"
     status = 422
@@ -44,8 +48,8 @@ class TenantRequest(HttpRequest):
 
     user: User
     htmx: HtmxDetails
-    tenant: Any
-    tenants: list[Any]
+    tenant: Tenant
+    tenants: list[Tenant]
     caller: Caller
     as_of: datetime
 
@@ -64,6 +68,7 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
         @wraps(page)
         def opened(request: TenantRequest, slug: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             _identify(request, slug)
+            shown_in = shown_zone.set(request.user.zone)
             try:
                 with request_tenancy(request, request.tenant.id):
                     if roles and not request.caller.roles & frozenset(roles):
@@ -80,6 +85,7 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
                 with tenancy(request.tenant.id):
                     return _refused(request, refusal)
             finally:
+                shown_zone.reset(shown_in)
                 if request.method == "POST":
                     queries.forget_frame_facts(request.tenant.id, request.caller.actor.id)
 
@@ -114,6 +120,24 @@ def _identify(request: TenantRequest, slug: str) -> None:
     request.tenants = [tenant for _, tenant in places]
     request.caller = person_caller(request.user, place)
     request.as_of = timezone.now()
+
+
+def enter_any_tenant(request: Any) -> Tenant | None:
+    """The tenant whose frame stands around a page that is in none: that of the address, else the person's first."""
+    if hasattr(request, "caller"):
+        tenant: Tenant = request.tenant
+        return tenant
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated or not user.is_active:
+        return None
+    found = queries.places(user)
+    if not found:
+        return None
+    slug = request.path.split("/")[2] if request.path.startswith("/t/") else ""
+    place, tenant = next((each for each in found if each[1].slug == slug), found[0])
+    request.tenant, request.tenants, request.as_of = tenant, [each for _, each in found], timezone.now()
+    request.caller = person_caller(user, place)
+    return tenant
 
 
 def _refused(request: TenantRequest, refusal: Refused) -> HttpResponse:

@@ -33,17 +33,17 @@ REVERSIBILITY: Final[dict[str, str]] = {
 
 # Label and definition, in the order in which the classes are tried.
 DISCREPANCIES: Final[dict[str, tuple[str, str]]] = {
-    "WRONG_TARGET_MODIFIED": ("Wrong target modified", "The effect landed on something else than was authorised."),
-    "DUPLICATE_SIDE_EFFECT": ("Duplicate side effect", "One operation left more than one effect."),
-    "TARGET_MISSING": ("Target missing", "What the action was about is not there."),
-    "PARTIAL_APPLICATION": ("Partial application", "Some of the wanted effects happened and others did not."),
-    "STALE_STATE": ("Stale state", "The target had moved on between planning and execution."),
-    "COMPENSATION_REQUIRED": ("Compensation required", "Something that was committed must be reversed."),
-    "VALUE_MISMATCH": ("Value mismatch", "The target changed, but not to the values that were asked for."),
-    "NO_OP_FAILURE": ("No-op failure", "A change was asked for and claimed, and nothing changed."),
-    "NO_OP_SUCCESS": ("No-op success", "The target already was as wanted before the action ran."),
-    "PROPAGATION_DELAY": ("Propagation delay", "The authority has committed; systems fed by it lag behind."),
-    "UNVERIFIABLE_STATE": ("Unverifiable state", "There is no trustworthy way to look."),
+    "WRONG_TARGET_MODIFIED": ("Wrong target modified", "The effect hit a target other than the authorised one."),
+    "DUPLICATE_SIDE_EFFECT": ("Duplicate side effect", "One operation caused more than one effect."),
+    "TARGET_MISSING": ("Target missing", "The target of the action does not exist."),
+    "PARTIAL_APPLICATION": ("Partial application", "Some of the intended effects happened and others did not."),
+    "STALE_STATE": ("Stale state", "The target changed between planning and execution."),
+    "COMPENSATION_REQUIRED": ("Compensation required", "A committed effect must be reversed."),
+    "VALUE_MISMATCH": ("Value mismatch", "The target changed, but not to the requested values."),
+    "NO_OP_FAILURE": ("No-op failure", "A change was requested and reported, but nothing changed."),
+    "NO_OP_SUCCESS": ("No-op success", "The target was already in the intended state."),
+    "PROPAGATION_DELAY": ("Propagation delay", "The system of record has committed; downstream systems lag behind."),
+    "UNVERIFIABLE_STATE": ("Unverifiable state", "There is no trustworthy way to check."),
     "UNKNOWN_STATE": ("Unknown state", "It cannot be told whether the action took effect."),
 }
 
@@ -218,8 +218,8 @@ CHECKS: Final[dict[str, str]] = {
     "BROKEN": "Something does not hold",
 }
 ALARMS: Final[dict[str, str]] = {
-    "LOG_DAMAGED": "What is stored is not what was recorded",
-    "HISTORY_FORKED": "The log does not continue what was signed before",
+    "LOG_DAMAGED": "Stored data differs from what was recorded",
+    "HISTORY_FORKED": "The log does not continue the signed history",
     "LOG_UNGUARDED": "The signer does not know this log",
     "RECORD_BROKEN": "An integrity check found a break in the record",
     "NOT_SEALING": "The log does not keep up with the record",
@@ -249,13 +249,20 @@ ANCHORS: Final[dict[str, str]] = {"witness": "Witness", "tsa": "Time stamp"}
 SEEN: Final[dict[str, str]] = {
     "action": "Action",
     "actions": "Export of actions",
+    "events": "Export of events",
+    "accesses": "Export of the access log",
+    "cases": "Export of cases",
+    "incidents": "Export of incidents",
     "approval": "Approval",
     "case": "Case",
     "evidence": "Evidence",
     "narrative": "Narrative",
     "log": "Log",
     "recording": "Recording",
+    "system": "Connection test of system",
 }
+KEY_KINDS: Final[dict[str, str]] = {"agent": "Agent", "exec": "Executor", "oper": "Operator", "audit": "Auditor"}
+"""What a key of each kind is for."""
 SUBJECTS: Final[dict[str, str]] = {
     "action": "Action",
     "tenant": "Tenant",
@@ -283,6 +290,7 @@ SUBJECTS: Final[dict[str, str]] = {
     "release": "Release",
     "alert_rule": "Alert rule",
     "alert": "Alert",
+    "event_destination": "Destination of events",
 }
 EVIDENCE: Final[dict[str, str]] = {
     "payload": "Payload",

@@ -12,6 +12,7 @@ from django.utils.functional import SimpleLazyObject
 from approvals.requests.queries import approvals
 from console.pages.approvals import eligibility
 from console.pages.calls.context import gate_intake
+from console.pages.home.split_view import split_view_of
 from console.pages.ledger.log_status import describe_log
 from console.web import labels
 from console.web.confirmations import confirmations_for
@@ -60,6 +61,7 @@ def page_layout(request: HttpRequest) -> dict[str, Any]:
         "as_of": request.as_of,  # type: ignore[attr-defined]
         **_address(request),
         "frame": SimpleLazyObject(lambda: _frame(request)),
+        "split": SimpleLazyObject(lambda: split_view_of(request)),  # type: ignore[arg-type]
         "intake": SimpleLazyObject(lambda: gate_intake(request.tenant.id, at=request.as_of)),  # type: ignore[attr-defined]
     }
 
@@ -80,7 +82,7 @@ def _frame(request: Any) -> dict[str, Any]:
         "tenant": tenant,
         "tenants": [{"name": each.name, "href": reverse("home", args=[each.slug])} for each in request.tenants],
         "stream": f"/api/v1/stream?tenant={slug}",
-        "search": reverse("actions", args=[slug]),
+        "search": reverse("search", args=[slug]),
         "searched": request.GET.get("q", ""),
         "places": tuple(
             RailPlace(name, key, word, reverse(name, args=[slug]), _capped(counts.get(name, 0)))
@@ -101,15 +103,18 @@ def _frame(request: Any) -> dict[str, Any]:
 
 
 def _facts(request: Any) -> FrameFacts:
-    """What stands around a page; a reviewer is told of the approvals that they can decide, anybody else of all."""
+    """What stands around a page. A place shows a number only to those who can do something about it."""
     tenant_id, me, roles = request.tenant.id, request.caller.actor.id, request.caller.roles
     found = frame_facts(tenant_id, me, at=request.as_of)
-    if found.approvals and "reviewer" in roles:
+    if "reviewer" not in roles:
+        found = replace(found, approvals=0)
+    elif found.approvals:
         waiting = approvals.approvals(tenant_id, limit=MOST)
         bars = eligibility.ineligibility_reasons(tenant_id, waiting, me, roles, at=request.as_of)
         found = replace(found, approvals=sum(not why_not for why_not in bars.values()))
-    inbox = found.approvals if "reviewer" in roles else 0
-    inbox += found.own_cases + found.incidents if "operator" in roles else 0
+    if "operator" not in roles:
+        found = replace(found, cases=0, own_cases=0, incidents=0)
+    inbox = found.approvals + found.own_cases + found.incidents
     return replace(found, inbox=inbox + len(confirmations_for(request.caller, tenant_id)))
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ledger.models import Action, Event, Tenant
     from reviews.models import Case
 
-ERASED = "What it said was erased; its envelope, its hash and its place in the log stay."
+ERASED = "Its content was erased; its envelope, hash and log position remain."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +196,7 @@ def _breaks(rows: Iterable[Any]) -> Iterable[tuple[tuple[UUID, int], str]]:
         heads[event.subject_id] = stored
 
 
-def _people(rows: Iterable[Any], called: dict[UUID, str]) -> list[tuple[str, str]]:
+def _people(rows: Iterable[Any], names: dict[UUID, str]) -> list[tuple[str, str]]:
     """The names that the story uses and what the record knows them by."""
     actors = {event.actor_id: event.actor_kind for event, _, _ in rows}
-    return sorted((called.get(actor, kind), str(actor)) for actor, kind in actors.items())
+    return sorted((names.get(actor, kind), str(actor)) for actor, kind in actors.items())

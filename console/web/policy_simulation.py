@@ -2,7 +2,7 @@
 
 Approval and autonomy policies decide calls again (`approvals.policy.rules.simulation`), verification and recovery
 policies judge verification runs again (`reviews.replay`). Beside each action stands whether it proved wrong later: a
-discrepancy that was not only waiting, an incident, a contradiction, or an effect that had to be taken back.
+discrepancy that was not only waiting, an incident, a contradiction, or an effect that had to be reversed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class TouchedAction:
         if self.then == self.now:
             return self.reason
         ending = f": {self.reason}" if self.reason else ""
-        return f"It was {WORDS[self.then]}, and would have been {WORDS[self.now]}{ending}"
+        return f"It was {WORDS[self.then]} and would have been {WORDS[self.now]}{ending}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,15 +89,16 @@ class PolicySimulation:
         which = f"the newest {self.decided}" if self.is_cut else str(self.decided)
         rest = f" {self.left_out} more cannot be decided again." if self.left_out else ""
         if not self.touched:
-            return f"Of {which} {self.of} in this period, none would have gone otherwise.{rest}"
+            return f"Of {which} {self.of} in this period, none would have been decided differently.{rest}"
         parts = "; ".join(_figure(*each) for each in self.figures)
-        return f"Of {which} {self.of} in this period, {len(self.touched)} would have gone otherwise: {parts}.{rest}"
+        touched = len(self.touched)
+        return f"Of {which} {self.of} in this period, {touched} would have been decided differently: {parts}.{rest}"
 
 
 def _figure(then: str, now: str, count: int, wrong: int) -> str:
-    later = f", {wrong} of which proved wrong later" if wrong else ", none of which proved wrong later"
+    later = f", {wrong} of which later proved wrong" if wrong else ", none of which later proved wrong"
     if then == now:
-        return f"{count} {WORDS[then]} all the same, but in another way{later}"
+        return f"{count} {WORDS[then]} as before, but for another reason{later}"
     return f"{count} would have been {WORDS[now]} and were {WORDS[then]}{later}"
 
 
@@ -160,7 +161,7 @@ def _simulate_calls(
         decided=len(kept),
         left_out=left_out,
         is_cut=is_cut,
-        of="calls that the policies decided about",
+        of="calls decided by the policies",
         touched=tuple(
             TouchedAction(
                 action_id=each.call.action_id,
@@ -192,6 +193,6 @@ def _wrongs(action: Action, has_incident: bool) -> Iterable[str]:
     if action.discrepancy and action.state not in _WAITING:
         yield labels.discrepancy_label(action.discrepancy).lower()
     if action.reversed or action.state in _TAKEN_BACK:
-        yield "had to be taken back"
+        yield "had to be reversed"
     if has_incident:
         yield "part of an incident"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class NoSignedCheckpoint(Refused):
-    """No signed checkpoint covers this yet; the sequencer will see to it in a moment."""
+    """No signed checkpoint covers this yet; try again in a moment."""
 
     code = "NOT_SIGNED"
 
@@ -35,7 +35,7 @@ class NoProof(Refused):
 
 
 class CheckpointNotKept(Refused):
-    """No checkpoint of that size was kept; take one of those that were."""
+    """No checkpoint of that size was kept; choose one from the list."""
 
     code = "NOT_KEPT"
     status = 404

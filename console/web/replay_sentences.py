@@ -1,4 +1,4 @@
-"""What came out when runs were judged again, in sentences: for the page, the API and `manage.py replay` alike."""
+"""The results of replays in sentences: for the page, the API and `manage.py replay`."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ PARTS: Final[dict[str, str]] = {
     "verdict.reason": "the reason",
     "verdict.discrepancy": "the discrepancy",
     "verdict.secondary": "further discrepancies",
-    "verdict.triggers": "what the recovery table was asked about",
-    "verdict.effects": "the effects that were found",
+    "verdict.triggers": "the findings put to the recovery table",
+    "verdict.effects": "the effects found",
     "verdict.predicates": "the predicates",
-    "verdict.checks": "the checks that were made",
+    "verdict.checks": "the checks",
     "verdict.consistency": "the consistency of the reading",
-    "verdict.timed_out": "whether the time was over",
+    "verdict.timed_out": "whether the time limit was reached",
     "decision.row": "the row of the recovery table",
-    "decision.action": "what the row wants",
-    "decision.path": "the states that follow",
+    "decision.action": "the action of the row",
+    "decision.path": "the following states",
     "decision.case": "whether a case is opened",
     "decision.incident": "whether an incident is opened",
     "decision.freeze": "whether the target is frozen",
     "decision.next_read": "whether it is read again",
-    "decision.orders": "the recovery that is ordered",
-    "decision.wanted": "the recovery that is wanted",
+    "decision.orders": "the recovery ordered",
+    "decision.wanted": "the recovery that is proposed",
     "decision.held_because": "why it is held",
     "steps": "the steps",
 }
@@ -45,14 +45,14 @@ def run_sentence(replay: RunReplay, instead: Mapping[str, str]) -> str:
     """What came out for one run; `instead` are the versions that were asked for, by kind."""
     run, names = f"run {replay.run.number}", policy_names(instead)
     if replay.recorded is None or replay.replayed is None:
-        return f"{run.capitalize()} cannot be judged again. {replay.not_replayable}"
+        return f"{run.capitalize()} cannot be replayed. {replay.not_replayable}"
     if replay.same:
-        return f"{run.capitalize()}, judged again under {names}: the same."
+        return f"{run.capitalize()}, replayed under {names}: same result."
     was, now = replay.recorded, replay.replayed
     if not instead:
         return (
-            f"{run.capitalize()}, judged again under {names}, is not the same: it is recorded as {_end(was)},"
-            f" and now comes out as {_end(now)}. {_parts(replay)}"
+            f"{run.capitalize()}, replayed under {names}: different result. Recorded as {_end(was)},"
+            f" now {_end(now)}. {_parts(replay)}"
         )
     if now.held and not was.held:
         why = now.decision.get("held_because") or now.verdict["reason"]
@@ -68,14 +68,14 @@ def action_sentence(replay: ActionReplay, instead: Mapping[str, str]) -> str:
     """What came out for an action, over all of its runs."""
     names, total = policy_names(instead), len(replay.runs)
     if not total:
-        return "It has no verification run, so there is nothing to judge again."
+        return "This action has no verification run to replay."
     lost, changed = len(replay.not_replayable), len(replay.differing)
-    rest = f" {lost} of {total} cannot be judged again." if lost else ""
+    rest = f" {lost} of {total} cannot be replayed." if lost else ""
     if changed:
-        return f"Judged again under {names}: {changed} of {total} {_runs(total)} not the same.{rest}"
+        return f"Replayed under {names}: {changed} of {total} {_runs(total)} with a different result.{rest}"
     if lost == total:
-        return f"Nothing of it can be judged again. {replay.not_replayable[0].not_replayable}"
-    return f"Judged again under {names}: the same ({total - lost} of {total} {_runs(total)}).{rest}"
+        return f"No run can be replayed. {replay.not_replayable[0].not_replayable}"
+    return f"Replayed under {names}: same result ({total - lost} of {total} {_runs(total)}).{rest}"
 
 
 def _runs(count: int) -> str:
@@ -91,7 +91,7 @@ def _end(one: Judgement) -> str:
 
 def _parts(replay: RunReplay) -> str:
     named = dict.fromkeys(PARTS.get(each.part, each.part.replace(".", ": ")) for each in replay.differences)
-    return f"What differs: {', '.join(named)}."
+    return f"Different: {', '.join(named)}."
 
 
 def _ended(text: str) -> str:

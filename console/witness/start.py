@@ -1,7 +1,7 @@
-"""`manage.py witness`: a witness of logs, as a process that needs nothing of the console.
+"""`manage.py witness`: run a log witness, independent of the console.
 
-It is meant for a machine of somebody else: compliance, a subsidiary, the auditor. It reads no setting of the
-console, opens no database but its own file, and never calls anybody.
+Run it on a machine that others control: compliance, a subsidiary or the auditor. It reads no settings of the console,
+opens no database but its own file and makes no outgoing connections.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TrustedLogs:
         try:
             self.keys = load_log_keys(self.file)
         except UnusableState as wrong:
-            sys.stderr.write(f"witness: {wrong} The list of before stays in force.\n")
+            sys.stderr.write(f"witness: {wrong} The previous list stays in use.\n")
 
 
 def load_log_keys(file: Path) -> tuple[Verifier, ...]:
@@ -52,9 +52,9 @@ def load_log_keys(file: Path) -> tuple[Verifier, ...]:
         try:
             key = read_vkey(text)
         except BadVerifierKey:
-            raise UnusableState(f"{file}, line {number}: this is not the verifier key of a log.") from None
+            raise UnusableState(f"{file}, line {number}: not a log's verifier key.") from None
         if key.kind != ED25519:
-            raise UnusableState(f"{file}, line {number}: this is the key of a witness, not of a log.")
+            raise UnusableState(f"{file}, line {number}: this is a witness's key, not a log's.")
         found.append(key)
     return tuple(found)
 
@@ -64,14 +64,14 @@ def main(argv: Sequence[str]) -> int:
     asked = _arguments().parse_args(argv)
     try:
         if asked.name is not None and not is_name(asked.name):
-            raise UnusableState(f"{asked.name!r} cannot be the name of a witness: no spaces and no plus.")
+            raise UnusableState(f"{asked.name!r} is not a valid witness name: it must not contain spaces or a plus.")
         memory, key = open_state(asked.folder, asked.name)
         public = vkey(memory.name, key.public_key(), COSIGNATURE)
         if asked.vkey or asked.heads:
             sys.stdout.write(f"{public}\n" if asked.vkey else b"\n".join(memory.notes()).decode())
             return 0
         if asked.logs is None:
-            raise UnusableState("Which logs? --logs FILE, with one verifier key a line.")
+            raise UnusableState("Name the logs to watch with --logs FILE: one verifier key a line.")
         logs = TrustedLogs(asked.logs)
         server = WitnessServer(
             asked.host, asked.port, WitnessService(name=memory.name, key=key, memory=memory, logs=logs)
@@ -91,11 +91,11 @@ def main(argv: Sequence[str]) -> int:
 
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="manage.py witness", description=__doc__)
-    parser.add_argument("--folder", type=Path, required=True, help="where it keeps its key and its heads")
-    parser.add_argument("--name", help="its name, an address without https:// (needed once)")
-    parser.add_argument("--logs", type=Path, help="the logs it watches: a file with one verifier key a line")
-    parser.add_argument("--host", default="127.0.0.1", help="where it listens (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=PORT, help=f"and on which port ({PORT}; 0 for any)")
-    parser.add_argument("--heads", action="store_true", help="only print the signed heads that it remembers")
-    parser.add_argument("--vkey", action="store_true", help="only print its verifier key")
+    parser.add_argument("--folder", type=Path, required=True, help="folder for its key and its signed heads")
+    parser.add_argument("--name", help="name of the witness: an address without https:// (only at the first start)")
+    parser.add_argument("--logs", type=Path, help="file of the logs to watch, one verifier key a line")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=PORT, help=f"port to listen on ({PORT}; 0 for any)")
+    parser.add_argument("--heads", action="store_true", help="print the stored signed heads and exit")
+    parser.add_argument("--vkey", action="store_true", help="print the witness's verifier key and exit")
     return parser

@@ -27,13 +27,13 @@ from ledger.record.rules.refusals import Refused
 
 
 class AlreadyUnwinding(Refused):
-    """This run is being taken back already."""
+    """This run is already being rolled back."""
 
     code = "ALREADY_UNWINDING"
 
 
 class NothingToUnwind(Refused):
-    """There is no such run here."""
+    """Run not found."""
 
     code = "NOT_FOUND"
     status = 404
@@ -41,7 +41,7 @@ class NothingToUnwind(Refused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionSource:
-    """The recovery policy that made a decision, the row of it, and the digest of the rows that the row is one of."""
+    """The recovery policy behind a decision, its row, and the digest of its table of rows."""
 
     policy: DecidingPolicy
     row: str
@@ -50,11 +50,11 @@ class DecisionSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderPlan:
-    """The recovery actions of one decision, in their order, and why they are ordered.
+    """The recovery actions of one decision, in order, and the reason for them.
 
     Each step is `{relation, tool, arguments, effect}`; `concerned` names the effects that the plan is about;
-    `requester` is who ordered it: a person, or the system by its policy. `decided_by` is what the event of the first
-    order says of the decision, where no event before it does.
+    `requester` is who ordered it: a person, or the system by its policy. `decided_by` is recorded with the first order
+    where no event before it names the decision.
     """
 
     steps: Sequence[dict[str, Any]]
@@ -65,14 +65,14 @@ class OrderPlan:
 
 
 def place_order(head: SubjectHead, plan: OrderPlan, *, actor: Actor, at: datetime) -> SubjectHead:
-    """Order the first step of a plan; the plan itself is sealed, since arguments may be personal."""
+    """Order the first step of a plan; the plan itself is encrypted, since arguments may be personal."""
     document = {
         "steps": list(plan.steps),
         "concerned": list(plan.concerned),
         "because": plan.because,
         "requester": str(plan.requester),
     }
-    kept = store_evidence(
+    sealed_plan = store_evidence(
         tenant_id=head.tenant_id,
         subject_id=head.id,
         purpose="order",
@@ -81,18 +81,20 @@ def place_order(head: SubjectHead, plan: OrderPlan, *, actor: Actor, at: datetim
         source="recovery",
         at=at,
     )
-    return _order(head, document, 0, kept.pointer, evidence=(kept,), decided_by=plan.decided_by, actor=actor, at=at)
+    return _order_step(
+        head, document, 0, sealed_plan.pointer, evidence=(sealed_plan,), decided_by=plan.decided_by, actor=actor, at=at
+    )
 
 
 def order_next_step(head: SubjectHead, before: dict[str, Any], *, actor: Actor, at: datetime) -> SubjectHead | None:
-    """Order the step after the one of the detail `before`; None when that was the last."""
+    """Order the step after the one in the detail `before`; None if that was the last."""
     document, number = runs.order_plan(head.tenant_id, before), before["number"] + 1
     if number == len(document["steps"]):
         return None
-    return _order(head, document, number, UUID(before["plan"]), evidence=(), actor=actor, at=at)
+    return _order_step(head, document, number, UUID(before["plan"]), evidence=(), actor=actor, at=at)
 
 
-def _order(
+def _order_step(
     head: SubjectHead,
     plan: dict[str, Any],
     number: int,
@@ -104,7 +106,7 @@ def _order(
     decided_by: DecisionSource | None = None,
 ) -> SubjectHead:
     step = plan["steps"][number]
-    happening = NewEvent(
+    event = NewEvent(
         kind="ordered",
         detail={
             "relation": step["relation"],
@@ -119,9 +121,9 @@ def _order(
             **({"recovery_row": decided_by.row, "recovery_table": decided_by.table} if decided_by else {}),
         },
         evidence=evidence,
-        **_decided(decided_by),
+        **_decision_fields(decided_by),
     )
-    head = append(head, happening, actor=actor, at=at)
+    head = append(head, event, actor=actor, at=at)
     assert head.event_id is not None
     RecoveryOrder.objects.create(
         event_id=head.event_id, tenant_id=head.tenant_id, action_id=head.id, placed_at=at, due_at=at
@@ -129,8 +131,8 @@ def _order(
     return head
 
 
-def _decided(by: DecisionSource | None) -> dict[str, Any]:
-    # From here on the entry has its recovery block, also before there is an action to name in it.
+def _decision_fields(by: DecisionSource | None) -> dict[str, Any]:
+    # The entry has a recovery block from now on, before there is an action to name in it.
     changes: dict[str, Any] = {"recovery": {}}
     if by is None:
         return {"changes": changes}
@@ -142,28 +144,28 @@ ORDER_PATIENCE = timedelta(seconds=30)
 
 
 def mark_order_proposed(*, event_id: UUID, at: datetime) -> None:
-    """The order was proposed, or refused: from now on its end is looked for."""
+    """Mark an order as proposed or refused: from now on its end is awaited."""
     RecoveryOrder.objects.filter(event_id=event_id).update(proposed=True, due_at=at)
 
 
 def postpone_order(order: RecoveryOrder, *, at: datetime) -> None:
-    """Nothing can be done about an order now: look again, the later the longer it has waited."""
+    """Postpone an order that cannot proceed now; the longer it has waited, the later the next check."""
     wait = min(timedelta(seconds=1) + (at - order.placed_at) / 10, ORDER_PATIENCE)
     RecoveryOrder.objects.filter(event_id=order.event_id).update(due_at=at + wait)
 
 
 def wake_order(*, event_id: UUID, at: datetime) -> None:
-    """Its recovery action has moved: look at the order at once."""
+    """Make an order due at once, after its recovery action has changed."""
     RecoveryOrder.objects.filter(event_id=event_id).update(due_at=at)
 
 
 def end_order(*, event_id: UUID) -> None:
-    """The order has ended, one way or the other; what came of it is on the action's record."""
+    """Delete an order that has ended; its outcome is on the action's record."""
     RecoveryOrder.objects.filter(event_id=event_id).delete()
 
 
 def unwind_run(*, tenant_id: UUID, run_id: str, reason: str, actor: Actor, at: datetime) -> RunRollback:
-    """Begin to take a run back: from the commit on nothing new starts in it."""
+    """Begin to unwind a run: after the commit nothing new starts in it."""
     if runs.is_unwinding(tenant_id, run_id):
         raise AlreadyUnwinding
     if not runs.steps_of(tenant_id, run_id, limit=1):
@@ -177,8 +179,8 @@ def unwind_run(*, tenant_id: UUID, run_id: str, reason: str, actor: Actor, at: d
         opened_at=at,
         changed_at=at,
     )
-    happening = NewEvent(kind="unwinding_began", to="OPEN", detail={"run_id": run_id, "reason": reason})
-    append(SubjectHead(tenant_id=tenant_id, id=row.id, kind="unwinding"), happening, actor=actor, at=at)
+    event = NewEvent(kind="unwinding_began", to="OPEN", detail={"run_id": run_id, "reason": reason})
+    append(SubjectHead(tenant_id=tenant_id, id=row.id, kind="unwinding"), event, actor=actor, at=at)
     return row
 
 
@@ -186,9 +188,9 @@ ENDED_BADLY = frozenset({"FAILED", "ROLLED_BACK", "COMPENSATING", "COMPENSATED",
 
 
 def unwind_after_failure(action: Action, state: str, *, at: datetime) -> RunRollback | None:
-    """Begin to take back the run of a step that failed, where its session asked for that (R-RP-32).
+    """Begin to unwind the run of a failed step, if its session asked for that (R-RP-32).
 
-    After the pivot nothing is taken back (R-RP-39): what is missing is finished, or a person decides.
+    After the pivot nothing is unwound (R-RP-39): the remaining steps are completed, or a person decides.
     """
     if not action.unwinds or state not in ENDED_BADLY or runs.is_unwinding(action.tenant_id, action.run_id):
         return None
@@ -201,7 +203,7 @@ def unwind_after_failure(action: Action, state: str, *, at: datetime) -> RunRoll
 def move_unwinding(
     *, tenant_id: UUID, unwinding_id: UUID, to: str, kind: str, reason: str, actor: Actor, at: datetime
 ) -> None:
-    """Say how the taking back of a run goes on: OPEN, STUCK (a person must act) or DONE."""
+    """Move the unwinding of a run to OPEN, STUCK (a person must act) or DONE."""
     head = lock_subject(tenant_id=tenant_id, subject_id=unwinding_id, kind="unwinding")
     append(head, NewEvent(kind=kind, to=to, detail={"reason": reason}), actor=actor, at=at)
     RunRollback.objects.filter(tenant_id=tenant_id, id=unwinding_id).update(

@@ -1,10 +1,11 @@
-"""What is registered: contracts, policies and systems, by version and digest. Every one runs inside `tenancy`."""
+"""Reads of contracts, policies, releases and systems. Every one runs inside `tenancy`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final, LiteralString
 from uuid import UUID
 
 from django.db.models import Q
@@ -22,6 +23,11 @@ from ledger.models import (
     Subject,
     System,
 )
+
+_IN_FORCE: Final[LiteralString] = """tenant_id = $1 AND name = ANY($2) AND EXISTS (
+    SELECT 1 FROM ledger_subject s
+    WHERE s.tenant_id = $1 AND s.id = ledger_contractversion.id AND s.kind = 'contract' AND s.state = 'REGISTERED'
+) ORDER BY id"""
 
 
 def contract_version(tenant_id: UUID, name: str, version: str) -> ContractVersion | None:
@@ -46,8 +52,13 @@ def contract_versions_of(tenant_id: UUID, name: str, *, limit: int = 100) -> lis
     return list(ContractVersion.objects.filter(tenant_id=tenant_id, name=name).order_by("-id")[:limit])
 
 
+def contract_versions_by_id(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, ContractVersion]:
+    """The contract versions with these ids."""
+    return {each.id: each for each in ContractVersion.objects.filter(tenant_id=tenant_id, id__in=ids)}
+
+
 def contract_states(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, str]:
-    """Whether versions are in force (REGISTERED), wait for a second person (PENDING), or were DECLINED."""
+    """Whether versions are in force (REGISTERED), wait for a second person (PENDING), or are over."""
     found = Subject.objects.filter(tenant_id=tenant_id, id__in=list(ids), kind="contract")
     return dict(found.values_list("id", "state"))
 
@@ -55,41 +66,45 @@ def contract_states(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, str]:
 def contracts_in_force(tenant_id: UUID, names: Collection[str]) -> dict[str, list[ContractVersion]]:
     """Every version of each named tool that is in force, oldest first."""
     found: dict[str, list[ContractVersion]] = {}
-    in_force = Subject.objects.filter(tenant_id=tenant_id, kind="contract", state="REGISTERED").values("id")
-    for row in ContractVersion.objects.filter(tenant_id=tenant_id, name__in=list(names), id__in=in_force).order_by(
-        "id"
-    ):
+    for row in select(ContractVersion, _IN_FORCE, tenant_id, list(names)):
         found.setdefault(row.name, []).append(row)
     return found
 
 
-def contract_in_force(tenant_id: UUID, name: str) -> ContractVersion | None:
-    """The newest version of a tool's contract that is in force: the one that a new version is compared with."""
+def contract_to_compare(tenant_id: UUID, name: str) -> ContractVersion | None:
+    """The version that a new one of a tool is compared with: the newest in force, else the newest that was retired.
+
+    So nobody retires a tool to register it anew with less.
+    """
     found = contracts_in_force(tenant_id, [name]).get(name)
-    return found[-1] if found else None
+    if found:
+        return found[-1]
+    retired = Subject.objects.filter(tenant_id=tenant_id, kind="contract", state="RETIRED").values("id")
+    return ContractVersion.objects.filter(tenant_id=tenant_id, name=name, id__in=retired).order_by("-id").first()
 
 
 def version_in_force(tenant_id: UUID, kind: str, tool: str = "") -> PolicyVersion | ContractVersion | None:
-    """What a release would replace: the policy in force, or the newest contract in force of the tool."""
-    return contract_in_force(tenant_id, tool) if kind == CONTRACT else active_policies(tenant_id)[kind]
+    """The version that a release would replace: the policy in force, or the contract version to compare with."""
+    return contract_to_compare(tenant_id, tool) if kind == CONTRACT else active_policies(tenant_id)[kind]
 
 
 def newest_contracts(
     tenant_id: UUID, names: Collection[str], *, versions: Mapping[str, str] | None = None
 ) -> dict[str, ContractVersion]:
-    """The version of each named tool that is used where `versions` names a version or a range for it, or does not.
+    """The version of each named tool that is used, given the version or range that `versions` may name for it.
 
     A tool for which none is named never comes to a weaker version by itself (`ledger.catalogue.rules.versions`).
     """
     found = {}
     for name, rows in contracts_in_force(tenant_id, names).items():
-        row = _chosen(rows, (versions or {}).get(name, ""))
+        row = choose_contract(rows, (versions or {}).get(name, ""))
         if row is not None:
             found[name] = row
     return found
 
 
-def _chosen(rows: list[ContractVersion], wanted: str) -> ContractVersion | None:
+def choose_contract(rows: Sequence[ContractVersion], wanted: str = "") -> ContractVersion | None:
+    """Which of a tool's versions in force, oldest first, is used for a version or range, or where none is named."""
     # Nearly always nothing was ever weakened, and no document need be read.
     if not wanted and not any(row.weakens for row in rows):
         return rows[-1]
@@ -130,13 +145,45 @@ def tool_names(tenant_id: UUID) -> frozenset[str]:
     )
 
 
+def versions_by_system(tenant_id: UUID) -> dict[str, list[tuple[str, str]]]:
+    """(tool, version) of every version in force that is verified in each system, by tool and then oldest first.
+
+    A system is named by the lookup or by one of the further sources of a contract.
+    """
+    rows = execute(
+        "SELECT read.system, v.name, v.version FROM ledger_contractversion v"
+        " JOIN ledger_subject s ON s.tenant_id = v.tenant_id AND s.id = v.id AND s.state = 'REGISTERED',"
+        " LATERAL (SELECT convert_from(v.document, 'UTF8')::jsonb -> 'verification' AS path) AS d,"
+        " LATERAL (SELECT d.path ->> 'system' AS system UNION"
+        " SELECT part ->> 'system' FROM jsonb_path_query(d.path, '$.sources[*]') AS part) AS read"
+        " WHERE v.tenant_id = $1 AND read.system IS NOT NULL ORDER BY v.name, v.id",
+        tenant_id,
+    )
+    found: dict[str, list[tuple[str, str]]] = {}
+    for system, name, version in rows:
+        found.setdefault(system, []).append((name, version))
+    return found
+
+
+def tools_remedied_by(tenant_id: UUID, tool: str) -> list[str]:
+    """The tools whose contracts in force name this one in their recovery part."""
+    rows = execute(
+        "SELECT DISTINCT v.name FROM ledger_contractversion v"
+        " JOIN ledger_subject s ON s.tenant_id = v.tenant_id AND s.id = v.id AND s.state = 'REGISTERED'"
+        " WHERE v.tenant_id = $1 AND jsonb_path_exists(convert_from(v.document, 'UTF8')::jsonb,"
+        " '$.recovery.** ? (@ == $tool)', jsonb_build_object('tool', $2::text)) ORDER BY v.name",
+        *(tenant_id, tool),
+    )
+    return [name for (name,) in rows]
+
+
 def active_policies(tenant_id: UUID) -> dict[str, PolicyVersion]:
     """The policy version in force, by kind."""
     return {policy.kind: policy for policy in select(PolicyVersion, "tenant_id = $1 AND active", tenant_id)}
 
 
 def digest_in_force(tenant_id: UUID, kind: str) -> str:
-    """The digest of the policy in force of one kind; nothing of its document is read."""
+    """The digest of the policy in force of one kind, without reading its document."""
     statement = "SELECT digest FROM ledger_policyversion WHERE tenant_id = $1 AND kind = $2 AND active"
     [(digest,)] = execute(statement, tenant_id, kind)
     return str(digest)

@@ -21,7 +21,7 @@ from ledger.models import Action, Export
 
 @dataclass(frozen=True, slots=True)
 class EventContent:
-    """What is stored of one event."""
+    """The stored content of one event."""
 
     envelope: bytes
     entry_salt: bytes | None
@@ -47,13 +47,13 @@ def running_exports(tenant_id: UUID) -> list[UUID]:
 
 
 def ended_exports(tenant_id: UUID, *, at: datetime) -> list[UUID]:
-    """The exports whose results have run out, and those that came to nothing."""
+    """The exports that have expired or failed."""
     gone = Q(state="FINISHED", expires_at__lte=at) | Q(state="FAILED")
     return list(Export.objects.filter(gone, tenant_id=tenant_id).order_by("id").values_list("id", flat=True))
 
 
 def leaf_events(tenant_id: UUID, number: int, start: int, end: int) -> dict[int, LeafEvent]:
-    """What stands at these indexes; an event that is gone is not among them."""
+    """The events at these indexes of a log; an event that is gone is left out."""
     rows = execute(
         "SELECT l.index, l.subject_id, l.seq, e.subject_kind, e.kind, e.actor_id FROM ledger_leaf l"
         " JOIN ledger_event e ON e.tenant_id = l.tenant_id AND e.subject_id = l.subject_id AND e.seq = l.seq"
@@ -78,7 +78,7 @@ def subject_leaf_events(
 
 
 def event_contents(tenant_id: UUID, events: Sequence[LeafEvent]) -> dict[int, EventContent]:
-    """What is stored of these events, by index."""
+    """The stored content of these events, by index."""
     rows = execute(
         "SELECT w.index, e.envelope, n.entry_salt, n.entry, n.detail_salt, n.detail"
         " FROM unnest($2::bigint[], $3::uuid[], $4::integer[]) w(index, subject_id, seq)"
@@ -90,7 +90,7 @@ def event_contents(tenant_id: UUID, events: Sequence[LeafEvent]) -> dict[int, Ev
 
 
 def matching_subjects(tenant_id: UUID, subjects: Iterable[UUID], filters: Mapping[str, str]) -> set[UUID]:
-    """Of these subjects, the actions that a filter chooses, and their approvals."""
+    """The actions among these subjects that match a filter, and their approvals."""
     wanted = {name: value for name, value in filters.items() if name in OF_ACTIONS}
     if not wanted:
         return set()
@@ -115,7 +115,7 @@ def leaf_hashes(tenant_id: UUID, number: int, start: int, end: int) -> dict[int,
 
 
 def first_index_since(tenant_id: UUID, number: int, at: datetime, *, size: int) -> int:
-    """The first index whose event happened at `at` or later, as the log is in the order of time but for moments."""
+    """The first index whose event happened at `at` or later; the log is nearly in the order of time."""
     low, high = 0, size
     while low < high:
         middle = (low + high) // 2

@@ -1,11 +1,12 @@
 """State of the log signer outside PostgreSQL: its keys, and the last head signed for each log.
 
-The keys are files. The guard is the last head that was signed for each log, kept outside PostgreSQL, and the epoch of
-the installation: a number that is raised whenever the database is restored, so that no grant from before is good again.
+The keys are files. The signer state is the last head that was signed for each log, kept outside PostgreSQL, and the
+epoch of the installation: a number that is raised whenever the database is restored, so that no grant from before is
+good again.
 
 A database that is restored, copied or rewritten cannot take this back, so it cannot get a signature over a second
 history. The file belongs on another volume than the database and into none of its backups. Each change is on disk
-before the call returns: a signature leaves the process only after the guard knows of it (L19).
+before the call returns: a signature leaves the process only after the state knows of it (L19).
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from ledger.log.rules.signing import NOTHING, HistoryForked, TreeHead
 from ledger.record.rules.refusals import Refused
 
-_SCHEMA = """
+_HEAD_TABLE = """
 CREATE TABLE IF NOT EXISTS head (
     origin TEXT PRIMARY KEY,
     size INTEGER NOT NULL,
     root BLOB NOT NULL
 ) WITHOUT ROWID
 """
-_EPOCH = "CREATE TABLE IF NOT EXISTS epoch (one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL)"
+_EPOCH_TABLE = "CREATE TABLE IF NOT EXISTS epoch (one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL)"
 FIRST_EPOCH = 1
 
 
@@ -40,7 +41,7 @@ class EpochUnknown(Refused):
 
 
 def read_epoch(path: Path) -> int:
-    """The epoch as the guard has told it last, for processes that may read this file and not the guard."""
+    """The epoch from its published file, for processes that may not read the signer state itself."""
     try:
         text = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError):
@@ -52,7 +53,7 @@ def read_epoch(path: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LogKeys:
-    """The key that signs checkpoints, and the one before it for as long as some verifiers know only that."""
+    """The key that signs checkpoints, and the previous one while some verifiers know only that."""
 
     current: Ed25519PrivateKey
     before: Ed25519PrivateKey | None = None
@@ -69,47 +70,47 @@ class LogKeys:
 
 
 def read_keys(path: Path) -> LogKeys:
-    """The keys at `path` and beside it; `OSError` or `ValueError` where there is none."""
-    before = _before(path)
-    return LogKeys(_read(path), _read(before) if before.exists() else None)
+    """Read the key at `path` and the previous one next to it; `OSError` or `ValueError` where there is none."""
+    before = _previous_path(path)
+    return LogKeys(_read_key(path), _read_key(before) if before.exists() else None)
 
 
 def rotate_key(path: Path) -> LogKeys:
-    """Put a new key in use; the one so far goes on signing beside it until `retire`.
+    """Introduce a new key; the previous one keeps signing as well until `retire_key`.
 
-    The old key is kept aside before the new one takes its place. If we die in between, the same key stands in both
-    places, signs once, and the next rotation goes on from there.
+    The old key is copied before the new one replaces it. After a crash in between, both files hold the same key, which
+    signs once, and the next rotation continues from there.
     """
-    old, before = _read(path), _before(path)
+    old, before = _read_key(path), _previous_path(path)
     if read_keys(path).is_rotated:
         raise ValueError(f"{before} exists: retire that key before another one is introduced")
     key = Ed25519PrivateKey.generate()
-    _write(before, old)
-    _write(path, key)
+    _write_key(before, old)
+    _write_key(path, key)
     return LogKeys(key, old)
 
 
 def retire_key(path: Path) -> None:
-    """The key before the current one signs nothing from now on; its signatures stay good."""
-    _before(path).unlink()
+    """Retire the previous key: it signs nothing from now on; its signatures stay valid."""
+    _previous_path(path).unlink()
 
 
-def _before(path: Path) -> Path:
+def _previous_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}.before{path.suffix}")
 
 
-def _read(path: Path) -> Ed25519PrivateKey:
+def _read_key(path: Path) -> Ed25519PrivateKey:
     key = load_pem_private_key(path.read_bytes(), password=None)
     if not isinstance(key, Ed25519PrivateKey):
         raise ValueError(f"{path} must hold an Ed25519 key")
     return key
 
 
-def _write(path: Path, key: Ed25519PrivateKey) -> None:
-    _replace(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), mode=0o600)
+def _write_key(path: Path, key: Ed25519PrivateKey) -> None:
+    _replace_file(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), mode=0o600)
 
 
-def _replace(path: Path, data: bytes, *, mode: int) -> None:
+def _replace_file(path: Path, data: bytes, *, mode: int) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
         os.fchmod(file.fileno(), mode)
@@ -120,9 +121,9 @@ def _replace(path: Path, data: bytes, *, mode: int) -> None:
 
 
 class SignerState:
-    """One guard file; `with Guard(path, epoch=file) as guard`. Several processes may open it, one of them signs.
+    """One signer-state file: `with SignerState(path, epoch=file) as state`. Several processes may open it; one signs.
 
-    `epoch` is the file in which others read the epoch; it is brought up to date here.
+    `epoch` is the file in which other processes read the epoch; it is updated here.
     """
 
     def __init__(self, path: Path, *, epoch: Path | None = None) -> None:
@@ -130,11 +131,11 @@ class SignerState:
         self._file = sqlite3.connect(path, isolation_level=None, timeout=10)
         self._file.execute("PRAGMA journal_mode = WAL")
         self._file.execute("PRAGMA synchronous = FULL")
-        self._file.execute(_SCHEMA)
-        self._file.execute(_EPOCH)
+        self._file.execute(_HEAD_TABLE)
+        self._file.execute(_EPOCH_TABLE)
         self._epoch = epoch
         if epoch is not None:
-            self._tell_epoch()
+            self._publish_epoch()
 
     def __enter__(self) -> SignerState:
         return self
@@ -152,55 +153,55 @@ class SignerState:
         return int(row[0]) if row else FIRST_EPOCH
 
     def raise_epoch(self) -> int:
-        """Begin a new epoch: every grant from before is void. It is on disk here before the file tells it to others.
+        """Begin a new epoch, which voids all earlier grants. It is on disk here before the epoch file has it.
 
-        If we die in between, the next process that opens the guard tells it.
+        After a crash in between, the next process that opens the signer state publishes it.
         """
-        self._keep_epoch(self.epoch + 1)
-        self._tell_epoch()
+        self._store_epoch(self.epoch + 1)
+        self._publish_epoch()
         return self.epoch
 
-    def _tell_epoch(self) -> None:
-        """Write the file where it is behind; a guard that was lost goes on from what the file says."""
+    def _publish_epoch(self) -> None:
+        """Update the epoch file if it is behind; a lost signer state continues from the file."""
         if self._epoch is None:
             return
         try:
-            told = read_epoch(self._epoch)
+            published = read_epoch(self._epoch)
         except EpochUnknown:
-            told = 0
-        if told > self.epoch:
-            self._keep_epoch(told)
-        elif told < self.epoch:
-            _replace(self._epoch, f"{self.epoch}\n".encode(), mode=0o644)
+            published = 0
+        if published > self.epoch:
+            self._store_epoch(published)
+        elif published < self.epoch:
+            _replace_file(self._epoch, f"{self.epoch}\n".encode(), mode=0o644)
 
-    def _keep_epoch(self, number: int) -> None:
+    def _store_epoch(self, number: int) -> None:
         self._file.execute(
             "INSERT INTO epoch VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET number = excluded.number", [number]
         )
 
     def last(self, origin: str) -> TreeHead | None:
-        """The last head signed for a log, or None where the guard does not know it."""
+        """The last head signed for a log, or None if the log is not enrolled."""
         row = self._file.execute("SELECT size, root FROM head WHERE origin = ?", [origin]).fetchone()
         return TreeHead(row[0], bytes(row[1])) if row else None
 
     def origins(self) -> list[str]:
-        """Every log that the guard knows."""
+        """Every enrolled log."""
         return [origin for (origin,) in self._file.execute("SELECT origin FROM head ORDER BY origin")]
 
     def enrol(self, origin: str) -> None:
-        """Make an empty log known; one that is known and empty stays so, one that was signed is refused."""
+        """Enrol an empty log; refuses one that was signed before."""
         self._file.execute("INSERT OR IGNORE INTO head VALUES (?, ?, ?)", [origin, NOTHING.size, NOTHING.root])
         if self.last(origin) != NOTHING:
             raise HistoryForked(f"The log {origin} was signed before, and is empty now: was the database restored?")
 
     def adopt(self, origin: str, head: TreeHead) -> None:
-        """Take a head on trust for a log that the guard has lost; what it knows is never replaced."""
+        """Adopt a trusted head for a log that is not enrolled; an enrolled one is never replaced."""
         added = self._file.execute("INSERT OR IGNORE INTO head VALUES (?, ?, ?)", [origin, head.size, head.root])
         if added.rowcount == 0:
-            raise HistoryForked(f"The guard knows {origin} already; there is nothing to adopt.")
+            raise HistoryForked(f"The signer state knows {origin} already; there is nothing to adopt.")
 
     def advance(self, origin: str, last: TreeHead, following: TreeHead) -> None:
-        """Remember the next head, only if the last one is still the last: of two signers one goes on."""
+        """Store the next head if `last` is still the last one; of two signers only one succeeds."""
         moved = self._file.execute(
             "UPDATE head SET size = ?, root = ? WHERE origin = ? AND size = ? AND root = ?",
             [following.size, following.root, origin, last.size, last.root],

@@ -1,22 +1,24 @@
 """Appends events to the record, in the caller's transaction. Every write of the product ends here.
 
-`append` is the only way an event comes to be: it steps the state machine, writes envelope, entry and detail, moves the
-subject's head and the present view of an action, in one call of one SQL function. If the process dies anywhere before
-the caller's commit, none of it happened.
+`append` is the only way to write an event: it steps the state machine, writes envelope, entry and detail, and updates
+the subject's head and the present view of an action, all in one call of one SQL function. If the process dies before
+the caller's commit, nothing was written.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, lru_cache
+from os import urandom
 from threading import local
 from time import monotonic
 from typing import Any
 from uuid import UUID, uuid4
+
+import orjson
 
 from ledger import keystore
 from ledger.db import call_function, call_functions, insert
@@ -37,15 +39,15 @@ from ledger.record.rules.ids import next_uuid7
 from ledger.record.rules.lifecycle import Ground, State
 from ledger.record.rules.refusals import RefusalRecord, Refused
 
-_last = local()
+_last_id = local()
 ORIGIN_KEPT_S = 30
-# Of so many events in one message the server keeps the plan.
-_PLANNED = 8
+# Up to this many events per message are sent as a prepared statement.
+_MOST_PREPARED = 8
 SYSTEM_ACTOR = UUID("00000000-0000-7000-8000-000000000001")
 
 
 class NoSuchSubject(Refused):
-    """There is no such thing here."""
+    """Not found."""
 
     code = "NOT_FOUND"
     status = 404
@@ -53,7 +55,7 @@ class NoSuchSubject(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who did it: a kind (person, agent, executor, operator, auditor, system) and a pseudonym."""
+    """The actor of an event: a kind (person, agent, executor, operator, auditor, system) and a pseudonym."""
 
     kind: str
     id: UUID
@@ -64,7 +66,7 @@ SYSTEM = Actor("system", SYSTEM_ACTOR)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectHead:
-    """A subject as the next event finds it; `seq` 0 is a subject that does not exist yet."""
+    """A subject before its next event; `seq` 0 means that it does not exist yet."""
 
     tenant_id: UUID
     id: UUID
@@ -78,7 +80,7 @@ class SubjectHead:
 
 @dataclass(frozen=True, slots=True)
 class SealedEvidence:
-    """Evidence that was stored: its pointer, and the commitment that an envelope carries."""
+    """Stored evidence: its pointer, and the commitment for the envelope."""
 
     pointer: UUID
     commitment: envelopes.Commitment
@@ -86,11 +88,11 @@ class SealedEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEvent:
-    """What one event says besides its state: all of it is committed to, only digests and ids are in the envelope.
+    """The content of an event: the envelope commits to all of it and contains only digests and ids.
 
-    `kind` stands in the register (`rules/event_kinds.py`), with the kinds of subject that it is for. `changes` are laid
-    over the action's entry (or `entry` is its first one); `detail` is the event's own document; `view` are columns of
-    the action's present view.
+    `kind` is in the register (`rules/event_kinds.py`), with the kinds of subject that may have it. `changes` amend the
+    action's entry (`entry` is its first one); `detail` is the event's own document; `view` are columns of the action's
+    present view.
     """
 
     kind: str
@@ -107,7 +109,7 @@ class NewEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusedEvent(RefusalRecord):
-    """An event that goes on a subject's record although the request was refused."""
+    """An event to record on a subject although the request was refused."""
 
     subject_kind: str
     subject_id: UUID
@@ -117,21 +119,21 @@ class RefusedEvent(RefusalRecord):
 
 @dataclass(frozen=True, slots=True)
 class EventDraft:
-    """An event that is ready to be written, and the head that it leaves."""
+    """An event that is ready to be written, and the head after it."""
 
     head: SubjectHead
     values: tuple[bytes | str | None, ...]
 
 
 def new_id(at: datetime) -> UUID:
-    """A fresh UUIDv7 of the time `at`, after the one that this thread made before in the same millisecond."""
-    made = next_uuid7(getattr(_last, "id", None), at, secrets.token_bytes(10))
-    _last.id = made
-    return made
+    """A new UUIDv7 of the time `at`, greater than this thread's last one of the same millisecond."""
+    fresh_id = next_uuid7(getattr(_last_id, "id", None), at, urandom(10))
+    _last_id.id = fresh_id
+    return fresh_id
 
 
 def lock_subject(*, tenant_id: UUID, subject_id: UUID, kind: str) -> SubjectHead:
-    """The subject, locked until the transaction ends; its next event must continue this head."""
+    """Lock a subject until the transaction ends; its next event must continue this head."""
     head = queries.head_for_update(tenant_id, subject_id, kind)
     if head is None:
         raise NoSuchSubject
@@ -139,9 +141,9 @@ def lock_subject(*, tenant_id: UUID, subject_id: UUID, kind: str) -> SubjectHead
 
 
 def lock_behind_tenant(*, tenant_id: UUID, subject_id: UUID, kind: str) -> SubjectHead:
-    """The same, behind the tenant's gate: no policy, freeze, executor or approver changes until the transaction ends.
+    """Lock the tenant's gate and a subject: no policy, freeze, executor or approver changes until the transaction ends.
 
-    To be called first, before anything else is locked. Whoever changes one of those waits for us, or we for them.
+    Call it before anything else is locked. A change of one of those waits for this transaction, or this one for it.
     """
     head = queries.head_for_update(tenant_id, subject_id, kind, through_gate=True)
     if head is None:
@@ -150,52 +152,54 @@ def lock_behind_tenant(*, tenant_id: UUID, subject_id: UUID, kind: str) -> Subje
 
 
 def lock_subjects(*, tenant_id: UUID, subject_ids: Iterable[UUID], kind: str) -> list[SubjectHead]:
-    """Those of these subjects that exist, locked in the order of their ids, in one message."""
+    """Lock those of these subjects that exist, in the order of their ids and in one message."""
     return [SubjectHead(**head) for head in queries.heads_for_update(tenant_id, sorted(subject_ids), kind)]
 
 
 def lock_by_statement(tenant_id: UUID, statement: bytes, *values: UUID) -> list[SubjectHead]:
-    """The subjects that a statement of its caller locks, in its order (`queries.heads_locked`)."""
+    """Lock subjects by a statement of the caller, in its order (`queries.heads_locked`)."""
     return [SubjectHead(**head) for head in queries.heads_locked(tenant_id, statement, *values)]
 
 
-def append(head: SubjectHead, happening: NewEvent, *, actor: Actor, at: datetime) -> SubjectHead:
+def append(head: SubjectHead, event: NewEvent, *, actor: Actor, at: datetime) -> SubjectHead:
     """Write one event after `head` and return the new head (D4).
 
     `head` must be locked (or new) in this transaction; otherwise the database refuses, and nothing is written.
     """
-    drafted = draft_event(head, happening, actor=actor, at=at)
-    write_events(drafted)
-    return drafted.head
+    draft = draft_event(head, event, actor=actor, at=at)
+    write_events(draft)
+    return draft.head
 
 
 def write_events(*drafts: EventDraft) -> None:
-    """Write events in one message, in this order: one that came before its predecessor would continue nothing."""
-    if len(drafts) > _PLANNED:
-        call_functions(_appending(1), [each.values for each in drafts])
+    """Write events in one message, in this order; an event must follow its predecessor."""
+    if len(drafts) > _MOST_PREPARED:
+        call_functions(_append_statement(1), [each.values for each in drafts])
     else:
-        call_function(_appending(len(drafts)), *(value for each in drafts for value in each.values), prepared=True)
+        call_function(
+            _append_statement(len(drafts)), *(value for each in drafts for value in each.values), prepared=True
+        )
 
 
-def draft_event(head: SubjectHead, happening: NewEvent, *, actor: Actor, at: datetime) -> EventDraft:
-    """The event that `append` would write; refuses an illegal step, missing grounds and an entry out of schema.
+def draft_event(head: SubjectHead, event: NewEvent, *, actor: Actor, at: datetime) -> EventDraft:
+    """Draft the event that `append` would write; refuses an illegal step, missing grounds and an invalid entry.
 
-    An event that the register does not know is `UnregisteredEvent`, which is a mistake of the program.
+    A kind that is not in the register raises `UnregisteredEvent`, which is a programming error.
     """
-    check_registered(happening.kind, head.kind)
+    check_registered(event.kind, head.kind)
     state = lifecycle.next_state(
-        head.kind, head.state, happening.to or (None if head.seq else ""), by=actor.kind, grounds=happening.grounds
+        head.kind, head.state, event.to or (None if head.seq else ""), by=actor.kind, grounds=event.grounds
     )
-    snapshot = _snapshot(head, happening, state)
-    if not entries.allows_grounds(snapshot, happening.grounds):
+    entry = _next_entry(head, event, state)
+    if not entries.allows_grounds(entry, event.grounds):
         raise lifecycle.GroundsMissing("Only of a tool that reads can it be said that it changes nothing.")
     event_id = new_id(at)
-    entry_bytes, entry_salt = _committed(snapshot)
-    detail_bytes, detail_salt = _committed(_detail(happening))
+    entry_bytes, entry_salt = _salted_bytes(entry)
+    detail_bytes, detail_salt = _salted_bytes(_detail_document(event))
     envelope = envelopes.Envelope(
         origin=tenant_origin(head.tenant_id),
         id=str(event_id),
-        kind=happening.kind,
+        kind=event.kind,
         subject_kind=head.kind,
         subject_id=str(head.id),
         seq=head.seq + 1,
@@ -205,19 +209,26 @@ def draft_event(head: SubjectHead, happening: NewEvent, *, actor: Actor, at: dat
         actor_kind=actor.kind,
         actor_id=str(actor.id),
         at=at,
-        causation=str(happening.causation) if happening.causation else None,
-        digests=happening.digests,
+        causation=str(event.causation) if event.causation else None,
+        digests=event.digests,
         commitments=(
-            *_own("entry", entry_salt, entry_bytes),
-            *_own("detail", detail_salt, detail_bytes),
-            *(sealed.commitment for sealed in happening.evidence),
+            *_commitments("entry", entry_salt, entry_bytes),
+            *_commitments("detail", detail_salt, detail_bytes),
+            *(sealed.commitment for sealed in event.evidence),
         ),
     )
     data = envelopes.write(envelope)
-    following = replace(
-        head, state=state, seq=head.seq + 1, hash=envelopes.entry_hash(data), entry=snapshot, event_id=event_id
+    following = SubjectHead(
+        tenant_id=head.tenant_id,
+        id=head.id,
+        kind=head.kind,
+        state=state,
+        seq=head.seq + 1,
+        hash=envelopes.entry_hash(data),
+        entry=entry,
+        event_id=event_id,
     )
-    return EventDraft(following, (data, entry_salt, entry_bytes, detail_salt, detail_bytes, _view(happening, snapshot)))
+    return EventDraft(following, (data, entry_salt, entry_bytes, detail_salt, detail_bytes, _view_json(event, entry)))
 
 
 def store_evidence(
@@ -232,10 +243,10 @@ def store_evidence(
     pointer: UUID | None = None,
     is_new: bool = False,
 ) -> SealedEvidence:
-    """Store evidence, encrypted under its subject's own key, and return what an event needs to commit to it.
+    """Store evidence, encrypted under its subject's own key; returns what an event needs to commit to it.
 
-    `pointer` is given where the evidence itself must name its own place. A subject that `is_new` was begun in this
-    transaction: it has no key yet, and nobody can have made one.
+    Pass a `pointer` if the evidence must contain it. A subject that `is_new` was created in this transaction and cannot
+    have a key yet.
     """
     sealed, rows = seal_evidence(
         tenant_id=tenant_id,
@@ -264,10 +275,10 @@ def seal_evidence(
     pointer: UUID | None = None,
     key_id: UUID | None,
 ) -> tuple[SealedEvidence, list[SubjectKey | Evidence]]:
-    """The same, with the rows that are the caller's to insert; `key_id` is that of the subject's key, if it has one."""
+    """Encrypt evidence and return the rows for the caller to insert; `key_id` is that of the subject's key, if any."""
     pointer, salt = pointer or uuid4(), secrets.token_bytes(envelopes.SALT_BYTES)
     place = f"{tenant_id}/{subject_id}/{pointer}"
-    key, fresh = _data_key(tenant_id, subject_id, key_id)
+    key, fresh = _evidence_key(tenant_id, subject_id, key_id)
     sealed = encryption.seal(key, secrets.token_bytes(encryption.NONCE_BYTES), data, place)
     digest = envelopes.commitment(purpose, salt, data)
     evidence = Evidence(
@@ -296,8 +307,8 @@ def seal_pieces(
     at: datetime,
     key_id: UUID | None,
 ) -> tuple[tuple[SealedEvidence, ...], list[SubjectKey | Evidence]]:
-    """The same of several pieces of one subject, by purpose, with the source of each."""
-    found: list[SealedEvidence] = []
+    """Encrypt several pieces of evidence of one subject, by purpose, with the source of each."""
+    evidence: list[SealedEvidence] = []
     rows: list[SubjectKey | Evidence] = []
     for purpose, data in pieces.items():
         sealed, more = seal_evidence(
@@ -310,79 +321,79 @@ def seal_pieces(
             at=at,
             key_id=key_id,
         )
-        found.append(sealed)
+        evidence.append(sealed)
         rows += more
         key_id = next((row.key_id for row in more if isinstance(row, SubjectKey)), key_id)
-    return tuple(found), rows
+    return tuple(evidence), rows
 
 
 def tenant_origin(tenant_id: UUID) -> str:
-    """The origin of a tenant's log. It changes only after a restore, so it is read once in a while.
+    """The origin of a tenant's log, cached for a while, since it changes only after a restore.
 
-    Whoever still holds the old one is refused by `ledger_append`, and nothing is written.
+    `ledger_append` refuses an event with an outdated origin.
     """
-    return _origin_of(tenant_id, int(monotonic() // ORIGIN_KEPT_S))
+    return _cached_origin(tenant_id, int(monotonic() // ORIGIN_KEPT_S))
 
 
 def clear_origin_cache() -> None:
-    """Read origins again: one has just changed in this process."""
-    _origin_of.cache_clear()
+    """Drop the cached origins after one has changed."""
+    _cached_origin.cache_clear()
 
 
 @lru_cache(maxsize=4096)
-def _origin_of(tenant_id: UUID, period: int) -> str:
+def _cached_origin(tenant_id: UUID, period: int) -> str:
     return str(Tenant.objects.values_list("origin", flat=True).get(id=tenant_id))
 
 
-def _snapshot(head: SubjectHead, happening: NewEvent, state: str) -> entries.Entry | None:
-    if happening.entry is not None:
-        entries.check_entry(happening.entry)
-        return happening.entry
+def _next_entry(head: SubjectHead, event: NewEvent, state: str) -> entries.Entry | None:
+    if event.entry is not None:
+        entries.check_entry(event.entry)
+        return event.entry
     if head.entry is None:
         if head.kind == "action":
             raise encryption.EvidenceErased
         return None
-    changes = happening.changes
+    changes = event.changes
     if state != head.state:
         changes = entries.add_state_blocks(head.entry, changes, State(state))
     return entries.amend(head.entry, changes) if changes else head.entry
 
 
-def _detail(happening: NewEvent) -> dict[str, Any] | None:
-    detail = dict(happening.detail)
-    if happening.grounds:
-        detail["grounds"] = sorted(happening.grounds)
-    if happening.view:
-        detail["view"] = dict(happening.view)
+def _detail_document(event: NewEvent) -> dict[str, Any] | None:
+    detail = dict(event.detail)
+    if event.grounds:
+        detail["grounds"] = sorted(event.grounds)
+    if event.view:
+        detail["view"] = dict(event.view)
     return detail or None
 
 
-def _committed(value: Mapping[str, Any] | None) -> tuple[bytes | None, bytes | None]:
+def _salted_bytes(value: Mapping[str, Any] | None) -> tuple[bytes | None, bytes | None]:
     if value is None:
         return None, None
-    return canonical(value), secrets.token_bytes(envelopes.SALT_BYTES)
+    return canonical(value), urandom(envelopes.SALT_BYTES)
 
 
-def _own(purpose: str, salt: bytes | None, data: bytes | None) -> Iterable[envelopes.Commitment]:
+def _commitments(purpose: str, salt: bytes | None, data: bytes | None) -> Iterable[envelopes.Commitment]:
     if salt is not None and data is not None:
         yield envelopes.Commitment(purpose, None, len(data), envelopes.commitment(purpose, salt, data))
 
 
-def _view(happening: NewEvent, snapshot: entries.Entry | None) -> str:
-    view = dict(happening.view)
-    if snapshot is not None:
-        view |= entries.view_columns(snapshot)
-    return json.dumps(view)
+def _view_json(event: NewEvent, entry: entries.Entry | None) -> str:
+    view = dict(event.view)
+    if entry is not None:
+        view |= entries.view_columns(entry)
+    return orjson.dumps(view).decode()
 
 
 @cache
-def _appending(count: int) -> bytes:
+def _append_statement(count: int) -> bytes:
     calls = (f"ledger_append({', '.join(f'${6 * one + place}' for place in range(1, 7))})" for one in range(count))
     return f"SELECT {', '.join(calls)}".encode()
 
 
-def _data_key(tenant_id: UUID, subject_id: UUID, key_id: UUID | None) -> tuple[bytes, list[SubjectKey]]:
-    """The key of a subject's evidence, and the row to write where it is a fresh one."""
+def _evidence_key(tenant_id: UUID, subject_id: UUID, key_id: UUID | None) -> tuple[bytes, list[SubjectKey]]:
+    """The key of a subject's evidence, and the row to insert if the key is new."""
     if key_id is not None:
         return evidence_queries.data_key(key_id), []
     fresh = keystore.new_key()
@@ -390,8 +401,9 @@ def _data_key(tenant_id: UUID, subject_id: UUID, key_id: UUID | None) -> tuple[b
 
 
 def make_idempotency(*, tenant_id: UUID, action_id: UUID, request_hash: str) -> Idempotency:
-    """The key that the executor sends with the mutation, a row for the caller to insert; the ledger knows only its hash
-    (R-EX-16).
+    """Create the idempotency key that the executor sends with the mutation, as a row for the caller to insert.
+
+    The record contains only its hash (R-EX-16).
     """
     key = secrets.token_urlsafe(24)
     return Idempotency(

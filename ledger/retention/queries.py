@@ -1,4 +1,4 @@
-"""Reads of what was erased, of what may be, and of the holds and the policy that decide it."""
+"""Reads of erasures, of what may be erased, and of the holds and the policy that decide it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def recorded_erasures(tenant_id: UUID, erasure_id: UUID) -> dict[UUID, int]:
 
 
 def pruned_leaves(tenant_id: UUID, log: int, indexes: range) -> dict[int, UUID]:
-    """Of these places of a log, those whose events were pruned, and under which policy."""
+    """The indexes of a log whose events were pruned, each with the policy under which they were."""
     rows = execute(
         "SELECT l.index, e.pruned_by FROM ledger_leaf l JOIN ledger_erased e"
         " ON e.tenant_id = l.tenant_id AND e.subject_id = l.subject_id AND e.pruned_by IS NOT NULL"
@@ -97,7 +97,7 @@ def is_pruned(tenant_id: UUID, subject_id: UUID) -> bool:
 
 
 def pruned_counts(tenant_id: UUID) -> list[tuple[UUID, int, int]]:
-    """Of each policy that anything is listed as pruned under: how many subjects, and how many its events speak of."""
+    """Per policy, how many subjects are listed as pruned under it, and how many its events say."""
     rows = execute(
         "SELECT p.id, p.listed, coalesce((SELECT sum((convert_from(n.detail, 'UTF8')::jsonb ->> 'subjects')::integer)"
         " FROM ledger_event e JOIN ledger_entry n ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id"
@@ -109,8 +109,8 @@ def pruned_counts(tenant_id: UUID) -> list[tuple[UUID, int, int]]:
     return [(policy, listed, told) for policy, listed, told in rows]
 
 
-def named_in_open_requests(tenant_id: UUID, subject_ids: Iterable[UUID]) -> set[UUID]:
-    """Those of these subjects that a request under way names."""
+def subjects_in_open_requests(tenant_id: UUID, subject_ids: Iterable[UUID]) -> set[UUID]:
+    """Those of these subjects that an open erasure request names."""
     rows = execute(
         "SELECT DISTINCT (each ->> 'id')::uuid FROM ledger_erasure x JOIN ledger_entry n"
         " ON n.tenant_id = x.tenant_id AND n.subject_id = x.id AND n.seq = 1"
@@ -122,7 +122,7 @@ def named_in_open_requests(tenant_id: UUID, subject_ids: Iterable[UUID]) -> set[
 
 
 def retention_subjects(tenant_id: UUID, subject_ids: Iterable[UUID]) -> list[RetentionSubject]:
-    """What these subjects are and how they stand, with target and agent of the actions among them."""
+    """Kind and state of these subjects, with target and agent of the actions among them."""
     rows = execute(
         "SELECT s.id, s.kind, s.state, s.created_at, coalesce(a.target, ''), coalesce(a.agent, '')"
         " FROM ledger_subject s LEFT JOIN ledger_action a ON a.tenant_id = s.tenant_id AND a.id = s.id"
@@ -144,7 +144,7 @@ def expired_actions(tenant_id: UUID, *, before: datetime, limit: int) -> list[UU
         *(tenant_id, lower_bound(before), sorted(RESTING["action"]), limit),
     )
     ids = [row[0] for row in rows]
-    waiting = named_in_open_requests(tenant_id, ids) if ids else set()
+    waiting = subjects_in_open_requests(tenant_id, ids) if ids else set()
     return [each for each in ids if each not in waiting]
 
 
@@ -177,7 +177,7 @@ def retentions(tenant_id: UUID, *, after: UUID | None = None, limit: int = 50) -
 
 
 def policy(tenant_id: UUID) -> RetentionPolicy:
-    """What holds for a tenant: its policy in force, or the defaults."""
+    """The retention policy that applies to a tenant: the one in force, or the defaults."""
     row = retention(tenant_id)
     return policy_from_row(row) if row else RetentionPolicy()
 

@@ -4,6 +4,14 @@
 SELECT ledger_isolate(each) FROM unnest(ARRAY['ledger_release', 'ledger_releasegate']::regclass[]) each;
 SELECT ledger_make_append_only('ledger_releasegate'::regclass);
 
+-- Whatever changes which versions of one kind of policy, or of one tool's contract, are in force waits here for whoever
+-- does so already, and then reads what they left. It is a lock and no row, since a tool's first version has none.
+CREATE OR REPLACE FUNCTION ledger_lock_versions(p_kind text, p_tool text) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(4711005, hashtext(concat_ws('/', ledger_current_tenant(), p_kind, p_tool)));
+END $$;
+
 -- A release moves on, but what was drafted stays as it was checked and signed, and its two people stay who they were.
 CREATE OR REPLACE FUNCTION ledger_release_keeps_its_draft() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, public, pg_temp AS $$
@@ -111,25 +119,28 @@ SET search_path = pg_catalog, public, pg_temp AS $$
         'unverifiable_acknowledged', 'user_impact', 'verification']))
 $$;
 
--- A version of a contract that verifies as the one in force does comes by registration, and so does the first one of a
--- tool. Any other one is released, by its gates and two people. A role that row security does not bind loads a record as
--- a whole, as with policies.
+-- A version of a contract that verifies as the one in force does (or, where none is, as the last that was retired) comes
+-- by registration, and so does the first one of a tool. Any other one is released, by two people and its gates, which
+-- compared it with what is in force now. A role that row security does not bind loads a record as a whole, as with
+-- policies.
 CREATE OR REPLACE FUNCTION ledger_contract_is_released() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     v_release ledger_release;
-    v_before bytea;
+    v_before ledger_contractversion;
     v_red text;
     v_fault text;
 BEGIN
     IF NOT row_security_active('public.ledger_release') THEN
         RETURN NEW;
     END IF;
+    PERFORM ledger_lock_versions('contract', NEW.name);
+    SELECT c.* INTO v_before FROM ledger_contractversion c JOIN ledger_subject s
+        ON s.tenant_id = c.tenant_id AND s.id = c.id AND s.state IN ('REGISTERED', 'RETIRED')
+        WHERE c.tenant_id = NEW.tenant_id AND c.name = NEW.name
+        ORDER BY s.state = 'REGISTERED' DESC, c.id DESC LIMIT 1;
     IF NEW.release_id IS NULL THEN
-        SELECT c.document INTO v_before FROM ledger_contractversion c JOIN ledger_subject s
-            ON s.tenant_id = c.tenant_id AND s.id = c.id AND s.state = 'REGISTERED'
-            WHERE c.tenant_id = NEW.tenant_id AND c.name = NEW.name ORDER BY c.id DESC LIMIT 1;
-        IF FOUND AND ledger_verified_parts(v_before) <> ledger_verified_parts(NEW.document) THEN
+        IF FOUND AND ledger_verified_parts(v_before.document) <> ledger_verified_parts(NEW.document) THEN
             v_fault := 'it changes what is verified and has no release';
         END IF;
     ELSE
@@ -140,6 +151,7 @@ BEGIN
             WHEN v_release.id IS NULL THEN 'it has no release'
             WHEN (v_release.kind, v_release.tool, v_release.version, v_release.digest)
                 IS DISTINCT FROM ('contract', NEW.name, NEW.version, NEW.digest) THEN 'its release is of another draft'
+            WHEN v_release.basis IS DISTINCT FROM v_before.digest THEN 'its gates compared it with another version'
             WHEN v_red IS NOT NULL THEN 'these gates are not passed: ' || v_red
             WHEN v_release.first_by IS NULL OR v_release.promoted_by IS NULL
                 OR v_release.first_by = v_release.promoted_by THEN 'two people have not promoted it' END;

@@ -59,7 +59,8 @@ BEGIN
             'OPEN>AWAITING_SECOND', 'OPEN>OPEN', 'OPEN>RESOLVED', 'RESOLVED>OPEN', 'RESOLVED>RESOLVED')
         WHEN 'contract' THEN from_state || '>' || to_state IN (
             '>PENDING', '>REGISTERED', 'DECLINED>DECLINED', 'PENDING>DECLINED', 'PENDING>PENDING',
-            'PENDING>REGISTERED', 'REGISTERED>REGISTERED', 'REGISTERED>ROLLED_BACK', 'ROLLED_BACK>ROLLED_BACK')
+            'PENDING>REGISTERED', 'REGISTERED>REGISTERED', 'REGISTERED>RETIRED', 'REGISTERED>ROLLED_BACK',
+            'RETIRED>RETIRED', 'ROLLED_BACK>ROLLED_BACK')
         WHEN 'credential' THEN from_state || '>' || to_state IN (
             '>ISSUED', 'ISSUED>ISSUED', 'ISSUED>REVOKED', 'REVOKED>REVOKED')
         WHEN 'delegation' THEN from_state || '>' || to_state IN (
@@ -70,6 +71,8 @@ BEGIN
             '>REQUESTED', 'CONFIRMED>CONFIRMED', 'CONFIRMED>DONE', 'CONFIRMED>REFUSED', 'CONFIRMED>WITHDRAWN',
             'DONE>DONE', 'REFUSED>REFUSED', 'REQUESTED>CONFIRMED', 'REQUESTED>REFUSED', 'REQUESTED>REQUESTED',
             'REQUESTED>WITHDRAWN', 'WITHDRAWN>WITHDRAWN')
+        WHEN 'event_destination' THEN from_state || '>' || to_state IN (
+            '>ACTIVE', 'ACTIVE>ACTIVE', 'ACTIVE>ENDED', 'ENDED>ENDED')
         WHEN 'executor' THEN from_state || '>' || to_state IN (
             '>REGISTERED', 'REGISTERED>REGISTERED', 'REGISTERED>REVOKED', 'REVOKED>REGISTERED', 'REVOKED>REVOKED')
         WHEN 'export' THEN from_state || '>' || to_state IN (

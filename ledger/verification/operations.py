@@ -1,6 +1,6 @@
 """Integrity checks: start, pause, resume, cancel, and record the result.
 
-Where a check stands is written with each step, so a worker that dies leaves it there, and the next one goes on.
+Progress is stored with each step, so if a worker dies, the next one continues from there.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ ALARM = "RECORD_BROKEN"
 
 
 class CheckUnderWay(Refused):
-    """A check is under way already; look at that one."""
+    """An integrity check is already running."""
 
     code = "CHECK_UNDER_WAY"
 
 
 class NoSuchCheck(Refused):
-    """There is no such check here."""
+    """Check not found."""
 
     code = "NOT_FOUND"
     status = 404
 
 
 def start_check(*, tenant_id: UUID, by: Actor, at: datetime) -> IntegrityCheck:
-    """Begin a walk through all that is stored; a worker takes it up."""
+    """Start a check of everything that is stored; a worker carries it out."""
     if any(each.state in storage.OPEN for each in storage.integrity_checks(tenant_id)):
         raise CheckUnderWay
     row = IntegrityCheck.objects.create(
@@ -54,21 +54,21 @@ def start_check(*, tenant_id: UUID, by: Actor, at: datetime) -> IntegrityCheck:
 
 
 def pause_check(*, tenant_id: UUID, check_id: UUID, by: Actor, at: datetime) -> None:
-    """Stop after the step that is under way."""
-    _turn(tenant_id, check_id, "integrity_check_paused", "PAUSED", by, at=at)
+    """Pause a check after its current step."""
+    _change_state(tenant_id, check_id, "integrity_check_paused", "PAUSED", by, at=at)
 
 
 def resume_check(*, tenant_id: UUID, check_id: UUID, by: Actor, at: datetime) -> None:
-    """Go on where it stopped."""
-    _turn(tenant_id, check_id, "integrity_check_resumed", "RUNNING", by, at=at)
+    """Resume a paused check."""
+    _change_state(tenant_id, check_id, "integrity_check_resumed", "RUNNING", by, at=at)
 
 
 def cancel_check(*, tenant_id: UUID, check_id: UUID, by: Actor, at: datetime) -> None:
-    """End it without a finding."""
-    _turn(tenant_id, check_id, "integrity_check_cancelled", "CANCELLED", by, at=at)
+    """Cancel a check; it ends without a finding."""
+    _change_state(tenant_id, check_id, "integrity_check_cancelled", "CANCELLED", by, at=at)
 
 
-def _turn(tenant_id: UUID, check_id: UUID, kind: str, to: str, by: Actor, *, at: datetime) -> None:
+def _change_state(tenant_id: UUID, check_id: UUID, kind: str, to: str, by: Actor, *, at: datetime) -> None:
     if storage.integrity_check(tenant_id, check_id) is None:
         raise NoSuchCheck
     head = lock_subject(tenant_id=tenant_id, subject_id=check_id, kind="integrity")
@@ -80,19 +80,19 @@ def _turn(tenant_id: UUID, check_id: UUID, kind: str, to: str, by: Actor, *, at:
 
 
 def claim_check(tenant_id: UUID, check_id: UUID) -> IntegrityCheck | None:
-    """The check, for this transaction alone; None while another worker has it or somebody stopped it."""
+    """Lock a running check for this transaction; None while another worker has it or after it was stopped."""
     found = IntegrityCheck.objects.select_for_update(skip_locked=True)
     return found.filter(tenant_id=tenant_id, id=check_id, state="RUNNING").first()
 
 
 def record_progress(row: IntegrityCheck, *, seen: Mapping[str, int], **place: Any) -> None:
-    """Write down how far it has come, and what it looked at on the way."""
+    """Store the position that a check has reached, and add to its counts."""
     counted = {name: getattr(row, name) + count for name, count in seen.items()}
     IntegrityCheck.objects.filter(tenant_id=row.tenant_id, id=row.id).update(**counted, **place)
 
 
 def finish_check(row: IntegrityCheck, *, finding: str, at: datetime) -> None:
-    """The result, on record: everything holds, or the first thing that does not, which raises an alarm."""
+    """Record the result of a check: everything holds, or the first break, which raises an alarm."""
     state = "BROKEN" if finding else "HELD"
     counts = {name: getattr(row, name) for name in ("subjects", "events", "evidence", "erased", "leaves")}
     kind = "integrity_check_failed" if finding else "integrity_check_held"

@@ -1,4 +1,4 @@
-"""The catalogue of checks: which one reads which pattern back.
+"""The catalogue of checks, by pattern.
 
 Ours come first and cannot be replaced; a package may add others (`reviews.checks.plugins`).
 """
@@ -11,11 +11,15 @@ from reviews.checks.browser import BrowserCheck
 from reviews.checks.calendar import CalendarCheck
 from reviews.checks.databases import DatabaseCheck
 from reviews.checks.deployments import DeploymentCheck
+from reviews.checks.development.database_changes import DatabaseChangeCheck
+from reviews.checks.development.forge import ForgeCheck
+from reviews.checks.development.git import GitCheck
+from reviews.checks.development.kubernetes import KubernetesCheck
+from reviews.checks.development.packages import PackageCheck
+from reviews.checks.development.terraform import TerraformCheck
 from reviews.checks.email import EmailCheck
 from reviews.checks.filesystems import FilesystemCheck
-from reviews.checks.git import GitCheck
 from reviews.checks.interface import Check
-from reviews.checks.packages import PackageCheck
 from reviews.checks.payments import PaymentCheck
 from reviews.checks.plugins import load_plugin
 from reviews.checks.plugins import plugin_patterns as plugged_names
@@ -28,16 +32,20 @@ _CHECKS: dict[str, Check] = {
     "browser_automation": BrowserCheck(),
     "calendar": CalendarCheck(),
     "crm_ticketing": TicketCheck(),
+    "database_changes": DatabaseChangeCheck(),
     "databases": DatabaseCheck(),
     "deployments": DeploymentCheck(),
     "email": EmailCheck(),
     "filesystems": FilesystemCheck(),
+    "forge": ForgeCheck(),
     "git": GitCheck(),
+    "kubernetes": KubernetesCheck(),
     "packages": PackageCheck(),
     "payments": PaymentCheck(),
     "procurement": ProcurementCheck(),
     "queues_events": QueueCheck(),
     "security_infrastructure": AccessCheck(),
+    "terraform": TerraformCheck(),
     "vector_search": VectorSearchCheck(),
 }
 _SHORT = {"access": "security_infrastructure", "browser": "browser_automation", "queues": "queues_events"}

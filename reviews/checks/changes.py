@@ -1,4 +1,4 @@
-"""Change logs: what a system itself says has changed in it, for finding effects that nobody gated.
+"""Change logs of systems, read to find ungated effects.
 
 A registered system is watched when its settings name `changes`:
 
@@ -46,7 +46,7 @@ class ChangePage:
 
 
 class ChangeLog(Protocol):
-    """What lists a system's changes."""
+    """The interface of a reader of change logs."""
 
     def changes(self, *, system: SystemAccess, since: str, limit: int, timeout_s: float) -> ChangePage:
         """The changes after the mark `since`; `CheckFailed` when the system does not answer."""
@@ -60,7 +60,7 @@ class NotWatchable(Refused):
 
 
 def change_log(pattern: str) -> ChangeLog | None:
-    """What lists the changes of systems of a pattern, if anything does."""
+    """The reader of a pattern's change logs, if there is one."""
     ours: dict[str, ChangeLog] = {
         "databases": TableChangeLog(),
         "queues_events": StreamChangeLog(),

@@ -131,18 +131,30 @@ class Rollout:
         return "complete" if len(self.with_artifact) == len(self.instances) else "partial"
 
 
-class DeploymentCheck:
+class DeploymentCheck(lookups.UniformCheck):
     """The check of pattern `deployments`."""
 
     pattern = "deployments"
+    fields = _FIELDS
 
-    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
-        """A rollout's properties, the same for every effect."""
-        return lookups.state_schema(_FIELDS, dict.fromkeys(lookup.get("effects", {}), _FIELDS))
-
-    def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the lookup."""
-        return lookups.lookup_faults(verification, _part_faults)
+    def part_faults(self, where: str, part: object) -> Iterator[str]:
+        yield from lookups.unknown_name_faults(where, part, _EFFECT)
+        if not isinstance(part, dict):
+            return
+        for name in _TEXTS:
+            if name in part or name in {"program", "artifact"}:
+                yield from lookups.text_faults(f"{where}/{name}", part.get(name))
+        regions = part.get("regions", [])
+        if not isinstance(regions, list):
+            yield f"{where}/regions must be a list of expressions."
+        for number, text in enumerate(regions if isinstance(regions, list) else ()):
+            yield from lookups.text_faults(f"{where}/regions/{number}", text)
+        budget = part.get("max_error_permille", 0)
+        if not isinstance(budget, int) or isinstance(budget, bool) or not 0 <= budget <= 1000:
+            yield f"{where}/max_error_permille must be a whole number from 0 to 1000."
+        if "tag" in part and "repository" not in part:
+            yield f"{where}/tag belongs to a repository: name it."
+        yield from lookups.scope_faults(where, part, _FIELDS)
 
     @bounded_read
     def read(
@@ -172,29 +184,6 @@ class DeploymentCheck:
             indicators=tuple(sorted({key for rollout in looked.values() for key in rollout.indicators})),
             raw={name: _raw(rollout) for name, rollout in looked.items()},
         )
-
-
-# At registration
-
-
-def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_name_faults(where, part, _EFFECT)
-    if not isinstance(part, dict):
-        return
-    for name in _TEXTS:
-        if name in part or name in {"program", "artifact"}:
-            yield from lookups.text_faults(f"{where}/{name}", part.get(name))
-    regions = part.get("regions", [])
-    if not isinstance(regions, list):
-        yield f"{where}/regions must be a list of expressions."
-    for number, text in enumerate(regions if isinstance(regions, list) else ()):
-        yield from lookups.text_faults(f"{where}/regions/{number}", text)
-    budget = part.get("max_error_permille", 0)
-    if not isinstance(budget, int) or isinstance(budget, bool) or not 0 <= budget <= 1000:
-        yield f"{where}/max_error_permille must be a whole number from 0 to 1000."
-    if "tag" in part and "repository" not in part:
-        yield f"{where}/tag belongs to a repository: name it."
-    yield from lookups.scope_faults(where, part, _FIELDS)
 
 
 # One reading

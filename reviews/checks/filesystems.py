@@ -1,7 +1,8 @@
 """Filesystems: look a path up under its root, without being led out of it (R-CP-02).
 
     effects.<name>   path (expression), and optionally expect "present" or "absent",
-                     sha256, size, mode (expressions: what the file should be)
+                     sha256, size, mode (expressions: what the file should be),
+                     machine (expression: the machine on whose disk it is)
 
 The root is the system's; a contract may narrow it (`root`) and list `allow_extensions`. A system may
 name a `marker` file that proves that the root is mounted, and `protected` folders whose contents no
@@ -13,7 +14,9 @@ action may remove.
 2. What is reported about a file is asked of the opened file, not of its name; if it changed while it was
    read, there is no answer yet.
 3. A root that is not there, or whose marker is missing, is an outage: nothing below it is "absent".
-4. Only a local file system answers for what others wrote; a network one is UNDECLARED unless the system's
+4. A file of another machine is not looked for on this one: no answer. A machine is told by the digest of its
+   `/etc/machine-id`, or by the system's setting `machine`.
+5. Only a local file system answers for what others wrote; a network one is UNDECLARED unless the system's
    settings say what it is.
 """
 
@@ -37,7 +40,7 @@ from reviews.checks.limits import bounded_read
 MAX_BYTES = 256 * 1024 * 1024
 MAX_LINKS = 40
 
-_EFFECT = frozenset({"path", "expect", "sha256", "size", "mode"})
+_EFFECT = frozenset({"path", "expect", "sha256", "size", "mode", "machine"})
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "glusterfs", "lustre", "afs"})
@@ -50,7 +53,7 @@ class PathEscape(Exception):
 
 @dataclass(frozen=True)
 class PathState:
-    """What stands at a path: a file with its properties, another kind of thing, or nothing."""
+    """What exists at a path: a file with its properties, something else, or nothing."""
 
     path: str
     exists: bool
@@ -119,7 +122,7 @@ def _part_faults(where: str, part: Any) -> Iterator[str]:
     if not isinstance(part, dict):
         return
     yield from lookups.text_faults(f"{where}/path", part.get("path"))
-    for name in ("sha256", "size", "mode"):
+    for name in ("sha256", "size", "mode", "machine"):
         if name in part:
             yield from lookups.text_faults(f"{where}/{name}", part[name])
     if part.get("expect", "present") not in {"present", "absent"}:
@@ -163,6 +166,8 @@ def _effect(
     extensions: tuple[str, ...],
 ) -> tuple[ReadEffect, set[str]]:
     """One effect as found, and the indicators that fired over it."""
+    if "machine" in part and str(lookups.fill_template(part["machine"], bindings)) != _machine(system):
+        raise CheckFailed("The file is on another machine than the one that is read here.", retryable=False)
     asked = str(lookups.fill_template(part["path"], bindings))
     try:
         seen = _look(base, root, asked)
@@ -175,6 +180,17 @@ def _effect(
         gone = not seen.exists
         return ReadEffect(name=name, present=gone, count=int(gone), fields=seen.fields), fired
     return ReadEffect(name=name, present=seen.exists, count=int(seen.exists), fields=seen.fields), fired
+
+
+def _machine(system: SystemAccess) -> str:
+    """This machine, as whoever wrote the file tells it (rule 4)."""
+    if "machine" in system.settings:
+        return str(system.settings["machine"])
+    try:
+        own = Path("/etc/machine-id").read_bytes().strip()
+    except OSError:
+        raise CheckFailed("This machine has no /etc/machine-id to be told by.", retryable=False) from None
+    return hashlib.sha256(b"counterfoil " + own).hexdigest()[:32]
 
 
 def _indicators(

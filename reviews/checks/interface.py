@@ -1,4 +1,4 @@
-"""What a check is: it asks one authoritative system what is so, and decides nothing (R-CP-13 to R-CP-16).
+"""The interface of checks: a check reads one authoritative system and decides nothing (R-CP-13 to R-CP-16).
 
 A check reads with a credential that can only read, against the strongest endpoint that it is given, and
 says how fresh the answer is. What cannot be told is None, never "absent": a system that does not answer,
@@ -22,7 +22,7 @@ LOOKUP_VARIABLES = ("si", "sr", "so", "scope", "pre")
 
 @dataclass(frozen=True)
 class SystemAccess:
-    """A registered system and the way into it; the credential never comes from a contract."""
+    """A registered system with its addresses and credential; the credential never comes from a contract."""
 
     name: str
     pattern: str

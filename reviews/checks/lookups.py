@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -133,3 +134,50 @@ def lookup_faults(
     for name, part in lookup_effects(verification).items():
         found += part_faults(f"lookup/effects/{name}", part)
     return found
+
+
+class UniformCheck(ABC):
+    """A check whose effects all show the same fields."""
+
+    fields: Mapping[str, Any]
+
+    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields, at the top and of each effect."""
+        fields = dict(self.fields)
+        return state_schema(fields, dict.fromkeys(lookup.get("effects", {}), fields))
+
+    def validate(self, verification: Mapping[str, Any]) -> list[str]:
+        """What is wrong with the lookup."""
+        return lookup_faults(verification, self.part_faults)
+
+    @abstractmethod
+    def part_faults(self, where: str, part: Any) -> Iterator[str]:
+        """The faults of the part of the lookup that tells how to find one effect."""
+
+
+def reads_faults(where: str, part: Any, *kinds: str, beside: frozenset[str] = frozenset()) -> Iterator[str]:
+    """What is wrong with a part that says which kind of thing is read."""
+    yield from unknown_name_faults(where, part, beside | {"reads"})
+    if isinstance(part, dict) and part.get("reads") not in kinds:
+        yield f"{where}/reads is {'either ' if len(kinds) > 1 else ''}{' or '.join(kinds)}."
+
+
+def thing_faults(
+    where: str, part: Any, names: Sequence[str], wanted: Sequence[str], *, beside: Sequence[str] = ()
+) -> Iterator[str]:
+    """What is wrong with a part that names one thing, and either what it should be or that it is to be absent."""
+    yield from unknown_name_faults(where, part, frozenset((*names, *wanted, *beside, "expect")))
+    if not isinstance(part, dict):
+        return
+    for name in (*names, *(each for each in (*wanted, *beside) if each in part)):
+        yield from text_faults(f"{where}/{name}", part.get(name))
+    if part.get("expect", "present") not in {"present", "absent"}:
+        yield f"{where}/expect is either present or absent."
+    elif bool(part.keys() & {*wanted}) == (part.get("expect") == "absent"):
+        yield f"{where} must have either the {' or the '.join(wanted)} that it should have, or expect absent."
+
+
+def refuse_unlisted(name: str, allowed: Iterable[str] | None, kind: str) -> None:
+    """`CheckFailed` for what an administrator's list of things that may be read does not name."""
+    if allowed is not None and name not in allowed:
+        raise CheckFailed(f"{name} is not among the {kind} that may be read.", retryable=False)

@@ -244,9 +244,9 @@ def _looked(site: Site, part: Mapping[str, Any], bindings: Bindings, *, at: date
     return found
 
 
-def _one(site: Site, place: str, number: str, found: FoundPayment) -> Thing | None:
+def _one(site: Site, place: str, number: str, payment: FoundPayment) -> Thing | None:
     answer = site.get(f"/v1/{place}/{fetching.path_segment(number)}")
-    found.answers.append(answer)
+    payment.answers.append(answer)
     return _object(answer)
 
 
@@ -264,7 +264,7 @@ def _object(answer: SiteResponse) -> dict[str, Any] | None:
     raise CheckFailed(sentence, retryable=not isinstance(detail, dict))
 
 
-def _listed(site: Site, part: Mapping[str, Any], since: int, found: FoundPayment) -> list[Thing]:
+def _listed(site: Site, part: Mapping[str, Any], since: int, payment: FoundPayment) -> list[Thing]:
     """The objects with all these fields; `whole` tells whether all that may have them were seen."""
     params = {"limit": str(PAGE), **part["of"]}
     if not part["of"] and since:
@@ -272,7 +272,7 @@ def _listed(site: Site, part: Mapping[str, Any], since: int, found: FoundPayment
     things: list[Thing] = []
     for _ in range(MAX_PAGES):
         answer = site.get(f"/v1/{_KINDS[part['kind']]}", params=params)
-        found.answers.append(answer)
+        payment.answers.append(answer)
         said = _object(answer)
         if said is None:
             # What the payment should belong to is not there, so neither is the payment.
@@ -284,7 +284,7 @@ def _listed(site: Site, part: Mapping[str, Any], since: int, found: FoundPayment
         if not said.get("has_more") or not page:
             return things
         params["starting_after"] = str(page[-1].get("id"))
-    found.whole = False
+    payment.whole = False
     return things
 
 
@@ -305,12 +305,12 @@ def _at(thing: Thing, name: str) -> Any:
     return found.get("id") if isinstance(found, Mapping) and "object" in found else found
 
 
-def _effect(name: str, part: Mapping[str, Any], found: FoundPayment, system: SystemAccess) -> ReadEffect:
-    moved = found.moved
+def _effect(name: str, part: Mapping[str, Any], payment: FoundPayment, system: SystemAccess) -> ReadEffect:
+    moved = payment.moved
     kinds = {kind: part[f"{kind}_field"] for kind in ("tenant", "target") if f"{kind}_field" in part}
     if not moved:
-        fields = _fields(part, found.things[0], system) if found.things else {}
-        return ReadEffect(name=name, present=False if found.whole else None, fields=fields)
+        fields = _fields(part, payment.things[0], system) if payment.things else {}
+        return ReadEffect(name=name, present=False if payment.whole else None, fields=fields)
     return ReadEffect(
         name=name,
         present=True,
@@ -362,12 +362,12 @@ def _instant(thing: Thing) -> str:
     return f"{datetime.fromtimestamp(created, UTC):%Y-%m-%dT%H:%M:%SZ}" if isinstance(created, int) else ""
 
 
-def _indicators(part: Mapping[str, Any], found: FoundPayment, *, at: datetime) -> Iterator[str]:
-    if len(found.moved) > 1:
+def _indicators(part: Mapping[str, Any], payment: FoundPayment, *, at: datetime) -> Iterator[str]:
+    if len(payment.moved) > 1:
         yield "duplicate_charge"
-    for thing in found.things:
+    for thing in payment.things:
         yield from _of(part, thing, at=at)
-    if found.charge and int(found.charge.get("amount_refunded") or 0) > int(found.charge.get("amount") or 0):
+    if payment.charge and int(payment.charge.get("amount_refunded") or 0) > int(payment.charge.get("amount") or 0):
         yield "refund_mismatch"
 
 

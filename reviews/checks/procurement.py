@@ -90,18 +90,31 @@ class FoundOrders:
     indicators: set[str]
 
 
-class ProcurementCheck:
+class ProcurementCheck(lookups.UniformCheck):
     """The check of pattern `procurement`."""
 
     pattern = "procurement"
+    fields = _FIELDS
 
-    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
-        """An order's properties, the same for every effect."""
-        return lookups.state_schema(_FIELDS, dict.fromkeys(lookup.get("effects", {}), _FIELDS))
-
-    def validate(self, verification: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the lookup."""
-        return lookups.lookup_faults(verification, _part_faults)
+    def part_faults(self, where: str, part: object) -> Iterator[str]:
+        yield from lookups.unknown_name_faults(where, part, _EFFECT)
+        if not isinstance(part, dict):
+            return
+        yield from _match_faults(f"{where}/match", part.get("match"))
+        for name in _TEXTS:
+            if name in part:
+                yield from lookups.text_faults(f"{where}/{name}", part[name])
+        states = part.get("states", list(APPROVED))
+        if not isinstance(states, list) or not states or not all(isinstance(one, str) for one in states):
+            yield f"{where}/states must be a list of states."
+        if not isinstance(part.get("catalogue", False), bool):
+            yield f"{where}/catalogue is either true or false."
+        if "budget" in part:
+            yield from lookups.unknown_name_faults(f"{where}/budget", part["budget"], frozenset({"limit", "match"}))
+            if isinstance(part["budget"], dict):
+                yield from lookups.text_faults(f"{where}/budget/limit", part["budget"].get("limit"))
+                yield from _match_faults(f"{where}/budget/match", part["budget"].get("match"))
+        yield from lookups.scope_faults(where, part, _FIELDS)
 
     @bounded_read
     def read(
@@ -132,27 +145,6 @@ class ProcurementCheck:
 
 
 # At registration
-
-
-def _part_faults(where: str, part: Any) -> Iterator[str]:
-    yield from lookups.unknown_name_faults(where, part, _EFFECT)
-    if not isinstance(part, dict):
-        return
-    yield from _match_faults(f"{where}/match", part.get("match"))
-    for name in _TEXTS:
-        if name in part:
-            yield from lookups.text_faults(f"{where}/{name}", part[name])
-    states = part.get("states", list(APPROVED))
-    if not isinstance(states, list) or not states or not all(isinstance(one, str) for one in states):
-        yield f"{where}/states must be a list of states."
-    if not isinstance(part.get("catalogue", False), bool):
-        yield f"{where}/catalogue is either true or false."
-    if "budget" in part:
-        yield from lookups.unknown_name_faults(f"{where}/budget", part["budget"], frozenset({"limit", "match"}))
-        if isinstance(part["budget"], dict):
-            yield from lookups.text_faults(f"{where}/budget/limit", part["budget"].get("limit"))
-            yield from _match_faults(f"{where}/budget/match", part["budget"].get("match"))
-    yield from lookups.scope_faults(where, part, _FIELDS)
 
 
 def _match_faults(where: str, match: Any) -> Iterator[str]:

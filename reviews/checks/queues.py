@@ -62,7 +62,7 @@ Bindings = Mapping[str, Mapping[str, Any]]
 
 @dataclass
 class MessageTrail:
-    """What was found of one effect, in the order in which it was asked."""
+    """What was found of one effect, in the order of the queries."""
 
     messages: dict[str, Message] = field(default_factory=dict)
     whole: bool = True
@@ -174,7 +174,7 @@ def _check_streams(system: SystemAccess, filled: Mapping[str, Mapping[str, Any]]
 
 @contextmanager
 def redis_session(system: SystemAccess, timeout_s: float) -> Iterator[redis.Redis]:
-    """A client whose whole conversation ends in time, and that has shown that the other side hears it."""
+    """A client whose whole conversation has a deadline, and whose connection was tested."""
     with ConversationDeadline(deadline_after(timeout_s)) as limit, _connected(system, timeout_s) as client:
         pool = client.connection_pool
         pool.connection_class = _watched(pool.connection_class, limit)

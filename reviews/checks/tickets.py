@@ -177,13 +177,13 @@ def _looked(site: Site, part: Mapping[str, Any]) -> FoundRecords:
     return found
 
 
-def _listed(site: Site, part: Mapping[str, Any], found: FoundRecords) -> list[str]:
+def _listed(site: Site, part: Mapping[str, Any], records: FoundRecords) -> list[str]:
     """The numbers of the records that may be meant, retired ones left out."""
     asked = {"id": part["id"]} if "id" in part else {f"{name}:": value for name, value in part["match"].items()}
     numbers: list[str] = []
     for page in range(1, MAX_PAGES + 1):
         params = {**asked, "@page_size": str(PAGE), "@page_index": str(page)}
-        said = _data(site, f"/rest/data/{part['kind']}", params, found)
+        said = _data(site, f"/rest/data/{part['kind']}", params, records)
         if said is None:
             raise CheckFailed(f"The tracker has no kind `{part['kind']}`.", retryable=False)
         if not isinstance(said.get("collection"), list):
@@ -192,13 +192,13 @@ def _listed(site: Site, part: Mapping[str, Any], found: FoundRecords) -> list[st
         numbers += [one for one in listed if one == part.get("id", one)]
         if len(listed) < PAGE:
             return numbers
-    found.whole = False
+    records.whole = False
     return numbers
 
 
-def _record(site: Site, part: Mapping[str, Any], number: str, found: FoundRecords) -> dict[str, Any] | None:
+def _record(site: Site, part: Mapping[str, Any], number: str, records: FoundRecords) -> dict[str, Any] | None:
     path = f"/rest/data/{part['kind']}/{fetching.path_segment(number)}"
-    said = _data(site, path, {"@protected": "true", "@verbose": "2"}, found)
+    said = _data(site, path, {"@protected": "true", "@verbose": "2"}, records)
     if said is None:
         return None
     given = said.get("attributes")
@@ -210,21 +210,21 @@ def _record(site: Site, part: Mapping[str, Any], number: str, found: FoundRecord
     return {**properties, "messages": numbers, "id": number, "etag": str(said.get("@etag", ""))}
 
 
-def _comments(site: Site, found: FoundRecords) -> list[str]:
+def _comments(site: Site, records: FoundRecords) -> list[str]:
     """The texts of a record's newest comments."""
-    numbers = [str(one) for one in found.records[0].get("messages") or ()]
+    numbers = [str(one) for one in records.records[0].get("messages") or ()]
     texts = []
     for number in numbers[-MAX_COMMENTS:]:
         said = _data(
-            site, f"/rest/data/msg/{fetching.path_segment(number)}", {"@verbose": "3", "@fields": "content"}, found
+            site, f"/rest/data/msg/{fetching.path_segment(number)}", {"@verbose": "3", "@fields": "content"}, records
         )
         texts += [str(said.get("attributes", {}).get("content", ""))] if said else []
     return texts
 
 
-def _data(site: Site, path: str, params: Mapping[str, str], found: FoundRecords) -> dict[str, Any] | None:
+def _data(site: Site, path: str, params: Mapping[str, str], records: FoundRecords) -> dict[str, Any] | None:
     answer = site.get(path, params=params)
-    found.answers.append(answer)
+    records.answers.append(answer)
     if answer.status == 423:
         raise CheckFailed("The record is locked.", retryable=True, indicators=("record_lock",))
     said = answer.document()
@@ -253,40 +253,40 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _holds(part: Mapping[str, Any], found: FoundRecords) -> list[bool]:
+def _holds(part: Mapping[str, Any], records: FoundRecords) -> list[bool]:
     """For each change that was wanted, whether the record shows it."""
-    record = found.records[0]
+    record = records.records[0]
     held = [_text(record.get(name)) == value for name, value in part["set"].items()]
     if "comment" in part:
-        held.append(any(part["comment"] in text for text in found.comments))
+        held.append(any(part["comment"] in text for text in records.comments))
     return held
 
 
-def _effect(name: str, part: Mapping[str, Any], found: FoundRecords) -> ReadEffect:
+def _effect(name: str, part: Mapping[str, Any], records: FoundRecords) -> ReadEffect:
     if part.get("expect") == "absent":
-        gone = not found.records
-        return ReadEffect(name=name, present=gone if found.whole or not gone else None, count=int(gone))
-    if not found.records:
-        return ReadEffect(name=name, present=False if found.whole else None)
-    held = _holds(part, found)
+        gone = not records.records
+        return ReadEffect(name=name, present=gone if records.whole or not gone else None, count=int(gone))
+    if not records.records:
+        return ReadEffect(name=name, present=False if records.whole else None)
+    held = _holds(part, records)
     present = not held or any(held)
-    if not present and not found.whole:
+    if not present and not records.whole:
         return ReadEffect(name=name, present=None)
     kinds = {kind: part[f"{kind}_field"] for kind in ("tenant", "target") if f"{kind}_field" in part}
     return ReadEffect(
         name=name,
         present=present,
-        count=len(found.records) if present else 0,
-        fields=_fields(part, found),
+        count=len(records.records) if present else 0,
+        fields=_fields(part, records),
         scope={
-            kind: tuple(dict.fromkeys(_text(one.get(at)) or None for one in found.records))
+            kind: tuple(dict.fromkeys(_text(one.get(at)) or None for one in records.records))
             for kind, at in kinds.items()
         },
     )
 
 
-def _fields(part: Mapping[str, Any], found: FoundRecords) -> dict[str, Any]:
-    record = found.records[0]
+def _fields(part: Mapping[str, Any], records: FoundRecords) -> dict[str, Any]:
+    record = records.records[0]
     declared = {name: record.get(name) for name in [*part.get("fields", ()), *part["set"]]}
     return {
         **declared,
@@ -298,7 +298,7 @@ def _fields(part: Mapping[str, Any], found: FoundRecords) -> dict[str, Any]:
         "changed_at": _text(_instant(record.get("activity"))),
         "assignee": _text(record.get(part["assignee_field"])),
         "comments": len(record.get("messages") or ()),
-        "comment": found.comments[-1] if found.comments else "",
+        "comment": records.comments[-1] if records.comments else "",
     }
 
 
@@ -328,19 +328,19 @@ def _executed_at(bindings: Bindings, found: Mapping[str, FoundRecords], *, at: d
 
 
 def _indicators(
-    part: Mapping[str, Any], found: FoundRecords, effect: ReadEffect, bindings: Bindings, executed_at: datetime | None
+    part: Mapping[str, Any], records: FoundRecords, effect: ReadEffect, bindings: Bindings, executed_at: datetime | None
 ) -> Iterator[str]:
-    if not found.records or part.get("expect") == "absent":
+    if not records.records or part.get("expect") == "absent":
         return
-    record = found.records[0]
-    if len(found.records) > 1:
+    record = records.records[0]
+    if len(records.records) > 1:
         yield "duplicate_ticket"
     if effect.present is None:
         return
     if not effect.present:
         yield from _hindrances(part, record, effect, bindings)
         return
-    if not all(_holds(part, found)):
+    if not all(_holds(part, records)):
         yield "missing_field_update"
     if "assignee" in part and part["assignee"] != _text(record.get(part["assignee_field"])):
         yield "wrong_assignee"
@@ -360,10 +360,10 @@ def _hindrances(
         yield "stale_state"
 
 
-def _mark(found: FoundRecords) -> str:
-    if not found.records:
+def _mark(records: FoundRecords) -> str:
+    if not records.records:
         return "no record"
-    return f"etag {found.records[0]['etag']} changed {_instant(found.records[0].get('activity'))}"
+    return f"etag {records.records[0]['etag']} changed {_instant(records.records[0].get('activity'))}"
 
 
 def _described(part: Mapping[str, Any]) -> str:

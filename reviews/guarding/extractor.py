@@ -1,4 +1,4 @@
-"""Which sentences of a message report that something was done: the detectors of strict mode.
+"""Detectors of strict mode: find the sentences of a message that report something as done.
 
 The built-in one (`rules.detector`) is asked, or in its place an endpoint in the OpenAI style where one is configured.
 Either finds reports and judges none. Where the endpoint fails (no answer in time, no JSON) the built-in one is asked;
@@ -28,7 +28,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Extractor:
-    """Where to ask, as which model, with which key, and how long to wait."""
+    """An external detector: address, model, key and time limit."""
 
     url: str
     model: str

@@ -1,4 +1,4 @@
-"""Guarding: one outgoing message judged against the record, and the verdict kept with its grounds (R-CG-19).
+"""Judges outgoing messages against the record and stores each verdict with its grounds (R-CG-19).
 
 The message, its corrected text and the quotes are sealed as evidence of the session, and go with it when it is erased;
 the event and the log's row hold hashes, spans, codes and the states that were looked at.
@@ -34,7 +34,7 @@ class MessageUnguarded(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """What the guard says of a message, and the receipt that goes out behind it."""
+    """The guard's verdict on a message, and the receipt that goes with it."""
 
     verdict: MessageVerdict
     receipt: Receipt
@@ -49,7 +49,7 @@ def guard(
     strict: Strictness | None = None,
     at: datetime,
 ) -> Guarded:
-    """Judge a message, and keep the verdict."""
+    """Judge a message and store the verdict."""
     actions = actions_of(speaker)
     ground = ground_of(speaker, actions, at=at)
     verdict = judge(message, ground, stated, strict=strict)
@@ -58,8 +58,8 @@ def guard(
     return guarded
 
 
-def check_told(tenant_id: UUID, session_id: UUID) -> None:
-    """`MessageUnguarded` where a change of a session stands that no guarded message followed."""
+def check_guarded(tenant_id: UUID, session_id: UUID) -> None:
+    """Raise `MessageUnguarded` if a change of the session was not followed by a guarded message."""
     untold = untold_changes(tenant_id, session_id)
     if untold:
         raise MessageUnguarded(f"{len(untold)} of its changes were followed by no message that the guard has seen.")

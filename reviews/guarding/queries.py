@@ -1,4 +1,4 @@
-"""What the guard reads: the actions that a session may speak of, as records with their fields, answer and read-back."""
+"""Reads for the guard: the actions that a session may mention, with their fields, answers and readings."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ledger.record.rules.encryption import CannotOpen, EvidenceErased
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import outcome_of
 from reviews import queries
+from reviews.guarding.rules.receipt import confirmation_of
 from reviews.guarding.rules.records import Ground, Record, Tool, leaves
 from reviews.models import GuardVerdict
 from reviews.observations.rules import observe
@@ -35,7 +36,7 @@ _UNDONE = {State.PROPOSED, State.VALIDATED, State.FAILED, State.ROLLED_BACK}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speaker:
-    """Who is about to say something: a session, its agent, the tools and contracts that it was given, for its actions
+    """The sender of a message: a session, its agent, the tools and contracts that it was given, for its actions
     the id of the call behind each and why the gate refused it, and the refused calls that left no action.
     """
 
@@ -52,7 +53,7 @@ class Speaker:
 
 
 def ground_of(speaker: Speaker, actions: list[Any], *, at: datetime) -> Ground:
-    """What a message of this session is judged against; new is what became of an action since the last message."""
+    """The records to judge a message of this session against; new is what happened since the last message."""
     known = _known_before(speaker.tenant_id, speaker.session_id)
     records = (*_records(speaker, actions, at=at), *speaker.refused)
     marked = (replace(each, is_new=known.get(each.action_id) != each.outcome) for each in records)
@@ -60,7 +61,7 @@ def ground_of(speaker: Speaker, actions: list[Any], *, at: datetime) -> Ground:
 
 
 def actions_of(speaker: Speaker) -> list[Any]:
-    """The actions that a session may speak of, oldest first: its own, and those of the same agent in the same run."""
+    """The actions that a session may mention, oldest first: its own, and those of the same agent in the same run."""
     own = actions_queries.actions(speaker.tenant_id, session=speaker.session_id, limit=MOST)
     run = actions_queries.actions(speaker.tenant_id, run=speaker.run_id, agent=speaker.agent_id, limit=MOST)
     found = {action.id: action for action in (*own, *run)}
@@ -68,7 +69,7 @@ def actions_of(speaker: Speaker) -> list[Any]:
 
 
 def message_rule_of(tenant_id: UUID, agent_id: str) -> MessageRule:
-    """What the verification policy in force asks of the messages of an agent."""
+    """The verification policy's rule for the messages of an agent."""
     document = catalogue_queries.active_policies(tenant_id)["verification"].document
     return message_rule(orjson.loads(bytes(document)), agent_id)
 
@@ -79,7 +80,7 @@ def untold_changes(tenant_id: UUID, session_id: UUID) -> list[Any]:
     return _untold(made, {session_id: _known_before(tenant_id, session_id)})
 
 
-def count_untold(tenant_id: UUID, agent_id: str) -> int:
+def count_unreported(tenant_id: UUID, agent_id: str) -> int:
     """How many of the newest changes of an agent were followed by no message that the guard has seen."""
     made = actions_queries.actions(tenant_id, agent=agent_id, relation="", limit=MOST)
     verdicts = GuardVerdict.objects.filter(tenant_id=tenant_id, session_id__in={each.session_id for each in made})
@@ -152,6 +153,18 @@ def _record(speaker: Speaker, action: Any, entry: dict[str, Any], kept: _Seen, *
         reading=reading,
         fields=compared,
     )
+
+
+def confirmations_of(tenant_id: UUID, actions: list[Any]) -> dict[UUID, str]:
+    """The confirmation codes that the tools gave for these actions, as receipts tell them."""
+    arguments = _arguments(tenant_id, actions)
+    answers = _answers(tenant_id, [action.id for action in actions])
+    found = {}
+    for action in actions:
+        seen = [observe.parse_result(each.get("result"), tool=action.tool) for each in answers.get(action.id, [])]
+        if code := confirmation_of(_answered(seen), arguments.get(action.id, {})):
+            found[action.id] = code
+    return found
 
 
 def _answered(seen: list[observe.ParsedObservation]) -> dict[str, Any]:

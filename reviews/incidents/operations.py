@@ -1,4 +1,4 @@
-"""Incidents: what went so wrong that more than one action must be thought about, and how it was contained.
+"""Incidents: opens, links, contains and closes problems that concern more than one action.
 
 An incident gathers actions, cases and the freezes that were placed because of it. What happened is in its events;
 the rows only say how it stands. Locks are taken in one order: actions first, then the incident.
@@ -37,7 +37,7 @@ _LINKED = {"action": "action_linked", "case": "case_linked", "freeze": "freeze_l
 
 
 class NoSuchIncident(Refused):
-    """There is no such incident here."""
+    """Incident not found."""
 
     code = "NOT_FOUND"
     status = 404
@@ -50,7 +50,7 @@ class IncidentClosed(Refused):
 
 
 class NothingToLink(Refused):
-    """There is no such action or case here."""
+    """Action or case not found."""
 
     code = "NOT_FOUND"
     status = 404
@@ -265,7 +265,7 @@ def close(
 
 
 def reopen(*, tenant_id: UUID, incident_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
-    """Take a closed incident up again; where its cause has another open one, that one goes on instead."""
+    """Reopen a closed incident; if its cause has another open one, that one is used instead."""
     head, row = lock_incident(tenant_id, incident_id)
     if row.state == "OPEN":
         return
@@ -280,7 +280,7 @@ def reopen(*, tenant_id: UUID, incident_id: UUID, reason: str, by: ledger.Actor,
 
 
 def comment(*, tenant_id: UUID, incident_id: UUID, text: str, by: ledger.Actor, at: datetime) -> Comment:
-    """Add a line to an incident's thread."""
+    """Add a comment to an incident's thread."""
     head, _ = lock_incident(tenant_id, incident_id)
     return threads.add_comment(head, text, by, at=at)
 
@@ -292,7 +292,7 @@ def record_export(*, tenant_id: UUID, incident_id: UUID, form: str, by: ledger.A
 
 
 class CauseAlreadyOpen(Refused):
-    """Another incident about the same cause is open; work on that one."""
+    """An incident with the same cause is already open."""
 
     code = "CAUSE_IS_OPEN"
 

@@ -1,4 +1,4 @@
-"""The gates of a release as real runs: each judges the draft, and its lines are stored as evidence.
+"""Runs the gates of a release: each judges the draft, and its lines are stored as evidence.
 
 RG-01 and RG-02 look at what was stored in the last `REPLAYED`; the others walk their scenarios (`rules.gates`). A draft
 of one kind of policy is judged together with the version of the other kind that is in force, and a draft of a contract
@@ -90,7 +90,7 @@ def run_gates(
         _walked("RG-04", gates.inject_failures(draft)),
         _walked("RG-05", gates.drill_recovery(draft)),
         _walked("RG-06", [*gates.check_new_entries(draft), *_stored(row)]),
-        _walked("RG-07", gates.tell_false_success(draft)),
+        _walked("RG-07", gates.check_reports_before_verdict(draft)),
         _walked("RG-08", [*gates.repeat_unknown(draft), _repeat_block()]),
     ]
     wanted = required_gates(row.kind)
@@ -178,7 +178,7 @@ def _changed(action: ActionReplay) -> dict[str, Any] | None:
 
 def _missed(row: Release, drafted: Contract, actions: Sequence[ActionReplay]) -> list[dict[str, Any]]:
     """The newest successes in which something wrong would be found under the contract in force, not under the draft."""
-    in_force = catalogue_queries.contract_in_force(row.tenant_id, row.tool)
+    in_force = catalogue_queries.contract_to_compare(row.tenant_id, row.tool)
     assert in_force is not None
     known = load_stored(bytes(in_force.document), expected_digest=in_force.digest)
     successes = [
@@ -192,9 +192,9 @@ def _is_success(run: RunReplay) -> bool:
     return run.replayed is not None and run.replayed.verdict.get("result") == "SUCCESS"
 
 
-def _missed_in(run: StoredRun, known: Contract, drafted: Contract) -> dict[str, Any] | None:
+def _missed_in(run: StoredRun, contract: Contract, drafted: Contract) -> dict[str, Any] | None:
     """The first planted difference that the draft does not find in a run, with what both say of it."""
-    before, after = rebuild_inputs(run, contract=known), rebuild_inputs(run, contract=drafted)
+    before, after = rebuild_inputs(run, contract=contract), rebuild_inputs(run, contract=drafted)
     for (words, was), (_, now) in zip(gates.plant_differences(before), gates.plant_differences(after), strict=True):
         found, missed = judge_inputs(was), judge_inputs(now)
         if found.verdict.get("result") != "SUCCESS" and missed.verdict.get("result") == "SUCCESS":
@@ -286,7 +286,7 @@ def _repeat_block() -> GateLine:
 
 
 def judge_canary(*, tenant_id: UUID, release_id: UUID, by: Actor, at: datetime) -> Release:
-    """Look at a canary's figures now: it is stopped where they are worse, and passed where enough has been seen."""
+    """Judge a canary by its current figures: stop it if they are worse, pass it if enough has been seen."""
     row = catalogue_queries.release(tenant_id, release_id)
     if row is None:
         raise NoSuchRelease

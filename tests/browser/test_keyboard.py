@@ -20,7 +20,7 @@ def test_keys_move_open_and_lead_to_the_second_step(people, site):
     page.keyboard.press("j")
     page.keyboard.press("k")
     page.keyboard.press("Enter")
-    page.wait_for_url(f"**/approvals/{site.stage.approval(first).id}")
+    page.wait_for_url(f"**/approvals/{site.stage.approval(first).id}?beside=approvals*")
     page.keyboard.press("a")
     assert focused(page) == "reason"
     assert site.stage.approval(first).state == "REQUESTED"
@@ -35,6 +35,24 @@ def test_the_keyboard_map_turns_single_keys_off(people, site):
     assert page.locator("dialog[open]").count() == 0
     page.keyboard.press("/")
     assert focused(page) != "q"
+
+
+def test_the_palette_goes_to_a_page_and_finds_an_action_without_a_pointer(people, site):
+    action_id = site.stage.propose(order_id="EX-4242")
+    page = people().sign_in("operator").page
+    page.keyboard.press("Control+k")
+    page.keyboard.type("freez")
+    page.locator("#palette [data-found=freez]").wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/freezes")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("ex-4242")
+    page.locator("#palette [data-found=ex-4242]").get_by_role("heading", name="Actions").wait_for()
+    for _ in range(2):
+        page.keyboard.press("ArrowDown")
+    assert "EX-4242" in focused(page)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/actions/{action_id}")
 
 
 def test_an_entry_opens_beside_the_page_and_closes_again(people, site):

@@ -75,9 +75,9 @@ def test_the_same_authenticator_is_not_enrolled_twice_and_the_page_says_so(peopl
         show_who_one_is(rita.page)
         rita.page.get_by_role("button", name="Enrol this passkey").click()
         rita.page.get_by_text("needs confirmation by another person").or_(
-            rita.page.get_by_text("enrolled already")
+            rita.page.get_by_text("already enrolled")
         ).wait_for()
-    rita.page.get_by_text("This passkey is enrolled already.").wait_for()
+    rita.page.get_by_text("This passkey is already enrolled.").wait_for()
     assert len(keys(site)) == 1
 
 

@@ -28,7 +28,7 @@ def test_a_reviewer_walks_through_the_queue_without_a_mouse(people, site, asked)
     page.wait_for_load_state()
     keys.press("j")
     keys.press("Enter")
-    page.wait_for_url(f"**/approvals/{asked[0].id}")
+    page.wait_for_url(f"**/approvals/{asked[0].id}?beside=approvals*")
     # Until then the buttons are switched off, and Tab passes them by.
     page.locator("form[data-confirmed=yes]").wait_for()
     keys.press("a")
@@ -46,10 +46,7 @@ def test_a_reviewer_walks_through_the_queue_without_a_mouse(people, site, asked)
     keys.press("Enter")
     page.get_by_text("Decision recorded: you approved.").wait_for()
     assert site.stage.approval(asked[0].action_id).state == "APPROVED"
-    link = page.get_by_role("link", name="Next approval")
-    link.focus()
-    keys.press("Enter")
-    page.wait_for_url(f"**/approvals/{asked[1].id}")
+    assert f"/approvals/{asked[1].id}?beside=approvals" in page.url, "the next one of the queue is shown"
 
 
 def test_keys_do_nothing_where_they_are_switched_off(people, site, asked):
@@ -116,3 +113,15 @@ def test_opening_an_approval_says_so_once_and_then_who_else_looks(people, site, 
     # Those after it only say that the page is still open, every ten seconds.
     assert next(data for method, _, data in sent if method == "POST") == "opened=yes"
     assert [data for _, _, data in sent].count("opened=yes") == 1
+
+
+def test_a_phone_sorts_a_list_and_the_top_bar_keeps_to_one_line(people, site, asked):
+    page = people("phone").sign_in("reviewer").page
+    page.goto(site.page("actions"))
+    page.get_by_role("link", name="Agent", exact=True).click()
+    page.wait_for_url("**/actions?sort=*")
+    page.locator("thead th[aria-sort]").wait_for()
+    page.set_viewport_size({"width": 1100, "height": 800})
+    heights = "[...document.querySelectorAll('.topbar-facts > :not([hidden])')].map((each) => each.offsetHeight)"
+    assert max(page.evaluate(heights)) < 30
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

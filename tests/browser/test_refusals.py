@@ -19,6 +19,8 @@ def test_on_a_phone_a_refused_form_shows_its_reason_and_leads_to_the_field(peopl
         page.get_by_role("button", name="Comment").click()
     assert posted.value.status == 422
     operator.wait_until(SEEN)
+    # Reading this address again sends nothing.
+    assert page.url.endswith(f"/cases/{case.id}")
     assert page.get_by_role("alert").first.inner_text().startswith("Nothing was saved.")
     page.locator("[data-refused] a").click()
     assert page.evaluate("document.activeElement.name") == "text"
@@ -57,11 +59,11 @@ def test_on_a_phone_a_refusal_by_the_rules_is_seen_too(people, site):
     operator = people("phone").sign_in("operator")
     page = operator.page
     operator.go("freezes")
-    page.get_by_label("What to freeze").select_option("tenant")
+    page.get_by_label("What to freeze").select_option("tenant:")
     page.get_by_role("textbox", name="Reason").last.fill("A drill.")
     page.get_by_role("button", name="Freeze", exact=True).click()
-    page.get_by_text("Frozen. Nothing new starts").wait_for()
-    page.get_by_label("What to freeze").select_option("tenant")
+    page.get_by_text("Frozen. New actions are blocked").wait_for()
+    page.get_by_label("What to freeze").select_option("tenant:")
     page.get_by_role("textbox", name="Reason").last.fill("A drill.")
     page.get_by_role("button", name="Freeze", exact=True).click()
     page.get_by_text("This is already frozen.").wait_for()

@@ -81,9 +81,9 @@ def change(site: Any, approval: Any, **columns: Any) -> None:
         Approval.objects.filter(tenant_id=site.stage.tenant, id=approval.id).update(**columns)
 
 
-def test_a_passkey_signs_a_vote(people, site):
-    """Chromium's own authenticator signs; the counter that it sends is kept with the key."""
-    person, key, approval = at_approval(people, site)
+def test_a_passkey_signs_a_vote_on_a_phone(people, site):
+    """Chromium's own authenticator signs the same statement; the counter that it sends is kept with the key."""
+    person, key, approval = at_approval(people, site, width="phone", is_mobile=True, has_touch=True)
     person.page.get_by_label("Reason").fill("The photo shows the damage.")
     person.page.get_by_role("button", name="Approve refund").click()
     person.page.get_by_text("Decision recorded: you approved.").wait_for()
@@ -91,6 +91,17 @@ def test_a_passkey_signs_a_vote(people, site):
     assert (vote.evidence_class, vote.credential_id) == ("A", key.key.name)
     assert "passkey (class A)" in person.page.locator(".votes").inner_text()
     assert site.stage.approval(approval.action_id).state == "APPROVED"
+
+
+def test_a_phone_may_install_the_console(people, site):
+    """What Chromium itself says of the manifest and its icons; a window without a memory may install nothing."""
+    person = people("phone").sign_in("reviewer")
+    browser = person.page.context.new_cdp_session(person.page)
+    found = browser.send("Page.getAppManifest")
+    assert (found["url"], found["errors"]) == (f"{site.url}/static/console/console.webmanifest", [])
+    assert found["manifest"]["startUrl"] == f"{site.url}/"
+    hindered = browser.send("Page.getInstallabilityErrors")["installabilityErrors"]
+    assert {each["errorId"] for each in hindered} <= {"in-incognito"}
 
 
 def test_the_signature_is_checked_again_from_an_exported_bundle(people, site):

@@ -246,8 +246,13 @@ def addresses() -> Iterator[tuple[str, str]]:
                 name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
                 for each in node.args[:2]:
                     path = template(each)
-                    if name in methods and path.startswith("/"):
+                    if name in methods and path.startswith("/") and not _is_of_the_environment(node.func):
                         yield methods[name], path
+
+
+def _is_of_the_environment(function: ast.expr) -> bool:
+    """`os.environ.get("HOME", "/tmp")` asks nobody."""
+    return isinstance(function, ast.Attribute) and ast.unparse(function.value) == "os.environ"
 
 
 def template(node: ast.expr) -> str:

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 CLIENT = Path(__file__).parents[2] / "client"
-FRAMEWORKS = ("langgraph", "langchain_core", "agents", "openai", "pydantic_ai", "pydantic", "mcp", "django")
+FRAMEWORKS = ("langgraph", "langchain_core", "agents", "openai", "pydantic_ai", "pydantic", "mcp", "django", "crewai")
 MODULES = sorted(
     ".".join(file.relative_to(CLIENT).with_suffix("").parts)
     for file in (CLIENT / "counterfoil").rglob("*.py")
-    if file.stem != "__init__" and not {"adapters", "mcp"} & set(file.parts)
+    if file.stem != "__init__" and not {"adapters", "mcp"} & set(file.relative_to(CLIENT).parts)
 )
 
 

@@ -19,6 +19,7 @@ from console.local.installation import ROOT
 from console.local.processes import has_ended, wait_until
 from console.local.servers import free_port
 from console.local.startup import OTHER_ROLES
+from tests.support.outside import git_server
 
 WITHIN_S = 60.0
 
@@ -105,13 +106,14 @@ def test_up_from_the_first_start_through_a_kill_to_a_clean_end(up):
     first = up.start()
     assert f"http://localhost:{up.port}" in first
     assert up.answers()
+    collected = (up.var / "static" / "staticfiles.json").stat().st_mtime_ns
     children = up.children()
     assert set(children) == {"postgres", "valkey", "web", "worker", "beat", "sequencer", "eraser"}
     _nothing_is_open_to_others(up)
     # Two of them would write to the same data.
     code, sentence = up.refused("--port", str(free_port()))
     assert (code, sentence.count("\n")) == (2, 1)
-    assert "Another `up` runs" in sentence
+    assert "Another `up` is running" in sentence
     # What falls over is started again.
     children["web"].kill()
     assert wait_until(lambda: "web" in up.children() and up.children()["web"] != children["web"], within_s=WITHIN_S)
@@ -123,9 +125,58 @@ def test_up_from_the_first_start_through_a_kill_to_a_clean_end(up):
     assert up.start().split("sign in as")[1] == first.split("sign in as")[1]
     assert all(has_ended(process) for process in orphans.values())
     assert up.answers()
+    # Static files are collected at the first start only.
+    assert (up.var / "static" / "staticfiles.json").stat().st_mtime_ns == collected
     children = up.children()
     assert up.end(signal.SIGINT) == 0
     assert all(has_ended(process) for process in children.values())
+
+
+def test_the_readmes_commands_lead_to_the_first_held_command_of_a_coding_agent(up, tmp_path):
+    start, onboard = _commands("A coding agent in five minutes")
+    assert start == "make up OPTIONS=--no-example"
+    up.start()
+    home, served = tmp_path / "home", tmp_path / "served"
+    (home / ".claude").mkdir(parents=True)
+    served.mkdir()
+    environment = up.environment(HOME=str(home), XDG_STATE_HOME="", COUNTERFOIL_URL=f"http://localhost:{up.port}")
+    # Only the port and the folder of this test's installation are others.
+    words = onboard.replace("var/", f"{up.var}/")
+    said = subprocess.run(
+        words, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=WITHIN_S
+    )
+    assert (said.returncode, said.stderr) == (0, "")
+    hook = json.loads((home / ".claude/settings.json").read_text())["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
+    with git_server.served(served) as server:
+        server.repository("team/app.git")
+        work = server.clone("team/app.git", tmp_path / "app")
+        git_server.commit(work, "another history", "--amend")
+        call = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_use_id": "toolu_1", "session_id": "s"}
+        call |= {"cwd": str(work), "tool_input": {"command": "git push --force origin HEAD:main"}}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen(
+            hook, shell=True, env=environment | git_server.QUIET, start_new_session=True, **pipes
+        ) as agent:
+            agent.stdin.write(json.dumps(call).encode())
+            agent.stdin.close()
+            waiting = wait_until(lambda: _waits_for_people(up), within_s=WITHIN_S)
+            assert agent.poll() is None
+            os.killpg(agent.pid, signal.SIGKILL)
+    assert waiting
+
+
+def _commands(heading: str) -> list[str]:
+    section = (ROOT / "README.md").read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
+    return section.split("```sh\n")[1].split("```")[0].splitlines()
+
+
+def _waits_for_people(up: Up) -> bool:
+    key = json.loads((up.var / "secrets" / "sign-in-main.json").read_text())["keys"]["oper"]
+    asked = urllib.request.Request(f"http://127.0.0.1:{up.port}/api/v1/actions")
+    asked.add_header("Authorization", f"Bearer {key}")
+    with urllib.request.urlopen(asked, timeout=WITHIN_S) as answer:
+        actions = json.load(answer)["items"]
+    return [(each["tool"], each["state"]) for each in actions] == [("git_force_push", "VALIDATED")]
 
 
 def _nothing_is_open_to_others(up: Up) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -14,12 +15,26 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from google.protobuf import json_format
+from in_toto_attestation.v1 import statement_pb2
+from in_toto_attestation.v1.statement import Statement
+from psycopg.conninfo import conninfo_to_dict
+from securesystemslib.dsse import Envelope
+from securesystemslib.signer import SSlibKey
 
+from console.local import servers
 from console.local.keys import write_private
+from counterfoil.coding_agents.clients import CLIENTS
+from counterfoil.coding_agents.hooks import HookSettings
+from counterfoil.executor import Executor
 from tests.mcp.house import TENANT, House, opened
-from tests.support.outside import git_server, package_server
+from tests.support.outside import api_server, forge, git_server, package_server, psql_user, terraform_folder
+from tests.support.outside.api_server import ApiServer
+from tests.support.outside.forge import Forge
 from tests.support.outside.git_server import QUIET, GitServer, commit, git
 from tests.support.outside.package_server import PackageServer, make_sdist
+from tests.support.outside.psql_user import PsqlUser
+from tests.web.actions.test_signed_receipts import outcome
 
 MODULE = [sys.executable, "-m", "counterfoil.coding_agents"]
 DONE = "Done, and confirmed in the system of record."
@@ -27,14 +42,18 @@ DONE = "Done, and confirmed in the system of record."
 
 @dataclass
 class Desk:
-    """A machine with a coding agent, a console, a git server and a package index; each test has a repository and a
-    session of its own.
+    """A machine with a coding agent, a console, a git server, a package index, a database, an API server, a place
+    for states of terraform and a forge; each test has a repository and a session of its own.
     """
 
     house: House
     server: GitServer
     home: Path
     index: PackageServer
+    psql: PsqlUser
+    cluster: ApiServer
+    states: dict[str, str]
+    forge: Forge
     keys: dict[str, str] = field(default_factory=dict)
     repository: str = ""
     work: Path = Path()
@@ -47,7 +66,16 @@ class Desk:
 
     @property
     def environment(self) -> dict[str, str]:
-        return os.environ | QUIET | self.keys | {"HOME": str(self.home), "XDG_STATE_HOME": ""}
+        return (
+            os.environ
+            | QUIET
+            | self.keys
+            | {
+                "HOME": str(self.home),
+                "XDG_STATE_HOME": "",
+                "TMPDIR": str(self.home / "scratch"),
+            }
+        )
 
     def hook(self, event: str, command: str, **more: Any) -> dict[str, Any]:
         """What the client hears from the hook that stands in its own settings."""
@@ -74,6 +102,11 @@ class Desk:
         )
         assert (ran.returncode, ran.stderr) == (0, "")
         return json.loads(ran.stdout)["hookSpecificOutput"] if ran.stdout else {}
+
+    def write(self, path: Path, content: str) -> dict[str, Any]:
+        """What the client hears before its file tool writes a file."""
+        given = {"file_path": str(path), "content": content}
+        return self.hook("PreToolUse", "", tool_name="Write", tool_input=given, tool_use_id=f"toolu_{uuid4().hex}")
 
     def before(self, command: str) -> tuple[str, str]:
         found = self.hook("PreToolUse", command)
@@ -102,14 +135,19 @@ class Desk:
 @pytest.fixture(scope="module")
 def machine(template, run, tmp_path_factory) -> Iterator[Desk]:
     root = tmp_path_factory.mktemp("machine")
-    for name in ("served", "packages", "home", "home/.claude", "house"):
+    for name in ("served", "packages", "home", "home/.claude", "home/scratch", "house"):
         (root / name).mkdir()
+    database = run.postgres.url(servers.SUPERUSER, "postgres")
     with (
         git_server.served(root / "served") as server,
         package_server.served(root / "packages") as index,
+        psql_user.opened(database, run.postgres.programs.postgres.parent) as psql,
+        terraform_folder.schema_for_states(database, str(conninfo_to_dict(psql.reader)["user"])) as states,
+        api_server.served() as cluster,
+        forge.served(root / "served") as pulls,
         opened(run, root / "house") as house,
     ):
-        desk = Desk(house, server, root / "home", index)
+        desk = Desk(house, server, root / "home", index, psql, cluster, states, pulls)
         secrets = Path(house.stack.environment["COUNTERFOIL_SECRETS_DIR"]) / "systems" / TENANT
         secrets.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_private(secrets / "git.json", json.dumps({"url": server.url}))
@@ -117,12 +155,31 @@ def machine(template, run, tmp_path_factory) -> Iterator[Desk]:
         for name, url in (("git", server.url), ("packages", index.simple)):
             body = {"name": name, "pattern": name, "settings": {"url": url}}
             assert house.operator.post("/systems", body).status_code == 201
+        write_private(secrets / "postgresql.json", json.dumps({"url": psql.reader}))
+        body = {"name": "postgresql", "pattern": "database_changes", "settings": {}}
+        assert house.operator.post("/systems", body).status_code == 201
+        write_private(secrets / "kubernetes.json", json.dumps({"url": cluster.url, "token": cluster.token}))
+        body = {"name": "kubernetes", "pattern": "kubernetes", "settings": {"url": cluster.url}}
+        assert house.operator.post("/systems", body).status_code == 201
+        write_private(secrets / "terraform.json", json.dumps({"url": psql.reader}))
+        write_private(secrets / "forge.json", json.dumps({"url": pulls.url, "token": pulls.token}))
+        body = {"name": "forge", "pattern": "forge", "settings": {"url": pulls.url, "forge": forge.HOST}}
+        assert house.operator.post("/systems", body).status_code == 201
+        body = {"name": "terraform", "pattern": "terraform", "settings": {}}
+        assert house.operator.post("/systems", body).status_code == 201
+        house.system("files", Path("/"))
         known = {"AGENT": "agent", "EXECUTOR": "exec", "OPERATOR": "oper"}
-        desk.keys = {f"COUNTERFOIL_{name}_KEY": house.known["keys"][kind] for name, kind in known.items()}
-        assert "Claude Code: no hook of ours" in desk.agents("discover")
+        desk.keys = (
+            {f"COUNTERFOIL_{name}_KEY": house.known["keys"][kind] for name, kind in known.items()}
+            | psql.environment
+            | states
+        )
+        desk.keys["KUBECONFIG"] = str(cluster.kubeconfig(root))
+        desk.keys["PATH"] = f"{Path(sys.executable).parent}:{desk.keys['PATH']}"
+        assert "Claude Code: no Counterfoil hook" in desk.agents("discover")
         said = desk.agents("onboard", "claude-code", "--enforce", "--url", house.stack.url, "--hold", "1")
         assert "contract git_force_push: registered" in said
-        assert "what the gate stops is held until people approve." in said
+        assert "calls that the gate stops are held until people approve." in said
         del desk.keys["COUNTERFOIL_OPERATOR_KEY"]
         yield desk
 
@@ -135,7 +192,7 @@ def desk(machine: Desk, tmp_path: Path) -> Desk:
 
 
 def test_the_console_is_asked_the_whole_way(machine):
-    assert machine.agents("status") == f"Claude Code: enforce, hook in place, {machine.house.stack.url} answers\n"
+    assert machine.agents("status") == f"Claude Code: enforce, hook installed, {machine.house.stack.url} answers\n"
     said = machine.agents("validate", "--live")
     session = said.split("in session ")[1].split(":")[0]
     assert said.endswith("it would pass\n"), said
@@ -169,6 +226,31 @@ def test_a_forced_push_waits_for_a_person_and_goes_on_when_it_is_sent_again(desk
     assert DONE in (told := desk.after(command)), told
     assert desk.served_ref() == wanted
     assert (desk.newest()["action_id"], desk.ended()) == (action_id, "RECONCILED_SUCCESS")
+    receipt = receipt_that_others_accept(desk, action_id)
+    assert receipt["subject"][0]["name"].startswith("git_force_push git/")
+    said = receipt["predicate"]
+    assert [(vote["verdict"], said["allowed"]["by"]) for vote in said["allowed"]["votes"]] == [("approve", "people")]
+    assert [each["attempt"] for each in said["ran"]] == [1]
+    assert said["shown"][0]["sources"][0]["source"] == "git"
+    assert (said["ended"]["text"], said["ended"]["verified"]) == (DONE, True)
+
+
+def receipt_that_others_accept(desk: Desk, action_id: str) -> dict[str, Any]:
+    """The statement of an action's effect receipt, by in-toto's own libraries; and its signed receipts, by the check
+    that the documents give to outsiders.
+    """
+    console = desk.house.operator
+    keys = [
+        SSlibKey(each["kid"], "ed25519", "ed25519", {"public": base64.urlsafe_b64decode(f"{each['x']}=").hex()})
+        for each in console.http.get("/.well-known/jwks.json").json()["keys"]
+    ]
+    envelope = Envelope.from_dict(console.get(f"/actions/{action_id}/effect-receipt"))
+    envelope.verify(keys, 1)
+    Statement.copy_from_pb(json_format.Parse(envelope.payload, statement_pb2.Statement())).validate()
+    published = console.http.get("/.well-known/acta-keys.json").json()["keys"]
+    signed = console.get(f"/actions/{action_id}/signed-receipts")["receipts"]
+    assert [outcome(each, published) for each in signed] == ["valid", "valid"]
+    return dict(json.loads(envelope.payload))
 
 
 def test_a_file_is_published_only_after_people_approved_it_and_is_read_back_from_the_index(desk):
@@ -183,6 +265,110 @@ def test_a_file_is_published_only_after_people_approved_it_and_is_read_back_from
     assert desk.index.publish(file).returncode == 0
     told = desk.after(command)
     assert DONE in told or desk.ended() == "RECONCILED_SUCCESS", told
+
+
+def test_removed_rows_wait_for_people_and_are_read_back_from_the_database(desk):
+    schema = desk.psql.schema
+    command = f"psql -qc \"DELETE FROM {schema}.orders WHERE status = 'open' AND id < 3\""
+    decision, said = desk.before(command)
+    assert decision == "deny"
+    assert said.startswith("Not run yet: people must approve it first"), said
+    assert desk.newest()["target"] == f"database/postgres/{schema}.orders"
+    desk.house.approve()
+    assert desk.before(command) == ("allow", "Approved at the console.")
+    assert desk.psql.run("-qc", f"DELETE FROM {schema}.orders WHERE status = 'open' AND id < 3").returncode == 0
+    told = desk.after(command)
+    assert DONE in told or desk.ended() == "RECONCILED_SUCCESS", told
+
+
+def test_a_file_outside_the_project_is_written_after_people_approved_it_and_read_back_by_its_digest(desk):
+    file = desk.home / "agent.conf"
+    assert desk.write(desk.work / "inside.txt", "x") == {}
+    said = desk.write(file, "color = true")
+    assert said["permissionDecision"] == "deny"
+    assert said["permissionDecisionReason"].startswith("Not run yet: people must approve it first"), said
+    assert desk.newest()["target"] == f"file{file.resolve()}"
+    desk.house.approve()
+    allowed = desk.hook(
+        "PreToolUse",
+        "",
+        tool_name="Write",
+        tool_input={"file_path": str(file), "content": "color = true"},
+        tool_use_id="toolu_conf",
+    )
+    assert allowed["permissionDecision"] == "allow"
+    file.write_text("color = true")
+    told = desk.hook(
+        "PostToolUse",
+        "",
+        tool_name="Write",
+        tool_input={"file_path": str(file), "content": "color = true"},
+        tool_use_id="toolu_conf",
+        tool_response={"filePath": str(file), "success": True},
+    )["additionalContext"]
+    assert DONE in told or desk.ended() == "RECONCILED_SUCCESS", told
+
+
+def test_a_removed_object_of_a_cluster_waits_for_people_and_is_read_back_from_the_api_server(desk):
+    path = "/api/v1/namespaces/shop/configmaps/prices"
+    about = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prices", "namespace": "shop"}}
+    desk.cluster.put(path, about)
+    command = "kubectl delete configmap prices --wait=false"
+    decision, said = desk.before(command)
+    assert decision == "deny"
+    assert said.startswith("Not run yet: people must approve it first"), said
+    assert desk.newest()["target"] == "kubernetes/shop/ConfigMap/prices"
+    desk.house.approve()
+    assert desk.before(command) == ("allow", "Approved at the console.")
+    done = subprocess.run(["kubectl", *command.split()[1:]], env=desk.environment, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert path not in desk.cluster.objects
+    told = desk.after(command)
+    assert DONE in told or desk.ended() == "RECONCILED_SUCCESS", told
+
+
+def test_a_merge_waits_for_people_and_is_read_back_from_the_forge(desk):
+    name = desk.repository.removesuffix(".git")
+    commit(desk.work, "a change")
+    git(desk.work, "push", "-q", "origin", "HEAD:refs/heads/better")
+    head = desk.forge.pull(name, 7, "better")
+    desk = replace(desk, keys=desk.keys | desk.forge.environment)
+    command = f"gh pr merge 7 --squash -R {forge.HOST}/{name} --match-head-commit {head}"
+    decision, said = desk.before(command)
+    assert decision == "deny"
+    assert said.startswith("Not run yet: people must approve it first"), said
+    assert desk.newest()["target"] == f"forge/{name.replace('/', '%2F')}/pull/7"
+    desk.house.approve()
+    assert desk.before(command) == ("allow", "Approved at the console.")
+    done = subprocess.run(["gh", *command.split()[1:]], env=desk.environment, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    told = desk.after(command)
+    assert DONE in told or desk.ended() == "RECONCILED_SUCCESS", told
+
+
+@pytest.mark.skipif(terraform_folder.PROGRAM is None, reason=terraform_folder.MISSING)
+def test_a_plan_that_replaces_something_waits_for_people_and_is_read_back_from_the_state(desk):
+    folder = terraform_folder.opened(desk.work / "infra", "pg", desk.states)
+    folder.plan()
+    folder.run("apply", "next.tfplan")
+    command = "cd infra && " + folder.plan("-var", "word=another", "-var", 'racks=["c"]')
+    decision, said = desk.before(command)
+    assert decision == "deny"
+    assert said.startswith("Not run yet: people must approve it first"), said
+    assert desk.newest()["target"] == f"terraform/{desk.states['PG_SCHEMA_NAME']}/default"
+    desk.house.approve()
+    assert desk.before(command) == ("allow", "Approved at the console.")
+    folder.run("apply", "next.tfplan")
+    told = desk.after(command)
+    assert DONE in told or desk.ended() == "RECONCILED_SUCCESS", told
+
+
+def test_a_statement_that_is_not_recognised_is_refused_and_nothing_is_proposed(desk):
+    before = desk.newest()["action_id"]
+    decision, said = desk.before(f'psql -c "TRUNCATE {desk.psql.schema}.orders"')
+    assert decision == "deny"
+    assert said.startswith("Not recognised: its form is not known."), said
+    assert desk.newest()["action_id"] == before
 
 
 def test_a_rejected_push_never_runs(desk):
@@ -217,6 +403,74 @@ def test_after_a_rejected_push_another_is_refused_until_it_is_sent_again_in_full
     assert "A step of this run has failed" in said
     assert said.endswith("send the same command again: that is put on record.")
     assert desk.before("git push origin HEAD:main") == ("", "")
+
+
+def test_the_same_client_on_two_machines_is_two_executors(desk, tmp_path):
+    home = tmp_path / "laptop"
+    (home / ".claude").mkdir(parents=True)
+    other = replace(desk, home=home)
+    other.agents("onboard", "claude-code", "--enforce", "--url", desk.house.stack.url, "--hold", "1")
+    commit(desk.work, "here")
+    assert desk.before("git push origin HEAD:main") == ("", "")
+
+
+def test_what_was_released_to_a_hook_that_died_goes_to_the_next(desk):
+    command = "git push --force origin HEAD:main"
+    commit(desk.work, "another history", "--amend")
+    assert desk.before(command)[0] == "deny"
+    desk.house.approve()
+    state, action_id = desk.home / ".local/state/counterfoil/agents/claude-code", desk.newest()["action_id"]
+    (held,) = (each for each in (state / "held").iterdir() if action_id in each.read_text())
+    claim = {"key": uuid4().hex, "wait_s": 8}
+    held.write_text(json.dumps({"action_id": action_id, "claim": claim}))
+    settings = HookSettings(**json.loads((state / "settings.json").read_text()))
+    # As the hook that died had asked, which never heard the answer.
+    dead = Executor(
+        url=settings.url,
+        key=settings.executor_key,
+        executor_id=settings.executor_id,
+        key_file=state / "executor.jwk",
+        handlers={"git_force_push": print},
+    )
+    assert len(dead.claim(actions=[action_id], wait_s=8, idempotency_key=claim["key"])) == 1
+    dead.close()
+    assert desk.before(command) == ("allow", "Approved at the console.")
+
+
+CLIENT_CALLS = {
+    "claude-code": {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "@"}},
+    "copilot": {"sessionId": "s", "toolName": "bash", "toolArgs": '{"command": "@"}'},
+    "cursor": {"conversation_id": "s", "hook_event_name": "beforeShellExecution", "command": "@"},
+    "gemini": {"hook_event_name": "BeforeTool", "tool_name": "run_shell_command", "tool_input": {"command": "@"}},
+}
+"""A call in each client's form; Codex sends what Claude Code sends."""
+
+
+@pytest.mark.parametrize("client", sorted(CLIENT_CALLS))
+def test_a_hook_that_its_client_kills_in_the_middle_leaves_the_request_for_the_same_command(desk, client, tmp_path):
+    home = tmp_path / "home"
+    (home / CLIENTS[client].folder).mkdir(parents=True)
+    keys = desk.keys | {"COUNTERFOIL_OPERATOR_KEY": desk.house.known["keys"]["oper"]}
+    other = replace(desk, home=home, keys=keys)
+    other.agents("onboard", client, "--enforce", "--url", desk.house.stack.url, "--hold", "15")
+    command = "git push --force origin HEAD:main"
+    commit(desk.work, "another history", "--amend")
+    payload = json.dumps({"cwd": str(desk.work), "session_id": "s"} | CLIENT_CALLS[client]).replace("@", command)
+    words = [*MODULE, "hook", client]
+    with subprocess.Popen(words, env=other.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as waits:
+        assert waits.stdin
+        waits.stdin.write(payload.encode())
+        waits.stdin.close()
+        while not desk.house.reviewer.items("/approvals", state="REQUESTED"):
+            assert waits.poll() is None
+            time.sleep(0.1)
+        waits.kill()
+    action_id = desk.newest()["action_id"]
+    desk.house.approve()
+    ran = subprocess.run(words, env=other.environment, input=payload, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "deny" not in ran.stdout
+    assert (desk.newest()["action_id"], desk.house.state(action_id)) == (action_id, "EXECUTING")
 
 
 def test_offboarding_leaves_the_clients_file_as_it_was(machine, tmp_path):

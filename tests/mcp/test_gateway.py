@@ -249,21 +249,6 @@ def test_an_action_of_nobody_is_unknown(bench):
         assert bench.talk(_call("counterfoil_status", arguments)).is_error
 
 
-def test_a_call_that_its_caller_cancels_before_the_start_is_taken_back(bench, desk):
-    desk.held = {"notes.keep_note"}
-
-    async def script(client):
-        with anyio.move_on_after(2.0):
-            await client.call_tool("keep_note", NOTE)
-        with anyio.fail_after(15):
-            while desk.one.state != "FAILED":
-                await anyio.sleep(0.1)
-
-    bench.talk(script)
-    desk.approve()
-    assert bench.calls == []
-
-
 # What the server may do
 
 

@@ -30,20 +30,23 @@ PAGES: Final = _rows(
     {
         _PEOPLE: """
             standing-approvals standing-approval releases release
+            executors executor
             glossary help policies policy policy-touched metrics metric-actions metrics-export
-            home quality approvals approvals-next approvals-looking approvals-view-save approvals-view-remove
+            search target verifier-policy cases-export incidents-export
+            home beside quality approvals approvals-next approvals-looking view-save view-remove
             approvals-export approval approval-looking approval-shown cases emergencies case actions actions-export
-            action action-entry action-trace action-replay action-replay-bundle action-effect-receipt action-narrative
-            action-narrative-pdf
+            action action-entry action-trace action-replay action-replay-bundle action-effect-receipt
+            action-signed-receipts action-narrative action-narrative-pdf
             case-narrative case-narrative-pdf
             evidence session run incidents incident incident-review runbooks agents agent calls hallucinations
             recordings recording recorded-conversation contracts contract systems ledger log-growth event-proof event
-            me my-absence my-absence-end my-delegation-end notices notice-next notices-read notice-wishes freezes""",
+            me my-absence my-absence-end my-delegation-end notices notice-next notices-read notice-wishes freezes
+            notice-device-add notice-device-remove""",
         "reviewer": """
             approvals-batch approval-edit my-key-enrol my-key-stop my-delegation
             standing-approval-propose standing-approval-answer standing-approval-resume""",
         "reviewer operator": """
-            standing-approval-stop
+            standing-approval-stop target-read
             approval-claim approval-release approval-assign approval-ask approval-vote approval-challenge
             case-challenge case-confirm""",
         "reviewer operator compliance": "approval-comment case-comment",
@@ -54,26 +57,30 @@ PAGES: Final = _rows(
             incident-step system-stop system-resume""",
         "operator administrator": """
             alert-rule-make alert-rule-change alert-rule-end
-            incident-contain agent-revoke freeze-place freeze-lift contract-answer contract-rollback
+            incident-contain agent-revoke freeze-place freeze-lift contract-answer contract-rollback contract-retire
+            contract-new
             system-answer release-draft release-gates release-sign release-canary release-promote release-end
-            policy-rollback""",
+            policy-rollback system-connection executor-revoke""",
         "operator compliance administrator": "incident-export",
         "compliance": """
             recording-erase export-start export-bundle hold-place hold-lift erasure-ask erasure-answer
             retention-propose retention-answer""",
-        "compliance administrator": "audit sightings exports holds alarm-acknowledge integrity-check integrity-turn",
+        "compliance administrator": """
+            audit audit-export audit-objects sightings sightings-export exports event-export event-export-start
+            event-export-stop event-export-test holds alarm-acknowledge integrity-check integrity-turn""",
         "reviewer compliance administrator": "people member",
         "reviewer administrator": "approver-key-answer",
         "administrator": """
             member-invite member-invite-again member-change member-answer member-remove member-link member-separate
-            key-create key-revoke delegation-end notice-channels notice-channels-set notice-again""",
+            key-create key-revoke machine-key delegation-end notice-channels notice-channels-set
+            notice-channel-test notice-again""",
     }
 )
 
 PUBLIC_PAGES: Final = _names(
     """
     account_login account_inactive mfa_authenticate mfa_login_webauthn openid_connect_login openid_connect_callback
-    invitation socialaccount_login_cancelled sign-out jwks healthz readyz stream session-stream"""
+    invitation socialaccount_login_cancelled sign-out jwks receipt-keys healthz readyz stream session-stream"""
 )
 PAGES_ABOUT_ONESELF: Final = _names(
     """
@@ -122,7 +129,7 @@ OPERATIONS: Final = _rows(
             recordings_get_conversation metrics_summary_get_summary metrics_summary_export_summary
             metrics_summary_list_actions_behind handoffs_list_handoffs handoffs_get_handoff handoffs_get_schema
             handoffs_export_table handoffs_export_lines actions_verification_runs_list_runs workflows_decide
-            actions_effect_receipts_get_effect_receipt
+            actions_effect_receipts_get_effect_receipt actions_signed_receipts_get_signed_receipts
             actions_verification_runs_replay_runs actions_verification_runs_get_replay_bundle registry_simulate
             workflows_strategies break_glass_list_emergencies actions_get_trace releases_list_releases
             releases_get_release metrics_alerts_list_rules metrics_alerts_list_alerts""",
@@ -151,8 +158,8 @@ OPERATIONS: Final = _rows(
             cases_reopen cases_batches_start cases_batches_get_batch cases_batches_pause cases_batches_resume
             cases_batches_cancel incidents_open_incident incidents_link incidents_close incidents_reopen""",
         "operator administrator": """
-            approvals_lift registry_answer_contract systems_answer_system releases_sign releases_start_canary
-            releases_end releases_promote releases_roll_back releases_roll_back_contract""",
+            approvals_lift registry_answer_contract registry_retire_contract systems_answer_system releases_sign
+            releases_start_canary releases_end releases_promote releases_roll_back releases_roll_back_contract""",
         "compliance": """
             retention_ask retention_confirm retention_refuse retention_withdraw retention_place_hold
             retention_lift_hold retention_propose_policy retention_confirm_policy retention_withdraw_policy""",
@@ -160,6 +167,8 @@ OPERATIONS: Final = _rows(
             retention_list_erasures retention_get_erasure retention_list_holds retention_list_policies
             ledger_checkpoint ledger_entries ledger_tile ledger_inclusion ledger_consistency ledger_events
             exports_start exports_list_exports exports_get_export exports_get_bundle""",
+        "compliance administrator": "event_export_start event_export_stop event_export_send_test",
+        "oper audit compliance administrator": "event_export_list_destinations",
         "reviewer compliance administrator": "people_list_members people_list_keys",
         "reviewer administrator": """
             people_confirm_key people_refuse_key people_suspend_key people_restore_key people_remove_key

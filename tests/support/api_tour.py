@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.utils import timezone
 
 from console.api.handoffs.documents import HANDOFFS
+from console.event_export.destinations import Destination
 from console.tasks import count_metrics, watch_alerts
 from ledger.catalogue.rules.policies import default_policy
 from ledger.db import tenancy
@@ -71,6 +72,12 @@ class Recorded:
         kind = answer["Content-Type"]
         self.sent.append(Sent(method, path, body, headers, answer.status_code, kind, answer.getvalue()))
         return answer
+
+
+DESTINATIONS: Final = {
+    "orchid": {"soc": Destination("webhook", "http://127.0.0.1:9/soc", ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",))}
+}
+"""Where nobody listens."""
 
 
 def spend(shop: Workshop, clock: Clock) -> list[Sent]:
@@ -136,6 +143,9 @@ def release(shop: Workshop) -> None:
     for each in people:
         each.post(f"/releases/{made}/promotion", word)
     people[1].post("/contracts/write_document/1.0.0/rollback", word)
+    spare = shop.operator_key.get(known_contract()).json()["document"] | {"name": "shred_document", "version": "1"}
+    shop.operator_key.post("/contracts", spare)
+    people[1].post("/contracts/shred_document/1/retirement", word)
     shop.operator.get("/releases")
 
 
@@ -208,6 +218,7 @@ def look(shop: Workshop, session: str, case: dict[str, Any]) -> None:
     for reader in (shop.operator_key, shop.auditor, shop.reviewer):
         reader.get(f"/actions/{case['action_id']}/runs")
         reader.get(f"/actions/{case['action_id']}/effect-receipt")
+        reader.get(f"/actions/{case['action_id']}/signed-receipts")
         reader.get(f"/actions/{case['action_id']}/trace")
         reader.get(f"/actions/{case['action_id']}/replay?recovery_policy=1")
         reader.get(f"/replay-bundles/{case['action_id']}")
@@ -438,6 +449,9 @@ def tell(shop: Workshop, watched: Callable[[Api], Any]) -> None:
     administrator.post("/notices/channels", {"digest_min": 60})
     administrator.get("/notices/undelivered")
     administrator.post(f"/notices/undelivered/{notice}/again")
+    administrator.get("/event-destinations")
+    for step, body in (("test", None), ("start", {"start": "now"}), ("stop", {"reason": "The desk moved."})):
+        administrator.post(f"/event-destinations/soc/{step}", body)
 
 
 def undeliverable(shop: Workshop) -> str:

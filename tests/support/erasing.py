@@ -61,6 +61,6 @@ def decided(tenant: UUID, *subjects: UUID, by: tuple[Actor, Actor] | None = None
     first, second = by or (Actor("person", uuid4()), Actor("person", uuid4()))
     wish = operations.ErasureRequest(subjects=subjects, legal_basis="Art. 17(1)(a) GDPR", reason="The customer asked.")
     with tenancy(tenant):
-        row = operations.request_erasure(tenant_id=tenant, wish=wish, by=first, at=AT)
+        row = operations.request_erasure(tenant_id=tenant, request=wish, by=first, at=AT)
         operations.confirm_erasure(tenant_id=tenant, erasure_id=row.id, by=second, at=AT)
     return row.id

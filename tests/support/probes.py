@@ -129,6 +129,7 @@ def _prepare(folder: Path, secrets: Path) -> None:
 def _set(patch: pytest.MonkeyPatch, keys: Path, clock: Clock) -> None:
     patch.setattr(settings, "COUNTERFOIL_SECRETS_DIR", keys)
     patch.setattr(settings, "COUNTERFOIL_RATE_PER_S", 0)
+    patch.setattr(settings, "COUNTERFOIL_EVENT_DESTINATIONS", api_tour.DESTINATIONS)
     patch.setattr("django.utils.timezone.now", clock.now)
     seals.seal_promptly(patch)
 
@@ -162,12 +163,13 @@ def _parts(sent: list[Sent]) -> dict[str, str]:
 
     names = """approval_id case_id action_id session_id freeze_id incident_id batch_id system_id pointer run_id
         export_id erasure_id hold_id retention_id member_id approver_key_id delegation_id absence_id emergency_id
-        standing_approval_id alert_rule_id release_id agent_id"""
+        standing_approval_id alert_rule_id release_id agent_id executor_id"""
     plain = {"seq": "1", "number": "1", "old": "1", "new": "1", "slug": "orchid"}
+    plain |= {"destination_name": "soc", "list_name": "actions", "channel": "email"}
     plain |= {"contract_name": "delete_document", "contract_version": "1.0.0"}
     plain |= {"policy_kind": "approval", "policy_version": "glass"}
     # No call tells of these: any id of the tenant's stands for them.
-    untold = "subject_id alarm_id check_id view_id machine_key_id notice_id recording_id"
+    untold = "subject_id alarm_id check_id view_id machine_key_id notice_id recording_id device_id"
     return {name: first(name) for name in names.split()} | plain | dict.fromkeys(untold.split(), first("action_id"))
 
 
@@ -291,3 +293,28 @@ def _writes() -> dict[str, int]:
 
 # Whoever belongs to no tenant: somebody who was removed, and somebody who never signed in.
 OUTSIDE = ("left", "nobody")
+
+
+# How many statements the database executes for something, by what the connection sends.
+
+
+@contextmanager
+def traced(path: Path) -> Iterator[None]:
+    """Every message to the server and back, a line each."""
+    line: Any = connection.connection
+    with path.open("w") as file:
+        line.pgconn.trace(file.fileno())
+        try:
+            yield
+        finally:
+            line.pgconn.untrace()
+
+
+def executed(path: Path) -> int:
+    """The statements of such a trace, but for those of the sequencer, which tests run in between."""
+    count, ours = 0, True
+    for line in path.read_text().splitlines():
+        if "SET LOCAL ROLE" in line or "RESET ROLE" in line:
+            ours = "RESET ROLE" in line
+        count += ours and "\tExecute\t" in line
+    return count

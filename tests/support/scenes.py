@@ -99,7 +99,7 @@ class Stage:
         """The gate's answer to one call in a session of its own."""
         with tenancy(self.tenant):
             wish = sessions.SessionRequest(agent_id="support", goal=goal, ttl_seconds=3600)
-            session = sessions.open_session(tenant_id=self.tenant, wish=wish, key_actor=self.agent_key.id, at=now())
+            session = sessions.open_session(tenant_id=self.tenant, wanted=wish, key_actor=self.agent_key.id, at=now())
             answers, _ = calls.propose_calls(
                 tenant_id=self.tenant,
                 session_id=session.id,

@@ -24,35 +24,35 @@ from ledger.log.operations.sequencer import Signer
 from ledger.log.queries import log as queries
 from ledger.log.signer_state import SignerState, read_keys
 
-_guards = ["guard"]
+_state_names = ["signer"]
 
 
 @cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="counterfoil-guard-")
+    return tempfile.TemporaryDirectory(prefix="counterfoil-signer-")
 
 
-def guard_file() -> Path:
-    """The guard of this process's tests."""
-    return Path(_folder().name) / f"{_guards[-1]}.sqlite"
+def signer_state_file() -> Path:
+    """The signer state of this process's tests."""
+    return Path(_folder().name) / f"{_state_names[-1]}.sqlite"
 
 
 @contextmanager
-def new_guard() -> Iterator[None]:
-    """A guard that has seen nothing, for as long as a test runs."""
-    _guards.append(uuid4().hex)
+def new_signer_state() -> Iterator[None]:
+    """A signer state that has seen nothing, for as long as a test runs."""
+    _state_names.append(uuid4().hex)
     try:
         yield
     finally:
-        for left in Path(_folder().name).glob(f"{_guards.pop()}*"):
+        for left in Path(_folder().name).glob(f"{_state_names.pop()}*"):
             left.unlink()
 
 
 @contextmanager
 def signer(path: Path | None = None) -> Iterator[Signer]:
-    """The sequencer's keys and a guard."""
-    with SignerState(path or guard_file()) as guard:
-        yield Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
+    """The sequencer's keys and a signer state."""
+    with SignerState(path or signer_state_file()) as state:
+        yield Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), state)
 
 
 @contextmanager

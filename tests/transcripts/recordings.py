@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from console.transcripts import contracts, intake
@@ -10,6 +11,7 @@ from console.transcripts.acts import TrustRequirement
 from console.transcripts.audit import ConversationAudit, audit_conversation
 from console.transcripts.contracts import ContractCatalogue
 from console.transcripts.intake import build_conversation
+from console.transcripts.notes import HookNote
 from console.transcripts.offers import OfferCache
 
 
@@ -57,10 +59,11 @@ def run(
     trust: TrustRequirement = TrustRequirement.ANSWERS,
     tools: Any = TOOLS,
     catalogue: ContractCatalogue | None = None,
+    notes: Mapping[str, HookNote] | None = None,
 ) -> ConversationAudit:
     """The audit of these messages; a list among them is spliced in."""
     flat = [one for each in messages for one in (each if isinstance(each, list) else [each])]
     recorded = build_conversation("here.json", intake.MessageList(flat, "a", tuple(tools)), "$")
     return audit_conversation(
-        recorded, OfferCache(catalogue or contracts.ContractCatalogue()).of(recorded), trust=trust
+        recorded, OfferCache(catalogue or contracts.ContractCatalogue()).of(recorded), trust=trust, notes=notes
     )

@@ -6,6 +6,7 @@ import pytest
 
 from console.transcripts.acts import TrustRequirement
 from console.transcripts.audit import sentence_around
+from console.transcripts.notes import HookNote, SystemReading
 from tests.transcripts.recordings import agent, asks, run, user
 
 ID = "ABC123"
@@ -100,6 +101,28 @@ def test_the_sentence_around_a_claim_is_quoted_whole():
 
     assert sentence_around(text, (15, 24)) == "I have cancelled it, as you asked!"
     assert len(sentence_around("a" * 5_000, (2_000, 2_010))) == 300
+
+
+def test_a_claim_that_a_hook_reading_contradicts_says_what_the_system_showed():
+    reading = SystemReading(as_asked=False, text=f"reservation {ID} is open")
+    notes = {"c": HookNote("cancel_reservation", {"reservation_id": ID}, reading)}
+    claim = run(user("Cancel it."), CANCELLED, DONE, notes=notes).claims[0]
+
+    assert claim.code == "UNKNOWN_FLATTENED"
+    assert claim.detail == (
+        "Reported success (unverified): cancel reservation ABC123."
+        " The system was read after it: reservation ABC123 is open. Confirmation: C-778."
+    )
+
+
+def test_a_claim_of_a_deletion_says_that_a_later_read_shows_the_thing():
+    read = asks("read_file", {"path": "/a.txt", "text": "x"}, path="/a.txt")
+    claim = run(user("Delete it."), asks("delete_file", "ok", path="/a.txt"), read, agent("I deleted /a.txt.")).claims[
+        0
+    ]
+
+    assert claim.code == "UNKNOWN_FLATTENED"
+    assert claim.detail.endswith("A later read shows that it is still there.")
 
 
 def test_a_detail_is_that_of_the_claims_own_call():

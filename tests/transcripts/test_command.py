@@ -47,7 +47,7 @@ def test_it_prints_the_totals_and_the_gravest_conversations(tmp_path):
     assert (code, err) == (0, "")
     assert "3 conversations, 13 messages" in out
     assert "1  tool does not exist" in out
-    assert "amount: asked 100, the answer shows 50" in out
+    assert "amount: requested 100, the answer shows 50" in out
     assert "PHANTOM_TOOL" in out
     assert "Did you mean `cancel_reservation`?" in out
     assert "Nothing here is verified" in out
@@ -68,7 +68,7 @@ def test_the_report_sets_what_the_agent_said_beside_what_the_record_shows(tmp_pa
     assert "The amount is 50; 100 was asked for." in first["lines"][1]
     assert second["lines"][1].startswith("- Failed: cancel reservaton")
     page = (tmp_path / "report.html").read_text()
-    row = page.split("What the record shows")[1].split("</tr>")[1]
+    row = page.split("<th>Record</th>")[1].split("</tr>")[1]
     assert row.index(said) < row.index("The amount is 50; 100 was asked for.")
 
 

@@ -78,7 +78,7 @@ def test_the_command_prints_what_a_contract_takes_and_says_why(tmp_path):
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     saying = {"words": ["charged"], "when": "double(so.difference) > 0.0"}
     assert json.loads(ran.stdout) == {"update_reservation": {"claims": {"sayings": [saying]}}}
-    reason = "update_reservation: charged: 3 times where double(so.difference) > 0.0, never where not (3 calls)"
+    reason = "update_reservation: charged: 3 times where double(so.difference) > 0.0, never otherwise (3 calls)"
     assert reason in ran.stderr
     missing = subprocess.run([*command[:3], "nothing.jsonl"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert missing.returncode == 2

@@ -19,14 +19,14 @@ from ledger.record.rules.envelope import instant
 
 
 def thresholds_of(tenant_id: UUID) -> FlagThresholds:
-    """From when on this tenant wants an agent looked at."""
+    """The thresholds above which this tenant flags an agent."""
     return acceptance.flag_thresholds(
         parse(bytes(catalogue_queries.active_policies(tenant_id)["autonomy"].document)).get("watch", {})
     )
 
 
 def find_flag_changes(*, tenant_id: UUID, at: datetime) -> list[tuple[str, dict[str, Any]]]:
-    """What must change among the flags of a tenant's agents: (agent, its flags from now on). Nothing is written."""
+    """The agents whose flags must change, each as (agent, new flags). Nothing is written."""
     limits = thresholds_of(tenant_id)
     since, until = at - limits.window, at
     made = gate_queries.call_tallies(tenant_id, "agent_id", since=since, until=until)

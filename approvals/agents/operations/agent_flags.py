@@ -23,7 +23,7 @@ _NAMES = ("PHANTOM_TOOL", "UNDISCLOSED_TOOL")
 
 
 def flag_refused_call(session: Session, call: Proposal, verdict: GateVerdict, *, at: datetime) -> None:
-    """Write down what a refused call says about its agent, where it says anything."""
+    """Record goal drift or probing if a refused call shows it."""
     if verdict.code in _NAMES:
         _probing(session, call.tool, at=at)
     elif verdict.code == pins.AskDrift.code and (call.goal is not None or call.pin_hash is not None):
@@ -33,7 +33,7 @@ def flag_refused_call(session: Session, call: Proposal, verdict: GateVerdict, *,
 def record_goal_drift(
     session: Session, *, goal: str | None, sent_hash: str | None, call_id: str = "", at: datetime
 ) -> None:
-    """A restated goal was not the pinned one: both hashes, and the text as it was restated (R-PA-09)."""
+    """Record that a restated goal differs from the pinned one: both hashes and the restated text (R-PA-09)."""
     text = (goal or "").encode("utf-8", "replace")
     evidence: tuple[ledger.SealedEvidence, ...] = ()
     if text:

@@ -1,4 +1,4 @@
-"""The registry of agents: what each may call, committed by an operator and sealed by a keyed fingerprint."""
+"""The registry of agents: what each may call, committed by an operator and sealed with a keyed fingerprint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AgentVersionTaken(Refused):
 
 
 class UnknownAgent(Refused):
-    """There is no such agent here."""
+    """Agent not found."""
 
     code = "NOT_FOUND"
     status = 404
@@ -42,7 +42,7 @@ def register_agent(
             raise AgentVersionTaken
         if agent is not None and agent.revoked_at is None and agent.version == entry.version:
             return known
-    version = known or _sealed(tenant_id, entry, at=at)
+    version = known or _seal_version(tenant_id, entry, at=at)
     if agent is None:
         agent = Agent.objects.create(
             tenant_id=tenant_id,
@@ -61,7 +61,7 @@ def register_agent(
         ledger.NewEvent(
             kind="agent_registered",
             to="REGISTERED",
-            detail=_told(entry) | {"owner": str(owner or agent.owner or by.id)},
+            detail=_event_detail(entry) | {"owner": str(owner or agent.owner or by.id)},
             digests={"fingerprint": version.fingerprint},
         ),
         actor=by,
@@ -70,7 +70,7 @@ def register_agent(
     return version
 
 
-def _told(entry: registry.RegistryEntry) -> dict[str, Any]:
+def _event_detail(entry: registry.RegistryEntry) -> dict[str, Any]:
     return {
         "agent_id": entry.agent_id,
         "version": entry.version,
@@ -83,7 +83,7 @@ def _told(entry: registry.RegistryEntry) -> dict[str, Any]:
     }
 
 
-def _sealed(tenant_id: UUID, entry: registry.RegistryEntry, *, at: datetime) -> AgentVersion:
+def _seal_version(tenant_id: UUID, entry: registry.RegistryEntry, *, at: datetime) -> AgentVersion:
     return AgentVersion.objects.create(
         tenant_id=tenant_id,
         id=ledger.new_id(at),

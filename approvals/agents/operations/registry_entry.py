@@ -1,4 +1,4 @@
-"""The registry entry in a row, and whether it still is the one that was sealed."""
+"""Reads registry entries from rows and verifies their seals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from approvals.models import AgentVersion
 
 
 def is_sealed(version: AgentVersion) -> bool:
-    """Whether a stored registration still is what was sealed (R-CR-05)."""
+    """Whether a stored registration matches its seal (R-CR-05)."""
     return registry.is_sealed(entry_of(version), seal=version.fingerprint, key=registry_key())
 
 

@@ -20,7 +20,7 @@ _KIND = "surface_withheld"
 
 @dataclass(frozen=True, slots=True)
 class WithheldReport:
-    """The newest report of a session: what is held back, and since when."""
+    """The newest report of a session: the withheld tools, and since when."""
 
     at: datetime
     withheld: tuple[WithheldTool, ...]
@@ -29,7 +29,7 @@ class WithheldReport:
 def record_report(
     *, tenant_id: UUID, session_id: UUID, key_actor: UUID, withheld: Iterable[WithheldTool], at: datetime
 ) -> WithheldReport | None:
-    """Write down what is held back now, unless the record says just that; None while nothing ever was."""
+    """Record the withheld tools if they differ from the last report; None while none ever was."""
     session = sessions_queries.lock_session(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
         raise NoSuchSession

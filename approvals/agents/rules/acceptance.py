@@ -1,4 +1,4 @@
-"""How an agent's calls fare at the gate, and when to look at it (R-TG-05 to R-TG-07, R-MC-14, R-MC-15).
+"""Acceptance of an agent's calls at the gate, and the flags that follow from it (R-TG-05 to R-TG-07, R-MC-14, R-MC-15).
 
 1. Every call is in one measuring class. `valid` and `valid_execution_failed` passed the gate; the tool of the second
    then failed. `argument_hallucination` named a real tool wrongly, `phantom` a tool that exists nowhere;
@@ -31,7 +31,7 @@ CHECKLIST = (
 
 
 class Flag(StrEnum):
-    """Why an agent deserves a look."""
+    """Why an agent is flagged."""
 
     PHANTOM_SHARE = "PHANTOM_SHARE"
     LOW_ACCEPTANCE = "LOW_ACCEPTANCE"
@@ -40,7 +40,7 @@ class Flag(StrEnum):
 
 @dataclass(frozen=True)
 class FlagThresholds:
-    """From when on a tenant wants an agent looked at: percent, calls, different names, hours."""
+    """When a tenant flags an agent: percent, calls, different names, hours."""
 
     acceptance_floor_pct: int = 80
     least_calls: int = 50
@@ -104,7 +104,7 @@ class CallTally:
 
 
 def share(part: int, whole: int) -> float | None:
-    """A share, or None where there is nothing to have a share of (rule 2)."""
+    """A share of the whole, or None if the whole is zero (rule 2)."""
     return part / whole if whole else None
 
 
@@ -150,5 +150,5 @@ BANDS: tuple[tuple[int, int | None], ...] = ((0, 5), (6, 10), (11, 20), (21, 30)
 
 
 def sum_tallies(tallies: Iterable[CallTally]) -> CallTally:
-    """All of them together."""
+    """The sum of these tallies."""
     return sum(tallies, CallTally())

@@ -9,8 +9,7 @@
 5. At most `DISCLOSURE_CAP` tools are disclosed. Of more, those nearest to the intent are (`relevance`), and the answer
    says how many were withheld and why (R-MC-20).
 6. For a tool, the entry may name a version or a range of versions (`ledger.catalogue.rules.versions`); without one, a
-   weaker
-   version does not reach the agent.
+   weaker version does not reach the agent.
 7. A registration that would be cut, that names tools without a contract, or that holds names which a model takes for
    each other is linted: it stands, with findings that name the fix.
 """
@@ -45,7 +44,7 @@ class AgentNotRegistered(Refused):
 
 
 class RegistryFingerprintMismatch(Refused):
-    """The registry entry is not the one that was sealed."""
+    """The registry entry differs from the one that was sealed."""
 
     code = "REGISTRY_FINGERPRINT_MISMATCH"
     status = 403
@@ -58,7 +57,7 @@ class RegistryEntryStale(Refused):
 
 
 class CapabilityNotRegistered(Refused):
-    """A wanted capability is not registered for this agent."""
+    """A requested capability is not registered for this agent."""
 
     code = "CAPABILITY_NOT_REGISTERED"
     status = 403
@@ -120,7 +119,7 @@ def fingerprint(entry: RegistryEntry, *, key: bytes) -> str:
 
 
 def is_sealed(entry: RegistryEntry, *, seal: str, key: bytes) -> bool:
-    """Whether the entry is the one that was sealed."""
+    """Whether the entry matches its seal."""
     return hmac.compare_digest(fingerprint(entry, key=key).encode(), seal.encode("utf-8", "replace"))
 
 
@@ -146,7 +145,7 @@ def negotiate(
     intent: str = "",
     cap: int = DISCLOSURE_CAP,
 ) -> Disclosure:
-    """What a session gets (rules 4, 5). `contracts` holds each tool that has a contract."""
+    """The tools disclosed to a session (rules 4, 5). `contracts` holds each tool that has a contract."""
     available = [name for name in dict.fromkeys(entry.tools) if name in contracts]
     _covered(tools or (), available, "tools")
     _covered(output_tags, entry.output_tags, "output_tags")
@@ -158,7 +157,7 @@ def negotiate(
 
 
 def findings(tools: Collection[str], *, contracts: Collection[str], cap: int = DISCLOSURE_CAP) -> list[LintFinding]:
-    """What is weak about a registration (rule 7)."""
+    """Lint findings of a registration (rule 7)."""
     names, known = list(dict.fromkeys(tools)), set(contracts)
     found = [
         LintFinding(

@@ -90,7 +90,7 @@ _MOST_WHY = 200
 
 
 class WithheldReason(StrEnum):
-    """Why a tool is held back."""
+    """Why a tool is withheld."""
 
     CHANGED = "changed"
     UNREGISTERED = "unregistered"
@@ -98,7 +98,7 @@ class WithheldReason(StrEnum):
 
 @dataclass(frozen=True, order=True)
 class WithheldTool:
-    """One tool that is held back; `why` says what differs."""
+    """One withheld tool; `why` says what differs."""
 
     fate: WithheldReason
     tool: str
@@ -110,7 +110,7 @@ class WithheldTool:
 
 
 def normalise_report(found: Iterable[WithheldTool]) -> tuple[WithheldTool, ...]:
-    """A report in the form in which it is kept (rules 2, 3)."""
+    """A report in the form in which it is stored (rules 2, 3)."""
     plain = sorted(WithheldTool(one.fate, safe_name(one.tool), _plain(one.why)) for one in found)
     kept: dict[str, WithheldTool] = {}
     for one in plain:
@@ -119,7 +119,7 @@ def normalise_report(found: Iterable[WithheldTool]) -> tuple[WithheldTool, ...]:
 
 
 def read_report(kept: Iterable[Mapping[str, Any]]) -> tuple[WithheldTool, ...]:
-    """A report as it was kept."""
+    """Read a stored report."""
     return tuple(WithheldTool(WithheldReason(one["fate"]), str(one["tool"]), str(one["why"])) for one in kept)
 
 

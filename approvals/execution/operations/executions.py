@@ -6,10 +6,10 @@ What must be true after a crash (architecture.md, crash table):
 - After it, the action is EXECUTING whether or not the executor ever hears of it; the end of the lease ends that.
 - The grant is never usable twice: one conditional write spends it, and the attempt names it under a unique constraint.
 
-A start passes the tenant's gate before it reads anything (`ledger.lock_behind_tenant`): a policy, a freeze, an
-executor or a right
-to decide changes before all of it or behind all of it (B17, B18, B22). The clock of the database decides what is over,
-at the statement that asks, however long the transaction has run and whatever the clock of the web host says (B14).
+A start passes the tenant's gate before it reads anything (`ledger.lock_behind_tenant`): a policy, a freeze, an executor
+or a right to decide changes before all of it or after all of it (B17, B18, B22). The clock of the database decides what
+is over, at the statement that asks, however long the transaction has run and whatever the clock of the web host says
+(B14).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from django.db import IntegrityError
 
 from approvals.execution import queries as execution_queries
 from approvals.execution.operations import grant_keys, ready_actions
-from approvals.execution.operations.executors import UnknownExecutor, owned_executor
+from approvals.execution.operations.executors import UnknownExecutor, owned_executor, starting_executor
 from approvals.execution.operations.ready_actions import ClaimedAction
 from approvals.execution.operations.release_check import (
     ReleaseContext,
@@ -60,27 +60,27 @@ from ledger.record.rules.refusals import Refused
 if TYPE_CHECKING:
     from ledger.models import Action
 
-# Leases: how long an executor may hold an attempt silently, and what silence means.
+# Leases: how long an executor may hold an attempt without reporting, and what follows when it does not.
 #
-# A lease is never longer than the attempt's own timeout. Its end says nothing about the effect: the outcome is unknown.
+# A lease is never longer than the attempt's own timeout. When it ends, the outcome is unknown.
 
 
 class LeaseOver(Refused):
-    """The lease is over; the effect must not begin any more."""
+    """The lease has expired; the effect must not start."""
 
     code = "LEASE_OVER"
 
 
 @lru_cache(maxsize=1024)
 def lease_duration(tenant_id: UUID, policy: str) -> timedelta:
-    """How long an executor may hold an attempt silently, as the verification policy of this digest has it."""
+    """How long an executor may hold an attempt without reporting, from the verification policy with this digest."""
     row = catalogue_queries.policy_by_digest(tenant_id, "verification", policy)
     assert row is not None
     return timedelta(seconds=parse(bytes(row.document)).get("lease_s", 60))
 
 
 def effect_horizon(attempt: Attempt, contract: Contract) -> datetime:
-    """When a silent attempt can no longer take effect: lease end + timeout + settling time ("Late effects")."""
+    """When an unreported attempt can no longer take effect: lease end + timeout + settling time ("Late effects")."""
     settle = contract.verification.settle_s if contract.verification else 0
     return attempt.lease_expires_at + timedelta(seconds=attempt.timeout_s + settle)
 
@@ -93,7 +93,7 @@ def extend_lease(
     ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     attempt = execution_queries.attempt(tenant_id, action_id, number)
     if attempt is None or attempt.executor_id != executor_id:
-        raise UnknownExecutor("There is no such attempt here.")
+        raise UnknownExecutor("This executor has no attempt with this number.")
     if attempt.ended_at is not None or attempt.lease_expires_at <= at:
         raise LeaseOver
     lease = lease_duration(tenant_id, catalogue_queries.active_policies(tenant_id)["verification"].digest)
@@ -104,7 +104,7 @@ def extend_lease(
 
 
 def finish_attempt(*, tenant_id: UUID, action_id: UUID, number: int, at: datetime) -> None:
-    """The executor has reported: its lease needs no watching any more."""
+    """End an attempt that its executor has reported, and its lease."""
     Attempt.objects.filter(tenant_id=tenant_id, action_id=action_id, number=number, ended_at__isnull=True).update(
         ended_at=at
     )
@@ -112,7 +112,7 @@ def finish_attempt(*, tenant_id: UUID, action_id: UUID, number: int, at: datetim
 
 
 def end_lease(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
-    """The lease ran out in silence: the outcome is unknown, which is neither failure nor success (R-EX-07, R-EX-11)."""
+    """End a lease that ran out: the outcome is unknown, neither failure nor success (R-EX-07, R-EX-11)."""
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     attempts = execution_queries.attempts_of(tenant_id, action_id)
     if head.state != "EXECUTING" or not attempts:
@@ -141,7 +141,7 @@ def end_lease(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
 
 
 class GrantConsumed(Refused):
-    """This grant was already used."""
+    """This grant has already been used."""
 
     code = "GRANT_CONSUMED"
 
@@ -153,7 +153,7 @@ class DuplicateBlocked(Refused):
 
 
 class RunTakenBack(Refused):
-    """This run is being taken back; nothing new starts in it."""
+    """This run is being rolled back; no new action starts in it."""
 
     code = "RUN_TAKEN_BACK"
 
@@ -165,7 +165,7 @@ class NotStartable(Refused):
 
 
 class SystemUnverifiable(Refused):
-    """The system that would have to tell the outcome is away, and the action could not be taken back; it waits."""
+    """The system that would verify the outcome is down, and the action is irreversible; it is held until then."""
 
     code = "SYSTEM_UNVERIFIABLE"
 
@@ -196,11 +196,11 @@ class StartRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Redeemed:
-    """A grant that holds against everything that holds now, not spent yet."""
+class _VerifiedGrant:
+    """A grant that matches the current state and is not spent yet."""
 
     grant: grants.GrantClaims
-    basis: ReleaseContext
+    context: ReleaseContext
     payload: bytes
 
 
@@ -209,12 +209,11 @@ def start_execution(
 ) -> StartedExecution | Refused:
     """Spend a grant and start an attempt, in one transaction, before any effect (R-EX-01, R-AP-24).
 
-    A refusal is raised and leaves nothing behind but the fact that it was refused, which the edge puts on record after
-    the rollback. Where the rules want more (the action failed closed, the approval was set aside) it is returned, and
-    what it led to commits with it.
+    A refusal is raised and rolls everything back; the edge records afterwards that the start was refused. Where the
+    rules require more (the action failed closed, the approval was voided) the refusal is returned, and that commits.
     """
     try:
-        return _started(tenant_id, request, unverifiable, by=by, at=at)
+        return _start(tenant_id, request, unverifiable, by=by, at=at)
     except Refused as refusal:
         refusal.records = (refused_start(request, refusal, by=by, at=at),)
         raise
@@ -223,10 +222,10 @@ def start_execution(
 def claim_and_start(
     *, tenant_id: UUID, request: StartRequest, unverifiable: Collection[str] = (), by: ledger.Actor, at: datetime
 ) -> tuple[ClaimedAction, StartedExecution] | None:
-    """Claim one action for the executor and start it, both in this transaction; None where anything holds it back.
+    """Claim one action for the executor and start it, both in this transaction; None where anything prevents it.
 
-    `request.token` is not read: the grant is the one that the claim mints. The caller has passed the tenant's gate
-    before it locked anything else, so that nothing can come between the two.
+    `request.token` is ignored: the grant is the one that the claim mints. The caller has taken the tenant's gate lock
+    before any other, so that nothing can come between claim and start.
     """
     claimed = ready_actions.claim_actions(
         tenant_id=tenant_id,
@@ -240,74 +239,74 @@ def claim_and_start(
     )
     if not claimed:
         return None
-    order = claimed[0]
+    claim = claimed[0]
     started = start_execution(
-        tenant_id=tenant_id, request=replace(request, token=order.grant), unverifiable=unverifiable, by=by, at=at
+        tenant_id=tenant_id, request=replace(request, token=claim.grant), unverifiable=unverifiable, by=by, at=at
     )
-    return None if isinstance(started, Refused) else (order, started)
+    return None if isinstance(started, Refused) else (claim, started)
 
 
 def refused_start(request: StartRequest, refusal: Refused, *, by: ledger.Actor, at: datetime) -> ledger.RefusedEvent:
     """The event of a start that was refused, for the action's record."""
-    said = {"code": refusal.code, "reason": refusal.detail, "executor_id": request.executor_id}
-    said |= {"grant": grants.token_hash(request.token), "key": request.thumbprint}
+    detail = {"code": refusal.code, "reason": refusal.detail, "executor_id": request.executor_id}
+    detail |= {"grant": grants.token_hash(request.token), "key": request.thumbprint}
     return ledger.RefusedEvent(
         subject_kind="action",
         subject_id=request.action_id,
-        event=ledger.NewEvent(kind="start_refused", detail=said),
+        event=ledger.NewEvent(kind="start_refused", detail=detail),
         actor=by,
         at=at,
     )
 
 
-def _started(
+def _start(
     tenant_id: UUID, request: StartRequest, unverifiable: Collection[str], *, by: ledger.Actor, at: datetime
 ) -> StartedExecution | Refused:
     head = ledger.lock_behind_tenant(tenant_id=tenant_id, subject_id=request.action_id, kind="action")
-    basis = load_context(tenant_id, request.action_id, at=at)
-    assert basis is not None
-    executor = owned_executor(tenant_id, request.executor_id, by)
-    grant = _verified(tenant_id, request, basis.record.now)
+    context = load_context(tenant_id, request.action_id, at=at)
+    assert context is not None
+    executor = starting_executor(tenant_id, request.executor_id, by)
+    grant = _verify_grant(tenant_id, request, context.record.now)
     if executor.thumbprint != request.thumbprint:
         raise grants.GrantWrongExecutor
-    _check_unspent(tenant_id, grant, request, basis.record.now)
+    _check_unspent(tenant_id, grant, request, context.record.now)
     if head.state != "VALIDATED" or head.entry is None:
         raise NotStartable
     attempt = head.entry["execution"]["attempt_count"] + 1
-    payload = stored_payload(basis)
+    payload = stored_payload(context)
     try:
-        grants.check_terms(grant, grant_terms(basis, executor, payload, attempt=attempt, epoch=current_epoch()))
+        grants.check_terms(grant, grant_terms(context, executor, payload, attempt=attempt, epoch=current_epoch()))
     except binding.PolicyChanged as changed:
-        # The policy changed since: grant and approval are set aside and people are asked again (RT-20, R-AP-09).
+        # The policy has changed: void grant and approval and ask people again (RT-20, R-AP-09).
         void_grants(tenant_id=tenant_id, action_id=head.id, at=at)
-        request_again(head=head, action=basis.action, at=at)
+        request_again(head=head, action=context.action, at=at)
         return changed
-    if request.payload_hash is not None and request.payload_hash != basis.action.payload_hash:
-        return _fail_closed(head, basis, grant, request, by=by, at=at)
-    _check_release(basis, unverifiable, at=at)
-    ended = _ended(head, basis, at=at)
-    if ended is not None:
+    if request.payload_hash is not None and request.payload_hash != context.action.payload_hash:
+        return _fail_closed(head, context, grant, request, by=by, at=at)
+    _check_release(context, unverifiable, at=at)
+    refusal_after_grant = _approval_end(head, context, at=at)
+    if refusal_after_grant is not None:
         void_grants(tenant_id=tenant_id, action_id=head.id, at=at)
-        return ended
-    return _begin(head, _Redeemed(grant, basis, payload), request, by=by, at=at)
+        return refusal_after_grant
+    return _begin_execution(head, _VerifiedGrant(grant, context, payload), request, by=by, at=at)
 
 
-def _ended(head: ledger.SubjectHead, basis: ReleaseContext, *, at: datetime) -> Refused | None:
-    """What ended the approval since it was given: its target moved on, or votes that it rests on fell (B18)."""
-    drifted = drift_refusal(basis.approval, at=at)
-    if drifted is not None or basis.approval is None:
+def _approval_end(head: ledger.SubjectHead, context: ReleaseContext, *, at: datetime) -> Refused | None:
+    """The refusal where the approval no longer holds: its target changed, or its votes no longer count (B18)."""
+    drifted = drift_refusal(context.approval, at=at)
+    if drifted is not None or context.approval is None:
         return drifted
-    in_force = basis.record.policies["approval"].digest
-    on = load_eligibility(basis.approval, at=at, parties=basis.parties, cast=basis.cast)
-    refusal = revalidation_refusal(basis.approval, at=at, on=on, in_force=in_force)
+    in_force = context.record.policies["approval"].digest
+    eligibility = load_eligibility(context.approval, at=at, parties=context.parties, cast=context.cast)
+    refusal = revalidation_refusal(context.approval, at=at, context=eligibility, in_force=in_force)
     if isinstance(refusal, VotesFallen):
-        request_again(head=head, action=basis.action, why=refusal.detail, at=at)
+        request_again(head=head, action=context.action, why=refusal.detail, at=at)
     elif refusal is not None:
         raise refusal
     return refusal
 
 
-def _verified(tenant_id: UUID, request: StartRequest, now: datetime) -> grants.GrantClaims:
+def _verify_grant(tenant_id: UUID, request: StartRequest, now: datetime) -> grants.GrantClaims:
     # We read the key of the executor that presents the grant, not of the one that claimed it.
     grant = grants.verify_token(
         request.token, keys=grant_keys.accepted_keys(), issuer=settings.COUNTERFOIL_PUBLIC_URL, at=now
@@ -320,10 +319,10 @@ def _verified(tenant_id: UUID, request: StartRequest, now: datetime) -> grants.G
 
 
 def _check_unspent(tenant_id: UUID, grant: grants.GrantClaims, request: StartRequest, now: datetime) -> None:
-    """Why the grant cannot be spent, where that is so; the lock of its action keeps the answer true until we do."""
+    """Refuse a grant that cannot be spent; the lock on its action keeps this true until it is."""
     row = execution_queries.grant(tenant_id, UUID(grant.jti))
     if row is None or row.action_id != request.action_id or row.token_hash != grants.token_hash(request.token):
-        # Signed by our key and not by us: nothing is on record of it (B29).
+        # Signed with our key, but not on record: we did not mint it (B29).
         raise GrantInvalid
     if row.consumed_at is not None:
         raise GrantConsumed
@@ -333,15 +332,15 @@ def _check_unspent(tenant_id: UUID, grant: grants.GrantClaims, request: StartReq
         raise grants.GrantExpired
 
 
-_SPEND = """
+_SPEND_GRANT = """
 UPDATE approvals_grant SET consumed_at = clock_timestamp()
 WHERE tenant_id = $1 AND jti = $2 AND action_id = $3 AND executor_id = $4 AND token_hash = $5
     AND consumed_at IS NULL AND voided_at IS NULL AND expires_at > clock_timestamp()
 RETURNING jti
 """
-# With the grant the attempt that it is for, with its lease, and the approval that is used up by it and by nothing else.
-_REDEEM = f"""
-WITH spent AS ({_SPEND}), attempt AS (
+# Spends the grant, inserts its attempt and lease, and consumes its approval, all in one statement.
+_REDEEM_GRANT = f"""
+WITH spent AS ({_SPEND_GRANT}), attempt AS (
     INSERT INTO approvals_attempt (tenant_id, action_id, number, jti, executor_id, wrapper_version, started_at,
         timeout_s, lease_expires_at, ends_at)
     SELECT $1, $3, $6, jti, $4, $7, $8, $9, $10, $11 FROM spent
@@ -356,24 +355,24 @@ SELECT (SELECT jti FROM spent), (SELECT id FROM used)
 """
 
 
-def _spend(tenant_id: UUID, grant: grants.GrantClaims, request: StartRequest) -> None:
-    """The one conditional write (R-AP-07). Its own clock decides: minutes may have passed since we looked (B14)."""
+def _spend_grant(tenant_id: UUID, grant: grants.GrantClaims, request: StartRequest) -> None:
+    """Spend the grant by one conditional write (R-AP-07), by the database's clock at that moment (B14)."""
     token_hash = grants.token_hash(request.token)
-    if not execute(_SPEND, tenant_id, UUID(grant.jti), request.action_id, request.executor_id, token_hash):
+    if not execute(_SPEND_GRANT, tenant_id, UUID(grant.jti), request.action_id, request.executor_id, token_hash):
         raise grants.GrantExpired
 
 
-def _check_release(basis: ReleaseContext, unverifiable: Collection[str], *, at: datetime) -> None:
-    """Everything that was true at the claim must still be true in this transaction (R-AP-24)."""
-    if basis.approval is not None:
-        _check_approval(basis.action, basis.approval, at=at)
-    if basis.record.frozen:
+def _check_release(context: ReleaseContext, unverifiable: Collection[str], *, at: datetime) -> None:
+    """Check again, in this transaction, everything that was checked at the claim (R-AP-24)."""
+    if context.approval is not None:
+        _check_approval(context.action, context.approval, at=at)
+    if context.record.frozen:
         raise binding.TargetFrozen
-    if basis.record.unwinding:
+    if context.record.unwinding:
         raise RunTakenBack
-    if basis.record.repeated:
+    if context.record.repeated:
         raise DuplicateBlocked
-    if is_unverifiable(basis.action, unverifiable):
+    if is_unverifiable(context.action, unverifiable):
         raise SystemUnverifiable
 
 
@@ -387,32 +386,32 @@ def _check_approval(action: Action, approval: Approval, *, at: datetime) -> None
         raise binding.ContractChanged
 
 
-def _begin(
-    head: ledger.SubjectHead, redeemed: _Redeemed, request: StartRequest, *, by: ledger.Actor, at: datetime
+def _begin_execution(
+    head: ledger.SubjectHead, verified: _VerifiedGrant, request: StartRequest, *, by: ledger.Actor, at: datetime
 ) -> StartedExecution:
-    grant, basis = redeemed.grant, redeemed.basis
-    action, approval = basis.action, basis.approval
+    grant, context = verified.grant, verified.context
+    action, approval = context.action, context.approval
     locked = None
     if approval is not None:
         locked = ledger.lock_subject(tenant_id=action.tenant_id, subject_id=approval.id, kind="approval")
-    attempt = _redeem(basis, grant, request, at=at)
+    attempt = _redeem_grant(context, grant, request, at=at)
     changes: dict[str, Any] = {
         "execution": {"status": "EXECUTING", "attempt_count": attempt.number},
         "timestamps": {"executed_at": instant(at)},
     }
     key = None
     if action.mutating:
-        key = basis.record.key
+        key = context.record.key
         assert key is not None
-        changes["idempotency"] = {"key_hash": basis.record.key_hash, "status": "PENDING"}
+        changes["idempotency"] = {"key_hash": context.record.key_hash, "status": "PENDING"}
     drafts = []
     if approval is not None and locked is not None:
         used = ledger.NewEvent(kind="approval_consumed", to="CONSUMED", detail={"action_id": str(head.id)})
         drafts.append(ledger.draft_event(locked, used, actor=ledger.SYSTEM, at=at))
         block = approval_block(approval)
-        # Who approved stands there already.
-        changes["approval"] = {name: said for name, said in block.items() if name != "approver_id"}
-    drafts.append(ledger.draft_event(head, _happening(attempt, basis, request, changes), actor=by, at=at))
+        # `approver_id` is set already.
+        changes["approval"] = {name: value for name, value in block.items() if name != "approver_id"}
+    drafts.append(ledger.draft_event(head, _started_event(attempt, context, request, changes), actor=by, at=at))
     try:
         ledger.write_events(*drafts)
     except IntegrityError as error:
@@ -420,12 +419,12 @@ def _begin(
             raise DuplicateBlocked from None
         raise
     return StartedExecution(
-        attempt.number, redeemed.payload, action.payload_hash, key, attempt.lease_expires_at, action.trace_id
+        attempt.number, verified.payload, action.payload_hash, key, attempt.lease_expires_at, action.trace_id
     )
 
 
-def _happening(
-    attempt: Attempt, basis: ReleaseContext, request: StartRequest, changes: dict[str, Any]
+def _started_event(
+    attempt: Attempt, context: ReleaseContext, request: StartRequest, changes: dict[str, Any]
 ) -> ledger.NewEvent:
     return ledger.NewEvent(
         kind="execution_started",
@@ -439,21 +438,23 @@ def _happening(
             "wrapper_version": request.wrapper_version,
             "timeout_s": request.timeout_s,
         },
-        view={"horizon_at": instant(effect_horizon(attempt, basis.contract))},
+        view={"horizon_at": instant(effect_horizon(attempt, context.contract))},
     )
 
 
-def _redeem(basis: ReleaseContext, grant: grants.GrantClaims, request: StartRequest, *, at: datetime) -> Attempt:
-    """The redemption of the grant: a row that there can be one of, with its lease.
+def _redeem_grant(
+    context: ReleaseContext, grant: grants.GrantClaims, request: StartRequest, *, at: datetime
+) -> Attempt:
+    """Redeem the grant and create its attempt, of which there can be only one, with a lease.
 
-    What it spends is written under a condition (R-AP-07), by the clock of the database as it writes (B14).
+    The write is conditional (R-AP-07), by the database's clock at that moment (B14).
     """
-    approval = basis.approval
-    tenant_id, ends_at = basis.action.tenant_id, at + timedelta(seconds=request.timeout_s)
-    lease = lease_duration(tenant_id, basis.record.policies["verification"].digest)
-    made = Attempt(
+    approval = context.approval
+    tenant_id, ends_at = context.action.tenant_id, at + timedelta(seconds=request.timeout_s)
+    lease = lease_duration(tenant_id, context.record.policies["verification"].digest)
+    attempt = Attempt(
         tenant_id=tenant_id,
-        action_id=basis.action.id,
+        action_id=context.action.id,
         number=grant.terms.attempt,
         jti=UUID(grant.jti),
         executor_id=request.executor_id,
@@ -464,31 +465,31 @@ def _redeem(basis: ReleaseContext, grant: grants.GrantClaims, request: StartRequ
         ends_at=ends_at,
     )
     [(spent, used)] = execute(
-        _REDEEM,
-        *(tenant_id, made.jti, made.action_id, made.executor_id, grants.token_hash(request.token)),
-        *(made.number, made.wrapper_version, at, made.timeout_s, made.lease_expires_at, ends_at),
+        _REDEEM_GRANT,
+        *(tenant_id, attempt.jti, attempt.action_id, attempt.executor_id, grants.token_hash(request.token)),
+        *(attempt.number, attempt.wrapper_version, at, attempt.timeout_s, attempt.lease_expires_at, ends_at),
         approval.id if approval is not None else None,
     )
     if spent is None:
         raise grants.GrantExpired
     if approval is not None and used is None:
         raise binding.ApprovalExpired
-    return made
+    return attempt
 
 
 def _fail_closed(
     head: ledger.SubjectHead,
-    basis: ReleaseContext,
+    context: ReleaseContext,
     grant: grants.GrantClaims,
     request: StartRequest,
     *,
     by: ledger.Actor,
     at: datetime,
 ) -> Refused:
-    """Another payload than the approved one: nothing runs, grant and approval end, a person must look (RT-21)."""
-    _spend(head.tenant_id, grant, request)
-    if basis.approval is not None:
-        void_approval(approval=basis.approval, reason="Another payload was presented at the start.", at=at)
+    """Refuse a payload that was not approved: nothing runs, grant and approval end, a person must look (RT-21)."""
+    _spend_grant(head.tenant_id, grant, request)
+    if context.approval is not None:
+        void_approval(approval=context.approval, reason="Another payload was presented at the start.", at=at)
     ledger.append(
         head,
         ledger.NewEvent(
@@ -515,12 +516,12 @@ def _fail_closed(
 
 
 def cancel_action(*, tenant_id: UUID, action_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
-    """End an action that has not started; its approval and any live grant end with it. A refusal is put on record."""
+    """Cancel an action that has not started, with its approval and any live grant. A refusal is recorded."""
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     if head.state != "VALIDATED":
         refusal = NotStartable("Only an action that has not started can be cancelled.")
-        said = ledger.NewEvent(kind="cancel_refused", detail={"code": refusal.code, "reason": reason})
-        refused = ledger.RefusedEvent(subject_kind="action", subject_id=action_id, event=said, actor=by, at=at)
+        event = ledger.NewEvent(kind="cancel_refused", detail={"code": refusal.code, "reason": reason})
+        refused = ledger.RefusedEvent(subject_kind="action", subject_id=action_id, event=event, actor=by, at=at)
         refusal.records = (refused,)
         raise refusal
     action = actions.action(tenant_id, action_id)

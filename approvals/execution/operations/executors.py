@@ -14,7 +14,7 @@ from ledger.record.rules.refusals import Refused
 
 
 class UnknownExecutor(Refused):
-    """There is no such executor, or it belongs to another key."""
+    """Executor not found, or it belongs to another key."""
 
     code = "NOT_FOUND"
     status = 404
@@ -26,6 +26,13 @@ class ExecutorTaken(Refused):
     code = "EXECUTOR_TAKEN"
 
 
+class ExecutorRevoked(Refused):
+    """This executor was revoked; it can neither claim nor start actions. An operator can register it again."""
+
+    code = "EXECUTOR_REVOKED"
+    status = 403
+
+
 def register_executor(
     *, tenant_id: UUID, executor_id: str, public_jwk: dict[str, Any], tools: list[str], by: ledger.Actor, at: datetime
 ) -> Executor:
@@ -35,12 +42,14 @@ def register_executor(
     """
     thumbprint = dpop.thumbprint(public_jwk)
     known = execution_queries.executor(tenant_id, executor_id)
-    unchanged = known is not None and (known.thumbprint, known.tools) == (thumbprint, tools)
+    if known is not None and known.revoked_at is not None and by.kind == "executor":
+        raise ExecutorRevoked
+    unchanged = known is not None and (known.thumbprint, known.tools, known.revoked_at) == (thumbprint, tools, None)
     if known is not None and unchanged and execution_queries.may_use(known, by.id):
         return known
     if known is not None and by.kind == "executor" and known.key_actor != by.id:
         raise ExecutorTaken
-    values = {"public_jwk": public_jwk, "thumbprint": thumbprint, "tools": tools}
+    values = {"public_jwk": public_jwk, "thumbprint": thumbprint, "tools": tools, "revoked_at": None}
     if known is None:
         executor_key = ledger.new_id(at)
         known = Executor.objects.create(
@@ -67,6 +76,28 @@ def register_executor(
     )
     known.public_jwk, known.thumbprint, known.tools = public_jwk, thumbprint, tools
     return known
+
+
+def revoke_executor(*, tenant_id: UUID, executor_id: str, reason: str, by: ledger.Actor, at: datetime) -> None:
+    """End an executor: its next claim and its next start are refused; what it has started it may still report."""
+    known = execution_queries.executor(tenant_id, executor_id)
+    if known is None:
+        raise UnknownExecutor
+    ledger.append(
+        ledger.lock_subject(tenant_id=tenant_id, subject_id=known.id, kind="executor"),
+        ledger.NewEvent(kind="executor_revoked", to="REVOKED", detail={"executor_id": executor_id, "reason": reason}),
+        actor=by,
+        at=at,
+    )
+    Executor.objects.filter(tenant_id=tenant_id, id=known.id).update(revoked_at=at)
+
+
+def starting_executor(tenant_id: UUID, executor_id: str, by: ledger.Actor) -> Executor:
+    """The executor, if it belongs to this API key and may still claim and start."""
+    executor = owned_executor(tenant_id, executor_id, by)
+    if executor.revoked_at is not None:
+        raise ExecutorRevoked
+    return executor
 
 
 def owned_executor(tenant_id: UUID, executor_id: str, by: ledger.Actor) -> Executor:

@@ -1,14 +1,14 @@
-"""The keys that sign grants: private halves in files, and a directory beside them of every key that there ever was.
+"""Manages the keys that sign grants: private keys in files, and a directory file that lists every key ever used.
 
-All of it stands outside the database, so that a copy of the database mints nothing, and a row that somebody adds to it
-makes no key trusted (B29). The record says of each change that it happened.
+All of them are outside the database: a copy of the database cannot mint grants, and a row that somebody adds to it
+makes no key trusted (B29). Every change is recorded.
 
     grant_key.pem          the first key, made with the installation
     grant_keys/KID.pem     those that followed
     grant_keys.json        which key may sign from when to when, which is retired; not there for the first one
 
-A key that is introduced signs nothing before verifiers have had the time to read it from the JWKS; the key before it
-signs until that moment, and what it signed is good to its end. A key that is retired is good for nothing at once.
+A new key signs nothing until verifiers have had time to read it from the JWKS; the key before it signs until then, and
+its grants stay valid until they expire. A retired key is refused at once.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ LEAD = timedelta(seconds=2 * JWKS_MAX_AGE_S)
 
 
 class KeyWaiting(Refused):
-    """A key was introduced already and does not sign yet; wait for it, or retire it."""
+    """A new key is already waiting to take over; wait for it, or retire it."""
 
     code = "KEY_WAITING"
 
 
 class LastKey(Refused):
-    """No other key signs at this moment; introduce one first."""
+    """This is the only signing key; introduce another first."""
 
     code = "LAST_KEY"
 
 
 class UnknownKey(Refused):
-    """There is no such grant key."""
+    """Grant key not found."""
 
     code = "NOT_FOUND"
     status = 404
@@ -80,17 +80,17 @@ class DirectoryKey:
 
 
 def key_directory() -> tuple[DirectoryKey, ...]:
-    """Every key there ever was, the oldest first. Read again as soon as the file changes."""
+    """All keys that ever existed, oldest first. The file is read again when it changes."""
     folder: Path = settings.COUNTERFOIL_SECRETS_DIR
     try:
         seen = (folder / "grant_keys.json").stat()
     except FileNotFoundError:
-        return _read(folder, 0, 0)
-    return _read(folder, seen.st_mtime_ns, seen.st_ino)
+        return _read_directory(folder, 0, 0)
+    return _read_directory(folder, seen.st_mtime_ns, seen.st_ino)
 
 
 def accepted_keys() -> list[GrantKey]:
-    """The keys whose grants count, and which the JWKS publishes: all but those that are retired."""
+    """The keys whose grants are accepted and which the JWKS publishes: all that are not retired."""
     return [each.key for each in key_directory() if each.retired_at is None]
 
 
@@ -99,33 +99,33 @@ def signing_key(at: datetime) -> Ed25519PrivateKey:
     able = [each for each in key_directory() if each.signs(at)]
     if not able:
         raise LastKey("No grant key may sign at this moment.")
-    return _private(able[-1].file, able[-1].kid)
+    return _private_key_file(able[-1].file, able[-1].kid)
 
 
 def introduce_key(*, lead: timedelta, reason: str, at: datetime) -> str:
-    """Make a new key that signs from `lead` on, and the newest one before it until then; says it on record.
+    """Create a key that signs from `lead` on (the newest one before it signs until then), and record it.
 
-    If we die in between, the key is there and unsaid, and `announce_keys` says it.
+    After a crash in between, the key exists without a record, and the next `announce_keys` records it.
     """
     listed = key_directory()
     if any(each.key.since > at and each.retired_at is None for each in listed):
         raise KeyWaiting
-    key = _fresh(at)
+    key = _generate_key(at)
     fresh = GrantKey(key.public_key(), since=at + lead)
     file = settings.COUNTERFOIL_SECRETS_DIR / "grant_keys" / f"{fresh.kid}.pem"
     file.parent.mkdir(mode=0o700, exist_ok=True)
-    _write(file, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    _write_file(file, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     before = [
         replace(each, key=replace(each.key, until=fresh.since)) if each.signs(at) and each.key.until is None else each
         for each in listed
     ]
-    _keep([*before, DirectoryKey(key=fresh, file=file)])
+    _store_directory([*before, DirectoryKey(key=fresh, file=file)])
     announce_keys(reason=reason, at=at)
     return fresh.kid
 
 
-def _fresh(at: datetime) -> Ed25519PrivateKey:
-    """A key whose thumbprint begins with no dash: on a command line that would be an option."""
+def _generate_key(at: datetime) -> Ed25519PrivateKey:
+    """Generate a key whose thumbprint does not begin with a dash, which a command line would read as an option."""
     while True:
         key = Ed25519PrivateKey.generate()
         if not GrantKey(key.public_key(), since=at).kid.startswith("-"):
@@ -133,66 +133,69 @@ def _fresh(at: datetime) -> Ed25519PrivateKey:
 
 
 def retire_key(*, kid: str, reason: str, at: datetime) -> None:
-    """End a key at once: what it signed is refused from now on, and the JWKS does not name it any more."""
+    """Retire a key at once: its grants are refused from now on, and the JWKS no longer publishes it."""
     listed = key_directory()
     if kid not in {each.kid for each in listed}:
         raise UnknownKey
     if not any(each.signs(at) for each in listed if each.kid != kid):
         raise LastKey
     ended = [replace(each, retired_at=at) if each.kid == kid and each.retired_at is None else each for each in listed]
-    _keep(ended)
+    _store_directory(ended)
     announce_keys(reason=reason, at=at)
 
 
 def announce_keys(*, reason: str, at: datetime) -> None:
-    """Say of every key what the record of a tenant has not said yet: that it was introduced, that it is retired."""
+    """Record in every tenant each introduction and retirement of a key that is not recorded there yet."""
     listed = key_directory()
     for tenant in events.tenants():
         with tenancy(tenant.id):
             head = ledger.lock_subject(tenant_id=tenant.id, subject_id=tenant.id, kind="tenant")
-            said = events.recorded_digests(tenant.id, tenant.id, "grant_key")
-            for kind, each in _facts(listed):
-                if (kind, digest(each.kid.encode())) not in said:
-                    head = ledger.append(head, _happening(kind, each, reason), actor=ledger.SYSTEM, at=at)
+            recorded = events.recorded_digests(tenant.id, tenant.id, "grant_key")
+            for kind, each in _key_changes(listed):
+                if (kind, digest(each.kid.encode())) not in recorded:
+                    head = ledger.append(head, _key_event(kind, each, reason), actor=ledger.SYSTEM, at=at)
 
 
-def _facts(listed: tuple[DirectoryKey, ...]) -> list[tuple[str, DirectoryKey]]:
-    # The first key came with the installation and was introduced to nobody.
+def _key_changes(listed: tuple[DirectoryKey, ...]) -> list[tuple[str, DirectoryKey]]:
+    # The first key came with the installation, without an introduction.
     introduced = [("grant_key_introduced", each) for each in listed[1:]]
     return introduced + [("grant_key_retired", each) for each in listed if each.retired_at is not None]
 
 
-def _happening(kind: str, listed: DirectoryKey, reason: str) -> ledger.NewEvent:
-    detail: dict[str, Any] = {"kid": listed.kid, "x": _x(listed.key), "since": instant(listed.key.since)}
+def _key_event(kind: str, listed: DirectoryKey, reason: str) -> ledger.NewEvent:
+    detail: dict[str, Any] = {"kid": listed.kid, "x": _public_bytes(listed.key), "since": instant(listed.key.since)}
     if listed.retired_at is not None:
         detail["retired_at"] = instant(listed.retired_at)
-    said = detail | {"reason": reason}
-    return ledger.NewEvent(kind=kind, detail=said, digests={"grant_key": digest(listed.kid.encode())})
-
-
-@lru_cache(maxsize=4)
-def _read(folder: Path, changed: int, inode: int) -> tuple[DirectoryKey, ...]:
-    if not changed:
-        file = folder / "grant_key.pem"
-        return (DirectoryKey(key=GrantKey(_load(file).public_key(), since=FIRST_SINCE), file=file),)
-    return tuple(_listed(folder, each) for each in json.loads((folder / "grant_keys.json").read_bytes()))
-
-
-def _listed(folder: Path, said: Mapping[str, Any]) -> DirectoryKey:
-    public = Ed25519PublicKey.from_public_bytes(jws.decode(said["x"]))
-    return DirectoryKey(
-        key=GrantKey(public, since=_instant(said["since"]), until=_instant(said["until"]) if said["until"] else None),
-        file=folder / said["file"],
-        retired_at=_instant(said["retired_at"]) if said["retired_at"] else None,
+    return ledger.NewEvent(
+        kind=kind, detail=detail | {"reason": reason}, digests={"grant_key": digest(listed.kid.encode())}
     )
 
 
-def _keep(listed: list[DirectoryKey]) -> None:
+@lru_cache(maxsize=4)
+def _read_directory(folder: Path, changed: int, inode: int) -> tuple[DirectoryKey, ...]:
+    if not changed:
+        file = folder / "grant_key.pem"
+        return (DirectoryKey(key=GrantKey(_load_private_key(file).public_key(), since=FIRST_SINCE), file=file),)
+    return tuple(_directory_key(folder, each) for each in json.loads((folder / "grant_keys.json").read_bytes()))
+
+
+def _directory_key(folder: Path, said: Mapping[str, Any]) -> DirectoryKey:
+    public = Ed25519PublicKey.from_public_bytes(jws.decode(said["x"]))
+    return DirectoryKey(
+        key=GrantKey(
+            public, since=_parse_instant(said["since"]), until=_parse_instant(said["until"]) if said["until"] else None
+        ),
+        file=folder / said["file"],
+        retired_at=_parse_instant(said["retired_at"]) if said["retired_at"] else None,
+    )
+
+
+def _store_directory(listed: list[DirectoryKey]) -> None:
     folder: Path = settings.COUNTERFOIL_SECRETS_DIR
     document = [
         {
             "kid": each.kid,
-            "x": _x(each.key),
+            "x": _public_bytes(each.key),
             "since": instant(each.key.since),
             "until": instant(each.key.until) if each.key.until else None,
             "retired_at": instant(each.retired_at) if each.retired_at else None,
@@ -200,10 +203,10 @@ def _keep(listed: list[DirectoryKey]) -> None:
         }
         for each in listed
     ]
-    _write(folder / "grant_keys.json", canonical(document))
+    _write_file(folder / "grant_keys.json", canonical(document))
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write_file(path: Path, data: bytes) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)
@@ -213,23 +216,23 @@ def _write(path: Path, data: bytes) -> None:
 
 
 @lru_cache(maxsize=16)
-def _private(file: Path, kid: str) -> Ed25519PrivateKey:
-    key = _load(file)
+def _private_key_file(file: Path, kid: str) -> Ed25519PrivateKey:
+    key = _load_private_key(file)
     if dpop.thumbprint(dpop.public_jwk(key.public_key())) != kid:
         raise ValueError(f"{file} is not the key that the directory names")
     return key
 
 
-def _load(file: Path) -> Ed25519PrivateKey:
+def _load_private_key(file: Path) -> Ed25519PrivateKey:
     key = load_pem_private_key(file.read_bytes(), password=None)
     if not isinstance(key, Ed25519PrivateKey):
         raise ValueError(f"{file} must hold an Ed25519 key")
     return key
 
 
-def _x(key: GrantKey) -> str:
+def _public_bytes(key: GrantKey) -> str:
     return dpop.public_jwk(key.public)["x"]
 
 
-def _instant(text: str) -> datetime:
+def _parse_instant(text: str) -> datetime:
     return datetime.fromisoformat(text)

@@ -1,14 +1,14 @@
 """Loads everything a release depends on: when an action is claimed, and again under the gate's lock when it starts.
 
-Both sides build the same `GrantTerms` from what holds at that moment. So a grant is compared with the present field by
-field, and whatever changed in between is a refusal (B1).
+Claim and start both build `GrantTerms` from the current state. A grant is compared with it field by field, and any
+change in between is a refusal (B1).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.conf import settings
@@ -21,14 +21,17 @@ from approvals.requests.queries.approvals import Parties
 from approvals.sessions import queries as sessions_queries
 from approvals.voting.queries import votes
 from approvals.voting.rules import binding
-from ledger.actions.queries.release import DecisionPosition, ReleaseFacts, read_release, release_statement
+from ledger.actions.queries.release import ReleaseFacts, read_release, release_statement
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.effects import Reversibility
-from ledger.db import columns, execute, take
+from ledger.db import columns, execute, load_models
 from ledger.log.signer_state import read_epoch
 from ledger.record.queries import evidence
 from ledger.record.rules.canonical import canonical, digest, parse
 from ledger.record.rules.refusals import Refused
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 REVISION = 1
 """A changed payload is another action, so an action has one revision (R-AP-16)."""
@@ -36,9 +39,9 @@ REVISION = 1
 
 @dataclass(frozen=True, slots=True)
 class ReleaseContext:
-    """What holds now: the record's side, the approval with the votes that were cast, and who is behind the action.
+    """The current state that a release depends on: facts on record, the approval and its votes, session and agent.
 
-    `reserved` says whether a live grant held the action, by the clock of the database.
+    `reserved` is whether a live grant holds the action, by the clock of the database.
     """
 
     record: ReleaseFacts
@@ -64,7 +67,7 @@ class ReleaseContext:
         return tuple(vote.statement_hash for vote in self.cast if vote.verdict in binding.AUTHORISING)
 
     @property
-    def action(self) -> Any:
+    def action(self) -> Action:
         """The action's present view."""
         return self.record.action
 
@@ -80,14 +83,14 @@ class ReleaseContext:
 
     @property
     def waits_for_seal(self) -> bool:
-        """Whether nothing runs before the votes are in a signed checkpoint; the irreversible always waits (B40)."""
+        """Whether the action waits until its votes are in a signed checkpoint; irreversible ones always do (B40)."""
         if self.approval is None:
             return False
         irreversible = self.action.reversibility == Reversibility.IRREVERSIBLE
         return irreversible or self.approval.terms.get("wait_for_seal", True) is not False
 
 
-_RELEASE = release_statement(
+_RELEASE_QUERY = release_statement(
     f"""{columns(Approval, "w")}, {columns(Session, "s")}, {columns(Agent, "m")},
     EXISTS (SELECT FROM approvals_grant h WHERE h.tenant_id = $1 AND h.action_id = a.id
         AND h.consumed_at IS NULL AND h.voided_at IS NULL AND h.expires_at > clock_timestamp())""",
@@ -98,35 +101,36 @@ LEFT JOIN approvals_agent m ON m.tenant_id = $1 AND m.agent_id = s.agent_id""",
 
 
 def load_context(tenant_id: UUID, action_id: UUID, *, at: datetime) -> ReleaseContext | None:
-    """What a release of this action rests on; None where there is no such action."""
-    rows = execute(_RELEASE, tenant_id, action_id, at)
+    """Load the context of an action's release; None where there is no such action."""
+    rows = execute(_RELEASE_QUERY, tenant_id, action_id, at)
     if not rows:
         return None
-    facts, beside = read_release(rows[0])
-    (approval, session, agent), (reserved,) = take(beside, Approval, Session, Agent)
+    facts, extra = read_release(rows[0])
+    (approval, session, agent), (reserved,) = load_models(extra, Approval, Session, Agent)
     cast = tuple(votes.votes_of(tenant_id, approval.id)) if approval is not None else ()
     return ReleaseContext(facts, approval, session, agent, reserved, cast)
 
 
 def current_epoch() -> int:
-    """The epoch of this installation; `EpochUnknown` where nobody told it."""
+    """The epoch of this installation; `EpochUnknown` where its file cannot be read."""
     return read_epoch(settings.COUNTERFOIL_EPOCH)
 
 
-def stored_payload(basis: ReleaseContext) -> bytes:
-    """The stored payload, which is the one that executes (D9); one that was altered at rest is refused."""
-    data = evidence.open_evidence(basis.action.tenant_id, basis.action.payload_pointer) or b""
-    if digest(data) != basis.action.payload_hash:
+def stored_payload(context: ReleaseContext) -> bytes:
+    """The stored payload, which is the one that executes (D9); refuses one that was altered at rest."""
+    pointer = context.action.payload_pointer
+    data = evidence.open_evidence(context.action.tenant_id, pointer) if pointer is not None else None
+    if data is None or digest(data) != context.action.payload_hash:
         raise binding.PayloadChanged
     return data
 
 
 def grant_terms(
-    basis: ReleaseContext, executor: Executor, payload: bytes, *, attempt: int, epoch: int
+    context: ReleaseContext, executor: Executor, payload: bytes, *, attempt: int, epoch: int
 ) -> grants.GrantTerms:
-    """What a grant for this attempt is bound to, as it holds now."""
-    action, held = basis.action, basis.record
-    if held.contract_digest is None or held.contract_digest != action.contract_digest:
+    """The terms of a grant for this attempt, from the current state."""
+    action, facts = context.action, context.record
+    if facts.contract_digest is None or facts.contract_digest != action.contract_digest:
         raise binding.ContractChanged
     return grants.GrantTerms(
         tenant=str(action.tenant_id),
@@ -139,42 +143,40 @@ def grant_terms(
         payload_length=len(payload),
         tool=action.tool,
         tool_version=action.tool_version,
-        contract_digest=held.contract_digest,
+        contract_digest=facts.contract_digest,
         target=action.target,
-        precondition=basis.approval.baseline_digest if basis.approval is not None else "",
+        precondition=context.approval.baseline_digest if context.approval is not None else "",
         side_effect_class=action.side_effect_class,
         reversibility=action.reversibility,
-        limits=grants.amount_limits(parse(payload), basis.contract.arguments_schema.get("properties", {})),
+        limits=grants.amount_limits(parse(payload), context.contract.arguments_schema.get("properties", {})),
         agent=action.agent,
-        agent_version=basis.agent_version,
+        agent_version=context.agent_version,
         run_id=action.run_id,
-        policy_digests=held.digests,
-        approval=_approved(basis),
-        idempotency=held.key_hash or "",
+        policy_digests=facts.digests,
+        approval=_approval_reference(context),
+        idempotency=facts.key_hash or "",
         executor=executor.executor_id,
         thumbprint=executor.thumbprint,
     )
 
 
-def _approved(basis: ReleaseContext) -> grants.ApprovalReference | None:
-    approval = basis.approval
+def _approval_reference(context: ReleaseContext) -> grants.ApprovalReference | None:
+    approval, position = context.approval, context.record.decided
     if approval is None:
         return None
     return grants.ApprovalReference(
         approval_id=str(approval.id),
         rule=approval.policy_row,
         terms_digest=digest(canonical(approval.terms)),
-        votes=basis.votes,
-        logged=_logged(basis.record.decided),
+        votes=context.votes,
+        logged=grants.LogReference(origin=position.origin, index=position.index, size=position.size)
+        if position
+        else None,
     )
 
 
-def _logged(place: DecisionPosition | None) -> grants.LogReference | None:
-    return grants.LogReference(origin=place.origin, index=place.index, size=place.size) if place is not None else None
-
-
 def state_refusal(approval: Approval, *, at: datetime) -> Refused | None:
-    """Why an approval authorises nothing now, or None where it does."""
+    """The refusal of an approval that does not authorise a release now, or None."""
     if approval.state == "EXPIRED" or (approval.release_by is not None and approval.release_by <= at):
         return binding.ApprovalExpired()
     return None if approval.state == "APPROVED" else binding.ApprovalRequired()

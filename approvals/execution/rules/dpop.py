@@ -1,4 +1,4 @@
-"""Proof of possession (RFC 9449, DPoP): the presenter of a grant holds the key that the grant is bound to.
+"""Verifies proofs of possession (RFC 9449, DPoP): the presenter of a grant holds the key it is bound to.
 
 1. The proof is a token of type dpop+jwt whose header carries the public key as a JWK: OKP, Ed25519, never a private
    part (section 4.2, RFC 8037).
@@ -51,7 +51,7 @@ _SMALL_ORDER = frozenset(
 
 
 class ProofInvalid(Refused):
-    """The proof of possession does not hold for this request."""
+    """The proof of possession is not valid for this request."""
 
     code = "INVALID_DPOP_PROOF"
     status = 403

@@ -3,10 +3,9 @@
 1. A grant is a compact JWS: alg Ed25519 (RFC 9864), typ counterfoil-grant+jwt, kid the RFC 7638 thumbprint of the key.
    The reader takes nothing else: no other type, no extra header field, no unknown or missing claim (`jws`, B25).
 2. It names everything that it is for (`GrantTerms`; ledger_and_binding 6.2, column Grant): installation (iss), tenant
-   and
-   environment, action and revision, payload, tool and contract, target and its precondition, class, reversibility and
-   limits, principal, policies, the approval with its votes and their place in the log, attempt, idempotency key,
-   executor (aud) and its key (cnf.jkt), epoch. `check` compares each with what holds now (B1, R-AP-06).
+   and environment, action and revision, payload, tool and contract, target and its precondition, class, reversibility
+   and limits, principal, policies, the approval with its votes and their place in the log, attempt, idempotency key,
+   executor (aud) and its key (cnf.jkt), epoch. `check_terms` compares each with the current state (B1, R-AP-06).
 3. It lives at most 300 seconds (R-AP-08); a key signs only within its window, so a retired key authorises nothing new.
 4. It is used once (R-AP-07; `uses` is always 1, there are no standing grants). That is one conditional write of the
    operation that starts the attempt, never a look here.
@@ -22,6 +21,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property, lru_cache
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -40,7 +40,7 @@ _HEADER = frozenset({"typ", "alg", "kid"})
 
 
 class GrantInvalid(Refused):
-    """The grant is not one of ours for this action."""
+    """The grant was not issued here for this action."""
 
     code = "GRANT_INVALID"
     status = 403
@@ -68,7 +68,7 @@ class GrantWrongExecutor(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class LogReference:
-    """Where the event that decided an approval stands, and a signed size of the log that covers it."""
+    """The log position of the event that decided an approval, and a signed log size that covers it."""
 
     origin: str
     index: int
@@ -88,7 +88,7 @@ class ApprovalReference:
 
 @dataclass(frozen=True, kw_only=True)
 class GrantTerms:
-    """What a grant is for; the same value describes what holds now, so that the two can be compared."""
+    """What a grant is for; the current state has the same form, so that the two can be compared."""
 
     tenant: str
     environment: str
@@ -135,7 +135,7 @@ class GrantKey:
     since: datetime
     until: datetime | None = None
 
-    @property
+    @cached_property
     def kid(self) -> str:
         """The key's name: its thumbprint."""
         return dpop.thumbprint(dpop.public_jwk(self.public))
@@ -151,11 +151,15 @@ def mint_token(grant: GrantClaims, *, key: Ed25519PrivateKey) -> str:
     """The token of a grant, signed."""
     if not timedelta(0) < grant.expires_at - grant.issued_at <= MAX_LIFE:
         raise ValueError("a grant lives for up to 300 seconds")
-    kid = dpop.thumbprint(dpop.public_jwk(key.public_key()))
-    token = jws.write_token(header={"alg": jws.ALG, "kid": kid, "typ": TYP}, claims=_claims(grant), sign=key.sign)
+    token = jws.write_token(header={"alg": jws.ALG, "kid": _kid(key), "typ": TYP}, claims=_claims(grant), sign=key.sign)
     if len(token) > MAX_GRANT:
         raise ValueError("the grant is too long")
     return token
+
+
+@lru_cache(maxsize=16)
+def _kid(key: Ed25519PrivateKey) -> str:
+    return dpop.thumbprint(dpop.public_jwk(key.public_key()))
 
 
 def verify_token(token: str, *, keys: Iterable[GrantKey], issuer: str, at: datetime) -> GrantClaims:
@@ -176,7 +180,7 @@ def verify_token(token: str, *, keys: Iterable[GrantKey], issuer: str, at: datet
 
 
 def check_terms(grant: GrantClaims, now: GrantTerms) -> None:
-    """Nothing if the grant is for exactly what holds now; else the refusal that names the difference.
+    """Refuse a grant whose terms differ from the current state, naming the difference.
 
     The signed size of the log may have grown since; everything else is the same or refused.
     """

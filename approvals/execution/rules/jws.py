@@ -7,7 +7,7 @@
    header field that the caller did not name (RFC 8725 sections 3.1 and 3.10).
 4. A token has a length limit, looked at first.
 
-What is wrong is a `NotAToken`, our callers' own refusals say so to people. Nothing here looks at times or keys.
+Anything wrong is a `NotAToken`; callers turn it into refusals of their own. Nothing here checks times or keys.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class NotAToken(ValueError):
 
 @dataclass(frozen=True)
 class Token:
-    """A token taken apart; nothing in it is believed before `verify`."""
+    """A parsed token; nothing in it is trusted before `verify_token`."""
 
     header: Mapping[str, Any]
     claims: Mapping[str, Any]
@@ -79,7 +79,7 @@ def parse_token(text: str, *, typ: str, fields: frozenset[str], most: int = MAX_
 
 
 def verify_token(token: Token, key: Ed25519PublicKey) -> None:
-    """Nothing if `key` signed the token, else `NotAToken`."""
+    """Refuse a token that `key` did not sign, with `NotAToken`."""
     try:
         key.verify(token.signature, token.signed)
     except InvalidSignature:

@@ -1,4 +1,4 @@
-"""Creates the action for a checked call, with its first events, and builds the answer for the agent."""
+"""Creates the action of a checked call with its first events, and builds the answer for the agent."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def trace_of(action: Action) -> Trace:
 
 @dataclass(frozen=True, slots=True)
 class CallAnswer:
-    """One call's answer as api.md has it, without the user status, which the reader's moment decides.
+    """The answer to one call as in api.md, without the user status, which depends on when it is read.
 
-    `entry` is the new action's, as it was just written; an answer that is given again has none.
+    `entry` is that of the action just created; a replayed answer has none.
     """
 
     document: dict[str, Any]
@@ -64,7 +64,7 @@ class CallAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryOrigin:
-    """What a recovery action comes from: the event that ordered it, its parent, and who is behind the order."""
+    """The origin of a recovery action: the event that ordered it, its parent action, and who requested the order."""
 
     ordered_by: UUID
     parent_id: UUID
@@ -74,9 +74,9 @@ class RecoveryOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """The action that a new one stands in for, and who edited it; its agent sent it again where nobody did.
+    """The action that a new one replaces, and who edited it; None where the agent sent it again.
 
-    `note` is what the record keeps of an edit: its reason, and which expectations of the agent it dropped.
+    `note` is recorded with an edit: its reason, and which of the agent's expectations it dropped.
     """
 
     supersedes: UUID
@@ -86,7 +86,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class CallOrigin:
-    """How a call came: its trace, the order behind it where it is a recovery action, and what it stands in for."""
+    """The origin of a call: its trace, the order if it is a recovery action, and the action that it replaces."""
 
     trace: Trace
     origin: RecoveryOrigin | None = None
@@ -94,11 +94,12 @@ class CallOrigin:
 
     @property
     def editor(self) -> UUID | None:
-        """Who edited it, where a person did."""
+        """The person who edited it, if one did."""
         return self.revision.editor if self.revision else None
 
 
 def reject_call(call: Proposal, verdict: GateVerdict, at: datetime) -> CallAnswer:
+    """The answer to a call that creates no action."""
     return CallAnswer(answer_document(call, verdict, at=at), None, None)
 
 
@@ -107,66 +108,67 @@ def create_action(
     call: Proposal,
     verdict: GateVerdict,
     *,
-    came: CallOrigin,
+    call_origin: CallOrigin,
     at: datetime,
     policies: Mapping[str, Any] | None = None,
 ) -> CallAnswer:
-    """PROPOSED, and then VALIDATED (with an approval, where one is needed) or FAILED.
+    """Create an action: PROPOSED, then VALIDATED (with an approval, where one is needed) or FAILED.
 
-    `policies` are those that the call was judged by, where it was judged by them.
+    `policies` are those that the call was checked against, if it was.
     """
     assert verdict.contract is not None
-    by = ledger.Actor("person", came.editor) if came.editor else ledger.Actor("agent", session.actor_id)
+    by = ledger.Actor("person", call_origin.editor) if call_origin.editor else ledger.Actor("agent", session.actor_id)
     policies = policies or catalogue_queries.active_policies(session.tenant_id)
     action_id = ledger.new_id(at)
-    evidence, rows = _evidence(session, action_id, call, verdict, came, at=at)
+    evidence, rows = _seal_call(session, action_id, call, verdict, call_origin, at=at)
     digests = {"contract": verdict.contract.digest} | {kind: each.digest for kind, each in policies.items()}
     proposed = ledger.draft_event(
         ledger.SubjectHead(tenant_id=session.tenant_id, id=action_id, kind="action"),
         ledger.NewEvent(
             kind="proposed",
             to="PROPOSED",
-            entry=_first_entry(session, action_id, verdict, policies, came.trace, at),
+            entry=_first_entry(session, action_id, verdict, policies, call_origin.trace, at),
             evidence=evidence,
             digests=digests,
-            detail=_first_detail(session, call, verdict, came),
-            view=_first_view(session, call, verdict, evidence[0], came),
-            causation=came.origin.ordered_by if came.origin else None,
+            detail=_first_detail(session, call, verdict, call_origin),
+            view=_first_view(session, call, verdict, evidence[0], call_origin),
+            causation=call_origin.origin.ordered_by if call_origin.origin else None,
         ),
         actor=by,
         at=at,
     )
     if verdict.accepted:
-        requester = came.origin.requester if came.origin else session.actor_id
-        whose = (requester, came.editor)
-        match = _standing(session, call, verdict, policies, came, at=at)
-        approval, following = _validated(
-            whose, proposed.head, verdict, policies, digests, match=match, evidence=rows, at=at
+        requester = call_origin.origin.requester if call_origin.origin else session.actor_id
+        people = (requester, call_origin.editor)
+        match = _standing_match(session, call, verdict, policies, call_origin, at=at)
+        approval, following = _draft_validation(
+            people, proposed.head, verdict, policies, digests, match=match, evidence=rows, at=at
         )
     else:
         insert(*rows)
-        approval, following = None, [_failed(proposed.head, verdict, at=at)]
+        approval, following = None, [_draft_failure(proposed.head, verdict, at=at)]
     ledger.write_events(proposed, *following)
     end = following[-1].head
     told = answer_document(call, verdict, at=at, action_id=action_id, state=end.state, approval=approval)
     return CallAnswer(told, action_id, end.state, end.entry)
 
 
-def _standing(
+def _standing_match(
     session: Session,
     call: Proposal,
     verdict: GateVerdict,
     policies: Mapping[str, Any],
-    came: CallOrigin,
+    call_origin: CallOrigin,
     *,
     at: datetime,
 ) -> StandingMatch | None:
-    """The standing approval that covers a call: never one that recovery ordered, somebody edited or that stands in for
-    what failed. Where its target is to be read first, that comes before (`requests.operations.preflight`).
+    """The standing approval that covers a call; never for a recovery action, an edit or a replacement.
+
+    Where the target must be read first, preflight looks for it later (`requests.operations.preflight`).
     """
     assert verdict.contract is not None
     assert verdict.demand is not None
-    if verdict.demand.outcome != "hold" or came.origin or came.revision:
+    if verdict.demand.outcome != "hold" or call_origin.origin or call_origin.revision:
         return None
     if needs_preflight_reading(verdict.contract, verdict.predicates):
         return None
@@ -183,25 +185,25 @@ def _standing(
     )
 
 
-def _evidence(
-    session: Session, action_id: UUID, call: Proposal, verdict: GateVerdict, came: CallOrigin, *, at: datetime
+def _seal_call(
+    session: Session, action_id: UUID, call: Proposal, verdict: GateVerdict, call_origin: CallOrigin, *, at: datetime
 ) -> tuple[tuple[ledger.SealedEvidence, ...], list[Model]]:
-    """The payload, and what the agent says that its call rests on (R-AP-04), sealed; with the rows of both."""
-    said = {agent_evidence.PURPOSE: agent_evidence.write_evidence(call.evidence)} if call.evidence else {}
+    """Seal the payload and the evidence that the agent gave with it (R-AP-04); also the rows of both."""
+    given = {agent_evidence.PURPOSE: agent_evidence.write_evidence(call.evidence)} if call.evidence else {}
     agent = f"agent {session.agent_id}"
     sealed, rows = ledger.seal_pieces(
         tenant_id=session.tenant_id,
         subject_id=action_id,
-        pieces={"payload": verdict.payload, **said},
+        pieces={"payload": verdict.payload, **given},
         media_type="application/json",
-        sources={"payload": "a reviewer's edit" if came.editor else agent, agent_evidence.PURPOSE: agent},
+        sources={"payload": "a reviewer's edit" if call_origin.editor else agent, agent_evidence.PURPOSE: agent},
         at=at,
         key_id=None,
     )
     return sealed, list(rows)
 
 
-def _failed(head: ledger.SubjectHead, verdict: GateVerdict, *, at: datetime) -> ledger.EventDraft:
+def _draft_failure(head: ledger.SubjectHead, verdict: GateVerdict, *, at: datetime) -> ledger.EventDraft:
     return ledger.draft_event(
         head,
         ledger.NewEvent(
@@ -220,8 +222,8 @@ def _failed(head: ledger.SubjectHead, verdict: GateVerdict, *, at: datetime) -> 
     )
 
 
-def _validated(
-    whose: tuple[UUID, UUID | None],
+def _draft_validation(
+    people: tuple[UUID, UUID | None],
     head: ledger.SubjectHead,
     verdict: GateVerdict,
     policies: Mapping[str, Any],
@@ -231,9 +233,9 @@ def _validated(
     evidence: Sequence[Model],
     at: datetime,
 ) -> tuple[Approval | None, list[ledger.EventDraft]]:
-    """The approval that is asked for, where one is needed, and the events of both; `whose` is requester and editor.
+    """Validate the action and request its approval, if it needs one; `people` are requester and editor.
 
-    Where a standing approval covers the call, nobody is asked (`match`). The rows of its `evidence` are written here.
+    With a `match`, the standing approval covers the call and nobody is asked. Inserts the rows of its `evidence`.
     """
     assert verdict.contract is not None
     assert verdict.demand is not None
@@ -244,14 +246,14 @@ def _validated(
         approval, requested = request_approval(
             tenant_id=head.tenant_id,
             action_id=head.id,
-            requester=whose[0],
+            requester=people[0],
             contract=verdict.contract,
             version=policies["approval"],
             payload=verdict.payload,
             demand=verdict.demand,
             at=at,
             prepare=prepare,
-            editor=whose[1],
+            editor=people[1],
             match=match,
             evidence=evidence,
         )
@@ -274,8 +276,10 @@ def _validated(
     )
     if approval is not None and match is not None:
         return approval, [*drafts, validated, draft_grant(validated.head, approval, at=at)]
-    wish = [draft_reading_request(validated.head, approval, verdict.contract, at=at)] if approval and prepare else []
-    return approval, [*drafts, validated, *wish]
+    readings = (
+        [draft_reading_request(validated.head, approval, verdict.contract, at=at)] if approval and prepare else []
+    )
+    return approval, [*drafts, validated, *readings]
 
 
 def _first_entry(
@@ -305,7 +309,7 @@ def _first_entry(
             "target_resource": verdict.target_resource,
             "operation_kind": contract.operation_kind,
         },
-        **_untouched(at),
+        **_initial_blocks(at),
         "trace": {
             "trace_id": trace.trace_id,
             "parent_span_id": trace.parent_span_id,
@@ -323,7 +327,7 @@ def _first_entry(
     return entry
 
 
-def _untouched(at: datetime) -> Entry:
+def _initial_blocks(at: datetime) -> Entry:
     """The blocks of an entry before anything has happened."""
     later = dict.fromkeys(("validated_at", "executed_at", "verified_at", "reconciled_at"))
     return {
@@ -339,8 +343,8 @@ def _untouched(at: datetime) -> Entry:
     }
 
 
-def _first_detail(session: Session, call: Proposal, verdict: GateVerdict, came: CallOrigin) -> dict[str, Any]:
-    """What the first event says of the call; what it depends on is kept, so that a chain can be followed later."""
+def _first_detail(session: Session, call: Proposal, verdict: GateVerdict, call_origin: CallOrigin) -> dict[str, Any]:
+    """The detail of the first event: the call, and what it depends on, so that a chain can be followed later."""
     detail: dict[str, Any] = {
         "call_id": call.call_id,
         "session_id": str(session.id),
@@ -354,17 +358,17 @@ def _first_detail(session: Session, call: Proposal, verdict: GateVerdict, came: 
     }
     if verdict.coerced:
         detail["coerced"] = [dict(one) for one in verdict.coerced]
-    if came.revision is not None:
-        detail |= {"supersedes": str(came.revision.supersedes), "edited": came.editor is not None}
-        if came.editor is not None:
-            detail["edit"] = dict(came.revision.note)
-    if came.origin is not None:
-        detail |= {"parent_id": str(came.origin.parent_id), "relation": came.origin.relation}
+    if call_origin.revision is not None:
+        detail |= {"supersedes": str(call_origin.revision.supersedes), "edited": call_origin.editor is not None}
+        if call_origin.editor is not None:
+            detail["edit"] = dict(call_origin.revision.note)
+    if call_origin.origin is not None:
+        detail |= {"parent_id": str(call_origin.origin.parent_id), "relation": call_origin.origin.relation}
     return detail
 
 
 def _first_view(
-    session: Session, call: Proposal, verdict: GateVerdict, payload: ledger.SealedEvidence, came: CallOrigin
+    session: Session, call: Proposal, verdict: GateVerdict, payload: ledger.SealedEvidence, call_origin: CallOrigin
 ) -> dict[str, Any]:
     contract = verdict.contract
     assert contract is not None
@@ -385,17 +389,17 @@ def _first_view(
         "operation_key": verdict.operation_hash,
         "payload_hash": verdict.payload_hash,
         "payload_pointer": str(payload.pointer),
-        "trace_id": came.trace.trace_id,
+        "trace_id": call_origin.trace.trace_id,
         "recovery_row": "",
         "contradicted": False,
         "reversed": False,
         "settled": False,
-        **({"supersedes": str(came.revision.supersedes)} if came.revision else {}),
-        **_lineage(session, came.origin),
+        **({"supersedes": str(call_origin.revision.supersedes)} if call_origin.revision else {}),
+        **_lineage_columns(session, call_origin.origin),
     }
 
 
-def _lineage(session: Session, origin: RecoveryOrigin | None) -> dict[str, Any]:
+def _lineage_columns(session: Session, origin: RecoveryOrigin | None) -> dict[str, Any]:
     if origin is None:
         return {"relation": "", "unwinds": session.unwinds}
     return {

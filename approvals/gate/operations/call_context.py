@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def caller_context(session: Session, call: Proposal, *, at: datetime) -> CallerContext:
-    """What the server knows about the agent and its session now."""
+    """The current state of the agent and its session."""
     tenant_id = session.tenant_id
     agent, version = agents_queries.agent_with_version(tenant_id, session.agent_id, session.agent_version)
     disclosed = {tool["name"]: disclosed_contract(tenant_id, tool["digest"]) for tool in session.contract["tools"]}
@@ -52,14 +52,14 @@ def target_context(
     remedy: bool,
     edited: bool = False,
 ) -> TargetContext:
-    """What surrounds the target of a call now.
+    """The current state around the target of a call.
 
-    Recovery actions are let past the steps of their run, for they put them right; so is an edit, which stands where
-    the step stood that it replaces.
+    Steps of the run that failed or are unobserved do not stop a recovery action, which corrects them, nor an edit,
+    which takes the place of the step that it replaces.
     """
     assert verdict.contract is not None
     tenant_id, contract = session.tenant_id, verdict.contract
-    around = runs.surroundings(
+    surroundings = runs.surroundings(
         tenant_id,
         session.run_id,
         verdict.target_resource[:512],
@@ -71,14 +71,14 @@ def target_context(
     counted = contract.mutating and not remedy and not edited
     return TargetContext(
         dependencies=_dependencies(session, call),
-        freezes=tuple((scope, value) for scope, value in around.freezes),
-        open_twin=str(around.duplicate) if around.duplicate else None,
-        superseded=_superseded(session, call),
-        unwinding=around.unwinding and not remedy,
-        after_pivot=not remedy and any(runs.is_pivot(tenant_id, each) for each in around.succeeded),
-        unobserved=tuple((step, state) for step, state in around.unobserved) if counted else (),
-        failed=tuple(around.failed) if counted else (),
-        changes=_changes(session, call),
+        freezes=tuple((scope, value) for scope, value in surroundings.freezes),
+        open_twin=str(surroundings.duplicate) if surroundings.duplicate else None,
+        superseded=_superseded_state(session, call),
+        unwinding=surroundings.unwinding and not remedy,
+        after_pivot=not remedy and any(runs.is_pivot(tenant_id, each) for each in surroundings.succeeded),
+        unobserved=tuple((step, state) for step, state in surroundings.unobserved) if counted else (),
+        failed=tuple(surroundings.failed) if counted else (),
+        changes=_resource_changes(session, call),
     )
 
 
@@ -100,8 +100,8 @@ def _dependencies(session: Session, call: Proposal) -> dict[str, gate.Dependency
     }
 
 
-def _superseded(session: Session, call: Proposal) -> str | None:
-    """The state of the action that a call stands in for, where it is one of the same key's."""
+def _superseded_state(session: Session, call: Proposal) -> str | None:
+    """The state of the action that a call replaces, if both belong to the same API key."""
     if call.supersedes is None or not is_uuid(call.supersedes):
         return None
     action = actions.action(session.tenant_id, UUID(call.supersedes))
@@ -109,31 +109,28 @@ def _superseded(session: Session, call: Proposal) -> str | None:
     return action.state if action is not None and before is not None and before.key_actor == session.key_actor else None
 
 
-# What a call is based on
-
-
-def _changes(session: Session, call: Proposal) -> dict[str, tuple[ResourceChange, ...]]:
-    """What the record knows of each resource that a call is based on, as far as it may overtake the read."""
+def _resource_changes(session: Session, call: Proposal) -> dict[str, tuple[ResourceChange, ...]]:
+    """The changes on record, since they were read, of the resources that a call is based on."""
     if not call.based_on:
         return {}
     since = min(each.read_at for each in call.based_on)
     found: dict[str, list[ResourceChange]] = {each.resource: [] for each in call.based_on}
     targets = [each for each in found if not each.startswith(stale_reads.ACTION)]
     for action in runs.possible_changes(session.tenant_id, targets, since=since):
-        found[action.target].append(_change(session, action))
+        found[action.target].append(_action_change(session, action))
     for each in call.based_on:
         if each.resource.startswith(stale_reads.ACTION):
-            found[each.resource].append(_step(session, each.resource.removeprefix(stale_reads.ACTION)))
+            found[each.resource].append(_own_step(session, each.resource.removeprefix(stale_reads.ACTION)))
         elif each.version is not None:
             seen = runs.observed_versions(session.tenant_id, each.resource, since=each.read_at)
             found[each.resource] += [ResourceChange(version=one.version, seen_at=one.seen_at) for one in seen]
     return {resource: tuple(each) for resource, each in found.items()}
 
 
-def _change(session: Session, action: Action) -> ResourceChange:
-    """An action that may have changed its target: until its effect can no longer come, or it was contradicted.
+def _action_change(session: Session, action: Action) -> ResourceChange:
+    """The change that an action may have made, until its effect can no longer occur or was contradicted.
 
-    What others are at is nothing that an agent is told.
+    An agent is not told about the actions of others.
     """
     who = str(action.id) if action.run_id == session.run_id else "another action"
     if action.contradicted:
@@ -141,8 +138,8 @@ def _change(session: Session, action: Action) -> ResourceChange:
     return ResourceChange(what=f"{who} was at work on it", until=action.horizon_at)
 
 
-def _step(session: Session, name: str) -> ResourceChange:
-    """A step of the agent's own task: in which state it is, and since when."""
+def _own_step(session: Session, name: str) -> ResourceChange:
+    """A step of the agent's own run: its state, and since when."""
     action = actions.action(session.tenant_id, UUID(name)) if is_uuid(name) else None
     if action is None or action.run_id != session.run_id:
         return ResourceChange(what="it is no action of this run")

@@ -1,8 +1,8 @@
-"""Calls: every one passes the gate, and every one is recorded, accepted or refused (R-TG-01, R-TG-04).
+"""Checks calls at the gate and records every one, accepted or refused (R-TG-01, R-TG-04).
 
-Each call of a batch is a savepoint of its own, so neighbours are never disturbed. A call that resolved to a disclosed
-contract becomes an action; any other is a gate record only (C-27). The calls of one session are judged one after the
-other, however many come at once: what they may still do (iterations, budgets) is exact.
+Each call of a batch runs in its own savepoint, so one cannot disturb the others. A call that resolves to a disclosed
+contract becomes an action; any other is a gate record only (C-27). Calls of one session are checked one at a time,
+however many arrive together, so that limits (iterations, budgets) are exact.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ log = logging.getLogger(__name__)
 
 
 class CallIdReused(Refused):
-    """This call id was used in the session with another body."""
+    """This call id was already used in this session with a different body."""
 
     code = "IDEMPOTENCY_CONFLICT"
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
-    """A verdict, and the policies in force that it was found under; none where the call never came to them."""
+class _Judgement:
+    """A verdict and the policies that it was based on; None where the call was refused before the policy steps."""
 
     verdict: GateVerdict
     policies: Mapping[str, Any] | None = None
@@ -87,62 +87,70 @@ def propose_calls(
     at: datetime,
     origin: RecoveryOrigin | None = None,
 ) -> tuple[list[CallAnswer], Nudge]:
-    """Judge and record a batch of calls, in order; the nudge says whether to go on or to wait (R-MC-06, R-MC-09)."""
+    """Check and record a batch of calls, in order; the nudge says whether to go on or to wait (R-MC-06, R-MC-09)."""
     session = sessions_queries.lock_session(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
         raise NoSuchSession
-    came = CallOrigin(trace, origin)
+    call_origin = CallOrigin(trace, origin)
     if origin is None:
         sessions.inherit_limit(session)
-    answers = [_answer(session, raw, came=came, compile_predicate=compile_predicate, at=at) for raw in raw_calls]
+    answers = [
+        _answer_call(session, raw, call_origin=call_origin, compile_predicate=compile_predicate, at=at)
+        for raw in raw_calls
+    ]
     refused = [str(answer.document["result"]["error"]["code"]) for answer in answers if not answer.document["accepted"]]
     if "ITERATION_LIMIT" in refused:
         sessions.record_limit_reached(session, at=at)
     return answers, sessions.session_nudge(session, refused=refused)
 
 
-def _answer(session: Session, raw: Any, *, came: CallOrigin, compile_predicate: Compiler, at: datetime) -> CallAnswer:
-    call = _storable(read_call(raw))
+def _answer_call(
+    session: Session, raw: Any, *, call_origin: CallOrigin, compile_predicate: Compiler, at: datetime
+) -> CallAnswer:
+    call = _without_nul(read_call(raw))
     request_hash = _request_hash(raw)
-    before = _known(session, call)
+    before = _recorded_call(session, call)
     if before is not None:
-        return _replayed(before, request_hash)
+        return _replay_answer(before, request_hash)
     try:
         with savepoint():
-            judged = _judge(session, call, compile_predicate=compile_predicate, at=at, remedy=came.origin is not None)
-            answer = _record(session, call, judged, request_hash, came=came, at=at)
+            judgement = _judge_call(
+                session, call, compile_predicate=compile_predicate, at=at, remedy=call_origin.origin is not None
+            )
+            answer = _record_call(session, call, judgement, request_hash, call_origin=call_origin, at=at)
     except Exception:
-        # What cannot be checked does not pass, whatever it was that broke (R-TG-09). The database refuses an action
-        # under a contract that was rolled back after the session was shown it, so that no call has to ask.
-        version = _rolled_back_version(session, call.tool)
-        if version is None:
+        # A call that cannot be checked is refused, whatever the error (R-TG-09). The database refuses an action under a
+        # contract that was rolled back or retired since the session began; so no call has to query that.
+        out_of_force = _version_out_of_force(session, call.tool)
+        if out_of_force is None:
             log.exception("the gate could not judge a call")
-        refusal = gate.gate_fault(call) if version is None else gate.contract_rolled_back(call, version)
+        refusal = gate.gate_fault(call) if out_of_force is None else gate.contract_out_of_force(call, *out_of_force)
         with savepoint():
-            answer = _record(session, call, _Judged(refusal), request_hash, came=came, at=at)
+            answer = _record_call(session, call, _Judgement(refusal), request_hash, call_origin=call_origin, at=at)
     return answer
 
 
-def _rolled_back_version(session: Session, tool: str) -> str | None:
-    """The version of a tool that the session was shown, where it has been rolled back since."""
+def _version_out_of_force(session: Session, tool: str) -> tuple[str, str] | None:
+    """The disclosed version of a tool and its state, where it was rolled back or retired since."""
     version = next((each["version"] for each in session.contract["tools"] if each["name"] == tool), None)
     row = catalogue_queries.contract_version(session.tenant_id, tool, version) if version is not None else None
-    if row is None or events.subject_state(session.tenant_id, row.id) != "ROLLED_BACK":
-        return None
-    return row.version
+    state = events.subject_state(session.tenant_id, row.id) if row is not None else None
+    return (row.version, state) if row is not None and state in ("ROLLED_BACK", "RETIRED") else None
 
 
-def _known(session: Session, call: Proposal) -> Call | None:
-    return gate_queries.call(session.tenant_id, session.id, _name(call)) if _name(call) else None
+def _recorded_call(session: Session, call: Proposal) -> Call | None:
+    return (
+        gate_queries.call(session.tenant_id, session.id, _recorded_call_id(call)) if _recorded_call_id(call) else None
+    )
 
 
-def _name(call: Proposal) -> str:
-    """The call's id as it is recorded; one that is too long names no call, and is the call's fault."""
+def _recorded_call_id(call: Proposal) -> str:
+    """The call id as recorded; empty if it is too long, which refuses the call."""
     return call.call_id if len(call.call_id) <= MAX_CALL_ID else ""
 
 
-def _storable(call: Proposal) -> Proposal:
-    # PostgreSQL has no NUL in text; a name that holds one matches nothing anyway.
+def _without_nul(call: Proposal) -> Proposal:
+    # PostgreSQL text cannot hold NUL; a name with one matches nothing anyway.
     return replace(call, call_id=call.call_id.replace("\x00", "\ufffd"), tool=call.tool.replace("\x00", "\ufffd"))
 
 
@@ -153,7 +161,7 @@ def _request_hash(raw: Any) -> str:
         return digest(repr(raw).encode("utf-8", "replace"))
 
 
-def _replayed(before: Call, request_hash: str) -> CallAnswer:
+def _replay_answer(before: Call, request_hash: str) -> CallAnswer:
     if before.request_hash != request_hash:
         refusal = CallIdReused()
         error = {"code": refusal.code, "message": refusal.detail}
@@ -164,25 +172,27 @@ def _replayed(before: Call, request_hash: str) -> CallAnswer:
     return CallAnswer(before.result | {"state": state}, before.action_id, state)
 
 
-def _judge(session: Session, call: Proposal, *, compile_predicate: Compiler, at: datetime, remedy: bool) -> _Judged:
-    """Walk the gate's steps in their order; the first refusal is the verdict. A remedy has no boundary or budget."""
+def _judge_call(
+    session: Session, call: Proposal, *, compile_predicate: Compiler, at: datetime, remedy: bool
+) -> _Judgement:
+    """Take the gate's steps in order; the first refusal is the verdict. A remedy has no boundary or budget."""
     caller = caller_context(session, call, at=at)
-    around: gate.TargetContext | None = None
+    target: gate.TargetContext | None = None
     policies: Mapping[str, Any] | None = None
     verdict: GateVerdict | None = None
     for step in gate.Step:
         if step in gate.CALLER_STEPS:
             verdict = gate.check_caller(step, call, caller, compile_predicate=compile_predicate, at=at)
         elif verdict is not None and step in gate.TARGET_STEPS:
-            around = around or target_context(session, call, verdict, at=at, remedy=remedy)
-            verdict = gate.check_target(step, verdict, call, around, at=at)
+            target = target or target_context(session, call, verdict, at=at, remedy=remedy)
+            verdict = gate.check_target(step, verdict, call, target, at=at)
         elif verdict is not None:
             policies = policies or catalogue_queries.active_policies(session.tenant_id)
             verdict = _POLICY_CHECKS[step](session, verdict, policies, at=at, remedy=remedy)
         if verdict is not None and not verdict.accepted:
             break
     assert verdict is not None
-    return _Judged(verdict, policies)
+    return _Judgement(verdict, policies)
 
 
 def _check_autonomy(
@@ -191,15 +201,15 @@ def _check_autonomy(
     boundary = autonomy.load_stored(bytes(policies["autonomy"].document))
     if remedy or not boundary.outside or verdict.contract is None:
         return verdict
-    known = gather_facts(session, payload=verdict.payload, target=verdict.target_resource, at=at)
-    refusal = autonomy.check_boundary(boundary, verdict.contract, known)
+    facts = gather_facts(session, payload=verdict.payload, target=verdict.target_resource, at=at)
+    refusal = autonomy.check_boundary(boundary, verdict.contract, facts)
     return gate.refuse(verdict, refusal) if refusal is not None else verdict
 
 
 def _apply_approval_policy(
     session: Session, verdict: GateVerdict, policies: Mapping[str, Any], *, at: datetime, remedy: bool
 ) -> GateVerdict:
-    """What the approval policy wants of the call, and whether its agent has not too many waiting already."""
+    """Apply the approval policy, and refuse a held call if its agent has too many waiting."""
     if verdict.contract is None:
         return verdict
     rules = rules_of(policies["approval"])
@@ -226,8 +236,8 @@ def _charge_budgets(
     boundary = autonomy.load_stored(bytes(policies["autonomy"].document))
     if remedy or not boundary.budgets or verdict.contract is None:
         return verdict
-    known = gather_facts(session, payload=verdict.payload, target=verdict.target_resource, at=at)
-    found = autonomy.charges(boundary, verdict.contract, known, session=str(session.id))
+    facts = gather_facts(session, payload=verdict.payload, target=verdict.target_resource, at=at)
+    found = autonomy.charges(boundary, verdict.contract, facts, session=str(session.id))
     if isinstance(found, Malformed):
         return gate.refuse(verdict, found)
     short = policy_evaluation.charge_budgets(
@@ -243,14 +253,16 @@ _POLICY_CHECKS = {
 }
 
 
-def _record(
-    session: Session, call: Proposal, judged: _Judged, request_hash: str, *, came: CallOrigin, at: datetime
+def _record_call(
+    session: Session, call: Proposal, judgement: _Judgement, request_hash: str, *, call_origin: CallOrigin, at: datetime
 ) -> CallAnswer:
-    verdict = judged.verdict
+    verdict = judgement.verdict
     if call.supersedes and verdict.accepted:
-        came = replace(came, revision=Revision(UUID(call.supersedes)))
-    if _makes_action(verdict):
-        answer = create_action(session, call, verdict, came=came, at=at, policies=judged.policies)
+        call_origin = replace(call_origin, revision=Revision(UUID(call.supersedes)))
+    # A dry run creates no action: its caller may run the tool without us, so neither "failed" nor "never ran" would
+    # be true of it.
+    if verdict.on_record and not verdict.dry_run:
+        answer = create_action(session, call, verdict, call_origin=call_origin, at=at, policies=judgement.policies)
     else:
         answer = reject_call(call, verdict, at)
     _write_call(
@@ -260,7 +272,7 @@ def _record(
             id=ledger.new_id(at),
             session_id=session.id,
             agent_id=session.agent_id,
-            call_id=_name(call),
+            call_id=_recorded_call_id(call),
             tool=call.tool[:200],
             accepted=verdict.accepted,
             code=verdict.code,
@@ -271,7 +283,7 @@ def _record(
             disclosed=len(session.contract["tools"]),
             model_tier=session.model_tier,
             layer=verdict.layer,
-            autonomy_version=judged.policies["autonomy"].version if judged.policies else "",
+            autonomy_version=judgement.policies["autonomy"].version if judgement.policies else "",
             action_id=answer.action_id,
             result=answer.document,
             at=at,
@@ -279,45 +291,39 @@ def _record(
         verdict,
     )
     if verdict.accepted and answer.action_id is not None:
-        _acknowledge(session, call, answer.action_id, at=at)
+        _acknowledge_failures(session, call, answer.action_id, at=at)
     if not verdict.accepted:
         agent_flags.flag_refused_call(session, call, verdict, at=at)
     return answer
 
 
-def _acknowledge(session: Session, call: Proposal, action_id: UUID, *, at: datetime) -> None:
-    """Write the decision to go on past a failed step down with that step (R-PL-14)."""
+def _acknowledge_failures(session: Session, call: Proposal, action_id: UUID, *, at: datetime) -> None:
+    """Record, on each failed step that the call acknowledges, the decision to go on past it (R-PL-14)."""
     named = [UUID(one) for one in acknowledged_steps(call) if storage.is_uuid(one)]
     if not named:
         return
     for step in runs.unacknowledged_failures(session.tenant_id, session.run_id, named):
-        happening = ledger.NewEvent(
+        event = ledger.NewEvent(
             kind="failure_acknowledged", detail={"by": str(action_id), "session_id": str(session.id)}
         )
         head = ledger.lock_subject(tenant_id=session.tenant_id, subject_id=step, kind="action")
-        ledger.append(head, happening, actor=ledger.Actor("agent", session.actor_id), at=at)
+        ledger.append(head, event, actor=ledger.Actor("agent", session.actor_id), at=at)
 
 
-_COUNT = """
+_COUNT_CALL = """
 UPDATE approvals_session SET calls_accepted = calls_accepted + {}, calls_refused = calls_refused + {},
     undisclosed_attempts = undisclosed_attempts + {}, drifts = drifts + {} WHERE tenant_id = {} AND id = {}
 """
 
 
 def _write_call(session: Session, call: Call, verdict: GateVerdict) -> None:
-    """Keep a call and count it with its session, so that nobody has to count its calls."""
+    """Insert a call and update its session's counters."""
     counted = {
         "calls_accepted": verdict.accepted,
         "calls_refused": not verdict.accepted,
         "undisclosed_attempts": not verdict.accepted and verdict.code == "UNDISCLOSED_TOOL",
         "drifts": not verdict.accepted and verdict.code == "ASK_DRIFT",
     }
-    insert(call, behind=(_COUNT, *map(int, counted.values()), session.tenant_id, session.id))
+    insert(call, then=(_COUNT_CALL, *map(int, counted.values()), session.tenant_id, session.id))
     for name, more in counted.items():
         setattr(session, name, getattr(session, name) + int(more))
-
-
-def _makes_action(verdict: GateVerdict) -> bool:
-    # A dry run asks what the gate would say. Whoever asks may go on without us, so that neither "failed" nor "never
-    # ran" would be true of it.
-    return verdict.on_record and not verdict.dry_run

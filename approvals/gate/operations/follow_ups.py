@@ -1,15 +1,15 @@
 """Proposes ordered recovery actions as ordinary actions (architecture, "Orders").
 
-It runs as the tenant's `recovery` agent, in a session pinned to the original goal, passes the same gate, and asks for
-its own approval where its own contract does; the requester is whoever ordered it, who may therefore not approve it.
-Each ordering event leads to one action at most: a unique key of the record sees to that. Crash anywhere, and the next
-tick finds the order without an action.
+A recovery action runs as the tenant's `recovery` agent, in a session pinned to the original goal. It passes the same
+gate and needs its own approval where its own contract says so; its requester is the person who ordered it, who may
+therefore not approve it. A unique key of the record allows one action per ordering event. After a crash, the next tick
+finds the order without an action.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from approvals.agents import queries as agents_read
@@ -27,10 +27,13 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.remedies import Relation
 from ledger.record import operations as ledger
 
+if TYPE_CHECKING:
+    from ledger.models import Action
+
 TTL_S = 86_400
-# What only time or a person changes: the order waits for it instead of failing.
-_PASSES = frozenset({"TARGET_FROZEN", "DUPLICATE_BLOCKED"})
-_BLOCK = {
+# Refusals that time or a person can remove: the order waits instead of failing.
+_TEMPORARY_REFUSALS = frozenset({"TARGET_FROZEN", "DUPLICATE_BLOCKED"})
+_ENTRY_FIELDS = {
     Relation.COMPENSATION: "compensation_action_id",
     Relation.ROLLBACK: "rollback_action_id",
     Relation.FORWARD: "recovery_action_id",
@@ -38,13 +41,13 @@ _BLOCK = {
 
 
 class OrderNotReady(Exception):
-    """The recovery action cannot be proposed now; nothing of the try is kept."""
+    """The recovery action cannot be proposed now; the attempt is rolled back."""
 
 
 def propose_order(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -> UUID | None:
     """Propose what an event ordered; the new action's id, or None where it exists or was refused.
 
-    `NotYet` leaves the order as it is; the caller's transaction is rolled back by it.
+    `OrderNotReady` rolls back the caller's transaction and leaves the order as it is.
     """
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     ledger_orders.mark_order_proposed(event_id=event_id, at=at)
@@ -54,31 +57,33 @@ def propose_order(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datet
     parent = actions_queries.action(tenant_id, action_id)
     assert parent is not None
     step = runs.order_plan(tenant_id, detail)["steps"][detail["number"]]
-    answer = _proposed(parent, event_id, detail, step, at=at)
+    answer = _propose_recovery(parent, event_id, detail, step, at=at)
     if not answer["accepted"]:
-        _refused(head, event_id, answer["result"]["error"], at=at)
+        _record_refusal(head, event_id, answer["result"]["error"], at=at)
         return None
-    block = {"recovery": {_BLOCK[Relation(detail["relation"])]: answer["action_id"]}}
-    happening = ledger.NewEvent(
+    block = {"recovery": {_ENTRY_FIELDS[Relation(detail["relation"])]: answer["action_id"]}}
+    event = ledger.NewEvent(
         kind="recovery_proposed",
         changes=block,
         detail={"order": str(event_id), "action_id": answer["action_id"], "tool": step["tool"]},
     )
-    ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+    ledger.append(head, event, actor=ledger.SYSTEM, at=at)
     return UUID(answer["action_id"])
 
 
-def _proposed(parent: Any, event_id: UUID, detail: dict[str, Any], step: dict[str, Any], *, at: datetime) -> Any:
-    """The gate's answer to the recovery action, in a session of its own that takes no further call."""
+def _propose_recovery(
+    parent: Action, event_id: UUID, detail: dict[str, Any], step: dict[str, Any], *, at: datetime
+) -> Any:
+    """Propose the recovery action in its own session, which is closed afterwards; the gate's answer."""
     tenant_id = parent.tenant_id
     if not _may_call(tenant_id, step["tool"], at=at):
-        return _error("AGENT_NOT_REGISTERED", "The recovery agent is revoked, or the tool is not registered.")
+        return _refused_answer("AGENT_NOT_REGISTERED", "The recovery agent is revoked, or the tool is not registered.")
     goal = sessions_read.session(tenant_id, parent.session_id)
     assert goal is not None
-    wish = sessions.SessionRequest(
+    wanted = sessions.SessionRequest(
         agent_id=RECOVERY_AGENT, goal=goal.goal, ttl_seconds=TTL_S, tools=(step["tool"],), run_id=parent.run_id
     )
-    session = sessions.open_session(tenant_id=tenant_id, wish=wish, key_actor=ledger.SYSTEM.id, at=at)
+    session = sessions.open_session(tenant_id=tenant_id, wanted=wanted, key_actor=ledger.SYSTEM.id, at=at)
     call = {
         "call_id": str(event_id),
         "tool": step["tool"],
@@ -101,20 +106,20 @@ def _proposed(parent: Any, event_id: UUID, detail: dict[str, Any], step: dict[st
         ),
     )
     document = answers[0].document
-    if not document["accepted"] and document["result"]["error"]["code"] in _PASSES:
+    if not document["accepted"] and document["result"]["error"]["code"] in _TEMPORARY_REFUSALS:
         raise OrderNotReady(document["result"]["error"]["message"])
     sessions.close_session(tenant_id=tenant_id, session_id=session.id, key_actor=ledger.SYSTEM.id, at=at)
     return document
 
 
-def _error(code: str, message: str) -> dict[str, Any]:
+def _refused_answer(code: str, message: str) -> dict[str, Any]:
     return {"accepted": False, "result": {"error": {"code": code, "message": message}}}
 
 
 def _may_call(tenant_id: UUID, tool: str, *, at: datetime) -> bool:
-    """Whether the recovery agent may call a tool; its registry entry grows with the tools that contracts name.
+    """Whether the recovery agent may call a tool; registers it for the tool if it is not yet.
 
-    A revoked recovery agent is not brought back: revoking it is how a tenant stops automatic recovery at once.
+    A revoked recovery agent is not registered again: a tenant revokes it to stop automatic recovery at once.
     """
     agent = agents_read.agent(tenant_id, RECOVERY_AGENT)
     if agent is not None and agent.revoked_at is not None:
@@ -140,7 +145,7 @@ def _may_call(tenant_id: UUID, tool: str, *, at: datetime) -> bool:
 
 
 def _next_version(tenant_id: UUID, current: str) -> str:
-    """A version of the recovery agent that nobody has registered; people may have named theirs in any way."""
+    """A version number of the recovery agent that is not taken; versions that people registered may have any name."""
     number = int(current) if current.isdecimal() and len(current) < 10 else 0
     while True:
         number += 1
@@ -148,15 +153,15 @@ def _next_version(tenant_id: UUID, current: str) -> str:
             return str(number)
 
 
-def _refused(head: ledger.SubjectHead, event_id: UUID, error: dict[str, Any], *, at: datetime) -> None:
-    happening = ledger.NewEvent(
+def _record_refusal(head: ledger.SubjectHead, event_id: UUID, error: dict[str, Any], *, at: datetime) -> None:
+    event = ledger.NewEvent(
         kind="order_refused", detail={"order": str(event_id), "code": error["code"], "reason": error["message"]}
     )
-    ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+    ledger.append(head, event, actor=ledger.SYSTEM, at=at)
 
 
 def cancel_step(*, tenant_id: UUID, action_id: UUID, run_id: str, at: datetime) -> bool:
-    """Cancel a step that has not started of a run that is taken back; whether there was something to cancel."""
+    """Cancel an unstarted step of a run that is being unwound; whether there was one to cancel."""
     action = actions_queries.action(tenant_id, action_id)
     if action is None or action.state != "VALIDATED" or action.relation or not runs.is_unwinding(tenant_id, run_id):
         return False

@@ -1,4 +1,4 @@
-"""What an agent says that its call rests on: its own unverified statement, for whoever decides about it (R-AP-04).
+"""Evidence that an agent gives with its call: unverified statements, shown to reviewers (R-AP-04).
 
 A call may bring `evidence`: at most 20 items, each with a `statement`, a `link` or an `id`. It is kept with the
 proposal and committed in its first event; the statement that a voter signs names that commitment, because it was on
@@ -25,7 +25,7 @@ SHAPE = (
 
 @dataclass(frozen=True)
 class EvidenceItem:
-    """One thing that an agent refers to; what it left out is empty."""
+    """One item of an agent's evidence; what it left out is empty."""
 
     statement: str = ""
     link: str = ""
@@ -46,12 +46,12 @@ def read_evidence(raw: object) -> tuple[EvidenceItem, ...] | None:
 
 
 def write_evidence(items: tuple[EvidenceItem, ...]) -> bytes:
-    """The items as they are kept."""
+    """The items in stored form."""
     return canonical([each.document() for each in items])
 
 
 def parse_evidence(data: bytes) -> tuple[EvidenceItem, ...]:
-    """The items that were kept: the inverse of `write_evidence`."""
+    """Read stored items: the inverse of `write_evidence`."""
     return tuple(EvidenceItem(**each) for each in parse(data))
 
 

@@ -1,14 +1,14 @@
-"""The gate: the one place between an agent and its tools. It decides from values only, and says why.
+"""The gate: checks every call of an agent before its tool runs. It decides from values only and gives reasons.
 
 `Step` is the order of its checks, which is the order of authority, so that a later check never reveals what an earlier
 one hides. `check_caller` looks at the call and its session; `check_target` at what surrounds the target, which is known
-only once the arguments are. The last steps hold the call to the tenant's policies. Whoever asks the gate walks `Step`,
-and the first refusal is the answer.
+only once the arguments are. The last steps hold the call to the tenant's policies. The caller goes through `Step`
+in order, and the first refusal is the answer.
 
 Every refusal names the layer that found it (`layers`, R-TC-15), in the record and in the answer's errors.
 
 A call that resolved to a disclosed contract and is wrong in itself goes on record as PROPOSED, then FAILED (C-27):
-`on_record`. All else is a gate record only. So is what `check_target` refuses: such a call was right and only came at
+`on_record`. All else is a gate record only. So is what `check_target` refuses: such a call was correct and only came at
 the wrong time, and a FAILED action beside the open one it repeats would read as if that one had failed.
 
 What a caller says about itself (roles, approvals, privileges) is not even read (R-CR-11). A fault inside the gate
@@ -93,7 +93,7 @@ _MEASURES = {
 
 @dataclass(frozen=True)
 class CallerContext:
-    """What the server knows about the agent and its session, read again for every call (R-CR-14)."""
+    """The agent and its session as the server knows them, read again for every call (R-CR-14)."""
 
     registered: bool
     sealed: bool
@@ -109,7 +109,7 @@ class CallerContext:
 
 @dataclass(frozen=True)
 class GateVerdict:
-    """What the gate says, with all that the record needs. `payload_hash` is of the arguments as sent when refused."""
+    """The gate's verdict, with all that the record needs. `payload_hash` is of the arguments as sent when refused."""
 
     accepted: bool
     code: str
@@ -140,27 +140,27 @@ class GateVerdict:
         return digest(canonical(["operation", tool, self.target_resource, self.payload_hash]))
 
 
-def check_call(call: Proposal, standing: CallerContext, *, compile_predicate: Compiler, at: datetime) -> GateVerdict:
+def check_call(call: Proposal, caller: CallerContext, *, compile_predicate: Compiler, at: datetime) -> GateVerdict:
     """The steps up to ARGUMENTS: whether the call is this agent's to make, and is well formed."""
     for step in CALLER_STEPS:
-        verdict = check_caller(step, call, standing, compile_predicate=compile_predicate, at=at)
+        verdict = check_caller(step, call, caller, compile_predicate=compile_predicate, at=at)
         if verdict is not None:
             return verdict
     raise AssertionError("the step ARGUMENTS gives a verdict on every call")
 
 
 def check_caller(
-    step: Step, call: Proposal, standing: CallerContext, *, compile_predicate: Compiler, at: datetime
+    step: Step, call: Proposal, caller: CallerContext, *, compile_predicate: Compiler, at: datetime
 ) -> GateVerdict | None:
     """One of `CALLER_STEPS`: a refusal, or None where the next step decides; ARGUMENTS always gives a verdict."""
     if step is Step.ARGUMENTS:
-        return _arguments(call, standing.disclosed[call.tool], compile_predicate)
-    refusal = _CALLER_CHECKS[step](call, standing, at)
+        return _arguments(call, caller.disclosed[call.tool], compile_predicate)
+    refusal = _CALLER_CHECKS[step](call, caller, at)
     return _refused(refusal, call) if refusal is not None else None
 
 
 def check_preconditions(
-    verdict: GateVerdict, call: Proposal, around: TargetContext, *, at: datetime | None = None
+    verdict: GateVerdict, call: Proposal, context: TargetContext, *, at: datetime | None = None
 ) -> GateVerdict:
     """The steps UNWINDING to READS, for a verdict that accepts; any other comes back as it is.
 
@@ -169,12 +169,12 @@ def check_preconditions(
     for step in TARGET_STEPS:
         if step is Step.READS and at is None:
             continue
-        verdict = check_target(step, verdict, call, around, at=at)
+        verdict = check_target(step, verdict, call, context, at=at)
     return verdict
 
 
 def check_target(
-    step: Step, verdict: GateVerdict, call: Proposal, around: TargetContext, *, at: datetime | None
+    step: Step, verdict: GateVerdict, call: Proposal, context: TargetContext, *, at: datetime | None
 ) -> GateVerdict:
     """One of `TARGET_STEPS`, for a verdict that accepts; any other comes back as it is."""
     contract = verdict.contract
@@ -182,14 +182,14 @@ def check_target(
         return verdict
     if step is Step.READS:
         assert at is not None
-        refusal = stale_reads.find_stale_read(call.based_on, contract, verdict.target_resource, around.changes, at=at)
+        refusal = stale_reads.find_stale_read(call.based_on, contract, verdict.target_resource, context.changes, at=at)
     else:
-        refusal = _TARGET_CHECKS[step](call, contract, around)
+        refusal = _TARGET_CHECKS[step](call, contract, context)
     return verdict if refusal is None else refuse(verdict, refusal)
 
 
 def refuse(verdict: GateVerdict, refusal: Malformed) -> GateVerdict:
-    """A verdict that accepted, refused after all: the call was right, so it is no action that failed."""
+    """Turn an accepting verdict into a refusal: the call was correct, so no failed action is recorded."""
     layer = refusal.layer or layers.layer_of(refusal.code)
     return replace(
         verdict,
@@ -213,7 +213,7 @@ def apply_flood_limit(verdict: GateVerdict, *, waiting: int, most: int) -> GateV
 
 
 def apply_policy(verdict: GateVerdict, demand: PolicyDecision) -> GateVerdict:
-    """APPROVAL_POLICY, for a verdict that accepts: what the approval policy wants of the call."""
+    """The step APPROVAL_POLICY, for a verdict that accepts: apply the decision of the approval policy."""
     if demand.outcome != "refuse":
         return replace(verdict, demand=demand)
     hint = "Do not repeat the call: the tenant's policy refuses it, and no approval changes that."
@@ -223,81 +223,81 @@ def apply_policy(verdict: GateVerdict, demand: PolicyDecision) -> GateVerdict:
 
 
 def gate_fault(call: Proposal) -> GateVerdict:
-    """The refusal when a check itself broke: what cannot be checked does not pass (R-TG-09)."""
+    """The refusal when a check itself raised an error: what cannot be checked does not pass (R-TG-09)."""
     refusal = Malformed("GATE_FAULT", "The call could not be checked, so it was not let through.", "Try again later.")
     return _refused(refusal, call)
 
 
-def contract_rolled_back(call: Proposal, version: str) -> GateVerdict:
-    """The refusal when the version that the session was shown has been put out of force since."""
-    said = f"Version {version} of `{safe_name(call.tool)}` was rolled back."
+def contract_out_of_force(call: Proposal, version: str, state: str) -> GateVerdict:
+    """The refusal when the version that the session was shown has been rolled back or retired since."""
+    said = f"Version {version} of `{safe_name(call.tool)}` was {'retired' if state == 'RETIRED' else 'rolled back'}."
     return _refused(Malformed("CAPABILITY_NOT_REGISTERED", said, "Open a new session for the version in force."), call)
 
 
 # The steps up to GOAL
 
 
-def _identity(call: Proposal, standing: CallerContext, at: datetime) -> Malformed | None:
-    if not standing.registered:
+def _identity(call: Proposal, caller: CallerContext, at: datetime) -> Malformed | None:
+    if not caller.registered:
         return Malformed("AGENT_NOT_REGISTERED", "The agent is not registered, or was revoked.")
-    if not standing.sealed:
+    if not caller.sealed:
         message = "The agent's registry entry is not the one that was sealed."
         error = {"path": "", "code": "REGISTRY_FINGERPRINT_MISMATCH", "detail": message}
         return Malformed("AGENT_NOT_REGISTERED", message, errors=(error,))
-    if not standing.open:
+    if not caller.open:
         message = "The session is closed, and its pin with it."
         error = {"path": "", "code": "SESSION_CLOSED", "detail": message}
         return Malformed(pins.PinExpired.code, message, "Open a new session.", None, (error,))
     return None
 
 
-def _iterations(call: Proposal, standing: CallerContext, at: datetime) -> Malformed | None:
-    reached = standing.iteration_limit is not None and standing.calls_made >= standing.iteration_limit
-    if reached or standing.forced_out:
+def _iterations(call: Proposal, caller: CallerContext, at: datetime) -> Malformed | None:
+    reached = caller.iteration_limit is not None and caller.calls_made >= caller.iteration_limit
+    if reached or caller.forced_out:
         return Malformed(
             "ITERATION_LIMIT",
-            f"The run has used its {standing.iteration_limit} calls." if reached else "The run was ended at its limit.",
+            f"The run has used its {caller.iteration_limit} calls." if reached else "The run was ended at its limit.",
             "Stop calling tools and report the session's summary.",
         )
     return None
 
 
-def _pin(call: Proposal, standing: CallerContext, at: datetime) -> Malformed | None:
-    if at >= standing.pin.expires_at:
+def _pin(call: Proposal, caller: CallerContext, at: datetime) -> Malformed | None:
+    if at >= caller.pin.expires_at:
         return Malformed(pins.PinExpired.code, "The session's pin has expired.", "Ask the caller for a new session.")
     if call.goal is None and call.pin_hash is None:
         return None
     try:
-        matched = pins.compare_goal(standing.pin, goal=call.goal, sent_hash=call.pin_hash, at=at).match
+        matched = pins.compare_goal(caller.pin, goal=call.goal, sent_hash=call.pin_hash, at=at).match
     except NotCanonical:
         matched = False
     if matched:
         return None
-    message = "The restated goal is not the one that was pinned."
+    message = "The restated goal differs from the pinned goal."
     return Malformed(pins.AskDrift.code, message, "Quote the goal word for word, or send the pin's hash.")
 
 
-def _tool(call: Proposal, standing: CallerContext, at: datetime) -> Malformed | None:
+def _tool(call: Proposal, caller: CallerContext, at: datetime) -> Malformed | None:
     if call.fault:
         return Malformed(malformed.UNPARSEABLE, call.fault, "See the API's description of a call.")
-    known = standing.registered_tools
-    name, named = safe_name(call.tool), call.tool in standing.disclosed
+    known = caller.registered_tools
+    name, named = safe_name(call.tool), call.tool in caller.disclosed
     if named and known is not None and call.tool not in known:
         return Malformed("CAPABILITY_NOT_REGISTERED", f"`{name}` is not registered for this agent.")
     if named:
         return None
-    successor = next((new for new, each in standing.disclosed.items() if call.tool in each.formerly), None)
-    if successor is None and call.tool in standing.catalogue:
+    successor = next((new for new, each in caller.disclosed.items() if call.tool in each.formerly), None)
+    if successor is None and call.tool in caller.catalogue:
         return Malformed("UNDISCLOSED_TOOL", f"`{name}` is not among the tools of this session.")
-    near = successor or malformed.nearest_name(call.tool, standing.disclosed)
+    near = successor or malformed.nearest_name(call.tool, caller.disclosed)
     hint = f"Did you mean `{near}`?" if near else "Call only tools of the session's contract."
     if successor is not None:
         hint = f"It is called `{successor}` now, and may take other parameters: read its schema."
     return Malformed("PHANTOM_TOOL", f"There is no tool `{name}`.", hint, near)
 
 
-def _goal(call: Proposal, standing: CallerContext, at: datetime) -> Malformed | None:
-    if not standing.disclosed[call.tool].mutating or call.goal is not None or call.pin_hash is not None:
+def _goal(call: Proposal, caller: CallerContext, at: datetime) -> Malformed | None:
+    if not caller.disclosed[call.tool].mutating or call.goal is not None or call.pin_hash is not None:
         return None
     message = "A call that changes something must restate the goal or send the pin's hash."
     return Malformed(pins.AskDrift.code, message, "Send `pin_hash` from the session's answer.")

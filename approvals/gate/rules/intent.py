@@ -1,4 +1,4 @@
-"""Where the agent's own words contradict the payload (B35).
+"""Finds contradictions between an agent's own words and its payload (B35).
 
 What a reviewer decides about is rendered from the canonical bytes, so words change nothing on the page. But an agent
 that says 24.00 and sends 240.00 is wrong in one of the two, and the reviewer is told so:
@@ -46,7 +46,7 @@ _COMPARED = re.compile(r"\s*s[iroa]\.(\w+(?:\.\w+)*)\s*==\s*(\"[^\"\\]*\"|'[^'\\
 
 @dataclass(frozen=True)
 class AgentStatement:
-    """Something that the agent said: where (goal, restated goal, expectation) and the text."""
+    """A text of the agent, and where it comes from: goal, restated goal or expectation."""
 
     where: str
     text: str
@@ -54,7 +54,7 @@ class AgentStatement:
 
 @dataclass(frozen=True)
 class Contradiction:
-    """What was said and what is sent. Both are safe to show; `code` is AMOUNT, CURRENCY, NAME or EXPECTATION."""
+    """A contradiction; both sides are safe to show; `code` is AMOUNT, CURRENCY, NAME or EXPECTATION."""
 
     code: str
     where: str
@@ -68,7 +68,7 @@ class Contradiction:
 
 
 def find_contradictions(payload: object, words: Iterable[AgentStatement]) -> tuple[Contradiction, ...]:
-    """Every contradiction between what the agent said and what it sends, each once."""
+    """Every contradiction between the agent's words and its payload, each once."""
     fields = tuple(_walk(payload, ""))
     found: list[Contradiction] = []
     for said in words:

@@ -1,4 +1,4 @@
-"""The seven layers that a call passes, and which of them each refusal belongs to (R-TC-15).
+"""The seven layers of checks, and the layer of each refusal code (R-TC-15).
 
 | layer | asks |
 |---|---|
@@ -10,7 +10,7 @@
 | budget | are there calls, money, readings and iterations left |
 | confirmation | is what the call builds on or repeats settled, or its failure acknowledged |
 
-They are names, not an order: the gate asks in the order of authority, so that no answer reveals what an earlier one
+They are names, not an order: the gate checks in the order of authority, so that no answer reveals what an earlier one
 hides. A fault inside the gate belongs to none. One code may come from two layers: a value that the schema forbids and
 a target that the arguments do not name are both ARGUMENT_HALLUCINATION; the refusal then says itself which it is.
 """
@@ -21,7 +21,7 @@ from enum import StrEnum
 
 
 class Layer(StrEnum):
-    """One of the seven."""
+    """A layer of checks."""
 
     SYNTAX = "syntax"
     SCHEMA = "schema"
@@ -57,5 +57,5 @@ CODES = frozenset({*_LAYERS, "GATE_FAULT"})
 
 
 def layer_of(code: str) -> str:
-    """The layer of a code; nothing for a fault of the gate itself."""
+    """The layer of a refusal code; empty for a fault of the gate itself."""
     return _LAYERS.get(code, "")

@@ -1,4 +1,4 @@
-"""Malformed calls: which kind of mistake a call holds, and what would mend it.
+"""Malformed calls: the kind of mistake in a call, and how to correct it.
 
 A mistake is an answer, not an error: the session goes on (R-MC-05, R-MC-21). Kinds, in the order they are looked for:
 
@@ -44,7 +44,7 @@ _MAX_AROUND = 4
 
 @dataclass(frozen=True)
 class Malformed:
-    """One kind of mistake with every instance of it, and the nearest mend."""
+    """One kind of mistake with every instance of it, and the suggested correction."""
 
     code: str
     message: str
@@ -125,7 +125,7 @@ def _folded(name: str) -> str:
 
 
 def unwrap_arguments(arguments: dict[str, Any], declared: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """What holds all the parameters and should not be there, by its name, and the parameters.
+    """An extra object around the parameters: its name, and the parameters in it.
 
     Nothing beside it is a parameter, so that nothing is lost; what stands there are the few words of a whole call that
     was sent as its own arguments (`{"name": "issue_refund", "arguments": {...}}`). It may hold them as text of JSON.
@@ -292,7 +292,7 @@ Conversion = Mapping[str, str]
 def coerce_arguments(
     arguments: dict[str, Any], contract: Contract
 ) -> tuple[dict[str, Any], tuple[Conversion, ...]] | None:
-    """The arguments as the contract wants them and what was converted, or None where that is not to be had."""
+    """The arguments in the contract's types and what was converted; None if that is not possible without loss."""
     if not contract.coerces or contract.mutating:
         return None
     declared = contract.arguments_schema.get("properties", {})

@@ -1,6 +1,6 @@
 """Preconditions of a call, from UNWINDING to FAILED_STEPS: dependencies, freezes, duplicates and unsettled steps.
 
-The steps of a run are its actions. A step is unobserved while nobody knows what came of it: a mutation that is not
+The steps of a run are its actions. A step is unobserved while its result is unknown: a mutation that is not
 settled, or was and is contradicted; a read that was not answered. It has failed when it ended without the wanted
 effect, or its effect was taken back.
 
@@ -32,7 +32,7 @@ SETTLED_OTHERWISE = frozenset({"FAILED", "COMPENSATED", "ROLLED_BACK", "ABANDONE
 
 @dataclass(frozen=True)
 class Dependency:
-    """How an action stands that a call depends on. `acknowledged`: a decision about its failure is on record."""
+    """The state of an action that a call depends on. `acknowledged`: a decision about its failure is on record."""
 
     state: str
     contradicted: bool = False
@@ -42,7 +42,7 @@ class Dependency:
 
 @dataclass(frozen=True)
 class TargetContext:
-    """What surrounds the target of a call: dependencies by id, freezes that match as (scope, value), an open twin, and
+    """The context of a call's target: dependencies by id, freezes that match as (scope, value), an open twin, and
     the state of the action that it stands in for.
 
     `unobserved` are the steps of the run on this target that are open, as (id, state); `failed` its failed steps that
@@ -61,32 +61,32 @@ class TargetContext:
 
 
 def acknowledged_steps(call: Proposal) -> frozenset[str]:
-    """The steps whose failure the call takes notice of."""
+    """The failed steps that the call acknowledges."""
     return call.acknowledges | ({call.supersedes} if call.supersedes else set())
 
 
-def check_unwinding(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+def check_unwinding(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:
     """Refuse any call of a run that is being taken back."""
-    if not around.unwinding:
+    if not context.unwinding:
         return None
-    message = "This run is being taken back; nothing new starts in it."
+    message = "This run is being rolled back; no new action starts in it."
     return Malformed(UNRESOLVED, message, "Report the run's summary, and open a new session.")
 
 
-def check_pivot(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+def check_pivot(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:
     """Refuse, after the run's pivot, what cannot be sent again unchanged (R-RP-40)."""
-    if not around.after_pivot or not contract.mutating or contract.recovery.idempotent:
+    if not context.after_pivot or not contract.mutating or contract.recovery.idempotent:
         return None
     message = "After its pivot a run can only be finished, and this tool cannot be sent again unchanged."
     return Malformed("OUTSIDE_AUTONOMY", message, "Use a tool whose contract says that it is idempotent, or a new run.")
 
 
-def check_dependencies(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+def check_dependencies(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:
     """Refuse a call that depends on what is not settled, or failed unacknowledged (R-EX-20)."""
-    open_ones = [one for one in call.depends_on if not _resolved(one, call, around.dependencies.get(one))]
+    open_ones = [one for one in call.depends_on if not _resolved(one, call, context.dependencies.get(one))]
     if not open_ones:
         return None
-    errors = tuple(_error("/depends_on", one, _standing_of(around.dependencies.get(one))) for one in open_ones)
+    errors = tuple(_error("/depends_on", one, _standing_of(context.dependencies.get(one))) for one in open_ones)
     message = "An action that this call depends on is not settled."
     return Malformed(UNRESOLVED, message, "Wait for it; acknowledge it once it has failed.", None, errors)
 
@@ -108,46 +108,46 @@ def _standing_of(dependency: Dependency | None) -> str:
     return f"{dependency.state}, reversed" if dependency.reversed else dependency.state
 
 
-def check_superseded(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+def check_superseded(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:
     """Refuse to stand in for an action that has not failed."""
-    if call.supersedes is None or around.superseded == "FAILED":
+    if call.supersedes is None or context.superseded == "FAILED":
         return None
     message = "The action that this call would stand in for is not one of yours that has ended."
     return Malformed(UNRESOLVED, message, "Name in `supersedes` an action that was refused or has failed.")
 
 
-def check_freezes(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+def check_freezes(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:
     """Refuse what a freeze covers (R-EX-15)."""
     # A frozen target may still be read; every other freeze stops reads as well.
-    stops = [scope for scope, _ in around.freezes if contract.mutating or scope != "target"]
+    stops = [scope for scope, _ in context.freezes if contract.mutating or scope != "target"]
     if not stops:
         return None
     message = f"Stopped by an operator or a finding (scope: {safe_name(stops[0])})."
     return Malformed("TARGET_FROZEN", message, "Wait until a person lifts the freeze.")
 
 
-def check_duplicate(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+def check_duplicate(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:
     """Refuse a mutation that is open already (R-EX-08)."""
-    if not contract.mutating or around.open_twin is None:
+    if not contract.mutating or context.open_twin is None:
         return None
     message = "The same operation is already open."
     return Malformed(
-        "DUPLICATE_BLOCKED", message, f"Wait for the action {safe_name(around.open_twin)}; do not repeat it."
+        "DUPLICATE_BLOCKED", message, f"Wait for the action {safe_name(context.open_twin)}; do not repeat it."
     )
 
 
-def check_unobserved(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+def check_unobserved(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:
     """Refuse a mutation of a target that an unobserved step of the run has (R-PL-13)."""
-    if not contract.mutating or not around.unobserved:
+    if not contract.mutating or not context.unobserved:
         return None
-    errors = tuple(_error("", one, state) for one, state in around.unobserved)
+    errors = tuple(_error("", one, state) for one, state in context.unobserved)
     message = "A step of this run on the same target is not settled, so nobody knows what this call would build on."
     return Malformed(UNRESOLVED, message, "Wait until it is settled, or withdraw it first.", None, errors)
 
 
-def check_failed(call: Proposal, contract: Contract, around: TargetContext) -> Malformed | None:
+def check_failed(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:
     """Refuse a mutation after a failed step that nobody has acknowledged (R-PL-14)."""
-    unnoticed = [one for one in around.failed if one not in acknowledged_steps(call)]
+    unnoticed = [one for one in context.failed if one not in acknowledged_steps(call)]
     if not contract.mutating or not unnoticed:
         return None
     errors = tuple(_error("/acknowledges", one, "it failed, and nobody has acknowledged that") for one in unnoticed)

@@ -1,4 +1,4 @@
-"""A proposal: one call of an agent as it was sent, read without believing anything that it says of itself.
+"""Proposals: parses one call of an agent, ignoring every privilege that it claims for itself.
 
 A shape that is wrong becomes the proposal's `fault`; its neighbours in the batch go on (R-MC-06). Only the fields of
 api.md are read: roles, approvals and privileges that a call claims to have are not even looked at (R-CR-11).
@@ -109,7 +109,7 @@ MINUTE = timedelta(minutes=1)
 
 
 class TooManyVotes(Refused):
-    """You have voted on more in this minute than anybody can read; wait a moment."""
+    """You have voted too many times in the last minute; wait a moment."""
 
     code = "RATE_LIMITED"
     status = 429

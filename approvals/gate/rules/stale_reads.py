@@ -1,4 +1,4 @@
-"""What a call says that it is based on: reads of resources, each of which must still hold (R-TC-16, STALE_STATE_READ).
+"""Stale reads: the reads that a call is based on must still hold (R-TC-16, STALE_STATE_READ).
 
 A call names `based_on: [{resource, version, read_at}]`. A resource is a target as contracts render it (`order/17`), or
 one of the agent's own actions (`action/<id>`): the state of the task. A read is stale when
@@ -45,7 +45,7 @@ class NamedRead:
 
 @dataclass(frozen=True)
 class ResourceChange:
-    """What the record knows of a resource: until when something may have changed it (None: still at work), who did.
+    """A change of a resource on record: until when it may have happened (None: still running), and by whom.
 
     `version` is what a reading found there, `seen_at` when; `state` is the state of a resource that is an action.
     """
@@ -95,7 +95,7 @@ def find_stale_read(
     *,
     at: datetime,
 ) -> Malformed | None:
-    """Why these reads do not carry the call, or None where they do; `changes` is what is known, by resource."""
+    """Why a read is stale, or None if none is; `changes` is what is known, by resource."""
     errors = [
         {"path": f"/based_on/{place}", "code": CODE, "detail": detail}
         for place, each in enumerate(reads)

@@ -1,7 +1,7 @@
-"""`manage.py retire_grant_key KID --reason WHY`: a key for grants that must not be trusted any more, from now on.
+"""`manage.py retire_grant_key KID --reason WHY`: stop trusting a grant key at once.
 
-What it signed is refused at once, and the JWKS names it no more: executors that verify for themselves find out within
-the age for which they keep the set. A key that was only rotated out needs none of this.
+Grants that it signed are refused from now on, and the JWKS no longer publishes it; executors that verify grants
+themselves notice when their cached key set expires. A key that was merely rotated out need not be retired.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ledger.record.rules.refusals import Refused
 
 
 class Command(BaseCommand):
-    help = "End a key for grants at once, say because it was stolen; another one must sign by then."
+    help = "Stop trusting a grant key at once, for example because it was stolen. Another key must already be signing."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("kid", help="the key, as the JWKS names it")
-        parser.add_argument("--reason", required=True)
+        parser.add_argument("kid", help="key id, as in the JWKS")
+        parser.add_argument("--reason", required=True, help="reason, kept on record")
 
     def handle(self, *args: Any, kid: str, reason: str, **options: Any) -> None:
         try:
             grant_keys.retire_key(kid=kid, reason=reason, at=timezone.now())
         except Refused as refusal:
             raise CommandError(refusal.detail) from None
-        self.stdout.write(f"{kid} is good for nothing any more.")
+        self.stdout.write(f"{kid} is retired. Grants that it signed are refused.")

@@ -1,7 +1,7 @@
-"""`manage.py rotate_grant_key [--lead SECONDS]`: a new key for grants, published now and signing in a while.
+"""`manage.py rotate_grant_key [--lead SECONDS]`: publish a new grant key now and let it sign once the lead has passed.
 
-On a machine whose process may write the secrets folder; every web process must read the same folder. What the key
-before it signed stays good to its end. A command that died half-way is ended by running it again.
+Run it where the secrets folder is writable; every web process must read the same folder. Grants signed by the previous
+key stay valid until they expire. If the command is interrupted, run it again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ledger.record.rules.refusals import Refused
 
 
 class Command(BaseCommand):
-    help = "Introduce a new key for grants: it is published at once and signs when verifiers have had time to read it."
+    help = "Publish a new grant key now; it starts signing after the lead time."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -27,9 +27,9 @@ class Command(BaseCommand):
             type=int,
             default=int(grant_keys.LEAD.total_seconds()),
             metavar="SECONDS",
-            help="how long it is published before it signs; 0 where the key before it must be retired at once",
+            help="seconds until the new key signs; 0 to retire the previous key at once",
         )
-        parser.add_argument("--reason", default="")
+        parser.add_argument("--reason", default="", help="reason, kept on record")
 
     def handle(self, *args: Any, lead: int, reason: str = "", **options: Any) -> None:
         try:
@@ -37,4 +37,4 @@ class Command(BaseCommand):
         except Refused as refusal:
             grant_keys.announce_keys(reason=reason, at=timezone.now())
             raise CommandError(refusal.detail) from None
-        self.stdout.write(f"{kid} signs in {lead} seconds.")
+        self.stdout.write(f"{kid} starts signing in {lead} seconds.")

@@ -1,4 +1,4 @@
-"""What the approval policy in force wants of one call, with everything that its conditions may speak about."""
+"""Evaluates the approval policy for one call, with the facts that its conditions may use."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 def evaluate_policy(
     session: Session, *, contract: Contract, rules: ApprovalPolicy, payload: bytes, target: str, at: datetime
 ) -> PolicyDecision:
-    """What a policy wants of a call of this session."""
+    """Decide a call of this session under a policy."""
     if rules.rules:
         return policy.decide_call(contract, rules, gather_facts(session, payload=payload, target=target, at=at))
-    return policy.decide_call(contract, rules, Facts(at=at, target=target, session=_counted(session)))
+    return policy.decide_call(contract, rules, Facts(at=at, target=target, session=_session_counts(session)))
 
 
 def gather_facts(session: Session, *, payload: bytes, target: str, at: datetime) -> Facts:
-    """All that the conditions of a policy may speak about."""
+    """Gather the facts that the conditions of a policy may use."""
     args = parse(payload)
     return Facts(
         at=at,
         args=args if isinstance(args, dict) else {},
         target=target,
         agent=_agent(session),
-        session=_counted(session),
+        session=_session_counts(session),
     )
 
 
 def reevaluate_policy(action: Action, *, rules: ApprovalPolicy, at: datetime) -> tuple[PolicyDecision, bytes]:
-    """The same for an action that is on record already; with it its payload."""
+    """Decide an action that is on record already; returns its payload too."""
     session = sessions_queries.session(action.tenant_id, action.session_id)
     assert session is not None
     pointer = action.payload_pointer
@@ -66,8 +66,8 @@ def _agent(session: Session) -> dict[str, str]:
     return {"id": session.agent_id, "version": session.agent_version, "model_tier": tier}
 
 
-def _counted(session: Session) -> dict[str, int]:
-    """What the session did so far, as its row counts it: nothing is asked of its calls."""
+def _session_counts(session: Session) -> dict[str, int]:
+    """The session's counts so far, from its own row; its calls are not read."""
     return {
         "accepted": session.calls_accepted,
         "refused": session.calls_refused,
@@ -96,7 +96,7 @@ class _NotEnough(Exception):
 
 
 def charge_budgets(*, tenant_id: UUID, agent_id: str, charges: tuple[Charge, ...], kept: bool) -> Charge | None:
-    """Take these charges, or name the first that a budget has not enough left for, and take none.
+    """Charge the budgets; if one has not enough left, return its charge and take none.
 
     Unless `kept`, they are given back at once: a dry run asks and spends nothing.
     """
@@ -108,7 +108,7 @@ def charge_budgets(*, tenant_id: UUID, agent_id: str, charges: tuple[Charge, ...
     try:
         with savepoint():
             for charge in charges:
-                _take(tenant_id, charge)
+                _charge(tenant_id, charge)
             if not kept:
                 raise _GivenBack
     except _NotEnough as refusal:
@@ -122,7 +122,7 @@ class _GivenBack(Exception):
     pass
 
 
-def _take(tenant_id: UUID, charge: Charge) -> None:
+def _charge(tenant_id: UUID, charge: Charge) -> None:
     # A row that is not there yet holds nothing; what one call needs alone was never more than there is.
     if charge.amount > charge.most:
         raise _NotEnough(charge)

@@ -1,4 +1,4 @@
-"""Allowed hours: when something that people approved may be released.
+"""Allowed hours: when an approved action may be released.
 
 1. Hours are days of the week and a time of day from and to, in a named time zone; what a clock on the wall there shows
    counts, in summer as in winter. A night shift (from 22:00 to 06:00) belongs to the day on which it begins.

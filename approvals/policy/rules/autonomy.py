@@ -65,7 +65,7 @@ class Scope:
 
 @dataclass(frozen=True, kw_only=True)
 class Exclusion:
-    """One entry of what lies outside the boundary."""
+    """One entry of the policy's `outside` list."""
 
     name: str
     scope: Scope
@@ -75,7 +75,7 @@ class Exclusion:
 
 @dataclass(frozen=True, kw_only=True)
 class MoneyBudget:
-    """Where an amount stands in the arguments, in which currency, and how much of each there is."""
+    """The path of an amount in the arguments, its currency, and the limit of each."""
 
     amount: str
     currency: str
@@ -85,7 +85,7 @@ class MoneyBudget:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What there is for the calls that it covers; `within` is empty where it lasts as long as the session."""
+    """A limit for the calls that it covers; `within` is empty where it lasts as long as the session."""
 
     name: str
     per: str
@@ -108,7 +108,7 @@ class AutonomyPolicy:
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Charge:
-    """What one call takes from one budget: of which holder, in which unit, since when, and how much there is."""
+    """The charge of one call to one budget: holder, unit, amount, start of the window, and limit."""
 
     holder: str
     budget: str
@@ -156,7 +156,7 @@ def check_boundary(policy: AutonomyPolicy, contract: Contract, known: Facts) -> 
 def charges(
     policy: AutonomyPolicy, contract: Contract, known: Facts, *, session: str
 ) -> tuple[Charge, ...] | Malformed:
-    """What a call takes from each budget that covers it (rules 2 to 5), or why none could be charged."""
+    """The charge of a call to each budget that covers it (rules 2 to 5), or why none could be charged."""
     found: list[Charge] = []
     agent = known.agent.get("id", "")
     for budget in policy.budgets:
@@ -175,7 +175,7 @@ def charges(
 
 
 def refuse_charge(charge: Charge) -> Malformed:
-    """The refusal of a call for which a budget has not enough left."""
+    """The refusal of a call that exceeds what is left of a budget."""
     return refuse_budget(charge.budget, f"there are {charge.most} {_unit(charge.unit)}, and this call would need more")
 
 

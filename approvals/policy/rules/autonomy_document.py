@@ -1,4 +1,4 @@
-"""What an autonomy policy may say: its fields, and everything that is wrong with a document, each fault by its path.
+"""Validation of an autonomy policy: its schema, and every fault of a document with its path.
 
 An unknown name is refused, so that a misspelt limit cannot silently be none.
 """
@@ -91,7 +91,7 @@ SCHEMA: dict[str, Any] = _object(
 
 
 def faults(document: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Everything that is wrong with a document; an empty list where nothing is."""
+    """Every fault of a document; empty if it is valid."""
     shape = [_schema_fault(problem) for problem in rules_schemas.compile_schema(SCHEMA).iter_errors(dict(document))]
     return shape or list(_meaning(document))
 

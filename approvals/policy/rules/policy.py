@@ -1,10 +1,8 @@
 """The approval policy: which calls go ahead, which wait for people and for whom, and which are refused.
 
 A policy is data with a version (D10); `approvals.policy.rules.policy_document` says what it may contain, and `parse`
-refuses
-anything else with every fault by its path. Conditions are CEL over `approvals.policy.rules.policy_facts`, checked
-when the policy is
-released.
+refuses anything else with every fault by its path. Conditions are CEL over `approvals.policy.rules.policy_facts`,
+checked when the policy is released.
 
 People are asked (C-20, R-AP-03) when
 
@@ -65,7 +63,7 @@ class BadPolicy(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class Requirements:
-    """What a policy, or one of its rules, asks for beside the outcome; None is silence."""
+    """The requirements of a policy or of one of its rules beside the outcome; None means unspecified."""
 
     thresholds: tuple[Threshold, ...] = ()
     independence: frozenset[str] = frozenset()
@@ -90,7 +88,7 @@ class PolicyRule:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchLimits:
-    """How many may be voted on at once, and of which classes."""
+    """Limits of batch votes: how many at once, and of which classes."""
 
     most: int = 1
     side_effect_classes: frozenset[str] = frozenset()
@@ -148,7 +146,7 @@ class ApprovalPolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyDecision:
-    """What the policy wants of one call: "auto", "hold" or "refuse", every reason why, and the terms if it is held.
+    """The decision on one call: "auto", "hold" or "refuse", every reason why, and the terms if it is held.
 
     `refusal` is the sentence for the agent when the call is refused.
     """
@@ -200,7 +198,7 @@ def load_stored(data: bytes) -> ApprovalPolicy:
 
 
 def decide_call(contract: Contract, policy: ApprovalPolicy, facts: Facts) -> PolicyDecision:
-    """What the policy wants of this call (rules 1 to 10)."""
+    """Decide a call under the policy (rules 1 to 10)."""
     answers = _answers(contract, policy, facts)
     holding = _holding(answers)
     reasons = (*_always(contract, policy), *(f"{_SAID[truth]} {rule.name}" for rule, truth in holding))
@@ -218,7 +216,7 @@ def decide_call(contract: Contract, policy: ApprovalPolicy, facts: Facts) -> Pol
 
 
 def raise_terms(policy: ApprovalPolicy, terms: ApprovalTerms, risk: Risk) -> ApprovalTerms:
-    """The terms once it is known how much is at stake: the step-up is raised, never lowered."""
+    """The terms for a known risk: the step-up is raised, never lowered."""
     level = stronger_level(terms.step_up, policy.step_up_by_risk.get(risk, "C"))
     return replace(terms, step_up=level, batchable=terms.batchable and risk is Risk.LOW and level != "A")
 

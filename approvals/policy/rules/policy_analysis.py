@@ -1,7 +1,7 @@
-"""What stands out in the rules of an approval policy: rules that never count, spare nothing, or match every call.
+"""Findings about the rules of an approval policy: those that never count, have no effect, or match every call.
 
-Only what is certain is said. Conditions are not solved: one that is left out or is `true` holds for every call, `false`
-for none, and two with the same text hold together. A rule that is not named here may still never count.
+Only certain findings are reported. Conditions are not solved: one that is left out or is `true` holds for every call,
+`false` for none, and two with the same text hold together. A rule that is not named here may still never count.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from approvals.policy.rules.policy import ApprovalPolicy, PolicyRule
 
 @dataclass(frozen=True, kw_only=True)
 class RuleFinding:
-    """One thing about one rule.
+    """One finding about one rule.
 
     NEVER: without it every call is decided as with it. UNCLEAR_ONLY: the same, but where its condition cannot be told,
     in which case people are asked. ALWAYS: it matches every call.
@@ -26,7 +26,7 @@ class RuleFinding:
 
 
 def analyse_rules(policy: ApprovalPolicy) -> tuple[RuleFinding, ...]:
-    """What stands out in each rule, in their order; at most one thing of each."""
+    """The findings of the rules in their order, at most one for each."""
     found = ((rule, next(_findings(place, policy.rules), None)) for place, rule in enumerate(policy.rules))
     return tuple(RuleFinding(rule=rule.name, code=said[0], text=said[1]) for rule, said in found if said)
 
@@ -48,9 +48,9 @@ def _findings(place: int, rules: Sequence[PolicyRule]) -> Iterator[tuple[str, st
 
 
 _ALWAYS = {
-    "refuse": "None goes ahead.",
-    "hold": "People are asked about each call that no `auto` rule before it matches.",
-    "auto": "No rule behind it asks people.",
+    "refuse": "No call is allowed.",
+    "hold": "Approval is required for each call that no earlier `auto` rule matches.",
+    "auto": "No later rule requires approval.",
 }
 
 
@@ -58,7 +58,7 @@ def _of_refusal(rule: PolicyRule, before: Sequence[PolicyRule]) -> Iterator[tupl
     if (same := _first(before, "refuse", _text(rule))) is not None:
         yield (
             "UNCLEAR_ONLY",
-            f"“{same.name}” before it refuses the same calls, and the agent reads the reason given there.",
+            f"“{same.name}” is earlier and refuses the same calls, and the agent reads the reason given there.",
         )
 
 
@@ -66,12 +66,15 @@ def _of_others(
     rule: PolicyRule, before: Sequence[PolicyRule], behind: Sequence[PolicyRule]
 ) -> Iterator[tuple[str, str]]:
     if (sparing := _first(before, "auto", "true")) is not None:
-        yield "NEVER", f"“{sparing.name}” before it matches every call, and no rule behind that one asks people."
+        yield "NEVER", f"“{sparing.name}” is earlier and matches every call, so no rule after it requires approval."
     if (sparing := _first(before, "auto", _text(rule))) is not None:
-        yield "UNCLEAR_ONLY", f"“{sparing.name}” before it matches the same calls, and then no rule behind asks people."
+        yield (
+            "UNCLEAR_ONLY",
+            f"“{sparing.name}” is earlier and matches the same calls, so no later rule requires approval for them.",
+        )
     if rule.outcome == "auto" and all(each.outcome == "refuse" for each in behind):
         code = "NEVER" if _text(rule) == "true" else "UNCLEAR_ONLY"
-        yield code, "No rule that asks people stands behind it, so it spares none."
+        yield code, "No later rule requires approval, so it exempts no call."
 
 
 def _first(rules: Sequence[PolicyRule], outcome: str, text: str) -> PolicyRule | None:

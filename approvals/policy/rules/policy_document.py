@@ -1,4 +1,4 @@
-"""What an approval policy may say: its fields, and everything that is wrong with a document, each fault by its path.
+"""Validation of an approval policy: its schema, and every fault of a document with its path.
 
 An unknown name is refused, so that a misspelt limit cannot silently be none. No field lets silence approve anything,
 and no duration may be zero or left open: what is left out has a default that ends (peers' trap: zero meant for ever).
@@ -134,7 +134,7 @@ SCHEMA: dict[str, Any] = _object(
 
 
 def faults(document: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Everything that is wrong with a document, each by its path; an empty list where nothing is."""
+    """Every fault of a document with its path; empty if it is valid."""
     shape = [_schema_fault(problem) for problem in rules_schemas.compile_schema(SCHEMA).iter_errors(dict(document))]
     return shape or list(_meaning(document))
 

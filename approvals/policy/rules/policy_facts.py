@@ -1,4 +1,4 @@
-"""What the conditions of an approval policy can speak about.
+"""The variables that the conditions of an approval policy can use.
 
 | name | holds |
 |---|---|
@@ -70,7 +70,7 @@ VARIABLES: dict[str, Mapping[str, Any] | None] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What surrounds one call. `agent` and `session` hold the fields of the table above."""
+    """The facts about one call. `agent` and `session` hold the fields of the table above."""
 
     at: datetime
     args: Mapping[str, Any] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """Deadlines of approvals, paused by freezes and open questions.
 
-How a clock stands follows from the record alone (`rules.clocks`). Here it is written down: the deadline that holds now,
-since when it stands still, and an event for each turn. Whoever is about to rely on a deadline has it settled first,
-under the approval's lock, so a tick that was missed changes nothing.
+The state of a clock follows from the record alone (`rules.clocks`). This module stores it: the current deadline, since
+when it is stopped, and an event for each change. Code that relies on a deadline settles it first, under the approval's
+lock, so a missed tick makes no difference.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
 
 AGAIN = timedelta(seconds=30)
-_COLUMNS = {"PREPARING": "decide_by", "REQUESTED": "decide_by", "APPROVED": "release_by"}
+_DEADLINE_COLUMNS = {"PREPARING": "decide_by", "REQUESTED": "decide_by", "APPROVED": "release_by"}
 
 
 def due_rows(approval: Approval, wanted: rules.Schedule, *, at: datetime) -> list[Deadline]:
-    """The looks at an approval that is just being asked for: at its end, and where its people are to be reminded."""
+    """The deadline rows of a new request: its end, and the steps of its schedule."""
     clock = rules.compute_clock(began=approval.requested_at, allowed=approval.decide_by - approval.requested_at, at=at)
     looks = {str(step): rules.next_check(step, wanted.plan, clock, at=at, again=AGAIN) for step in rules.DeadlineStep}
     looks["approval"] = approval.decide_by
@@ -37,15 +37,15 @@ def due_rows(approval: Approval, wanted: rules.Schedule, *, at: datetime) -> lis
 def settle_clock(
     head: ledger.SubjectHead, approval: Approval, *, at: datetime
 ) -> tuple[ledger.SubjectHead, Clock | None]:
-    """Bring a locked approval's deadline up to date; the clock it follows from, or None where nothing runs any more."""
-    column = _COLUMNS.get(head.state)
+    """Update the deadline of a locked approval; returns its clock, or None where no deadline runs any more."""
+    column = _DEADLINE_COLUMNS.get(head.state)
     if column is None:
         return head, None
     clock = deadlines_queries.clock_of(approval, at=at)
-    held = (getattr(approval, column), approval.paused_at)
-    if held == (clock.latest, clock.stopped_at):
+    stored = (getattr(approval, column), approval.paused_at)
+    if stored == (clock.latest, clock.stopped_at):
         return head, clock
-    head = _turned(head, approval, column, clock, at=at)
+    head = _record_turn(head, approval, column, clock, at=at)
     setattr(approval, column, clock.latest)
     approval.paused_at = clock.stopped_at
     Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(
@@ -57,9 +57,9 @@ def settle_clock(
 
 
 def settle_clock_if_late(head: ledger.SubjectHead, approval: Approval, *, at: datetime) -> ledger.SubjectHead:
-    """Settle a clock only where it matters: the deadline that is written down was over, or the clock stood still.
+    """Settle the clock only where it matters: the stored deadline has passed, or the clock is stopped.
 
-    A freeze moves a deadline away and never nearer, and an answer settles the clock itself.
+    A freeze can only extend a deadline, and an answer settles the clock itself.
     """
     ends_at = approval.release_by if head.state == "APPROVED" else approval.decide_by
     if approval.paused_at is None and (ends_at is None or ends_at > at):
@@ -67,7 +67,7 @@ def settle_clock_if_late(head: ledger.SubjectHead, approval: Approval, *, at: da
     return settle_clock(head, approval, at=at)[0]
 
 
-def _turned(
+def _record_turn(
     head: ledger.SubjectHead, approval: Approval, column: str, clock: Clock, *, at: datetime
 ) -> ledger.SubjectHead:
     detail = {column: instant(clock.latest), "left_s": int(clock.left.total_seconds())}
@@ -78,7 +78,7 @@ def _turned(
 
 
 def refresh_clock(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
-    """Settle one approval's clock; whether it stands still now (the tick)."""
+    """Settle one approval's clock on a tick; whether it is stopped now."""
     approval = approvals.approval(tenant_id, approval_id)
     if approval is None:
         return False

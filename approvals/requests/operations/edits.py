@@ -1,11 +1,10 @@
-"""Edits: a reviewer who wants another payload makes a new action, and the one before ends (R-AP-16, C-04).
+"""Edits: a reviewer's changed payload becomes a new action, and the original one ends (R-AP-16, C-04).
 
-The payload of an action is never changed. The edited one passes the whole gate, gets its own hash, its own policy
-evaluation and its own approval, which names the editor; the original ends as SUPERSEDED with every byte kept. Its agent
-is told which fields changed and that a reviewer did it, by role. What the agent expected of an edited field is dropped
-on record (`approvals.requests.rules.expectations`): no edit is followed by a mismatch that it made itself. If we
-crash before
-the commit, nothing was edited.
+The payload of an action is never changed. The edited action passes the whole gate and gets its own hash, policy
+evaluation and approval, which names the editor; the original ends as SUPERSEDED with every byte kept. Its agent is told
+which fields changed, and that a reviewer did it, by role. The agent's expectations of edited fields are dropped, on
+record (`approvals.requests.rules.expectations`), so that no edit causes a mismatch by itself. After a crash before the
+commit, nothing was edited.
 """
 
 from __future__ import annotations
@@ -50,28 +49,28 @@ Compiler = Callable[[Contract, str], str | None]
 
 
 class EditRefused(Refused):
-    """The edited call did not pass the gate; the request stands as it was."""
+    """The edited call did not pass the gate; the request is unchanged."""
 
     code = "EDIT_REFUSED"
     status = 422
 
 
 class NothingChanged(Refused):
-    """The edited payload is the one that was asked about."""
+    """The edited payload is identical to the original."""
 
     code = "NOTHING_CHANGED"
     status = 422
 
 
 class NotEditable(Refused):
-    """The arguments of a recovery action come from its order; they are not edited."""
+    """The arguments of a recovery action come from its order and cannot be edited."""
 
     code = "NOT_EDITABLE"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """What a reviewer wants instead: the arguments, why, and the hash of the payload that they were shown."""
+    """A reviewer's edit: the new arguments, the reason, and the hash of the payload that was displayed."""
 
     arguments: Any
     reason: str
@@ -80,10 +79,10 @@ class Edit:
 
 @dataclass(frozen=True, kw_only=True)
 class EditResult:
-    """What became of an edit; before it is made, `action_id` is None.
+    """The result of an edit; `action_id` is None in a preview.
 
-    `dropped` and `kept` are the predicates that the agent had added: those that named an edited field, and the rest.
-    `eligible` are those who may approve the edited request, and `leaves_nobody` says that they are not enough.
+    `dropped` and `kept` are the predicates that the agent had added: those that name an edited field, and the rest.
+    `eligible` are those who may approve the edited request; `leaves_nobody` means that they are not enough.
     """
 
     supersedes: UUID
@@ -100,8 +99,8 @@ class EditResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Before:
-    """The request that an edit is about, under its lock."""
+class _EditedRequest:
+    """The request that is edited, under its lock."""
 
     approval: Approval
     action: Any
@@ -113,14 +112,14 @@ class _Before:
 def preview_edit(
     *, tenant_id: UUID, approval_id: UUID, edit: Edit, editor: UUID, compile_predicate: Compiler, at: datetime
 ) -> EditResult:
-    """What an edit would change, after the whole gate, and who could approve it; nothing is written."""
-    before = _before(tenant_id, approval_id, edit, at=at)
-    verdict, reviewed = _judged(before, edit, compile_predicate=compile_predicate, at=at)
-    return _edited(before, verdict, reviewed, editor=editor, at=at)
+    """Check an edit at the whole gate and return what it would change and who could approve it; writes nothing."""
+    before = _lock_request(tenant_id, approval_id, edit, at=at)
+    verdict, reviewed = _judge_edit(before, edit, compile_predicate=compile_predicate, at=at)
+    return _edit_result(before, verdict, reviewed, editor=editor, at=at)
 
 
 def eligible_if_edited(approval: Approval, *, editor: UUID, at: datetime) -> VotingStatus:
-    """How an edit by this person would stand, as far as that is known before the gate has seen the new payload."""
+    """The voting status after an edit by this person, as far as it is known before the gate has checked the payload."""
     version = catalogue_queries.active_policies(approval.tenant_id)["approval"].version
     return status_if_edited(approval, approval.terms, policy_version=version, editor=editor, at=at)
 
@@ -128,13 +127,13 @@ def eligible_if_edited(approval: Approval, *, editor: UUID, at: datetime) -> Vot
 def apply_edit(
     *, tenant_id: UUID, approval_id: UUID, edit: Edit, editor: UUID, compile_predicate: Compiler, at: datetime
 ) -> EditResult:
-    """Put an edited action in the place of the one that people were asked about."""
+    """Replace the action of a request by an edited one."""
     try:
-        before = _before(tenant_id, approval_id, edit, at=at)
+        before = _lock_request(tenant_id, approval_id, edit, at=at)
         _check_editor(tenant_id, editor)
         if not edit.reason.strip():
             raise binding.ReasonRequired("An edit says why: the agent is told.")
-        verdict, reviewed = _judged(before, edit, compile_predicate=compile_predicate, at=at)
+        verdict, reviewed = _judge_edit(before, edit, compile_predicate=compile_predicate, at=at)
     except (EditRefused, NotEditable) as refusal:
         refused = ledger.RefusedEvent(
             subject_kind="approval",
@@ -145,18 +144,18 @@ def apply_edit(
         )
         refusal.records = (refused,)
         raise
-    made = _edited(before, verdict, reviewed, editor=editor, at=at)
-    note = {"reason": edit.reason, "expectations_dropped": [each.document() for each in made.dropped]}
+    result = _edit_result(before, verdict, reviewed, editor=editor, at=at)
+    note = {"reason": edit.reason, "expectations_dropped": [each.document() for each in result.dropped]}
     revision = actions.Revision(before.action.id, editor, note)
-    came = actions.CallOrigin(actions.trace_of(before.action), revision=revision)
-    answer = actions.create_action(before.session, before.call, verdict, came=came, at=at)
+    call_origin = actions.CallOrigin(actions.trace_of(before.action), revision=revision)
+    answer = actions.create_action(before.session, before.call, verdict, call_origin=call_origin, at=at)
     assert answer.action_id is not None
-    _end(before.approval, made, edit.reason, by=answer.action_id, editor=editor, at=at)
-    asked = answer.document["approval"]["approval_id"]
-    return replace(made, action_id=answer.action_id, approval_id=UUID(asked))
+    _supersede(before.approval, result, edit.reason, by=answer.action_id, editor=editor, at=at)
+    approval_of_edit = UUID(answer.document["approval"]["approval_id"])
+    return replace(result, action_id=answer.action_id, approval_id=approval_of_edit)
 
 
-def _before(tenant_id: UUID, approval_id: UUID, edit: Edit, *, at: datetime) -> _Before:
+def _lock_request(tenant_id: UUID, approval_id: UUID, edit: Edit, *, at: datetime) -> _EditedRequest:
     head = lock_approval(tenant_id, approval_id)
     approval = approvals.approval(tenant_id, approval_id)
     assert approval is not None
@@ -175,13 +174,17 @@ def _before(tenant_id: UUID, approval_id: UUID, edit: Edit, *, at: datetime) -> 
     session = sessions_queries.session(tenant_id, action.session_id)
     assert session is not None
     payload = parse(evidence.open_evidence(tenant_id, action.payload_pointer) or b"{}")
-    return _Before(
-        approval=approval, action=action, session=session, payload=payload, call=_call(action, session, edit.arguments)
+    return _EditedRequest(
+        approval=approval,
+        action=action,
+        session=session,
+        payload=payload,
+        call=_call_with_arguments(action, session, edit.arguments),
     )
 
 
-def _call(action: Action, session: Session, arguments: Any) -> gate.Proposal:
-    """The call again with other arguments: what it depends on, what its agent wants checked and what it says stay."""
+def _call_with_arguments(action: Action, session: Session, arguments: Any) -> gate.Proposal:
+    """The original call with other arguments; its dependencies, expectations and evidence stay."""
     entry = events.entry(action.tenant_id, action.id, action.seq) or {}
     own = sessions_queries.disclosed_contract(action.tenant_id, action.contract_digest).predicates
     wanted = entry["intended_outcome"]["expected_predicates"]
@@ -198,36 +201,36 @@ def _call(action: Action, session: Session, arguments: Any) -> gate.Proposal:
     )
 
 
-def _judged(
-    before: _Before, edit: Edit, *, compile_predicate: Compiler, at: datetime
+def _judge_edit(
+    before: _EditedRequest, edit: Edit, *, compile_predicate: Compiler, at: datetime
 ) -> tuple[gate.GateVerdict, ReviewedExpectations]:
-    """The gate's answer, without the expectations that the edit drops; and what became of each of them.
+    """Check the edit at the gate; returns the verdict, without the expectations that the edit drops, and their review.
 
-    The goal is the one that was pinned; that its session is over is no fault of the reviewer.
+    The pinned goal still applies; a session that has ended does not refuse the edit.
     """
     known = call_context.caller_context(before.session, before.call, at=at)
     lasting = replace(known.pin, expires_at=at + timedelta(seconds=1))
     known = replace(known, open=True, iteration_limit=None, pin=lasting)
     verdict = gate.check_call(before.call, known, compile_predicate=compile_predicate, at=at)
     if verdict.accepted:
-        around = call_context.target_context(before.session, before.call, verdict, at=at, remedy=False, edited=True)
-        verdict = gate.check_preconditions(verdict, before.call, around)
+        context = call_context.target_context(before.session, before.call, verdict, at=at, remedy=False, edited=True)
+        verdict = gate.check_preconditions(verdict, before.call, context)
     if verdict.accepted:
-        verdict = gate.apply_policy(verdict, _demand(before, verdict, at=at))
+        verdict = gate.apply_policy(verdict, _policy_decision(before, verdict, at=at))
     if not verdict.accepted:
         errors = [dict(each) for each in verdict.errors]
         told = errors or [{"path": "/payload", "code": verdict.code, "detail": verdict.message}]
         raise EditRefused(f"{verdict.message} The request stands as it was.", hint=verdict.hint or None, errors=told)
     if verdict.payload_hash == before.action.payload_hash:
         raise NothingChanged
-    reviewed = _reviewed(before, verdict)
+    reviewed = _review_expectations(before, verdict)
     assert verdict.contract is not None
     standing = dict.fromkeys((*verdict.contract.predicates, *reviewed.kept))
     return replace(verdict, predicates=tuple(standing)), reviewed
 
 
-def _reviewed(before: _Before, verdict: gate.GateVerdict) -> ReviewedExpectations:
-    """What becomes of the agent's expectations; one that the edited payload contradicts refuses the edit."""
+def _review_expectations(before: _EditedRequest, verdict: gate.GateVerdict) -> ReviewedExpectations:
+    """Review the agent's expectations; refuses the edit if its payload contradicts one that is kept."""
     assert verdict.contract is not None
     reviewed = expectations.review_expectations(
         before.call.outcome_predicates,
@@ -249,8 +252,8 @@ def _reviewed(before: _Before, verdict: gate.GateVerdict) -> ReviewedExpectation
     return reviewed
 
 
-def _demand(before: _Before, verdict: gate.GateVerdict, *, at: datetime) -> PolicyDecision:
-    """What the policy in force wants of the new payload. What a person has edited stays with people all the same."""
+def _policy_decision(before: _EditedRequest, verdict: gate.GateVerdict, *, at: datetime) -> PolicyDecision:
+    """Evaluate the policy in force for the new payload; an edited action is always held for people."""
     assert verdict.contract is not None
     wanted = evaluate_policy(
         before.session,
@@ -265,8 +268,8 @@ def _demand(before: _Before, verdict: gate.GateVerdict, *, at: datetime) -> Poli
     return replace(wanted, outcome="hold", reasons=(*wanted.reasons, "EDITED"))
 
 
-def _edited(
-    before: _Before, verdict: gate.GateVerdict, reviewed: ReviewedExpectations, *, editor: UUID, at: datetime
+def _edit_result(
+    before: _EditedRequest, verdict: gate.GateVerdict, reviewed: ReviewedExpectations, *, editor: UUID, at: datetime
 ) -> EditResult:
     assert verdict.demand is not None
     version = catalogue_queries.active_policies(before.session.tenant_id)["approval"].version
@@ -291,13 +294,13 @@ def _check_editor(tenant_id: UUID, editor: UUID) -> None:
         raise binding.NotEligible
 
 
-def _end(approval: Approval, made: EditResult, reason: str, *, by: UUID, editor: UUID, at: datetime) -> None:
-    void_approval(approval=approval, reason="It was edited; another action stands in its place.", at=at)
+def _supersede(approval: Approval, result: EditResult, reason: str, *, by: UUID, editor: UUID, at: datetime) -> None:
+    void_approval(approval=approval, reason="It was edited; another action replaces it.", at=at)
     more = {
         "superseded_by": str(by),
         "by": BY,
-        "changed": [each.document() for each in made.changes],
-        "expectations_dropped": [each.document() for each in made.dropped],
+        "changed": [each.document() for each in result.changes],
+        "expectations_dropped": [each.document() for each in result.dropped],
     }
     person = ledger.Actor("person", editor)
     fail_unexecuted_action(approval, code=SUPERSEDED, reason=reason, actor=person, more=more, at=at)

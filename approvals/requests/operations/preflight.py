@@ -1,11 +1,11 @@
 """Preflight: reads the target and checks the contract's conditions before people are asked.
 
-An approval whose contract asks for it begins as PREPARING. The reading is asked for with it and taken by reviews. When
-it comes, the contract's preflight is judged over it: a doomed action ends here, and nobody was notified. Else the
-reading is frozen in the approval as its baseline, and people are asked. A system that is silent is not waited for
-longer than the contract says: then people are asked with an unknown baseline, which raises the risk.
+An approval whose contract requires it begins as PREPARING and requests a reading, which `reviews` takes. The
+contract's preflight conditions are then checked against the reading: an action that cannot succeed fails here, and
+nobody is notified. Otherwise the reading becomes the approval's baseline, and people are asked. If the system does not
+answer within the contract's time, people are asked with an unknown baseline, which raises the risk.
 
-If we crash anywhere, the row of what is due stands, and the next tick goes on.
+After a crash anywhere, the deadline row remains and the next tick continues.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     from ledger.models import Action
 
 REFUSED = "PREFLIGHT_REFUSED"
-_NAMED = ("approval", "verification", "recovery")
+_POLICY_KINDS = ("approval", "verification", "recovery")
 
 
 def resume(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
-    """Ask people, or refuse, once the reading is there or its time is over; whether the approval moved on."""
+    """Ask people, or refuse, once the reading is there or overdue; whether the approval left PREPARING."""
     head = lock_approval(tenant_id, approval_id)
     approval = approvals.approval(tenant_id, approval_id)
     assert approval is not None
@@ -68,12 +68,14 @@ def resume(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
     if found.preflight.refusals:
         refuse_action(approval, found.preflight, at=at)
         return True
-    request_after_preflight(head, approval, found, match=_standing(approval, contract, found, at=at), at=at)
+    request_after_preflight(head, approval, found, match=_standing_match(approval, contract, found, at=at), at=at)
     return True
 
 
-def _standing(approval: Approval, contract: Contract, found: PreflightResult, *, at: datetime) -> StandingMatch | None:
-    """The standing approval that covers an action whose target was just read; never one that was asked about before."""
+def _standing_match(
+    approval: Approval, contract: Contract, found: PreflightResult, *, at: datetime
+) -> StandingMatch | None:
+    """The standing approval that covers an action whose target was just read; only for its first request."""
     tenant_id = approval.tenant_id
     action, policies = actions.action(tenant_id, approval.action_id), catalogue_queries.active_policies(tenant_id)
     if action is None or found.pointer is None or found.preflight.raises or approval.editor:
@@ -99,7 +101,7 @@ def _standing(approval: Approval, contract: Contract, found: PreflightResult, *,
 
 
 def run_preflight(approval: Approval, contract: Contract, taken: TakenReading | None) -> PreflightResult:
-    """What is known of the target: the baseline, and the preflight over it. Only a strong reading tells anything."""
+    """Check the preflight conditions against the reading, which becomes the baseline; weak readings do not count."""
     known = taken is not None and taken.state.strong
     action = actions.action(approval.tenant_id, approval.action_id)
     assert action is not None
@@ -107,7 +109,7 @@ def run_preflight(approval: Approval, contract: Contract, taken: TakenReading | 
     bindings = {
         "pre": taken.shown if taken is not None and known else {},
         "sr": parse(evidence.open_evidence(approval.tenant_id, action.payload_pointer) or b"{}"),
-        "scope": _scope(action),
+        "scope": _condition_scope(action),
     }
     judged = preflight.judge_conditions(
         contract.preparation, bindings, known=known, foreign=taken is not None and taken.foreign
@@ -117,8 +119,8 @@ def run_preflight(approval: Approval, contract: Contract, taken: TakenReading | 
     return PreflightResult(judged, pointer=taken.pointer, digest=taken.state.digest(contract.preparation.volatile))
 
 
-def _scope(action: Action) -> dict[str, Any]:
-    """The scope as it is known before the action runs; the idempotency key is a secret and no condition's business."""
+def _condition_scope(action: Action) -> dict[str, Any]:
+    """The scope of the conditions before the action runs; without the idempotency key, which is secret."""
     return {
         "tenant": events.tenant_by_id(action.tenant_id).slug,
         "principal": action.agent,
@@ -129,7 +131,7 @@ def _scope(action: Action) -> dict[str, Any]:
 
 
 def refuse_action(approval: Approval, judged: preflight.Preflight, *, at: datetime) -> None:
-    """End a doomed action: nobody was asked, and the agent is told which condition failed and what was read."""
+    """Fail an action that cannot succeed; its agent is told which condition failed and what was read."""
     void_approval(approval=approval, reason="The preflight showed that the action could not succeed.", at=at)
     more = {"conditions": [each.document() for each in judged.refusals]}
     fail_unexecuted_action(approval, code=REFUSED, reason=judged.message, actor=ledger.SYSTEM, more=more, at=at)
@@ -137,34 +139,33 @@ def refuse_action(approval: Approval, judged: preflight.Preflight, *, at: dateti
 
 @dataclass(frozen=True, kw_only=True)
 class DriftedApproval(RefusalRecord):
-    """An approval whose target was found to be another by now: `request_again_on_drift` is what follows."""
+    """An approval whose target has changed; `request_again_on_drift` follows."""
 
     approval_id: UUID
 
 
 def check_drift(approval: Approval, *, at: datetime) -> None:
-    """Refuse an approving vote on a target that is materially another by now; people are asked again (B31)."""
+    """Refuse an approving vote if the target has materially changed; people are asked again (B31)."""
     changed = target_drift.drift_since_request(approval)
     if changed is None or not changed.material:
         return
-
-    refusal = _drifted(changed)
+    refusal = _drift_refusal(changed)
     refusal.records = (DriftedApproval(approval_id=approval.id, at=at),)
     raise refusal
 
 
 def drift_refusal(approval: Approval | None, *, at: datetime) -> drift.PreconditionDrift | None:
-    """The refusal of a release whose target is another by now; what was granted is set aside with it."""
+    """The refusal of a release whose target has changed; this voids the approval."""
     if approval is None or approval.baseline_pointer is None:
         return None
     return request_again_on_drift(tenant_id=approval.tenant_id, approval_id=approval.id, at=at)
 
 
 def request_again_on_drift(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> drift.PreconditionDrift | None:
-    """Set an approval aside whose target has changed, and ask about the target as it is now; the refusal, if it has.
+    """Void an approval whose target has changed and request one for the target as it is now; returns the refusal.
 
-    The one way by which drift ends an approval: the vote, the claim and the start all come here. If the preflight shows
-    by now that the action is doomed, nobody is asked again.
+    Vote, claim and start all come here: drift ends an approval in no other way. If the preflight now shows that the
+    action cannot succeed, nobody is asked again.
     """
     state = lock_approval(tenant_id, approval_id).state
     approval = approvals.approval(tenant_id, approval_id)
@@ -178,11 +179,11 @@ def request_again_on_drift(*, tenant_id: UUID, approval_id: UUID, at: datetime) 
         refuse_action(approval, found.preflight, at=at)
     else:
         void_approval(approval=approval, reason="The target changed since people were asked.", at=at)
-        _replace(approval, contract, found, changed, at=at)
-    return _drifted(changed)
+        _replace_approval(approval, contract, found, changed, at=at)
+    return _drift_refusal(changed)
 
 
-def _replace(
+def _replace_approval(
     approval: Approval, contract: Contract, found: PreflightResult, changed: drift.Drift, *, at: datetime
 ) -> None:
     tenant_id, action_id = approval.tenant_id, approval.action_id
@@ -204,10 +205,10 @@ def _replace(
         found=found,
     )
     void_grants(tenant_id=tenant_id, action_id=action_id, at=at)
-    happening = ledger.NewEvent(
+    event = ledger.NewEvent(
         kind="approval_asked_again",
         changes={
-            "policy_context": policy_context(policies[kind] for kind in _NAMED),
+            "policy_context": policy_context(policies[kind] for kind in _POLICY_KINDS),
             "approval": approval_block(fresh),
         },
         detail={
@@ -216,11 +217,11 @@ def _replace(
             "instead_of": str(approval.id),
             "changed": [each.document() for each in changed.differences],
         },
-        digests={kind: policies[kind].digest for kind in _NAMED},
+        digests={kind: policies[kind].digest for kind in _POLICY_KINDS},
         view={"approval_id": str(fresh.id)},
     )
-    ledger.write_events(*requested, ledger.draft_event(head, happening, actor=ledger.SYSTEM, at=at))
+    ledger.write_events(*requested, ledger.draft_event(head, event, actor=ledger.SYSTEM, at=at))
 
 
-def _drifted(changed: drift.Drift) -> drift.PreconditionDrift:
+def _drift_refusal(changed: drift.Drift) -> drift.PreconditionDrift:
     return drift.PreconditionDrift(errors=[each.document() for each in changed.material])

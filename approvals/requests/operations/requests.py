@@ -1,7 +1,7 @@
-"""Requests to people: asked with the action, asked again, set aside, lapsed.
+"""Requests for approval: creates, renews, voids and expires them.
 
-An approval is permission and no more (R-AP-19): nothing here changes what is believed about the action, except that a
-rejected or lapsed one fails without having run.
+An approval is permission and no more (R-AP-19): nothing here changes what is known about the action, except that a
+rejected or expired one fails without having run.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 DEFERRED = "RT-18 DEFER_OR_FAIL_CLEANLY"
 FIRST_LOOK = timedelta(seconds=10)
-_ASKING = {
+_REQUEST_EVENTS = {
     "PREPARING": "approval_preparing",
     "REQUESTED": "approval_requested",
     "APPROVED": "standing_approval_passed",
 }
 LIVE = ("PREPARING", "REQUESTED", "APPROVED")
-# What the record calls it when an action ends without having run, by the code that its agent is told.
-_UNRUN = {
+# The event of an action that ends without having run, by the code that its agent gets.
+_FAILURE_EVENTS = {
     "REJECTED": "rejected",
     "CHANGES_REQUESTED": "changes_requested",
     "APPROVAL_EXPIRED": "approval_expired",
@@ -64,7 +64,7 @@ _UNRUN = {
 
 
 class NoSuchApproval(Refused):
-    """There is no such approval here."""
+    """Approval not found."""
 
     code = "NOT_FOUND"
     status = 404
@@ -72,7 +72,7 @@ class NoSuchApproval(Refused):
 
 @dataclass(frozen=True)
 class PreflightResult:
-    """What was found out about a target before people are asked; `pointer` names the reading that is the baseline."""
+    """The result of a preflight; `pointer` names the reading that is the baseline."""
 
     preflight: Preflight
     pointer: UUID | None = None
@@ -95,11 +95,11 @@ def request_approval(
     match: StandingMatch | None = None,
     evidence: Sequence[Model] = (),
 ) -> tuple[Approval, list[ledger.EventDraft]]:
-    """Ask people about an action that was just validated; what they will be shown is fixed here.
+    """Request approval of an action that was just validated; this fixes what people will be shown.
 
-    Where its target is to be read first (`prepare`), nobody is asked yet. Where a standing approval covers it
-    (`match`), nobody is asked at all. The events are the caller's to write, with its own. Rows of the action's
-    `evidence` are written with the approval's.
+    Where its target must be read first (`prepare`), nobody is asked yet. Where a standing approval covers it (`match`),
+    nobody is asked at all. The caller writes the events, with its own. Rows of the action's `evidence` are inserted
+    with the approval.
     """
     ready_by = at + timedelta(seconds=contract.preparation.within_s if prepare else 0)
     approval = Approval(
@@ -121,47 +121,47 @@ def request_approval(
         requested_at=at,
         decide_by=ready_by + timedelta(seconds=demand.terms.decide_within_s),
     )
-    _learn(approval, found, rules_of(version))
+    _apply_preflight(approval, found, rules_of(version))
     if match is not None:
-        _let_pass(approval, match, at=at)
-        insert(*evidence, approval, _release_due(approval))
-        return approval, [_requested(approval, found, at=at), *use_standing(match, approval, at=at)]
+        _approve_by_standing(approval, match, at=at)
+        insert(*evidence, approval, _release_deadline_row(approval))
+        return approval, [_draft_request(approval, found, at=at), *use_standing(match, approval, at=at)]
     due = [Deadline(tenant_id=tenant_id, subject_id=approval.id, what="prepare", due_at=ready_by)]
-    insert(*evidence, approval, *(due if prepare else _looks(approval, rules_of(version), at=at)))
-    return approval, [_requested(approval, found, at=at)]
+    insert(*evidence, approval, *(due if prepare else _deadline_rows(approval, rules_of(version), at=at)))
+    return approval, [_draft_request(approval, found, at=at)]
 
 
-def _let_pass(approval: Approval, match: StandingMatch, *, at: datetime) -> None:
+def _approve_by_standing(approval: Approval, match: StandingMatch, *, at: datetime) -> None:
     terms = quorum.read_terms(approval.terms)
     approval.state, approval.standing_id, approval.decided_at = "APPROVED", match.row.id, at
     approval.release_by = release_deadline(terms, decided_at=at)
 
 
-def _release_due(approval: Approval) -> Deadline:
+def _release_deadline_row(approval: Approval) -> Deadline:
     assert approval.release_by is not None
     return Deadline(tenant_id=approval.tenant_id, subject_id=approval.id, what="approval", due_at=approval.release_by)
 
 
 def release_deadline(terms: quorum.ApprovalTerms, *, decided_at: datetime) -> datetime:
-    """When an approval stops authorising anything (R-AP-08): its time runs from when it may first be released."""
+    """When an approval stops authorising a start (R-AP-08), counted from when the action may first be released."""
     first = allowed_hours.next_opening(terms.hours, at=decided_at) or decided_at
     return first + timedelta(seconds=terms.release_within_s)
 
 
 def draft_grant(head: ledger.SubjectHead, approval: Approval, *, at: datetime) -> ledger.EventDraft:
-    """The event of an action that passed under a standing approval."""
+    """The event of an action that a standing approval covers."""
     assert approval.release_by is not None
     detail = {
         "approval_id": str(approval.id),
         "standing_approval_id": str(approval.standing_id),
         "release_by": instant(approval.release_by),
     }
-    happening = ledger.NewEvent(kind="approval_granted", changes={"approval": approval_block(approval)}, detail=detail)
-    return ledger.draft_event(head, happening, actor=ledger.SYSTEM, at=at)
+    event = ledger.NewEvent(kind="approval_granted", changes={"approval": approval_block(approval)}, detail=detail)
+    return ledger.draft_event(head, event, actor=ledger.SYSTEM, at=at)
 
 
-def _looks(approval: Approval, rules: policy.ApprovalPolicy, *, at: datetime) -> list[Deadline]:
-    """When people who are asked now are looked after."""
+def _deadline_rows(approval: Approval, rules: policy.ApprovalPolicy, *, at: datetime) -> list[Deadline]:
+    """The deadline rows of a request that starts now."""
     return [
         first_recheck(approval, at=at),
         *clocks.due_rows(approval, clocks_rules.make_schedule(rules, approval.terms), at=at),
@@ -176,41 +176,41 @@ def request_after_preflight(
     match: StandingMatch | None = None,
     at: datetime,
 ) -> None:
-    """Ask people about an action whose target was read, or did not answer in time; nobody where `match` covers it."""
+    """Request approval after the target was read or did not answer in time; nobody is asked where `match` covers it."""
     approval.state = "REQUESTED"
     version = catalogue_queries.policy_version(approval.tenant_id, "approval", approval.policy_version)
     assert version is not None
-    learnt = _learn(approval, found, rules_of(version))
+    changes = _apply_preflight(approval, found, rules_of(version))
     if match is not None:
-        _let_pass(approval, match, at=at)
+        _approve_by_standing(approval, match, at=at)
         action = ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
-        events = [_requested(approval, found, head=head, at=at), *use_standing(match, approval, at=at)]
+        events = [_draft_request(approval, found, head=head, at=at), *use_standing(match, approval, at=at)]
         ledger.write_events(*events, draft_grant(action, approval, at=at))
-        learnt |= {name: getattr(approval, name) for name in ("state", "standing_id", "decided_at", "release_by")}
-        Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(**learnt)
+        changes |= {name: getattr(approval, name) for name in ("state", "standing_id", "decided_at", "release_by")}
+        Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(**changes)
         Deadline.objects.filter(subject_id=approval.id).delete()
-        insert(_release_due(approval))
+        insert(_release_deadline_row(approval))
         return
-    ledger.write_events(_requested(approval, found, head=head, at=at))
-    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="REQUESTED", **learnt)
+    ledger.write_events(_draft_request(approval, found, head=head, at=at))
+    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="REQUESTED", **changes)
     Deadline.objects.filter(subject_id=approval.id).delete()
     insert(first_recheck(approval, at=at), *clocks.due_rows(approval, deadlines.schedule_of(approval), at=at))
 
 
 def first_recheck(approval: Approval, *, at: datetime) -> Deadline:
-    """When it is looked at first whether there is anybody who could decide."""
+    """When to check first whether anybody could decide."""
     return Deadline(tenant_id=approval.tenant_id, subject_id=approval.id, what=LOOK, due_at=at + FIRST_LOOK)
 
 
 def needs_preflight_reading(contract: Contract, predicates: Iterable[str]) -> bool:
-    """Whether the target is read before people are asked; nothing else waits."""
+    """Whether the target is read before people are asked."""
     return contract.verifiable and drift.wants_baseline(contract, predicates)
 
 
 def draft_reading_request(
     head: ledger.SubjectHead, approval: Approval, contract: Contract, *, at: datetime
 ) -> ledger.EventDraft:
-    """The event of the action that asks for the reading which an approval waits for."""
+    """The action's event that requests the reading which its approval waits for."""
     reserve_key(head, at=at)
     what = "preflight" if contract.preparation.preflight else "baseline"
     detail = {"for": what, "approval_id": str(approval.id)}
@@ -218,31 +218,31 @@ def draft_reading_request(
 
 
 def reserve_key(head: ledger.SubjectHead, *, at: datetime) -> None:
-    """Make the idempotency key before a reading: what is looked up before must be looked up the same way after."""
+    """Create the idempotency key before a reading, so that the lookups before and after the action are the same."""
     assert head.entry is not None
     if "idempotency" in head.entry and actions.idempotency(head.tenant_id, head.id) is None:
         request_hash = head.entry["idempotency"]["request_hash"]
         insert(ledger.make_idempotency(tenant_id=head.tenant_id, action_id=head.id, request_hash=request_hash))
 
 
-def _learn(approval: Approval, found: PreflightResult | None, rules: policy.ApprovalPolicy) -> dict[str, Any]:
-    """Put what was found out on the approval: a risk that is higher than it seemed raises the step-up as well."""
+def _apply_preflight(approval: Approval, found: PreflightResult | None, rules: policy.ApprovalPolicy) -> dict[str, Any]:
+    """Store the result of a preflight on the approval; a higher risk also raises the step-up."""
     if found is None:
         return {}
-    learnt: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "baseline_digest": found.digest,
         "baseline_pointer": found.pointer,
         "preflight_digest": found.preflight.digest,
     }
     if found.preflight.raises:
         terms = policy.raise_terms(rules, quorum.read_terms(approval.terms), Risk.HIGH)
-        learnt |= {"risk": Risk.HIGH, "terms": terms.document(), "step_up": terms.step_up}
-    for name, value in learnt.items():
+        changes |= {"risk": Risk.HIGH, "terms": terms.document(), "step_up": terms.step_up}
+    for name, value in changes.items():
         setattr(approval, name, value)
-    return learnt
+    return changes
 
 
-def _requested(
+def _draft_request(
     approval: Approval, found: PreflightResult | None, *, at: datetime, head: ledger.SubjectHead | None = None
 ) -> ledger.EventDraft:
     detail: dict[str, Any] = {
@@ -272,7 +272,7 @@ def _requested(
     return ledger.draft_event(
         head or ledger.SubjectHead(tenant_id=approval.tenant_id, id=approval.id, kind="approval"),
         ledger.NewEvent(
-            kind=_ASKING[approval.state],
+            kind=_REQUEST_EVENTS[approval.state],
             to=approval.state,
             detail=detail,
             digests={"contract": approval.contract_digest, "approval": approval.policy_digest},
@@ -296,9 +296,9 @@ def approval_block(
     }
 
 
-# The action comes first: every operation that touches both locks them in this order, and the parts of a UNION ALL are
-# done in theirs.
-_LOCK = b"""
+# The action first: every operation that touches both locks them in this order, and the parts of a UNION ALL run in
+# order.
+_LOCK_WITH_ACTION = b"""
 SELECT p.action_id, 'action', l.state, l.seq, l.head, l.entry
     FROM approvals_approval p, ledger_lock(p.action_id, 'action') l WHERE p.tenant_id = $1 AND p.id = $2
 UNION ALL SELECT $2::uuid, 'approval', l.state, l.seq, l.head, l.entry FROM ledger_lock($2, 'approval') l
@@ -306,15 +306,15 @@ UNION ALL SELECT $2::uuid, 'approval', l.state, l.seq, l.head, l.entry FROM ledg
 
 
 def lock_with_action(tenant_id: UUID, approval_id: UUID) -> tuple[ledger.SubjectHead, ledger.SubjectHead]:
-    """The action of an approval and the approval, each under its lock."""
-    found = ledger.lock_by_statement(tenant_id, _LOCK, tenant_id, approval_id)
-    if len(found) != 2:
+    """Lock the action of an approval and the approval."""
+    heads = ledger.lock_by_statement(tenant_id, _LOCK_WITH_ACTION, tenant_id, approval_id)
+    if len(heads) != 2:
         raise NoSuchApproval
-    return found[0], found[1]
+    return heads[0], heads[1]
 
 
 def lock_approval(tenant_id: UUID, approval_id: UUID) -> ledger.SubjectHead:
-    """An approval under its lock, and its action before it."""
+    """Lock an approval, after its action."""
     return lock_with_action(tenant_id, approval_id)[1]
 
 
@@ -328,22 +328,22 @@ def fail_unexecuted_action(
     decision: str = "",
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """The action ends without having run (R-AP-10); `decision` names the recovery row that ends it, if one does.
+    """Fail an action that has not run (R-AP-10); `decision` names the recovery row that ends it, if one does.
 
-    `more` is what else its agent is told.
+    `more` is added to what its agent is told.
     """
     head = ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
     told = {"approval_id": str(approval.id), **(more or {})}
-    _end_unrun(head, code=code, reason=reason, actor=actor, decision=decision, more=told, at=at)
+    _fail_unexecuted(head, code=code, reason=reason, actor=actor, decision=decision, more=told, at=at)
 
 
 def end_unexecuted_action(head: ledger.SubjectHead, action: Action, *, code: str, reason: str, at: datetime) -> None:
-    """The same for a locked action of which the policy says that it must not run, with or without an approval."""
+    """Fail a locked action that the policy does not allow to run, with or without an approval."""
     told = {"approval_id": str(action.approval_id)} if action.approval_id else {}
-    _end_unrun(head, code=code, reason=reason, actor=ledger.SYSTEM, decision="", more=told, at=at)
+    _fail_unexecuted(head, code=code, reason=reason, actor=ledger.SYSTEM, decision="", more=told, at=at)
 
 
-def _end_unrun(
+def _fail_unexecuted(
     head: ledger.SubjectHead,
     *,
     code: str,
@@ -359,7 +359,7 @@ def _end_unrun(
     ledger.append(
         head,
         ledger.NewEvent(
-            kind=_UNRUN[code],
+            kind=_FAILURE_EVENTS[code],
             to="FAILED",
             changes={
                 "verification": {"status": "NOT_REQUIRED"},
@@ -381,9 +381,9 @@ def void_grants(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
 
 
 def expire_approval(*, tenant_id: UUID, approval_id: UUID, unverifiable: Collection[str] = (), at: datetime) -> None:
-    """End an approval whose time is up, and its action with it; one that was extended is looked at again later.
+    """Expire an approval and fail its action; one whose deadline moved is checked again later.
 
-    What was approved and waited for a system that could not be verified fails cleanly: nothing was executed (RT-18).
+    An approved action that waited for a system which could not be verified fails cleanly: nothing was executed (RT-18).
     """
     head = lock_approval(tenant_id, approval_id)
     approval = approvals.approval(tenant_id, approval_id)
@@ -414,7 +414,7 @@ def expire_approval(*, tenant_id: UUID, approval_id: UUID, unverifiable: Collect
 
 
 def void_approval(*, approval: Approval, reason: str, at: datetime) -> None:
-    """Set an approval aside; it authorises nothing any more."""
+    """Void an approval; it authorises nothing from now on."""
     head = ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.id, kind="approval")
     if head.state not in LIVE:
         return
@@ -429,9 +429,9 @@ def void_approval(*, approval: Approval, reason: str, at: datetime) -> None:
 
 
 def renew_approval(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
-    """Ask again about an action that may be tried once more: its approval was spent by the attempt before (D8).
+    """Request a new approval for an action that may be tried again: the attempt before consumed the old one (D8).
 
-    If we crash before the commit, the approval is still the spent one, and the next tick asks.
+    After a crash before the commit, the next tick requests it.
     """
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
     action = actions.action(tenant_id, action_id)
@@ -452,9 +452,9 @@ def request_again(
     said: str = "REVALIDATE_APPROVAL",
     why: str = "The policy changed.",
 ) -> None:
-    """Set the old approval aside, if it still stands, and request another where the policy in force asks (RT-20).
+    """Void the old approval, if it is live, and request another where the policy in force requires one (RT-20).
 
-    A policy whose `on_change` is void ends the action instead, as does one that refuses it now; the agent is told why.
+    A policy whose `on_change` is void fails the action instead, as does one that refuses it now; the agent is told why.
     """
     policies = catalogue_queries.active_policies(action.tenant_id)
     before = approvals.approval(action.tenant_id, action.approval_id) if action.approval_id else None
@@ -467,12 +467,12 @@ def request_again(
     elif before is not None and live and quorum.read_terms(before.terms).on_change == "void":
         end_unexecuted_action(head, action, code="APPROVAL_VOIDED", reason=f"{why} Propose the action again.", at=at)
     elif before is None and demand.outcome == "auto":
-        _revalidated(head, None, policies, row=row, said=said, at=at)
+        _record_revalidation(head, None, policies, row=row, said=said, at=at)
     else:
-        _ask_afresh(head, action, before, demand, payload, policies, row=row, said=said, at=at)
+        _replace_approval(head, action, before, demand, payload, policies, row=row, said=said, at=at)
 
 
-def _ask_afresh(
+def _replace_approval(
     head: ledger.SubjectHead,
     action: Action,
     before: Approval | None,
@@ -500,12 +500,12 @@ def _ask_afresh(
         prepare=prepare,
     )
     ledger.write_events(*requested)
-    asked = _revalidated(head, fresh, policies, row=row, said=said, at=at)
+    asked = _record_revalidation(head, fresh, policies, row=row, said=said, at=at)
     if prepare:
         ledger.write_events(draft_reading_request(asked, fresh, contract, at=at))
 
 
-def _revalidated(
+def _record_revalidation(
     head: ledger.SubjectHead, fresh: Approval | None, policies: Mapping[str, Any], *, row: str, said: str, at: datetime
 ) -> ledger.SubjectHead:
     asked_again = {kind: each for kind, each in policies.items() if kind != "autonomy"}
@@ -527,8 +527,8 @@ def _revalidated(
     )
 
 
-def _requester(action: Any) -> UUID:
-    """Who is behind an action: its agent, or whoever ordered it where it is a recovery action."""
-    if action.ordered_by is None:
+def _requester(action: Action) -> UUID:
+    """The requester of an action: its agent, or whoever ordered it if it is a recovery action."""
+    if action.ordered_by is None or action.parent_id is None:
         return UUID(str(action.agent_actor))
     return UUID(runs.order_details(action.tenant_id, action.parent_id)[action.ordered_by]["requester"])

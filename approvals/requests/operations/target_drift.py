@@ -1,7 +1,7 @@
 """Target drift: compares the baseline of an approval with the newest reading (B31).
 
-The readings are made by reviews and come here through events of the action: `reading_wanted` asks, `reading_taken`
-brings the sealed reading. An approval names the reading that it was asked on; nothing of that is ever changed.
+`reviews` takes the readings; they arrive as events of the action: `reading_wanted` requests one, `reading_taken`
+carries the sealed reading. An approval names the reading that is its baseline; that never changes.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from ledger.record import operations as ledger
 from ledger.record.queries import events, evidence
 from ledger.record.rules.encryption import CannotOpen
 
-# A page that is opened again within so short a time shows the reading that it asked for before.
+# A page that is opened again within this time shows the reading that it requested before.
 SEEN_FOR = timedelta(seconds=20)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TakenReading:
-    """A reading of an action's target: its place in the record, the state that it shows, and `pre` as it is seen."""
+    """A reading of an action's target: its pointer, the state that it shows, and `pre` as displayed."""
 
     pointer: UUID
     at: datetime
@@ -46,19 +46,19 @@ class TakenReading:
 
 def newest_reading(tenant_id: UUID, action_id: UUID) -> TakenReading | None:
     """The newest reading of an action's target; None where none was taken, or it was erased."""
-    taken = readings_read.readings(tenant_id, action_id)
-    found = [(at, detail) for kind, at, detail in taken if kind == "reading_taken"]
-    return _opened(tenant_id, UUID(found[-1][1]["pointer"]), found[-1][0]) if found else None
+    readings = readings_read.readings(tenant_id, action_id)
+    taken = [(at, detail) for kind, at, detail in readings if kind == "reading_taken"]
+    return _open_reading(tenant_id, UUID(taken[-1][1]["pointer"]), taken[-1][0]) if taken else None
 
 
 def baseline_of(approval: Approval) -> TakenReading | None:
-    """The reading that an approval was asked on."""
+    """The reading that is the baseline of an approval."""
     if approval.baseline_pointer is None:
         return None
-    return _opened(approval.tenant_id, approval.baseline_pointer, approval.requested_at)
+    return _open_reading(approval.tenant_id, approval.baseline_pointer, approval.requested_at)
 
 
-def _opened(tenant_id: UUID, pointer: UUID, at: datetime) -> TakenReading | None:
+def _open_reading(tenant_id: UUID, pointer: UUID, at: datetime) -> TakenReading | None:
     try:
         data = evidence.open_evidence(tenant_id, pointer)
     except CannotOpen:
@@ -78,7 +78,7 @@ def _opened(tenant_id: UUID, pointer: UUID, at: datetime) -> TakenReading | None
 def drift_since_request(approval: Approval) -> drift.Drift | None:
     """What changed since people were asked, by the newest reading; None where there is nothing to compare.
 
-    Only a strong reading tells anything: a replica that lags behind has not moved.
+    Only strong readings count: a replica may lag behind.
     """
     if approval.baseline_pointer is None:
         return None
@@ -88,11 +88,11 @@ def drift_since_request(approval: Approval) -> drift.Drift | None:
     then = baseline_of(approval)
     if then is None:
         return None
-    return drift.compare(then.state, now.state, volatile=_contract(approval).preparation.volatile)
+    return drift.compare(then.state, now.state, volatile=_approval_contract(approval).preparation.volatile)
 
 
 def request_reading(*, approval: Approval, by: ledger.Actor, at: datetime) -> bool:
-    """Ask for a reading, because somebody looks at the approval; whether one was asked for."""
+    """Request a reading because somebody opened the approval; whether one was requested."""
     if approval.state != "REQUESTED" or not can_show_target(approval):
         return False
     asked = readings_read.readings(approval.tenant_id, approval.action_id)
@@ -107,61 +107,61 @@ def request_reading(*, approval: Approval, by: ledger.Actor, at: datetime) -> bo
 
 
 def can_show_target(approval: Approval) -> bool:
-    """Whether the contract's own check can show the target to whoever opens the approval: it says where that stands, or
-    what is to be gone afterwards."""
-    verification = _contract(approval).verification
+    """Whether the contract's check can read the target for display: its lookup names the target, or an effect that must
+    be absent afterwards."""
+    verification = _approval_contract(approval).verification
     if verification is None:
         return False
     effects = verification.lookup.get("effects", {})
-    named = effects.values() if isinstance(effects, Mapping) else ()
+    lookups = effects.values() if isinstance(effects, Mapping) else ()
     is_readable = "target" in verification.lookup or any(
-        isinstance(each, Mapping) and each.get("expect") == "absent" for each in named
+        isinstance(each, Mapping) and each.get("expect") == "absent" for each in lookups
     )
     return is_readable or needs_reading(approval)
 
 
 def needs_reading(approval: Approval) -> bool:
-    """Whether the state of the target matters to an approval at all."""
+    """Whether an approval depends on the state of its target at all."""
     if approval.baseline_pointer is not None:
         return True
-    return drift.wants_baseline(_contract(approval), _predicates(approval))
+    return drift.wants_baseline(_approval_contract(approval), _expected_predicates(approval))
 
 
-def _predicates(approval: Approval) -> list[str]:
+def _expected_predicates(approval: Approval) -> list[str]:
     action = actions.action(approval.tenant_id, approval.action_id)
     entry = events.entry(approval.tenant_id, action.id, action.seq) if action else None
     return list(entry["intended_outcome"]["expected_predicates"]) if entry else []
 
 
-def _contract(approval: Approval) -> Contract:
+def _approval_contract(approval: Approval) -> Contract:
     return disclosed_contract(approval.tenant_id, approval.contract_digest)
 
 
 # Rechecks open approvals after a policy, a member, a key or a delegation has changed.
 #
-# 1. A policy that changed sets every open approval aside that was asked under another one, as that one's `on_change`
-#    says: asked again (revalidate), or ended with its action (void) (B17, R-AP-09).
-# 2. When people change (a member leaves, a group, a key, a delegation), each open approval is counted again. A granted
-#    one whose votes are no longer enough is asked again, or ended; one that waits keeps the votes that still stand.
-# 3. An approval that not enough people are left to decide is never refused for that, and does not wait in silence: it
-#    goes on record as `no_eligible_approver`, and stands on its page, on Home and in the API until
-#    somebody is there again (peers' trap: an empty roster meant always denied, unnoticed).
+# 1. A changed policy voids every open approval that was requested under another one; as that one's `on_change` says,
+#    it is requested again (revalidate), or ended with its action (void) (B17, R-AP-09).
+# 2. When people change (a member leaves, a group, a key, a delegation), the votes of each open approval are counted
+#    again. A granted one whose votes are no longer enough is requested again, or ended; one that waits keeps the votes
+#    that still count.
+# 3. An approval that too few people are left to decide is not refused for that: it is recorded as
+#    `no_eligible_approver`, and shown on its page, on Home and in the API until somebody may decide it again.
 #
-# What is to be looked at is a row of what is due, written in the transaction of the change: if we crash anywhere, the
-# next tick looks. Nothing relies on it for safety: votes, claims and starts look for themselves.
+# Rechecks are deadline rows, written in the transaction of the change, so that a crash loses none. Safety does not
+# depend on them: votes, claims and starts check for themselves.
 
 
 def recheck(*, tenant_id: UUID, subject_id: UUID, at: datetime) -> None:
-    """What is due: one approval is looked at, or all of a tenant are put in line."""
+    """Recheck one approval, or schedule the recheck of all open approvals of a tenant."""
     Deadline.objects.filter(subject_id=subject_id, what=LOOK).delete()
     approval = approvals.approval(tenant_id, subject_id)
     if approval is None:
-        waiting = (
+        rows = (
             Deadline(tenant_id=tenant_id, subject_id=each, what=LOOK, due_at=at)
             for each in approvals.open_approvals(tenant_id)
         )
         Deadline.objects.bulk_create(
-            waiting,
+            rows,
             update_conflicts=True,
             unique_fields=["subject_id", "what"],
             update_fields=["due_at"],
@@ -172,34 +172,34 @@ def recheck(*, tenant_id: UUID, subject_id: UUID, at: datetime) -> None:
 
 
 def recheck_policy(approval: Approval, *, at: datetime) -> bool:
-    """Bring an open approval under the policy in force; whether it was under another one (rule 1)."""
+    """Request an open approval again if it is under another policy than the one in force; whether it was (rule 1)."""
     if approval.policy_digest == catalogue_queries.digest_in_force(approval.tenant_id, "approval"):
         return False
-    _ask_again(approval, "The policy changed.", at=at)
+    _request_again(approval, "The policy changed.", at=at)
     return True
 
 
-def _ask_again(approval: Approval, why: str, *, at: datetime) -> None:
+def _request_again(approval: Approval, why: str, *, at: datetime) -> None:
     head = ledger.lock_subject(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
     action = actions.action(approval.tenant_id, approval.action_id)
-    # Meanwhile the action may have started, or been asked about again.
+    # The action may have started meanwhile, or have another approval.
     if head.state == "VALIDATED" and action is not None and action.approval_id == approval.id:
         request_again(head=head, action=action, why=why, at=at)
 
 
 def recheck_votes(approval: Approval, *, at: datetime) -> None:
-    """Count an open approval again with the people of now (rules 2 and 3)."""
+    """Count the votes of an open approval again with the current roster (rules 2 and 3)."""
     head = lock_approval(approval.tenant_id, approval.id)
     if head.state == "REQUESTED":
         note_stranded(head, approval, at=at)
     elif head.state == "APPROVED":
         refusal = decision.revalidation_refusal(approval, at=at)
         if isinstance(refusal, decision.VotesFallen):
-            _ask_again(approval, refusal.detail, at=at)
+            _request_again(approval, refusal.detail, at=at)
 
 
 def note_stranded(head: ledger.SubjectHead, approval: Approval, *, at: datetime) -> None:
-    """Say that nobody can decide an approval, or that somebody can again; once for each turn (rule 3)."""
+    """Record when nobody can decide an approval, and when somebody can again; once per change (rule 3)."""
     seen = eligibility.voting_status(approval, at=at)
     if seen.stranded == (approval.stranded_at is not None):
         return

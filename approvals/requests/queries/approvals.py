@@ -30,7 +30,7 @@ from approvals.models import (
 from approvals.voting.queries.approvers import IN_FORCE
 from approvals.voting.rules import quorum
 from ledger.actions.queries import actions, freezes
-from ledger.db import columns, execute, fetch_one, select_pipeline, take
+from ledger.db import columns, execute, fetch_one, load_models, select_pipeline
 from ledger.record.queries import evidence
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def approval_facts(tenant_id: UUID, approval_id: UUID) -> ApprovalFacts | None:
     rows = execute(_FACTS, tenant_id, approval_id, agent_evidence.PURPOSE)
     if not rows:
         return None
-    action, beside = actions.take_action(rows[0])
-    (approval, session, agent), rest = take(beside, Approval, Session, Agent)
+    action, rest = actions.read_action(rows[0])
+    (approval, session, agent), rest = load_models(rest, Approval, Session, Agent)
     owner, sealed, key, commitment, said, own_key, frozen, in_force = rest
     return ApprovalFacts(
         approval,
@@ -117,24 +117,18 @@ def approval_facts(tenant_id: UUID, approval_id: UUID) -> ApprovalFacts | None:
 def parties(tenant_id: UUID, action_id: UUID) -> Parties:
     """An action with its session and agent."""
     [row] = execute(_PARTIES, tenant_id, action_id)
-    action, beside = actions.take_action(row)
-    return Parties(action, *take(beside, Session, Agent)[0])
+    action, rest = actions.read_action(row)
+    return Parties(action, *load_models(rest, Session, Agent)[0])
 
 
 def approval(tenant_id: UUID, approval_id: UUID) -> Approval | None:
     return fetch_one(Approval, "tenant_id = $1 AND id = $2", tenant_id, approval_id)
 
 
-def attention(tenant_id: UUID, approval_id: UUID, actor_id: UUID) -> ApprovalDisplay | None:
-    """What one person had before them of an approval, if it was served to them."""
+def display_of(tenant_id: UUID, approval_id: UUID, actor_id: UUID) -> ApprovalDisplay | None:
+    """What was displayed of an approval to one person, if it was."""
     here = "tenant_id = $1 AND approval_id = $2 AND actor_id = $3"
     return fetch_one(ApprovalDisplay, here, tenant_id, approval_id, actor_id)
-
-
-def attentions(tenant_id: UUID, approval_ids: Collection[UUID]) -> dict[tuple[UUID, UUID], ApprovalDisplay]:
-    """The same of several approvals, by approval and person."""
-    found = ApprovalDisplay.objects.filter(tenant_id=tenant_id, approval_id__in=list(approval_ids))
-    return {(each.approval_id, each.actor_id): each for each in found}
 
 
 def approvals_by_id(tenant_id: UUID, ids: Collection[UUID]) -> list[Approval]:
@@ -184,7 +178,7 @@ _ORDERS = {
 def queue(
     tenant_id: UUID, *, sort: str = "", after: UUID | None = None, limit: int = 50, at: datetime, **wanted: Any
 ) -> list[Approval]:
-    """What waits for people: what is riskiest first, then what ends soonest; starting behind the row `after`.
+    """Approvals that wait for people: riskiest first, then by deadline; starting after the row `after`.
 
     Wanted may be: risk, tool, agent, group (whose votes are asked), holder (who was given it or has claimed it; None
     is nobody), without (whose vote it has not got yet).
@@ -230,7 +224,7 @@ def _behind(last: Any, order: tuple[str, ...]) -> Q:
 
 
 def approvals_named(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, Approval]:
-    """Those of these approvals that there are, in the order of their ids."""
+    """The approvals with these ids, in the order of their ids."""
     return {each.id: each for each in Approval.objects.filter(tenant_id=tenant_id, id__in=ids).order_by("id")}
 
 
@@ -248,7 +242,7 @@ def actions_with_spent_approval(tenant_id: UUID) -> list[UUID]:
 
 
 def workload(tenant_id: UUID, *, at: datetime) -> dict[UUID, int]:
-    """How many open approvals each person looks after: those assigned to them, and those that they have claimed."""
+    """The number of open approvals per person: those assigned to or claimed by them."""
     live = Approval.objects.filter(tenant_id=tenant_id, state__in=["PREPARING", "REQUESTED"])
     held = live.filter(Q(assigned_to__isnull=False) | Q(claimed_until__gt=at))
     found: Counter[UUID] = Counter()
@@ -259,7 +253,7 @@ def workload(tenant_id: UUID, *, at: datetime) -> dict[UUID, int]:
 
 
 def approvals_with_moved_clock(tenant_id: UUID, *, since: datetime, limit: int = 500) -> list[UUID]:
-    """The open approvals whose clock a freeze may have turned lately, and those that stand still."""
+    """The open approvals whose deadline a recent freeze may have moved, and those whose clock is paused."""
     live = Approval.objects.filter(tenant_id=tenant_id, state__in=["REQUESTED", "APPROVED"])
     standing = list(live.filter(paused_at__isnull=False).order_by("id").values_list("id", flat=True)[:limit])
     found = dict.fromkeys(standing)
@@ -272,7 +266,7 @@ def approvals_with_moved_clock(tenant_id: UUID, *, since: datetime, limit: int =
 
 
 def eligibility_rows(tenant_id: UUID, at: datetime) -> tuple[list[Approver], list[Delegation], list[Absence]]:
-    """Who is or was in the roster, what is lent, and who is away, as one message brings them."""
+    """Roster, delegations and absences, read in one round trip."""
     roster, lent, away = select_pipeline(
         (Approver, "tenant_id = $1 ORDER BY since, actor_id", tenant_id),
         (Delegation, IN_FORCE + " ORDER BY starts_at, id", tenant_id, at),

@@ -1,4 +1,4 @@
-"""By which policy and until when an approval may be decided. Every one runs inside `tenancy`."""
+"""Reads of the policy and the deadlines of an approval. Every one runs inside `tenancy`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _policy(tenant_id: UUID, version: str) -> policy.ApprovalPolicy:
 
 
 def schedule_of(approval: Approval) -> clocks.Schedule:
-    """How the work on an approval is to go."""
+    """The schedule of an approval: reminders and escalation."""
     return clocks.make_schedule(policy_of(approval), approval.terms)
 
 
@@ -78,7 +78,7 @@ def _questions(approval: Approval) -> list[clocks.Stop]:
 
 
 def authors_of_policy(tenant_id: UUID, version: str) -> tuple[UUID, ...]:
-    """Who put a version of the approval policy in force: who drafted it, and the two who promoted it."""
+    """The authors of a version of the approval policy: who drafted it, and the two who promoted it."""
     try:
         return _authors(tenant_id, version)
     except LookupError:

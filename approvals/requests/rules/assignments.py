@@ -20,19 +20,19 @@ LIFE = timedelta(minutes=30)
 
 
 class NotOpen(Refused):
-    """Nobody needs to look at this any more: it is not open."""
+    """This is no longer open."""
 
     code = "NOT_OPEN"
 
 
 class NotClaimed(Refused):
-    """Only who has claimed it can release it."""
+    """Only the assignee can release it."""
 
     code = "NOT_CLAIMED"
 
 
 class AssigneeNotEligible(Refused):
-    """Only somebody who may decide this can be given it."""
+    """Only an eligible reviewer can be assigned."""
 
     code = "NOT_ELIGIBLE"
     status = 422

@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from ledger.catalogue.rules import expressions
@@ -31,7 +32,7 @@ _MAX_INT = 2**53 - 1
 
 
 class PreconditionDrift(Refused):
-    """The target changed since people were asked; they are asked again with what it is now."""
+    """The target changed since the approval was requested; approval is requested again for its current state."""
 
     code = "PRECONDITION_DRIFT"
 
@@ -199,7 +200,9 @@ def is_fresh(taken_at: datetime | None, *, since: datetime | None = None, at: da
     return taken_at is not None and at - taken_at <= FRESH_FOR and (since is None or taken_at >= since)
 
 
+@lru_cache(maxsize=4096)
 def _speaks_of_pre(text: str) -> bool:
+    # Most texts that hold these letters are no expression at all, which costs more to find out than anything else.
     try:
         return bool(expressions.fields_of(text, "pre", _NAMES))
     except expressions.BadExpression:

@@ -66,7 +66,7 @@ def _brief(said: str | None, payload: Any, change: FieldChange) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def as_money(payload: Any, path: str) -> str:
+def as_money(payload: object, path: str) -> str:
     """The value at a path of a payload as money, where it is an amount beside a currency; else empty."""
     *above, name = path.split("/")[1:] or [""]
     for step in above:
@@ -74,7 +74,7 @@ def as_money(payload: Any, path: str) -> str:
     return format_money(_part(payload, name), _part(payload, "currency")) if name.endswith("amount") else ""
 
 
-def money_difference(before: Any, after: Any) -> str:
+def money_difference(before: object, after: object) -> str:
     """By how much the amount of a payload went up or down, in words; empty where that cannot be said."""
     sides = [(_part(each, "amount"), _part(each, "currency")) for each in (before, after)]
     old, new = (to_decimal(*side) for side in sides)
@@ -85,7 +85,7 @@ def money_difference(before: Any, after: Any) -> str:
     return f"{format_money(minor, currency)} {'more' if new > old else 'less'}"
 
 
-def _part(value: Any, step: str) -> Any:
+def _part(value: object, step: str) -> Any:
     if isinstance(value, list):
         return value[int(step)] if step.isdecimal() and int(step) < len(value) else None
     return value.get(step) if isinstance(value, Mapping) else None

@@ -33,27 +33,27 @@ class NothingSaid(Refused):
 
 
 class TooLong(Refused):
-    """This is longer than a line of a thread may be."""
+    """This comment is too long."""
 
     code = "TEXT_TOO_LONG"
     status = 422
 
 
 class NoSuchQuestion(Refused):
-    """There is no such question about this action."""
+    """Question not found."""
 
     code = "NOT_FOUND"
     status = 404
 
 
 class AlreadyAnswered(Refused):
-    """This question was answered."""
+    """This question has already been answered."""
 
     code = "ALREADY_ANSWERED"
 
 
 class TooManyQuestions(Refused):
-    """The agent has not answered the questions that are open; wait for it, or decide without."""
+    """The agent has not answered the open questions; wait, or decide without the answers."""
 
     code = "TOO_MANY_QUESTIONS"
 

@@ -1,4 +1,4 @@
-"""Sessions: the contract that was negotiated and the goal that was pinned, both fixed from then on."""
+"""Opens, checks and closes sessions: a negotiated contract and a pinned goal, both fixed at the start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from approvals.sessions.rules import nudge, pins
 from approvals.sessions.rules.nudge import Nudge
 from ledger.actions.queries import actions, freezes
 from ledger.catalogue import queries as catalogue_queries
-from ledger.db import execute
+from ledger.db import execute, insert
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import canonical, digest
 from ledger.record.rules.envelope import instant
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class NoSuchSession(Refused):
-    """There is no such session here."""
+    """Session not found."""
 
     code = "NOT_FOUND"
     status = 404
@@ -42,7 +42,7 @@ class NoSuchSession(Refused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest:
-    """What a caller asks of a session. What it says of its own capabilities is not read (R-CR-03).
+    """A caller's request to open a session. What it says of its own capabilities is not read (R-CR-03).
 
     `unwinds`: when a step of the run fails, the steps before it are to be reversed.
     """
@@ -61,72 +61,75 @@ class SessionRequest:
 
 
 class RegistryUnreadable(Refused):
-    """The registry cannot be read, so nobody is let in."""
+    """The registry cannot be read, so no session can be opened."""
 
     code = "REGISTRY_UNREADABLE"
     status = 503
 
 
 class AgentReserved(Refused):
-    """This agent belongs to the console: it carries out what the recovery policy orders."""
+    """This agent is reserved for the console's own recovery actions."""
 
     code = "AGENT_RESERVED"
     status = 403
 
 
-def open_session(*, tenant_id: UUID, wish: SessionRequest, key_actor: UUID, at: datetime) -> Session:
+def open_session(*, tenant_id: UUID, wanted: SessionRequest, key_actor: UUID, at: datetime) -> Session:
     """Negotiate a contract from the registry and pin the goal (R-CR-03, R-CR-09, R-PA-01); the registry decides."""
-    if wish.agent_id == RECOVERY_AGENT and key_actor != ledger.SYSTEM.id:
+    if wanted.agent_id == RECOVERY_AGENT and key_actor != ledger.SYSTEM.id:
         raise AgentReserved
-    agent, version, entry = _admitted(tenant_id, wish, at=at)
+    agent, version, entry = _admitted(tenant_id, wanted, at=at)
     newest = catalogue_queries.newest_contracts(tenant_id, entry.tools, versions=entry.versions)
     disclosure = registry.negotiate(
         entry,
         contracts={name: _tool(row) for name, row in newest.items()},
-        tools=wish.tools,
-        output_tags=wish.output_tags,
+        tools=wanted.tools,
+        output_tags=wanted.output_tags,
         # An agent that names no intent has said its goal.
-        intent=wish.intent or wish.goal,
+        intent=wanted.intent or wanted.goal,
     )
     session_id = ledger.new_id(at)
-    pin = pins.new_pin(session_id=str(session_id), goal=wish.goal, ttl_seconds=wish.ttl_seconds, at=at)
-    session = Session.objects.create(
+    pin = pins.new_pin(session_id=str(session_id), goal=wanted.goal, ttl_seconds=wanted.ttl_seconds, at=at)
+    session = Session(
         tenant_id=tenant_id,
         id=session_id,
-        agent_id=wish.agent_id,
+        agent_id=wanted.agent_id,
         agent_version=version.version,
         actor_id=agent.id,
         key_actor=key_actor,
         fingerprint=version.fingerprint,
-        goal=wish.goal,
+        goal=wanted.goal,
         pin_hash=pin.hash,
         pinned_at=pin.pinned_at,
         pin_expires_at=pin.expires_at,
         contract=_contract(disclosure, newest, version),
         model_tier=version.model_tier,
-        run_id=wish.run_id or str(session_id),
-        iteration_limit=wish.iteration_limit,
-        unwinds=wish.unwinds,
-        on_behalf_of=wish.on_behalf_of,
+        run_id=wanted.run_id or str(session_id),
+        iteration_limit=wanted.iteration_limit,
+        unwinds=wanted.unwinds,
+        on_behalf_of=wanted.on_behalf_of,
+        undisclosed_attempts=0,
+        drifts=0,
     )
+    insert(session)
     _open_on_record(session, at=at)
     return session
 
 
 def _admitted(
-    tenant_id: UUID, wish: SessionRequest, *, at: datetime
+    tenant_id: UUID, wanted: SessionRequest, *, at: datetime
 ) -> tuple[Agent, AgentVersion, registry.RegistryEntry]:
     """The agent as the registry has it, if a handshake may rest on that; one that cannot be read refuses (R-CR-16)."""
     try:
-        agent = agents_queries.agent(tenant_id, wish.agent_id)
-        version = agents_queries.agent_version(tenant_id, wish.agent_id, agent.version) if agent else None
+        agent = agents_queries.agent(tenant_id, wanted.agent_id)
+        version = agents_queries.agent_version(tenant_id, wanted.agent_id, agent.version) if agent else None
         entry = registry.verify_entry(
             entry_of(version) if version else None,
             seal=version.fingerprint if version else "",
             revoked=agent is None or agent.revoked_at is not None,
             key=registry_key(),
             at=at,
-            max_age_s=wish.max_registry_age_s,
+            max_age_s=wanted.max_registry_age_s,
         )
     except registry.RegistryFingerprintMismatch as refusal:
         assert agent is not None
@@ -198,7 +201,7 @@ def _open_on_record(session: Session, *, at: datetime) -> None:
 
 
 def check_goal(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, goal: str, at: datetime) -> pins.Comparison:
-    """Whether a restated goal is the pinned one. Nothing is refused, but drift is on record (R-PA-07, R-PA-09)."""
+    """Compare a restated goal with the pinned one; drift is recorded, not refused (R-PA-07, R-PA-09)."""
     session = sessions_queries.session(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
         raise NoSuchSession
@@ -264,7 +267,7 @@ def describe_contract(session: Session) -> dict[str, Any]:
 
 
 def session_nudge(session: Session, *, refused: Iterable[str] = ()) -> Nudge:
-    """What the session's agent is to do next; `refused` are the codes of the calls that were refused just now."""
+    """The nudge for the session's agent; `refused` are the codes of the calls that were refused just now."""
     refused = tuple(refused)
     states = actions.open_phases(session.tenant_id, session.id)
     if not states and not refused and _is_frozen(session):
@@ -301,13 +304,13 @@ REACHED = "iteration_limit_reached"
 
 
 def inherit_limit(session: Session) -> None:
-    """Let a session know, as read, that its run was forced to end in another one."""
+    """Set on a session, in memory only, that its run reached its limit in another session."""
     if session.forced_at is None:
         session.forced_at = sessions_queries.limit_reached_at(session.tenant_id, session.run_id, session.key_actor)
 
 
 def record_limit_reached(session: Session, *, at: datetime) -> None:
-    """Put on record, once, that the session has come to the end of its run."""
+    """Record once that the session has reached its limit."""
     first = execute(
         "UPDATE approvals_session SET forced_at = $3 WHERE tenant_id = $1 AND id = $2 AND forced_at IS NULL"
         " RETURNING id",

@@ -24,7 +24,7 @@ SETTLED = frozenset({"RECONCILED_SUCCESS", "FAILED", "COMPENSATED", "ROLLED_BACK
 
 
 class NextMove(StrEnum):
-    """What the agent is to do, as a code."""
+    """The agent's next move, as a code."""
 
     STOP = "STOP"
     NEW_SESSION = "NEW_SESSION"
@@ -37,7 +37,7 @@ class NextMove(StrEnum):
 
 @dataclass(frozen=True)
 class Nudge:
-    """What to do next; `next_tools` only where a contract names them."""
+    """The nudge: the next move and its text; `next_tools` only where a contract names them."""
 
     text: str
     move: NextMove

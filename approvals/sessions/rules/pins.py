@@ -1,4 +1,4 @@
-"""Pins: the goal of a session, fixed at its start, so that nobody can quietly work on another one.
+"""Pins: the goal of a session, fixed at its start so that it cannot change unnoticed.
 
 1. The goal is normalised before it is hashed: NFC, lower case, runs of white space become one space, ends trimmed
    (R-PA-02). Whatever else differs is drift, a paraphrase included (R-PA-04, C-54).
@@ -6,7 +6,7 @@
    the other (R-PA-03).
 3. A pin lives `ttl_seconds` from when it was set, whatever happens meanwhile (C-53). From that instant on everything is
    drift, with a reason of its own (R-PA-05). No restatement by an agent renews it (R-PA-10).
-4. `compare` only reports; `require` refuses (R-PA-07).
+4. `compare_goal` only reports; `require_match` refuses (R-PA-07).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class BadGoal(Refused):
 
 
 class AskDrift(Refused):
-    """The restated goal is not the one that was pinned."""
+    """The restated goal differs from the pinned goal."""
 
     code = "ASK_DRIFT"
 
@@ -55,7 +55,7 @@ class Pin:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a restatement came to; `reason` is empty on a match, `restated_hash` is kept as evidence (R-PA-09)."""
+    """The result of comparing a restated goal; `reason` is empty on a match, `restated_hash` is evidence (R-PA-09)."""
 
     match: bool
     reason: str
@@ -63,7 +63,7 @@ class Comparison:
 
 
 def normalise(goal: str) -> str:
-    """The goal in the one spelling that is hashed (rule 1)."""
+    """The goal in the form that is hashed (rule 1)."""
     # Lower-casing can undo composition (İ becomes i and a dot), so NFC comes again afterwards.
     lowered = unicodedata.normalize("NFC", goal).lower()
     return " ".join(unicodedata.normalize("NFC", lowered).split())
@@ -95,7 +95,7 @@ def compare_goal(pinned: Pin, *, goal: str | None = None, sent_hash: str | None 
 
 
 def require_match(pinned: Pin, *, goal: str | None = None, sent_hash: str | None = None, at: datetime) -> None:
-    """Refuse whatever `compare` does not call a match."""
+    """Refuse a restated goal that `compare_goal` does not match."""
     reason = compare_goal(pinned, goal=goal, sent_hash=sent_hash, at=at).reason
     if reason == PinExpired.code:
         raise PinExpired

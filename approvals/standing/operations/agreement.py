@@ -1,4 +1,4 @@
-"""Two persons agree to a standing approval; anybody who may decide pauses or ends it.
+"""Agreements to standing approvals: two persons agree to one, and any eligible person pauses or ends it.
 
 What must be true after a crash: the row and the event behind it are one transaction, so that what is in force is on
 record with both persons. The database refuses a row in force without two different persons (`sql/standing.sql`).
@@ -17,7 +17,7 @@ from approvals.policy.rules.policy import PolicyDecision
 from approvals.requests.queries import approvals
 from approvals.standing import queries
 from approvals.standing.operations import offers
-from approvals.standing.operations.passing import pause_now, surroundings
+from approvals.standing.operations.passing import current_basis, pause_standing
 from approvals.standing.rules import shapes, standing
 from approvals.standing.rules.standing import (
     EndReason,
@@ -42,7 +42,7 @@ from ledger.record.rules.refusals import Refused
 
 
 class NoSuchStandingApproval(Refused):
-    """There is no such standing approval here."""
+    """Standing approval not found."""
 
     code = "NOT_FOUND"
     status = 404
@@ -58,7 +58,7 @@ def propose(
     by: ledger.Actor,
     at: datetime,
 ) -> StandingApproval:
-    """The first person's word on what is offered; nothing passes before the second person's."""
+    """Propose an offered standing approval; nothing passes before a second person agrees."""
     offer = next((each for each in offers.standing_offers(tenant_id, at=at) if each.shape.digest == shape_digest), None)
     if offer is None:
         raise NotOffered
@@ -119,7 +119,7 @@ def answer(
     by: ledger.Actor,
     at: datetime,
 ) -> StandingApproval:
-    """The second person's word: it is in force from now, or declined for good."""
+    """Agree or decline as the second person: it takes effect now, or is declined for good."""
     head, row = lock_standing(tenant_id, standing_id, StandingState.PROPOSED)
     newest, demand = _weigh(row, at=at)
     second = _ballot(newest, demand, evidence_class if agrees else "", by, at=at)
@@ -141,7 +141,7 @@ def answer(
 def propose_resume(
     *, tenant_id: UUID, standing_id: UUID, reason: str, evidence_class: str, by: ledger.Actor, at: datetime
 ) -> StandingApproval:
-    """The first person's word that what was paused goes on, under the policies in force now."""
+    """Propose to resume a paused standing approval under the policies now in force."""
     head, row = lock_standing(tenant_id, standing_id, StandingState.PAUSED)
     if row.pause_reason not in standing.RESUMABLE or row.ends_at <= at:
         raise NotInThisState("It must be earned anew: it was paused because of an action, its contract or its agent.")
@@ -174,14 +174,14 @@ def propose_resume(
 
 
 def pause(*, tenant_id: UUID, standing_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> StandingApproval:
-    """Pause it by hand: one person is enough to stop."""
+    """Pause a standing approval; one person is enough."""
     head, row = lock_standing(tenant_id, standing_id, StandingState.ACTIVE)
-    pause_now(head, row, standing.Pause(reason=PauseReason.BY_HAND), words=reason, by=by, at=at)
+    pause_standing(head, row, standing.Pause(reason=PauseReason.BY_HAND), words=reason, by=by, at=at)
     return row
 
 
 def end(*, tenant_id: UUID, standing_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> StandingApproval:
-    """End it by hand, or take a proposal back: nothing passes under it any more, nor starts that has passed."""
+    """End a standing approval, or withdraw a proposal: nothing passes or starts under it any more."""
     head, row = lock_standing(
         tenant_id, standing_id, StandingState.PROPOSED, StandingState.ACTIVE, StandingState.PAUSED
     )
@@ -213,7 +213,7 @@ def lock_standing(
 def _weigh(row: StandingApproval, *, at: datetime) -> tuple[Approval, PolicyDecision]:
     """The newest approval that earned it, and what the policy in force asks of such an action, if all still holds."""
     shape, policies = shapes.read_shape(row.shape), catalogue_queries.active_policies(row.tenant_id)
-    if found := standing.reason_to_pause(shape, row.policies, surroundings(row)):
+    if found := standing.reason_to_pause(shape, row.policies, current_basis(row)):
         raise OfferChanged(standing.PAUSE_SENTENCES[found.reason])
     action = actions.action(row.tenant_id, UUID(row.evidence[0]))
     assert action is not None
@@ -221,11 +221,11 @@ def _weigh(row: StandingApproval, *, at: datetime) -> tuple[Approval, PolicyDeci
     assert newest is not None
     rules = rules_of(policies["approval"])
     demand, _ = reevaluate_policy(action, rules=rules, at=at)
-    decided = queries.decided_calls(row.tenant_id, agent=row.agent, tool=row.tool)
+    decided = queries.decided_calls_of(row.tenant_id, agent=row.agent, tool=row.tool)
     earlier = {str(each) for each in row.evidence}
-    if any(standing.trouble_of(each.decided) for each in decided if each.decided.action_id in earlier):
+    if any(standing.failure_of(each.decided) for each in decided if each.decided.action_id in earlier):
         raise OfferChanged("An action by which it was earned no longer counts.")
-    if why := standing.always_a_person(rules.standing, tool=row.tool, reasons=demand.reasons, terms=demand.terms):
+    if why := standing.reason_for_a_person(rules.standing, tool=row.tool, reasons=demand.reasons, terms=demand.terms):
         raise OfferChanged(why)
     return newest, demand
 

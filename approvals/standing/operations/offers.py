@@ -55,12 +55,12 @@ def policy_digests(policies: Mapping[str, Any]) -> dict[str, str]:
 
 
 def standing_policy(tenant_id: UUID) -> StandingPolicy | None:
-    """What the approval policy in force says of standing approvals."""
+    """The standing-approval rules of the approval policy in force."""
     return rules_of(catalogue_queries.active_policies(tenant_id)["approval"]).standing
 
 
 def standing_offers(tenant_id: UUID, *, at: datetime) -> list[StandingOffer]:
-    """Everything that is offered now; nothing where the approval policy has no standing approvals."""
+    """All standing approvals offered now; none where the approval policy has none."""
     policies = catalogue_queries.active_policies(tenant_id)
     policy = rules_of(policies["approval"]).standing
     if policy is None:
@@ -143,7 +143,7 @@ def _offer(
     if shape is None or action is None or newest is None:
         return
     demand, _ = reevaluate_policy(action, rules=rules_of(policies["approval"]), at=at)
-    if demand.outcome != "hold" or standing.always_a_person(
+    if demand.outcome != "hold" or standing.reason_for_a_person(
         policy, tool=scope.tool, reasons=demand.reasons, terms=demand.terms
     ):
         return

@@ -1,4 +1,4 @@
-"""An action passes under a standing approval, or people are asked; and what stops a standing approval.
+"""Lets actions pass under standing approvals, and pauses or ends a standing approval.
 
 What must be true after a crash: the pass, its event, the approval that it grants and the action are one transaction, so
 the budget is never smaller or larger than what passed. Two calls at once wait for each other at the row of the standing
@@ -57,7 +57,7 @@ def find_standing(
     """
     if rules.standing is None or session.undisclosed_attempts or session.drifts:
         return None
-    if standing.always_a_person(rules.standing, tool=tool, reasons=demand.reasons, terms=demand.terms):
+    if standing.reason_for_a_person(rules.standing, tool=tool, reasons=demand.reasons, terms=demand.terms):
         return None
     arguments = parse(payload)
     waiting = queries.active_for(session.tenant_id, agent=session.agent_id, tool=tool)
@@ -98,7 +98,7 @@ def _match(
     if not standing.has_room(budget_of(row), **used, minor=minor, at=at):
         return None
     # What the next tick would pause is not used before that tick.
-    if standing.reason_to_pause(shapes.read_shape(row.shape), row.policies, surroundings(row)) is not None:
+    if standing.reason_to_pause(shapes.read_shape(row.shape), row.policies, current_basis(row)) is not None:
         return None
     return StandingMatch(head, row, minor)
 
@@ -149,12 +149,12 @@ def _ended(head: ledger.SubjectHead, row: StandingApproval, because: EndReason, 
     return ledger.draft_event(head, happening, actor=ledger.SYSTEM, at=at)
 
 
-def surroundings(row: StandingApproval, *, incident: str = "") -> standing.Surroundings:
-    """What a standing approval rests on, as it holds now."""
+def current_basis(row: StandingApproval, *, incident: str = "") -> standing.CurrentBasis:
+    """The current state of everything that a standing approval rests on."""
     tenant_id = row.tenant_id
     version, contract = current_versions(tenant_id, agent=row.agent, tool=row.tool)
     drifted = queries.drifted_action(tenant_id, row.id)
-    return standing.Surroundings(
+    return standing.CurrentBasis(
         passed=queries.passed_actions(tenant_id, row.id),
         drifted=str(drifted) if drifted else "",
         frozen=bool(freezes.freezes_on(tenant_id, agent=row.agent, tool=row.tool, target="")),
@@ -165,10 +165,10 @@ def surroundings(row: StandingApproval, *, incident: str = "") -> standing.Surro
     )
 
 
-def look_after(
+def check_standing(
     *, tenant_id: UUID, standing_id: UUID, open_incident: OPEN_INCIDENTS, at: datetime
 ) -> StandingApproval | None:
-    """End a standing approval whose date is over, or pause one that must not go on; the row if a case is to be opened.
+    """End an expired standing approval, or pause one that must stop; the row if a case is to be opened.
 
     If we crash before the case is there, the next tick finds a paused one without it.
     """
@@ -178,11 +178,11 @@ def look_after(
     if row.state == StandingState.ACTIVE:
         actions = [UUID(each.action_id) for each in queries.passed_actions(tenant_id, standing_id)]
         about = open_incident(tenant_id, actions)
-        now = surroundings(row, incident=str(about) if about else "")
+        now = current_basis(row, incident=str(about) if about else "")
         found = standing.reason_to_pause(shapes.read_shape(row.shape), row.policies, now)
         if found is not None:
             words = standing.PAUSE_SENTENCES[found.reason]
-            pause_now(head, row, found, words=words, by=ledger.SYSTEM, at=at)
+            pause_standing(head, row, found, words=words, by=ledger.SYSTEM, at=at)
     if row.state in (StandingState.ACTIVE, StandingState.PROPOSED) and row.ends_at <= at:
         ledger.write_events(_ended(head, row, EndReason.DATE, at=at))
         return None
@@ -190,10 +190,10 @@ def look_after(
     return row if wants_case else None
 
 
-def pause_now(
+def pause_standing(
     head: ledger.SubjectHead, row: StandingApproval, found: Pause, *, words: str, by: ledger.Actor, at: datetime
 ) -> None:
-    """Nothing passes any more, and what has passed and not started is asked about."""
+    """Pause a standing approval; actions that passed and have not started need a vote again."""
     changes = {
         "state": StandingState.PAUSED,
         "paused_at": at,
@@ -214,7 +214,7 @@ def pause_now(
 
 
 def note_case(*, row: StandingApproval, case_id: UUID, at: datetime) -> None:
-    """Say which case was opened about a pause."""
+    """Record which case was opened about a pause."""
     head = ledger.lock_subject(tenant_id=row.tenant_id, subject_id=row.id, kind="standing_approval")
     happening = ledger.NewEvent(kind="case_opened", detail={"case_id": str(case_id), "reason": row.pause_reason})
     ledger.append(head, happening, actor=ledger.SYSTEM, at=at)

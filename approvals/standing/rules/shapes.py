@@ -27,7 +27,7 @@ ANY, MONEY, RANGE, VALUES = "any", "money", "range", "values"
 
 @dataclass(frozen=True, kw_only=True)
 class CallScope:
-    """Whose calls, to which tool, on which kind of target, in which currency."""
+    """The scope of a shape: agent, tool, kind of target, currency."""
 
     agent: str
     agent_version: str
@@ -39,7 +39,7 @@ class CallScope:
 
 @dataclass(frozen=True, kw_only=True)
 class ArgumentBound:
-    """What one argument may be. `optional`: it was not always sent."""
+    """The allowed values of one argument. `optional`: it was not always sent."""
 
     name: str
     kind: str
@@ -57,7 +57,7 @@ class ArgumentBound:
             told["values"] = list(self.values)
         return told
 
-    def allows(self, value: Any, minor: int | None) -> bool:
+    def allows(self, value: object, minor: int | None) -> bool:
         """Whether the argument may have this value; `minor` is the amount of money of the call."""
         if self.kind == ANY:
             return True
@@ -70,7 +70,7 @@ class ArgumentBound:
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """Exactly which calls are covered."""
+    """The calls that a standing approval covers."""
 
     scope: CallScope
     arguments: tuple[ArgumentBound, ...]
@@ -150,7 +150,7 @@ def _bound(name: str, calls: Sequence[Mapping[str, Any]], *, is_free: bool, has_
 
 
 def find_misfit(shape: Shape, scope: CallScope, arguments: Mapping[str, Any]) -> str:
-    """Why a call is not of this shape, in one sentence; empty where it is."""
+    """Why a call does not fit the shape, in one sentence; empty if it does."""
     for name in CallScope.__dataclass_fields__:
         if getattr(shape.scope, name) != getattr(scope, name):
             return f"Another {name.replace('_', ' ')}."
@@ -168,7 +168,7 @@ def find_misfit(shape: Shape, scope: CallScope, arguments: Mapping[str, Any]) ->
 
 
 def describe_bounds(shape: Shape) -> tuple[str, ...]:
-    """The bounds of the arguments, each as words that people read."""
+    """The bounds of the arguments in words."""
     return tuple(_words(bound, shape.scope.currency) for bound in shape.arguments if not _is_currency(bound, shape))
 
 

@@ -34,7 +34,7 @@ from ledger.record.rules.refusals import Refused
 
 
 class StandingState(StrEnum):
-    """Where a standing approval stands."""
+    """The state of a standing approval."""
 
     PROPOSED = "PROPOSED"
     ACTIVE = "ACTIVE"
@@ -44,7 +44,7 @@ class StandingState(StrEnum):
 
 
 class EndReason(StrEnum):
-    """Why one ended."""
+    """Why a standing approval ended."""
 
     DATE = "DATE"
     BUDGET = "BUDGET"
@@ -52,7 +52,7 @@ class EndReason(StrEnum):
 
 
 class PauseReason(StrEnum):
-    """Why one was paused."""
+    """Why a standing approval was paused."""
 
     DISCREPANCY = "DISCREPANCY"
     LATE_TRUTH = "LATE_TRUTH"
@@ -104,7 +104,7 @@ class BudgetOutsidePolicy(Refused):
 
 
 class SecondPersonWanted(Refused):
-    """Whoever proposed a standing approval does not agree to it: another person must."""
+    """You proposed this standing approval, so someone else must agree to it."""
 
     code = "SECOND_PERSON_REQUIRED"
     status = 403
@@ -125,7 +125,7 @@ class NotInThisState(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class StandingPolicy:
-    """What the approval policy says of standing approvals; without it there are none."""
+    """The approval policy's rules for standing approvals; without them there are none."""
 
     after: int = 10
     most_passes: int = 20
@@ -168,7 +168,7 @@ def earned_row(decided: Iterable[DecidedAction]) -> list[DecidedAction]:
     """The newest approvals in a row that were all verified (rule 2)."""
     row = []
     for each in decided:
-        if trouble_of(each) is not None or each.approval_state == "REJECTED" or each.edited or each.emergency:
+        if failure_of(each) is not None or each.approval_state == "REJECTED" or each.edited or each.emergency:
             break
         if each.state in _UNDER_WAY or each.passed or each.follows_up or _never_ran(each):
             continue
@@ -178,8 +178,8 @@ def earned_row(decided: Iterable[DecidedAction]) -> list[DecidedAction]:
     return row
 
 
-def trouble_of(each: DecidedAction) -> PauseReason | None:
-    """What is wrong with an action, as far as it is known by now; None for one that is well or under way."""
+def failure_of(each: DecidedAction) -> PauseReason | None:
+    """What went wrong with an action as far as known; None for one that succeeded or is under way."""
     if each.contradicted or each.reversed:
         return PauseReason.LATE_TRUTH
     if each.discrepancy:
@@ -201,8 +201,10 @@ _ALWAYS_A_PERSON = {
 }
 
 
-def always_a_person(policy: StandingPolicy | None, *, tool: str, reasons: Collection[str], terms: ApprovalTerms) -> str:
-    """Why an action that the approval policy asks about takes a person each time (rule 3); empty where it need not."""
+def reason_for_a_person(
+    policy: StandingPolicy | None, *, tool: str, reasons: Collection[str], terms: ApprovalTerms
+) -> str:
+    """Why an action needs a person each time (rule 3); empty if a standing approval may cover it."""
     if policy is None:
         return "The approval policy has no standing approvals."
     for reason in reasons:
@@ -223,7 +225,7 @@ def always_a_person(policy: StandingPolicy | None, *, tool: str, reasons: Collec
 
 
 def check_two_persons(terms: ApprovalTerms, proposer: Ballot, second: Ballot) -> None:
-    """Nothing where these two may agree (rule 4), else the refusal."""
+    """Refuse two persons who may not agree (rule 4)."""
     if second.person == proposer.person or second.voter == proposer.voter:
         raise SecondPersonWanted
     if tally_votes(terms, [proposer, second]).state != "approved":
@@ -232,7 +234,7 @@ def check_two_persons(terms: ApprovalTerms, proposer: Ballot, second: Ballot) ->
 
 @dataclass(frozen=True, kw_only=True)
 class StandingBudget:
-    """How much may pass, and until when; `sum_minor` where there is money."""
+    """How much may pass under a standing approval, and until when; `sum_minor` where there is money."""
 
     count: int
     sum_minor: int | None
@@ -240,7 +242,7 @@ class StandingBudget:
 
 
 def check_budget(wanted: StandingBudget, shape: Shape, policy: StandingPolicy, *, at: datetime) -> None:
-    """Nothing where the budget lies within the policy (rule 5), else the refusal with every fault."""
+    """Refuse a budget outside the policy, with every fault (rule 5)."""
     latest, faults = at + timedelta(days=policy.most_days), []
     if not 1 <= wanted.count <= policy.most_passes:
         faults.append(("/count", f"Between 1 and {policy.most_passes} actions may pass."))
@@ -265,20 +267,20 @@ def has_room(budget: StandingBudget, *, used_count: int, used_minor: int, minor:
 
 
 def is_spent(budget: StandingBudget, *, used_count: int, used_minor: int) -> bool:
-    """Whether nothing more can pass."""
+    """Whether the budget is used up."""
     return used_count >= budget.count or (budget.sum_minor is not None and used_minor >= budget.sum_minor)
 
 
-def still_carries(state: str, ended_because: str) -> bool:
-    """Whether what passed under it may still start: not after somebody or something stopped it."""
+def authorises_start(state: str, ended_because: str) -> bool:
+    """Whether actions that passed under it may still start; not after it was stopped."""
     return state == StandingState.ACTIVE or (
         state == StandingState.ENDED and ended_because in (EndReason.DATE, EndReason.BUDGET)
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surroundings:
-    """What a standing approval rests on, as it holds now."""
+class CurrentBasis:
+    """The current state of everything that a standing approval rests on."""
 
     passed: Sequence[DecidedAction]
     drifted: str = ""
@@ -297,10 +299,10 @@ class Pause:
     action_id: str = ""
 
 
-def reason_to_pause(shape: Shape, policies: Mapping[str, str], now: Surroundings) -> Pause | None:
-    """Why nothing may pass any more (rule 6); None where all is as people agreed."""
+def reason_to_pause(shape: Shape, policies: Mapping[str, str], now: CurrentBasis) -> Pause | None:
+    """Why a standing approval must be paused (rule 6); None if all is as people agreed."""
     for each in now.passed:
-        if (trouble := trouble_of(each)) is not None:
+        if (trouble := failure_of(each)) is not None:
             return Pause(reason=trouble, action_id=each.action_id)
     if now.drifted:
         return Pause(reason=PauseReason.DRIFT, action_id=now.drifted)

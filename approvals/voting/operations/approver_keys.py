@@ -1,7 +1,7 @@
-"""Approvers' passkeys: enrolled by the person who holds them, confirmed by another, suspended at once by anybody.
+"""Approvers' passkeys: enrolled by their holder, confirmed by another person, suspended at once by anybody.
 
-Every step is an event of the key's own subject (`approver_key`). A key that is not ACTIVE signs nothing, and what it
-signed for approvals that are still open counts no longer: they are asked for again (B18, B23).
+Every step is an event of the key's own subject (`approver_key`). A key that is not ACTIVE cannot sign, and its votes on
+approvals that are still open no longer count: these are requested again (B18, B23).
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from ledger.record.rules.refusals import Refused
 
 
 class NoSuchKey(Refused):
-    """There is no such key here."""
+    """Key not found."""
 
     code = "NOT_FOUND"
     status = 404
 
 
 class KeyTaken(Refused):
-    """This passkey is enrolled already."""
+    """This passkey is already enrolled."""
 
     code = "KEY_TAKEN"
 
 
 class NotTheHolder(Refused):
-    """A passkey is enrolled by the person who holds it."""
+    """Only its holder can enrol a passkey."""
 
     code = "NOT_THE_HOLDER"
     status = 403
 
 
 class SecondPersonNeeded(Refused):
-    """This takes another person than the one who began it."""
+    """You started this, so someone else must do it."""
 
     code = "SECOND_PERSON_NEEDED"
     status = 403
 
 
 class KeyNotPending(Refused):
-    """The key is not in a state in which this can be done."""
+    """The key's state does not allow this."""
 
     code = "KEY_STATE"
 
@@ -65,7 +65,7 @@ def enrol(
     registration: bytes,
     at: datetime,
 ) -> ApproverKey:
-    """Put a person's own passkey forward; it signs nothing until somebody else confirms it.
+    """Enrol a person's own passkey; it cannot sign until somebody else confirms it.
 
     `registration` is the browser's raw answer as canonical JSON, kept as evidence; `registered` is what it proved.
     """
@@ -93,58 +93,58 @@ def enrol(
     except IntegrityError:
         raise KeyTaken from None
     head = ledger.SubjectHead(tenant_id=tenant_id, id=key_id, kind="approver_key")
-    evidence = _kept(row, registration, at=at)
-    happening = ledger.NewEvent(kind="key_enrolled", to="PENDING", detail=_enrolled(row), evidence=(evidence,))
-    ledger.append(head, happening, actor=by, at=at)
+    evidence = _store_registration(row, registration, at=at)
+    event = ledger.NewEvent(kind="key_enrolled", to="PENDING", detail=_enrolment_detail(row), evidence=(evidence,))
+    ledger.append(head, event, actor=by, at=at)
     return row
 
 
 def confirm(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, person_id: UUID, at: datetime) -> None:
-    """Another person's word that the key is its holder's; from now on it signs (B23)."""
-    row = _locked(tenant_id, key_id, "PENDING")
-    _check_another(row, by, person_id, row.person_id, at=at)
-    _step(row, "ACTIVE", "key_confirmed", by, {"person": str(person_id)}, at=at)
+    """Confirm, as another person, that the key is its holder's; from now on it can sign (B23)."""
+    row = _lock_key(tenant_id, key_id, "PENDING")
+    _require_other_person(row, by, person_id, row.person_id, at=at)
+    _change_state(row, "ACTIVE", "key_confirmed", by, {"person": str(person_id)}, at=at)
 
 
 def refuse(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, reason: str, at: datetime) -> None:
-    """Turn an enrolment down; whoever asked for it may do so too."""
-    row = _locked(tenant_id, key_id, "PENDING")
-    _step(row, "REFUSED", "key_refused", by, {"reason": reason}, at=at)
+    """Refuse an enrolment; whoever requested it may do so too."""
+    row = _lock_key(tenant_id, key_id, "PENDING")
+    _change_state(row, "REFUSED", "key_refused", by, {"reason": reason}, at=at)
 
 
 def suspend(
     *, tenant_id: UUID, key_id: UUID, by: ledger.Actor, person_id: UUID | None, reason: str, at: datetime
 ) -> None:
-    """Stop a key at once, by one person alone; what it signed for open approvals is asked for again (B18)."""
-    row = _locked(tenant_id, key_id, "ACTIVE")
-    _step(
+    """Suspend a key at once, by one person alone; open approvals that it signed are requested again (B18)."""
+    row = _lock_key(tenant_id, key_id, "ACTIVE")
+    _change_state(
         row,
         "SUSPENDED",
         "key_suspended",
         by,
-        {"reason": reason, "person": str(person_id) if person_id else None, "approvals": _ask_again(row, at=at)},
+        {"reason": reason, "person": str(person_id) if person_id else None, "approvals": _request_again(row, at=at)},
         at=at,
     )
 
 
 def restore(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, person_id: UUID, at: datetime) -> None:
-    """Let a suspended key sign again: another person's decision than its holder's and than who suspended it."""
-    row = _locked(tenant_id, key_id, "SUSPENDED")
-    _check_another(row, by, person_id, row.person_id, _suspended_by(row), at=at)
-    _step(row, "ACTIVE", "key_restored", by, {"person": str(person_id)}, at=at)
+    """Restore a suspended key; by a person who is neither its holder nor suspended it."""
+    row = _lock_key(tenant_id, key_id, "SUSPENDED")
+    _require_other_person(row, by, person_id, row.person_id, _suspended_by(row), at=at)
+    _change_state(row, "ACTIVE", "key_restored", by, {"person": str(person_id)}, at=at)
 
 
 def remove(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, person_id: UUID, at: datetime) -> None:
-    """End a suspended key for good: another person's decision than who suspended it."""
-    row = _locked(tenant_id, key_id, "SUSPENDED")
-    _check_another(row, by, person_id, _suspended_by(row), at=at)
-    _step(row, "REMOVED", "key_removed", by, {"person": str(person_id)}, at=at)
+    """Remove a suspended key for good; by another person than who suspended it."""
+    row = _lock_key(tenant_id, key_id, "SUSPENDED")
+    _require_other_person(row, by, person_id, _suspended_by(row), at=at)
+    _change_state(row, "REMOVED", "key_removed", by, {"person": str(person_id)}, at=at)
 
 
 def suspend_copied_key(
     *, tenant_id: UUID, key_id: UUID, approval_id: UUID, stored: int, said: int, at: datetime
 ) -> None:
-    """A key whose counter went back may be a copy: put that on record and stop the key (B28)."""
+    """Record that a key's counter went back, as a copy's would, and suspend the key (B28)."""
     row = ApproverKey.objects.select_for_update().filter(tenant_id=tenant_id, id=key_id).first()
     if row is None:
         return
@@ -160,8 +160,8 @@ def suspend_copied_key(
         suspend(tenant_id=tenant_id, key_id=key_id, by=ledger.SYSTEM, person_id=None, reason=reason, at=at)
 
 
-def _locked(tenant_id: UUID, key_id: UUID, state: str) -> ApproverKey:
-    # The key before any approval: a vote locks them in the same order.
+def _lock_key(tenant_id: UUID, key_id: UUID, state: str) -> ApproverKey:
+    # Lock the key before any approval, in the same order as a vote does.
     row = ApproverKey.objects.select_for_update().filter(tenant_id=tenant_id, id=key_id).first()
     if row is None:
         raise NoSuchKey
@@ -170,8 +170,10 @@ def _locked(tenant_id: UUID, key_id: UUID, state: str) -> ApproverKey:
     return row
 
 
-def _check_another(row: ApproverKey, by: ledger.Actor, person_id: UUID, *not_by: UUID | None, at: datetime) -> None:
-    """Refuse one human alone, through whichever account."""
+def _require_other_person(
+    row: ApproverKey, by: ledger.Actor, person_id: UUID, *not_by: UUID | None, at: datetime
+) -> None:
+    """Refuse a person who must not decide this, whichever account they use."""
     if person_id not in not_by:
         return
     refusal = SecondPersonNeeded()
@@ -187,13 +189,17 @@ def _check_another(row: ApproverKey, by: ledger.Actor, person_id: UUID, *not_by:
 
 
 def _suspended_by(row: ApproverKey) -> UUID | None:
-    """The human who suspended the key last; None if the console did."""
-    told = [detail for event, _, detail in events.history(row.tenant_id, row.id) if event.kind == "key_suspended"]
-    person = (told[-1] or {}).get("person") if told else None
+    """The person who suspended the key last; None if the console did."""
+    suspensions = [
+        detail for event, _, detail in events.history(row.tenant_id, row.id) if event.kind == "key_suspended"
+    ]
+    person = (suspensions[-1] or {}).get("person") if suspensions else None
     return UUID(person) if person else None
 
 
-def _step(row: ApproverKey, state: str, kind: str, by: ledger.Actor, detail: dict[str, Any], *, at: datetime) -> None:
+def _change_state(
+    row: ApproverKey, state: str, kind: str, by: ledger.Actor, detail: dict[str, Any], *, at: datetime
+) -> None:
     ledger.append(
         ledger.lock_subject(tenant_id=row.tenant_id, subject_id=row.id, kind="approver_key"),
         ledger.NewEvent(kind=kind, to=state, detail={**detail, "holder": str(row.actor_id)}),
@@ -206,8 +212,8 @@ def _step(row: ApproverKey, state: str, kind: str, by: ledger.Actor, detail: dic
     ApproverKey.objects.filter(tenant_id=row.tenant_id, id=row.id).update(**changes)
 
 
-def _ask_again(row: ApproverKey, *, at: datetime) -> list[str]:
-    """The open approvals that rest on this key; each is set aside and asked for again where it must be."""
+def _request_again(row: ApproverKey, *, at: datetime) -> list[str]:
+    """Request the open approvals again that this key signed; returns their ids."""
     signed = Vote.objects.filter(
         tenant_id=row.tenant_id, voter=row.actor_id, credential_id=row.credential_id, verdict="approve"
     )
@@ -226,8 +232,8 @@ def _ask_again(row: ApproverKey, *, at: datetime) -> list[str]:
     return again
 
 
-def _enrolled(row: ApproverKey) -> dict[str, Any]:
-    """What the record keeps of a key: enough for an outsider to check what it signs."""
+def _enrolment_detail(row: ApproverKey) -> dict[str, Any]:
+    """What is recorded of a key: enough for an outsider to check its signatures."""
     return {
         "holder": str(row.actor_id),
         "person": str(row.person_id),
@@ -239,7 +245,7 @@ def _enrolled(row: ApproverKey) -> dict[str, Any]:
     }
 
 
-def _kept(row: ApproverKey, registration: bytes, *, at: datetime) -> ledger.SealedEvidence:
+def _store_registration(row: ApproverKey, registration: bytes, *, at: datetime) -> ledger.SealedEvidence:
     return ledger.store_evidence(
         tenant_id=row.tenant_id,
         subject_id=row.id,

@@ -14,7 +14,7 @@ LOOK = "people"
 def add_approver(
     *, tenant_id: UUID, actor_id: UUID, person_id: UUID, groups: Collection[str] = (), at: datetime
 ) -> None:
-    """Let somebody decide, for these groups; every approver is one of the group "reviewers" without being named."""
+    """Add an approver with these groups; every approver is one of the group "reviewers" without being named."""
     Approver.objects.update_or_create(
         tenant_id=tenant_id,
         actor_id=actor_id,
@@ -25,13 +25,13 @@ def add_approver(
 
 
 def remove_approver(*, tenant_id: UUID, actor_id: UUID, at: datetime) -> None:
-    """Somebody decides no longer; what they decided stays theirs."""
+    """Remove an approver; their past votes remain."""
     Approver.objects.filter(tenant_id=tenant_id, actor_id=actor_id, active=True).update(active=False, ended_at=at)
     schedule_recheck(tenant_id=tenant_id, at=at)
 
 
 def link_person(*, tenant_id: UUID, actor_id: UUID, person_id: UUID, at: datetime) -> None:
-    """Somebody stands behind an account or an API key, or another than was known.
+    """Record which person is behind an account or API key.
 
     What is counted from now on is counted by that. It lets nobody decide who did not before.
     """

@@ -1,4 +1,4 @@
-"""What reviewers had on screen when they voted: kept outside the record, erasable, opt-in per tenant.
+"""Records what reviewers had on screen when they voted: outside the record, erasable, opt-in per tenant.
 
 A time that the page reports of itself is shown and counts for nothing: what a rule asks for is measured here, from the
 moment the payload was served to the vote.
@@ -20,13 +20,13 @@ LONGEST_NAME = 40
 
 
 class DwellRequired(Refused):
-    """The policy wants an approval of this risk to be looked at for longer before it is given."""
+    """The policy requires more time on this page before an approval of this risk."""
 
     code = "DWELL_REQUIRED"
 
 
 def record_display(*, approval: Approval, actor_id: UUID, payload_bytes: int, at: datetime) -> None:
-    """The payload was shown to somebody; the first time counts. Nothing is kept where nothing is asked for."""
+    """Record when a payload was first displayed to a person, if the tenant has opted in."""
     if approval.state != "REQUESTED" or not _wanted(approval):
         return
     ApprovalDisplay.objects.bulk_create(
@@ -47,7 +47,7 @@ def record_page_report(
     *, tenant_id: UUID, approval_id: UUID, actor_id: UUID, visible_s: float, opened: Sequence[str] | None, at: datetime
 ) -> bool:
     """What a page says of itself: never more time than there was, and only about a page that was served."""
-    row = approvals.attention(tenant_id, approval_id, actor_id)
+    row = approvals.display_of(tenant_id, approval_id, actor_id)
     if row is None:
         return False
     most = max((at - row.served_at).total_seconds(), 0.0)
@@ -64,7 +64,7 @@ def check_dwell(approval: Approval, actor_id: UUID, *, at: datetime) -> None:
     least = timedelta(seconds=deadlines.policy_of(approval).min_dwell_s)
     if approval.risk != "HIGH" or not least:
         return
-    row = approvals.attention(approval.tenant_id, approval.id, actor_id)
+    row = approvals.display_of(approval.tenant_id, approval.id, actor_id)
     if row is None:
         raise DwellRequired("The policy wants this to be looked at before it is approved. Open its page first.")
     left = least - (at - row.served_at)
@@ -75,7 +75,7 @@ def check_dwell(approval: Approval, actor_id: UUID, *, at: datetime) -> None:
 
 
 def delete_expired(*, tenant_id: UUID, before: datetime) -> None:
-    """Drop what is older than it is kept."""
+    """Delete rows past their retention."""
     ApprovalDisplay.objects.filter(tenant_id=tenant_id, served_at__lt=before).delete()
 
 

@@ -1,7 +1,7 @@
-"""Votes on many approvals at once: of one kind and of low risk, each with a statement of its own over its own hash.
+"""Votes on many approvals at once: of one kind and low risk, each with its own statement over its own hash.
 
-What is refused for the whole batch (`rules.batches`) leaves nothing. Behind that every item is a vote like any other,
-in a savepoint of its own: one that cannot be taken spoils none of the rest, and each says what became of it.
+A batch that is refused as a whole (`rules.batches`) leaves nothing. Otherwise every item is an ordinary vote in its own
+savepoint: one that fails does not affect the others, and each has its own result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VOTED, DECIDED, REFUSED = "VOTED", "DECIDED", "REFUSED"
 
 @dataclass(frozen=True, slots=True)
 class DisplayedItem:
-    """One item as the voter's page held it; without its digests it was not displayed (B39)."""
+    """One item as displayed on the voter's page; an item without digests was not displayed (B39)."""
 
     approval_id: UUID
     seen: binding.DisplayedDigests
@@ -40,7 +40,7 @@ class DisplayedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemResult:
-    """What became of one item: voted on, decided by others meanwhile, or refused and why."""
+    """The result of one item: voted on, meanwhile decided by others, or refused and why."""
 
     approval_id: UUID
     result: str

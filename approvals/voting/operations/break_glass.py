@@ -1,7 +1,7 @@
-"""Break-glass: used by one operator alone, and reviewed by others afterwards (C-21, R-AP-14).
+"""Break-glass: one operator approves alone, and others review it afterwards (C-21, R-AP-14).
 
-What must be true after a crash: the grant of the approval, its emergency and the review that waits for others are one
-transaction; there is no glass broken without a review.
+The grant of the approval and the review that waits for others are one transaction, so that no crash can leave a use of
+break-glass without a review.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from ledger.record.rules.outcomes import is_as_strong
 from ledger.record.rules.refusals import Refused
 
 
-class NoSuchEmergency(Refused):
-    """There is no such use of break-glass here."""
+class NoSuchBreakGlassUse(Refused):
+    """Break-glass use not found."""
 
     code = "NOT_FOUND"
     status = 404
 
 
 def active_rule(tenant_id: UUID) -> break_glass.BreakGlassRule:
-    """What the approval policy in force says of break-glass."""
-    return _policy(tenant_id).break_glass
+    """The break-glass rule of the approval policy in force."""
+    return _active_policy(tenant_id).break_glass
 
 
-def _policy(tenant_id: UUID) -> policy.ApprovalPolicy:
+def _active_policy(tenant_id: UUID) -> policy.ApprovalPolicy:
     return policy.load_stored(bytes(catalogue_queries.active_policies(tenant_id)["approval"].document))
 
 
 def check_allowed(approval: Approval, voter: binding.Voter, *, at: datetime) -> None:
-    """Nothing if this person may break the glass here, signing as they do; else the refusal."""
+    """Refuse a person who may not use break-glass here, or whose proof is too weak."""
     actor = UUID(voter.actor)
     rule, place = active_rule(approval.tenant_id), approvers.approver(approval.tenant_id, actor)
     break_glass.check_use(rule, roles=voter.roles, groups=place.groups if place is not None and place.active else ())
@@ -61,9 +61,9 @@ def use_break_glass(
     detail: Mapping[str, Any],
     at: datetime,
 ) -> None:
-    """Grant the approval by one operator's signature, for minutes, and open the review of it."""
-    rules, actor = _policy(approval.tenant_id), ledger.Actor("person", row.voter)
-    used = _used(approval, row, rules.break_glass, at=at)
+    """Grant the approval for minutes on one operator's signature, and open its review."""
+    rules, actor = _active_policy(approval.tenant_id), ledger.Actor("person", row.voter)
+    used = _record_use(approval, row, rules.break_glass, at=at)
     approval.release_by = break_glass.release_deadline(policy_says=rules.release_by(decided_at=at), used_at=at)
     ledger.append(
         head,
@@ -99,7 +99,7 @@ def use_break_glass(
     )
 
 
-def _used(approval: Approval, row: Vote, rule: break_glass.BreakGlassRule, *, at: datetime) -> BreakGlassUse:
+def _record_use(approval: Approval, row: Vote, rule: break_glass.BreakGlassRule, *, at: datetime) -> BreakGlassUse:
     used = BreakGlassUse(
         tenant_id=approval.tenant_id,
         id=ledger.new_id(at),
@@ -136,12 +136,12 @@ def _open_review(used: BreakGlassUse, rule: break_glass.BreakGlassRule, actor: l
 def review_use(
     *, tenant_id: UUID, emergency_id: UUID, finding: break_glass.Finding, reason: str, by: ledger.Actor, at: datetime
 ) -> str:
-    """Put on record what one other person found; the state after."""
+    """Record the finding of one reviewer; returns the state after it."""
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=emergency_id, kind="emergency")
     used = approvers.emergency(tenant_id, emergency_id)
     if used is None:
-        raise NoSuchEmergency
-    wanted = _wanted(used)
+        raise NoSuchBreakGlassUse
+    wanted = _reviewers_required(used)
     before = [each["person"] for each in used.reviews]
     person = str(approvers.person_of(tenant_id, by.id))
     break_glass.check_review(
@@ -161,24 +161,24 @@ def review_use(
         actor=by,
         at=at,
     )
-    said = {"person": person, "actor": str(by.id), "finding": finding, "reason": reason, "at": instant(at)}
+    review = {"person": person, "actor": str(by.id), "finding": finding, "reason": reason, "at": instant(at)}
     BreakGlassUse.objects.filter(tenant_id=tenant_id, id=emergency_id).update(
-        reviews=[*used.reviews, said], reviewed_at=at if done else None
+        reviews=[*used.reviews, review], reviewed_at=at if done else None
     )
     if done:
         Deadline.objects.filter(subject_id=emergency_id, what="review").delete()
     return "REVIEWED" if done else "USED"
 
 
-def _wanted(used: BreakGlassUse) -> int:
-    """How many others must look: the number that stood in the event that opened the review."""
+def _reviewers_required(used: BreakGlassUse) -> int:
+    """How many reviewers are required, from the event that opened the review."""
     _, _, opened = events.history(used.tenant_id, used.id)[0]
     assert opened is not None
     return int(opened["reviewers"])
 
 
 def note_overdue_review(*, tenant_id: UUID, emergency_id: UUID, at: datetime) -> BreakGlassUse | None:
-    """Note once that a review did not come in time; the caller raises the alarm. The review can still be given."""
+    """Record once that a review is overdue; the caller raises the alarm. The review can still be given."""
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=emergency_id, kind="emergency")
     used = approvers.emergency(tenant_id, emergency_id)
     Deadline.objects.filter(subject_id=emergency_id, what="review").delete()

@@ -1,6 +1,6 @@
-"""Asking for a passkey's signature: a statement is written, kept, and may be answered once within two minutes.
+"""Creates challenges for passkeys: a statement to sign, which may be answered once within two minutes.
 
-Every tab that asks has a challenge of its own, so that no tab can answer another's (B12).
+Each browser tab gets its own challenge, so that one tab cannot answer another's (B12).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NoApproverKey(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class PasskeyChallenge:
-    """A challenge, and what the browser needs to have it answered."""
+    """A challenge, and what the browser needs to answer it."""
 
     row: Challenge
     credential_id: str
@@ -64,11 +64,11 @@ def create_vote_challenge(
     credential_id: str = "",
     at: datetime,
 ) -> PasskeyChallenge:
-    """Write the statement of a vote that would count now, for one key to sign; refused as the vote would be."""
+    """Create the challenge for a vote that would count now; refused as the vote itself would be."""
     facts = votes.load_facts(tenant_id, approval_id)
     approval, covers = facts.approval, votes.vote_coverage(facts.approval, facts)
-    on = eligibility.load_context(approval, at=at, parties=facts.parties)
-    voter, bar = votes.identify_voter(approval, replace(voter, evidence_class="A"), on=on, at=at)
+    context = eligibility.load_context(approval, at=at, parties=facts.parties)
+    voter, bar = votes.identify_voter(approval, replace(voter, evidence_class="A"), context=context, at=at)
     try:
         votes.check_vote(approval.state, approval, covers, verdict, voter, seen, reason, bar=bar, facts=facts, at=at)
         key = active_approver_key(tenant_id, UUID(voter.actor), credential_id)
@@ -79,28 +79,15 @@ def create_vote_challenge(
         )
         raise
     voter = replace(voter, credential_id=key.credential_id)
-    return _written(covers, verdict, voter, reason, session_hash, at=at)
-
-
-def _written(
-    covers: binding.Coverage,
-    verdict: binding.VoteChoice,
-    voter: binding.Voter,
-    reason: str,
-    session_hash: str,
-    *,
-    at: datetime,
-) -> PasskeyChallenge:
     salt = secrets.token_bytes(32)
-    statement = votes.write_statement(covers, verdict, voter, reason, salt=salt, life=LIFE, at=at)
     return create_challenge(
-        tenant_id=UUID(covers.tenant),
-        about_id=UUID(covers.approval_id),
+        tenant_id=tenant_id,
+        about_id=approval_id,
         actor_id=UUID(voter.actor),
         session_hash=session_hash,
         verdict=str(verdict),
         reason=reason,
-        statement=statement,
+        statement=votes.write_statement(covers, verdict, voter, reason, salt=salt, life=LIFE, at=at),
         salt=salt,
         credential_id=voter.credential_id,
         at=at,
@@ -120,7 +107,7 @@ def create_challenge(
     credential_id: str,
     at: datetime,
 ) -> PasskeyChallenge:
-    """Keep a statement for one passkey to sign: of a vote on an approval, or of the settlement of a case."""
+    """Store a statement for one passkey to sign: of a vote on an approval, or of the settlement of a case."""
     row = Challenge(
         tenant_id=tenant_id,
         id=ledger.new_id(at),
@@ -135,19 +122,14 @@ def create_challenge(
         created_at=at,
         expires_at=at + LIFE,
     )
-    return PasskeyChallenge(row=_kept(row), credential_id=credential_id)
-
-
-def _kept(row: Challenge) -> Challenge:
-    """Store a challenge, and let go of those of this approval that ran out long ago."""
-    of_approval = Challenge.objects.filter(tenant_id=row.tenant_id, approval_id=row.approval_id)
-    of_approval.filter(expires_at__lt=row.created_at - KEPT).delete()
+    expired = Challenge.objects.filter(tenant_id=tenant_id, approval_id=about_id, expires_at__lt=at - KEPT)
+    expired.delete()
     row.save(force_insert=True)
-    return row
+    return PasskeyChallenge(row=row, credential_id=credential_id)
 
 
 def active_approver_key(tenant_id: UUID, actor_id: UUID, credential_id: str) -> ApproverKey:
-    """The key that is to sign: the one that is named, else the newest."""
+    """The active key to sign with: the one that is named, else the newest."""
     active = approvers.approver_keys(tenant_id, actor_id=actor_id, states=["ACTIVE"])
     wanted = [key for key in active if credential_id in ("", key.credential_id)]
     if not wanted:

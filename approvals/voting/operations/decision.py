@@ -1,8 +1,7 @@
-"""What votes lead to: the approval is granted, or ends with its action unrun, or waits for more of them.
+"""Applies votes: grants the approval, rejects it and fails its action, or leaves it waiting for more votes.
 
 The terms are those of the request; whose votes count is looked up again (`approvals.voting.operations.eligibility`).
-Votes come
-one after another under the approval's lock, so that of two that would decide it differently the first one does (B21).
+Votes are applied one at a time under the approval's lock, so of two that would decide differently the first wins (B21).
 """
 
 from __future__ import annotations
@@ -27,24 +26,24 @@ from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
 
-_STATES = {"approved": "APPROVED", "rejected": "REJECTED"}
-_KINDS = {"REJECTED": "rejected", "CHANGES_REQUESTED": "changes_requested"}
+_DECIDED_STATES = {"approved": "APPROVED", "rejected": "REJECTED"}
+_REJECTION_KINDS = {"REJECTED": "rejected", "CHANGES_REQUESTED": "changes_requested"}
 
 
 class VotesFallen(Refused):
-    """A vote that this rests on no longer counts; people must be asked again."""
+    """A vote that this relies on no longer counts; a new approval is needed."""
 
     code = "VOTES_FALLEN"
 
 
 class StandingApprovalStopped(VotesFallen):
-    """The standing approval under which it passed was paused or ended; people must be asked."""
+    """The standing approval that covered this was paused or ended; approval is needed."""
 
     code = "STANDING_APPROVAL_STOPPED"
 
 
 class OutsideHours(Refused):
-    """It is approved, but the policy releases it at other hours only."""
+    """Approved, but the policy does not release it at this hour."""
 
     code = "OUTSIDE_HOURS"
 
@@ -56,26 +55,26 @@ def apply_vote(
     *,
     evidence: tuple[ledger.SealedEvidence, ...],
     detail: Mapping[str, Any],
-    on: EligibilityContext,
+    context: EligibilityContext,
     at: datetime,
 ) -> None:
-    """Put a vote on record, with its statement and what proves it, and do what it leads to.
+    """Record a vote with its statement and proof, and carry out its result.
 
-    `heads` are those of the action and the approval, both locked; `on` has the vote among those that were cast.
+    `heads` are those of the action and the approval, both locked; `context` already contains the vote.
     """
     action_head, head = heads
     if row.verdict == binding.VoteChoice.BREAK_GLASS:
         break_glass.use_break_glass(head, approval, row, evidence=evidence, detail=detail, at=at)
         return
-    seen = eligibility.voting_status(approval, on=on, at=at)
+    seen = eligibility.voting_status(approval, context=context, at=at)
     tally = seen.tally
     actor = ledger.Actor("person", row.voter)
     voted = ledger.draft_event(
         head,
         ledger.NewEvent(
-            kind=_kind(tally),
-            to=_STATES.get(tally.state),
-            detail=_told(row, seen, at=at) | dict(detail),
+            kind=_event_kind(tally),
+            to=_DECIDED_STATES.get(tally.state),
+            detail=_vote_detail(row, seen, at=at) | dict(detail),
             evidence=evidence,
         ),
         actor=actor,
@@ -83,67 +82,71 @@ def apply_vote(
     )
     if tally.state == "approved":
         # Both events in one message.
-        ledger.write_events(voted, _granted(action_head, approval, row, seen, actor, at=at))
+        ledger.write_events(voted, _grant_approval(action_head, approval, row, seen, actor, at=at))
         return
     ledger.write_events(voted)
     head = voted.head
     if tally.state == "rejected":
-        _refuse(approval, row, tally, actor, at=at)
+        _reject_approval(approval, row, tally, actor, at=at)
     else:
-        _note_met(head, row, seen, at=at)
+        _record_met_thresholds(head, row, seen, at=at)
 
 
 def revalidation_refusal(
-    approval: Approval, *, at: datetime, on: EligibilityContext | None = None, in_force: str | None = None
+    approval: Approval, *, at: datetime, context: EligibilityContext | None = None, in_force: str | None = None
 ) -> Refused | None:
-    """Why an approval that was granted authorises nothing now, or None where it still does (B17, B18).
+    """The refusal of a granted approval that does not authorise a start now, or None (B17, B18).
 
-    Asked at the claim and again in the redeeming transaction: the policy in force is the one that was asked under, the
-    votes of people who may still decide are still enough, and its hours have begun. What its standing
-    rests `on` and the digest of the policy that is `in_force` are given where they were just read.
+    Checked at the claim and again in the redeeming transaction: the policy in force is still the one of the request,
+    the votes of people who may still decide are enough, and the allowed hours have begun. Pass `context` and the
+    digest of the policy `in_force` where they were just read.
     """
     if (in_force or catalogue_queries.digest_in_force(approval.tenant_id, "approval")) != approval.policy_digest:
         return binding.PolicyChanged()
     terms = quorum.read_terms(approval.terms)
     if approval.standing_id is not None:
-        resting = queries.standing_approval(approval.tenant_id, approval.standing_id)
-        if resting is None or not standing.still_carries(resting.state, resting.ended_because):
+        standing_approval = queries.standing_approval(approval.tenant_id, approval.standing_id)
+        if standing_approval is None or not standing.authorises_start(
+            standing_approval.state, standing_approval.ended_because
+        ):
             return StandingApprovalStopped()
     votes_count = not approval.emergency and approval.standing_id is None
-    if votes_count and eligibility.voting_status(approval, at=at, on=on).tally.state != "approved":
+    if votes_count and eligibility.voting_status(approval, at=at, context=context).tally.state != "approved":
         return VotesFallen()
     return None if allowed_hours.are_open(terms.hours, at=at) else OutsideHours()
 
 
-def _kind(tally: VoteTally) -> str:
-    return {"approved": "approved", "rejected": _KINDS.get(tally.code, "rejected")}.get(tally.state, "vote_cast")
+def _event_kind(tally: VoteTally) -> str:
+    return {"approved": "approved", "rejected": _REJECTION_KINDS.get(tally.code, "rejected")}.get(
+        tally.state, "vote_cast"
+    )
 
 
-def _told(row: Vote, seen: VotingStatus, *, at: datetime) -> dict[str, Any]:
-    tally = seen.tally
-    told: dict[str, Any] = {"verdict": row.verdict, "groups": list(row.groups)}
+def _vote_detail(row: Vote, status: VotingStatus, *, at: datetime) -> dict[str, Any]:
+    tally = status.tally
+    detail: dict[str, Any] = {"verdict": row.verdict, "groups": list(row.groups)}
     if row.delegated_by is not None:
-        told["delegated_by"] = str(row.delegated_by)
+        detail["delegated_by"] = str(row.delegated_by)
     if tally.state == "open":
-        return told | {"missing": tally.missing}
-    told["deciding"] = [each.voter for each in tally.deciding]
+        return detail | {"missing": tally.missing}
+    detail["deciding"] = [each.voter for each in tally.deciding]
     if tally.state == "approved":
-        told["release_by"] = instant(release_deadline(seen.terms, decided_at=at))
-    return told
+        detail["release_by"] = instant(release_deadline(status.terms, decided_at=at))
+    return detail
 
 
-def _granted(
+def _grant_approval(
     action_head: ledger.SubjectHead,
     approval: Approval,
     row: Vote,
-    seen: VotingStatus,
+    status: VotingStatus,
     actor: ledger.Actor,
     *,
     at: datetime,
 ) -> ledger.EventDraft:
-    approval.release_by = release_deadline(seen.terms, decided_at=at)
-    _close(approval, "APPROVED", at=at)
-    deciding = [UUID(each.voter) for each in seen.tally.deciding]
+    approval.release_by = release_deadline(status.terms, decided_at=at)
+    _close_approval(approval, "APPROVED", at=at)
+    deciding = [UUID(each.voter) for each in status.tally.deciding]
     return ledger.draft_event(
         action_head,
         ledger.NewEvent(
@@ -152,7 +155,7 @@ def _granted(
             detail={
                 "approval_id": str(approval.id),
                 "statement_hash": row.statement_hash,
-                "statements": [each.statement_hash for each in seen.votes if each.voter in deciding],
+                "statements": [each.statement_hash for each in status.votes if each.voter in deciding],
                 "release_by": instant(approval.release_by),
             },
         ),
@@ -161,29 +164,30 @@ def _granted(
     )
 
 
-def _refuse(approval: Approval, row: Vote, tally: VoteTally, actor: ledger.Actor, *, at: datetime) -> None:
-    _close(approval, "REJECTED", at=at)
+def _reject_approval(approval: Approval, row: Vote, tally: VoteTally, actor: ledger.Actor, *, at: datetime) -> None:
+    _close_approval(approval, "REJECTED", at=at)
     Deadline.objects.filter(subject_id=approval.id, what="approval").delete()
     fail_unexecuted_action(approval, code=tally.code, reason=row.reason, actor=actor, at=at)
 
 
-_CLOSE = """
+_CLOSE_APPROVAL = """
 WITH due AS (UPDATE approvals_due SET due_at = $5 WHERE subject_id = $2 AND what = 'approval' AND $3 = 'APPROVED')
 UPDATE approvals_approval SET state = $3, decided_at = $4, release_by = $5, stranded_at = NULL
 WHERE tenant_id = $1 AND id = $2
 """
 
 
-def _close(approval: Approval, state: str, *, at: datetime) -> None:
-    """What is decided is looked at again when its release is over."""
-    execute(_CLOSE, approval.tenant_id, approval.id, state, at, approval.release_by)
+def _close_approval(approval: Approval, state: str, *, at: datetime) -> None:
+    """Store the decision; a granted approval is due again when its release deadline passes."""
+    execute(_CLOSE_APPROVAL, approval.tenant_id, approval.id, state, at, approval.release_by)
 
 
-def _note_met(head: ledger.SubjectHead, row: Vote, seen: VotingStatus, *, at: datetime) -> None:
-    """Say of each threshold that this vote was the last one it wanted."""
-    before = quorum.tally_votes(seen.terms, [eligibility.ballot_of(vote) for vote in seen.votes if vote.id != row.id])
-    owed = before.missing
-    met = [group for group in owed if group not in seen.tally.missing]
+def _record_met_thresholds(head: ledger.SubjectHead, row: Vote, status: VotingStatus, *, at: datetime) -> None:
+    """Record the thresholds that this vote has met."""
+    before = quorum.tally_votes(
+        status.terms, [eligibility.ballot_of(vote) for vote in status.votes if vote.id != row.id]
+    )
+    met = [group for group in before.missing if group not in status.tally.missing]
     if met:
-        happening = ledger.NewEvent(kind="threshold_met", detail={"groups": met, "missing": seen.tally.missing})
-        ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+        event = ledger.NewEvent(kind="threshold_met", detail={"groups": met, "missing": status.tally.missing})
+        ledger.append(head, event, actor=ledger.SYSTEM, at=at)

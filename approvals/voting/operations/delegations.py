@@ -1,4 +1,4 @@
-"""Delegation of voting power, and absences; each is a subject with events of its own."""
+"""Delegations of voting power, and absences; each is a subject with its own events."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ledger.record.rules.refusals import Refused
 
 
 class NoSuchDelegation(Refused):
-    """There is no such delegation or absence here."""
+    """Delegation or absence not found."""
 
     code = "NOT_FOUND"
     status = 404
 
 
 class EndedAlready(Refused):
-    """This has ended already."""
+    """This has already ended."""
 
     code = "ENDED"
 
@@ -58,10 +58,10 @@ def add_delegation(
     at: datetime,
     is_proven: bool = False,
 ) -> Delegation:
-    """Lend somebody's power to decide: they do it themselves, or an administrator does it for them.
+    """Delegate somebody's power to vote: by that person, or by an administrator for them.
 
-    `by_person` is the human who does it, and `is_proven` that they have just shown who they are. Nobody takes another's
-    power for themselves, through whichever account.
+    `by_person` is the person who does it, and `is_proven` whether they have just authenticated again. Nobody may
+    delegate another's power to themselves, whichever account they use.
     """
     giver, receiver = _holder(tenant_id, from_actor), _holder(tenant_id, to_actor)
     delegation.check_period(starts_at, ends_at, at=at)
@@ -82,12 +82,19 @@ def add_delegation(
         reason=reason,
         created_by=by.id,
     )
-    _say(tenant_id, row.id, "delegation", ledger.NewEvent(kind="delegated", to="ACTIVE", detail=_told(row)), by, at=at)
+    _append_first_event(
+        tenant_id,
+        row.id,
+        "delegation",
+        ledger.NewEvent(kind="delegated", to="ACTIVE", detail=_delegation_detail(row)),
+        by,
+        at=at,
+    )
     schedule_recheck(tenant_id=tenant_id, at=at)
     return row
 
 
-def _told(row: Delegation) -> dict[str, Any]:
+def _delegation_detail(row: Delegation) -> dict[str, Any]:
     return {
         "from": str(row.from_actor),
         "to": str(row.to_actor),
@@ -100,7 +107,7 @@ def _told(row: Delegation) -> dict[str, Any]:
 
 
 def end_delegation(*, tenant_id: UUID, delegation_id: UUID, by: ledger.Actor, at: datetime) -> None:
-    """Take a power back before its time is up; from now on it is not there."""
+    """End a delegation before its time, with immediate effect."""
     row = Delegation.objects.select_for_update().filter(tenant_id=tenant_id, id=delegation_id).first()
     if row is None:
         raise NoSuchDelegation
@@ -115,13 +122,15 @@ def end_delegation(*, tenant_id: UUID, delegation_id: UUID, by: ledger.Actor, at
 def add_absence(
     *, tenant_id: UUID, actor_id: UUID, starts_at: datetime, ends_at: datetime, by: ledger.Actor, at: datetime
 ) -> Absence:
-    """Say when somebody is away: they are not counted on, and nobody is told that they are waited for."""
+    """Record when somebody is away: they are not counted on, and nobody is told that they are waited for."""
     delegation.check_period(starts_at, ends_at, at=at)
     row = Absence.objects.create(
         tenant_id=tenant_id, id=ledger.new_id(at), actor_id=actor_id, starts_at=starts_at, ends_at=ends_at
     )
     detail = {"actor": str(actor_id), "starts_at": instant(starts_at), "ends_at": instant(ends_at)}
-    _say(tenant_id, row.id, "absence", ledger.NewEvent(kind="absence_began", to="ACTIVE", detail=detail), by, at=at)
+    _append_first_event(
+        tenant_id, row.id, "absence", ledger.NewEvent(kind="absence_began", to="ACTIVE", detail=detail), by, at=at
+    )
     schedule_recheck(tenant_id=tenant_id, at=at)
     return row
 
@@ -140,13 +149,13 @@ def end_absence(*, tenant_id: UUID, absence_id: UUID, by: ledger.Actor, at: date
 
 
 def end_all_delegations(*, tenant_id: UUID, actor_id: UUID, by: ledger.Actor, at: datetime) -> None:
-    """Everything that somebody has lent or was lent ends with their place."""
+    """End every delegation to and from somebody who leaves."""
     for row in approvers.delegations_of(tenant_id, actor_id, at):
         end_delegation(tenant_id=tenant_id, delegation_id=row.id, by=by, at=at)
 
 
 def _holder(tenant_id: UUID, actor_id: UUID) -> delegation.Holder | None:
-    """Somebody of the roster, in the words of the rules."""
+    """An approver as the rules describe one; None if not in the roster."""
     row = approvers.approver(tenant_id, actor_id)
     if row is None:
         return None
@@ -154,7 +163,7 @@ def _holder(tenant_id: UUID, actor_id: UUID) -> delegation.Holder | None:
     return delegation.Holder(actor=str(row.actor_id), person=str(row.person_id), groups=groups, active=row.active)
 
 
-def _say(
-    tenant_id: UUID, subject_id: UUID, kind: str, happening: ledger.NewEvent, by: ledger.Actor, *, at: datetime
+def _append_first_event(
+    tenant_id: UUID, subject_id: UUID, kind: str, event: ledger.NewEvent, by: ledger.Actor, *, at: datetime
 ) -> None:
-    ledger.append(ledger.SubjectHead(tenant_id=tenant_id, id=subject_id, kind=kind), happening, actor=by, at=at)
+    ledger.append(ledger.SubjectHead(tenant_id=tenant_id, id=subject_id, kind=kind), event, actor=by, at=at)

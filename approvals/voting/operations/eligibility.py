@@ -1,7 +1,7 @@
 """Voting eligibility: who may vote on an approval, which votes count now, and what is missing.
 
-Everything is read again whenever it matters (at the vote, at the claim, at the start): whoever was disabled, lost a
-group or a key, or got a stake in the matter since, no longer counts (B18, B19).
+Everything is read again at the vote, at the claim and at the start: votes of people who have since been disabled, lost
+a group or a key, or acquired a stake in the request no longer count (B18, B19).
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ ROLES = {
 
 
 class NotIndependent(Refused):
-    """The policy wants somebody who has no stake in this request."""
+    """The policy requires a reviewer who is independent of this request."""
 
     code = "NOT_INDEPENDENT"
     status = 403
 
 
 class NotAsked(Refused):
-    """You are in none of the groups that this request asks."""
+    """You are not in a reviewer group of this request."""
 
     code = "NOT_ASKED"
     status = 403
 
 
 class AlreadyVoted(Refused):
-    """You have voted on this request, with this account or another one."""
+    """You have already voted on this request, with this account or another one."""
 
     code = "ALREADY_VOTED"
 
 
 @dataclass(frozen=True, kw_only=True)
 class EligibleVoter:
-    """What somebody may decide: the human behind an account, and the groups that their vote counts for.
+    """An account that may vote: the person behind it, and the groups that the vote counts for.
 
-    `lender` is the account whose power the vote uses, when it is not the account's own.
+    `lender` is the account that delegated its power, `power` the person behind that.
     """
 
     actor: UUID
@@ -69,7 +69,7 @@ class EligibleVoter:
     away: bool = False
 
     def ballot(self, terms: ApprovalTerms) -> Ballot:
-        """The vote for the request that this person could give."""
+        """The approving vote that this person could cast."""
         return Ballot(
             voter=str(self.actor),
             person=self.person,
@@ -82,26 +82,26 @@ class EligibleVoter:
 
 @dataclass(frozen=True, kw_only=True)
 class Roster:
-    """The roster at one moment: every account that was ever in it, what is lent, and who is away."""
+    """The roster at one moment: every account that was ever in it, delegations in force, and who is away."""
 
     roster: Mapping[UUID, Approver]
     lent: tuple[Delegation, ...]
     away: frozenset[UUID]
 
     def person(self, actor: UUID) -> str:
-        """The human behind an account; an account that nobody is known to stand behind is its own."""
+        """The person behind an account; the account itself if no person is known."""
         row = self.roster.get(actor)
         return str(row.person_id if row else actor)
 
     def groups(self, actor: UUID) -> frozenset[str]:
-        """The groups of an account that may decide now; none of any other."""
+        """The groups of an active account; empty for any other."""
         row = self.roster.get(actor)
         return frozenset(row.groups) | {EVERYBODY} if row is not None and row.active else frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
 class EligibilityContext:
-    """What a standing is worked out from: the people, who is behind the action, and the votes; read together."""
+    """What a voting status is computed from: roster, action, session, agent and votes, read together."""
 
     people: Roster
     action: Any
@@ -113,9 +113,9 @@ class EligibilityContext:
 
 @dataclass(frozen=True, kw_only=True)
 class VotingStatus:
-    """How an approval stands: what it asks for, what the votes come to, and who may still vote.
+    """The voting status of an approval: its terms, the tally, and who may still vote.
 
-    `fallen` are votes that were given and do not count any more; `barred` says of accounts as what they may not vote.
+    `fallen` are votes that no longer count; `barred` gives the role for which an account may not vote.
     """
 
     terms: ApprovalTerms
@@ -127,18 +127,18 @@ class VotingStatus:
 
     @property
     def stranded(self) -> bool:
-        """Whether it is open and cannot be decided for: not enough people are left who may approve it."""
+        """Whether it is open and cannot be approved: not enough people are left who may."""
         if self.tally.state != "open":
             return False
         cast = [ballot_of(vote) for vote in self.votes]
-        present = [place.ballot(self.terms) for place in self.may_vote if not place.away]
+        present = [voter.ballot(self.terms) for voter in self.may_vote if not voter.away]
         return quorum.best_case_tally(self.terms, cast, present).state == "open"
 
 
 def load_context(
     approval: Approval, *, at: datetime, parties: Parties | None = None, cast: Sequence[Vote] | None = None
 ) -> EligibilityContext:
-    """What the standing of an approval rests on now; `parties` and the votes `cast` where they were just read."""
+    """Load the context of an approval; pass `parties` and the votes `cast` where they were just read."""
     tenant_id = approval.tenant_id
     action, session, agent = parties or approvals_queries.parties(tenant_id, approval.action_id)
     roster, lent, away = approvals_queries.eligibility_rows(tenant_id, at)
@@ -157,12 +157,12 @@ def load_context(
 
 
 def load_contexts(tenant_id: UUID, approvals: Sequence[Approval], *, at: datetime) -> dict[UUID, EligibilityContext]:
-    """The same of many approvals, in as many reads as of one."""
+    """Load the contexts of many approvals, with as many queries as for one."""
     actions = actions_queries.actions_by_id(tenant_id, [each.action_id for each in approvals])
     opened = sessions_queries.sessions_by_id(tenant_id, {each.session_id for each in actions.values()})
     votes = votes_queries.votes_by_approval(tenant_id, [each.id for each in approvals])
     roster, lent, away = approvals_queries.eligibility_rows(tenant_id, at)
-    known = Roster(
+    people = Roster(
         roster={row.actor_id: row for row in roster},
         lent=tuple(lent),
         away=frozenset(row.actor_id for row in away),
@@ -175,7 +175,7 @@ def load_contexts(tenant_id: UUID, approvals: Sequence[Approval], *, at: datetim
         action = actions.get(each.action_id)
         session = opened.get(action.session_id) if action else None
         found[each.id] = EligibilityContext(
-            people=known,
+            people=people,
             action=action,
             session=session,
             agent=agents.get(session.agent_id) if session else None,
@@ -185,89 +185,89 @@ def load_contexts(tenant_id: UUID, approvals: Sequence[Approval], *, at: datetim
     return found
 
 
-def voting_status(approval: Approval, *, at: datetime, on: EligibilityContext | None = None) -> VotingStatus:
-    """How an approval stands now."""
-    on = on or load_context(approval, at=at)
-    known, terms = on.people, quorum.read_terms(approval.terms)
-    barred = quorum.barred_people(terms, stakeholders(approval, on))
-    cast = _votes(on)
+def voting_status(approval: Approval, *, at: datetime, context: EligibilityContext | None = None) -> VotingStatus:
+    """The voting status of an approval now."""
+    context = context or load_context(approval, at=at)
+    people, terms = context.people, quorum.read_terms(approval.terms)
+    barred = quorum.barred_people(terms, stakeholders(approval, context))
+    # Break-glass decides without the count of votes (C-21).
+    cast = [vote for vote in context.cast if vote.verdict != binding.VoteChoice.BREAK_GLASS]
     stopped = _stopped_keys(approval.tenant_id, cast)
-    live = [vote for vote in cast if _counts(vote, known, barred, stopped)]
-    tally = quorum.tally_votes(terms, [_now(vote, known) for vote in live])
-    places = _places(terms, tally, on)
-    heard = {vote.voter for vote in cast} | {actor for actor in known.roster if _has_voted(actor, cast, known)}
+    live = [vote for vote in cast if _still_counts(vote, people, barred, stopped)]
+    tally = quorum.tally_votes(terms, [_current_ballot(vote, people) for vote in live])
+    voters = _eligible_voters(terms, tally, context)
+    voted = {vote.voter for vote in cast} | {actor for actor in people.roster if _has_voted(actor, cast, people)}
     return VotingStatus(
         terms=terms,
         tally=tally,
         votes=tuple(live),
         fallen=tuple(vote for vote in cast if vote not in live),
         may_vote=tuple(
-            place
-            for place in places
-            if place.actor not in heard and place.person not in barred and place.power not in barred
+            voter
+            for voter in voters
+            if voter.actor not in voted and voter.person not in barred and voter.power not in barred
         ),
-        barred={row.actor_id: barred[str(row.person_id)] for row in known.roster.values() if _is_barred(row, barred)},
+        barred={
+            row.actor_id: barred[str(row.person_id)]
+            for row in people.roster.values()
+            if row.active and str(row.person_id) in barred
+        },
     )
 
 
 def status_if_edited(
     approval: Approval, terms: Mapping[str, Any], *, policy_version: str, editor: UUID, at: datetime
 ) -> VotingStatus:
-    """How the request would stand that an edit by this person makes of it, under these terms and without any vote."""
+    """The voting status that the request would have after an edit by this person, under these terms, without votes."""
     edited = copy(approval)
     edited.editor, edited.terms, edited.policy_version = editor, dict(terms), policy_version
-    return voting_status(edited, at=at, on=replace(load_context(edited, at=at), cast=()))
+    return voting_status(edited, at=at, context=replace(load_context(edited, at=at), cast=()))
 
 
 def eligible_voter(
-    approval: Approval, actor_id: UUID, *, at: datetime, on: EligibilityContext | None = None
+    approval: Approval, actor_id: UUID, *, at: datetime, context: EligibilityContext | None = None
 ) -> EligibleVoter:
-    """What somebody's vote counts for now, or why they may not vote (B18 to B20)."""
-    on = on or load_context(approval, at=at)
-    known = on.people
-    own = known.roster.get(actor_id)
+    """What somebody's vote counts for now; refuses those who may not vote (B18 to B20)."""
+    context = context or load_context(approval, at=at)
+    people = context.people
+    own = people.roster.get(actor_id)
     if own is None or not own.active:
         raise binding.NotEligible
-    standing = voting_status(approval, at=at, on=on)
+    standing = voting_status(approval, at=at, context=context)
     if actor_id in standing.barred:
         role = standing.barred[actor_id]
         raise binding.SelfApproval if role == "requester" else NotIndependent(ROLES[role])
-    if _has_voted(actor_id, [*standing.votes, *standing.fallen], known):
+    if _has_voted(actor_id, [*standing.votes, *standing.fallen], people):
         raise AlreadyVoted
-    place = next((each for each in standing.may_vote if each.actor == actor_id), None)
-    if place is None:
+    voter = next((each for each in standing.may_vote if each.actor == actor_id), None)
+    if voter is None:
         raise NotAsked
-    return place
+    return voter
 
 
 def refuse_stakeholder(approval: Approval, actor_id: UUID, *, at: datetime) -> None:
     """Refuse somebody who has a stake in the request, whether or not they are in the roster."""
-    on = load_context(approval, at=at)
-    role = quorum.barred_people(quorum.read_terms(approval.terms), stakeholders(approval, on)).get(
-        on.people.person(actor_id)
+    context = load_context(approval, at=at)
+    role = quorum.barred_people(quorum.read_terms(approval.terms), stakeholders(approval, context)).get(
+        context.people.person(actor_id)
     )
     if role is not None:
         raise binding.SelfApproval if role == "requester" else NotIndependent(ROLES[role])
 
 
-def _votes(on: EligibilityContext) -> list[Vote]:
-    """The votes that are counted: an operator who breaks the glass decides without them (C-21)."""
-    return [vote for vote in on.cast if vote.verdict != binding.VoteChoice.BREAK_GLASS]
-
-
-def stakeholders(approval: Approval, on: EligibilityContext) -> dict[str, frozenset[str]]:
-    """The people behind each role in the matter, for `quorum.barred_people`."""
-    known, session = on.people, on.session
-    behind = (known.person(session.key_actor), session.on_behalf_of) if session else ()
+def stakeholders(approval: Approval, context: EligibilityContext) -> dict[str, frozenset[str]]:
+    """The people in each role that may bar from voting, for `quorum.barred_people`."""
+    people, session = context.people, context.session
+    behind = (people.person(session.key_actor), session.on_behalf_of) if session else ()
     found: dict[str, tuple[UUID | str | None, ...]] = {
         "requester": (approval.requester, *((str(session.key_actor),) if session else ())),
-        "agent_owner": (on.agent.owner if on.agent else None,),
+        "agent_owner": (context.agent.owner if context.agent else None,),
         "delegator": behind,
         "editor": (approval.editor,),
-        "policy_author": on.policy_authors,
+        "policy_author": context.policy_authors,
     }
     return {
-        role: frozenset(known.person(one) if isinstance(one, UUID) else one for one in who if one is not None)
+        role: frozenset(people.person(one) if isinstance(one, UUID) else one for one in who if one is not None)
         for role, who in found.items()
     }
 
@@ -284,35 +284,35 @@ def ballot_of(vote: Vote) -> Ballot:
     )
 
 
-def _now(vote: Vote, known: Roster) -> Ballot:
-    """A vote with what it counts for today: groups that were lost since are not in it any more."""
+def _current_ballot(vote: Vote, people: Roster) -> Ballot:
+    """A vote with the groups that it counts for now, without those that were lost since."""
     cast = ballot_of(vote)
     power = vote.delegated_by or vote.voter
     return Ballot(
         voter=cast.voter,
-        person=known.person(vote.voter),
-        groups=cast.groups & known.groups(power),
+        person=people.person(vote.voter),
+        groups=cast.groups & people.groups(power),
         verdict=cast.verdict,
         evidence_class=cast.evidence_class,
-        delegated_by=known.person(vote.delegated_by) if vote.delegated_by else "",
+        delegated_by=people.person(vote.delegated_by) if vote.delegated_by else "",
     )
 
 
-def _counts(vote: Vote, known: Roster, barred: Mapping[str, str], stopped: frozenset[str]) -> bool:
-    """Whether a vote that was given still stands."""
-    if not known.groups(vote.voter) or known.person(vote.voter) in barred or vote.credential_id in stopped:
+def _still_counts(vote: Vote, people: Roster, barred: Mapping[str, str], stopped: frozenset[str]) -> bool:
+    """Whether a vote that was cast still counts."""
+    if not people.groups(vote.voter) or people.person(vote.voter) in barred or vote.credential_id in stopped:
         return False
     if vote.delegated_by is None:
         return True
     return (
-        bool(known.groups(vote.delegated_by))
-        and known.person(vote.delegated_by) not in barred
+        bool(people.groups(vote.delegated_by))
+        and people.person(vote.delegated_by) not in barred
         and not votes_queries.is_delegation_revoked(vote)
     )
 
 
 def _stopped_keys(tenant_id: UUID, cast: list[Vote]) -> frozenset[str]:
-    """The passkeys of these votes that may not sign any more."""
+    """The passkeys of these votes that are no longer active."""
     used = {vote.credential_id for vote in cast if vote.credential_id}
     if not used:
         return frozenset()
@@ -320,33 +320,29 @@ def _stopped_keys(tenant_id: UUID, cast: list[Vote]) -> frozenset[str]:
     return frozenset(used - active)
 
 
-def _has_voted(actor: UUID, cast: list[Vote], known: Roster) -> bool:
-    """Whether the human behind an account has voted, with this account or another one."""
-    return any(known.person(vote.voter) == known.person(actor) for vote in cast)
+def _has_voted(actor: UUID, cast: list[Vote], people: Roster) -> bool:
+    """Whether the person behind an account has voted, with this account or another."""
+    return any(people.person(vote.voter) == people.person(actor) for vote in cast)
 
 
-def _is_barred(row: Approver, barred: Mapping[str, str]) -> bool:
-    return row.active and str(row.person_id) in barred
-
-
-def _places(terms: ApprovalTerms, tally: VoteTally, on: EligibilityContext) -> list[EligibleVoter]:
-    """Everybody whose vote one of the groups that are asked would count."""
-    tool, known = on.action.tool if on.action else "", on.people
+def _eligible_voters(terms: ApprovalTerms, tally: VoteTally, context: EligibilityContext) -> list[EligibleVoter]:
+    """Every account whose vote one of the required groups would count."""
+    tool, people = context.action.tool if context.action else "", context.people
     wanted = frozenset(tally.missing) or terms.groups
-    found = (_place(row, wanted, terms, tool, known) for row in known.roster.values() if row.active)
-    return [place for place in found if place is not None]
+    found = (_eligible_power(row, wanted, terms, tool, people) for row in people.roster.values() if row.active)
+    return [voter for voter in found if voter is not None]
 
 
-def _place(
-    row: Approver, wanted: frozenset[str], terms: ApprovalTerms, tool: str, known: Roster
+def _eligible_power(
+    row: Approver, wanted: frozenset[str], terms: ApprovalTerms, tool: str, people: Roster
 ) -> EligibleVoter | None:
-    """An account's own power, or a lent one where that fills a place which the own one could not."""
-    own = known.groups(row.actor_id)
-    away = row.actor_id in known.away
-    for each in known.lent:
+    """An account's own power to vote, or a delegated one where that fills a place which its own cannot."""
+    own = people.groups(row.actor_id)
+    away = row.actor_id in people.away
+    for each in people.lent:
         if each.to_actor != row.actor_id or (each.tools and tool not in each.tools):
             continue
-        groups = known.groups(each.from_actor)
+        groups = people.groups(each.from_actor)
         lent = groups & frozenset(each.groups) if each.groups else groups
         if lent & wanted - own:
             return EligibleVoter(
@@ -354,7 +350,7 @@ def _place(
                 person=str(row.person_id),
                 groups=lent,
                 lender=each.from_actor,
-                power=known.person(each.from_actor),
+                power=people.person(each.from_actor),
                 away=away,
             )
     if not own & terms.groups:

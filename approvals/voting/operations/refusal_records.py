@@ -1,8 +1,8 @@
-"""What goes on record of a refused request: the one place that writes it, whatever was refused.
+"""Records refused requests; the one place that does so, whatever was refused.
 
-A refusal only describes it (`Refused.records`). The edges write it once the request's own work is undone: the API's
-and the pages' after the rollback (`record_refusal` in console/api/transaction.py), a page or a batch that goes on
-after the rollback of its savepoint.
+A refusal only describes its records (`Refused.records`). They are written after the request was rolled back: by the
+API and the pages after the transaction's rollback (`record_refusal` in console/api/transaction.py), by a page or batch
+that continues after the rollback of its savepoint.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from ledger.record.rules.refusals import RefusalRecord, Refused
 
 
 def write_refusal_records(tenant_id: UUID, refusal: Refused) -> None:
-    """Write down what a refusal leaves behind, in its order and in the caller's transaction."""
+    """Write the records of a refusal, in their order and in the caller's transaction."""
     for record in refusal.records:
-        _write(tenant_id, record)
+        _write_record(tenant_id, record)
 
 
-def _write(tenant_id: UUID, record: RefusalRecord) -> None:
+def _write_record(tenant_id: UUID, record: RefusalRecord) -> None:
     match record:
         case ledger.RefusedEvent():
-            _append(tenant_id, record)
+            head = _lock_refused_subject(tenant_id, record)
+            if head is not None:
+                ledger.append(head, record.event, actor=record.actor, at=record.at)
         case AnsweredChallenge():
             spend_challenge(tenant_id, record.challenge_id, at=record.at)
         case CopiedKeyUse():
@@ -45,19 +47,13 @@ def _write(tenant_id: UUID, record: RefusalRecord) -> None:
             raise AssertionError(f"nothing writes a {type(record).__name__}")
 
 
-def _append(tenant_id: UUID, record: ledger.RefusedEvent) -> None:
-    head = _head(tenant_id, record)
-    if head is not None:
-        ledger.append(head, record.event, actor=record.actor, at=record.at)
-
-
-def _head(tenant_id: UUID, record: ledger.RefusedEvent) -> ledger.SubjectHead | None:
-    """The subject, locked as everybody locks it; None where there is no such action, or it was erased."""
+def _lock_refused_subject(tenant_id: UUID, record: ledger.RefusedEvent) -> ledger.SubjectHead | None:
+    """Lock the subject in the usual order; None if there is no such action, or it was erased."""
     kind, subject_id = record.subject_kind, record.subject_id
     if kind == "approval":
         return lock_approval(tenant_id, subject_id)
     if events.subject_state(tenant_id, subject_id) is None:
-        # The first thing that is known of a member may be that nobody could confirm what was proposed for them.
+        # A refused proposal may be the first event of a member.
         return ledger.SubjectHead(tenant_id=tenant_id, id=subject_id, kind=kind) if kind == "member" else None
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=subject_id, kind=kind)
     return head if head.entry is not None or kind != "action" else None

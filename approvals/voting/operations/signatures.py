@@ -21,13 +21,13 @@ from ledger.record.rules.refusals import RefusalRecord, Refused
 
 
 class ChallengeSpent(Refused):
-    """This request for a signature was answered, has run out or is not yours; ask for another."""
+    """This signature request was already used, has expired or is not yours; request another."""
 
     code = "CHALLENGE_SPENT"
 
 
 class KeyNotActive(Refused):
-    """This passkey may not sign votes; it needs a second person's confirmation, or was stopped."""
+    """This passkey cannot sign votes: it awaits a second person's confirmation, or was disabled."""
 
     code = "KEY_NOT_ACTIVE"
     status = 403

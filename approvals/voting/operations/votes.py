@@ -1,6 +1,6 @@
-"""Votes: one person's signed answer to one request, bound to exactly these bytes.
+"""Casts votes: a person's signed answer to one request, bound to its exact bytes.
 
-A vote and what it decides are one transaction.
+A vote and the decision that it causes are one transaction.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ POLICY = "approval"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Made:
-    """A statement that somebody stands for, and what shows that they do."""
+class _SignedVote:
+    """The statement of a vote, with its proof."""
 
     statement: bytes
     salt: bytes
@@ -47,7 +47,7 @@ class _Made:
 
 
 def vote_coverage(approval: Approval, facts: ApprovalFacts | None = None) -> binding.Coverage:
-    """Everything that a vote on this approval covers, from the stored bytes (never from the page)."""
+    """Everything that a vote on this approval covers, from the stored bytes and never from the page."""
     facts = facts or load_facts(approval.tenant_id, approval.id)
     action, session, _ = facts.parties
     assert session is not None
@@ -71,8 +71,8 @@ def vote_coverage(approval: Approval, facts: ApprovalFacts | None = None) -> bin
         precondition=approval.baseline_digest,
         side_effect_class=action.side_effect_class,
         reversibility=action.reversibility,
-        amount=_limit(arguments, "amount"),
-        currency=_limit(arguments, "currency"),
+        amount=_argument_text(arguments, "amount"),
+        currency=_argument_text(arguments, "currency"),
         max_uses=binding.MAX_USES,
         agent=session.agent_id,
         agent_version=session.agent_version,
@@ -93,28 +93,28 @@ def vote_coverage(approval: Approval, facts: ApprovalFacts | None = None) -> bin
 
 
 def load_facts(tenant_id: UUID, approval_id: UUID) -> ApprovalFacts:
-    """What a vote on an approval covers and is judged by."""
+    """Load what a vote on an approval covers and is checked against."""
     facts = approvals.approval_facts(tenant_id, approval_id)
     if facts is None:
         raise NoSuchApproval
     return facts
 
 
-def _limit(arguments: Any, name: str) -> str:
-    """An amount or a currency as the payload says it; "" where it says none."""
-    said = arguments.get(name) if isinstance(arguments, dict) else None
-    return str(said) if isinstance(said, str | int) and not isinstance(said, bool) else ""
+def _argument_text(arguments: Any, name: str) -> str:
+    """An amount or currency of the payload as text; "" where it has none."""
+    value = arguments.get(name) if isinstance(arguments, dict) else None
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def identify_voter(
-    approval: Approval, voter: binding.Voter, *, on: EligibilityContext, at: datetime
+    approval: Approval, voter: binding.Voter, *, context: EligibilityContext, at: datetime
 ) -> tuple[binding.Voter, Refused | None]:
-    """The voter as the roster knows them: the human behind the account, what the vote counts for, and by whose power.
+    """The voter as in the roster: the person behind the account, their groups, and who delegated to them.
 
-    With it, why the vote of this person would not count, for `check` to say when its turn comes.
+    Also the refusal if this person's vote would not count, which `check_vote` raises in its place.
     """
     try:
-        place = eligibility.eligible_voter(approval, UUID(voter.actor), on=on, at=at)
+        place = eligibility.eligible_voter(approval, UUID(voter.actor), context=context, at=at)
     except Refused as refusal:
         return replace(voter, person=voter.actor), refusal
     lender = str(place.lender) if place.lender else ""
@@ -132,39 +132,51 @@ def cast_vote(
     at: datetime,
     signed: signatures.ChallengeAnswer | None = None,
 ) -> Vote:
-    """Take one person's vote, with the statement they stand for, and decide the approval by it (R-AP-17).
+    """Cast one person's vote with its statement, and decide the approval if it is the last one needed (R-AP-17).
 
-    A vote that a passkey signed answers a challenge, which is used up here whether or not the vote counts. A refused
-    vote leaves nothing but the fact that it was refused, which the edge puts on record after the rollback.
+    A vote signed by a passkey answers a challenge, which is consumed whether or not the vote counts. A refused vote is
+    rolled back; the edge records afterwards that it was refused.
     """
     try:
-        # Challenge and key before action and approval: whoever stops a key takes them in the same order.
+        # Lock challenge and key before action and approval, in the same order as suspending a key does.
         opened = signatures.consume_challenge(tenant_id, approval_id, voter.actor, signed, at=at) if signed else None
         action_head, head = lock_with_action(tenant_id, approval_id)
         facts = load_facts(tenant_id, approval_id)
         approval = facts.approval
         head = clocks.settle_clock_if_late(head, approval, at=at)
         assignment.check_voting_rate(approval, UUID(voter.actor), at=at)
-        on = eligibility.load_context(approval, at=at, parties=facts.parties)
+        context = eligibility.load_context(approval, at=at, parties=facts.parties)
         covers = vote_coverage(approval, facts)
-        voter, bar = identify_voter(approval, replace(voter, evidence_class="A") if opened else voter, on=on, at=at)
+        voter, bar = identify_voter(
+            approval, replace(voter, evidence_class="A") if opened else voter, context=context, at=at
+        )
         check_vote(head.state, approval, covers, verdict, voter, seen, reason, bar=bar, facts=facts, at=at)
         if opened is None:
-            made = _fresh(covers, verdict, voter, reason, at=at)
+            signed_vote = _sign_by_session(covers, verdict, voter, reason, at=at)
         else:
             proof = signatures.verify_vote_signature(
                 opened, covers=covers, verdict=verdict, voter=voter, reason=reason, at=at
             )
             voter = replace(voter, credential_id=proof.credential_id)
-            made = _Made(statement=proof.statement, salt=proof.salt, proof=proof, extra={"key_id": str(proof.key_id)})
+            signed_vote = _SignedVote(
+                statement=proof.statement, salt=proof.salt, proof=proof, extra={"key_id": str(proof.key_id)}
+            )
     except NoSuchApproval:
         raise
     except Refused as refusal:
         refusal.records = (refused_vote(approval_id, UUID(voter.actor), refusal, at=at), *refusal.records)
         raise
-    row, evidence = _stored(facts, made, verdict, voter, reason, at=at)
-    on = replace(on, cast=(*on.cast, row))
-    apply_vote((action_head, head), approval, row, evidence=evidence, detail=_told(row, made), on=on, at=at)
+    row, evidence = _store_vote(facts, signed_vote, verdict, voter, reason, at=at)
+    context = replace(context, cast=(*context.cast, row))
+    apply_vote(
+        (action_head, head),
+        approval,
+        row,
+        evidence=evidence,
+        detail=_vote_detail(row, signed_vote),
+        context=context,
+        at=at,
+    )
     return row
 
 
@@ -192,7 +204,7 @@ def check_vote(
     facts: ApprovalFacts,
     at: datetime,
 ) -> None:
-    """Nothing if this vote would count now, else the refusal; asked before a passkey is, and again with its answer."""
+    """Refuse a vote that would not count now; checked before a passkey is asked, and again with its answer."""
     session = facts.parties.session
     assert session is not None
     if verdict is binding.VoteChoice.BREAK_GLASS:
@@ -213,7 +225,7 @@ def check_vote(
         raise bar
     if facts.in_force != approval.policy_digest:
         raise binding.PolicyChanged
-    # What was asked for must still be what is stored: a payload altered at rest is nobody's to approve.
+    # A payload that was altered at rest cannot be approved.
     if (covers.payload_hash, covers.rendering_digest) != (approval.payload_hash, approval.rendering_digest):
         raise binding.PayloadChanged
     if verdict is binding.VoteChoice.APPROVE:
@@ -232,7 +244,7 @@ def write_statement(
     life: timedelta = STATEMENT_LIFE,
     at: datetime,
 ) -> bytes:
-    """The statement of a vote, with the log's newest sealed head as the voter can see it now."""
+    """The statement of a vote, with the newest signed head of the log."""
     return binding.statement(
         covers,
         binding.VoteStatement(
@@ -256,17 +268,23 @@ def write_statement(
     )
 
 
-def _fresh(
+def _sign_by_session(
     covers: binding.Coverage, verdict: binding.VoteChoice, voter: binding.Voter, reason: str, *, at: datetime
-) -> _Made:
+) -> _SignedVote:
     salt = secrets.token_bytes(32)
-    return _Made(statement=write_statement(covers, verdict, voter, reason, salt=salt, at=at), salt=salt)
+    return _SignedVote(statement=write_statement(covers, verdict, voter, reason, salt=salt, at=at), salt=salt)
 
 
-def _stored(
-    facts: ApprovalFacts, made: _Made, verdict: binding.VoteChoice, voter: binding.Voter, reason: str, *, at: datetime
+def _store_vote(
+    facts: ApprovalFacts,
+    signed_vote: _SignedVote,
+    verdict: binding.VoteChoice,
+    voter: binding.Voter,
+    reason: str,
+    *,
+    at: datetime,
 ) -> tuple[Vote, tuple[ledger.SealedEvidence, ...]]:
-    """The vote's row; with it as evidence the statement, and the raw assertion and public key that it was made with."""
+    """Insert the vote; as evidence the statement, and with a passkey the raw assertion and the public key."""
     approval = facts.approval
     row = Vote(
         tenant_id=approval.tenant_id,
@@ -275,22 +293,24 @@ def _stored(
         voter=UUID(voter.actor),
         verdict=str(verdict),
         evidence_class=voter.evidence_class,
-        statement=made.statement,
-        statement_hash=binding.statement_hash(made.statement),
+        statement=signed_vote.statement,
+        statement_hash=binding.statement_hash(signed_vote.statement),
         reason=reason,
         at=at,
         person_id=UUID(voter.person),
         groups=list(voter.groups),
         delegated_by=UUID(voter.delegated_by) if voter.delegated_by else None,
         credential_id=voter.credential_id,
-        assertion=made.proof.assertion.kept() if made.proof else None,
+        assertion=signed_vote.proof.assertion.kept() if signed_vote.proof else None,
     )
-    kept = {"statement": made.statement} | ({"assertion": made.proof.document()} if made.proof else {})
+    pieces = {"statement": signed_vote.statement} | (
+        {"assertion": signed_vote.proof.document()} if signed_vote.proof else {}
+    )
     sealed, rows = ledger.seal_pieces(
         tenant_id=approval.tenant_id,
         subject_id=approval.id,
-        pieces=kept,
-        sources=dict.fromkeys(kept, "voter"),
+        pieces=pieces,
+        sources=dict.fromkeys(pieces, "voter"),
         media_type="application/json",
         at=at,
         key_id=facts.key_id,
@@ -302,14 +322,14 @@ def _stored(
     return row, sealed
 
 
-def _told(row: Vote, made: _Made) -> dict[str, Any]:
-    """What the event of the vote says; the salt lets a reader check the reason against the statement."""
+def _vote_detail(row: Vote, signed_vote: _SignedVote) -> dict[str, Any]:
+    """The detail of the vote's event; the salt lets a reader check the reason against the statement."""
     return {
         "statement_hash": row.statement_hash,
         "evidence_class": row.evidence_class,
         "person": str(row.person_id),
         "credential_id": row.credential_id,
         "reason": row.reason,
-        "reason_salt": made.salt.hex(),
-        **made.extra,
+        "reason_salt": signed_vote.salt.hex(),
+        **signed_vote.extra,
     }

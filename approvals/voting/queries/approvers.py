@@ -1,4 +1,4 @@
-"""Who may vote: powers, lendings, absences, keys and emergencies, read. Every one runs inside `tenancy`."""
+"""Reads of approvers: groups, delegations, absences, passkeys, break-glass uses. Every one runs inside `tenancy`."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ def approver_groups(tenant_id: UUID) -> list[str]:
 
 
 def approver(tenant_id: UUID, actor_id: UUID) -> Approver | None:
-    """Somebody's place in the roster, whether or not it is still theirs."""
+    """A person's row in the roster, current or not."""
     return fetch_one(Approver, "tenant_id = $1 AND actor_id = $2", tenant_id, actor_id)
 
 
 def approvers(tenant_id: UUID) -> list[Approver]:
-    """Everybody who may decide now."""
+    """All current approvers."""
     return list(Approver.objects.filter(tenant_id=tenant_id, active=True).order_by("since", "actor_id"))
 
 
 def delegations_to(tenant_id: UUID, actor_id: UUID, at: datetime) -> list[Delegation]:
-    """The powers that are lent to somebody now. Whether one fits an action is for `rules.lending.usable`."""
+    """The delegations to a person in force now; whether one fits an action is decided in `operations.eligibility`."""
     return select(Delegation, IN_FORCE + " AND to_actor = $3 ORDER BY starts_at, id", tenant_id, at, actor_id)
 
 
 def delegations_of(tenant_id: UUID, actor_id: UUID, at: datetime) -> list[Delegation]:
-    """What somebody has lent or was lent, as far as it has not ended; later ones too."""
+    """The delegations from and to a person that have not ended, future ones included."""
     either = Q(from_actor=actor_id) | Q(to_actor=actor_id)
     open_ones = Delegation.objects.filter(either, tenant_id=tenant_id, ended_at__isnull=True, ends_at__gt=at)
     return list(open_ones.order_by("starts_at", "id"))
@@ -102,7 +102,7 @@ def approver_key_by_credential(tenant_id: UUID, credential_id: str) -> ApproverK
 
 
 def person_of(tenant_id: UUID, actor_id: UUID) -> UUID:
-    """The human behind an account; an account that is not in the roster is somebody of its own."""
+    """The person behind an account; an account outside the roster counts as its own person."""
     row = approver(tenant_id, actor_id)
     return row.person_id if row is not None else actor_id
 
@@ -111,7 +111,7 @@ def emergency(tenant_id: UUID, emergency_id: UUID) -> BreakGlassUse | None:
     return fetch_one(BreakGlassUse, "tenant_id = $1 AND id = $2", tenant_id, emergency_id)
 
 
-def emergencies(
+def break_glass_uses(
     tenant_id: UUID, *, reviewed: bool = False, before: UUID | None = None, limit: int = 100
 ) -> list[BreakGlassUse]:
     """Uses of break-glass: those whose review is due soonest, or the reviewed ones, newest first."""

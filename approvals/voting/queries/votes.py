@@ -1,10 +1,10 @@
-"""Votes, and what was said beside them. Every one runs inside `tenancy`."""
+"""Reads of votes and of approval threads. Every one runs inside `tenancy`."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import orjson
@@ -21,15 +21,31 @@ from approvals.models import (
 )
 from approvals.requests.rules import threads
 from approvals.voting.rules import binding
-from ledger.db import fetch_one, select
+from approvals.voting.rules.quality import VoteFacts
+from ledger.db import execute, fetch_one, select
 from ledger.log.queries.proofs import ProvenEvent, proven_events
 from ledger.record.rules.ids import lower_bound
 
+# Each of these votes is looked up by its id, one after the other: no plan reads a whole table of approvals or actions.
+_FACTS: Final = """
+SELECT v.voter::text, approval.policy_row, action.agent, action.tool, v.verdict, coalesce(seen.payload_bytes, 0),
+    extract(epoch FROM greatest(v.at - seen.served_at, interval '0'))::float8, seen.visible_s,
+    jsonb_array_length(nullif(seen.opened, 'null')), action.state, action.contradicted
+FROM (SELECT voter, approval_id, verdict, at FROM approvals_vote WHERE tenant_id = $1 AND id >= $2 AND id < $3
+    ORDER BY id DESC LIMIT $4) AS v,
+LATERAL (SELECT action_id, policy_row FROM approvals_approval WHERE tenant_id = $1 AND id = v.approval_id
+    LIMIT 1) AS approval,
+LATERAL (SELECT agent, tool, state, contradicted FROM ledger_action WHERE tenant_id = $1 AND id = approval.action_id
+    LIMIT 1) AS action
+LEFT JOIN LATERAL (SELECT payload_bytes, served_at, visible_s, opened FROM approvals_attention
+    WHERE tenant_id = $1 AND approval_id = v.approval_id AND actor_id = v.voter LIMIT 1) AS seen ON true
+"""
 
-def votes_between(tenant_id: UUID, *, since: datetime, until: datetime, limit: int = 20_000) -> list[Vote]:
-    """The votes of a period, newest first."""
-    found = Vote.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since), id__lt=lower_bound(until))
-    return list(found.defer("statement").order_by("-id")[:limit])
+
+def vote_facts(tenant_id: UUID, *, since: datetime, until: datetime, limit: int) -> list[VoteFacts]:
+    """The newest votes of a period, each with what surrounded it."""
+    rows = execute(_FACTS, tenant_id, lower_bound(since), lower_bound(until), limit)
+    return [VoteFacts(*row) for row in rows]
 
 
 def votes_by_approval(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, list[Vote]]:
@@ -65,13 +81,13 @@ def open_questions(tenant_id: UUID, action_ids: Collection[UUID]) -> dict[UUID, 
 
 
 def vote_times(tenant_id: UUID, voter: UUID, *, since: datetime, limit: int) -> list[datetime]:
-    """When somebody voted lately."""
+    """The times of a person's recent votes."""
     found = Vote.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since), voter=voter)
     return list(found.order_by("-id").values_list("at", flat=True)[:limit])
 
 
 def is_delegation_revoked(vote: Vote) -> bool:
-    """Whether the power that a vote used was taken back since, before its time was over."""
+    """Whether the delegation that a vote used was revoked before it ended."""
     if vote.delegated_by is None:
         return False
     used = Delegation.objects.filter(
@@ -85,7 +101,7 @@ def is_delegation_revoked(vote: Vote) -> bool:
 
 
 def votes_proof(tenant_id: UUID, approval_id: UUID) -> dict[str, Any] | None:
-    """What shows an outsider that people voted so, from the signed log: each statement with its event and its path.
+    """Proof of the votes for outsiders, from the signed log: each statement with its event and inclusion path.
 
     None where the newest signed checkpoint does not cover a vote that authorises.
     """

@@ -1,4 +1,4 @@
-"""Voting on many approvals at once: only where the items are of one kind and little is at stake.
+"""Batch votes: which approvals may be voted on together, namely those of one kind and low risk.
 
 1. An item may be voted on in a batch when the policy that it was asked under allows it for its class, it is of low
    risk, it can be undone, its class is not critical, and the policy asks for no signature by passkey: that is one
@@ -29,7 +29,7 @@ class NotOfOneKind(Refused):
 
 
 class TooManyAtOnce(Refused):
-    """This is more than one batch may hold."""
+    """Too many items for one batch."""
 
     code = "BATCH_TOO_LARGE"
     status = 422
@@ -51,7 +51,7 @@ class NothingChosen(Refused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchItem:
-    """What the rules need to know of one approval."""
+    """One approval as far as the rules of batches need it."""
 
     id: UUID
     tool: str
@@ -83,7 +83,7 @@ def exclusion_reason(item: BatchItem) -> str:
 
 
 def check_batch(items: Sequence[BatchItem]) -> None:
-    """Refuse what is no batch (rules 1 to 3)."""
+    """Refuse items that may not form a batch (rules 1 to 3)."""
     if not items:
         raise NothingChosen
     if len({item.kind for item in items}) > 1:

@@ -1,4 +1,4 @@
-"""What an approval covers: exactly this payload, shown like this, under this policy, by this person, until then.
+"""Binds an approval to exactly one payload, rendering, policy, person and deadline.
 
 A voter signs a *statement*: canonical text that names everything in `Coverage` and everything about the vote
 (ledger_and_binding 6.2). It is written once and read back by `read_statement`, its exact inverse; a changed field makes
@@ -25,7 +25,7 @@ Approval is permission and no more: nothing here says that anything happened (R-
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -52,7 +52,7 @@ _INSTANTS = ("issued_at", "not_before", "expires_at")
 
 
 class VoteChoice(StrEnum):
-    """What a voter can say."""
+    """The choices of a voter."""
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -75,19 +75,19 @@ DENYING = frozenset({VoteChoice.REJECT, VoteChoice.REQUEST_CHANGES})
 
 
 class PayloadChanged(Refused):
-    """The payload is not the one that was approved."""
+    """The payload differs from the one that was approved."""
 
     code = "PAYLOAD_CHANGED"
 
 
 class PayloadHashMismatch(Refused):
-    """The payload that the executor holds is not the one that was approved."""
+    """The executor's payload differs from the one that was approved."""
 
     code = "PAYLOAD_HASH_MISMATCH"
 
 
 class RenderingChanged(Refused):
-    """The page showed another rendering than the one that counts now; reload it."""
+    """The page has changed since it was shown; reload it."""
 
     code = "RENDERING_CHANGED"
 
@@ -99,7 +99,7 @@ class StatementChanged(Refused):
 
 
 class AlreadyDecided(Refused):
-    """The request was decided already."""
+    """The request has already been decided."""
 
     code = "ALREADY_DECIDED"
 
@@ -111,7 +111,7 @@ class ApprovalLapsed(Refused):
 
 
 class SelfApproval(Refused):
-    """Nobody decides on their own request."""
+    """You cannot decide on your own request."""
 
     code = "SELF_APPROVAL"
     status = 403
@@ -125,14 +125,14 @@ class NotEligible(Refused):
 
 
 class StepUpRequired(Refused):
-    """The policy asks for a stronger proof of who you are."""
+    """The policy requires stronger authentication."""
 
     code = "STEP_UP_REQUIRED"
     status = 403
 
 
 class ReasonRequired(Refused):
-    """A vote that does not approve says why."""
+    """Enter a reason to reject or request changes."""
 
     code = "REASON_REQUIRED"
     status = 422
@@ -177,7 +177,7 @@ class NotAStatement(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """What an approval covers, fixed when it is asked for. A change of any of it needs a new approval.
+    """Everything that an approval covers, fixed when it is requested. Any change needs a new approval.
 
     `payload_commitment` is the salted one that the record keeps when the payload is erased; `precondition` and
     `preflight_digest` name what the target was like and what the trial run found, where that was read.
@@ -224,7 +224,7 @@ class Coverage:
 
 @dataclass(frozen=True, kw_only=True)
 class LogHead:
-    """The sealed record as the voter could see it: whoever dates a vote back must answer for this head."""
+    """The head of the log that the voter could see, so that a vote cannot be backdated before it."""
 
     log_origin: str
     log_size: int
@@ -282,7 +282,7 @@ class DisplayedDigests:
 
 @dataclass(frozen=True, kw_only=True)
 class CurrentState:
-    """What holds now of the things that an approval covers, and whether a freeze stops them."""
+    """The current state of what an approval covers, and whether a freeze stops it."""
 
     payload_hash: str
     contract_digest: str
@@ -292,7 +292,7 @@ class CurrentState:
 
 def statement(coverage: Coverage, vote: VoteStatement, *, version: int = STATEMENT_VERSION) -> bytes:
     """The canonical text that the voter signs."""
-    covers = asdict(coverage)
+    covers = dict(vars(coverage))
     if version == _BEFORE_EVIDENCE:
         del covers["evidence_commitment"]
     return canonical(
@@ -303,7 +303,7 @@ def statement(coverage: Coverage, vote: VoteStatement, *, version: int = STATEME
             "covers": covers,
             "payload": {"media_type": MEDIA_TYPE, "canonicalisation": CANONICALISATION},
             "vote": {
-                **asdict(vote),
+                **vars(vote),
                 "groups": list(vote.groups),
                 "verdict": vote.verdict.value,
                 "meaning": MEANING[vote.verdict],
@@ -314,7 +314,7 @@ def statement(coverage: Coverage, vote: VoteStatement, *, version: int = STATEME
 
 
 def read_statement(data: bytes) -> tuple[Coverage, VoteStatement]:
-    """What a statement of this version or the one before says; bytes that `statement` does not write are refused."""
+    """Read a statement of this version or the one before; bytes that `statement` would not write are refused."""
     try:
         document = parse(data)
         version, covers = document["version"], document["covers"]
@@ -332,17 +332,17 @@ def read_statement(data: bytes) -> tuple[Coverage, VoteStatement]:
 
 
 def statement_hash(data: bytes) -> str:
-    """Names a statement; the challenge that a passkey signs is built from it."""
+    """The hash of a statement; the challenge that a passkey signs is built from it."""
     return digest(data)
 
 
 def coverage_digest(coverage: Coverage) -> str:
-    """Names everything covered at once: the page sends it back, so that no change of any of it goes unseen."""
-    return digest(canonical(asdict(coverage)))
+    """The digest of everything covered; the page sends it back, so that no change goes unnoticed."""
+    return digest(canonical(dict(vars(coverage))))
 
 
 def check_covered(said: Coverage, now: Coverage) -> None:
-    """Nothing if a statement covers exactly what holds now, else the refusal for the first difference (B1)."""
+    """Refuse a statement that does not cover exactly the current state, by the first difference (B1)."""
     for name, refusal in _CHANGES.items():
         if getattr(said, name) != getattr(now, name):
             raise refusal
@@ -384,7 +384,7 @@ def check_vote(
     reason: str,
     at: datetime,
 ) -> None:
-    """Nothing if the vote counts, else the refusal. `requesters` are all who stand behind the request."""
+    """Refuse a vote that does not count. `requesters` are all who stand behind the request."""
     _check_person(voter, requesters, verdict)
     if not undecided:
         raise AlreadyDecided
@@ -402,7 +402,7 @@ def check_vote(
 def check_release(
     coverage: Coverage, *, granted: bool, release_by: datetime | None, now: CurrentState, at: datetime
 ) -> None:
-    """Nothing if the approval authorises an execution at `at`; else the refusal. Repeated at claim and at start."""
+    """Refuse a release that the approval does not authorise at `at`. Checked at claim and again at start."""
     if not granted or release_by is None:
         raise ApprovalRequired
     if at >= release_by:

@@ -1,4 +1,4 @@
-"""Break-glass: one operator alone lets an action run that waits for others, and others look at it afterwards (C-21).
+"""Break-glass: one operator alone approves an action, and others review that afterwards (C-21).
 
 1. It is off unless the approval policy switches it on (R-AP-15).
 2. Only a person who is an operator may use it, on a request that waits for people, with a reason, and signed as
@@ -26,42 +26,42 @@ _DAY_S = 24 * 3600
 
 
 class Finding(StrEnum):
-    """What somebody found who looked at it afterwards."""
+    """The finding of a reviewer of a break-glass use."""
 
     JUSTIFIED = "justified"
     NOT_JUSTIFIED = "not_justified"
 
 
 class BreakGlassOff(Refused):
-    """Break-glass is not switched on here."""
+    """Break-glass is not enabled."""
 
     code = "BREAK_GLASS_OFF"
     status = 403
 
 
 class NotAnOperator(Refused):
-    """Only an operator whom the policy names may break the glass."""
+    """Only an operator named in the policy may use break-glass."""
 
     code = "NOT_ELIGIBLE"
     status = 403
 
 
-class OwnEmergency(Refused):
-    """Whoever broke the glass does not review it."""
+class OwnBreakGlassUse(Refused):
+    """You used break-glass here, so someone else must review it."""
 
     code = "SELF_APPROVAL"
     status = 403
 
 
 class AlreadyReviewed(Refused):
-    """You have reviewed this already, or enough others have."""
+    """You have already reviewed this, or it is fully reviewed."""
 
     code = "ALREADY_DECIDED"
 
 
 @dataclass(frozen=True)
 class BreakGlassRule:
-    """The policy's word on break-glass. `reviewers` others look at it within `review_within_s` seconds."""
+    """The policy's rule for break-glass. `reviewers` other people review it within `review_within_s` seconds."""
 
     enabled: bool = False
     groups: frozenset[str] = frozenset()
@@ -75,7 +75,7 @@ class BreakGlassRule:
 
 
 def read_rule(policy: Mapping[str, Any]) -> BreakGlassRule:
-    """The rule in an approval policy's document; what is not said there is as above."""
+    """The rule in an approval policy's document, with the defaults above."""
     said = policy.get("break_glass") or {}
     return BreakGlassRule(
         enabled=said.get("enabled") is True,
@@ -87,7 +87,7 @@ def read_rule(policy: Mapping[str, Any]) -> BreakGlassRule:
 
 
 def check_use(rule: BreakGlassRule, *, roles: Collection[str], groups: Collection[str]) -> None:
-    """Nothing if a person with these roles and groups may break the glass (rules 1 and 2), else the refusal."""
+    """Refuse a person whose roles and groups do not allow break-glass (rules 1 and 2)."""
     if not rule.enabled:
         raise BreakGlassOff
     if OPERATOR not in roles or (rule.groups and not rule.groups & set(groups)):
@@ -95,18 +95,18 @@ def check_use(rule: BreakGlassRule, *, roles: Collection[str], groups: Collectio
 
 
 def release_deadline(*, policy_says: datetime, used_at: datetime) -> datetime:
-    """When what was granted must have started (rule 4)."""
+    """The deadline for the start after a break-glass use (rule 4)."""
     return min(policy_says, used_at + RELEASE_WITHIN)
 
 
 def check_review(*, reviewer: str, used_by: str, reviewed_by: Collection[str], wanted: int) -> None:
-    """Nothing if this person's review counts (rule 5). All three are the humans, not their accounts."""
+    """Refuse a review that does not count (rule 5). All three are the humans, not their accounts."""
     if reviewer == used_by:
-        raise OwnEmergency
+        raise OwnBreakGlassUse
     if reviewer in reviewed_by or len(set(reviewed_by)) >= wanted:
         raise AlreadyReviewed
 
 
 def is_reviewed(reviewed_by: Collection[str], *, wanted: int) -> bool:
-    """Whether enough people have looked."""
+    """Whether enough people have reviewed it."""
     return len(set(reviewed_by)) >= wanted

@@ -1,4 +1,4 @@
-"""When one person may decide with another's power (delegation), and how long.
+"""Delegation: when one person may vote with another's power, and for how long.
 
 1. A loan begins and ends, at most thirty days apart; one without an end is no loan.
 2. Lent is what the giver has of their own: some of their groups, for some tools or all. What was lent to them they
@@ -20,7 +20,7 @@ LONGEST = timedelta(days=30)
 EVERYBODY = "reviewers"
 
 
-class LoanRefused(Refused):
+class DelegationRefused(Refused):
     """This cannot be delegated like that."""
 
     code = "DELEGATION_REFUSED"
@@ -29,7 +29,7 @@ class LoanRefused(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class Holder:
-    """One side of a loan as the roster knows it."""
+    """The giver or receiver of a delegation, from the roster."""
 
     actor: str
     person: str
@@ -40,20 +40,20 @@ class Holder:
 def check_period(starts_at: datetime, ends_at: datetime, *, at: datetime) -> None:
     """Rule 1; an absence is bounded by it as well."""
     if ends_at <= starts_at or ends_at <= at:
-        raise LoanRefused("It must end after it begins, and after now.")
+        raise DelegationRefused("It must end after it begins, and after now.")
     if ends_at - starts_at > LONGEST:
-        raise LoanRefused("It lasts thirty days at most. Begin another when this one ends.")
+        raise DelegationRefused("It lasts thirty days at most. Begin another when this one ends.")
 
 
 def check_delegation(giver: Holder | None, receiver: Holder | None, groups: Collection[str]) -> None:
     """Rules 2 and 3."""
     if giver is None or not giver.active:
-        raise LoanRefused("Only somebody who decides here can delegate.")
+        raise DelegationRefused("Only somebody who decides here can delegate.")
     if receiver is None or not receiver.active:
-        raise LoanRefused("Only somebody who decides here can stand in.")
+        raise DelegationRefused("Only somebody who decides here can stand in.")
     if giver.person == receiver.person:
-        raise LoanRefused("Both accounts are the same person's.")
+        raise DelegationRefused("Both accounts are the same person's.")
     if not groups:
-        raise LoanRefused("Say for which groups.")
+        raise DelegationRefused("Say for which groups.")
     if beyond := sorted(set(groups) - giver.groups - {EVERYBODY}):
-        raise LoanRefused(f"{beyond[0]} is not a group of the person who delegates.")
+        raise DelegationRefused(f"{beyond[0]} is not a group of the person who delegates.")

@@ -1,4 +1,4 @@
-"""What an agent is told of a decision: the exact verdict, why, and what it may do next.
+"""The decision as reported to the agent: the exact verdict, the reason, and what it may do next.
 
 Seen elsewhere, and kept out here: a time-out told as a denial, an approval told as success, "resolved" told as nothing.
 
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 
 class Decision(StrEnum):
-    """What became of the request to people."""
+    """The result of an approval request."""
 
     WAITING = "WAITING"
     APPROVED = "APPROVED"
@@ -81,7 +81,7 @@ _OURS: Final = frozenset({"code", "reason", "approval_id"})
 
 @dataclass(frozen=True)
 class DecisionOutcome:
-    """The decision as an agent is told it. `more` is what else it must know: conditions, or what was changed."""
+    """The decision as reported to an agent. `more` is what else it must know: conditions, or what was changed."""
 
     decision: Decision
     reason: str

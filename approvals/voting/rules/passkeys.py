@@ -1,4 +1,4 @@
-"""A passkey's signature over a statement: what a browser's assertion must be to count as a vote of class A (D7, B28).
+"""Verifies passkey signatures over statements, for votes of class A (D7, B28).
 
 The challenge is SHA-256(domain ‖ 0x00 ‖ canonical statement), so the authenticator signs exactly one statement, and
 through it one payload, policy, verdict and person. An assertion counts when all of this holds (WebAuthn level 3, 7.2):
@@ -51,14 +51,14 @@ class AssertionInvalid(Refused):
 
 
 class CounterRegressed(AssertionInvalid):
-    """The passkey's counter went back, as a copied key's would; the key was suspended."""
+    """The passkey's counter went backwards, as a copied key's would; the passkey was suspended."""
 
     code = "COUNTER_REGRESSED"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RelyingParty:
-    """Who asks for signatures: the name that keys are bound to, and the addresses that may ask."""
+    """The relying party that asks for signatures: the name that keys are bound to, and the addresses that may ask."""
 
     id: str
     origins: frozenset[str]
@@ -76,7 +76,7 @@ class EnrolledKey:
 
 @dataclass(frozen=True, kw_only=True)
 class Assertion:
-    """What the browser handed over, byte for byte."""
+    """A browser's assertion, byte for byte."""
 
     credential_id: str
     client_data: bytes
@@ -99,7 +99,7 @@ class Assertion:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiedAssertion:
-    """What an assertion that counts said beside its signature."""
+    """The data of a valid assertion beside its signature."""
 
     sign_count: int
     backed_up: bool
@@ -107,7 +107,7 @@ class VerifiedAssertion:
 
 @dataclass(frozen=True, kw_only=True)
 class RegisteredKey:
-    """What a registration brought: the key that its holder puts forward."""
+    """The key from a registration."""
 
     credential_id: str
     public_key: bytes
@@ -117,12 +117,12 @@ class RegisteredKey:
 
 
 def challenge_bytes(statement: bytes) -> bytes:
-    """What the passkey is asked to sign: the hash of one statement, and of nothing else."""
+    """The challenge for the passkey: the hash of one statement."""
     return hashlib.sha256(CHALLENGE_DOMAIN + statement).digest()
 
 
 def confirmation_code(statement: bytes) -> str:
-    """Eight characters that name a statement for the eye (6.7): the same on the page and in the record."""
+    """Eight characters by which a person can recognise a statement (6.7): the same on the page and in the record."""
     alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
     number = int.from_bytes(hashlib.sha256(b"counterfoil/confirmation-code/1\x00" + statement).digest()[:5])
     letters = "".join(alphabet[(number >> 5 * place) & 31] for place in reversed(range(8)))
@@ -146,7 +146,7 @@ def read_assertion(document: Any) -> Assertion:
 def verify_assertion(
     assertion: Assertion, *, key: EnrolledKey, party: RelyingParty, statement: bytes
 ) -> VerifiedAssertion:
-    """What the assertion proves, if `key` signed exactly this statement for this relying party (rules 1 to 4)."""
+    """Verify that `key` signed exactly this statement for this relying party (rules 1 to 4)."""
     if assertion.credential_id != key.credential_id:
         raise AssertionInvalid("Another passkey answered than the one that was asked.")
     _check_client_data(assertion.client_data, party, challenge_bytes(statement))

@@ -1,4 +1,4 @@
-"""Review quality: how much time and evidence reviewers had, and how often what they approved turned out wrong.
+"""Review quality: time and evidence that reviewers had, and how often an approved action turned out wrong.
 
 A figure is about a rule, an agent or a tool before it is about anybody: a vote that took four seconds says first of all
 that somebody was asked too often. So
@@ -43,7 +43,7 @@ WRONG_IN: Final = frozenset(
 
 @dataclass(frozen=True)
 class VoteFacts:
-    """One vote with what surrounded it. `served_s` is None where the page was never served to this person."""
+    """One vote with its context. `served_s` is None where the page was never served to this person."""
 
     voter: str
     rule: str
@@ -83,7 +83,7 @@ class VoteFacts:
 
 @dataclass(frozen=True)
 class Figures:
-    """What the votes of one group have in common. Shares are None where there is nothing to share."""
+    """The figures of one group of votes. Shares are None if the whole is zero."""
 
     name: str
     votes: int

@@ -36,7 +36,7 @@ INDEPENDENCE = ("requester", "agent_owner", "delegator", "editor", "policy_autho
 
 
 class Risk(StrEnum):
-    """How much is at stake, as far as the console can tell."""
+    """The risk of an action."""
 
     LOW = "LOW"
     NORMAL = "NORMAL"
@@ -62,7 +62,7 @@ ONE_REVIEWER = (Threshold(group=EVERYBODY),)
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovalTerms:
-    """What a request asks of people, fixed when it is asked for. `rules` names the rules of the policy that asked."""
+    """The terms of a request, fixed when it is made. `rules` names the rules of the policy that asked."""
 
     thresholds: tuple[Threshold, ...] = ONE_REVIEWER
     independence: frozenset[str] = frozenset({"requester"})
@@ -120,7 +120,7 @@ class Ballot:
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdCount:
-    """How a threshold stands: votes for that it uses, votes against in its group."""
+    """The count for a threshold: votes for it, and votes against in its group."""
 
     threshold: Threshold
     votes: int
@@ -134,7 +134,7 @@ class ThresholdCount:
 
 @dataclass(frozen=True, kw_only=True)
 class VoteTally:
-    """What the votes come to: "open", "approved" or "rejected"; `deciding` are the votes that make it so.
+    """The result of the votes: "open", "approved" or "rejected"; `deciding` are the votes that make it so.
 
     `code` says of a rejected request whether somebody refused it (REJECTED) or another one is wanted in its place
     (CHANGES_REQUESTED).
@@ -156,7 +156,7 @@ class VoteTally:
 
 
 def read_terms(document: Mapping[str, Any]) -> ApprovalTerms:
-    """Terms as they were kept; a request from before there were any asked one reviewer, not the requester."""
+    """Stored terms; a request older than terms needs one reviewer who is not the requester."""
     if not document:
         return ApprovalTerms()
     return ApprovalTerms(
@@ -174,7 +174,7 @@ def read_terms(document: Mapping[str, Any]) -> ApprovalTerms:
 
 
 def tally_votes(terms: ApprovalTerms, ballots: Iterable[Ballot]) -> VoteTally:
-    """What these votes come to under these terms (rules 1 to 6 and 8); the caller brings those that still stand."""
+    """Count these votes under these terms (rules 1 to 6 and 8); the caller passes those that are still valid."""
     cast = list(ballots)
     against = _one_each([ballot for ballot in cast if ballot.verdict != APPROVE])
     denied = {ballot.person for ballot in against}
@@ -211,7 +211,7 @@ def barred_people(terms: ApprovalTerms, stakes: Mapping[str, Iterable[str]]) -> 
 
 
 def best_case_tally(terms: ApprovalTerms, ballots: Sequence[Ballot], eligible: Iterable[Ballot]) -> VoteTally:
-    """What it would come to if everybody who may still vote agreed: still "open" means that nobody can ever decide.
+    """The tally if everybody who may still vote agreed; still "open" means that the request cannot be decided.
 
     `eligible` are the votes that people could give, with the strongest proof that they have.
     """

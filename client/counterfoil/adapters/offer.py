@@ -23,7 +23,7 @@ from counterfoil.telling import CHECK, LINES
 from counterfoil.transport.request import Plan
 
 _ID = re.compile(r"[A-Za-z0-9-]{1,64}")
-_NO_SUCH = "There is no such action of yours."
+_NO_SUCH = "You have no action with this id."
 _NAME_IT = "Give the `action_id` that the call's answer named."
 
 

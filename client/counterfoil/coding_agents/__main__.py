@@ -1,13 +1,15 @@
 """`counterfoil-agents`: put coding agents on this machine behind Counterfoil.
 
-discover   what is installed here, which MCP servers and hooks it has; changes nothing
-onboard    put the hook into a client's settings (--dry-run shows it, --shadow only notes, --enforce holds)
-status     which clients are onboarded, and whether the console answers
-validate   let a harmless call go the whole way of the hook (--live)
-report     what a week in shadow mode comes to: what would have been held, what that costs, what was said falsely
-offboard   put a client's settings back as they were
+catalogue  list the known commands: class, what is read back, what is not proved
+discover   list installed coding agents with their MCP servers and hooks; changes nothing
+onboard    add the hook to a client's settings (--dry-run shows the change, --shadow only notes, --enforce holds)
+status     show which clients are onboarded and whether the console answers
+validate   send a harmless call through the whole hook (--live)
+report     summarise shadow mode: what would have been held, what that costs, false statements
+offboard   restore a client's settings
 
-onboard reads COUNTERFOIL_AGENT_KEY, COUNTERFOIL_EXECUTOR_KEY and, to register the tools, COUNTERFOIL_OPERATOR_KEY.
+onboard reads COUNTERFOIL_AGENT_KEY, COUNTERFOIL_EXECUTOR_KEY and, to register the tools, COUNTERFOIL_OPERATOR_KEY;
+--keys names the file in which `make up` keeps them instead.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from counterfoil.coding_agents import hooks, onboarding, report
+from counterfoil.coding_agents.catalogue import describe_commands
 from counterfoil.coding_agents.clients import CLIENTS, SERVER_FILES, Client, Unreadable, listed_servers, read_settings
 from counterfoil.coding_agents.hooks import Hook, HookSettings
 from counterfoil.coding_agents.onboarding import NotDone, Places
@@ -43,7 +46,7 @@ def main(words: Sequence[str] | None = None) -> None:
     except (NotDone, Unreadable) as fault:
         raise SystemExit(f"counterfoil-agents: {fault}") from fault
     except (Problem, Unreachable) as fault:
-        raise SystemExit(f"counterfoil-agents: the console did not do it: {fault}") from fault
+        raise SystemExit(f"counterfoil-agents: the console refused or did not answer: {fault}") from fault
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -51,29 +54,31 @@ def _parser() -> argparse.ArgumentParser:
         prog="counterfoil-agents", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     programs = parser.add_subparsers(dest="program", required=True)
+    programs.add_parser("catalogue").add_argument("--json", action="store_true")
     programs.add_parser("discover").add_argument("--json", action="store_true")
     onboard = programs.add_parser("onboard")
-    onboard.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of {', '.join(CLIENTS)}; all that are here")
+    onboard.add_argument("clients", nargs="*", metavar="CLIENT", help=f"{', '.join(CLIENTS)}; default: all installed")
     how = onboard.add_mutually_exclusive_group(required=True)
     for mode in ("dry-run", "shadow", "enforce"):
         how.add_argument(f"--{mode}", dest="mode", action="store_const", const=mode)
-    onboard.add_argument("--url", default=os.environ.get("COUNTERFOIL_URL", "http://localhost:8080"))
-    onboard.add_argument("--issuer", default=os.environ.get("COUNTERFOIL_ISSUER"), help="the console's public address")
-    onboard.add_argument("--hold", type=float, metavar="S", help="how long a held command waits for people")
+    onboard.add_argument("--url", default=os.environ.get("COUNTERFOIL_URL", "http://localhost:8000"))
+    onboard.add_argument("--keys", type=Path, metavar="FILE", help="file with the keys, as printed by `make up`")
+    onboard.add_argument("--issuer", default=os.environ.get("COUNTERFOIL_ISSUER"), help="public address of the console")
+    onboard.add_argument("--hold", type=float, metavar="S", help="seconds that a held command waits for approval")
     programs.add_parser("status")
     programs.add_parser("validate").add_argument("--live", action="store_true", required=True)
     shadowed = programs.add_parser("report")
     shadowed.add_argument("--json", action="store_true")
-    shadowed.add_argument("--html", type=Path, metavar="OUT", help="one page that stands alone")
-    shadowed.add_argument("--days", type=int, default=7, metavar="N", help="how far back it looks (7)")
+    shadowed.add_argument("--html", type=Path, metavar="OUT", help="write one self-contained page")
+    shadowed.add_argument("--days", type=int, default=7, metavar="N", help="days to cover (7)")
+    shadowed.add_argument("--minutes", type=int, default=10, metavar="M", help="assumed minutes per decision (10)")
     shadowed.add_argument(
-        "--minutes", type=int, default=10, metavar="M", help="what a decision is assumed to take (10)"
-    )
-    shadowed.add_argument(
-        "--console", type=Path, metavar="FOLDER", help="the console's folder, to audit what agents said"
+        "--console", type=Path, metavar="FOLDER", help="folder of the console, to audit agents' messages"
     )
     programs.add_parser("offboard").add_argument("clients", nargs="*", metavar="CLIENT")
-    programs.add_parser("hook", help="what clients start").add_argument("client", choices=sorted(CLIENTS))
+    programs.add_parser("hook", help="the hook itself; started by clients").add_argument(
+        "client", choices=sorted(CLIENTS)
+    )
     return parser
 
 
@@ -83,11 +88,26 @@ def _say(line: str = "") -> None:
 
 def _chosen(names: Sequence[str], places: Places) -> list[Client]:
     if unknown := [name for name in names if name not in CLIENTS]:
-        raise NotDone(f"{unknown[0]} is not known (known: {', '.join(CLIENTS)}).")
+        raise NotDone(f"Unknown client {unknown[0]} (known: {', '.join(CLIENTS)}).")
     found = [CLIENTS[name] for name in names] or onboarding.find_clients(places)
     if not found:
         raise NotDone(f"No client was found in {places.home} (looked for: {', '.join(CLIENTS)}).")
     return found
+
+
+def _catalogue(options: argparse.Namespace, _: Places) -> int:
+    found = describe_commands()
+    if options.json:
+        _say(json.dumps(found, indent=2))
+        return 0
+    for each in found:
+        _say(each["command"])
+        for tool in each["tools"]:
+            system = f"read in the system {tool['system']} by the check {tool['check']}"
+            _say(f"  {tool['name']}: {tool['class']}, {tool['reversibility']}, {system}")
+        _say(f"  read back: {each['read_back']}")
+        _say(f"  not proved: {each['not_proved']}")
+    return 0
 
 
 def _discover(options: argparse.Namespace, places: Places) -> int:
@@ -97,7 +117,7 @@ def _discover(options: argparse.Namespace, places: Places) -> int:
         _say(json.dumps({"clients": found, "other_servers": [each for one in plain for each in one]}, indent=2))
         return 0
     for each in found:
-        _say(f"{each['title']}: {'hook in place' if each['hook'] else 'no hook of ours'}")
+        _say(f"{each['title']}: {'hook installed' if each['hook'] else 'no Counterfoil hook'}")
         for server in each["servers"]:
             _say(f"  MCP server {server['name']}: {server['address']}{'' if server['gated'] else ' (not gated)'}")
         for line in (*each["limits"], *each["faults"]):
@@ -141,7 +161,7 @@ def _onboard(options: argparse.Namespace, places: Places) -> int:
                 _say(f"  {line}")
         _say("Nothing was changed.")
         return 0
-    keys = {name: os.environ.get(f"COUNTERFOIL_{name}_KEY", "").strip() for name in ("AGENT", "EXECUTOR", "OPERATOR")}
+    keys = _read_keys(options.keys)
     wanted = ("AGENT", "EXECUTOR") if options.mode == "enforce" else ("AGENT",)
     if missing := [f"COUNTERFOIL_{name}_KEY" for name in wanted if not keys[name]]:
         raise NotDone(f"Not set: {', '.join(missing)}. `manage.py create_key` makes keys.")
@@ -153,10 +173,23 @@ def _onboard(options: argparse.Namespace, places: Places) -> int:
     for change in changes:
         onboarding.apply_change(change, settings[change.client.name], places)
         held = "held until people approve" if options.mode == "enforce" else "noted, never held"
-        _say(f"{change.client.title}: the hook stands in {change.path}; what the gate stops is {held}.")
+        _say(f"{change.client.title}: the hook is in {change.path}; calls that the gate stops are {held}.")
         for line in change.client.limits:
             _say(f"  {line}")
     return 0
+
+
+def _read_keys(file: Path | None) -> dict[str, str]:
+    """The keys by what they are for: of the environment, else of a file."""
+    kept: Mapping[str, Any] = {}
+    if file is not None:
+        document = read_settings(file)
+        if not document:
+            raise NotDone(f"{file} does not exist or is empty.")
+        kept = document["keys"] if isinstance(document.get("keys"), Mapping) else {}
+    kinds = {"AGENT": "agent", "EXECUTOR": "exec", "OPERATOR": "oper"}
+    found = {name: os.environ.get(f"COUNTERFOIL_{name}_KEY") or kept.get(kind, "") for name, kind in kinds.items()}
+    return {name: str(key).strip() for name, key in found.items()}
 
 
 def _settings(client: Client, options: argparse.Namespace, keys: Mapping[str, str]) -> HookSettings:
@@ -180,7 +213,7 @@ def _status(options: argparse.Namespace, places: Places) -> int:
         if settings is None:
             _say(f"{client.title}: not onboarded")
             continue
-        hook = "hook in place" if onboarding.has_hook(client, places) else "ITS HOOK IS GONE from the client's settings"
+        hook = "hook installed" if onboarding.has_hook(client, places) else "HOOK MISSING from the client's settings"
         answer = _answers(settings)
         worst = worst or int(answer is not None or not onboarding.has_hook(client, places))
         _say(f"{client.title}: {settings.mode}, {hook}, {answer or f'{settings.url} answers'}")
@@ -245,16 +278,16 @@ def _offboard(options: argparse.Namespace, places: Places) -> int:
 def _hook(name: str, places: Places) -> int:
     """One call of a client; whatever goes wrong in enforce mode refuses, by the exit code too."""
     client = CLIENTS[name]
-    settings, failure = None, "nothing runs, because the hook failed"
+    settings, failure = None, "the hook failed, so nothing was run"
     try:
         settings = onboarding.stored_settings(client, places)
         if settings is None:
-            raise NotDone(f"{client.title} is not onboarded; `counterfoil-agents onboard {name}` does it.")
+            raise NotDone(f"{client.title} is not onboarded; run `counterfoil-agents onboard {name}`.")
         call = hooks.read_call(name, json.load(sys.stdin))
         if call is None:
             return 0
         if call.answer is not None:
-            failure = "what came of the command could not be reported; the system will be read back"
+            failure = "the result could not be reported; the system will be read back"
         hook = Hook(settings, places.of(client))
         try:
             answer = (
@@ -276,6 +309,7 @@ def _hook(name: str, places: Places) -> int:
 
 
 _PROGRAMS = {
+    "catalogue": _catalogue,
     "discover": _discover,
     "onboard": _onboard,
     "status": _status,

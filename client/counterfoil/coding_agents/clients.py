@@ -44,8 +44,9 @@ class Client:
             return {"type": "command", "bash": command, "timeoutSec": HOLD_S}
         if self.name == "gemini":
             hook = {"name": "counterfoil", "type": "command", "command": command, "timeout": HOLD_S * 1000}
-            return {"matcher": "run_shell_command", "hooks": [hook]}
-        return {"matcher": "Bash", "hooks": [{"type": "command", "command": command, "timeout": HOLD_S}]}
+            return {"matcher": "run_shell_command|write_file|replace", "hooks": [hook]}
+        tools = "Bash|Write|Edit|MultiEdit|NotebookEdit" if self.name == "claude-code" else "Bash"
+        return {"matcher": tools, "hooks": [{"type": "command", "command": command, "timeout": HOLD_S}]}
 
     def with_hooks(self, document: Mapping[str, Any], command: str) -> dict[str, Any]:
         """The client's settings with the hook in them, everything else as it was."""

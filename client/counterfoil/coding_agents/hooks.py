@@ -26,7 +26,9 @@ from uuid import uuid4
 
 from counterfoil.answers import CallResult
 from counterfoil.canonical import digest
-from counterfoil.coding_agents.commands import Effect, Refusal, read_back, read_command
+from counterfoil.coding_agents.commands import read_back, read_command
+from counterfoil.coding_agents.programs.files import read_file_tool
+from counterfoil.coding_agents.shell import Effect, Refusal
 from counterfoil.connection import Connection
 from counterfoil.execution.grants import GrantRefused
 from counterfoil.executor import Executor, Order
@@ -59,9 +61,17 @@ class HookSettings:
     issuer: str | None = None
 
 
+@dataclass(frozen=True)
+class FileCall:
+    """A file that a tool of the client writes: whole, or in part (`content` is None)."""
+
+    path: str
+    content: str | None
+
+
 @dataclass(frozen=True, kw_only=True)
-class ShellCall:
-    """A shell command of a client, before it runs (`answer` is None) or afterwards."""
+class ToolCall:
+    """A shell command of a client or a `file` that it writes, before it runs (`answer` is None) or afterwards."""
 
     session: str
     key: str
@@ -70,6 +80,13 @@ class ShellCall:
     answer: Result | None
     call_id: str = ""
     recorded_in: str = ""
+    file: FileCall | None = None
+
+    def effect(self) -> Effect | None:
+        """What it would do, as far as this program knows; None where there is nothing to say; or `Refusal`."""
+        if self.file is not None:
+            return read_file_tool(self.file.path, self.file.content, self.folder)
+        return read_command(self.command, self.folder)
 
 
 @dataclass(frozen=True)
@@ -82,23 +99,29 @@ class HookDecision:
 
 
 NOTHING: Final = HookDecision(True)
+_SHELL_TOOLS: Final = frozenset({"Bash", "bash", "run_shell_command", "shell", "exec_command"})
+_FILE_TOOLS: Final = frozenset(
+    {"Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "create", "edit"}
+)
 
 
-def read_call(client: str, payload: Mapping[str, Any]) -> ShellCall | None:
-    """The shell command in a hook's payload, in any client's form; None for another tool."""
+def read_call(client: str, payload: Mapping[str, Any]) -> ToolCall | None:
+    """The shell command or the file in a hook's payload, in any client's form; None for another tool."""
     name = payload.get("tool_name", payload.get("toolName", ""))
     given = payload.get("tool_input", payload.get("toolArgs", payload))
     if isinstance(given, str):
         given = json.loads(given or "{}")
-    if client != "cursor" and name not in ("Bash", "bash", "run_shell_command", "shell", "exec_command"):
+    if client != "cursor" and name not in _SHELL_TOOLS | _FILE_TOOLS:
         return None
+    file = _read_file(given) if name in _FILE_TOOLS else None
     command = given.get("command", given.get("cmd", ""))
     command = " ".join(command) if isinstance(command, list) else str(command)
     folder = Path(str(given.get("directory") or given.get("workdir") or "."))
     session = str(payload.get("session_id") or payload.get("sessionId") or payload.get("conversation_id") or "")
     cwd = Path(str(payload.get("cwd") or "."))
-    told = str(payload.get("tool_use_id") or digest({"session": session, "cwd": str(cwd), "command": command}))
-    return ShellCall(
+    asked = {"session": session, "cwd": str(cwd), "command": command} | ({"file": asdict(file)} if file else {})
+    told = str(payload.get("tool_use_id") or digest(asked))
+    return ToolCall(
         session=session,
         key=hashlib.sha256(f"{client} {told}".encode()).hexdigest(),
         command=command,
@@ -106,7 +129,14 @@ def read_call(client: str, payload: Mapping[str, Any]) -> ShellCall | None:
         answer=_read_answer(payload),
         call_id=str(payload.get("tool_use_id") or ""),
         recorded_in=str(payload.get("transcript_path") or ""),
+        file=file,
     )
+
+
+def _read_file(given: Mapping[str, Any]) -> FileCall:
+    path = next((given[name] for name in ("file_path", "path", "notebook_path") if given.get(name)), "")
+    whole = [given[name] for name in ("content", "file_text") if isinstance(given.get(name), str)]
+    return FileCall(str(path), whole[0] if whole else None)
 
 
 def _read_answer(payload: Mapping[str, Any]) -> Result | None:
@@ -134,20 +164,20 @@ class Hook:
         """Let go of the connection."""
         self._agent.close()
 
-    def before(self, call: ShellCall) -> HookDecision:
+    def before(self, call: ToolCall) -> HookDecision:
         """Whether a command may run now (rules 1, 2 and 4)."""
         if self._settings.mode == "shadow":
             self._note_call(call)
             return NOTHING
         try:
-            effect = read_command(call.command, call.folder)
+            effect = call.effect()
             return NOTHING if effect is None else self._decide(call, effect)
         except Refusal as refusal:
             return HookDecision(False, str(refusal))
         except (Problem, Unreachable, GrantRefused, OSError) as fault:
             return HookDecision(False, f"The console could not be asked, so nothing runs: {fault}")
 
-    def after(self, call: ShellCall) -> str:
+    def after(self, call: ToolCall) -> str:
         """Report what a command said; what may be told about it now, or nothing where it was not ours (rule 3)."""
         if self._settings.mode == "shadow":
             return self._note_reading(call)
@@ -167,7 +197,7 @@ class Hook:
 
     def try_out(self, folder: Path) -> tuple[str, str]:
         """Have the gate judge a call that does nothing (a dry run): the session and what it said."""
-        call = ShellCall(session="validate", key="0" * 64, command="", folder=folder, answer=None)
+        call = ToolCall(session="validate", key="0" * 64, command="", folder=folder, answer=None)
         arguments = {
             "remote": "https://git.example.org/counterfoil/validate.git",
             "repository": "counterfoil/validate.git",
@@ -178,10 +208,10 @@ class Hook:
         said = "it would pass" if result.accepted else _refused(result)
         return str(self._session(call, renew=False)["session_id"]), said
 
-    def _note_call(self, call: ShellCall) -> None:
+    def _note_call(self, call: ToolCall) -> None:
         """Before a command in shadow mode: what the gate would do with it, and by which rules (rule 4)."""
         try:
-            effect = read_command(call.command, call.folder)
+            effect = call.effect()
         except Refusal as refusal:
             self._note(call, would="refuse", rules=["COMMAND_FORM"], text=str(refusal))
             return
@@ -197,7 +227,7 @@ class Hook:
         rules = list(result.approval.get("reasons") or ()) or ([] if result.accepted else [str(result.code)])
         self._note(call, would=would, rules=rules, text=result.message or "", **asdict(effect))
 
-    def _note_reading(self, call: ShellCall) -> str:
+    def _note_reading(self, call: ToolCall) -> str:
         """After a command in shadow mode: what its client said of it, and what the system shows (rule 4)."""
         noted = self._take("noted", call.key)
         if noted is None or call.answer is None:
@@ -207,22 +237,26 @@ class Hook:
         self._note(call, **asdict(effect), said=call.answer.status, shown=asdict(reading) if reading else None)
         return ""
 
-    def _decide(self, call: ShellCall, effect: Effect) -> HookDecision:
+    def _decide(self, call: ToolCall, effect: Effect) -> HookDecision:
         asked = digest({"session": call.session, "tool": effect.tool, "arguments": effect.arguments})
         known = self._read("held", asked) or {}
         action_id = str(known.get("action_id", ""))
         if not action_id:
-            result = self._propose(call, effect, acknowledges=known.get("failed", ()))
+            # Written first: a hook that its client kills in the middle proposes the same call again, not another.
+            call_id = str(known.get("call_id") or uuid4().hex)
+            self._write("held", asked, {**known, "call_id": call_id})
+            result = self._propose(call, effect, acknowledges=known.get("failed", ()), call_id=call_id)
             if not result.accepted:
                 failed_steps = _failed_steps(result)
                 if failed_steps:
                     self._write("held", asked, {"failed": failed_steps})
                     return HookDecision(False, f"Refused ({result.code}). {result.message} {_AGAIN}")
+                self._take("held", asked)
                 return HookDecision(False, _refused(result))
             action_id = str(result.action_id)
             self._write("held", asked, {"action_id": action_id})
         while True:
-            order = self._claim(effect.tool, action_id)
+            order = self._claim(effect.tool, asked, action_id)
             if order is not None:
                 work = self._executor(effect.tool).begin(order)
                 self._write("started", call.key, {"action_id": action_id, "attempt": work.attempt, "tool": effect.tool})
@@ -234,15 +268,27 @@ class Hook:
                 self._take("held", asked)
                 return HookDecision(False, f"Not run. {self._outcome(action_id, status)} (action {action_id})")
             if time.monotonic() >= self._until:
+                approved = (status.get("approval") or {}).get("decision") == "APPROVED"
+                why = "it is approved and about to be released" if approved else "people must approve it first"
                 return HookDecision(
                     False,
-                    f"Not run yet: people must approve it first (action {action_id}). Nothing was changed. "
+                    f"Not run yet: {why} (action {action_id}). Nothing was changed. "
                     "Send the same command again later; it goes on with this request.",
                 )
 
-    def _claim(self, tool: str, action_id: str) -> Order | None:
+    def _claim(self, tool: str, asked: str, action_id: str) -> Order | None:
+        """The order, if it may start. A claim is written down until it is answered: what the console releases to a hook
+        that its client has killed meanwhile, the next hook is given by repeating that claim.
+        """
         wait_s = max(0, min(8, int(self._until - time.monotonic())))
-        return next(iter(self._executor(tool).claim(actions=[action_id], wait_s=wait_s)), None)
+        claim = (self._read("held", asked) or {}).get("claim") or {"key": uuid4().hex, "wait_s": wait_s}
+        self._write("held", asked, {"action_id": action_id, "claim": claim})
+        orders = self._executor(tool).claim(
+            actions=[action_id], wait_s=int(claim["wait_s"]), idempotency_key=str(claim["key"])
+        )
+        self._write("held", asked, {"action_id": action_id})
+        now = datetime.now(UTC)
+        return next((order for order in orders if datetime.fromisoformat(order.grant_expires_at) > now), None)
 
     def _status(self, action_id: str) -> dict[str, Any]:
         try:
@@ -262,29 +308,33 @@ class Hook:
         return f"{decided}{': ' + verdict['reason'] if verdict['reason'] else '.'} {verdict['next']['text']}"
 
     def _propose(
-        self, call: ShellCall, effect: Effect, *, dry_run: bool = False, acknowledges: Sequence[str] = ()
+        self,
+        call: ToolCall,
+        effect: Effect,
+        *,
+        dry_run: bool = False,
+        acknowledges: Sequence[str] = (),
+        call_id: str = "",
     ) -> CallResult:
         """What the gate says to a call, in the client's session; one that is over is opened anew."""
-        result = self._sent(self._session(call, renew=False), call, effect, dry_run, acknowledges)
-        if result.code in _OVER:
-            result = self._sent(self._session(call, renew=True), call, effect, dry_run, acknowledges)
-        return result
-
-    def _sent(
-        self, session: Mapping[str, Any], call: ShellCall, effect: Effect, dry_run: bool, acknowledges: Sequence[str]
-    ) -> CallResult:
         body = {
-            "call_id": uuid4().hex,
+            "call_id": call_id or uuid4().hex,
             "tool": effect.tool,
             "arguments": effect.arguments,
-            "pin_hash": session["pin_hash"],
             **({"dry_run": True} if dry_run else {}),
             **({"acknowledges": list(acknowledges)} if acknowledges else {}),
         }
-        answer = self._agent.write(f"/sessions/{session['session_id']}/calls", {"calls": [body]}, give_up_after_s=10.0)
+        result = self._sent(self._session(call, renew=False), body)
+        if result.code in _OVER:
+            result = self._sent(self._session(call, renew=True), body)
+        return result
+
+    def _sent(self, session: Mapping[str, Any], body: Mapping[str, Any]) -> CallResult:
+        calls = [{**body, "pin_hash": session["pin_hash"]}]
+        answer = self._agent.write(f"/sessions/{session['session_id']}/calls", {"calls": calls}, give_up_after_s=10.0)
         return read_first_result(answer)
 
-    def _session(self, call: ShellCall, *, renew: bool) -> Mapping[str, Any]:
+    def _session(self, call: ToolCall, *, renew: bool) -> Mapping[str, Any]:
         """The console's session for the client's own; several hooks at once open one (rule 2)."""
         name = digest({"session": call.session, "folder": str(call.folder)})
         with self._locked():
@@ -345,7 +395,7 @@ class Hook:
         self._file(kind, name).unlink(missing_ok=True)
         return found
 
-    def _note(self, call: ShellCall, **line: Any) -> None:
+    def _note(self, call: ToolCall, **line: Any) -> None:
         """One line of the shadow report; the command itself is not in it."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
         about = {"folder": str(call.folder), "call_id": call.call_id, "recorded_in": call.recorded_in}

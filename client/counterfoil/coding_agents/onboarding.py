@@ -16,7 +16,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,10 @@ from counterfoil.coding_agents.hooks import HookSettings
 from counterfoil.connection import Connection
 from counterfoil.executor import Executor
 from counterfoil.problems import NotNow
+from counterfoil.proof import load_key
 
 _GIVE_UP_AFTER_S = 20.0
+_KEY_FILE = "executor.jwk"
 
 
 class NotDone(Exception):
@@ -122,9 +124,10 @@ def apply_change(change: PlannedChange, settings: HookSettings, places: Places) 
     client = change.client
     folder = places.of(client)
     folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-    _private(folder / "settings.json", json.dumps(asdict(settings), indent=2).encode())
     if settings.mode == "enforce":
+        settings = replace(settings, executor_id=f"{settings.executor_id}-{_key_name(folder)}")
         _enlist(settings, folder)
+    _private(folder / "settings.json", json.dumps(asdict(settings), indent=2).encode())
     backup = places.backup(client)
     if not backup.exists():
         if change.before is not None:
@@ -135,13 +138,21 @@ def apply_change(change: PlannedChange, settings: HookSettings, places: Places) 
     _private(folder / "written.sha256", hashlib.sha256(change.after).hexdigest().encode())
 
 
+def _key_name(folder: Path) -> str:
+    """What tells this executor from the same client's on another machine: the beginning of its key's digest.
+
+    An id that two keys share belongs to whoever registered last, and grants of the other are refused.
+    """
+    return hashlib.sha256(load_key(folder / _KEY_FILE).thumbprint.encode()).hexdigest()[:8]
+
+
 def _enlist(settings: HookSettings, folder: Path) -> None:
     tools = [str(json.loads(file.read_text())["name"]) for file in sorted_contracts()]
     executor = Executor(
         url=settings.url,
         key=settings.executor_key,
         executor_id=settings.executor_id,
-        key_file=folder / "executor.jwk",
+        key_file=folder / _KEY_FILE,
         handlers=dict.fromkeys(tools, _refuse),
         report_for_s=_GIVE_UP_AFTER_S,
         issuer=settings.issuer,
@@ -177,7 +188,7 @@ def restore(client: Client, places: Places) -> str:
     else:
         kept = client.without_hooks(read_settings(path))
         _replace(path, (json.dumps(kept, indent=2, ensure_ascii=False) + "\n").encode())
-        said = f"{path} was changed since; only the hook was taken out. What it was before stands in {original}."
+        said = f"{path} was changed since; only the hook was removed. The original is in {original}."
         backup.unlink()
         return said
     shutil.rmtree(folder)

@@ -26,17 +26,17 @@ from counterfoil.coding_agents.onboarding import Places
 
 _RULES: Final = {
     "IRREVERSIBLE": "irreversible by its contract",
-    "CRITICAL_MUTATION": "of the gravest class by its contract",
+    "CRITICAL_MUTATION": "of the highest-risk class by its contract",
     "CONTRACT": "its contract asks for approval",
     "UNVERIFIABLE": "no system could be read back afterwards",
-    "COMMAND_FORM": "sent so that its effect cannot be told beforehand",
-    "CONSOLE_UNREACHABLE": "the console could not be asked",
+    "COMMAND_FORM": "sent in a form whose effect cannot be predicted",
+    "CONSOLE_UNREACHABLE": "the console could not be reached",
 }
 _WOULD: Final = {
     "pass": "would have passed",
     "hold": "would have waited for people",
     "refuse": "would have been refused",
-    "unknown": "not judged: the console could not be asked",
+    "unknown": "not judged: the console could not be reached",
 }
 _AUDIT_S: Final = 600
 _STYLE: Final = """
@@ -279,7 +279,7 @@ def print_lines(found: ShadowReport) -> Iterable[str]:
     yield ""
     yield _audited_line(found.audited)
     for claim in found.audited.false:
-        yield f"  {claim.session}: {claim.code}: “{claim.sentence}”"
+        yield f"  {claim.session}: “{claim.sentence}”"
         yield f"    {_beside(claim)}"
     yield from (f"  {line}" for line in found.audited.unread)
 

@@ -33,6 +33,7 @@ _WAITING = (
     f" {STATUS_TOOL} and action_id {{}}; it is executed once when it is approved."
 )
 _RUNNING = "It has not ended yet. Do not repeat the call; ask again with the tool {} and action_id {}."
+_OPEN_TWIN = f"If the first call was yours and you had no answer, ask for it with {STATUS_TOOL} and that action's id."
 _UNKNOWN_HINT = "Do not repeat the call. What came of it is being found out; ask with counterfoil_status."
 
 
@@ -87,7 +88,8 @@ def refusal_result(result: CallResult, *, prefix: str) -> CallToolResult:
         "errors": result.raw.get("errors") or [],
         "action_id": result.action_id,
     }
-    lines = [f"Refused ({word['code']}): {word['message']}", word["hint"] or ""]
+    asks = _OPEN_TWIN if result.code == "DUPLICATE_BLOCKED" else ""
+    lines = [f"Refused ({word['code']}): {word['message']}", word["hint"] or "", asks]
     return _answer("\n".join(line for line in lines if line), word, is_error=True)
 
 

@@ -1,13 +1,13 @@
 """`counterfoil-mcp`: a gateway between an MCP client and an MCP server.
 
-run        stand between (the default)
-contracts  write a draft contract for each of the server's tools, to be read and edited
-register   register the contracts of a folder, and the agent that may use them (operator's key)
-check      compare the server's tools with what is registered; 1 if one has changed
+run        run the gateway (the default)
+contracts  write a draft contract for each of the server's tools, for review and editing
+register   register a folder's contracts and the agent that may use them (operator's key)
+check      compare the server's tools with the registered ones; exit with 1 if one has changed
 
 Settings are a TOML file (--config) and the environment: COUNTERFOIL_URL, COUNTERFOIL_AGENT_ID, COUNTERFOIL_AGENT_KEY,
 COUNTERFOIL_EXECUTOR_KEY, COUNTERFOIL_GOAL, COUNTERFOIL_MCP_MODE (enforce or shadow), COUNTERFOIL_MCP_TOKEN, and for
-register COUNTERFOIL_OPERATOR_KEY. What follows -- is the server's command, instead of the file's.
+register COUNTERFOIL_OPERATOR_KEY. Arguments after -- are the server's command and replace the file's.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main(words: Sequence[str] | None = None) -> None:
     except BadSettings as fault:
         raise SystemExit(f"counterfoil-mcp: {fault}") from fault
     except (Problem, Unreachable) as fault:
-        raise SystemExit(f"counterfoil-mcp: the console did not do it: {fault}") from fault
+        raise SystemExit(f"counterfoil-mcp: the console refused or did not answer: {fault}") from fault
     except (MCPError, OSError, ExceptionGroup) as fault:
         raise SystemExit(f"counterfoil-mcp: {_cause(fault)}") from fault
 
@@ -74,8 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("program", nargs="?", choices=_PROGRAMS, default="run")
     parser.add_argument("--config", type=Path, metavar="FILE")
     parser.add_argument("--contracts", type=Path, metavar="FOLDER", default=Path("contracts"))
-    parser.add_argument("--read-only", default="", metavar="TOOL,…", help="tools that change nothing, as you say")
-    parser.add_argument("--update", action="store_true", help="write the next version for tools that have changed")
+    parser.add_argument("--read-only", default="", metavar="TOOL,…", help="tools that you declare read-only")
+    parser.add_argument("--update", action="store_true", help="write the next version of changed tools' contracts")
     return parser
 
 
@@ -119,13 +119,13 @@ def _draft(settings: Settings, folder: Path, *, reads: Sequence[str], update: bo
             continue
         known = json.loads(path.read_text())
         if known.get("wrapper_version") == tool_digest(tool):
-            _say(f"{path}: is there, and the tool has not changed")
+            _say(f"{path}: exists; the tool has not changed")
         elif update:
             after = drafts.update_contract(known, tool)
             _write(path, after)
-            _say(f"{path}: the tool has changed; now version {after['version']}. Read it before you register it.")
+            _say(f"{path}: the tool has changed; now version {after['version']}. Review it before you register it.")
         else:
-            _say(f"{path}: THE TOOL HAS CHANGED; --update writes the next version")
+            _say(f"{path}: THE TOOL HAS CHANGED; use --update to write the next version")
     return 0
 
 
@@ -171,7 +171,7 @@ def _check(settings: Settings) -> int:
     gone = [name for name in desk.known if name.startswith(settings.prefix)]
     for name in gone:
         if name.removeprefix(settings.prefix) not in surface.seen:
-            _say(f"{name.removeprefix(settings.prefix)}: registered, and the server does not have it")
+            _say(f"{name.removeprefix(settings.prefix)}: registered, but missing on the server")
     return 1 if any(one.fate is ToolDecision.CHANGED for one in surface.seen.values()) else 0
 
 

@@ -2,7 +2,9 @@
 
 An errand ends by itself: its caller may have gone with a handle, and asks again. What has not started when its caller
 cancels is taken back; what has started cannot be, so the cancellation goes on to the server and the outcome is left to
-the console's own reading. A gateway that dies in between leaves a lease, which runs out.
+the console's own reading. A caller that is gone, or whose time is over, without a handle has taken nothing back: the
+action stays as it is at the console, and is taken up again by whoever asks about it. A gateway that dies in between
+leaves a lease, which runs out.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ class PendingCall:
     listener: ProgressFnT | None = None
     answer: CallToolResult | None = None
     effect: CancelScope | None = None
+    carrying: CancelScope = field(default_factory=CancelScope)
     done: anyio.Event = field(default_factory=anyio.Event)
 
     async def tell(self, progress: float, total: float | None, message: str | None) -> None:
@@ -103,7 +106,17 @@ class PendingCalls:
         except (Problem, Unreachable) as fault:
             log.info("action %s could not be taken back: %s", errand.action_id, fault)
 
+    def put_down(self, errand: PendingCall) -> None:
+        """Nobody waits for it: nothing starts until somebody asks about it again."""
+        if self._known.get(errand.action_id) is errand and not errand.started:
+            del self._known[errand.action_id]
+            errand.carrying.cancel()
+
     async def _carry_out(self, errand: PendingCall, effect: Effect | None) -> None:
+        with errand.carrying:
+            await self._pursue(errand, effect)
+
+    async def _pursue(self, errand: PendingCall, effect: Effect | None) -> None:
         pause = 0.5
         wait_s = 0
         if effect is not None:
@@ -116,7 +129,7 @@ class PendingCalls:
                     errand.done.set()
                 wait_s, pause = _CLAIM_S, 0.5
             except NotFound as fault:
-                errand.answer = answers.withheld_result(fault.code, "There is no such action of this agent.")
+                errand.answer = answers.withheld_result(fault.code, "This agent has no action with this id.")
                 errand.done.set()
             except (Problem, Unreachable) as fault:
                 log.warning("action %s waits %.1f s for the console: %s", errand.action_id, pause, fault)

@@ -31,6 +31,7 @@ from counterfoil.mcp import answers
 from counterfoil.mcp.answers import LINES_TOOL, STATUS_TOOL
 from counterfoil.mcp.desk import ConsoleClient
 from counterfoil.mcp.errands import PendingCall, PendingCalls
+from counterfoil.mcp.passing import ConnectedClients
 from counterfoil.mcp.settings import Settings
 from counterfoil.mcp.surface import ToolDecision, ToolSurface, compare_tools
 from counterfoil.mcp.upstream import Upstream
@@ -43,6 +44,9 @@ GOAL = "io.counterfoil/goal"
 DEPENDS_ON = "io.counterfoil/depends_on"
 ACKNOWLEDGES = "io.counterfoil/acknowledges"
 _PROGRESS_S = 5.0
+_LEAST_HOLD_S = 5.0
+_OF_LIMIT = 0.75
+"""How much of the time after which a client gave up it is made to wait the next time."""
 _UNREADABLE = Failure("UNREADABLE_ANSWER", "What the server answered is no tool result.", "unknown")
 Context = ServerRequestContext[Any, Any]
 
@@ -50,9 +54,11 @@ Context = ServerRequestContext[Any, Any]
 class GatedTools:
     """Lists and calls tools by the rules; `ready` before anything else."""
 
-    def __init__(self, settings: Settings, upstream: Upstream) -> None:
+    def __init__(self, settings: Settings, upstream: Upstream, clients: ConnectedClients) -> None:
         self._settings = settings
         self._upstream = upstream
+        self._clients = clients
+        self._hold_s = settings.gateway.hold_s
         self._desk = ConsoleClient(settings, forward=self._handle)
         self._errands = PendingCalls(self._desk, settings.gateway)
         self._surface = ToolSurface({})
@@ -115,7 +121,15 @@ class GatedTools:
         if not result.accepted or result.action_id is None:
             return answers.refusal_result(result, prefix=self._settings.prefix)
         errand = self._errands.begin(result.action_id, dict(result.approval), effect)
-        return await self._wait(ctx, errand)
+        try:
+            return await self._wait(ctx, errand)
+        except get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                if errand.started or await self._clients.took_back(ctx):
+                    await self._errands.cancel(errand)
+                else:
+                    self._errands.put_down(errand)
+            raise
 
     async def _lines(self) -> types.CallToolResult:
         try:
@@ -149,7 +163,7 @@ class GatedTools:
         except (Problem, Unreachable) as fault:
             log.info("action %s could not be asked about: %s", action_id, fault)
             return answers.withheld_result(
-                "NOT_FOUND", "There is no such action of this agent, or the console is away."
+                "NOT_FOUND", "This agent has no action with this id, or the console cannot be reached."
             )
         return await self._wait(ctx, known)
 
@@ -159,17 +173,19 @@ class GatedTools:
         return self._errands.begin(action_id, {"required": shown.state == "VALIDATED"})
 
     async def _wait(self, ctx: Context, errand: PendingCall) -> types.CallToolResult:
-        """Its answer, or a handle when the caller's time is over; its caller hears that it goes on."""
-        errand.listener = ctx.session.report_progress
+        """Its answer, or a handle when the caller's time is over; its caller hears that it goes on. Who waited in vain
+        for longer than its own limit is answered sooner from then on.
+        """
+        errand.listener, since = ctx.session.report_progress, time.monotonic()
         try:
-            with anyio.move_on_after(self._settings.gateway.hold_s):
+            with anyio.move_on_after(self._hold_s):
                 async with anyio.create_task_group() as waiting:
                     waiting.start_soon(_reassure, ctx, errand)
                     await errand.done.wait()
                     waiting.cancel_scope.cancel()
         except get_cancelled_exc_class():
-            with anyio.CancelScope(shield=True):
-                await self._errands.cancel(errand)
+            waited = time.monotonic() - since
+            self._hold_s = min(self._hold_s, max(_LEAST_HOLD_S, _OF_LIMIT * waited))
             raise
         finally:
             errand.listener = None

@@ -10,9 +10,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+import anyio
 import mcp_types as types
 from mcp.server import NotificationOptions, Server
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import (
@@ -31,6 +32,8 @@ log = logging.getLogger("counterfoil.mcp")
 
 Context = ServerRequestContext[Any, Any]
 _MOST_CLIENTS = 200
+_NOTICE_S = 0.5
+_TIMED_OUT = ("timed out", "timeout")
 _INSTRUCTIONS = (
     "Calls of these tools pass a gate, and some wait for a person. structuredContent.counterfoil says what became of a"
     " call; tell users only its report.text. While its status is waiting or running, do not repeat the call: ask with"
@@ -73,13 +76,34 @@ class ConnectedClients:
     def __init__(self) -> None:
         self.bus = InMemorySubscriptionBus()
         self._known: dict[str, ServerSession] = {}
+        self._cancelled: dict[tuple[str, str], str] = {}
 
     def note(self, ctx: Context) -> None:
         """Remember who asked; a client of the 2026 protocol listens through the bus instead."""
-        headers = getattr(ctx.request, "headers", None) or {}
-        self._known[headers.get("mcp-session-id", "")] = ctx.session
+        self._known[_connection(ctx)] = ctx.session
         while len(self._known) > _MOST_CLIENTS:
             del self._known[next(iter(self._known))]
+
+    async def observe(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Keep why a client cancelled a request."""
+        params = ctx.params or {}
+        if ctx.method == "notifications/cancelled":
+            self._cancelled[_connection(ctx), str(params.get("requestId"))] = str(params.get("reason") or "")
+            while len(self._cancelled) > _MOST_CLIENTS:
+                del self._cancelled[next(iter(self._cancelled))]
+        return await call_next(ctx)
+
+    async def took_back(self, ctx: Context) -> bool:
+        """Whether the client itself no longer wants what it asked: it said so, and not that its time was over. One
+        that is gone, or that only closes the stream, has not said so.
+        """
+        asked = (_connection(ctx), str(ctx.request_id))
+        with anyio.move_on_after(_NOTICE_S):
+            # The request ends before the notice is handed on.
+            while asked not in self._cancelled:
+                await anyio.sleep(0.01)
+        reason = self._cancelled.pop(asked, None)
+        return reason is not None and not any(word in reason.lower() for word in _TIMED_OUT)
 
     async def tell(self, notification: types.ServerNotification) -> None:
         """Pass a notification on."""
@@ -88,6 +112,12 @@ class ConnectedClients:
             await self.bus.publish(event)
         for session in list(self._known.values()):
             await session.send_notification(notification)
+
+
+def _connection(ctx: Context) -> str:
+    """Which of several clients over HTTP this is; over stdio there is one."""
+    headers = getattr(ctx.request, "headers", None) or {}
+    return str(headers.get("mcp-session-id", ""))
 
 
 def gateway_server(
@@ -102,6 +132,7 @@ def gateway_server(
         on_call_tool=_noting(clients, tools.call_tool),
         on_subscriptions_listen=ListenHandler(clients.bus),
     )
+    server.middleware.append(clients.observe)
     for method, params, request, answer in _passed(upstream.capabilities):
         server.add_request_handler(method, params, _noting(clients, _passing(upstream, request, answer)))
     return server

@@ -69,9 +69,9 @@ async def open_gateway(settings: Settings) -> AsyncIterator[tuple[GatewayServer,
     """A gateway that is ready for clients, and the server behind it."""
     clients = ConnectedClients()
     changes = ServerNotifications(clients)
-    kind = GatedTools if settings.gateway.mode == "enforce" else ShadowTools
     async with connect_upstream(settings.server, notified=changes.hear) as upstream:
-        tools = kind(settings, upstream)
+        enforced = settings.gateway.mode == "enforce"
+        tools = GatedTools(settings, upstream, clients) if enforced else ShadowTools(settings, upstream)
         try:
             async with anyio.create_task_group() as tasks:
                 yield await _begun(tools, tasks, settings, upstream, clients, changes), upstream

@@ -31,7 +31,7 @@ ALGORITHMS = (-8, -7)
 
 
 class NoPendingEnrolment(Refused):
-    """This enrolment was not begun here, took longer than two minutes, or was ended before; begin again."""
+    """This enrolment was not started here, took longer than two minutes or has already ended; start again."""
 
     code = "NO_CEREMONY"
     status = 409

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TOO_LONG = 200
 _ROLE_WORDS = {
     "reviewer": "Reviewer: decides approvals",
-    "operator": "Operator: works cases, stops things",
+    "operator": "Operator: resolves cases, places freezes",
     "compliance": "Compliance: reads and exports the record",
     "administrator": "Administrator: people, keys, policies",
 }
@@ -59,7 +59,7 @@ class ConfirmProposalForm(IdentityProofForm):
     """The second person's word on what waits, and why."""
 
     reason = forms.CharField(
-        max_length=1000, label="Why", error_messages={"required": "Enter a reason. It is kept in the audit log."}
+        max_length=1000, label="Reason", error_messages={"required": "Enter a reason. It is kept in the audit log."}
     )
     to = forms.ChoiceField(choices=[("confirm", "confirm"), ("decline", "decline")])
 
@@ -119,10 +119,10 @@ class DateRangeForm(forms.Form):
 class DelegationForm(DateRangeForm, IdentityProofForm):
     """Whom somebody's power is lent to, and for what."""
 
-    to = forms.ChoiceField(label="To", error_messages={"required": "Say to whom."})
+    to = forms.ChoiceField(label="To", error_messages={"required": "Choose who to delegate to."})
     groups = forms.MultipleChoiceField(required=False, label="For their votes in", widget=forms.CheckboxSelectMultiple)
     tools = forms.CharField(required=False, max_length=1000, label="Only for these tools (all)")
-    reason = forms.CharField(required=False, max_length=500, label="Why")
+    reason = forms.CharField(required=False, max_length=500, label="Reason")
     field_order = ("to", "starts", "ends", "groups", "tools", "reason", "password", "otp")
 
     def __init__(self, *args: Any, people: list[tuple[str, str]], own: list[str], **kwargs: Any) -> None:
@@ -154,15 +154,15 @@ class NewKeyForm(forms.Form):
     kind = forms.ChoiceField(
         choices=[
             ("agent", "Agent: proposes"),
-            ("exec", "Executor: runs what was approved"),
-            ("oper", "Operator: registers and stops"),
+            ("exec", "Executor: runs approved actions"),
+            ("oper", "Operator: registers and freezes"),
             ("audit", "Auditor: reads the log"),
         ],
         label="For",
     )
-    name = forms.CharField(max_length=100, label="Name", error_messages={"required": "Name it."})
+    name = forms.CharField(max_length=100, label="Name", error_messages={"required": "Enter a name."})
     only_for = forms.CharField(required=False, max_length=1000, label="Only for these tools or agents (all)")
-    days = forms.IntegerField(required=False, min_value=1, max_value=3650, label="Ends after days (never)")
+    days = forms.IntegerField(required=False, min_value=1, max_value=3650, label="Expires after days (never)")
 
     def scopes(self) -> list[str]:
         what = {"exec": "tool", "agent": "agent"}.get(self.cleaned_data["kind"], "")

@@ -33,60 +33,60 @@ TOKEN_BYTES = 32
 
 
 class NoSuchMember(Refused):
-    """There is no such person here."""
+    """Member not found."""
 
     code = "NOT_FOUND"
     status = 404
 
 
 class AlreadyMember(Refused):
-    """This person has a place here, or was invited already."""
+    """This person is already a member or has already been invited."""
 
     code = "MEMBER_ALREADY"
 
 
 class InvitationSpent(Refused):
-    """This invitation was used, was withdrawn, or has run out; ask for another."""
+    """This invitation was used, withdrawn or has expired; ask for a new one."""
 
     code = "INVITATION_SPENT"
     status = 410
 
 
 class LastAdministrator(Refused):
-    """This is the last administrator; make somebody else one first."""
+    """This is the last administrator; appoint another one first."""
 
     code = "LAST_ADMINISTRATOR"
 
 
 class SecondAdministratorNeeded(Refused):
-    """This takes a second administrator: another person than the one who asked for it, and than the one concerned."""
+    """This needs a second administrator: neither the person who requested it nor the person concerned."""
 
     code = "SECOND_PERSON_NEEDED"
     status = 403
 
 
 class ProofNeeded(Refused):
-    """This gives somebody the power to approve. Confirm with your password or a one-time code."""
+    """This grants approval rights. Confirm with your password or a one-time code."""
 
     code = "STEP_UP_REQUIRED"
     status = 403
 
 
 class NoApprover(Refused):
-    """Only approvers have keys: this person has not the role of a reviewer."""
+    """Only approvers have approval passkeys: this person is not a reviewer."""
 
     code = "NO_APPROVER"
     status = 403
 
 
 class NothingProposed(Refused):
-    """Nothing waits to be confirmed for this person."""
+    """There is nothing to confirm for this person."""
 
     code = "NOTHING_PROPOSED"
 
 
 class AlreadyLinked(Refused):
-    """These accounts are known to be one person's already."""
+    """These accounts are already linked."""
 
     code = "ONE_PERSON_ALREADY"
 
@@ -164,7 +164,7 @@ def renew_invitation(
     row = _locked(tenant_id, member_id)
     _check_proof(is_proven, current_roles(row), NOTHING)
     if row.joined_at is not None:
-        raise AlreadyMember("This person has come in already. A lost password is set anew by the installation's owner.")
+        raise AlreadyMember("This person has already joined. The owner of the installation can reset a lost password.")
     _say(row, "member_invited_again", {}, by, at=at)
     return _invitation(row, at=at)
 
@@ -285,7 +285,7 @@ def propose_separation(*, tenant_id: UUID, member_id: UUID, by: ledger.Actor, by
     row = _locked(tenant_id, member_id)
     others = Membership.objects.filter(tenant_id=tenant_id, person_id=row.person_id).exclude(id=row.id)
     if not others.exists():
-        raise NothingProposed("This account is linked to no other.")
+        raise NothingProposed("This account is not linked to another.")
     _propose(row, {"what": "separation"}, "separation_proposed", by, by_person, at=at)
 
 
@@ -338,7 +338,7 @@ def confirm_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, by_person: U
     holder = members_queries.member_by_pseudonym(tenant_id, key.actor_id) if key else None
     giver = members_queries.member_by_pseudonym(tenant_id, holder.given_by) if holder and holder.given_by else None
     if holder is not None and giver is not None and giver.person_id == by_person:
-        refusal = SecondAdministratorNeeded("Who made this person an approver cannot confirm their key as well.")
+        refusal = SecondAdministratorNeeded("The person who made them an approver cannot also confirm their passkey.")
         note = {"code": refusal.code, "what": "key", "key_id": str(key_id)}
         refusal.records = (_unconfirmed(holder, note, by, at=at),)
         raise refusal
@@ -378,7 +378,7 @@ def _change(row: Membership, wanted: MemberRoles, by: ledger.Actor, *, at: datet
     if "reviewer" in wanted.roles:
         _enrol(row, at=at)
     elif "reviewer" in now.roles:
-        _dismiss(row, by, "The person is no reviewer any more.", at=at)
+        _dismiss(row, by, "The person is no longer a reviewer.", at=at)
 
 
 def _propose(

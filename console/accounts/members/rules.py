@@ -19,14 +19,14 @@ MOST_GROUPS = 20
 
 
 class BadGroup(Refused):
-    """A group is a word of lower-case letters, digits and hyphens; "reviewers" is everybody and given by the role."""
+    """A group name consists of lower-case letters, digits and hyphens; "reviewers" is reserved for the role."""
 
     code = "BAD_GROUP"
     status = 422
 
 
 class UnknownRole(Refused):
-    """There is no such role."""
+    """Unknown role."""
 
     code = "UNKNOWN_ROLE"
     status = 422
@@ -43,7 +43,7 @@ class MemberRoles:
     def of(cls, roles: Collection[str], groups: Collection[str]) -> MemberRoles:
         """Checked; only reviewers have groups that mean anything, yet others may keep theirs."""
         if unknown := sorted(set(roles) - set(ROLES)):
-            raise UnknownRole(f"There is no role {unknown[0]}.")
+            raise UnknownRole(f"Unknown role: {unknown[0]}.")
         if len(set(groups)) > MOST_GROUPS or not all(_is_group(each) for each in groups):
             raise BadGroup
         return cls(frozenset(roles), frozenset(groups))

@@ -28,7 +28,7 @@ class AccountAdapter(DefaultAccountAdapter):
     """Accounts are made by administrators, never by signing up."""
 
     error_messages: ClassVar[dict[str, Any]] = DefaultAccountAdapter.error_messages | {
-        "username_password_mismatch": "This email and password do not belong together.",
+        "username_password_mismatch": "Wrong email or password.",
         "incorrect_password": "This is not your password.",
         "incorrect_code": "This code is wrong or was used before.",
         "too_many_login_attempts": "Too many wrong codes. Wait five minutes, then try again.",
@@ -54,7 +54,7 @@ class MfaAdapter(DefaultMFAAdapter):
     """Authenticator apps, recovery codes and passkeys; their secrets are useless in a stolen database."""
 
     error_messages: ClassVar[dict[str, Any]] = DefaultMFAAdapter.error_messages | {
-        "incorrect_code": "This code is wrong or was used before, or this passkey is not known here.",
+        "incorrect_code": "This code is wrong or was used before, or this passkey is not registered here.",
     }
 
     def encrypt(self, text: str) -> str:

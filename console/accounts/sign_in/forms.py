@@ -31,7 +31,7 @@ def require_own_origin(credential: Any) -> None:
     except (KeyError, TypeError, ValueError):
         ours = False
     if not ours:
-        raise ValidationError("This passkey did not answer this page. Try again.", code="wrong_origin")
+        raise ValidationError("The passkey's answer does not belong to this page. Try again.", code="wrong_origin")
 
 
 class SignInForm(LoginForm):

@@ -85,7 +85,7 @@ class OpenIDConnectAdapter(OpenIDConnectOAuth2Adapter):
     def _decode_id_token(self, app: Any, id_token: str) -> dict[str, Any]:
         issuer = app.settings["issuer"]
         if self.openid_config.get("issuer") != issuer:
-            raise OAuth2Error("The provider calls itself by another name than it was registered by.")
+            raise OAuth2Error("The provider's issuer differs from the one configured.")
         try:
             if jwtkit.jwt.get_unverified_header(id_token).get("alg") not in ALGORITHMS:
                 raise OAuth2Error("The ID token is not signed by a public key.")
@@ -103,13 +103,13 @@ class OpenIDConnectAdapter(OpenIDConnectOAuth2Adapter):
 
     def _check(self, claims: dict[str, Any], app: Any) -> None:
         if "exp" not in claims or not claims.get("sub"):
-            raise OAuth2Error("The ID token has no end or names nobody.")
+            raise OAuth2Error("The ID token has no expiry or no subject.")
         audience = claims["aud"] if isinstance(claims["aud"], list) else [claims["aud"]]
         if (len(audience) > 1 or "azp" in claims) and claims.get("azp") != app.client_id:
-            raise OAuth2Error("The ID token was made for somebody else.")
+            raise OAuth2Error("The ID token was issued for another client.")
         said, kept = str(claims.get("nonce", "")), self.request.session.get(NONCES, [])
         if not any(hmac.compare_digest(said.encode(), each.encode()) for each in kept):
-            raise OAuth2Error("The ID token answers another sign-in.")
+            raise OAuth2Error("The ID token belongs to another sign-in.")
         self.request.session[NONCES] = [each for each in kept if each != said]
 
 
@@ -134,7 +134,7 @@ class SingleSignOnAdapter(DefaultSocialAccountAdapter):
             or not user.is_active
             or not (accounts_queries.memberships(user) or places.pending_invitations(user))
         ):
-            self._refuse(request, "You have no place here. Ask an administrator to invite you.")
+            self._refuse(request, "You are not a member. Ask an administrator to invite you.")
         if not sociallogin.is_existing:
             sociallogin.connect(request, user)
         people.note_verified_email(user=user, email=email, at=timezone.now())

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -37,6 +37,9 @@ from ledger.record.queries import events
 from ledger.record.rules.canonical import canonical
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from ledger.models import Action
 
 router = Router(tags=["Actions"])
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
@@ -89,7 +92,7 @@ def sign_statement(statement: dict[str, Any], *, at: datetime) -> schemas.Effect
     )
 
 
-def effect_statement(action: Any, caller: Caller, *, at: datetime) -> dict[str, Any]:
+def effect_statement(action: Action, caller: Caller, *, at: datetime) -> dict[str, Any]:
     """What is on record of an action now, as an in-toto statement about the bytes that were approved."""
     shown = envelope(action, caller)
     return {
@@ -124,7 +127,7 @@ def effect_statement(action: Any, caller: Caller, *, at: datetime) -> dict[str, 
     }
 
 
-def _allowed(action: Any, shown: schemas.Action) -> dict[str, Any]:
+def _allowed(action: Action, shown: schemas.Action) -> dict[str, Any]:
     """Who allowed it: the policy, people with the hashes of what they signed, or a standing approval of two people."""
     if shown.approval is None or action.approval_id is None:
         return {"by": "policy", "votes": []}
@@ -145,7 +148,7 @@ def _allowed(action: Any, shown: schemas.Action) -> dict[str, Any]:
     }
 
 
-def _ran(action: Any) -> list[dict[str, Any]]:
+def _ran(action: Action) -> list[dict[str, Any]]:
     """Each start, in the order of the record."""
     return [
         {"at": instant(event.at), "executor": str(event.actor_id), **_start_of(detail)}
@@ -177,7 +180,7 @@ def _reading(run: schemas.Run) -> dict[str, Any]:
     }
 
 
-def _sealed(action: Any, shown: schemas.Action) -> dict[str, Any]:
+def _sealed(action: Action, shown: schemas.Action) -> dict[str, Any]:
     """Where the newest event stands: with its proof and the checkpoint over it, once one is signed."""
     place = shown.log
     found: dict[str, Any] = {"entry_hash": shown.entry_hash, "sealed": bool(place and place.sealed)}

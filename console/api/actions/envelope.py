@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -13,7 +13,6 @@ from approvals.gate.operations.actions import CallAnswer
 from approvals.requests.queries import approvals
 from approvals.sessions import queries as sessions_queries
 from approvals.voting.queries import votes
-from console.api.actions.recorded_call import recorded_call
 from console.api.actions.schemas import (
     Action,
     ActionRow,
@@ -22,12 +21,14 @@ from console.api.actions.schemas import (
     Evidence,
     LogPlace,
     Question,
+    RecordedCall,
     Report,
     Settlement,
     UserStatus,
 )
 from console.api.auth import Caller, caller_of
 from console.api.transaction import note_access
+from console.pages.actions.action_record import parse_arguments, payload_of
 from console.pages.approvals import context
 from console.pages.cases.settlement_signing import settlement_of_action
 from console.web import labels
@@ -36,10 +37,15 @@ from ledger.log.queries import log
 from ledger.record.queries import events
 from ledger.record.queries import evidence as evidence_queries
 from ledger.record.rules.canonical import digest
+from ledger.record.rules.encryption import CannotOpen, EvidenceErased
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import outcome_of
+from reviews import queries as after
 from reviews.reporting.operations import reports, session_reports
 from reviews.reporting.rules import report as rules
+
+if TYPE_CHECKING:
+    from ledger import models
 
 CLOCKS_AGREE = timedelta(seconds=5)
 """How far the clock of the process that wrote an event may be from the database's before the event says so."""
@@ -60,7 +66,7 @@ def status_of(answer: CallAnswer, tenant_id: UUID) -> UserStatus:
     return UserStatus.of(reports.report_on_new(State(answer.state), answer.entry))
 
 
-def issue_report(request: HttpRequest, action: Any, *, at: datetime) -> Report:
+def issue_report(request: HttpRequest, action: models.Action, *, at: datetime) -> Report:
     """The report on an action as it stands, put on record as told to the caller."""
     entry = events.entry(action.tenant_id, action.id, action.seq) or {}
     told = reports.report_on(action, entry)
@@ -70,7 +76,7 @@ def issue_report(request: HttpRequest, action: Any, *, at: datetime) -> Report:
     return Report.of(told, parts=list(told.parts), as_of=at, entry_id=event.id)
 
 
-def envelope(action: Any, caller: Caller) -> Action:
+def envelope(action: models.Action, caller: Caller) -> Action:
     """The newest event of an action with all that surrounds it; agents get no entry, actors or evidence."""
     entry = events.entry(action.tenant_id, action.id, action.seq) or {}
     told = reports.report_on(action, entry)
@@ -109,7 +115,7 @@ def unanswered_questions(tenant_id: UUID, asked: Iterable[Any]) -> list[Question
     ]
 
 
-def _settlement(action: Any, caller: Caller) -> Settlement | None:
+def _settlement(action: models.Action, caller: Caller) -> Settlement | None:
     """How a person ended the action; an agent learns what was decided and when, and neither by whom nor why."""
     found = settlement_of_action(action, lambda: events.history(action.tenant_id, action.id))
     if found is None:
@@ -119,13 +125,13 @@ def _settlement(action: Any, caller: Caller) -> Settlement | None:
     return Settlement.of(found, text=text, **hidden)
 
 
-def _pin_of(action: Any) -> str | None:
+def _pin_of(action: models.Action) -> str | None:
     """The pinned goal that an action serves, by its hash (R-PA-12)."""
     session = sessions_queries.session(action.tenant_id, action.session_id)
     return session.pin_hash if session is not None else None
 
 
-def event_fields(event: Any, entry: dict[str, Any] | None, place: log.LogPosition | None) -> dict[str, Any]:
+def event_fields(event: models.Event, entry: dict[str, Any] | None, place: log.LogPosition | None) -> dict[str, Any]:
     """One event with its entry, its place in the subject's chain, and its place in the log if it has one yet."""
     return {
         "entry_id": str(event.id),
@@ -145,7 +151,7 @@ def event_fields(event: Any, entry: dict[str, Any] | None, place: log.LogPositio
     }
 
 
-def visible_evidence(action: Any, caller: Caller) -> list[Evidence]:
+def visible_evidence(action: models.Action, caller: Caller) -> list[Evidence]:
     """The evidence of an action; raw output is for compliance only (R-OB-04)."""
     found = []
     for each in evidence_queries.evidence_of(action.tenant_id, action.id):
@@ -155,7 +161,7 @@ def visible_evidence(action: Any, caller: Caller) -> list[Evidence]:
     return found
 
 
-def _closed(evidence: Any, caller: Caller) -> bool:
+def _closed(evidence: models.Evidence, caller: Caller) -> bool:
     return evidence.purpose == "raw_output" and "compliance" not in caller.roles and caller.kind != "audit"
 
 
@@ -164,7 +170,7 @@ def _sha256(tenant_id: UUID, pointer: UUID) -> str | None:
     return digest(data) if data is not None else None
 
 
-def _axes(action: Any, entry: dict[str, Any]) -> Axes:
+def _axes(action: models.Action, entry: dict[str, Any]) -> Axes:
     approval = approvals.approval(action.tenant_id, action.approval_id) if action.approval_id else None
     axes = rules.axes(
         State(action.state),
@@ -173,3 +179,45 @@ def _axes(action: Any, entry: dict[str, Any]) -> Axes:
         approval=approval.state if approval else None,
     )
     return Axes(decision=axes.decision.text, execution=axes.execution.text, effect=axes.effect.text)
+
+
+def recorded_call(action: models.Action, caller: Caller) -> RecordedCall:
+    """The action as the record of one tool call (R-TC-13): request and answer, always in this shape (R-OB-01).
+
+    The idempotency key is known by its hash (R-EX-16).
+
+    A tool's own words on what went wrong are raw output, which is for compliance (C-32).
+    """
+    kept = actions.idempotency(action.tenant_id, action.id)
+    answer = after.last_observation(action.tenant_id, action.id)
+    result = _result(answer)
+    error = result.get("error") if isinstance(result.get("error"), dict) else None
+    if error is not None and "compliance" not in caller.roles and caller.kind != "audit":
+        error = {name: part for name, part in error.items() if name != "message"}
+    return RecordedCall(
+        tool=action.tool,
+        arguments=_arguments(action),
+        status=answer.status if answer is not None else None,
+        success=answer.claimed_success if answer is not None else None,
+        result={name: part for name, part in result.items() if name != "error"} if answer is not None else None,
+        error=error,
+        trace_id=action.trace_id,
+        timestamp=answer.at if answer is not None else action.proposed_at,
+        idempotency_key=kept.key_hash if kept is not None else None,
+    )
+
+
+def _arguments(action: models.Action) -> dict[str, Any] | None:
+    try:
+        payload = payload_of(action)
+    except EvidenceErased:
+        return None
+    return parse_arguments(payload) if payload is not None else None
+
+
+def _result(answer: Any) -> dict[str, Any]:
+    try:
+        found = after.observation_document(answer).get("result") if answer is not None else {}
+    except (CannotOpen, EvidenceErased):
+        return {}
+    return found if isinstance(found, dict) else {"unreadable": True}

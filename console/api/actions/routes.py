@@ -74,7 +74,7 @@ def state_machine(request: HttpRequest) -> HttpResponse:
 
 @router.get(
     "/actions/{action_id}",
-    summary="One action: its newest event, status, axes and evidence; waits up to wait_s for a decision",
+    summary="One action: latest event, status, axes and evidence; waits up to wait_s for a decision",
     response=schemas.Action,
 )
 @admits(*READERS)
@@ -106,7 +106,7 @@ def _may_wait(wait_s: int) -> Iterator[bool]:
             _WAITERS.release()
 
 
-@router.get("/actions/{action_id}/history", summary="Every event of an action", response=Page[schemas.Event])
+@router.get("/actions/{action_id}/history", summary="All events of an action", response=Page[schemas.Event])
 @admits(*READERS)
 @in_tenancy
 def get_history(request: HttpRequest, action_id: UUID) -> Page[schemas.Event]:
@@ -127,7 +127,7 @@ def get_history(request: HttpRequest, action_id: UUID) -> Page[schemas.Event]:
 
 
 @router.get(
-    "/actions/{action_id}/trace", summary="The spans of an action, as they are exported", response=schemas.ActionTrace
+    "/actions/{action_id}/trace", summary="The trace spans of an action, as exported", response=schemas.ActionTrace
 )
 @admits("oper", "audit", "person")
 @in_tenancy
@@ -160,7 +160,11 @@ def get_trace(request: HttpRequest, action_id: UUID) -> schemas.ActionTrace:
     )
 
 
-@router.get("/actions/{action_id}/report", summary="The only text that may be told to a user", response=schemas.Report)
+@router.get(
+    "/actions/{action_id}/report",
+    summary="The only text about the outcome that may be shown to a user",
+    response=schemas.Report,
+)
 @admits(*READERS)
 @in_tenancy
 def get_report(request: HttpRequest, action_id: UUID) -> schemas.Report:
@@ -182,7 +186,9 @@ def cancel(request: HttpRequest, action_id: UUID, body: schemas.CancelBody) -> s
 
 
 @router.post(
-    "/actions/{action_id}/verify", summary="Read the system of record now", response={202: schemas.ActionState}
+    "/actions/{action_id}/verify",
+    summary="Verify an action now: read the system of record",
+    response={202: schemas.ActionState},
 )
 @admits("oper", "operator")
 @in_tenancy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import UUID
 
 from ninja import Schema
@@ -14,10 +14,13 @@ from console.web import labels
 from ledger.record.rules.outcomes import Outcome, outcome_of
 from reviews.tracing.rules.spans import SpanStatus, Stage
 
+if TYPE_CHECKING:
+    from ledger import models
+
 
 class ActionsWanted(Paged):
     state: str | None = None
-    outcome: Annotated[Outcome | None, Field(description="How it stands, in the words that people read.")] = None
+    outcome: Annotated[Outcome | None, Field(description="The outcome, as shown on pages.")] = None
     tool: str | None = None
     agent: str | None = None
     session: UUID | None = None
@@ -31,7 +34,7 @@ class ActionsWanted(Paged):
 
 
 class ActionWanted(Schema):
-    wait_s: Annotated[int, Field(ge=0, le=30, description="How long to wait for people to decide.")] = 0
+    wait_s: Annotated[int, Field(ge=0, le=30, description="Seconds to wait for a decision.")] = 0
 
 
 class CancelBody(Body):
@@ -41,7 +44,7 @@ class CancelBody(Body):
 class Question(Answer):
     question_id: UUID
     action_id: UUID
-    text: str = Field(description="A person's question; it is answered at `/actions/{id}/answers`.")
+    text: str = Field(description="A person's question; answer it at `/actions/{id}/answers`.")
     at: Time
 
 
@@ -61,7 +64,7 @@ class UserStatus(Answer):
 class ActionRow(Answer):
     action_id: UUID = Field(validation_alias="id")
     state: str
-    outcome: Outcome = Field(description="How it stands: one code for one of the words that people read.")
+    outcome: Outcome = Field(description="The outcome: one code for each of the words shown on pages.")
     tool: str
     tool_version: str
     agent: str
@@ -70,13 +73,13 @@ class ActionRow(Answer):
     side_effect_class: str
     target: str
     discrepancy: TextOrNull
-    discrepancy_settled: bool = Field(description="Whether what was found wrong has been settled since.")
+    discrepancy_settled: bool = Field(description="Whether the discrepancy has been settled since.")
     contradicted: bool
     proposed_at: Time
     changed_at: Time
 
     @classmethod
-    def of(cls, action: Any, /, **more: Any) -> Self:
+    def of(cls, action: models.Action, /, **more: Any) -> Self:
         is_settled = bool(action.discrepancy) and labels.is_past_finding(action)
         return super().of(action, outcome=outcome_of(action), discrepancy_settled=is_settled, **more)
 
@@ -121,11 +124,15 @@ class ApprovalVerdict(Answer):
         description="WAITING, APPROVED, REJECTED, CHANGES_REQUESTED, EXPIRED, VOIDED, SUPERSEDED, REFUSED_BY_PREFLIGHT"
         " or CANCELLED. APPROVED is permission, not success."
     )
-    waiting: bool = Field(description="Nothing is decided yet; however long a caller waited, that is no denial.")
-    reason: str | None = Field(description="Why, in the reviewer's words where the policy lets an agent read them.")
+    waiting: bool = Field(description="No decision yet. This is not a denial, however long the caller waited.")
+    reason: str | None = Field(
+        description="The reason; in the reviewer's words where the policy lets an agent read them."
+    )
     next: NextStep
-    superseded_by: UUID | None = Field(description="The action that stands in the place of this one.")
-    more: dict[str, Any] = Field(description="What else the agent must know: conditions that failed, what was changed.")
+    superseded_by: UUID | None = Field(description="The action that replaces this one.")
+    more: dict[str, Any] = Field(
+        description="Further details for the agent: conditions that failed, fields that changed."
+    )
     decide_by: SpeltTime
     release_by: SpeltTime | None
 
@@ -136,11 +143,9 @@ class RecordedCall(Answer):
     tool: str
     arguments: dict[str, Any] | None
     status: str | None = Field(description="What the tool or its runtime answered; never the outcome.")
-    success: bool | None = Field(
-        description="Whether the answer claims that all was done; evidence, never the outcome."
-    )
+    success: bool | None = Field(description="Whether the answer claims completion; evidence, never the outcome.")
     result: dict[str, Any] | None
-    error: dict[str, Any] | None = Field(description="Its message is for compliance only.")
+    error: dict[str, Any] | None = Field(description="Its message is shown to compliance only.")
     trace_id: str
     timestamp: Time
     idempotency_key: str | None = Field(description="SHA-256 of the key, in hex.")
@@ -158,20 +163,20 @@ class Settlement(Answer):
 class Action(ActionRow):
     trust_level: int
     user_status: UserStatus
-    parts: list[Part] = Field(description="Of an action that was found done in part: what was found of each part.")
-    settlement: Settlement | None = Field(description="How a person ended the action, where one did.")
+    parts: list[Part] = Field(description="For a partially applied action: what was found for each part.")
+    settlement: Settlement | None = Field(description="How a person settled the action, if one did.")
     axes: Axes
-    approval: ApprovalVerdict | None = Field(description="What became of the request to people, if there was one.")
-    questions: list[Question] = Field(description="What people ask the agent before they decide.")
-    supersedes: UUID | None = Field(description="The action that this one stands in for.")
-    pin_hash: str | None = Field(description="The hash of the goal that its session pinned.")
-    entry_id: str = Field(default="", description="From here on: not for agents.")
+    approval: ApprovalVerdict | None = Field(description="The result of the approval request, if there was one.")
+    questions: list[Question] = Field(description="Questions to the agent from people who are deciding.")
+    supersedes: UUID | None = Field(description="The action that this one replaces.")
+    pin_hash: str | None = Field(description="The hash of the session's pinned goal.")
+    entry_id: str = Field(default="", description="This and the following fields are not shown to agents.")
     seq: int = 0
     event: str = ""
     actor: Actor | None = None
     at: Time | None = None
-    recorded_at: Time | None = Field(default=None, description="By the clock of the database.")
-    clocks_differ: bool = Field(default=False, description="The clock of whoever wrote it was over five seconds off.")
+    recorded_at: Time | None = Field(default=None, description="Database time.")
+    clocks_differ: bool = Field(default=False, description="The writer's clock was more than five seconds off.")
     entry: dict[str, Any] | None = None
     prev_hash: str | None = None
     entry_hash: str = ""
@@ -185,10 +190,10 @@ class Event(Answer):
     state: str
     event: str
     at: Time
-    entry_id: str = Field(default="", description="From here on: not for agents.")
+    entry_id: str = Field(default="", description="This and the following fields are not shown to agents.")
     actor: Actor | None = None
-    recorded_at: Time | None = Field(default=None, description="By the clock of the database.")
-    clocks_differ: bool = Field(default=False, description="The clock of whoever wrote it was over five seconds off.")
+    recorded_at: Time | None = Field(default=None, description="Database time.")
+    clocks_differ: bool = Field(default=False, description="The writer's clock was more than five seconds off.")
     entry: dict[str, Any] | None = None
     detail: dict[str, Any] | None = None
     prev_hash: str | None = None
@@ -202,7 +207,7 @@ class Span(Answer):
     stage: Stage
     name: str
     start: Time
-    end: Time | None = Field(description="Null while it goes on.")
+    end: Time | None = Field(description="Null while in progress.")
     status: SpanStatus = Field(description="`ok` only where a reading settled it.")
     seq: int = Field(description="The event that ended it, or the newest: `/actions/{action_id}/history` has it.")
     attributes: dict[str, str | int | bool]
@@ -258,7 +263,7 @@ class Run(Answer):
     discrepancy: TextOrNull
     recovery_decision: TextOrNull
     decided_under: dict[str, PolicyApplied] = Field(
-        description="By kind (verification, recovery), the version of the policy that made this decision."
+        description="The policy version that made this decision, by kind (verification, recovery)."
     )
     reason: str
     pointer: UUID
@@ -270,7 +275,7 @@ class Run(Answer):
 
 class ReplayWanted(Schema):
     verification_policy: Annotated[
-        str, Field(max_length=64, description="A version to judge by; left out, that of each run's time.")
+        str, Field(max_length=64, description="The version to judge by. Default: the version each run was judged by.")
     ] = ""
     recovery_policy: Annotated[str, Field(max_length=64, description="As `verification_policy`.")] = ""
 
@@ -286,7 +291,7 @@ class JudgedRun(Answer):
     discrepancy: str | None
     reason: str
     recovery_decision: TextOrNull
-    held: bool = Field(description="A person must look before anything else happens.")
+    held: bool = Field(description="A person must review it before anything else happens.")
     state: str = Field(description="The state after the run.")
     steps: list[JudgedStep]
 
@@ -295,11 +300,11 @@ class ReplayedRun(Answer):
     number: int
     at: datetime
     pointer: UUID
-    text: str = Field(description="What came out, in one sentence.")
-    same: bool | None = Field(description="Null where the run cannot be judged again.")
-    not_replayable: TextOrNull = Field(description="What is missing, where the run cannot be judged again.")
-    under: dict[str, str] = Field(description="By kind, the version of the policy that judged it this time.")
-    differs: list[str] = Field(description="The parts of verdict, decision and steps that are not the same.")
+    text: str = Field(description="The result in one sentence.")
+    same: bool | None = Field(description="Null where the run cannot be replayed.")
+    not_replayable: TextOrNull = Field(description="What is missing, where the run cannot be replayed.")
+    under: dict[str, str] = Field(description="The policy version used for the replay, by kind.")
+    differs: list[str] = Field(description="The parts of verdict, decision and steps that differ.")
     recorded: JudgedRun | None
     replayed: JudgedRun | None
 
@@ -307,7 +312,7 @@ class ReplayedRun(Answer):
 class ReplayedAction(Answer):
     action_id: UUID
     text: str
-    same: bool = Field(description="Every run was judged again, and each came out as recorded.")
+    same: bool = Field(description="True if every run was replayed with the recorded result.")
     runs: list[ReplayedRun]
 
 
@@ -315,7 +320,7 @@ class ReplayBundle(Answer):
     format: Literal["counterfoil-replay"]
     version: Literal[1]
     id: UUID
-    runs: list[dict[str, Any]] = Field(description="Each run with its evidence and the entry that it began with.")
+    runs: list[dict[str, Any]] = Field(description="Each run with its evidence and the entry it started from.")
     documents: dict[str, Any] = Field(
         description="The contracts, policies and recovery rows that the runs name, under their SHA-256."
     )
@@ -326,8 +331,8 @@ class Report(Answer):
     text: str
     completed: bool
     trust_level: int
-    parts: list[Part] = Field(description="Of an action that was found done in part: what was found of each part.")
-    as_of: Time = Field(description="When this was so; what is told later asks again.")
+    parts: list[Part] = Field(description="For a partially applied action: what was found for each part.")
+    as_of: Time = Field(description="Time of this report; ask again before reporting later.")
     entry_id: UUID | None
 
 
@@ -340,6 +345,23 @@ class EffectReceipt(Answer):
     payload: str = Field(description="The in-toto statement, canonical JSON in base64.")
     payload_type: Literal["application/vnd.in-toto+json"] = Field(serialization_alias="payloadType")
     signatures: list[DsseSignature]
+
+
+class ReceiptSignature(Answer):
+    alg: Literal["EdDSA"]
+    kid: str = Field(description="The key's in `/.well-known/acta-keys.json`, and the payload's `issuer_id`.")
+    sig: str = Field(description="Ed25519 over the payload's RFC 8785 bytes, in lower-case hex.")
+
+
+class SignedReceipt(Answer):
+    payload: dict[str, Any] = Field(description="The signed payload.")
+    signature: ReceiptSignature
+
+
+class SignedReceipts(Answer):
+    receipts: list[SignedReceipt] = Field(
+        description="The decision (`protectmcp:decision`); once there was a start, the effect (`counterfoil:effect`)."
+    )
 
 
 class ActionState(Answer):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -20,12 +20,16 @@ from reviews import queries as after
 from reviews.replay import queries as replays
 from reviews.replay.rules.replay import ActionReplay, Judgement
 
+if TYPE_CHECKING:
+    from ledger.models import Action
+    from reviews.models import VerificationRun
+
 router = Router(tags=["Actions"])
 
 
 @router.get(
     "/actions/{action_id}/runs",
-    summary="Every verification run on record: sources, checks, verdict, decision",
+    summary="All verification runs of an action: sources, checks, verdict, decision",
     response=Page[schemas.Run],
 )
 @admits("oper", "audit", "person")
@@ -37,7 +41,7 @@ def list_runs(request: HttpRequest, action_id: UUID) -> Page[schemas.Run]:
 
 @router.get(
     "/actions/{action_id}/replay",
-    summary="Every verification run judged again from its stored evidence, by the policies of its time or by others",
+    summary="Replay all verification runs from stored evidence, under the original or other policies",
     response=schemas.ReplayedAction,
 )
 @admits("oper", "audit", "person")
@@ -53,7 +57,7 @@ def replay_runs(request: HttpRequest, action_id: UUID, wanted: Query[schemas.Rep
 
 @router.get(
     "/replay-bundles/{bundle_id}",
-    summary="All that a replay of an action's runs needs; its entry names it as trace.replay_bundle_id",
+    summary="Everything needed to replay an action's runs; its entry names it as trace.replay_bundle_id",
     response=schemas.ReplayBundle,
 )
 @admits("oper", "audit", "person")
@@ -64,7 +68,7 @@ def get_replay_bundle(request: HttpRequest, bundle_id: UUID) -> schemas.ReplayBu
     return schemas.ReplayBundle(**replays.replay_bundle(action.tenant_id, action.id))
 
 
-def _note_look(request: HttpRequest, action: Any) -> None:
+def _note_look(request: HttpRequest, action: Action) -> None:
     """Evidence is shown, so whoever asks is noted as if they had opened the action's page."""
     record_read(request, "action", action.id)
 
@@ -107,12 +111,12 @@ def _judged(one: Judgement | None) -> schemas.JudgedRun | None:
     )
 
 
-def shown_runs(action: Any) -> list[schemas.Run]:
+def shown_runs(action: Action) -> list[schemas.Run]:
     """Every run of an action, the newest first."""
     return [_run(each) for each in reversed(after.runs_of(action.tenant_id, action.id))]
 
 
-def _run(run: Any) -> schemas.Run:
+def _run(run: VerificationRun) -> schemas.Run:
     try:
         found = after.run_findings(run)
     except CannotOpen:

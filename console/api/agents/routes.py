@@ -23,7 +23,7 @@ from console.api.transaction import NotFound, in_tenancy
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.versions import check_range
-from reviews.guarding.queries import count_untold
+from reviews.guarding.queries import count_unreported
 
 router = Router(tags=["Registry and contracts"])
 OPERATORS = ("oper", "operator", "administrator")
@@ -71,9 +71,7 @@ def list_agents(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Agen
     )
 
 
-@router.get(
-    "/agents/{agent_id}", summary="One agent with its versions and its record at the gate", response=schemas.Agent
-)
+@router.get("/agents/{agent_id}", summary="One agent with its versions and call statistics", response=schemas.Agent)
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def get_agent(request: HttpRequest, agent_id: str) -> schemas.Agent:
@@ -93,12 +91,14 @@ def get_agent(request: HttpRequest, agent_id: str) -> schemas.Agent:
         demonstrated_tools=sorted(actions.demonstrated_tools(tenant_id, agent_id, tools)),
         over_time=[schemas.CallShares.of(tally, day=start) for (start,), tally in sorted(days.items())],
         attempted_undisclosed=list(undisclosed),
-        untold_changes=count_untold(tenant_id, agent_id),
+        untold_changes=count_unreported(tenant_id, agent_id),
     )
 
 
 @router.post(
-    "/agents/{agent_id}/revoke", summary="Revoke an agent, at once and for open sessions too", response=schemas.Revoked
+    "/agents/{agent_id}/revoke",
+    summary="Revoke an agent immediately, including its open sessions",
+    response=schemas.Revoked,
 )
 @admits(*OPERATORS)
 @in_tenancy

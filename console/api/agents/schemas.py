@@ -26,7 +26,7 @@ class AgentBody(Body):
     output_tags: Annotated[list[Name], Field(max_length=200)] = []
     model_tier: Annotated[str, Field(max_length=64)] | None = None
     registered_by: Annotated[str, Field(max_length=200)] | None = None
-    owner: Annotated[str, Field(max_length=150, description="The member who answers for the agent.")] | None = None
+    owner: Annotated[str, Field(max_length=150, description="The member who owns the agent.")] | None = None
 
 
 class AgentVersion(Answer):
@@ -48,7 +48,7 @@ class AgentRegistered(AgentVersion):
 class AgentFlag(Answer):
     flag: str
     since: datetime
-    facts: dict[str, Any] = Field(description="The numbers that raised it.")
+    facts: dict[str, Any] = Field(description="The figures that raised it.")
 
 
 def _listed(flags: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ class AgentSummary(Answer):
     agent_id: str
     version: str
     revoked: bool
-    calls: int = Field(validation_alias="made", description="Of the last thirty days, as every figure here.")
+    calls: int = Field(validation_alias="made", description="Over the last thirty days, like every figure here.")
     acceptance_rate: float | None
     phantom_share: float | None
     flags: Annotated[list[AgentFlag], BeforeValidator(_listed)]
@@ -86,8 +86,8 @@ class CallShares(Answer):
 
 class Agent(AgentSummary):
     versions: list[AgentVersion]
-    demonstrated_tools: list[str] = Field(description="Those that have ended in a reconciled success that still holds.")
-    over_time: list[CallShares] = Field(description="Day by day; a day without calls is left out.")
+    demonstrated_tools: list[str] = Field(description="Tools with a verified success that has not been contradicted.")
+    over_time: list[CallShares] = Field(description="One entry per day with calls.")
     attempted_undisclosed: list[UndisclosedCall]
     untold_changes: int = Field(
         description="Of its newest 500 actions, the changes that no message followed which the guard has seen."

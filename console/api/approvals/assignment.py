@@ -21,14 +21,14 @@ from console.api.schemas import Page, Paged
 from console.api.transaction import NotFound, in_tenancy
 from console.pages.approvals.queue import eligible_assignees, refuse_no_assignee
 
-router = Router(tags=["People's work"])
+router = Router(tags=["Approvals"])
 WORKERS = ("reviewer", "operator")
 TALKERS = ("reviewer", "operator", "compliance")
 
 
 @router.post(
     "/approvals/{approval_id}/claim",
-    summary="Say that you look at an approval; it keeps nobody from voting",
+    summary="Claim an approval; others can still vote",
     response=schemas.Claimed,
 )
 @admits(*WORKERS)
@@ -43,7 +43,7 @@ def claim(request: HttpRequest, approval_id: UUID) -> schemas.Claimed:
 
 @router.post(
     "/approvals/{approval_id}/release",
-    summary="Let go of a claim before it is over",
+    summary="Release a claim",
     response=schemas.Claimed,
 )
 @admits(*WORKERS)
@@ -54,7 +54,7 @@ def release(request: HttpRequest, approval_id: UUID) -> schemas.Claimed:
     return schemas.Claimed(approval_id=approval_id, claimed_by=None, claimed_until=None)
 
 
-@router.post("/approvals/{approval_id}/assign", summary="Give an approval to somebody", response=schemas.Assigned)
+@router.post("/approvals/{approval_id}/assign", summary="Assign an approval", response=schemas.Assigned)
 @admits(*WORKERS)
 @in_tenancy
 def assign(request: HttpRequest, approval_id: UUID, body: schemas.AssigneeBody) -> schemas.Assigned:
@@ -72,7 +72,7 @@ def assign(request: HttpRequest, approval_id: UUID, body: schemas.AssigneeBody) 
 
 @router.get(
     "/approvals/{approval_id}/thread",
-    summary="What people and the agent said about an approval",
+    summary="Comments, questions and answers on an approval",
     response=Page[schemas.Line],
 )
 @admits("person")
@@ -86,7 +86,7 @@ def thread(request: HttpRequest, approval_id: UUID, wanted: Query[Paged]) -> Pag
 
 @router.post(
     "/approvals/{approval_id}/comments",
-    summary="Add to an approval's thread",
+    summary="Comment on an approval",
     response={201: schemas.LineTaken},
 )
 @admits(*TALKERS)
@@ -97,7 +97,7 @@ def comment(request: HttpRequest, approval_id: UUID, body: schemas.LineBody) -> 
 
 @router.post(
     "/approvals/{approval_id}/questions",
-    summary="Ask the agent something before deciding",
+    summary="Ask the agent a question before deciding",
     response={201: schemas.LineTaken},
 )
 @admits(*WORKERS)
@@ -108,7 +108,7 @@ def ask(request: HttpRequest, approval_id: UUID, body: schemas.LineBody) -> sche
 
 @router.post(
     "/actions/{action_id}/answers",
-    summary="The agent's own words to a question; they let nothing run",
+    summary="Answer a question as the agent; this does not authorise anything",
     response={201: schemas.Answered},
 )
 @admits("agent")

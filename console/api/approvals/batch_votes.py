@@ -14,12 +14,12 @@ from console.api.auth import admits, caller_of
 from console.api.transaction import run_once
 from console.pages.approvals.displays import record_displays
 
-router = Router(tags=["People's work"])
+router = Router(tags=["Approvals"])
 
 
 @router.post(
     "/votes",
-    summary="Decide several approvals of one kind and low risk, each with a statement of its own",
+    summary="Decide several low-risk approvals of one kind, each with its own statement",
     response=schemas.VotesTaken,
 )
 @admits("person")

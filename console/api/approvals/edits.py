@@ -15,12 +15,12 @@ from console.api.auth import admits, caller_of
 from console.api.transaction import after_commit, in_tenancy
 from console.tasks import read_before
 
-router = Router(tags=["People's work"])
+router = Router(tags=["Approvals"])
 
 
 @router.post(
     "/approvals/{approval_id}/edit-preview",
-    summary="What another payload would change, after the whole gate; nothing is written",
+    summary="Preview an edited payload through the whole gate; nothing is written",
     response=schemas.Edited,
 )
 @admits("reviewer")
@@ -41,7 +41,7 @@ def preview(request: HttpRequest, approval_id: UUID, body: schemas.PreviewBody) 
 
 @router.post(
     "/approvals/{approval_id}/edit",
-    summary="Put another payload in the place of this one: a new action, with a new approval",
+    summary="Replace the payload: a new action with a new approval",
     response={201: schemas.Edited},
 )
 @admits("reviewer")

@@ -33,7 +33,7 @@ from ledger.actions.queries import actions
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
 
-router = Router(tags=["People's work"])
+router = Router(tags=["Approvals"])
 
 
 @router.get("/approvals", summary="Approvals, the most urgent first", response=Page[schemas.ApprovalRow])
@@ -53,7 +53,7 @@ def list_approvals(request: HttpRequest, wanted: Query[schemas.ApprovalsWanted])
 
 @router.get(
     "/approvals/{approval_id}",
-    summary="One approval: what would be signed, and what it covers",
+    summary="One approval: the statement to sign and what it covers",
     response=schemas.Approval,
 )
 @admits("person")
@@ -73,6 +73,7 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> schemas.Approval:
     stored = voting_read.votes_of(caller.tenant_id, approval_id)
     entry = events.entry(action.tenant_id, action.id, action.seq) or {}
     session = sessions_queries.session(caller.tenant_id, action.session_id)
+    assert session is not None
     why_not = eligibility_approvals.ineligibility_reason(approval, me, caller.roles, at=timezone.now())
     return schemas.Approval.of(
         approval,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import Field
@@ -12,14 +12,22 @@ from approvals.voting.rules import batches
 from approvals.voting.rules.passkeys import confirmation_code
 from console.api.schemas import Answer, Body, Paged, SpeltTime, TextOrNull, Time
 
+if TYPE_CHECKING:
+    from approvals import models
+    from approvals.voting.operations.challenges import PasskeyChallenge
+    from approvals.voting.operations.eligibility import VotingStatus
+    from approvals.voting.rules.quorum import ThresholdCount
+
 
 class ApprovalsWanted(Paged):
     state: Literal["REQUESTED", "APPROVED", "REJECTED", "EXPIRED", "VOIDED", "CONSUMED"] = "REQUESTED"
-    risk: Annotated[Literal["LOW", "NORMAL", "HIGH"] | None, Field(description="Of those that wait for a vote.")] = None
+    risk: Annotated[Literal["LOW", "NORMAL", "HIGH"] | None, Field(description="Among those waiting for a vote.")] = (
+        None
+    )
     tool: str | None = None
     agent: str | None = None
-    group: Annotated[str | None, Field(description="Whose votes are asked.")] = None
-    holder: Annotated[UUID | None, Field(description="Who was given it or has claimed it.")] = None
+    group: Annotated[str | None, Field(description="Groups whose votes are required.")] = None
+    holder: Annotated[UUID | None, Field(description="Whom it is assigned to or claimed by.")] = None
     sort: Literal["risk", "deadline", "oldest", "newest"] = "risk"
 
     @property
@@ -51,22 +59,25 @@ class ChallengeBody(Body):
     rendering_digest: str
     covers: Annotated[str, Field(max_length=64)] = ""
     reason: Annotated[str, Field(max_length=4000)] = ""
-    credential_id: Annotated[str, Field(max_length=2000)] = Field("", description="Of your keys, the one to sign with.")
+    credential_id: Annotated[str, Field(max_length=2000)] = Field("", description="Which of your keys to sign with.")
 
 
 class PreviewBody(Body):
-    payload: Annotated[dict[str, Any], Field(description="All arguments of the call, the unchanged ones too.")]
-    payload_hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="Of the payload that was shown.")]
+    payload: Annotated[dict[str, Any], Field(description="All arguments of the call, including unchanged ones.")]
+    payload_hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="Hash of the payload that was shown.")]
 
 
 class EditBody(PreviewBody):
-    reason: Annotated[str, Field(max_length=2000, description="The agent is told, word for word.")] = ""
+    reason: Annotated[str, Field(max_length=2000, description="Sent to the agent verbatim.")] = ""
 
 
 class AssigneeBody(Body):
     to: Annotated[
         UUID | None,
-        Field(strict=False, description="The pseudonym of an approver; left out, it is who has least to do."),
+        Field(
+            strict=False,
+            description="The pseudonym of an approver. Default: the approver with the fewest open requests.",
+        ),
     ] = None
 
 
@@ -80,7 +91,7 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 class ShownItem(Body):
     approval_id: Annotated[UUID, Field(strict=False)]
     payload_hash: Digest
-    rendering_digest: Annotated[Digest, Field(description="Of what was displayed: an item that was not is no item.")]
+    rendering_digest: Annotated[Digest, Field(description="Only displayed items are accepted.")]
     covers: Annotated[str, Field(max_length=64)] = Field("", description="The `covers_digest` that was read.")
 
 
@@ -115,18 +126,18 @@ class ApprovalRow(Answer):
     release_by: Time | None
     risk: str = Field(description="LOW, NORMAL or HIGH.")
     claimed_by: UUID | None
-    claimed_until: Time | None = Field(description="A claim is over by itself, and keeps nobody from voting.")
+    claimed_until: Time | None = Field(description="A claim expires and does not keep others from voting.")
     assigned_to: UUID | None
     escalated_at: Time | None
     standing_approval_id: UUID | None = Field(
-        validation_alias="standing_id", description="Under which standing approval it passed; nobody was asked."
+        validation_alias="standing_id", description="The standing approval under which it passed without a vote."
     )
     stopped_at: Time | None = Field(
-        validation_alias="paused_at", description="Since when its deadlines stand still; null while they run."
+        validation_alias="paused_at", description="Since when its deadline has been paused; null while it runs."
     )
 
     @classmethod
-    def of(cls, row: Any, /, **more: Any) -> Self:
+    def of(cls, row: models.Approval, /, **more: Any) -> Self:
         return super().of(row, policy=row, **more)
 
 
@@ -149,7 +160,7 @@ class VoteRecorded(Answer):
     confirmation_code: str = Field(description="Empty where the vote was erased.")
 
     @classmethod
-    def of(cls, vote: Any, /, **more: Any) -> Self:
+    def of(cls, vote: models.Vote, /, **more: Any) -> Self:
         statement = bytes(vote.statement)
         return super().of(vote, confirmation_code=confirmation_code(statement) if statement else "", **more)
 
@@ -190,16 +201,18 @@ class Challenge(Answer):
     publicKey: SignatureWanted
 
     @classmethod
-    def of(cls, asked: Any, /, **more: Any) -> Self:
-        statement = bytes(asked.row.statement).decode()
-        return super().of(asked.row, statement=statement, confirmation_code=asked.code, publicKey=asked.options())
+    def of(cls, challenge: PasskeyChallenge, /, **more: Any) -> Self:
+        statement = bytes(challenge.row.statement).decode()
+        return super().of(
+            challenge.row, statement=statement, confirmation_code=challenge.code, publicKey=challenge.options()
+        )
 
 
 class Contradiction(Answer):
     code: str = Field(description="AMOUNT, CURRENCY, NAME or EXPECTATION.")
     where: str
-    said: str = Field(description="What the agent said, made visible.")
-    sent: str = Field(description="What the payload says.")
+    said: str = Field(description="The agent's statement, with hidden characters shown.")
+    sent: str = Field(description="The value in the payload.")
     text: str
 
 
@@ -209,14 +222,14 @@ class BaselineField(Answer):
 
 
 class Baseline(Answer):
-    known: bool = Field(description="False where the system did not answer in time; that raises the risk.")
+    known: bool = Field(description="False if the system did not answer in time, which raises the risk.")
     digest: str | None
     pointer: str | None
     source: str | None
     read_at: SpeltTime | None
     fields: list[BaselineField]
     preflight: list[dict[str, Any]]
-    touches: int | None = Field(description="How many things the action touches, where the contract says so.")
+    touches: int | None = Field(description="Number of objects affected, where the contract says how to count them.")
     raises: list[str]
 
 
@@ -242,7 +255,7 @@ class Threshold(Answer):
     against: int
 
     @classmethod
-    def of(cls, count: Any, /, **more: Any) -> Self:
+    def of(cls, count: ThresholdCount, /, **more: Any) -> Self:
         return super().of(count.threshold, votes=count.votes, against=count.against)
 
 
@@ -252,7 +265,7 @@ class MayVote(Answer):
     for_: UUID | None = Field(
         validation_alias="lender",
         serialization_alias="for",
-        description="Whose power the vote would use, where it is not their own.",
+        description="The delegator, if the vote would use a delegation.",
     )
     away: bool
 
@@ -265,40 +278,40 @@ class Barred(Answer):
 
 
 class Quorum(Answer):
-    state: str = Field(description="open, approved or rejected, by the votes that count now.")
+    state: str = Field(description="open, approved or rejected, by the votes that currently count.")
     thresholds: list[Threshold]
     step_up: str
     independence: list[str]
     hours: list[dict[str, Any]]
     may_vote: list[MayVote]
     barred: list[Barred]
-    fallen: list[UUID] = Field(description="Votes that were given and do not count any more.")
-    stranded: bool = Field(description="Whether not enough people are left who may approve it.")
+    fallen: list[UUID] = Field(description="Votes that no longer count.")
+    stranded: bool = Field(description="True if too few eligible approvers are left.")
 
     @classmethod
-    def of(cls, seen: Any, /, **more: Any) -> Self:
+    def of(cls, status: VotingStatus, /, **more: Any) -> Self:
         """Where people are named by their pseudonyms."""
         return cls(
-            state=seen.tally.state,
-            thresholds=[Threshold.of(count) for count in seen.tally.counts],
-            step_up=seen.terms.step_up,
-            independence=sorted(seen.terms.independence),
-            hours=[each.document() for each in seen.terms.hours],
-            may_vote=[MayVote.of(place, groups=sorted(place.groups)) for place in seen.may_vote],
-            barred=[Barred(actor=actor, as_=role) for actor, role in seen.barred.items()],
-            fallen=[vote.id for vote in seen.fallen],
-            stranded=seen.stranded,
+            state=status.tally.state,
+            thresholds=[Threshold.of(count) for count in status.tally.counts],
+            step_up=status.terms.step_up,
+            independence=sorted(status.terms.independence),
+            hours=[each.document() for each in status.terms.hours],
+            may_vote=[MayVote.of(place, groups=sorted(place.groups)) for place in status.may_vote],
+            barred=[Barred(actor=actor, as_=role) for actor, role in status.barred.items()],
+            fallen=[vote.id for vote in status.fallen],
+            stranded=status.stranded,
         )
 
 
 class DroppedExpectation(Answer):
-    text: str = Field(description="The predicate that the agent had added.")
-    fields: list[str] = Field(description="The edited fields that it names.")
+    text: str = Field(description="The agent's predicate.")
+    fields: list[str] = Field(description="The edited fields named in it.")
     why: str
 
 
 class EditOfRequest(Answer):
-    editor: str = Field(description="The pseudonym of who edited it.")
+    editor: str = Field(description="Pseudonym of the editor.")
     reason: str
     text: str = Field(description="Who edited what and why, in one sentence.")
     expectations_dropped: list[DroppedExpectation]
@@ -316,20 +329,20 @@ class Approval(ApprovalRow):
     payload: Any
     fields: list[PayloadField]
     votes: list[VoteCast]
-    votes_differ: str = Field(
-        description="What of the votes is not as their events in the record say; empty if nothing."
-    )
-    may_vote: bool = Field(description="Whether your vote would be taken now; `why_not` says why not.")
+    votes_differ: str = Field(description="Differences between the votes and their recorded events; empty if none.")
+    may_vote: bool = Field(description="Whether you can vote now; `why_not` gives the reason if not.")
     why_not: str
     quorum: Quorum = Field(description="Votes required, votes so far, and eligible reviewers.")
-    keys: list[SigningKey] = Field(description="Your own passkeys that may sign a vote here.")
+    keys: list[SigningKey] = Field(description="Your passkeys that may sign this vote.")
     agent_evidence: list[EvidenceItem] = Field(
-        description="What the agent says that its call rests on: its own statement, unverified. Links are not followed."
+        description="What the agent says its call is based on; unverified. Links are not followed."
     )
-    edit: EditOfRequest | None = Field(description="The edit that made this request; null where nobody edited it.")
-    contradictions: list[Contradiction] = Field(description="Where the agent's own words contradict the payload.")
-    baseline: Baseline | None = Field(description="The target as people were asked on it; null where none is read.")
-    drift: Drift | None = Field(description="What changed since, by the newest reading; null where none was taken.")
+    edit: EditOfRequest | None = Field(description="The edit that created this request; null if it was not edited.")
+    contradictions: list[Contradiction] = Field(description="Where the agent's statements contradict the payload.")
+    baseline: Baseline | None = Field(
+        description="State of the target when approval was requested; null if it is not read."
+    )
+    drift: Drift | None = Field(description="Changes since then, by the latest reading; null if none was taken.")
 
 
 class ChangedField(Answer):
@@ -341,19 +354,19 @@ class ChangedField(Answer):
 
 class Edited(Answer):
     supersedes: UUID
-    action_id: UUID | None = Field(description="The action that stands in its place; null in a preview.")
+    action_id: UUID | None = Field(description="The action that replaces it; null in a preview.")
     approval_id: UUID | None
     payload_hash: str
     changed: list[ChangedField] = Field(validation_alias="changes")
     expectations_dropped: list[DroppedExpectation] = Field(
         validation_alias="dropped",
-        description="Predicates of the agent that name an edited field: they are not checked any more.",
+        description="The agent's predicates that name an edited field; they are no longer checked.",
     )
     expectations_kept: list[str] = Field(
-        validation_alias="kept", description="Predicates of the agent that are still checked."
+        validation_alias="kept", description="The agent's predicates that are still checked."
     )
     leaves_nobody: bool = Field(
-        description="Whether not enough people are left who may approve the edited request; its editor may not."
+        description="True if too few eligible approvers are left for the edited request; its editor is not eligible."
     )
 
 
@@ -370,7 +383,7 @@ class Assigned(Answer):
 
 class Line(Answer):
     line_id: UUID = Field(validation_alias="id")
-    kind: str = Field(description="comment, question or answer; an answer is the agent's own words and no evidence.")
+    kind: str = Field(description="comment, question or answer. An answer is the agent's statement, not evidence.")
     author: UUID
     author_kind: str
     text: str
@@ -385,7 +398,7 @@ class LineTaken(Answer):
 
 class ItemVoted(Answer):
     approval_id: UUID
-    result: str = Field(description="VOTED, DECIDED (by others meanwhile) or REFUSED.")
+    result: str = Field(description="VOTED, DECIDED (by others in the meantime) or REFUSED.")
     statement_hash: TextOrNull
     code: TextOrNull
     detail: TextOrNull

@@ -17,12 +17,12 @@ from console.api.auth import Caller, admits, caller_of
 from console.api.transaction import in_tenancy, run_once
 from console.pages.approvals.displays import record_displays
 
-router = Router(tags=["People's work"])
+router = Router(tags=["Approvals"])
 
 
 @router.post(
     "/approvals/{approval_id}/challenges",
-    summary="Ask for a passkey's signature over a vote",
+    summary="Request a passkey signature for a vote",
     response={201: schemas.Challenge},
 )
 @admits("person")

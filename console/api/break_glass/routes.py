@@ -16,7 +16,7 @@ from console.api.schemas import Page
 from console.api.transaction import in_tenancy
 from console.pages.break_glass import context as break_glass_context
 
-router = Router(tags=["People's work"])
+router = Router(tags=["Approvals"])
 
 
 @router.get(
@@ -27,9 +27,9 @@ router = Router(tags=["People's work"])
 def list_emergencies(request: HttpRequest, wanted: Query[schemas.EmergenciesWanted]) -> Page[schemas.Emergency]:
     tenant_id, place = caller_of(request).tenant_id, paging.decode_cursor(wanted.cursor)
     if wanted.reviewed:
-        found = approvers.emergencies(tenant_id, reviewed=True, before=place, limit=wanted.limit + 1)
+        found = approvers.break_glass_uses(tenant_id, reviewed=True, before=place, limit=wanted.limit + 1)
         return paging.page_of(schemas.Emergency.of, found, wanted.limit)
-    return paging.page_of_whole_list(schemas.Emergency.of, approvers.emergencies(tenant_id, limit=500), wanted)
+    return paging.page_of_whole_list(schemas.Emergency.of, approvers.break_glass_uses(tenant_id, limit=500), wanted)
 
 
 @router.post(

@@ -17,7 +17,7 @@ from reviews import queries as after
 from reviews.cases.operations import batches
 from reviews.cases.rules.batches import BatchKind
 
-router = Router(tags=["People's work"])
+router = Router(tags=["Cases and incidents"])
 
 
 @router.post("/batches", summary="Apply to several cases", response={201: schemas.Batch})
@@ -43,21 +43,21 @@ def start(request: HttpRequest, body: schemas.BatchBody) -> schemas.Batch:
     return _whole(row)
 
 
-@router.get("/batches/{batch_id}", summary="How far a batch is, case by case", response=schemas.Batch)
+@router.get("/batches/{batch_id}", summary="Progress of a batch, case by case", response=schemas.Batch)
 @admits("operator")
 @in_tenancy
 def get_batch(request: HttpRequest, batch_id: UUID) -> schemas.Batch:
     return _whole(_known(request, batch_id))
 
 
-@router.post("/batches/{batch_id}/pause", summary="Stop after the item under way", response=schemas.Batch)
+@router.post("/batches/{batch_id}/pause", summary="Pause a batch after the current item", response=schemas.Batch)
 @admits("operator")
 @in_tenancy
 def pause(request: HttpRequest, batch_id: UUID) -> schemas.Batch:
     return _turned(request, batch_id, batches.pause)
 
 
-@router.post("/batches/{batch_id}/resume", summary="Go on where it stopped", response=schemas.Batch)
+@router.post("/batches/{batch_id}/resume", summary="Resume a paused batch", response=schemas.Batch)
 @admits("operator")
 @in_tenancy
 def resume(request: HttpRequest, batch_id: UUID) -> schemas.Batch:
@@ -65,7 +65,7 @@ def resume(request: HttpRequest, batch_id: UUID) -> schemas.Batch:
     return _turned(request, batch_id, batches.resume)
 
 
-@router.post("/batches/{batch_id}/cancel", summary="Leave the rest as it is", response=schemas.Batch)
+@router.post("/batches/{batch_id}/cancel", summary="Cancel the rest of a batch", response=schemas.Batch)
 @admits("operator")
 @in_tenancy
 def cancel(request: HttpRequest, batch_id: UUID) -> schemas.Batch:

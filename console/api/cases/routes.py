@@ -27,7 +27,7 @@ from reviews.cases.rules.resolutions import HeldAction, Resolution
 from reviews.cases.rules.settlements import Act, ProofNeeded, act_of, coverage_digest
 from reviews.tasks import verify_due
 
-router = Router(tags=["People's work"])
+router = Router(tags=["Cases and incidents"])
 
 
 @router.get(
@@ -48,7 +48,7 @@ def list_cases(request: HttpRequest, wanted: Query[schemas.CasesWanted]) -> Page
 
 @router.get(
     "/reviews/{case_id}",
-    summary="One case with what may be decided",
+    summary="One case with the resolutions allowed",
     response=schemas.Case,
     operation_id="approvals_get_case",
 )
@@ -91,7 +91,7 @@ def _proposal(case: Any, held: HeldAction, policy: str, caller: Caller) -> schem
 
 
 @router.post(
-    "/reviews/{case_id}/claim", summary="Take a case", response=schemas.CaseOwner, operation_id="approvals_claim_case"
+    "/reviews/{case_id}/claim", summary="Claim a case", response=schemas.CaseOwner, operation_id="approvals_claim_case"
 )
 @admits("operator")
 @in_tenancy
@@ -103,7 +103,7 @@ def claim_case(request: HttpRequest, case_id: UUID) -> schemas.CaseOwner:
 
 @router.post(
     "/reviews/{case_id}/release",
-    summary="Give a case back",
+    summary="Release a case",
     response=schemas.CaseOwner,
     operation_id="approvals_release_case",
 )
@@ -117,7 +117,7 @@ def release_case(request: HttpRequest, case_id: UUID) -> schemas.CaseOwner:
 
 @router.post(
     "/reviews/{case_id}/comments",
-    summary="Add to a case's thread",
+    summary="Comment on a case",
     response={201: CommentTaken},
     operation_id="approvals_comment",
 )
@@ -133,7 +133,7 @@ def comment(request: HttpRequest, case_id: UUID, body: CommentBody) -> CommentTa
 
 @router.post(
     "/reviews/{case_id}/challenges",
-    summary="Ask for a passkey's signature over a settlement",
+    summary="Request a passkey signature for a settlement",
     response={201: approval_schemas.Challenge},
     operation_id="approvals_challenge",
 )
@@ -157,7 +157,7 @@ def challenge(request: HttpRequest, case_id: UUID, body: schemas.SettlementChall
 
 @router.post(
     "/reviews/{case_id}/resolve",
-    summary="Decide a case, or propose it to a second person; with a passkey, a one-time code or a password",
+    summary="Resolve a case, or propose a resolution to a second person; with a passkey, one-time code or password",
     response=schemas.CaseState,
     operation_id="approvals_resolve",
 )
@@ -185,7 +185,7 @@ def resolve(request: HttpRequest, case_id: UUID, body: schemas.ResolveBody) -> H
 
 @router.post(
     "/reviews/{case_id}/resolve/confirm",
-    summary="The second person's word on a proposed resolution, signed as the first's is",
+    summary="Confirm or return a proposed resolution as the second person, signed like the first",
     response=schemas.CaseState,
     operation_id="approvals_confirm",
 )
@@ -216,7 +216,7 @@ def _given(request: HttpRequest, body: schemas.SignatureBody) -> settlement_sign
     return given
 
 
-@router.post("/reviews/{case_id}/assign", summary="Give a case to an operator", response=schemas.CaseOwner)
+@router.post("/reviews/{case_id}/assign", summary="Assign a case to an operator", response=schemas.CaseOwner)
 @admits("operator")
 @in_tenancy
 def assign(request: HttpRequest, case_id: UUID, body: schemas.AssignBody) -> schemas.CaseOwner:
@@ -234,7 +234,7 @@ def assign(request: HttpRequest, case_id: UUID, body: schemas.AssignBody) -> sch
 
 @router.post(
     "/reviews/{case_id}/snooze",
-    summary="Take a case out of the queue until a moment; it comes back by itself",
+    summary="Snooze a case until a given time",
     response=schemas.CaseSleep,
 )
 @admits("operator")
@@ -252,7 +252,7 @@ def snooze(request: HttpRequest, case_id: UUID, body: schemas.SnoozeBody) -> sch
     return schemas.CaseSleep(case_id=case_id, snoozed_until=body.until)
 
 
-@router.post("/reviews/{case_id}/wake", summary="Put a snoozed case back into the queue", response=schemas.CaseSleep)
+@router.post("/reviews/{case_id}/wake", summary="End the snooze of a case", response=schemas.CaseSleep)
 @admits("operator")
 @in_tenancy
 def wake(request: HttpRequest, case_id: UUID) -> schemas.CaseSleep:
@@ -261,7 +261,7 @@ def wake(request: HttpRequest, case_id: UUID) -> schemas.CaseSleep:
     return schemas.CaseSleep(case_id=case_id, snoozed_until=None)
 
 
-@router.post("/reviews/{case_id}/reopen", summary="Doubt what was settled", response=schemas.CaseState)
+@router.post("/reviews/{case_id}/reopen", summary="Reopen a settled case", response=schemas.CaseState)
 @admits("operator")
 @in_tenancy
 def reopen(request: HttpRequest, case_id: UUID, body: ReasonBody) -> schemas.CaseState:

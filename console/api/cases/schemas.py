@@ -17,7 +17,7 @@ class CasesWanted(Paged):
 
 class SignatureBody(Body):
     covers: Annotated[str, Field(max_length=64)] = Field(
-        "", description="The `covers_digest` that was read. Needed where `proof` asks for more than the session (D)."
+        "", description="The `covers_digest` that was read. Required where `proof` is stronger than the session (D)."
     )
     password: Annotated[str, Field(max_length=1000)] | None = None
     otp: Annotated[str, Field(max_length=16)] | None = None
@@ -53,12 +53,12 @@ class ConfirmBody(SignatureBody):
 
 class SettlementChallengeBody(Body):
     resolution: ResolutionName | None = Field(
-        None, description="What is to be signed; null for the confirmation of what was proposed."
+        None, description="The settlement to sign; null to confirm a proposed one."
     )
     reason: Annotated[str, Field(max_length=4000)] = ""
     evidence: Annotated[list[Annotated[str, Field(max_length=4000)]], Field(max_length=50)] = []
     covers: Annotated[str, Field(max_length=64)] = ""
-    credential_id: Annotated[str, Field(max_length=2000)] = Field("", description="Of your keys, the one to sign with.")
+    credential_id: Annotated[str, Field(max_length=2000)] = Field("", description="Which of your keys to sign with.")
 
 
 class AssignBody(Body):
@@ -81,7 +81,7 @@ class BatchBody(Body):
 
 class CaseRow(Answer):
     case_id: UUID = Field(validation_alias="id")
-    action_id: UUID | None = Field(description="Null for an effect that nobody gated.")
+    action_id: UUID | None = Field(description="Null for an ungated effect.")
     state: str
     reason: str
     discrepancy: TextOrNull
@@ -121,9 +121,9 @@ class Batch(Answer):
 class Allowed(Answer):
     resolution: str
     needs_second: bool
-    proof: str = Field(description="The weakest class of proof that is enough: A, B, C, or D for the session alone.")
-    meaning: str = Field(description="What whoever settles it so says, as the statement has it.")
-    consequence: str = Field(description="What follows from it.")
+    proof: str = Field(description="The weakest class of proof that is accepted: A, B, C, or D for the session alone.")
+    meaning: str = Field(description="What the person who chooses it states, as signed.")
+    consequence: str = Field(description="Its consequence.")
 
 
 class Proposal(Answer):
@@ -131,7 +131,7 @@ class Proposal(Answer):
     reason: str = Field(validation_alias="proposed_reason")
     evidence: list[str] = Field(validation_alias="proposed_evidence")
     proposed_by: UUID | None
-    proof: str = Field(description="The weakest class of proof that is enough to confirm it.")
+    proof: str = Field(description="The weakest class of proof that is accepted for confirming it.")
     meaning: str
     consequence: str
     may_confirm: bool = Field(description="Whether you may confirm it; `why_not` says why not.")
@@ -140,10 +140,10 @@ class Proposal(Answer):
 
 class Case(CaseRow):
     allowed: list[Allowed]
-    proposal: Proposal | None = Field(description="What waits for a second person.")
+    proposal: Proposal | None = Field(description="The proposal that awaits a second person.")
     covers: dict[str, Any] = Field(description="What a settlement covers: the case as it stands now.")
-    covers_digest: str = Field(description="Return it as `covers` with a settlement.")
-    keys: list[SigningKey] = Field(description="Your passkeys that may sign.")
+    covers_digest: str = Field(description="Send it as `covers` with a settlement.")
+    keys: list[SigningKey] = Field(description="Your passkeys that may sign it.")
     findings: dict[str, Any] | None
     comments: list[Comment]
 

@@ -18,7 +18,7 @@ from ledger.actions.queries import actions
 from ledger.record.rules.canonical import read
 from reviews.cases.operations import cases
 
-router = Router(tags=["People's work"])
+router = Router(tags=["Cases and incidents"])
 UNKNOWN_KIND = "application/octet-stream"
 
 

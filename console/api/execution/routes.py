@@ -50,7 +50,11 @@ POLL_S = 0.25
 _WAITERS = BoundedSemaphore(4)
 
 
-@router.post("/executors", summary="Register the key that grants are bound to", response={201: schemas.Executor})
+@router.post(
+    "/executors",
+    summary="Register an executor and the key that its grants are bound to",
+    response={201: schemas.Executor},
+)
 @admits("exec", "oper", "operator")
 @in_tenancy
 def register_executor(request: HttpRequest, body: schemas.ExecutorBody) -> schemas.Executor:
@@ -69,7 +73,7 @@ def register_executor(request: HttpRequest, body: schemas.ExecutorBody) -> schem
 
 @router.get(
     "/executions/ready",
-    summary="Orders, each ready or with what it waits for",
+    summary="Orders, each with its readiness or what it waits for",
     response=Page[schemas.ReadyOrder],
 )
 @admits("exec")
@@ -196,7 +200,7 @@ def heartbeat(request: HttpRequest, action_id: UUID, attempt: int, body: schemas
 
 @router.post(
     "/actions/{action_id}/executions/{attempt}/observations",
-    summary="Report what the tool or the runtime answered; taken after the lease too",
+    summary="Report the answer of the tool or runtime; accepted after the lease as well",
     openapi_extra=request_body("Observation"),
     response={202: schemas.Observed},
 )
@@ -211,7 +215,7 @@ def observe(
     row = execution_queries.attempt(caller.tenant_id, action_id, attempt)
     executor = execution_queries.executor(caller.tenant_id, row.executor_id) if row else None
     if row is None or executor is None or not execution_queries.may_use(executor, caller.actor.id):
-        raise UnknownExecutor("There is no such attempt here.")
+        raise UnknownExecutor("This executor has no attempt with this number.")
     document, raw = read_result(request.body)
     contract = sessions_queries.disclosed_contract(caller.tenant_id, action.contract_digest)
     state = observations.record_answer(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 from uuid import UUID
 
 import orjson
@@ -12,6 +12,10 @@ from pydantic import Field
 from console.api.actions.schemas import ApprovalVerdict, Report
 from console.api.schemas import Answer, Body, Name, Paged, Time
 from reviews.tracing.rules.spans import effect_span_id
+
+if TYPE_CHECKING:
+    from approvals.execution.operations.executions import StartedExecution
+    from approvals.execution.operations.ready_actions import ReadyAction
 
 
 class OrdersWanted(Paged):
@@ -64,7 +68,7 @@ class ReadyOrder(Answer):
     waiting_for: list[str]
 
     @classmethod
-    def of(cls, order: Any, /, **more: Any) -> Self:
+    def of(cls, order: ReadyAction, /, **more: Any) -> Self:
         return super().of(order, ready=not order.waiting_for, **more)
 
 
@@ -112,7 +116,7 @@ class Started(Answer):
     trace: Trace
 
     @classmethod
-    def of(cls, started: Any, /, **more: Any) -> Self:
+    def of(cls, started: StartedExecution, /, **more: Any) -> Self:
         trace = Trace(trace_id=started.trace_id, span_id=effect_span_id(more["action_id"], started.attempt))
         return super().of(started, payload=orjson.loads(started.payload), trace=trace, **more)
 
@@ -122,7 +126,7 @@ class StartedAtOnce(Started):
 
     tool: str
     version: str
-    grant: str = Field(description="Spent by this start. Verify it before anything runs, as one that was claimed.")
+    grant: str = Field(description="Used up by this start. Verify it before anything runs, like a claimed grant.")
     grant_expires_at: Time
 
 
@@ -131,10 +135,10 @@ class Lease(Answer):
 
 
 class ObserveWanted(Schema):
-    report: bool = Field(False, description="Answer with the report and the decision as well.")
+    report: bool = Field(False, description="Include the report and the decision in the answer.")
 
 
 class Observed(Answer):
     state: str
-    report: Report | None = Field(default=None, description="What may be told now; only where it was asked for.")
-    approval: ApprovalVerdict | None = Field(default=None, description="What people decided, beside the report.")
+    report: Report | None = Field(default=None, description="The current report; only if requested.")
+    approval: ApprovalVerdict | None = Field(default=None, description="The decision; only if requested.")

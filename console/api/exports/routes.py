@@ -16,6 +16,7 @@ from console.api.exports import schemas
 from console.api.openapi import response_content
 from console.api.schemas import Page, Paged
 from console.api.transaction import NotFound, after_commit, in_tenancy, note_access
+from console.pages.exports import bundle_information
 from console.tasks import work_exports
 from ledger.exports import queries as stored
 from ledger.exports.operations import exports
@@ -24,7 +25,7 @@ router = Router(tags=["Ledger"])
 READERS = ("audit", "compliance")
 
 
-@router.post("/exports", summary="Ask for a bundle of the record", response={202: schemas.Export})
+@router.post("/exports", summary="Create an export bundle", response={202: schemas.Export})
 @admits(*READERS)
 @in_tenancy
 def start(request: HttpRequest, body: schemas.ExportBody) -> schemas.Export:
@@ -34,7 +35,7 @@ def start(request: HttpRequest, body: schemas.ExportBody) -> schemas.Export:
     return schemas.Export.of(row)
 
 
-@router.get("/exports", summary="The exports of the tenant, newest first", response=Page[schemas.Export])
+@router.get("/exports", summary="Exports, newest first", response=Page[schemas.Export])
 @admits(*READERS)
 @in_tenancy
 def list_exports(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Export]:
@@ -44,7 +45,7 @@ def list_exports(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Exp
     return paging.page_of(schemas.Export.of, rows, wanted.limit)
 
 
-@router.get("/exports/{export_id}", summary="How far an export is", response=schemas.Export)
+@router.get("/exports/{export_id}", summary="One export and its progress", response=schemas.Export)
 @admits(*READERS)
 @in_tenancy
 def get_export(request: HttpRequest, export_id: UUID) -> schemas.Export:
@@ -67,4 +68,5 @@ def get_bundle(request: HttpRequest, export_id: UUID) -> HttpResponseBase:
     of: dict[str, Any] = {"tenant_id": caller.tenant_id, "export_id": export_id, "at": timezone.now()}
     file = exports.finished_bundle(**of)
     note_access(request, exports.record_fetch, by=caller.actor, **of)
-    return FileResponse(file.open("rb"), as_attachment=True, filename=file.name, content_type="application/zip")
+    name = bundle_information.bundle_file_name(tenant_id=caller.tenant_id, export_id=export_id)
+    return FileResponse(file.open("rb"), as_attachment=True, filename=name, content_type="application/zip")

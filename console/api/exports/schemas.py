@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import Field
 
 from console.api.schemas import Answer, Body, Index, TextOrNull, Time
+
+if TYPE_CHECKING:
+    from ledger import models
 
 
 class ExportBody(Body):
@@ -36,17 +39,17 @@ class Export(Answer):
     wanted: dict[str, Any]
     log: int | None
     start: int | None = Field(description="The first index of the range, once it is known.")
-    end: int | None = Field(description="The index behind the last one.")
-    done: int = Field(description="How many entries are written.")
+    end: int | None = Field(description="The index after the last one.")
+    done: int = Field(description="Number of entries written.")
     total: int
     withheld: int
     size: int | None
     sha256: TextOrNull
-    reason: TextOrNull = Field(description="Why it came to nothing.")
+    reason: TextOrNull = Field(description="Why it failed.")
     finished_at: Time | None
     expires_at: Time | None = Field(description="When the bundle is removed.")
 
     @classmethod
-    def of(cls, row: Any, /, **more: Any) -> Self:
+    def of(cls, row: models.Export, /, **more: Any) -> Self:
         known = {"start": row.start, "end": row.end} if row.log else {"start": None, "end": None}
         return super().of(row, log=row.log or None, done=row.done - row.start, total=row.end - row.start, **known)

@@ -17,12 +17,12 @@ from console.pages.cases import containment
 from ledger.actions.queries import freezes
 from ledger.catalogue.operations import registration
 
-router = Router(tags=["People's work"])
+router = Router(tags=["Cases and incidents"])
 
 
 @router.post(
     "/freezes",
-    summary="Stop an agent, a target, a tool, a tenant or everything; what does not exist is refused",
+    summary="Freeze an agent, target, tool, tenant or everything; an unknown name needs confirmation",
     response={201: schemas.FreezePlaced},
     operation_id="approvals_freeze",
 )
@@ -57,7 +57,7 @@ def list_freezes(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Fre
 
 @router.post(
     "/freezes/{freeze_id}/lift",
-    summary="Lift a freeze; says what about it is still open",
+    summary="Lift a freeze; answers with related open cases and incidents",
     response=schemas.Lifted,
     operation_id="approvals_lift",
 )

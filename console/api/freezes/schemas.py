@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import Field
@@ -10,12 +10,15 @@ from pydantic import Field
 from console.api.schemas import Answer, Body, Reason
 from console.pages.cases import containment
 
+if TYPE_CHECKING:
+    from ledger import models
+
 
 class FreezeBody(Body):
     scope: Literal["agent", "tool", "target", "tenant", "all"]
     value: Annotated[str, Field(max_length=512)] = ""
     reason: Reason
-    unknown_ok: Annotated[bool, Field(description="Freeze a target that no action and no case has named yet.")] = False
+    unknown_ok: Annotated[bool, Field(description="Freeze a name that is not known here yet.")] = False
 
 
 class FreezePlaced(Answer):
@@ -29,7 +32,7 @@ class OpenWork(Answer):
     cases: list[UUID]
 
     @classmethod
-    def of(cls, freeze: Any, /, **more: Any) -> Self:
+    def of(cls, freeze: models.Freeze, /, **more: Any) -> Self:
         """What is still open of the things that a freeze stops."""
         return cls(**{kind: [row.id for row in rows] for kind, rows in containment.open_work(freeze).items()})
 
@@ -39,7 +42,7 @@ class Freeze(FreezePlaced):
     still_open: OpenWork
 
     @classmethod
-    def of(cls, row: Any, /, **more: Any) -> Self:
+    def of(cls, row: models.Freeze, /, **more: Any) -> Self:
         return super().of(row, still_open=OpenWork.of(row), **more)
 
 

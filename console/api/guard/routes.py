@@ -30,7 +30,7 @@ router = Router(tags=["Sessions"])
 
 @router.post(
     "/sessions/{session_id}/guard",
-    summary="Judge a message before it goes out; what the record contradicts is replaced, and a receipt goes with it",
+    summary="Check an agent's message before it is sent; contradicted text is replaced and a receipt added",
     response=schemas.GuardAnswer,
 )
 @admits("agent")
@@ -62,7 +62,7 @@ def _guarded(
 
 @router.get(
     "/sessions/{session_id}/guard",
-    summary="The guard's log of a session, newest first, and the receipt of all that it changed",
+    summary="Checked messages of a session, newest first, with the receipt of all its changes",
     response=schemas.GuardLog,
 )
 @admits("agent", "oper", "audit", "person")

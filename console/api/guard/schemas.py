@@ -53,9 +53,9 @@ class ReceiptLine(Answer):
     action_id: str
     tool: str
     target: str
-    outcome: str = Field(description="How the action stands, by name.")
+    outcome: str = Field(description="The outcome of the action, as a code.")
     word: str = Field(description="The outcome in words.")
-    text: str = Field(description="The whole line, as it is told to a user.")
+    text: str = Field(description="The whole line, as shown to a user.")
     differences: list[FieldDifference]
     code: str = Field(description="The confirmation code; empty where there is none.")
 
@@ -65,25 +65,27 @@ class ToolCounts(Answer):
     calls: int
     targets: int
     failed: int
-    repaired: int = Field(description="Of the failed ones, those that a later try on the same target did.")
+    repaired: int = Field(description="Failed ones that a later attempt on the same target completed.")
     verified: int
     text: str
 
 
 class Receipt(Answer):
-    lines: list[ReceiptLine] = Field(description="The changes: of a message those since the agent last spoke.")
-    open: list[ReceiptLine] = Field(description="Older actions that have not ended.")
+    lines: list[ReceiptLine] = Field(
+        description="The changes; for a message, those since the agent's previous message."
+    )
+    open: list[ReceiptLine] = Field(description="Older actions that are still open.")
     counts: list[ToolCounts] = Field(description="After a run of ten calls and more.")
-    more: int = Field(description="How many lines were left out.")
+    more: int = Field(description="Number of lines omitted.")
     language: str
-    text: str = Field(description="All of it in plain text; empty where nothing changed.")
+    text: str = Field(description="The whole receipt as plain text; empty if nothing changed.")
     markdown: str
     html: str
 
 
 class GuardViolation(Answer):
     code: str
-    span: list[int] = Field(min_length=2, max_length=2, description="Where the claim stands in the message: from, to.")
+    span: list[int] = Field(min_length=2, max_length=2, description="Position of the claim in the message: from, to.")
     claim: str
     action_id: str | None
     detail: str
@@ -94,8 +96,8 @@ class GuardViolation(Answer):
 class GuardAnswer(Answer):
     verdict: Literal["ALLOW", "BLOCK"]
     violations: list[GuardViolation]
-    corrected: str | None = Field(description="The message to send instead; null where the message goes out as it is.")
-    receipt: Receipt = Field(description="Goes out behind the message.")
+    corrected: str | None = Field(description="The message to send instead; null if the original can be sent.")
+    receipt: Receipt = Field(description="To be appended to the message.")
 
 
 class GuardVerdict(Answer):
@@ -110,4 +112,4 @@ class GuardVerdict(Answer):
 
 
 class GuardLog(Page[GuardVerdict]):
-    receipt: Receipt | None = Field(description="Of everything that the session changed; for its own agent only.")
+    receipt: Receipt | None = Field(description="All changes of the session; for its own agent only.")

@@ -19,9 +19,9 @@ from console.metrics import figures, queries
 from console.metrics.rules.delays import summarize_delays
 from console.metrics.rules.filters import EVERYTHING
 from console.metrics.rules.periods import MetricPeriod
-from console.pages.approvals.views.queue import spreadsheet_cell
 from console.pages.contracts.contract_check import current_findings, registered_systems
 from console.pages.systems import context as systems
+from console.web.spreadsheets import spreadsheet_cell
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue
 from ledger.catalogue.rules.contract import load_stored, read

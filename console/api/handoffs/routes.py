@@ -29,9 +29,7 @@ class HandoffPeriod(Schema):
     until: Annotated[Moment | None, Field(alias="to")] = None
 
 
-@router.get(
-    "/handoffs", summary="Every hand-off, its version and where to get it", response=list[schemas.HandoffListed]
-)
+@router.get("/handoffs", summary="All hand-offs with version and address", response=list[schemas.HandoffListed])
 @admits(*READERS)
 def list_handoffs(request: HttpRequest) -> HttpResponse:
     return json_response(documents.listed_handoffs())

@@ -16,7 +16,7 @@ from ledger.record.rules.lifecycle import State
 from reviews.reconciliation.rules.discrepancies import Discrepancy
 
 R = TypeVar("R")
-Share = Annotated[float | None, Field(description="Null where there is nothing to have a share of.")]
+Share = Annotated[float | None, Field(description="Null if there are no cases.")]
 
 
 class Handoff(Answer, Generic[R]):
@@ -24,9 +24,9 @@ class Handoff(Answer, Generic[R]):
     made_at: Time
     since: Time = Field(alias="from")
     until: Time = Field(alias="to")
-    counted_to: Time | None = Field(description="Until when everything that was recorded is counted; null: nothing is.")
-    cut: bool = Field(description="Whether there were more rows than are sent; these are the newest.")
-    details: list[str] = Field(description="Calls of this API that say more of a row.")
+    counted_to: Time | None = Field(description="Everything recorded up to this time is counted; null if nothing is.")
+    cut: bool = Field(description="Whether older rows were left out.")
+    details: list[str] = Field(description="API calls with more details of a row.")
     rows: list[R]
 
 
@@ -36,14 +36,14 @@ class ContractRow(Answer):
     digest: str
     side_effect_class: str = Field(alias="class")
     reversibility: str
-    verification: str | None = Field(description="The pattern of its check; null where nothing can be read back.")
+    verification: str | None = Field(description="The pattern of its check; null if it cannot be read back.")
     system: str | None
     further_systems: list[str]
     predicates: int
     read_first_after_s: int | None
-    read_until_s: int | None = Field(description="After so long without a result it is VERIFICATION_TIMEOUT.")
-    missing_checks: list[str] = Field(description="Checks that its class asks for and nothing in the contract makes.")
-    idempotent: bool = Field(description="Whether its tool may be sent again unchanged under its key.")
+    read_until_s: int | None = Field(description="Time without a result after which it is VERIFICATION_TIMEOUT.")
+    missing_checks: list[str] = Field(description="Checks required by its class that the contract does not make.")
+    idempotent: bool = Field(description="Whether a call may be repeated unchanged under its key.")
     lint: list[str] = Field(description="Codes of the linter's findings.")
     executed: int
     read_back: int
@@ -66,11 +66,13 @@ class PathologyRow(Answer):
     partial: int
     stale_state: int
     pending: int
-    pending_over_sla: int = Field(description="That no reading settled in their contract's time.")
-    unsettled: int = Field(description="Of those executed in the period, not settled now.")
+    pending_over_sla: int = Field(description="Not settled by a reading within their contract's time.")
+    unsettled: int = Field(description="Executed in the period and not settled now.")
     compensations_failed: int
-    false_success: int = Field(description="Escapes: told as done when they were not.")
-    discrepancies: dict[Discrepancy, int] = Field(description="Distinct actions read in the period, by class found.")
+    false_success: int = Field(description="Escapes: reported as done when they were not.")
+    discrepancies: dict[Discrepancy, int] = Field(
+        description="Distinct actions read in the period, by discrepancy class."
+    )
 
 
 class PermissionRow(Answer):
@@ -93,15 +95,15 @@ class DependencyRow(Answer):
     reads: int = Field(description="Ever.")
     unanswered: int = Field(description="Ever.")
     unanswered_share: Share
-    failures: int = Field(description="In a row, now.")
-    last_read_ms: int | None = Field(description="How long the last answer took.")
+    failures: int = Field(description="Current consecutive failures.")
+    last_read_ms: int | None = Field(description="Latency of the last answer.")
     last_answered_at: Time | None
-    waiting: int = Field(description="Actions whose outcome it must still tell.")
+    waiting: int = Field(description="Unverified actions of this system.")
     oldest_waiting_at: Time | None
     not_releasing: str | None
-    tools: list[str] = Field(description="Whose effects are read there first.")
+    tools: list[str] = Field(description="Tools whose effects are read there first.")
     settled: int
-    settled_median_ms: int | None = Field(description="From a tool's answer to the reading that settled it.")
+    settled_median_ms: int | None = Field(description="Time from a tool's answer to the reading that settled it.")
     settled_p95_ms: int | None
 
 
@@ -112,7 +114,7 @@ class ResourceRow(Answer):
     calls: int
     readings: int
     readings_per_action: Share
-    repeats: int = Field(description="Further starts, and calls refused as repeats of what is open.")
+    repeats: int = Field(description="Further starts, and calls refused as duplicates of open ones.")
     repeats_per_action: Share
     duplicated: int
     duplicate_share: Share
@@ -131,10 +133,10 @@ class ReviewRow(Answer):
     tool: str
     opened_at: Time
     claimed: bool
-    proposed: str | None = Field(description="The resolution that waits for a second person.")
+    proposed: str | None = Field(description="The resolution that awaits a second person.")
     action_state: State | None
     compensation_failed: bool
-    details: str = Field(description="The call that gives the whole case.")
+    details: str = Field(description="The API call for the whole case.")
 
 
 class TelemetryRow(Answer):

@@ -12,12 +12,12 @@ from console.api.transaction import in_tenancy
 from console.pages.home.inbox import inbox_items
 from ledger.record.queries import events
 
-router = Router(tags=["People's work"])
+router = Router(tags=["Approvals"])
 
 
 @router.get(
     "/inbox",
-    summary="What waits for you: approvals you may decide, confirmations, your cases and unassigned ones, incidents",
+    summary="Items that need you: approvals you may decide, confirmations, your and unassigned cases, incidents",
     response=schemas.Inbox,
 )
 @admits("person")

@@ -13,12 +13,12 @@ class WaitingItem(Answer):
     kind: str = Field(description="approval, confirmation (a second person is needed), case or incident.")
     id: UUID
     title: str
-    says: str = Field(validation_alias="sub", description="What it is about, in a sentence.")
-    amount: str = Field(description="The amount that the call names, as people read it; empty where it names none.")
+    says: str = Field(validation_alias="sub", description="Its subject in one sentence.")
+    amount: str = Field(description="The amount in the call, formatted; empty if there is none.")
     since: Time
     decide_by: Time | None
-    page: str = Field(validation_alias="href", description="The address of the page on which it is decided.")
+    page: str = Field(validation_alias="href", description="Address of the page on which it is decided.")
 
 
 class Inbox(Answer):
-    items: list[WaitingItem] = Field(description="The oldest first, at most a hundred.")
+    items: list[WaitingItem] = Field(description="Oldest first, at most a hundred.")

@@ -19,7 +19,7 @@ from reviews import queries as after
 from reviews.incidents import operations as incidents_operations
 from reviews.incidents.rules.incidents import FreezeDecision, IncidentKind, Severity
 
-router = Router(tags=["People's work"])
+router = Router(tags=["Cases and incidents"])
 
 
 @router.get(
@@ -42,7 +42,7 @@ def list_incidents(request: HttpRequest, wanted: Query[schemas.IncidentsWanted])
 
 
 @router.get(
-    "/incidents/{incident_id}", summary="One incident with everything that belongs to it", response=schemas.Incident
+    "/incidents/{incident_id}", summary="One incident with linked actions, cases and freezes", response=schemas.Incident
 )
 @admits("person", "oper")
 @in_tenancy
@@ -50,7 +50,7 @@ def get_incident(request: HttpRequest, incident_id: UUID) -> schemas.Incident:
     return _incident(caller_of(request), incident_id)
 
 
-@router.post("/incidents", summary="Open an incident by hand", response={201: schemas.IncidentRow})
+@router.post("/incidents", summary="Open an incident", response={201: schemas.IncidentRow})
 @admits("operator")
 @in_tenancy
 def open_incident(request: HttpRequest, body: schemas.IncidentBody) -> schemas.IncidentRow:
@@ -78,7 +78,9 @@ def open_incident(request: HttpRequest, body: schemas.IncidentBody) -> schemas.I
     return schemas.IncidentRow.of(row)
 
 
-@router.post("/incidents/{incident_id}/link", summary="Add actions and cases to it", response=schemas.Incident)
+@router.post(
+    "/incidents/{incident_id}/link", summary="Link actions and cases to an incident", response=schemas.Incident
+)
 @admits("operator")
 @in_tenancy
 def link(request: HttpRequest, incident_id: UUID, body: schemas.IncidentLinkBody) -> schemas.Incident:
@@ -94,7 +96,7 @@ def link(request: HttpRequest, incident_id: UUID, body: schemas.IncidentLinkBody
     return _incident(caller, incident_id)
 
 
-@router.post("/incidents/{incident_id}/comments", summary="Add to an incident's thread", response={201: CommentTaken})
+@router.post("/incidents/{incident_id}/comments", summary="Comment on an incident", response={201: CommentTaken})
 @admits("operator", "reviewer", "compliance", "administrator")
 @in_tenancy
 def comment(request: HttpRequest, incident_id: UUID, body: CommentBody) -> CommentTaken:
@@ -107,7 +109,7 @@ def comment(request: HttpRequest, incident_id: UUID, body: CommentBody) -> Comme
 
 @router.post(
     "/incidents/{incident_id}/close",
-    summary="Close it, saying of each freeze that it holds whether it is lifted or kept",
+    summary="Close an incident and lift or keep each of its freezes",
     response=schemas.IncidentState,
 )
 @admits("operator")
@@ -125,7 +127,7 @@ def close(request: HttpRequest, incident_id: UUID, body: schemas.CloseBody) -> s
     return schemas.IncidentState(incident_id=incident_id, state="CLOSED")
 
 
-@router.post("/incidents/{incident_id}/reopen", summary="Take it up again", response=schemas.IncidentState)
+@router.post("/incidents/{incident_id}/reopen", summary="Reopen an incident", response=schemas.IncidentState)
 @admits("operator")
 @in_tenancy
 def reopen(request: HttpRequest, incident_id: UUID, body: ReasonBody) -> schemas.IncidentState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import Field
@@ -10,6 +10,9 @@ from pydantic import Field
 from console.api.freezes.schemas import FreezePlaced
 from console.api.schemas import Answer, Body, Comment, Paged, Reason, TextOrNull, Time
 from reviews.cases.rules.runbooks import tag_of
+
+if TYPE_CHECKING:
+    from reviews import models
 
 Ids = Annotated[list[Annotated[UUID, Field(strict=False)]], Field(max_length=100)]
 
@@ -58,7 +61,7 @@ class IncidentRow(Answer):
     closed_at: Time | None
 
     @classmethod
-    def of(cls, row: Any, /, **more: Any) -> Self:
+    def of(cls, row: models.Incident, /, **more: Any) -> Self:
         return super().of(row, tag=tag_of(row.runbook, row.about), **more)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import redis
 from django.conf import settings
@@ -19,10 +19,12 @@ from console.api.installation import schemas
 from console.api.transaction import json_response
 from ledger.log.queries import log
 from ledger.log.signer_state import EpochUnknown, read_epoch
+from ledger.record.rules.envelope import instant
 from ledger.verification.queries import fences
 from reviews import queries as after
 
 router = Router(tags=["Operations"])
+_WINDOW = (("nbf", "from"), ("exp", "until"))
 
 
 @login_not_required
@@ -40,6 +42,17 @@ def jwks_page(request: HttpRequest) -> HttpResponse:
     return jwks(request)
 
 
+@login_not_required
+def receipt_keys_page(request: HttpRequest) -> HttpResponse:
+    """The same keys where verifiers of signed receipts look for them, with each window in the words of their draft."""
+    keys = [
+        {name: value for name, value in each.items() if name not in ("nbf", "exp")}
+        | {f"valid_{end}": instant(datetime.fromtimestamp(each[name], UTC)) for name, end in _WINDOW if name in each}
+        for each in grants.jwks(grant_keys.accepted_keys())["keys"]
+    ]
+    return _published_keys(schemas.Jwks(keys=keys))
+
+
 @router.get("/healthz", auth=None, summary="The process is alive", response=schemas.Alive)
 def healthz(request: HttpRequest) -> HttpResponse:
     return json_response(schemas.Alive(status="alive"))
@@ -48,7 +61,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @router.get(
     "/readyz",
     auth=None,
-    summary="Whether work can be done, and what is missing",
+    summary="Readiness, and what is missing",
     response={200: schemas.Ready, 503: schemas.Ready},
 )
 def readyz(request: HttpRequest) -> HttpResponse:
@@ -57,14 +70,18 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 
 def readiness() -> schemas.Ready:
-    """Whether work can be done, and what is missing; the web process asks for it on a thread of its own."""
+    """Readiness, and what is missing; the web process asks for it on a thread of its own."""
     reasons = [*_database(), *_broker(), *_epoch()]
     return schemas.Ready(ready=not reasons, reasons=reasons)
 
 
-@router.get("/jwks.json", auth=None, summary="The keys that grants are signed with", response=schemas.Jwks)
+@router.get("/jwks.json", auth=None, summary="The keys that sign grants", response=schemas.Jwks)
 def jwks(request: HttpRequest) -> HttpResponse:
-    published = json_response(schemas.Jwks.of(grants.jwks(grant_keys.accepted_keys())))
+    return _published_keys(schemas.Jwks.of(grants.jwks(grant_keys.accepted_keys())))
+
+
+def _published_keys(keys: schemas.Jwks) -> HttpResponse:
+    published = json_response(keys)
     published["Cache-Control"] = f"public, max-age={grant_keys.JWKS_MAX_AGE_S}"
     return published
 
@@ -95,9 +112,7 @@ def _database() -> list[schemas.Missing]:
         )
     if waiting.is_late:
         age = f"{waiting.oldest_s or 0:.0f} s"
-        told = (
-            f"{waiting.waiting} events wait for their place in the log, the oldest for {age}; is the sequencer there?"
-        )
+        told = f"{waiting.waiting} events are not sequenced yet, the oldest for {age}; is the sequencer running?"
         found.append(schemas.Missing(code="SEQUENCER", detail=told))
     return found
 

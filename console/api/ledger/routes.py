@@ -35,14 +35,14 @@ class CheckpointNotSigned(Refused):
 
 
 class NoSuchEntry(Refused):
-    """This entry is not in the log, or its event is not there any more."""
+    """This entry is not in the log, or its event no longer exists."""
 
     code = "NOT_FOUND"
     status = 404
 
 
 class Pruned(Refused):
-    """This entry's time is over: its event was pruned under a retention policy."""
+    """The event of this entry was pruned under a retention policy."""
 
     code = "PRUNED"
     status = 410
@@ -86,7 +86,7 @@ def checkpoint(request: HttpRequest) -> HttpResponse:
 
 @router.get(
     "/ledger/tile/entries/{path:place}",
-    summary="The envelopes of 256 entries, each behind its length (C2SP tlog-tiles)",
+    summary="The envelopes of 256 entries, each preceded by its length (C2SP tlog-tiles)",
     openapi_extra=response_content("application/octet-stream"),
     response=str,
 )
@@ -150,7 +150,7 @@ def inclusion(request: HttpRequest, wanted: Query[schemas.InclusionWanted]) -> s
 
 @router.get(
     "/ledger/proof/consistency",
-    summary="That one size of the log continues another",
+    summary="Consistency proof between two sizes of the log",
     response=schemas.Growth,
 )
 @admits(*READERS)
@@ -197,7 +197,7 @@ def _refuse_pruned(tenant_id: UUID, head: logs.LogHead, indexes: range) -> None:
     gone = retention_queries.pruned_leaves(tenant_id, head.number, indexes)
     if gone:
         index, policy = min(gone.items())
-        raise Pruned(f"Entry {index} was pruned under policy {policy}; its hash and its proofs stay.")
+        raise Pruned(f"Entry {index} was pruned under policy {policy}; its hash and proofs remain.")
 
 
 def _check_width(tile: tiles.TileAddress, width: int, head: logs.LogHead) -> None:

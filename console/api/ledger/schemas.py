@@ -47,7 +47,7 @@ class Growth(Answer):
 class LedgerEvent(Answer):
     index: int
     leaf_hash: str
-    envelope: str = Field(description="The canonical bytes that are hashed, as text.")
+    envelope: str = Field(description="The canonical bytes that were hashed, as text.")
 
     @classmethod
     def at(cls, index: int, envelope: bytes) -> Self:
@@ -56,4 +56,4 @@ class LedgerEvent(Answer):
 
 class LedgerEvents(Answer):
     items: list[LedgerEvent]
-    next: int | None = Field(description="The index to go on from; null at the end.")
+    next: int | None = Field(description="The index to continue from; null at the end.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -20,6 +20,9 @@ from console.metrics.alerts import operations as alerts
 from console.metrics.rules.alerts import ALL, SHARES, AlertTerms, describe_rule
 from console.metrics.rules.filters import MetricFilter
 
+if TYPE_CHECKING:
+    from console.models import AlertRule
+
 router = Router(tags=["Operations"])
 WRITERS = ("oper", "operator", "administrator")
 READERS = ("oper", "audit", "person")
@@ -29,8 +32,10 @@ Threshold = Annotated[int, Field(ge=0, le=ALL, description="In hundredths of a p
 class ThresholdsBody(Body):
     raise_at: Threshold
     clear_at: Threshold
-    least_cases: Annotated[int, Field(ge=1, le=1_000_000, description="Fewer cases decide nothing.")] = 30
-    hold_min: Annotated[int, Field(ge=0, le=10_080, description="For how many minutes it must hold.")] = 15
+    least_cases: Annotated[int, Field(ge=1, le=1_000_000, description="With fewer cases, the rule does not fire.")] = 30
+    hold_min: Annotated[
+        int, Field(ge=0, le=10_080, description="Minutes for which the threshold must be exceeded.")
+    ] = 15
 
     def thresholds(self) -> dict[str, Any]:
         return {
@@ -71,7 +76,7 @@ class AlertRuleShown(Answer):
     ended_at: Time | None
 
     @classmethod
-    def of(cls, row: Any, /, **more: Any) -> Self:
+    def of(cls, row: AlertRule, /, **more: Any) -> Self:
         return super().of(row, said=describe_rule(alerts.terms_of(row)), **more)
 
 
@@ -80,7 +85,7 @@ class AlertShown(Answer):
 
     alert_id: UUID = Field(validation_alias="id")
     alert_rule_id: UUID | None = Field(validation_alias="rule_id", description="Null for a regression.")
-    about: TextOrNull = Field(description='Of a regression: "verification", or "contract" and its name.')
+    about: TextOrNull = Field(description='For a regression: "verification", or "contract" and its name.')
     version: TextOrNull
     previous: TextOrNull
     said: str
@@ -90,10 +95,10 @@ class AlertShown(Answer):
 
 
 class AlertsWanted(Paged):
-    open: bool | None = Field(None, description="Left out, those that stand and those that were cleared.")
+    open: bool | None = Field(None, description="Default: open and cleared alerts.")
 
 
-@router.post("/alert-rules", summary="Watch a share, and tell people of it", response={201: AlertRuleShown})
+@router.post("/alert-rules", summary="Create an alert rule for a share", response={201: AlertRuleShown})
 @admits(*WRITERS)
 @in_tenancy
 def make_rule(request: HttpRequest, body: AlertRuleBody) -> AlertRuleShown:
@@ -103,7 +108,7 @@ def make_rule(request: HttpRequest, body: AlertRuleBody) -> AlertRuleShown:
     )
 
 
-@router.get("/alert-rules", summary="The shares that are watched", response=Page[AlertRuleShown])
+@router.get("/alert-rules", summary="Alert rules", response=Page[AlertRuleShown])
 @admits(*READERS)
 @in_tenancy
 def list_rules(request: HttpRequest, wanted: Query[Paged]) -> Page[AlertRuleShown]:
@@ -112,7 +117,7 @@ def list_rules(request: HttpRequest, wanted: Query[Paged]) -> Page[AlertRuleShow
 
 @router.post(
     "/alert-rules/{alert_rule_id}/change",
-    summary="Other thresholds for a share that is watched",
+    summary="Change the thresholds of an alert rule",
     response=AlertRuleShown,
 )
 @admits(*WRITERS)
@@ -127,7 +132,7 @@ def change_rule(request: HttpRequest, alert_rule_id: UUID, body: ThresholdsBody)
 
 @router.post(
     "/alert-rules/{alert_rule_id}/end",
-    summary="Watch a share no more; an open alert of the rule is cleared with it",
+    summary="End an alert rule; its open alert is cleared",
     response=AlertRuleShown,
 )
 @admits(*WRITERS)
@@ -140,7 +145,7 @@ def end_rule(request: HttpRequest, alert_rule_id: UUID, body: ReasonBody) -> Ale
     return AlertRuleShown.of(row)
 
 
-@router.get("/alerts", summary="Alerts over the metrics, newest first", response=Page[AlertShown])
+@router.get("/alerts", summary="Metric alerts, newest first", response=Page[AlertShown])
 @admits(*READERS)
 @in_tenancy
 def list_alerts(request: HttpRequest, wanted: Query[AlertsWanted]) -> Page[AlertShown]:

@@ -86,7 +86,7 @@ def render_metrics(tenant_id: UUID, *, at: datetime) -> bytes:
     if counted_to is not None:
         reached = Gauge(
             "counterfoil_counted_to_timestamp_seconds",
-            "Until when everything that was recorded is in these figures",
+            "Everything recorded up to this time is in these figures",
             ["tenant"],
             registry=registry,
         )

@@ -25,7 +25,7 @@ from console.metrics.rules.catalogue import Metric
 from console.metrics.rules.facts import OF_ACTIONS
 from console.metrics.rules.filters import MetricFilter
 from console.metrics.rules.periods import DAY, HOUR, MOST_STEPS, MetricPeriod, period_between
-from console.pages.approvals.views.queue import spreadsheet_cell
+from console.web.spreadsheets import spreadsheet_cell
 from ledger.actions.queries import actions
 from ledger.record.rules.refusals import Refused
 from reviews.reporting.operations import reports
@@ -50,7 +50,7 @@ class FigureFilter(Schema):
     tool: _Name = ""
     agent: _Name = ""
     side_effect_class: Annotated[str, Field(alias="class", max_length=32)] = ""
-    version: Annotated[str, Field(max_length=64, description="Of the verification policy.")] = ""
+    version: Annotated[str, Field(max_length=64, description="Version of the verification policy.")] = ""
 
     def as_filter(self) -> MetricFilter:
         return MetricFilter(self.tool, self.agent, self.side_effect_class, self.version)
@@ -95,11 +95,11 @@ class Figure(Answer):
     detects: str
     formula: str
     kind: str = Field(description="share, count, delay (milliseconds; the value is the median) or difference.")
-    value: float | None = Field(description="Null where there is nothing to have a share of.")
-    before: float | None = Field(description="The same over the period before.")
+    value: float | None = Field(description="Null if there are no cases.")
+    before: float | None = Field(description="The same over the previous period.")
     part: int
     whole: int
-    limit: float | None = Field(description="The healthy bound, where there is one.")
+    limit: float | None = Field(description="The healthy limit, if there is one.")
     healthy: bool | None
     delay: DelayFigures | None
     points: list[SeriesPoint]
@@ -109,16 +109,16 @@ class Figure(Answer):
 class VersionStep(Answer):
     version: str
     previous: str
-    failure_rise: float | None = Field(description="Of M-02, as a share.")
-    discrepancy_rise: float | None = Field(description="Of M-06, as a share.")
+    failure_rise: float | None = Field(description="Rise of M-02, as a share.")
+    discrepancy_rise: float | None = Field(description="Rise of M-06, as a share.")
     cases: int
-    is_regression: bool = Field(description="Beyond chance, over thirty actions or more of each version.")
+    is_regression: bool = Field(description="Statistically significant, over thirty actions or more of each version.")
 
 
 class MetricSummary(Answer):
     since: Time = Field(alias="from")
     until: Time = Field(alias="to")
-    counted_to: Time | None = Field(description="Until when everything that was recorded is counted.")
+    counted_to: Time | None = Field(description="Everything recorded up to this time is counted.")
     counts: dict[str, int]
     figures: list[Figure]
     verification_versions: list[VersionStep]
@@ -134,7 +134,7 @@ class ActionBehind(Answer):
 
 
 class FalseSuccessBody(Body):
-    told: Annotated[str, Field(min_length=1, max_length=2000, description="Where it was told, and in which words.")]
+    told: Annotated[str, Field(min_length=1, max_length=2000, description="Where it was reported, and in which words.")]
     reason: Annotated[str, Field(min_length=1, max_length=2000)]
 
 
@@ -145,7 +145,7 @@ class FalseSuccessFiled(Answer):
 
 @router.get(
     "/metrics/summary",
-    summary="Every metric of a period, beside the period before",
+    summary="All metrics of a period, compared with the previous one",
     response=MetricSummary,
     by_alias=True,
 )
@@ -165,7 +165,7 @@ def get_summary(request: HttpRequest, wanted: Query[FiguresWanted]) -> MetricSum
 
 @router.get(
     "/metrics/summary.csv",
-    summary="The same as a table, a line for each metric and step",
+    summary="The metrics as CSV, one line per metric and step",
     openapi_extra=response_content("text/csv"),
     response=str,
 )
@@ -215,7 +215,7 @@ def list_actions_behind(request: HttpRequest, wanted: Query[ActionsBehind]) -> P
 
 @router.post(
     "/actions/{action_id}/false-success",
-    summary="File that somebody was told of a success that was none",
+    summary="Report a false success",
     response={201: FalseSuccessFiled},
 )
 @admits("oper", "operator")
@@ -224,7 +224,7 @@ def file_false_success(request: HttpRequest, action_id: UUID, body: FalseSuccess
     caller = caller_of(request)
     if actions.action(caller.tenant_id, action_id) is None:
         raise NotFound
-    reports.file_false_success(
+    reports.record_false_success(
         tenant_id=caller.tenant_id,
         action_id=action_id,
         told=body.told,
@@ -248,7 +248,7 @@ def checked_period(
     if (period.until - period.since) / period.step > MOST_STEPS:
         raise PeriodTooLong(f"At most {MOST_STEPS} steps; ask for fewer days, or for steps of a day.")
     if period.since - (period.until - period.since) < EARLIEST:
-        raise PeriodTooLong("The period before would begin too early.")
+        raise PeriodTooLong("The previous period would begin too early.")
     return period
 
 

@@ -21,7 +21,7 @@ from console.notifications import queries as notifications_queries
 from console.notifications.routing import NotificationSettings, parse_mail_preferences
 from ledger.record.queries import events
 
-router = Router(tags=["Notices"])
+router = Router(tags=["Notifications"])
 
 
 @router.get("/notices", summary="Your notifications, newest first", response=Page[schemas.NoticeAnswer])
@@ -37,7 +37,7 @@ def list_messages(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.No
     return paging.page_of(lambda row: schemas.NoticeAnswer.of(told[row.id]), found, wanted.limit)
 
 
-@router.post("/notices/read", summary="You have seen what you were told", response=schemas.Seen)
+@router.post("/notices/read", summary="Mark notifications as seen", response=schemas.Seen)
 @admits("person")
 @in_tenancy
 def read(request: HttpRequest, body: schemas.SeenBody) -> schemas.Seen:
@@ -48,7 +48,7 @@ def read(request: HttpRequest, body: schemas.SeenBody) -> schemas.Seen:
     return schemas.Seen(read=seen)
 
 
-@router.get("/notices/wishes", summary="How you want your mail", response=schemas.Wishes)
+@router.get("/notices/wishes", summary="Your mail settings", response=schemas.Wishes)
 @admits("person")
 @in_tenancy
 def get_wishes(request: HttpRequest) -> schemas.Wishes:
@@ -56,7 +56,7 @@ def get_wishes(request: HttpRequest) -> schemas.Wishes:
     return schemas.Wishes.of(notifications_queries.mail_preferences(caller.tenant_id, caller.actor.id))
 
 
-@router.post("/notices/wishes", summary="Say how you want your mail", response=schemas.Wishes)
+@router.post("/notices/wishes", summary="Change your mail settings", response=schemas.Wishes)
 @admits("person")
 @in_tenancy
 def set_wishes(request: HttpRequest, body: schemas.WishesBody) -> schemas.Wishes:
@@ -71,7 +71,7 @@ def set_wishes(request: HttpRequest, body: schemas.WishesBody) -> schemas.Wishes
     return schemas.Wishes.of(wish)
 
 
-@router.get("/notices/channels", summary="What the tenant tells by which channel", response=schemas.Channels)
+@router.get("/notices/channels", summary="Notification channels of the tenant", response=schemas.Channels)
 @admits("administrator", "oper")
 @in_tenancy
 def get_channels(request: HttpRequest) -> schemas.Channels:
@@ -79,7 +79,7 @@ def get_channels(request: HttpRequest) -> schemas.Channels:
     return _channels(tenant, notifications_queries.tenant_settings(tenant.id))
 
 
-@router.post("/notices/channels", summary="Say what the tenant tells", response=schemas.Channels)
+@router.post("/notices/channels", summary="Change the tenant's notification channels", response=schemas.Channels)
 @admits("administrator")
 @in_tenancy
 def set_channels(request: HttpRequest, body: schemas.ChannelsBody) -> schemas.Channels:
@@ -93,7 +93,7 @@ def set_channels(request: HttpRequest, body: schemas.ChannelsBody) -> schemas.Ch
 
 @router.get(
     "/notices/undelivered",
-    summary="Messages that were given up, newest first",
+    summary="Undelivered messages, newest first",
     response=Page[schemas.Undelivered],
 )
 @admits("administrator", "oper")
@@ -108,7 +108,7 @@ def undelivered(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Unde
 
 @router.post(
     "/notices/undelivered/{notice_id}/again",
-    summary="Try a message that was given up once more",
+    summary="Retry an undelivered message",
     response=schemas.SentAgain,
 )
 @admits("administrator")

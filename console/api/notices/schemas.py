@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import Field
@@ -10,11 +10,15 @@ from pydantic import Field
 from console.api.handoffs.schemas import HandoffName
 from console.api.schemas import Answer, Body, TextOrNull, Time
 
+if TYPE_CHECKING:
+    from console.notifications.inbox import InboxItem
+    from console.notifications.routing import MailPreferences
+
 Manner = Literal["now", "digest", "off"]
 Machine = Literal["now", "off"]
-Period = Annotated[int, Field(ge=5, le=1440, description="How many minutes a digest collects.")]
+Period = Annotated[int, Field(ge=5, le=1440, description="Digest interval in minutes.")]
 
-Hour = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="HH:MM, by the clock of `zone`.")]
+Hour = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="HH:MM in `zone`.")]
 
 
 class About(Answer):
@@ -37,7 +41,7 @@ class NoticeAnswer(Answer):
     read_at: Time | None
 
     @classmethod
-    def of(cls, item: Any, /, **more: Any) -> Self:
+    def of(cls, item: InboxItem, /, **more: Any) -> Self:
         row, fact = item.row, item.fact
         return super().of(
             row,
@@ -65,15 +69,16 @@ class Risks(Answer):
 
 class Channels(Answer):
     email: Risks
+    push: Risks
     slack: Risks
     webhook: Risks
     digest_min: int
-    handoffs: list[str] = Field(description="The hand-offs that the webhook gets once a day.")
-    ways_out: list[str] = Field(description="The channels for which this installation has an address.")
+    handoffs: list[str] = Field(description="Hand-offs sent to the webhook once a day.")
+    ways_out: list[str] = Field(description="Channels configured for this installation.")
 
 
 class Wishes(Answer):
-    email: dict[str, str] = Field(description="By risk: now, digest, off, or empty for what the tenant says.")
+    email: dict[str, str] = Field(description="By risk: now, digest, off, or empty for the tenant's default.")
     digest_min: int | None
     quiet_from: str | None
     quiet_until: str | None
@@ -81,7 +86,7 @@ class Wishes(Answer):
     urgent_passes: bool
 
     @classmethod
-    def of(cls, wish: Any, /, **more: Any) -> Self:
+    def of(cls, wish: MailPreferences, /, **more: Any) -> Self:
         quiet = wish.quiet
         return super().of(
             wish,
@@ -100,7 +105,7 @@ class Undelivered(Answer):
     kind: str
     to: UUID | None = Field(
         validation_alias="actor_id",
-        description="The person, by the pseudonym of the record; null for a shared channel.",
+        description="The person's pseudonym; null for a shared channel.",
     )
     attempts: int
     fault: str
@@ -114,7 +119,7 @@ class SentAgain(Answer):
 
 
 class SeenBody(Body):
-    upto: Annotated[UUID | None, Field(description="The newest message that was seen; all of them if left out.")] = None
+    upto: Annotated[UUID | None, Field(description="The newest message that was seen. Default: all.")] = None
 
 
 class ByRisk(Body):
@@ -131,6 +136,7 @@ class ByRiskAtOnce(Body):
 
 class ChannelsBody(Body):
     email: ByRisk = ByRisk()
+    push: ByRisk = ByRisk()
     slack: ByRisk = ByRisk()
     webhook: ByRiskAtOnce = ByRiskAtOnce()
     digest_min: Period = 30

@@ -42,7 +42,7 @@ def _with_person(request: HttpRequest) -> dict[str, Any]:
 # Members
 
 
-@router.get("/members", summary="Who belongs here, as what", response=Page[schemas.Member])
+@router.get("/members", summary="Members with their roles", response=Page[schemas.Member])
 @admits(*READERS)
 @in_tenancy
 def list_members(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Member]:
@@ -67,7 +67,9 @@ def _invite(request: HttpRequest, body: schemas.InviteBody, proven: bool) -> sch
 
 
 @router.post(
-    "/members/{member_id}/invitation", summary="Another invitation; the one before is void", response=schemas.Invitation
+    "/members/{member_id}/invitation",
+    summary="Renew an invitation; the previous one becomes void",
+    response=schemas.Invitation,
 )
 @admits("administrator")
 def invite_again(request: HttpRequest, member_id: UUID, body: schemas.ProofBody) -> HttpResponse | None:
@@ -82,7 +84,7 @@ def _invite_again(request: HttpRequest, member_id: UUID, proven: bool) -> schema
 
 @router.post(
     "/members/{member_id}/roles",
-    summary="Other roles and groups; more power over approvals for oneself waits for a second administrator",
+    summary="Change roles and groups; granting yourself approval rights needs a second administrator",
     response=schemas.Member,
 )
 @admits("administrator")
@@ -98,7 +100,9 @@ def _change(request: HttpRequest, member_id: UUID, body: schemas.PlaceBody, prov
 
 
 @router.post(
-    "/members/{member_id}/answer", summary="The second administrator's word on what waits", response=schemas.Member
+    "/members/{member_id}/answer",
+    summary="Confirm or reject a change as the second administrator",
+    response=schemas.Member,
 )
 @admits("administrator")
 def answer_proposal(request: HttpRequest, member_id: UUID, body: schemas.AnswerProposalBody) -> HttpResponse | None:
@@ -113,7 +117,7 @@ def _answer_proposal(
     return _one(request, member_id)
 
 
-@router.post("/members/{member_id}/links", summary="Two accounts are one person's", response=schemas.Member)
+@router.post("/members/{member_id}/links", summary="Link two accounts of one person", response=schemas.Member)
 @admits("administrator")
 @in_tenancy
 def link(request: HttpRequest, member_id: UUID, body: schemas.MemberLinkBody) -> schemas.Member:
@@ -123,7 +127,7 @@ def link(request: HttpRequest, member_id: UUID, body: schemas.MemberLinkBody) ->
 
 @router.post(
     "/members/{member_id}/separation",
-    summary="Ask that an account be known as another person's; a second administrator confirms",
+    summary="Request separation of linked accounts; a second administrator confirms",
     response=schemas.Member,
 )
 @admits("administrator")
@@ -133,7 +137,7 @@ def separate(request: HttpRequest, member_id: UUID) -> schemas.Member:
     return _one(request, member_id)
 
 
-@router.post("/members/{member_id}/remove", summary="End somebody's place", response=schemas.MemberRemoved)
+@router.post("/members/{member_id}/remove", summary="Remove a member", response=schemas.MemberRemoved)
 @admits("administrator")
 @in_tenancy
 def remove(request: HttpRequest, member_id: UUID, body: schemas.StopBody) -> schemas.MemberRemoved:
@@ -144,9 +148,7 @@ def remove(request: HttpRequest, member_id: UUID, body: schemas.StopBody) -> sch
 # Approvers' keys
 
 
-@router.get(
-    "/approver-keys", summary="The passkeys that sign votes, in every state", response=Page[schemas.ApproverKey]
-)
+@router.get("/approver-keys", summary="Approval passkeys, in every state", response=Page[schemas.ApproverKey])
 @admits(*READERS)
 @in_tenancy
 def list_keys(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.ApproverKey]:
@@ -155,7 +157,7 @@ def list_keys(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Approv
     )
 
 
-@router.post("/approver-keys/options", summary="Begin to enrol one's own passkey", response=schemas.Ceremony)
+@router.post("/approver-keys/options", summary="Start enrolling your passkey", response=schemas.Ceremony)
 @admits("reviewer")
 @in_tenancy
 def begin_enrolment(request: HttpRequest) -> schemas.Ceremony:
@@ -173,7 +175,7 @@ def begin_enrolment(request: HttpRequest) -> schemas.Ceremony:
 
 @router.post(
     "/approver-keys",
-    summary="Enrol one's own passkey; it signs once another person has confirmed it",
+    summary="Enrol your passkey; it can sign once another person has confirmed it",
     response={201: schemas.ApproverKey},
 )
 @admits("reviewer")
@@ -196,7 +198,7 @@ def _enrol(request: HttpRequest, body: schemas.EnrolBody, shown: bool) -> schema
 
 @router.post(
     "/approver-keys/{approver_key_id}/confirm",
-    summary="Another person's word that a key is its holder's",
+    summary="Confirm another person's passkey",
     response=schemas.ApproverKey,
 )
 @admits(*ANSWERERS)
@@ -206,7 +208,7 @@ def confirm_key(request: HttpRequest, approver_key_id: UUID) -> schemas.Approver
     return _one_key(request, approver_key_id)
 
 
-@router.post("/approver-keys/{approver_key_id}/refuse", summary="Turn an enrolment down", response=schemas.ApproverKey)
+@router.post("/approver-keys/{approver_key_id}/refuse", summary="Reject an enrolment", response=schemas.ApproverKey)
 @admits(*ANSWERERS)
 @in_tenancy
 def refuse_key(request: HttpRequest, approver_key_id: UUID, body: schemas.StopBody) -> schemas.ApproverKey:
@@ -215,7 +217,9 @@ def refuse_key(request: HttpRequest, approver_key_id: UUID, body: schemas.StopBo
 
 
 @router.post(
-    "/approver-keys/{approver_key_id}/suspend", summary="Stop a key at once, alone", response=schemas.ApproverKey
+    "/approver-keys/{approver_key_id}/suspend",
+    summary="Suspend a key immediately; needs one person",
+    response=schemas.ApproverKey,
 )
 @admits(*ANSWERERS)
 @in_tenancy
@@ -226,7 +230,7 @@ def suspend_key(request: HttpRequest, approver_key_id: UUID, body: schemas.StopB
 
 @router.post(
     "/approver-keys/{approver_key_id}/restore",
-    summary="Let a stopped key sign again: neither its holder nor who stopped it",
+    summary="Reinstate a suspended key; not by its holder or the person who suspended it",
     response=schemas.ApproverKey,
 )
 @admits(*ANSWERERS)
@@ -238,7 +242,7 @@ def restore_key(request: HttpRequest, approver_key_id: UUID) -> schemas.Approver
 
 @router.post(
     "/approver-keys/{approver_key_id}/remove",
-    summary="End a stopped key for good: another person than who stopped it",
+    summary="Remove a suspended key permanently; not by the person who suspended it",
     response=schemas.ApproverKey,
 )
 @admits(*ANSWERERS)
@@ -251,7 +255,7 @@ def remove_key(request: HttpRequest, approver_key_id: UUID) -> schemas.ApproverK
 # Delegations and absences
 
 
-@router.get("/delegations", summary="Whose power is with whom", response=Page[schemas.Delegation])
+@router.get("/delegations", summary="Delegations", response=Page[schemas.Delegation])
 @admits("person")
 @in_tenancy
 def list_delegations(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Delegation]:
@@ -260,7 +264,7 @@ def list_delegations(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas
     )
 
 
-@router.post("/delegations", summary="Let another approver decide for a while", response={201: schemas.Delegation})
+@router.post("/delegations", summary="Delegate your approvals for a limited time", response={201: schemas.Delegation})
 @admits("reviewer", "administrator")
 def delegate(request: HttpRequest, body: schemas.DelegationBody) -> HttpResponse | None:
     proven = is_proven(request, body.password, body.otp)
@@ -284,7 +288,7 @@ def _delegate(request: HttpRequest, body: schemas.DelegationBody, proven: bool) 
     return schemas.Delegation.of(row)
 
 
-@router.post("/delegations/{delegation_id}/end", summary="Take a delegation back", response=schemas.Delegation)
+@router.post("/delegations/{delegation_id}/end", summary="End a delegation", response=schemas.Delegation)
 @admits("person")
 @in_tenancy
 def end_delegation(request: HttpRequest, delegation_id: UUID) -> schemas.Delegation:
@@ -298,7 +302,7 @@ def end_delegation(request: HttpRequest, delegation_id: UUID) -> schemas.Delegat
     return schemas.Delegation.of(approvers.delegation(caller.tenant_id, delegation_id))
 
 
-@router.get("/absences", summary="Who is away, and who will be", response=Page[schemas.Absence])
+@router.get("/absences", summary="Current and planned absences", response=Page[schemas.Absence])
 @admits("person")
 @in_tenancy
 def list_absences(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Absence]:
@@ -307,7 +311,7 @@ def list_absences(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Ab
     )
 
 
-@router.post("/absences", summary="Be away for a while", response={201: schemas.Absence})
+@router.post("/absences", summary="Set an absence", response={201: schemas.Absence})
 @admits("person")
 @in_tenancy
 def go_away(request: HttpRequest, body: schemas.AbsenceBody) -> schemas.Absence:
@@ -317,7 +321,7 @@ def go_away(request: HttpRequest, body: schemas.AbsenceBody) -> schemas.Absence:
     return schemas.Absence.of(row)
 
 
-@router.post("/absences/{absence_id}/end", summary="Be back", response=schemas.Absence)
+@router.post("/absences/{absence_id}/end", summary="End an absence", response=schemas.Absence)
 @admits("person")
 @in_tenancy
 def come_back(request: HttpRequest, absence_id: UUID) -> schemas.Absence:

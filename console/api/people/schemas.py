@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 from uuid import UUID
 
 from pydantic import AwareDatetime, Field
@@ -11,6 +11,9 @@ from pydantic import AwareDatetime, Field
 from console.accounts import queries as directory
 from console.accounts.members.rules import current_roles
 from console.api.schemas import Answer, Body, HasHappened, Reason, Time
+
+if TYPE_CHECKING:
+    from console.models import Membership
 
 Words = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=50)]
 Id = Annotated[UUID, Field(strict=False)]
@@ -50,11 +53,12 @@ class MemberLinkBody(Body):
 class EnrolBody(Body):
     name: Annotated[str, Field(max_length=100)] = ""
     credential: Annotated[
-        dict[str, Any], Field(description="What navigator.credentials.create() gave, as PublicKeyCredential.toJSON().")
+        dict[str, Any],
+        Field(description="The result of navigator.credentials.create(), as PublicKeyCredential.toJSON()."),
     ]
-    password: Annotated[str | None, Field(description="Unless the session showed who it is in the last minutes.")] = (
-        None
-    )
+    password: Annotated[
+        str | None, Field(description="Required unless the session was reauthenticated in the last minutes.")
+    ] = None
 
 
 class StopBody(Body):
@@ -63,7 +67,7 @@ class StopBody(Body):
 
 class DelegationBody(ProofBody):
     to: Annotated[Id, Field(description="The pseudonym of the approver who is to decide.")]
-    giver: Annotated[Id | None, Field(description="For administrators: whose power it is; else one's own.")] = None
+    giver: Annotated[Id | None, Field(description="For administrators: who delegates. Default: yourself.")] = None
     groups: Words
     tools: Words = []
     starts_at: GivenTime
@@ -74,14 +78,14 @@ class DelegationBody(ProofBody):
 class AbsenceBody(Body):
     starts_at: GivenTime
     ends_at: GivenTime
-    of: Annotated[Id | None, Field(description="For administrators: who is away; else oneself.")] = None
+    of: Annotated[Id | None, Field(description="For administrators: who is away. Default: yourself.")] = None
 
 
 class Member(Answer):
     member_id: UUID = Field(validation_alias="id")
-    actor: UUID = Field(validation_alias="actor_id", description="The pseudonym that the record knows the account by.")
+    actor: UUID = Field(validation_alias="actor_id", description="The account's pseudonym in the record.")
     person: UUID = Field(
-        validation_alias="person_id", description="The human behind the account; accounts of one human have the same."
+        validation_alias="person_id", description="The person behind the account; the same for linked accounts."
     )
     name: str
     email: str
@@ -93,7 +97,7 @@ class Member(Answer):
     waits_for: str | None = Field(description="roles or separation: what a second administrator must confirm.")
 
     @classmethod
-    def of(cls, row: Any, /, *, away: Collection[UUID] = (), **more: Any) -> Self:
+    def of(cls, row: Membership, /, *, away: Collection[UUID] = (), **more: Any) -> Self:
         now = current_roles(row)
         return super().of(
             row,
@@ -109,7 +113,7 @@ class Member(Answer):
 
 
 class Invited(Member):
-    invitation: str = Field(description="The address of the invitation, told this once.")
+    invitation: str = Field(description="The address of the invitation, shown only once.")
 
 
 class Invitation(Answer):

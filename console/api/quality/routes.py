@@ -20,13 +20,13 @@ from console.pages.approvals.displays import record_displays
 from console.pages.quality.context import reviewer_quality
 from console.tasks import read_before
 
-router = Router(tags=["People's work"])
+router = Router(tags=["Approvals"])
 PERIOD = timedelta(days=30)
 
 
 @router.get(
     "/approvals/quality",
-    summary="How people were given the chance to decide, by rule, agent, tool and reviewer",
+    summary="Approval quality by rule, agent, tool and reviewer",
     response=schemas.Quality,
 )
 @admits("person")
@@ -39,7 +39,7 @@ def get_quality(request: HttpRequest, wanted: Query[schemas.QualityWanted]) -> s
 
 @router.post(
     "/approvals/{approval_id}/attention",
-    summary="What a page says of itself: visible time and opened sections",
+    summary="Report visible time and opened sections of an approval page",
     response=schemas.AttentionTaken,
 )
 @admits("person")

@@ -20,17 +20,19 @@ class QualityRow(Answer):
     votes: int
     people: int
     rejected: float | None
-    served_median_s: float | None = Field(description="From when the payload was served to the vote, by the server.")
-    visible_median_s: float | None = Field(description="What the pages report; it counts for nothing.")
-    quick: float | None = Field(description="The share of votes that took less than reading the payload.")
-    blind: float | None = Field(description="The share of votes without anything of the evidence opened.")
+    served_median_s: float | None = Field(
+        description="Time from serving the payload to the vote, measured by the server."
+    )
+    visible_median_s: float | None = Field(description="As reported by the pages; not used in any decision.")
+    quick: float | None = Field(description="Share of votes cast faster than the payload can be read.")
+    blind: float | None = Field(description="Share of votes without any evidence opened.")
     settled: int
-    wrong: float | None = Field(description="Of the settled, the share that verification proved wrong.")
+    wrong: float | None = Field(description="Share of settled actions that verification proved wrong.")
 
 
 class QualityReport(Answer):
     by: str
-    withheld: int = Field(description="Groups that are too small to be shown, or are none of this reader's business.")
+    withheld: int = Field(description="Groups that are hidden: too few decisions, or no access.")
     rows: list[QualityRow]
 
 

@@ -45,7 +45,7 @@ def list_recordings(request: HttpRequest, wanted: Query[schemas.RecordingsWanted
     return paging.page_of(schemas.RecordingRow.of, found, wanted.limit)
 
 
-@router.get("/recordings/{recording_id}", summary="One recording with its figures", response=schemas.RecordingAnswer)
+@router.get("/recordings/{recording_id}", summary="One recording with its statistics", response=schemas.RecordingAnswer)
 @admits(*READERS)
 @in_tenancy
 def get_recording(request: HttpRequest, recording_id: UUID) -> schemas.RecordingAnswer:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import Field
 
 from console.api.schemas import Answer, Moment, Paged
+
+if TYPE_CHECKING:
+    from console import models
 
 Counts = dict[str, int]
 Kind = Literal[
@@ -32,24 +35,24 @@ Where = Literal["answer", "read"]
 Basis = Literal["read", "answer", "nothing"]
 
 
-Words = Annotated[str, Field(max_length=200, description="Words that all stand in one conversation.")]
-Failures = Annotated[bool | None, Field(description="With calls that the tool failed, or without any.")]
-Blocked = Annotated[bool | None, Field(description="With claims that nothing bears out, or without any.")]
+Words = Annotated[str, Field(max_length=200, description="Words that must all occur in one conversation.")]
+Failures = Annotated[bool | None, Field(description="With or without calls that the tool failed.")]
+Blocked = Annotated[bool | None, Field(description="With or without unsupported claims.")]
 
 
 class RecordingsWanted(Paged):
-    since: Annotated[Moment | None, Field(alias="from", description="Imported from then on.")] = None
+    since: Annotated[Moment | None, Field(alias="from", description="Imported at or after this time.")] = None
     until: Annotated[Moment | None, Field(alias="to")] = None
-    file: Annotated[str, Field(max_length=300, description="A part of the file's name.")] = ""
+    file: Annotated[str, Field(max_length=300, description="Part of the file name.")] = ""
     failures: Failures = None
     blocked: Blocked = None
     q: Words = ""
 
 
 class ConversationsWanted(Paged):
-    kind: Annotated[Kind | None, Field(description="What was found of a call.")] = None
-    code: Annotated[str, Field(max_length=64, description="Of a refused call or of a false claim.")] = ""
-    findings: Annotated[bool | None, Field(description="With anything found, or without.")] = None
+    kind: Annotated[Kind | None, Field(description="A finding about a call.")] = None
+    code: Annotated[str, Field(max_length=64, description="Code of a refused call or of an unsupported claim.")] = ""
+    findings: Annotated[bool | None, Field(description="With or without findings.")] = None
     failures: Failures = None
     blocked: Blocked = None
     q: Words = ""
@@ -57,7 +60,7 @@ class ConversationsWanted(Paged):
 
 
 class TurnsWanted(Paged):
-    limit: Annotated[int, Field(ge=1, le=500, description="So many messages.")] = 100
+    limit: Annotated[int, Field(ge=1, le=500, description="Number of messages.")] = 100
 
 
 class AuditedTotals(Answer):
@@ -92,7 +95,7 @@ class AuditedTool(Answer):
 
 
 class AllAuditedTotals(AuditedTotals):
-    tools: dict[str, AuditedTool] = Field(description="Those that were called most, at most 200.")
+    tools: dict[str, AuditedTool] = Field(description="The most called tools, at most 200.")
 
 
 class AuditedFault(Answer):
@@ -110,15 +113,15 @@ class RecordingRow(Answer):
     digest: str = Field(description="SHA-256 of the file's bytes; empty where the recording was erased.")
     size: int
     trust: Literal["answers", "reads"]
-    version: int = Field(description="Of the audit and its report.")
-    contracts: str = Field(description="SHA-256 of the contracts that were given; empty: the recording's own tools.")
+    version: int = Field(description="Version of the audit and its report.")
+    contracts: str = Field(description="SHA-256 of the contracts used; empty if the recording's own tools were used.")
     imported_at: datetime = Field(validation_alias="at")
-    named: str | None = Field(description="Imported by it was imported.")
+    named: str | None = Field(description="Name of the person who imported it.")
     erased: bool
     totals: AuditedTotals | None = Field(description="As in the report; null where the recording was erased.")
 
     @classmethod
-    def of(cls, row: Any, /, **more: Any) -> Self:
+    def of(cls, row: models.Recording, /, **more: Any) -> Self:
         """Of one that was erased, numbers alone."""
         totals = {name: value for name, value in row.totals.items() if name != "tools"}
         named = str(row.named) if row.named else None
@@ -128,35 +131,35 @@ class RecordingRow(Answer):
 class RecordingRetention(Answer):
     payload_days: int = Field(validation_alias="days")
     kept_until: datetime = Field(
-        validation_alias="until", description="When its time runs out under the retention policy in force."
+        validation_alias="until", description="When retention expires under the policy in force."
     )
-    standing: bool = Field(description="Whether the policy then erases it; else two people decide.")
-    holds: list[UUID] = Field(description="The legal holds that keep it, whatever its time.")
+    standing: bool = Field(description="Whether the policy erases it then; otherwise two people decide.")
+    holds: list[UUID] = Field(description="The legal holds that keep it, regardless of retention.")
     erasure_requested: bool = Field(validation_alias="waiting")
 
 
 class RecordingAnswer(RecordingRow):
     totals: AllAuditedTotals
     retention: RecordingRetention
-    faults: list[AuditedFault] = Field(description="What of the file could not be read, at most 100 places.")
+    faults: list[AuditedFault] = Field(description="Parts of the file that could not be read, at most 100.")
 
     @classmethod
-    def of(cls, row: Any, /, **more: Any) -> Self:
+    def of(cls, row: models.Recording, /, **more: Any) -> Self:
         tools = {each["name"]: {name: each[name] for name in each if name != "name"} for each in row.totals["tools"]}
         return super().of(row, totals=row.totals | {"tools": tools}, faults=_faults(row, "", row.unread), **more)
 
 
 class AuditedConversationRow(Answer):
     recording_id: UUID
-    number: int = Field(description="Its place in the file, from 1.")
-    id: str = Field(validation_alias="label", description="Its id in the file, or a name made of its place.")
+    number: int = Field(description="Its position in the file, from 1.")
+    id: str = Field(validation_alias="label", description="Its id in the file, or a name made from its position.")
     path: str
     format: str
     messages: int
     tools_known: bool
     severity: int
-    kinds: list[Kind] = Field(description="Categories of its calls, and what else was found of them.")
-    codes: list[str] = Field(description="Codes of refused calls and of claims that nothing bears out.")
+    kinds: list[Kind] = Field(description="Categories of its calls, and further findings.")
+    codes: list[str] = Field(description="Codes of refused calls and of unsupported claims.")
 
 
 class AuditedGate(Answer):
@@ -177,7 +180,7 @@ class AuditedAnswer(Answer):
 
 class AuditedDifference(Answer):
     field: str
-    asked: str = Field(description="As text: a text itself, any other value as JSON.")
+    asked: str = Field(description="Text as it is, any other value as JSON.")
     shown: str
     where: Where
 
@@ -198,7 +201,7 @@ class AuditedCall(Answer):
     number: int
     turn: int
     tool: str
-    arguments: str = Field(description="As the agent sent them, at most 4,000 characters.")
+    arguments: str = Field(description="As sent by the agent, at most 4,000 characters.")
     target: str
     mutating: bool
     category: Category
@@ -218,12 +221,12 @@ class AuditedCall(Answer):
 
 class AuditedClaim(Answer):
     turn: int
-    span: list[int] = Field(description="Where the claim stands in the whole message: from, to.")
+    span: list[int] = Field(description="Position of the claim in the whole message: from, to.")
     quote: str
     sentence: str
     kind: Literal["done", "ongoing", "promised", "failed"]
     verdict: Literal["ALLOW", "BLOCK"]
-    code: str = Field(description="Empty where the claim stands.")
+    code: str = Field(description="Empty if the claim is supported.")
     detail: str
     calls: list[int]
     basis: Basis
@@ -236,7 +239,7 @@ class AuditedCorrection(Answer):
 
 
 class AuditedContent(Answer):
-    call: int | None = Field(description="The call that it answers; null where it fits none.")
+    call: int | None = Field(description="The call that it answers; null if none.")
     tool: str
     content: str = Field(description="At most 4,000 characters.")
 
@@ -245,22 +248,30 @@ class AuditedTurn(Answer):
     turn: int = Field(validation_alias="number")
     role: str
     text: str = Field(description="At most 10,000 characters.")
-    length: int = Field(description="Of the whole text in the file.")
+    length: int = Field(description="Length of the whole text in the file.")
     answers: list[AuditedContent]
 
 
 class AuditedConversation(AuditedConversationRow):
     file: str
     categories: Counts = Field(description="Calls of the whole conversation by category.")
-    calls: list[AuditedCall] = Field(description="Of the messages in `turns`, like claims and corrected texts.")
+    calls: list[AuditedCall] = Field(
+        description="Calls of the messages in `turns`; claims and corrected texts likewise."
+    )
     claims: list[AuditedClaim]
     corrected: list[AuditedCorrection]
     faults: list[AuditedFault]
     turns: list[AuditedTurn]
-    next: str | None = Field(description="The cursor of the next messages; null where these are the last.")
+    next: str | None = Field(description="The cursor of the next messages; null if there are none.")
 
     @classmethod
-    def of_messages(cls, one: Any, recording: Any, read: Sequence[Any], **more: Any) -> Self:
+    def of_messages(
+        cls,
+        one: models.RecordedConversation,
+        recording: models.Recording,
+        read: Sequence[models.RecordedMessage],
+        **more: Any,
+    ) -> Self:
         """A conversation with the messages that were read of it, and all that was found of them."""
         return cls.of(
             one,
@@ -317,5 +328,5 @@ def _claim(claim: Mapping[str, Any], turn: int) -> dict[str, Any]:
     }
 
 
-def _faults(row: Any, conversation: str, unread: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
+def _faults(row: models.Recording, conversation: str, unread: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
     return [{"file": row.file_name, "conversation": conversation, **each} for each in unread]

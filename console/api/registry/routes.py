@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -19,16 +19,20 @@ from console.api.auth import admits, caller_of
 from console.api.openapi import request_body
 from console.api.people.schemas import SecondWordBody
 from console.api.registry import schemas
+from console.api.releases.schemas import RetirementBody
 from console.api.schemas import LintFinding, Page, Paged
 from console.api.transaction import NotFound, in_tenancy, run_once
 from console.pages.contracts.contract_check import current_findings, registered_systems, validate_contract
 from console.pages.releases.release_steps import check_draft
 from console.web import policy_simulation
 from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.operations import registration, second_person
+from ledger.catalogue.operations import registration, releases, second_person
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules import policies
 from ledger.record.rules.canonical import parse
+
+if TYPE_CHECKING:
+    from ledger.models import ContractVersion
 
 router = Router(tags=["Registry and contracts"])
 OPERATORS = ("oper", "operator", "administrator")
@@ -36,8 +40,8 @@ OPERATORS = ("oper", "operator", "administrator")
 
 @router.post(
     "/contracts",
-    summary="Register a contract document; a used version is immutable, a weaker one waits for a second person, and one"
-    " that changes what is verified needs a release",
+    summary="Register a contract document; a used version is immutable, a weaker one needs a second person, and one"
+    " that changes verification needs a release",
     openapi_extra=request_body("ContractDocument"),
     response={201: schemas.ContractVersion},
 )
@@ -53,7 +57,7 @@ def register_contract(request: HttpRequest) -> schemas.ContractVersion:
     return _contract(row)
 
 
-@router.get("/contracts", summary="Every version of every contract", response=Page[schemas.ContractVersion])
+@router.get("/contracts", summary="All versions of all contracts", response=Page[schemas.ContractVersion])
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def list_contracts(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.ContractVersion]:
@@ -64,9 +68,7 @@ def list_contracts(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.C
     return paging.page_of(_contracts(tenant_id, found), found, wanted.limit)
 
 
-@router.get(
-    "/contracts/{name}/{version}", summary="One contract document as it was registered", response=schemas.Contract
-)
+@router.get("/contracts/{name}/{version}", summary="One contract document as registered", response=schemas.Contract)
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def get_contract(request: HttpRequest, name: str, version: str) -> schemas.Contract:
@@ -78,7 +80,7 @@ def get_contract(request: HttpRequest, name: str, version: str) -> schemas.Contr
 
 @router.post(
     "/contracts/{name}/{version}/answer",
-    summary="The second person's word on a weaker version of a contract",
+    summary="Confirm or decline a weaker contract version as the second person",
     response=schemas.ContractVersion,
 )
 @admits("operator", "administrator")
@@ -109,8 +111,34 @@ def _answer_contract(
 
 
 @router.post(
+    "/contracts/{name}/{version}/retirement",
+    summary="Retire a contract version and all earlier ones; retiring the newest ends the tool",
+    response=schemas.ContractVersion,
+)
+@admits("operator", "administrator")
+def retire_contract(request: HttpRequest, name: str, version: str, body: RetirementBody) -> HttpResponse | None:
+    proven = is_proven(request, body.password, body.otp)
+
+    def write() -> schemas.ContractVersion:
+        caller = caller_of(request)
+        retired = releases.retire_contract(
+            tenant_id=caller.tenant_id,
+            name=name,
+            version=version,
+            reason=body.reason,
+            by=caller.actor,
+            is_proven=proven,
+            ends_tool=body.ends_tool,
+            at=timezone.now(),
+        )
+        return _contract(retired[-1])
+
+    return run_once(request, write)
+
+
+@router.post(
     "/policies/{kind}",
-    summary="Refused but for the version in force sent again: a policy changes by release",
+    summary="Accepts only the version in force; a policy changes through a release",
     response={201: schemas.PolicyVersion},
 )
 @admits("oper", "administrator")
@@ -134,7 +162,7 @@ def set_policy(request: HttpRequest, kind: str, body: schemas.PolicyBody) -> sch
 
 @router.post(
     "/policies/{kind}/simulation",
-    summary="What a version or a draft would have touched in a period, and what of that proved wrong later",
+    summary="Simulate a policy version or draft over a period, with what later proved wrong",
     response=schemas.SimulatedPolicy,
 )
 @admits(*OPERATORS, "audit", "person")
@@ -178,7 +206,7 @@ def list_policies(request: HttpRequest) -> dict[str, schemas.PolicyInForce]:
     return {kind: schemas.PolicyInForce.of(row, document=parse(bytes(row.document))) for kind, row in active.items()}
 
 
-def _contract(row: Any) -> schemas.ContractVersion:
+def _contract(row: ContractVersion) -> schemas.ContractVersion:
     return _contracts(row.tenant_id, [row])(row)
 
 
@@ -187,7 +215,7 @@ def _contracts(tenant_id: UUID, rows: Collection[Any]) -> Callable[[Any], schema
     systems = registered_systems(tenant_id)
     states = catalogue_queries.contract_states(tenant_id, [row.id for row in rows])
 
-    def contract(row: Any) -> schemas.ContractVersion:
+    def contract(row: ContractVersion) -> schemas.ContractVersion:
         found = current_findings(sessions_queries.disclosed_contract(row.tenant_id, row.digest), systems)
         lint = [LintFinding.of(each, detail=each.told) for each in found]
         return schemas.ContractVersion.of(row, lint=lint, state=states[row.id])

@@ -19,17 +19,17 @@ GivenMoment = Annotated[AwareDatetime, Field(ge=EARLIEST, strict=False)]
 
 
 class SimulationBody(Body):
-    version: Annotated[str, Field(max_length=64, description="A version that is known; or else `document`.")] = ""
-    document: Annotated[dict[str, Any] | None, Field(description="A draft; nothing of it is kept.")] = None
-    since: Annotated[GivenMoment | None, Field(alias="from", description="Left out: 30 days before `to`.")] = None
-    until: Annotated[GivenMoment | None, Field(alias="to", description="Left out: now.")] = None
+    version: Annotated[str, Field(max_length=64, description="A known version; or `document`.")] = ""
+    document: Annotated[dict[str, Any] | None, Field(description="A draft, which is not stored.")] = None
+    since: Annotated[GivenMoment | None, Field(alias="from", description="Default: 30 days before `to`.")] = None
+    until: Annotated[GivenMoment | None, Field(alias="to", description="Default: now.")] = None
 
 
 class SimulationFigure(Answer):
     then: str
     now: str
     actions: int
-    proved_wrong: int = Field(description="How many of them proved wrong later.")
+    proved_wrong: int = Field(description="How many of them later proved wrong.")
 
 
 class SimulatedAction(Answer):
@@ -37,7 +37,7 @@ class SimulatedAction(Answer):
     then: str = Field(description="LET_THROUGH, HELD or REFUSED; of verification and recovery HELD or WENT_ON.")
     now: str
     text: str
-    proved_wrong: TextOrNull = Field(description="How it proved wrong later, where it did.")
+    proved_wrong: TextOrNull = Field(description="How it later proved wrong, if it did.")
 
 
 class SimulatedPolicy(Answer):
@@ -46,8 +46,8 @@ class SimulatedPolicy(Answer):
     until: Time
     text: str
     decided: int = Field(description="How many were decided again.")
-    left_out: int = Field(description="How many cannot be decided again.")
-    is_cut: bool = Field(description="The period has more than were looked at: only the newest were.")
+    left_out: int = Field(description="How many could not be decided again.")
+    is_cut: bool = Field(description="True if the period has more and only the newest were decided again.")
     figures: list[SimulationFigure]
     touched: list[SimulatedAction]
 
@@ -64,10 +64,10 @@ class ContractVersion(Answer):
     digest: str
     lint: list[LintFinding]
     state: str = Field(
-        description="REGISTERED: in force. PENDING: weaker, requires second approver. DECLINED. ROLLED_BACK."
+        description="REGISTERED: in force. PENDING: weaker, requires second approver. DECLINED. ROLLED_BACK. RETIRED."
     )
     compared_with: TextOrNull = Field(description="The version that was in force when it was sent.")
-    weakens: list[Weakening] = Field(description="In what it is weaker than that one.")
+    weakens: list[Weakening] = Field(description="How it is weaker than that version.")
 
 
 class Contract(ContractVersion):

@@ -32,9 +32,7 @@ DRAFTERS = ("oper", "operator", "administrator")
 PEOPLE = ("operator", "administrator")
 
 
-@router.post(
-    "/releases", summary="Draft a change of a policy; nothing is in force by that", response={201: schemas.Release}
-)
+@router.post("/releases", summary="Draft a policy change; it does not take effect yet", response={201: schemas.Release})
 @admits(*DRAFTERS)
 @in_tenancy
 def draft(request: HttpRequest, body: schemas.ReleaseBody) -> schemas.Release:
@@ -55,7 +53,7 @@ def draft(request: HttpRequest, body: schemas.ReleaseBody) -> schemas.Release:
 
 @router.post(
     "/contracts/releases",
-    summary="Draft a version of a contract that changes what is verified; nothing is in force by that",
+    summary="Draft a contract version that changes verification; it does not take effect yet",
     openapi_extra=request_body("ContractDocument"),
     response={201: schemas.Release},
 )
@@ -88,7 +86,7 @@ def get_release(request: HttpRequest, release_id: UUID) -> schemas.Release:
 
 @router.post(
     "/releases/{release_id}/gates",
-    summary="Run the gates of a draft; of one on canary, look at the canary's figures",
+    summary="Run the gates of a draft, or check the figures of its canary",
     response=schemas.Release,
 )
 @admits(*DRAFTERS)
@@ -99,7 +97,7 @@ def run_gates(request: HttpRequest, release_id: UUID) -> schemas.Release:
 
 @router.post(
     "/releases/{release_id}/signatures",
-    summary="A person stands for the difference, or for the outcomes that a replay changed",
+    summary="Sign the changes, or the outcomes changed by a replay",
     response=schemas.Release,
 )
 @admits(*PEOPLE)
@@ -118,7 +116,9 @@ def sign(request: HttpRequest, release_id: UUID, body: schemas.GateSignatureBody
 
 
 @router.post(
-    "/releases/{release_id}/canary", summary="Let the draft decide some live actions first", response=schemas.Release
+    "/releases/{release_id}/canary",
+    summary="Start a canary: the draft decides some live actions",
+    response=schemas.Release,
 )
 @admits(*PEOPLE)
 @in_tenancy
@@ -142,7 +142,7 @@ def end(request: HttpRequest, release_id: UUID, body: ReasonBody) -> schemas.Rel
 
 @router.post(
     "/releases/{release_id}/promotion",
-    summary="The word of one of the two people who put a release in force",
+    summary="Promote a release as one of two people",
     response=schemas.Release,
 )
 @admits(*PEOPLE)
@@ -159,7 +159,7 @@ def promote(request: HttpRequest, release_id: UUID, body: schemas.ReleaseWordBod
 
 @router.post(
     "/policies/{kind}/rollback",
-    summary="Put an earlier version of a policy in force again, in one step",
+    summary="Roll back a policy to an earlier version",
     response=PolicyVersion,
 )
 @admits(*PEOPLE)
@@ -186,7 +186,7 @@ def roll_back(request: HttpRequest, kind: str, body: schemas.RollbackBody) -> Ht
 
 @router.post(
     "/contracts/{name}/{version}/rollback",
-    summary="Put an earlier version of a contract in place of every later one, in one step",
+    summary="Roll back a contract to an earlier version",
     response=schemas.ContractInForce,
 )
 @admits(*PEOPLE)

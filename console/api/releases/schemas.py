@@ -37,15 +37,22 @@ class RollbackBody(ReleaseWordBody):
     version: Annotated[str, Field(min_length=1, max_length=64)]
 
 
+class RetirementBody(ReleaseWordBody):
+    ends_tool: bool | None = Field(
+        None, description="Whether you expect the tool to end; refused with CONFLICT where it is otherwise."
+    )
+
+
 class CanaryBody(Body):
     tools: Annotated[
-        list[Tool], Field(max_length=100, description="The tools whose actions the draft decides; none: of every tool.")
+        list[Tool], Field(max_length=100, description="The tools whose actions the draft decides. Default: every tool.")
     ] = []
     share: Annotated[
-        int, Field(ge=1, le=100, description="The share of these, in percent, by a hash of tenant, tool and action.")
+        int,
+        Field(ge=1, le=100, description="The share of these in percent, chosen by a hash of tenant, tool and action."),
     ] = 100
     actions: Annotated[
-        int, Field(ge=1, le=10_000, description="How many of them must have ended before the canary is passed.")
+        int, Field(ge=1, le=10_000, description="How many of them must end before the canary passes.")
     ] = 20
 
 
@@ -75,7 +82,7 @@ class ReleaseSummary(Answer):
     state: str
     reason: str
     author: UUID
-    first_by: UUID | None = Field(description="The first of the two people who put it in force.")
+    first_by: UUID | None = Field(description="The first of the two people who promote it.")
     promoted_by: UUID | None
     canary: Canary | None
     created_at: Time
@@ -90,5 +97,5 @@ class ContractInForce(Answer):
 
 class Release(ReleaseSummary):
     document: dict[str, Any]
-    needs: list[str] = Field(description="The gates that are not passed.")
-    gates: list[Gate] = Field(description="The newest result of each gate that was run.")
+    needs: list[str] = Field(description="The gates not passed yet.")
+    gates: list[Gate] = Field(description="The latest result of each gate that was run.")

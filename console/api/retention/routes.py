@@ -25,7 +25,7 @@ router = Router(tags=["Erasure and retention"])
 READERS = ("compliance", "audit")
 
 
-@router.get("/erasures", summary="Requests to erase, newest first", response=Page[schemas.Erasure])
+@router.get("/erasures", summary="Erasure requests, newest first", response=Page[schemas.Erasure])
 @admits(*READERS)
 @in_tenancy
 def list_erasures(request: HttpRequest, wanted: Query[schemas.ErasuresWanted]) -> Page[schemas.Erasure]:
@@ -38,7 +38,7 @@ def list_erasures(request: HttpRequest, wanted: Query[schemas.ErasuresWanted]) -
     return paging.page_of(schemas.Erasure.of, found, wanted.limit)
 
 
-@router.get("/erasures/{erasure_id}", summary="One request and what it names", response=schemas.ErasureDetail)
+@router.get("/erasures/{erasure_id}", summary="One erasure request with its subjects", response=schemas.ErasureDetail)
 @admits(*READERS)
 @in_tenancy
 def get_erasure(request: HttpRequest, erasure_id: UUID) -> schemas.ErasureDetail:
@@ -54,7 +54,7 @@ def get_erasure(request: HttpRequest, erasure_id: UUID) -> schemas.ErasureDetail
 
 @router.post(
     "/erasures",
-    summary="Ask for actions to be erased, with their approvals, cases and sessions",
+    summary="Request erasure of actions with their approvals, cases and sessions",
     response={201: schemas.ErasureAsked},
 )
 @admits("compliance")
@@ -63,14 +63,14 @@ def ask(request: HttpRequest, body: schemas.ErasureBody) -> schemas.ErasureAsked
     caller = caller_of(request)
     scope = erasure.erasure_scope(caller.tenant_id, body.actions)
     wish = operations.ErasureRequest(subjects=tuple(scope.subjects), legal_basis=body.legal_basis, reason=body.reason)
-    row = operations.request_erasure(tenant_id=caller.tenant_id, wish=wish, by=caller.actor, at=timezone.now())
+    row = operations.request_erasure(tenant_id=caller.tenant_id, request=wish, by=caller.actor, at=timezone.now())
     stays = [schemas.WhatStays(kind=kind, id=each, reason=why) for kind, each, why in scope.stays]
     return schemas.ErasureAsked.of(row, stays=stays)
 
 
 @router.post(
     "/erasures/{erasure_id}/confirm",
-    summary="The second person's word, with a fresh password; the eraser begins within seconds",
+    summary="Confirm an erasure as the second person, with a fresh password; it starts within seconds",
     response=schemas.Erasure,
 )
 @admits("compliance")
@@ -88,7 +88,9 @@ def _confirm(request: HttpRequest, erasure_id: UUID) -> schemas.Erasure:
     return schemas.Erasure.of(row)
 
 
-@router.post("/erasures/{erasure_id}/refuse", summary="The second person says no", response=schemas.Erasure)
+@router.post(
+    "/erasures/{erasure_id}/refuse", summary="Reject an erasure as the second person", response=schemas.Erasure
+)
 @admits("compliance")
 @in_tenancy
 def refuse(request: HttpRequest, erasure_id: UUID, body: ReasonBody) -> schemas.Erasure:
@@ -100,7 +102,7 @@ def refuse(request: HttpRequest, erasure_id: UUID, body: ReasonBody) -> schemas.
 
 
 @router.post(
-    "/erasures/{erasure_id}/withdraw", summary="Take a request back before it has begun", response=schemas.Erasure
+    "/erasures/{erasure_id}/withdraw", summary="Withdraw an erasure request before it starts", response=schemas.Erasure
 )
 @admits("compliance")
 @in_tenancy
@@ -125,7 +127,9 @@ def list_holds(request: HttpRequest, wanted: Query[schemas.HoldsWanted]) -> Page
     return paging.page_of(schemas.Hold.of, found, wanted.limit)
 
 
-@router.post("/holds", summary="Keep an action, a target, an agent or everything", response={201: schemas.Hold})
+@router.post(
+    "/holds", summary="Place a legal hold on an action, a target, an agent or everything", response={201: schemas.Hold}
+)
 @admits("compliance")
 @in_tenancy
 def place_hold(request: HttpRequest, body: schemas.HoldBody) -> schemas.Hold:
@@ -166,7 +170,7 @@ def list_policies(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Re
     return paging.page_of(schemas.Retention.of, found, wanted.limit)
 
 
-@router.post("/retention", summary="Propose how long what is kept", response={201: schemas.Retention})
+@router.post("/retention", summary="Propose a retention policy", response={201: schemas.Retention})
 @admits("compliance")
 @in_tenancy
 def propose_policy(request: HttpRequest, body: schemas.RetentionBody) -> schemas.Retention:
@@ -179,7 +183,7 @@ def propose_policy(request: HttpRequest, body: schemas.RetentionBody) -> schemas
 
 @router.post(
     "/retention/{retention_id}/confirm",
-    summary="The second person's word on a retention policy, with a fresh password",
+    summary="Confirm a retention policy as the second person, with a fresh password",
     response=schemas.Retention,
 )
 @admits("compliance")
@@ -196,7 +200,9 @@ def _confirm_policy(request: HttpRequest, retention_id: UUID) -> schemas.Retenti
     return schemas.Retention.of(row)
 
 
-@router.post("/retention/{retention_id}/withdraw", summary="Take a proposal back", response=schemas.Retention)
+@router.post(
+    "/retention/{retention_id}/withdraw", summary="Withdraw a proposed retention policy", response=schemas.Retention
+)
 @admits("compliance")
 @in_tenancy
 def withdraw_policy(request: HttpRequest, retention_id: UUID, body: ReasonBody) -> schemas.Retention:

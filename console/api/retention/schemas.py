@@ -22,7 +22,7 @@ class ErasuresWanted(Paged):
 class ErasureBody(Body):
     actions: Annotated[list[Annotated[UUID, Field(strict=False)]], Field(min_length=1, max_length=500)]
     legal_basis: Annotated[str, Field(min_length=1, max_length=300)]
-    reason: Annotated[Reason, Field(description="Why; in words that name nobody, because it stays on record.")]
+    reason: Annotated[Reason, Field(description="The reason; do not name anybody, because it stays on record.")]
 
 
 class HoldsWanted(Paged):
@@ -45,9 +45,9 @@ class RetentionBody(Body):
     payload_days: Annotated[int, Field(ge=1, le=36_500)] = 395
     envelope_days: Annotated[int, Field(ge=1, le=36_500)] = 2557
     floor_days: Annotated[int, Field(ge=0, le=36_500)] = 0
-    standing: Annotated[
-        bool, Field(description="Whether what has run out is erased without two people asking each time.")
-    ] = False
+    standing: Annotated[bool, Field(description="Whether expired data is erased without two approvals each time.")] = (
+        False
+    )
 
 
 class Erasure(Answer):

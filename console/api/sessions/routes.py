@@ -56,13 +56,15 @@ class OneCallAtATime(Refused):
     status = 422
 
 
-@router.post("/sessions", summary="Handshake: negotiate a contract and pin the goal", response={201: schemas.Session})
+@router.post(
+    "/sessions", summary="Open a session: negotiate its tools and pin the goal", response={201: schemas.Session}
+)
 @admits("agent")
 @in_tenancy
 def open_session(request: HttpRequest, body: schemas.SessionBody) -> schemas.Session:
     caller = caller_of(request)
     caller.require("agent", [body.agent_id])
-    wish = sessions.SessionRequest(
+    wanted = sessions.SessionRequest(
         agent_id=body.agent_id,
         goal=body.goal,
         ttl_seconds=body.ttl_seconds,
@@ -75,7 +77,9 @@ def open_session(request: HttpRequest, body: schemas.SessionBody) -> schemas.Ses
         unwinds=body.on_failure == "compensate",
         on_behalf_of=member_named(caller.tenant_id, body.on_behalf_of) if body.on_behalf_of else None,
     )
-    session = sessions.open_session(tenant_id=caller.tenant_id, wish=wish, key_actor=caller.actor.id, at=timezone.now())
+    session = sessions.open_session(
+        tenant_id=caller.tenant_id, wanted=wanted, key_actor=caller.actor.id, at=timezone.now()
+    )
     return schemas.Session.of(session)
 
 
@@ -107,7 +111,7 @@ def get_session(request: HttpRequest, session_id: UUID) -> schemas.SessionState:
 
 
 @router.post(
-    "/sessions/{session_id}/ask-check", summary="Whether a restated goal is the pinned one", response=schemas.AskCheck
+    "/sessions/{session_id}/ask-check", summary="Compare a restated goal with the pinned one", response=schemas.AskCheck
 )
 @admits("agent")
 @in_tenancy
@@ -125,7 +129,7 @@ def ask_check(request: HttpRequest, session_id: UUID, body: schemas.GoalBody) ->
 
 @router.post(
     "/sessions/{session_id}/surface",
-    summary="A gateway says which of a server's tools it holds back",
+    summary="Report which of a server's tools a gateway withholds",
     response=schemas.Surface,
 )
 @admits("agent")
@@ -144,7 +148,7 @@ def withhold(request: HttpRequest, session_id: UUID, body: schemas.SurfaceBody) 
 
 @router.post(
     "/sessions/{session_id}/calls",
-    summary="Propose calls; each is judged and recorded on its own",
+    summary="Propose calls; each is checked and recorded on its own",
     response=schemas.CallResults,
 )
 @admits("agent")
@@ -239,7 +243,8 @@ def _propose(request: HttpRequest, session_id: UUID, body: schemas.CallsBody) ->
     results = [schemas.CallResult(**each.document, user_status=status_of(each, caller.tenant_id)) for each in made]
     # A run that has come to its limit ends with its summary, behind the results (R-FB-01, R-FB-04).
     forced = nudge.move is NextMove.STOP
-    summary = session_context.summary_document(sessions_read.session(caller.tenant_id, session_id)) if forced else None
+    session = sessions_read.session(caller.tenant_id, session_id) if forced else None
+    summary = session_context.summary_document(session) if session else None
     return schemas.CallResults(
         results=results,
         nudge=nudge.text,
@@ -255,7 +260,7 @@ def close(request: HttpRequest, session_id: UUID) -> schemas.Closed:
     caller = caller_of(request)
     session = visible_session(request, session_id)
     if session.closed_at is None and message_rule_of(session.tenant_id, session.agent_id).guarded:
-        guarding.check_told(session.tenant_id, session_id)
+        guarding.check_guarded(session.tenant_id, session_id)
     sessions.close_session(
         tenant_id=caller.tenant_id, session_id=session_id, key_actor=caller.actor.id, at=timezone.now()
     )

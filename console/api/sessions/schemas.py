@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import UUID
 
 from ninja import Schema
@@ -13,6 +13,11 @@ from approvals.sessions.operations.sessions import describe_contract
 from console.api.actions.schemas import Part, Question, UserStatus
 from console.api.execution.schemas import StartedAtOnce
 from console.api.schemas import Answer, Body, HasHappened, Name, SpeltTime, Text, TextOrNull, Time
+
+if TYPE_CHECKING:
+    from approvals import models
+    from approvals.agents.operations.withheld_tools import WithheldReport
+    from reviews.reporting.rules.context import ReportedAction
 
 
 class SessionBody(Body):
@@ -43,7 +48,7 @@ class WithheldToolBody(Body):
 class SurfaceBody(Body):
     withheld: Annotated[
         list[WithheldToolBody],
-        Field(max_length=200, description="All that is held back now; an empty list when nothing is any more."),
+        Field(max_length=200, description="All tools withheld now; an empty list if none."),
     ]
 
 
@@ -58,7 +63,7 @@ class NamedRead(Schema):
 
 class IntendedOutcome(Schema):
     target_resource: str | None = None
-    expected_predicates: Texts | None = Field(None, description="Predicates to check besides those of the contract.")
+    expected_predicates: Texts | None = Field(None, description="Predicates to check in addition to the contract's.")
 
 
 class EvidenceGiven(Body):
@@ -76,27 +81,29 @@ class CallBody(Schema):
         str,
         Field(
             max_length=proposals.MAX_CALL_ID,
-            description="The same id and body get the first answer; without one, a repeat is another call.",
+            description="A repeat with the same id and body gets the first answer; without an id, it is another call.",
         ),
     ] = ""
     tool: str
-    arguments: dict[str, Any] | str = Field(description="An object, or the text of one as a model wrote it.")
+    arguments: dict[str, Any] | str = Field(description="An object, or its JSON text as written by a model.")
     goal: str | None = Field(None, description="The pinned goal in the same words; or send `pin_hash`.")
     pin_hash: str | None = None
     target_resource: str | None = Field(None, description="Refused unless the arguments name the same target.")
     intended_outcome: IntendedOutcome | None = None
     depends_on: Texts | None = Field(None, description="Actions that must have succeeded.")
-    acknowledges: Texts | None = Field(None, description="Failed actions that the agent knows of and goes on from.")
+    acknowledges: Texts | None = Field(
+        None, description="Failed actions that the agent acknowledges and continues after."
+    )
     based_on: Annotated[list[NamedRead], Field(max_length=stale_reads.MAX_READS)] | None = Field(
-        None, description="Reads that the call rests on; refused where one is stale."
+        None, description="Reads that the call is based on; refused if one is stale."
     )
     evidence: Annotated[list[EvidenceGiven], Field(max_length=agent_evidence.MAX_ITEMS)] | None = Field(
         None,
-        description="What the agent says that its call rests on. Shown to the approver as the agent's unverified"
+        description="What the agent says its call is based on. Shown to the approver as the agent's unverified"
         " statement; it changes no check and is never executed.",
     )
-    dry_run: StrictBool | None = Field(False, description="Judge and note it, and make no action.")
-    supersedes: str | None = Field(None, description="The ended action that this call stands in for.")
+    dry_run: StrictBool | None = Field(False, description="Check and log the call without creating an action.")
+    supersedes: str | None = Field(None, description="The ended action that this call replaces.")
 
 
 class ExecutorAtHand(Body):
@@ -135,7 +142,7 @@ class Withheld(Answer):
 
 class SessionContract(Answer):
     sub_tools_disclosed: list[str]
-    withheld: Withheld = Field(description="The tools that the cap left out.")
+    withheld: Withheld = Field(description="The tools left out by the limit.")
     registry_version: str
     registry_fingerprint: str
     tools: list[DisclosedTool]
@@ -154,7 +161,7 @@ class Session(Answer):
     pin: Pin
 
     @classmethod
-    def of(cls, session: Any, /, **more: Any) -> Self:
+    def of(cls, session: models.Session, /, **more: Any) -> Self:
         return super().of(session, contract=describe_contract(session), pin=session, **more)
 
 
@@ -180,10 +187,10 @@ class WithheldToolSeen(Answer):
 
 class Surface(Answer):
     withheld: list[WithheldToolSeen]
-    at: Time | None = Field(description="Since when it is so; null where no gateway ever reported any.")
+    at: Time | None = Field(description="Time of the report; null if no gateway ever reported any.")
 
     @classmethod
-    def of(cls, found: Any, /, **more: Any) -> Self:
+    def of(cls, found: WithheldReport | None, /, **more: Any) -> Self:
         if found is None:
             return cls(withheld=[], at=None)
         return super().of(found, withheld=[each.document() for each in found.withheld])
@@ -196,11 +203,11 @@ class SessionState(Session):
     attempted_undisclosed: int
     phantom_share: float | None
     closed: Annotated[bool, HasHappened] = Field(validation_alias="closed_at")
-    flags: list[Literal["PROBING"]] = Field(description="PROBING: it called many tools that it was never given.")
+    flags: list[Literal["PROBING"]] = Field(description="PROBING: it called many tools that were not disclosed to it.")
     attempted_tools: list[AttemptedTool] = Field(description="Tools that exist and were not disclosed to it.")
-    budgets: list[SpentBudget] = Field(description="What was used of the budgets of this session and of its agent.")
-    questions: list[Question] = Field(description="What people ask the agent before they decide.")
-    surface: Surface = Field(description="What a gateway holds back of the server's tools.")
+    budgets: list[SpentBudget] = Field(description="Budgets used by this session and its agent.")
+    questions: list[Question] = Field(description="Questions to the agent from people who are deciding.")
+    surface: Surface = Field(description="The server's tools that a gateway withholds.")
 
 
 class AskCheck(Answer):
@@ -246,7 +253,7 @@ class CallResult(Answer):
     approval: ApprovalNeed | None
     user_status: UserStatus
     started: StartedAtOnce | None = Field(
-        None, description="Where `start` was asked for: the attempt, or null where something holds the call back."
+        None, description="If `start` was requested: the attempt, or null if the call cannot start yet."
     )
 
 
@@ -283,7 +290,7 @@ class Fact(Answer):
     next_behaviour: Behaviour
 
     @classmethod
-    def of(cls, item: Any, /, **more: Any) -> Self:
+    def of(cls, item: ReportedAction, /, **more: Any) -> Self:
         return super().of(
             item,
             code=item.report.code,

@@ -35,7 +35,13 @@ def get_context(request: HttpRequest, session_id: UUID) -> schemas.Context:
     found = build_context(told.items, told.scene, at=at)
     if caller.kind == "agent":
         shown = [each.action_id for each in (*found.facts, *found.unresolved)]
-        of: dict[str, Any] = {"session": session, "told": told, "found": shown, "to": caller.actor.id, "at": at}
+        of: dict[str, Any] = {
+            "session": session,
+            "session_actions": told,
+            "found": shown,
+            "to": caller.actor.id,
+            "at": at,
+        }
         note_access(request, session_context.remember_reported, **of)
     return schemas.Context(
         session_id=session.id,
@@ -53,7 +59,7 @@ def get_context(request: HttpRequest, session_id: UUID) -> schemas.Context:
 
 @router.get(
     "/sessions/{session_id}/summary",
-    summary="At most six lines for the user, from the record",
+    summary="Summary for the user from the record, at most six lines",
     response=schemas.Summary,
 )
 @admits(*READERS)

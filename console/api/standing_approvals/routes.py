@@ -25,12 +25,12 @@ from console.api.transaction import NotFound, in_tenancy, run_once
 if TYPE_CHECKING:
     from approvals.models import StandingApproval
 
-router = Router(tags=["People's work"])
+router = Router(tags=["Approvals"])
 
 
 @router.get(
     "/standing-approvals/offers",
-    summary="Standing approvals that are earned and may be proposed",
+    summary="Standing approvals that may be proposed",
     response=schemas.StandingOffers,
 )
 @admits("person", "audit")
@@ -61,7 +61,7 @@ def list_standing_approvals(
 
 @router.get(
     "/standing-approvals/{standing_approval_id}",
-    summary="One standing approval and everything that passed under it",
+    summary="One standing approval and the actions that passed under it",
     response=schemas.StandingApprovalDetail,
 )
 @admits("person", "audit")
@@ -77,7 +77,7 @@ def get_standing_approval(request: HttpRequest, standing_approval_id: UUID) -> s
 
 @router.post(
     "/standing-approvals",
-    summary="Propose what is offered, with a budget and an end date; another person must agree",
+    summary="Propose an offered standing approval with a budget and an end date; another person must agree",
     response={201: schemas.StandingApproval},
 )
 @admits("reviewer")
@@ -103,7 +103,7 @@ def _propose(request: HttpRequest, body: schemas.StandingProposalBody, proof: st
 
 @router.post(
     "/standing-approvals/{standing_approval_id}/answer",
-    summary="The second person's word: it is in force, or declined",
+    summary="Agree to or decline a standing approval as the second person",
     response=schemas.StandingApproval,
 )
 @admits("reviewer")
@@ -113,7 +113,7 @@ def answer(request: HttpRequest, standing_approval_id: UUID, body: schemas.Stand
 
 @router.post(
     "/standing-approvals/{standing_approval_id}/resume",
-    summary="Propose that a paused one goes on; another person must agree",
+    summary="Propose resuming a paused standing approval; another person must agree",
     response=schemas.StandingApproval,
 )
 @admits("reviewer")
@@ -123,7 +123,7 @@ def resume(request: HttpRequest, standing_approval_id: UUID, body: schemas.Stand
 
 @router.post(
     "/standing-approvals/{standing_approval_id}/pause",
-    summary="Pause it: nothing passes under it, and what has passed and not started is asked about",
+    summary="Pause a standing approval; passed actions that have not started need a vote again",
     response=schemas.StandingApproval,
 )
 @admits("reviewer", "operator")
@@ -134,7 +134,7 @@ def pause(request: HttpRequest, standing_approval_id: UUID, body: ReasonBody) ->
 
 @router.post(
     "/standing-approvals/{standing_approval_id}/end",
-    summary="End it for good, or take a proposal back",
+    summary="End a standing approval, or withdraw a proposal",
     response=schemas.StandingApproval,
 )
 @admits("reviewer", "operator")

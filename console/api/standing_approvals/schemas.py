@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import AwareDatetime, Field
@@ -12,12 +12,16 @@ from approvals.standing.rules import shapes
 from console.api.schemas import Answer, Body, Paged, Reason, TextOrNull, Time
 from console.pages.standing_approvals import context
 
+if TYPE_CHECKING:
+    from approvals import models
+    from approvals.standing.operations import offers
+
 
 class StandingApprovalsWanted(Paged):
     """Which standing approvals a list is of."""
 
     state: Literal["PROPOSED", "ACTIVE", "PAUSED", "DECLINED", "ENDED"] | None = Field(
-        None, description="Left out, those that are proposed, in force or paused."
+        None, description="Default: those proposed, in force or paused."
     )
 
     @property
@@ -34,12 +38,12 @@ class StandingWordBody(Body):
 
 
 class StandingProposalBody(StandingWordBody):
-    shape_digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="Of the offer that was shown.")]
-    count: Annotated[int, Field(ge=1, le=1000, description="How many actions may pass.")]
+    shape_digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="Digest of the offer that was shown.")]
+    count: Annotated[int, Field(ge=1, le=1000, description="Number of actions that may pass.")]
     sum_minor: Annotated[int, Field(ge=1, le=2**53 - 1)] | None = Field(
-        None, description="How much money may pass in all, in the smallest unit; where there is money."
+        None, description="Total amount that may pass, in the smallest unit, if the calls have an amount."
     )
-    ends_at: Annotated[AwareDatetime, Field(strict=False, description="Nothing passes from then on.")]
+    ends_at: Annotated[AwareDatetime, Field(strict=False, description="Nothing passes after this time.")]
 
 
 class StandingAnswerBody(StandingWordBody):
@@ -54,12 +58,12 @@ class StandingOffer(Answer):
     bounds: list[str]
     evidence: list[UUID]
     approvers: int
-    said: str = Field(description="What it was earned by, in one sentence.")
+    said: str = Field(description="The evidence for it, in one sentence.")
     most_passes: int
     most_days: int
 
     @classmethod
-    def of(cls, offer: Any, /, **more: Any) -> Self:
+    def of(cls, offer: offers.StandingOffer, /, **more: Any) -> Self:
         return super().of(
             offer,
             shape_digest=offer.shape.digest,
@@ -90,7 +94,7 @@ class StandingApproval(Answer):
     used_minor: int
     evidence: list[UUID]
     approvers: int
-    said: str = Field(description="What it was earned by, in one sentence.")
+    said: str = Field(description="The evidence for it, in one sentence.")
     reason: str
     proposed_by: UUID
     proposed_at: Time
@@ -105,7 +109,7 @@ class StandingApproval(Answer):
     ended_because: TextOrNull
 
     @classmethod
-    def of(cls, row: Any, /, **more: Any) -> Self:
+    def of(cls, row: models.StandingApproval, /, **more: Any) -> Self:
         return super().of(
             row,
             bounds=list(shapes.describe_bounds(shapes.read_shape(row.shape))),

@@ -32,7 +32,7 @@ from reviews.tasks import verify_due
 router = Router(tags=["Systems"])
 OPERATORS = ("oper", "operator", "administrator")
 MOST_BYTES = 1 << 20
-_ANYTHING = {"description": "Whatever the provider sends; it is kept as it came."}
+_ANYTHING = {"description": "The provider's payload; stored unchanged."}
 WEBHOOK = {"requestBody": {"required": True, "content": {"application/json": {"schema": _ANYTHING}}}}
 
 
@@ -45,7 +45,7 @@ class HookBodyTooLarge(Refused):
 
 @router.post(
     "/systems",
-    summary="Register an authoritative system; its credential is a file, and moving a known one waits for two",
+    summary="Register a system of record; its credential is a file; a new address needs a second person",
     response={201: schemas.System},
 )
 @admits(*OPERATORS)
@@ -71,7 +71,7 @@ def register_system(request: HttpRequest, body: schemas.SystemBody) -> schemas.S
 
 @router.post(
     "/systems/{name}/answer",
-    summary="The second person's word on a change of where a system is, or of how it is read",
+    summary="Confirm or decline a change of a system as the second person",
     response=schemas.System,
 )
 @admits("operator", "administrator")
@@ -98,7 +98,7 @@ def _answer_system(request: HttpRequest, name: str, body: SecondWordBody, proven
     return schemas.System.of(row)
 
 
-@router.get("/systems", summary="The registered systems, and how they answer", response=Page[schemas.SystemSeen])
+@router.get("/systems", summary="Registered systems and their health", response=Page[schemas.SystemSeen])
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def list_systems(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.SystemSeen]:
@@ -108,7 +108,7 @@ def list_systems(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Sys
 
 @router.post(
     "/systems/{name}/stop-releasing",
-    summary="Release no irreversible action to a system until it is resumed",
+    summary="Pause irreversible actions on a system",
     response=schemas.Releasing,
 )
 @admits("oper", "operator")
@@ -123,7 +123,7 @@ def stop_releasing(request: HttpRequest, name: str, body: ReasonBody) -> schemas
 
 @router.post(
     "/systems/{name}/resume-releasing",
-    summary="Release to a system again, as far as its circuit and its debt allow",
+    summary="Resume actions on a system, as far as its health and unverified actions allow",
     response=schemas.Releasing,
 )
 @admits("oper", "operator")
@@ -138,7 +138,7 @@ def resume_releasing(request: HttpRequest, name: str, body: ReasonBody) -> schem
 
 @router.post(
     "/systems/{name}/hooks",
-    summary="Make an address for a system's webhooks (Standard Webhooks)",
+    summary="Create a webhook address for a system (Standard Webhooks)",
     response={201: schemas.Hook},
 )
 @admits("oper", "administrator")
@@ -166,7 +166,7 @@ def list_hooks(request: HttpRequest, name: str, wanted: Query[Paged]) -> Page[sc
 
 @router.post(
     "/systems/{name}/hooks/{hook_id}/rotate",
-    summary="Give a webhook address a new secret; the last one may stay good beside it",
+    summary="Rotate the secret of a webhook address; the previous one may stay valid",
     response=schemas.Hook,
 )
 @admits("oper", "administrator")
@@ -204,7 +204,7 @@ def revoke_hook(request: HttpRequest, name: str, hook_id: UUID, body: ReasonBody
 @router.post(
     "/hooks/{hook_id}",
     auth=None,
-    summary="A provider's webhook, signed as Standard Webhooks: evidence and an early reading, never a state",
+    summary="Receive a provider's webhook (Standard Webhooks): kept as evidence and triggers a reading, never a state",
     openapi_extra=WEBHOOK,
     response={202: schemas.Taken},
 )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 from uuid import UUID
 
 from pydantic import Field
 
 from console.api.schemas import Answer, Body, Name, TextOrNull
+
+if TYPE_CHECKING:
+    from console.pages.systems.context import SystemStatus
+    from ledger import models
 
 
 class SystemBody(Body):
@@ -19,7 +23,7 @@ class SystemBody(Body):
 
 Secret = Annotated[
     str,
-    Field(max_length=128, description="`whsec_` and 24 to 64 bytes in Base64; it is kept as a file and never shown."),
+    Field(max_length=128, description="`whsec_` and 24 to 64 bytes in Base64; stored as a file and never shown."),
 ]
 
 
@@ -29,7 +33,7 @@ class HookBody(Body):
 
 class HookSecretBody(Body):
     secret: Secret
-    keep_old: Annotated[bool, Field(description="Whether the last secret stays good beside the new one.")] = True
+    keep_old: Annotated[bool, Field(description="Whether the previous secret stays valid as well.")] = True
 
 
 class SystemHealth(Answer):
@@ -60,10 +64,10 @@ class System(Answer):
     name: str
     pattern: str
     settings: dict[str, Any]
-    waits: SystemChange | None = Field(description="A change that waits for a second person.")
+    waits: SystemChange | None = Field(description="The change that awaits a second person.")
 
     @classmethod
-    def of(cls, row: Any, /, **more: Any) -> Self:
+    def of(cls, row: models.System | SystemStatus, /, **more: Any) -> Self:
         waits = {part: row.proposal[part] for part in ("pattern", "settings")} if row.proposal else None
         return super().of(row, waits=waits, **more)
 

@@ -22,7 +22,11 @@ from reviews.recovery.rules.recovery_table import TABLE, RecoverySituation
 router = Router(tags=["Runs and recovery"])
 
 
-@router.get("/runs/{run_id}", summary="The steps of a run, its pivot, what was reversed", response=schemas.Workflow)
+@router.get(
+    "/runs/{run_id}",
+    summary="The steps of a run, its point of no return and what was reversed",
+    response=schemas.Workflow,
+)
 @admits("agent", "oper", "audit", "person")
 @in_tenancy
 def get_run(request: HttpRequest, run_id: str) -> schemas.Workflow:
@@ -33,7 +37,7 @@ def get_run(request: HttpRequest, run_id: str) -> schemas.Workflow:
     return _run(found)
 
 
-@router.post("/runs/{run_id}/cancel", summary="Take a run back, the last step first", response=schemas.Workflow)
+@router.post("/runs/{run_id}/cancel", summary="Roll back a run, last step first", response=schemas.Workflow)
 @admits("oper", "operator")
 @in_tenancy
 def cancel_run(request: HttpRequest, run_id: str, body: ReasonBody) -> schemas.Workflow:
@@ -48,7 +52,7 @@ def cancel_run(request: HttpRequest, run_id: str, body: ReasonBody) -> schemas.W
 
 @router.post(
     "/recovery/decide",
-    summary="What the recovery policy in force decides for these inputs; nothing is done",
+    summary="Evaluate the recovery policy in force for these inputs; nothing is done",
     response=schemas.RecoveryDecision,
 )
 @admits("oper", "audit", "person")

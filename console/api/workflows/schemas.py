@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import Field
 
 from console.api.schemas import Answer, Body
 from ledger.record.rules.outcomes import Outcome, outcome_of
+
+if TYPE_CHECKING:
+    from console.pages.runs.context import StepView
 
 
 class SituationBody(Body):
@@ -72,7 +75,7 @@ class RunStep(Answer):
     silences: list[SilentStep]
 
     @classmethod
-    def of(cls, one: Any, /, **more: Any) -> Self:
+    def of(cls, one: StepView, /, **more: Any) -> Self:
         return super().of(
             one.row,
             outcome=outcome_of(one.row),

@@ -1,13 +1,13 @@
-"""`manage.py audit_transcripts FILE… --contracts FILE`: recorded conversations through gate, observation and guard.
+"""`manage.py audit_transcripts FILE… --contracts FILE`: audit recorded conversations: gate, observation, guard.
 
 Touches no system, and no database unless `--import --tenant SLUG` asks to load the conversations into the console for
-browsing. It ends with
+browsing. Exit code:
 
 - 0 when everything was read, whatever was found in it,
 - 1 when something could not be read or imported; the rest was, and each place is named,
 - 2 when nothing was done: no such file, tenant or person, no contract in what was given or one that is refused, no
   conversation at all,
-- 3 with `--fail-on-findings`, when a claim is not borne out, an action contradicts itself, or a call was refused.
+- 3 with `--fail-on-findings`, when a claim is not supported, an action contradicts itself, or a call was refused.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Bar:
         self.is_on = self.out.isatty() and self.whole > 0
 
     def moved(self, place: int, *, counted: int = 0) -> None:
-        """So many bytes of the file that is being read are behind us."""
+        """Report how many bytes of the current file have been read."""
         now = time.monotonic()
         if not self.is_on or now - self.shown_at < PAUSE_S:
             return
@@ -73,7 +73,7 @@ class Bar:
         self.out.flush()
 
     def clear(self) -> None:
-        """Leave the line as it was."""
+        """Clear the progress line."""
         if self.is_on:
             self.out.write("\r" + " " * (WIDTH + 40) + "\r")
             self.out.flush()
@@ -112,32 +112,35 @@ class Work:
 
 
 class Command(BaseCommand):
-    help = "Run recorded agent conversations through gate, observation, predicates and guard; touches no system."
+    help = "Check recorded agent conversations with the gate, predicates and guard; reads no system."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON, JSON Lines, either gzipped")
+        parser.add_argument(
+            "files", nargs="+", type=Path, metavar="FILE", help="JSON or JSON Lines, optionally gzipped"
+        )
         parser.add_argument(
             "--contracts", action="append", type=Path, default=[], metavar="FILE", help="contracts or a tool list"
         )
         parser.add_argument(
             "--trust", choices=[str(one) for one in TrustRequirement], default=str(TrustRequirement.ANSWERS)
         )
-        parser.add_argument("--html", type=Path, metavar="OUT", help="one page that stands alone")
-        parser.add_argument("--json", type=Path, metavar="OUT", help="everything that was found")
-        parser.add_argument("--write-contracts", type=Path, metavar="OUT", help="the contracts used, to be edited")
-        parser.add_argument("--show", type=int, default=20, metavar="N", help="print the N gravest conversations (20)")
+        parser.add_argument("--html", type=Path, metavar="OUT", help="write the report as one self-contained page")
+        parser.add_argument("--json", type=Path, metavar="OUT", help="write all findings as JSON")
+        parser.add_argument("--write-contracts", type=Path, metavar="OUT", help="write the contracts used, for editing")
+        parser.add_argument("--show", type=int, default=20, metavar="N", help="print the N worst conversations (20)")
         parser.add_argument(
-            "--notes", action="append", type=Path, default=[], metavar="FILE", help="what hooks noted in shadow mode"
+            "--notes",
+            action="append",
+            type=Path,
+            default=[],
+            metavar="FILE",
+            help="notes written by hooks in shadow mode",
         )
-        parser.add_argument("--fail-on-findings", action="store_true", help="end with 3 when anything false was found")
-        parser.add_argument(
-            "--import", action="store_true", dest="importing", help="load the conversations into the console, to browse"
-        )
-        parser.add_argument("--tenant", default="", metavar="SLUG", help="whose console, with --import")
-        parser.add_argument(
-            "--as", default="", dest="username", metavar="USERNAME", help="in whose name, with --import"
-        )
+        parser.add_argument("--fail-on-findings", action="store_true", help="exit with 3 if anything false was found")
+        parser.add_argument("--import", action="store_true", dest="importing", help="load them into the console")
+        parser.add_argument("--tenant", default="", metavar="SLUG", help="with --import: the tenant")
+        parser.add_argument("--as", default="", dest="username", metavar="USERNAME", help="with --import: who imports")
 
     def handle(self, *args: Any, files: list[Path], **options: Any) -> None:
         missing = [file for file in files if not file.is_file()]
@@ -177,7 +180,7 @@ class Command(BaseCommand):
                 bar.clear()
                 if work.importer is None:
                     raise
-                raise CommandError(f"{file}: nothing of it was imported. {problem}", returncode=1) from None
+                raise CommandError(f"{file}: nothing was imported. {problem}", returncode=1) from None
             bar.before += file.stat().st_size
         bar.clear()
 
@@ -208,7 +211,7 @@ class Command(BaseCommand):
         name = printed.printable_text(str(incoming.file))
         if incoming.there is not None:
             address = importer.address(incoming.there)
-            work.imported.append(f"{name} was imported already, {incoming.there.at:%Y-%m-%d %H:%M} UTC: {address}")
+            work.imported.append(f"{name} was already imported on {incoming.there.at:%Y-%m-%d %H:%M} UTC: {address}")
             return
         try:
             row = importer.keep(incoming, at=timezone.now())
@@ -216,19 +219,21 @@ class Command(BaseCommand):
             work.unimported.append(f"{name} was not imported. {refusal.detail}")
             return
         work.imported.append(
-            f"{name} is imported, {row.conversations} conversations of {row.messages} messages: {importer.address(row)}"
+            f"{name} was imported: {row.conversations} conversations, {row.messages} messages: {importer.address(row)}"
         )
 
-    def _write(self, work: Work, given: ContractCatalogue, files: list[Path], options: dict[str, Any]) -> None:
+    def _write(self, work: Work, catalogue: ContractCatalogue, files: list[Path], options: dict[str, Any]) -> None:
         if options["write_contracts"] is not None:
-            options["write_contracts"].write_bytes(orjson.dumps(given.documents(), option=orjson.OPT_INDENT_2) + b"\n")
+            options["write_contracts"].write_bytes(
+                orjson.dumps(catalogue.documents(), option=orjson.OPT_INDENT_2) + b"\n"
+            )
         if options["html"] is not None:
             gravest = work.gravest.listed()[: page.MOST_CONVERSATIONS]
             names = [str(file) for file in files]
             text = page.render_page(work.totals, gravest, names=names, trust=work.trust, faults=work.faults)
             options["html"].write_text(text, encoding="utf-8", errors="replace")
 
-    def _say(self, work: Work, given: ContractCatalogue, show: int) -> None:
+    def _say(self, work: Work, catalogue: ContractCatalogue, show: int) -> None:
         for line in printed.total_lines(work.totals, work.trust):
             self.stdout.write(line)
         for one in work.gravest.listed()[:show]:
@@ -238,13 +243,13 @@ class Command(BaseCommand):
         if work.totals.with_findings > show:
             self.stdout.write(f"\n{work.totals.with_findings - show} more conversations with findings; see --json.")
         self.stdout.writelines(f"\n{line}\n" for line in work.imported)
-        notes = [printed.printable_text(note, 400) for note in given.notes[:20]]
+        notes = [printed.printable_text(note, 400) for note in catalogue.notes[:20]]
         for line in (*work.unimported, *notes, *printed.fault_lines(work.faults)):
             self.stderr.write(line)
 
     def _end(self, work: Work, *, fail: bool) -> None:
         if work.totals.conversations == 0:
-            raise CommandError("There was no conversation in what was given.", returncode=2)
+            raise CommandError("The files contain no conversation.", returncode=2)
         if fail and work.refused:
             raise CommandError(f"{work.totals.with_findings} conversations have findings.", returncode=3)
         if work.unimported:
@@ -253,29 +258,31 @@ class Command(BaseCommand):
             raise CommandError(f"{work.totals.faults} places could not be read.", returncode=1)
 
 
-def _hook_contracts(given: ContractCatalogue) -> dict[str, dict[str, Any]]:
-    """The contracts that `counterfoil-agents` brings, by tool, beside those that were given."""
+def _hook_contracts(catalogue: ContractCatalogue) -> dict[str, dict[str, Any]]:
+    """The contracts of `counterfoil-agents`, by tool, in addition to those given."""
     found = {}
     for file in sorted_contracts():
         found[file.stem] = orjson.loads(file.read_bytes())
-        if file.stem not in given.contracts:
-            given.add(found[file.stem], str(file))
+        if file.stem not in catalogue.contracts:
+            catalogue.add(found[file.stem], str(file))
     return found
 
 
-def _importer(options: dict[str, Any], trust: TrustRequirement, given: ContractCatalogue) -> RecordingImporter | None:
-    """The way into the console, where it is asked for."""
+def _importer(
+    options: dict[str, Any], trust: TrustRequirement, catalogue: ContractCatalogue
+) -> RecordingImporter | None:
+    """The importer into the console, if `--import` was given."""
     if not options["importing"]:
         if options["tenant"] or options["username"]:
-            raise CommandError("--tenant and --as belong to --import.", returncode=2)
+            raise CommandError("--tenant and --as require --import.", returncode=2)
         return None
     if not options["tenant"]:
-        raise CommandError("--import needs --tenant: whose console is it for?", returncode=2)
+        raise CommandError("--import needs --tenant.", returncode=2)
     if not apps.ready:
-        raise CommandError("--import was not seen in time; write it in full.", returncode=2)
+        raise CommandError("--import was abbreviated; write it in full.", returncode=2)
     from console.transcripts.recordings.importing import open_importer
 
     try:
-        return open_importer(options["tenant"], username=options["username"], trust=trust, given=given)
+        return open_importer(options["tenant"], username=options["username"], trust=trust, catalogue=catalogue)
     except (Refused, Error) as problem:
         raise CommandError(str(problem), returncode=2) from None

@@ -1,8 +1,8 @@
-"""`manage.py bootstrap --tenant SLUG`: a new tenant with its first people and keys.
+"""`manage.py bootstrap --tenant SLUG`: create a tenant with its first people and keys.
 
 1. One person per role and one key per kind; passwords and keys are random, and shown this once.
-2. All of it or nothing: the secrets are written out before the commit, so that a crash in between leaves words that
-   open nothing, and never a tenant whose words nobody has seen.
+2. All of it or nothing: the secrets are written out before the commit, so that a crash in between leaves secrets that
+   open nothing, and never a tenant whose secrets nobody has seen.
 3. A tenant that exists is left alone, and the refusal is one sentence.
 4. The first version of each policy comes with the installation: the default one, or the document that `--policy
    KIND=FILE` names, checked as a draft of a release is.
@@ -39,20 +39,20 @@ PASSWORD_BYTES = 15
 
 
 class Command(BaseCommand):
-    help = "Found a tenant with one person per role and one key per kind; prints the secrets once."
+    help = "Create a tenant with one person per role and one key per kind; print the secrets once."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--tenant", required=True, metavar="SLUG", help="lower-case letters, digits and hyphens")
-        parser.add_argument("--name", help="what people read (the slug)")
+        parser.add_argument("--name", help="display name (default: the slug)")
         parser.add_argument(
             "--policy",
             action="append",
             default=[],
             metavar="KIND=FILE",
-            help="begin with this policy instead of the default one; may be given once for each kind",
+            help="start with this policy instead of the default one; once for each kind",
         )
-        parser.add_argument("--json", action="store_true", dest="as_json", help="one JSON object instead of text")
+        parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object instead of text")
 
     def handle(
         self,
@@ -64,9 +64,9 @@ class Command(BaseCommand):
         **options: Any,
     ) -> None:
         if not SLUG.fullmatch(tenant):
-            raise CommandError(f"{tenant!r} cannot name a tenant: use lower-case letters, digits and hyphens.")
+            raise CommandError(f"{tenant!r} is not a valid tenant name: use lower-case letters, digits and hyphens.")
         if ledger_queries.tenant(tenant) is not None:
-            raise CommandError(f"The tenant {tenant} exists already; nothing was changed.")
+            raise CommandError(f"The tenant {tenant} already exists; nothing was changed.")
         first = dict(map(_read_policy, policy))
         with transaction.atomic():
             made = set_up_tenant(slug=tenant, name=name or tenant, policies=first, at=timezone.now())
@@ -75,7 +75,7 @@ class Command(BaseCommand):
 
 
 def set_up_tenant(*, slug: str, name: str, policies: Mapping[str, Mapping[str, Any]], at: datetime) -> dict[str, Any]:
-    """Write everything, in the caller's transaction; the answer holds what to show once."""
+    """Create everything in the caller's transaction; the result holds the secrets to show once."""
     host = urlsplit(settings.COUNTERFOIL_PUBLIC_URL).hostname or "localhost"
     tenant = registration.set_up_tenant(
         tenant_id=ledger.new_id(at), slug=slug, name=name, host=host, policies=policies, at=at
@@ -96,19 +96,19 @@ def _read_policy(given: str) -> tuple[str, dict[str, Any]]:
     """The kind and the checked document that `KIND=FILE` names; the first version is `1`."""
     kind, _, file = given.partition("=")
     if kind not in POLICY_KINDS or not file:
-        raise CommandError(f"{given!r} names no policy: write KIND=FILE, with one of {', '.join(POLICY_KINDS)}.")
+        raise CommandError(f"{given!r} is not KIND=FILE. KIND is one of {', '.join(POLICY_KINDS)}.")
     try:
         document = json.loads(Path(file).read_text())
     except (OSError, ValueError) as fault:
         raise CommandError(f"The {kind} policy in {file} cannot be read: {fault}") from fault
     if not isinstance(document, dict):
-        raise CommandError(f"The {kind} policy in {file} is no JSON object.")
+        raise CommandError(f"The {kind} policy in {file} is not a JSON object.")
     document |= {"version": "1"}
     try:
         release_steps.check_draft(kind, document)
     except Refused as fault:
         faults = "; ".join(f"{each['path'] or '/'}: {each['detail']}" for each in getattr(fault, "errors", ()))
-        raise CommandError(f"The {kind} policy in {file} is refused: {faults or fault.detail}") from fault
+        raise CommandError(f"The {kind} policy in {file} was refused: {faults or fault.detail}") from fault
     return kind, document
 
 
@@ -124,12 +124,12 @@ def _add_person(tenant_id: UUID, slug: str, role: str, *, at: datetime) -> dict[
         at=at,
     )
     if not member.user.check_password(password):
-        raise CommandError(f"A person called {username} exists already; nothing was changed.")
+        raise CommandError(f"A person called {username} already exists; nothing was changed.")
     return {"role": role, "username": username, "password": password}
 
 
 def _as_text(made: dict[str, Any]) -> str:
     people = [f"  {each['role']:<14} {each['username']:<32} {each['password']}" for each in made["people"]]
     keys = [f"  {kind:<14} {secret}" for kind, secret in made["keys"].items()]
-    heading = f"Tenant {made['tenant']['slug']} is founded. These secrets are shown this once:"
+    heading = f"Tenant {made['tenant']['slug']} was created. These secrets are shown only once:"
     return "\n".join([heading, *people, *keys])

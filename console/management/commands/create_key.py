@@ -1,4 +1,4 @@
-"""`manage.py create_key KIND --tenant T`: one more key for a machine; the key is shown this once."""
+"""`manage.py create_key KIND --tenant T`: create another machine key; it is shown only once."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from ledger.record.queries import events as queries
 
 
 class Command(BaseCommand):
-    help = "Make a key for an agent, an executor (exec), an operator (oper) or an auditor (audit)."
+    help = "Create a key for an agent, an executor (exec), an operator (oper) or an auditor (audit)."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("kind", choices=accounts_operations.KEY_KINDS)
         parser.add_argument("--tenant", required=True, metavar="SLUG")
-        parser.add_argument("--name", default="", help="what people call it")
+        parser.add_argument("--name", default="", help="name shown in the console")
         parser.add_argument(
             "--scope",
             action="append",
             default=[],
-            help="narrow it: tool:NAME for exec, agent:ID for agent; may be given again",
+            help="restrict the key: tool:NAME for exec, agent:ID for agent; repeatable",
         )
-        parser.add_argument("--expires", type=int, metavar="DAYS", help="when it ends (never)")
+        parser.add_argument("--expires", type=int, metavar="DAYS", help="days until the key expires (default: never)")
 
     def handle(
         self, *args: Any, kind: str, tenant: str, name: str, scope: list[str], expires: int | None, **options: Any
     ) -> None:
         known = queries.tenant(tenant)
         if known is None:
-            raise CommandError(f"There is no tenant {tenant}; `manage.py bootstrap --tenant {tenant}` founds it.")
+            raise CommandError(f"There is no tenant {tenant}; create it with `manage.py bootstrap --tenant {tenant}`.")
         if expires is not None and not 1 <= expires <= 3650:
-            raise CommandError("A key lives from 1 to 3650 days.")
+            raise CommandError("--expires must be between 1 and 3650 days.")
         at = timezone.now()
         # Shown before the commit: a crash in between leaves a key that opens nothing, not one that nobody knows.
         with transaction.atomic():

@@ -1,7 +1,7 @@
-"""`manage.py export_ledger --tenant SLUG --out FILE`: a bundle of the record, made here and now.
+"""`manage.py export_ledger --tenant SLUG --out FILE`: export the record as a bundle, in this process.
 
-It is the same export as over HTTP: on record, made piece by piece, and gone on with when it is interrupted and called
-again with `--resume ID`. It ends with 1 when the export came to nothing, and says why.
+It is the same export as over HTTP: recorded, and made piece by piece. If interrupted, continue it with `--resume ID`.
+It exits with 1 when the export failed, and prints the reason.
 """
 
 from __future__ import annotations
@@ -29,20 +29,22 @@ PAUSE_S = 0.5
 
 
 class Command(BaseCommand):
-    help = "Export the record as a bundle that can be verified offline; on record like any other export."
+    help = "Export the record as a bundle that can be verified offline; recorded like any other export."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--tenant", required=True, metavar="SLUG")
-        parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="where the bundle goes")
-        parser.add_argument("--from", dest="start", metavar="INDEX|TIME", help="from here (the beginning)")
-        parser.add_argument("--to", dest="end", metavar="INDEX|TIME", help="up to here (now)")
+        parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="output file")
+        parser.add_argument("--from", dest="start", metavar="INDEX|TIME", help="start (default: the beginning)")
+        parser.add_argument("--to", dest="end", metavar="INDEX|TIME", help="end (default: now)")
         parser.add_argument("--filter", action="append", default=[], metavar="NAME=VALUE", help="disclose only these")
         parser.add_argument("--format", choices=FORMATS, default="jsonl")
-        parser.add_argument("--no-payloads", action="store_true", help="withhold payloads and evidence")
-        parser.add_argument("--since", type=int, metavar="SIZE", help="prove that this older size was continued")
-        parser.add_argument("--log", type=int, metavar="NUMBER", help="an older log of this tenant (the newest)")
-        parser.add_argument("--resume", type=UUID, metavar="ID", help="go on with an export that was interrupted")
+        parser.add_argument("--no-payloads", action="store_true", help="leave out payloads and evidence")
+        parser.add_argument("--since", type=int, metavar="SIZE", help="prove consistency with this size")
+        parser.add_argument(
+            "--log", type=int, metavar="NUMBER", help="an earlier log of this tenant (default: the newest)"
+        )
+        parser.add_argument("--resume", type=UUID, metavar="ID", help="continue an interrupted export")
 
     def handle(self, *args: Any, tenant: str, out: Path, **options: Any) -> None:
         found = events.tenant(tenant)
@@ -76,7 +78,7 @@ class Command(BaseCommand):
         with tenancy(tenant_id):
             row = exports.request_export(tenant_id=tenant_id, wanted=wanted, by=ledger.SYSTEM, at=timezone.now())
         if options["verbosity"]:
-            self.stdout.write(f"Export {row.id} is on record.")
+            self.stdout.write(f"Export {row.id} was recorded.")
         return row.id
 
     def _make(self, tenant_id: UUID, export_id: UUID, *, verbosity: int) -> None:

@@ -1,6 +1,6 @@
-"""`manage.py export_metric_source --tenant SLUG --out FILE`: what the figures are counted from, one JSON line each.
+"""`manage.py export_metric_source --tenant SLUG --out FILE`: export what metrics are counted from, as JSON lines.
 
-An auditor counts it again with a program of his own. A name that ends in `.gz` is compressed.
+An auditor can count them again with a program of their own. A name that ends in `.gz` is compressed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ledger.record.queries import events
 
 
 class Command(BaseCommand):
-    help = "Write down what the figures of the metrics are counted from, for somebody who counts them again."
+    help = "Export the data that the metrics are computed from, so that they can be recomputed independently."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--tenant", required=True, metavar="SLUG")
-        parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="where the lines go")
+        parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="output file")
 
     def handle(self, *args: Any, tenant: str, out: Path, **options: Any) -> None:
         found = events.tenant(tenant)

@@ -1,6 +1,6 @@
-"""`manage.py lint_contract FILE…`: what is wrong with contract documents, before anything is registered.
+"""`manage.py lint_contract FILE…`: check contract documents before they are registered.
 
-A file holds one document or a list of them. Without --tenant nothing is asked of the database; with it, the systems
+A file holds one document or a list of them. Without --tenant the database is not used; with it, the systems
 that a document names are looked up there too, and each document is compared with the version in force. Errors would
 refuse the registration; warnings are findings of the linter, each with its fix. Exit 1 where there is an error, with
 --strict also where there is a warning.
@@ -30,14 +30,14 @@ Told = dict[str, str]
 
 
 class Command(BaseCommand):
-    help = "Check contract documents and name the fix of each finding; needs no database without --tenant."
+    help = "Check contract documents and print a fix for each finding; needs no database without --tenant."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("files", nargs="+", metavar="FILE", help="a contract document, or a list; - is the input")
+        parser.add_argument("files", nargs="+", metavar="FILE", help="contract document or list; - for standard input")
         parser.add_argument("--json", action="store_true", help="print a list of findings as JSON")
-        parser.add_argument("--tenant", metavar="SLUG", help="compare with what is registered in this tenant")
-        parser.add_argument("--strict", action="store_true", help="exit 1 for warnings too")
+        parser.add_argument("--tenant", metavar="SLUG", help="compare with the versions registered in this tenant")
+        parser.add_argument("--strict", action="store_true", help="exit with 1 for warnings, too")
 
     def handle(
         self, *args: Any, files: list[str], json: bool, strict: bool, tenant: str | None = None, **options: Any

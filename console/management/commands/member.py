@@ -1,7 +1,7 @@
-"""`manage.py member USERNAME --tenant T …`: what the owner of the installation may do about a person, alone.
+"""`manage.py member USERNAME --tenant T …`: change a person's access as the installation's owner.
 
-For installations with one administrator, and for the day on which nobody is left who could. Whoever can run this holds
-the machine anyway; the record says that the console did it, on whose machine nobody can say.
+For installations with a single administrator, and for when no administrator is left. It needs access to the machine;
+the record names the console as the actor, since it cannot know the person.
 """
 
 from __future__ import annotations
@@ -25,23 +25,25 @@ from ledger.record.rules.refusals import Refused
 
 
 class Command(BaseCommand):
-    help = "Change somebody's roles, groups, account or waiting passkeys as the owner of the installation."
+    help = "Change a member's roles, groups, account or passkeys without a second administrator."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("username")
         parser.add_argument("--tenant", required=True, metavar="SLUG")
-        parser.add_argument("--roles", help=f"all that they have from now on, of {', '.join(ROLES)}")
-        parser.add_argument("--groups", help="all that they have from now on, separated by commas")
-        parser.add_argument("--confirm-keys", action="store_true", help="the passkeys that wait for a second person")
+        parser.add_argument("--roles", help=f"replace their roles: any of {', '.join(ROLES)}")
+        parser.add_argument("--groups", help="replace their groups: names separated by commas")
+        parser.add_argument(
+            "--confirm-keys", action="store_true", help="confirm the passkeys that need a second person"
+        )
         parser.add_argument("--close", action="store_true", help="close the account in every tenant")
-        parser.add_argument("--open", action="store_true", help="open it again")
+        parser.add_argument("--open", action="store_true", help="reopen the account")
 
     def handle(self, *args: Any, username: str, tenant: str, **options: Any) -> None:
         known = queries.tenant(tenant)
         row = members.member_by_username(known.id, username) if known is not None else None
         if known is None or row is None:
-            raise CommandError(f"There is nobody called {username} in a tenant {tenant}.")
+            raise CommandError(f"There is no member {username} in the tenant {tenant}.")
         try:
             with transaction.atomic(), tenancy(known.id):
                 self._do(row, options)
@@ -65,7 +67,7 @@ class Command(BaseCommand):
             done.append("roles and groups changed")
         if options["close"] or options["open"]:
             people.set_account_open(user=row.user, is_open=options["open"], at=at)
-            done.append("account opened" if options["open"] else "account closed")
+            done.append("account reopened" if options["open"] else "account closed")
         if options["confirm_keys"]:
             waiting = approvers.approver_keys(row.tenant_id, actor_id=row.actor_id, states=("PENDING",))
             for key in waiting:
@@ -73,7 +75,7 @@ class Command(BaseCommand):
                     tenant_id=row.tenant_id, key_id=key.id, by=ledger.SYSTEM, by_person=ledger.SYSTEM.id, at=at
                 )
             done.append(f"{len(waiting)} passkeys confirmed")
-        self.stdout.write(f"{row.user.get_username()}: {', '.join(done) or 'nothing was asked for'}.")
+        self.stdout.write(f"{row.user.get_username()}: {', '.join(done) or 'nothing to change'}.")
 
 
 def _words(given: str | None, now: frozenset[str]) -> list[str]:

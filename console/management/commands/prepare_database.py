@@ -1,4 +1,4 @@
-"""Make the database ready for one release: migrate as the owner, then hand each role its rights.
+"""Prepare the database for a release: migrate as its owner, then grant each role its rights.
 
 Runs as the role of DATABASE_OWNER_URL, on an embedded or an outside server, and grants to the role of DATABASE_URL and
 to the others of `console/local/rights.py`. It may be run again at any time: it ends with exactly the rights written
@@ -30,7 +30,7 @@ LAST_OF_THE_OLD = {
 
 
 class Command(BaseCommand):
-    help = "Migrate as DATABASE_OWNER_URL, make the key database ready, and give each role exactly its rights."
+    help = "Migrate as DATABASE_OWNER_URL, prepare the key database and grant each role exactly its rights."
     requires_system_checks = ()
 
     def handle(self, *args: Any, verbosity: int = 1, **options: Any) -> None:
@@ -66,7 +66,7 @@ def rows(statement: str | sql.Composable, values: list[Any] | None = None) -> li
 
 
 def check_role(role: str) -> None:
-    """The fences of the ledger stand on this: nobody who works with it is, or can become, the owner."""
+    """Refuse a role that is, or can become, the owner: the fences of the ledger depend on it."""
     owner = connections["owner"].settings_dict["USER"]
     found = rows(
         "SELECT rolsuper OR rolbypassrls, pg_has_role(rolname, current_user, 'MEMBER')"
@@ -74,22 +74,22 @@ def check_role(role: str) -> None:
         [role],
     )
     if not found:
-        raise CommandError(f"The role {role} does not exist. deploy/postgresql.sql makes it; see docs/deploy.md.")
+        raise CommandError(f"The role {role} does not exist. Create it with deploy/postgresql.sql; see docs/deploy.md.")
     mighty, member = found[0]
     if mighty or member or role == owner:
         raise CommandError(
-            f"The role {role} must be no superuser, not bypass row-level security and not be a member of {owner}."
+            f"The role {role} must not be a superuser, bypass row-level security or be a member of {owner}."
         )
 
 
 def check_age() -> None:
-    """A database of the old migrations is taken over when it has all of them, and left as it is when it has not."""
+    """Take over a database of the old migrations if it has all of them; refuse it otherwise."""
     if rows("SELECT to_regclass('django_migrations') IS NULL")[0][0]:
         return
     applied = {name for (name,) in rows("SELECT app || '.' || name FROM django_migrations")}
     if "ledger.0002_the_record" in applied and not applied >= LAST_OF_THE_OLD:
         raise CommandError(
-            "This database is older than the last version before the .sql files. Nothing was changed. Run"
+            "This database predates the last version before the .sql files. Nothing was changed. Run"
             " prepare_database of that version first; see docs/deploy.md."
         )
 
@@ -101,7 +101,7 @@ def ensure_partitions() -> None:
 
 
 def grant(role: str, rights: RoleRights) -> None:
-    """Take everything back, then give what the lists say, in the caller's transaction."""
+    """Revoke everything, then grant what the lists say, in the caller's transaction."""
     tables: dict[str, bool] = dict(
         rows(
             "SELECT relname, relispartition FROM pg_class"
@@ -111,7 +111,7 @@ def grant(role: str, rights: RoleRights) -> None:
     )
     unlisted = sorted(name for name, partition in tables.items() if not partition and name not in TABLES)
     if unlisted:
-        raise CommandError(f"No rights are written down for {', '.join(unlisted)}: add to TABLES.")
+        raise CommandError(f"No rights are defined for {', '.join(unlisted)}: add them to TABLES.")
     app = sql.Identifier(role)
     for name in tables:
         rows(sql.SQL("REVOKE ALL ON TABLE {} FROM PUBLIC, {}").format(sql.Identifier(name), app))
@@ -130,7 +130,7 @@ def grant_functions(app: sql.Identifier, functions: tuple[str, ...]) -> None:
     )
     missing = sorted(set(functions) - {name for _, name in own})
     if missing:
-        raise CommandError(f"The functions {', '.join(missing)} are listed and do not exist.")
+        raise CommandError(f"These functions are listed but do not exist: {', '.join(missing)}.")
     for signature, name in own:
         function = sql.SQL(signature)
         rows(sql.SQL("REVOKE ALL ON FUNCTION {} FROM PUBLIC, {}").format(function, app))

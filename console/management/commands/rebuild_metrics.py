@@ -1,7 +1,7 @@
-"""`manage.py rebuild_metrics [--tenant SLUG]`: make every figure of the metrics from the record alone.
+"""`manage.py rebuild_metrics [--tenant SLUG]`: recompute all metrics from the record.
 
-The result is what the worker keeps up to date; whoever doubts a figure can throw all of them away this way. Each tenant
-is one transaction: until it is done, the pages show the figures as they were.
+The result equals what the worker keeps up to date. Each tenant is one transaction: until it commits, the pages show the
+old figures.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ledger.record.queries import events
 
 
 class Command(BaseCommand):
-    help = "Make the figures of the metrics again, from the record alone."
+    help = "Recompute all metrics from the record alone."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -31,4 +31,4 @@ class Command(BaseCommand):
         for each in found:
             with tenancy(each.id):
                 count = operations.rebuild_metrics(tenant_id=each.id, at=timezone.now())
-            self.stdout.write(f"{each.slug}: the figures of {count} actions were made again.")
+            self.stdout.write(f"{each.slug}: recomputed the metrics of {count} actions.")

@@ -1,8 +1,8 @@
-"""`manage.py release_gates --tenant SLUG RELEASE`: run the gates of a draft, store what they say, and print it.
+"""`manage.py release_gates --tenant SLUG RELEASE`: run the gates of a draft, store and print their results.
 
 A section for each gate: whether it passed, one sentence, and its lines; the replay lists the outcomes that changed, the
-difference the places that changed and the actions that would end otherwise. Of a release on canary it looks at the
-canary's figures instead. It ends with 1 where a gate is not passed, and with 2 where it could not look.
+difference the places that changed and the actions that would end otherwise. For a release on canary it evaluates
+the canary's figures instead. It exits with 1 where a gate has not passed, and with 2 where it could not run.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ledger.record.rules.refusals import Refused
 
 
 class Command(BaseCommand):
-    help = "Run the gates of a release and print what they say; exit 1 where one is not passed."
+    help = "Run the gates of a release and print the results; exit with 1 if one did not pass."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--tenant", metavar="SLUG", required=True)
-        parser.add_argument("release", type=UUID, help="the release, by its id")
+        parser.add_argument("release", type=UUID, help="id of the release")
 
     def handle(self, *, tenant: str, release: UUID, **options: Any) -> None:
         found = events.tenant(tenant)
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         with tenancy(found.id):
             row = queries.release(found.id, release)
             if row is None:
-                raise CommandError(f"There is no release {release} here.", returncode=2)
+                raise CommandError(f"There is no release {release} in this tenant.", returncode=2)
             try:
                 row = release_steps.run_gates(row, by=SYSTEM, at=timezone.now())
             except Refused as refusal:
@@ -65,4 +65,4 @@ class Command(BaseCommand):
         for each in said.get("changes", ()):
             self.stdout.write(f"  {each['path']}: {each['before']} -> {each['after']}")
         for action_id in said.get("actions", ()):
-            self.stdout.write(f"  touches {action_id}")
+            self.stdout.write(f"  affects {action_id}")

@@ -1,9 +1,9 @@
-"""`manage.py replay`: judge verification runs again from their stored evidence, and say what comes out otherwise.
+"""`manage.py replay`: judge verification runs again from stored evidence and print what differs.
 
 `--action ID`, or a period with `--since` and `--until` (the actions proposed in it); without either, all there are.
 Each run is judged by the policies of its time, or by what `--policy recovery:3` names (also twice, for both kinds) or
-`--document recovery:FILE` brings. It reads and changes nothing. Exit 1 where any run comes out otherwise; runs that
-cannot be judged again are counted and named, and are no difference. Exit 2 where it could not look.
+`--document recovery:FILE` brings. It reads and changes nothing. Exit 1 where a result differs; runs that cannot be
+judged again are counted and named, and are no difference. Exit 2 where it could not run.
 
 `--bundle PATH` replays bundles instead, of this or any other installation, and asks no database: replay bundles (JSON)
 and exported bundles (zip), or every one in a folder. A version that `--policy` names must be in the bundle.
@@ -41,22 +41,22 @@ BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Command(BaseCommand):
-    help = "Judge verification runs again from their stored evidence; exit 1 where any comes out otherwise."
+    help = "Replay verification runs from their stored evidence; exit with 1 if any result differs."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--tenant", metavar="SLUG", help="one tenant only")
         parser.add_argument("--action", type=UUID, metavar="ID", help="one action only")
-        parser.add_argument("--since", type=_moment, metavar="TIME", help="actions proposed from then on")
-        parser.add_argument("--until", type=_moment, metavar="TIME", help="actions proposed before then")
+        parser.add_argument("--since", type=_moment, metavar="TIME", help="actions proposed at or after this time")
+        parser.add_argument("--until", type=_moment, metavar="TIME", help="actions proposed before this time")
         parser.add_argument(
-            "--bundle", action="append", default=[], type=Path, metavar="PATH", help="a bundle, or a folder of them"
+            "--bundle", action="append", default=[], type=Path, metavar="PATH", help="a bundle, or a folder of bundles"
         )
         parser.add_argument(
-            "--policy", action="append", default=[], metavar="KIND:VERSION", help="judge by this version instead"
+            "--policy", action="append", default=[], metavar="KIND:VERSION", help="replay under this version"
         )
         parser.add_argument(
-            "--document", action="append", default=[], metavar="KIND:FILE", help="judge by this draft instead"
+            "--document", action="append", default=[], metavar="KIND:FILE", help="replay under this draft"
         )
 
     def handle(self, *args: Any, tenant: str | None = None, verbosity: int = 1, **options: Any) -> None:
@@ -72,8 +72,8 @@ class Command(BaseCommand):
         except Refused as refusal:
             detail = [f"{each['path']}: {each['detail']}" for each in refusal.errors]
             raise CommandError(" ".join([refusal.detail, *detail]), returncode=2) from None
-        lost = f", cannot be judged again: {seen['lost']}" if seen["lost"] else ""
-        summary = f"Actions: {seen['actions']}, runs: {seen['runs']}, not the same: {seen['changed']}{lost}."
+        lost = f", not replayable: {seen['lost']}" if seen["lost"] else ""
+        summary = f"Actions: {seen['actions']}, runs: {seen['runs']}, different: {seen['changed']}{lost}."
         if seen["changed"]:
             raise CommandError(summary)
         self.stdout.write(summary)
@@ -89,7 +89,7 @@ class Command(BaseCommand):
 def _replays(
     slug: str | None, options: Mapping[str, Any], drafts: dict[str, StoredPolicy]
 ) -> Iterator[tuple[ActionReplay, Mapping[str, str]]]:
-    """Every action that was asked for, judged again, with the versions that were asked for instead."""
+    """Replay the selected actions, under the policy versions chosen in place of the original ones."""
     tenants = [each for each in events.tenants() if slug in (None, each.slug)]
     if slug is not None and not tenants:
         raise CommandError(f"There is no tenant {slug}.", returncode=2)
@@ -114,7 +114,7 @@ def _replays(
 def _bundled(
     paths: list[Path], asked: Mapping[str, str], drafts: dict[str, StoredPolicy]
 ) -> Iterator[tuple[ActionReplay, Mapping[str, str]]]:
-    """Every action of these bundles, judged again from what the bundles hold alone."""
+    """Replay the actions of these bundles from the bundles alone."""
     for file in (each for path in paths for each in (sorted(path.iterdir()) if path.is_dir() else [path])):
         try:
             runs, documents = _read_bundle(file)
@@ -145,7 +145,7 @@ def _chosen(file: Path, asked: Mapping[str, str], documents: bundles.Documents) 
     for kind, version in asked.items():
         held = [each for each in documents.policies.values() if (each.kind, each.version) == (kind, version)]
         if not held:
-            raise CommandError(f"{file}: there is no version {version} of the {kind} policy in it.", returncode=2)
+            raise CommandError(f"{file} does not contain version {version} of the {kind} policy.", returncode=2)
         found[kind] = held[0]
     return found
 
@@ -161,7 +161,7 @@ def _draft(named: str) -> tuple[str, StoredPolicy]:
     except OSError as problem:
         raise CommandError(f"{file} cannot be read: {problem.strerror}.", returncode=2) from None
     if not isinstance(document, dict):
-        raise CommandError(f"{file} holds no policy: it is not a JSON object.", returncode=2)
+        raise CommandError(f"{file} is not a policy: it is not a JSON object.", returncode=2)
     return kind, draft_policy(kind, document)
 
 
@@ -171,5 +171,5 @@ def _moment(text: str) -> datetime:
     except ValueError:
         found = None
     if found is None or found.tzinfo is None:
-        raise argparse.ArgumentTypeError(f"{text} is no time with its zone, such as 2026-11-01T00:00:00Z")
+        raise argparse.ArgumentTypeError(f"{text} is not a time with a time zone, such as 2026-11-01T00:00:00Z")
     return found

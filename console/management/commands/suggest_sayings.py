@@ -1,4 +1,4 @@
-"""`manage.py suggest_sayings RECORDING…`: sayings for a user's own contracts, proposed from their own recordings."""
+"""`manage.py suggest_sayings RECORDING…`: propose sayings for contracts from recorded conversations."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ from ledger.record.rules.refusals import Refused
 
 
 class Command(BaseCommand):
-    help = "Propose sayings for contracts from recorded conversations; prints JSON and touches no system."
+    help = "Suggest completion phrases (sayings) for contracts from recordings; prints JSON."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON, JSON Lines, either gzipped")
+        parser.add_argument(
+            "files", nargs="+", type=Path, metavar="FILE", help="JSON or JSON Lines, optionally gzipped"
+        )
         parser.add_argument(
             "--contracts", action="append", type=Path, default=[], metavar="FILE", help="contracts or a tool list"
         )
@@ -43,13 +45,15 @@ class Command(BaseCommand):
         for each in found:
             words = ", ".join(each.words)
             against = (
-                f"but read these, where it is not so: {'; '.join(each.against)}" if each.against else "never where not"
+                f"but check these, where it is not the case: {'; '.join(each.against)}"
+                if each.against
+                else "never otherwise"
             )
             self.stderr.write(
                 f"{each.tool}: {words}: {each.used} times where {each.when}, {against} ({each.silent} calls)"
             )
         if not found:
-            self.stderr.write("Nothing is suggested: no word was used with one kind of answer only, often enough.")
+            self.stderr.write("No suggestions: no word was used often enough with only one kind of answer.")
         grouped = groupby(found, key=lambda each: each.tool)
         document = {tool: {"claims": {"sayings": [each.document() for each in group]}} for tool, group in grouped}
         self.stdout.write(json.dumps(document, ensure_ascii=False, indent=2))

@@ -27,14 +27,14 @@ HOUR: Final = timedelta(hours=1)
 
 
 class NoSuchAlertRule(Refused):
-    """There is no such alert rule here, or it was ended."""
+    """Alert rule not found, or it has ended."""
 
     code = "NOT_FOUND"
     status = 404
 
 
 class TooManyAlertRules(Refused):
-    """Fifty alert rules are watched; end one first."""
+    """There are already fifty alert rules; end one first."""
 
     code = "TOO_MANY_ALERT_RULES"
 

@@ -76,9 +76,9 @@ class AlertStep:
 def check_terms(terms: AlertTerms) -> None:
     """Refuse a rule that could never turn, or would flap."""
     if terms.metric not in {each.id for each in SHARES}:
-        raise UnfitAlertRule(f"{terms.metric} is no share; a rule watches a share.")
+        raise UnfitAlertRule(f"{terms.metric} is not a share; alert rules apply to shares.")
     if terms.window_h not in WINDOWS_H:
-        raise UnfitAlertRule("A rule looks at the last 1, 6, 24 or 168 hours.")
+        raise UnfitAlertRule("A rule covers the last 1, 6, 24 or 168 hours.")
     if terms.raise_at == terms.clear_at:
         raise UnfitAlertRule("The thresholds to raise and to clear must differ, or the alert would flap.")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
 
 from approvals.sessions import queries as sessions_queries
 from console.api.auth import Caller
 from console.pages.actions.action_record import ActionRecord, action_timeline, format_json, outcome_axes
-from console.pages.actions.lifecycle_stages import LifecycleStage, lifecycle_stages
 from console.pages.actions.related_actions import find_related
 from console.pages.actions.state_comparison import differences
 from console.pages.approvals.context import payload_fields
@@ -29,70 +31,71 @@ if TYPE_CHECKING:
 # What an action's class requires, as pages and the API show it: each check of a run, made or not, and by what.
 
 
-def required_checks(told: ActionRecord) -> dict[str, Any]:
+def required_checks(record: ActionRecord) -> dict[str, Any]:
     """The table of required checks over the newest run that read something."""
-    depth = told.contract.depth
-    made = told.found.get("verdict", {}).get("checks", [])
+    depth = record.contract.depth
+    made = record.found.get("verdict", {}).get("checks", [])
     rows = [
-        {"made": one["made"], "word": labels.sentence_case(one["check"]), "by": _by(told, one["by"])} for one in made
+        {"made": one["made"], "word": labels.sentence_case(one["check"]), "by": _by(record, one["by"])} for one in made
     ]
-    note = f"for {labels.side_effect_class_label(told.action.side_effect_class).lower()}"
+    note = f"for {labels.side_effect_class_label(record.action.side_effect_class).lower()}"
     if depth.because:
         note += f", deeper because {' and '.join(labels.sentence_case(each).lower() for each in depth.because)}"
     return {"rows": rows, "note": note}
 
 
-def _by(told: ActionRecord, by: str) -> str:
+def _by(record: ActionRecord, by: str) -> str:
     """What made a check: a source, or predicates of the contract as sentences."""
-    known = {text: predicate_sentence(text, told.contract) for text in told.contract.predicates}
+    known = {text: predicate_sentence(text, record.contract) for text in record.contract.predicates}
     return "; ".join(text if known.get(text, CUSTOM) == CUSTOM else known[text] for text in by.split("; "))
 
 
-def action_context(told: ActionRecord, *, caller: Caller) -> dict[str, Any]:
+def action_context(record: ActionRecord, *, caller: Caller) -> dict[str, Any]:
     """The action page's context."""
-    action, event = told.action, told.history[-1][0]
-    approval = told.approval.state if told.approval else None
-    said = report_on(action, told.entry)
+    action, event = record.action, record.history[-1][0]
+    approval = record.approval.state if record.approval else None
+    said = report_on(action, record.entry)
     return {
         "row": action,
-        "title": told.title,
-        "headline": _headline(action, told.entry, approval),
+        "title": record.title,
+        "headline": _headline(action, record.entry, approval),
         "report": said.text,
         "parts": said.parts,
-        "settled": _settled(told),
-        "axes": outcome_axes(told),
-        "trust": trust_of(action, told.entry),
-        "policies": applied_policies(told),
-        "cases": _cases(told),
-        "depth": required_checks(told),
-        "stages": _stages(told),
-        "timeline": action_timeline(told),
-        "kin": find_related(told),
-        "fields": payload_fields(told),
-        "differences": differences(told),
-        "canonical": (told.payload or b"").decode(),
-        "erased": told.payload is None,
-        "evidence": _evidence(told, caller),
-        "entry": format_json(told.entry),
+        "settled": _settled(record),
+        "axes": outcome_axes(record),
+        "trust": trust_of(action, record.entry),
+        "policies": applied_policies(record),
+        "cases": _cases(record),
+        "depth": required_checks(record),
+        "stages": _stages(record),
+        "timeline": action_timeline(record),
+        "kin": find_related(record),
+        "fields": payload_fields(record),
+        "differences": differences(record),
+        "canonical": (record.payload or b"").decode(),
+        "erased": record.payload is None,
+        "evidence": _evidence(record, caller),
+        "entry": format_json(record.entry),
         "entry_hash": bytes(event.entry_hash).hex(),
         "prev_hash": bytes(event.prev).hex() if event.prev else "",
-        "attempts": told.attempts,
-        "run": told.page("actions"),
+        "attempts": record.attempts,
+        "run": record.page("actions"),
         "href": {
-            "session": told.page("session", action.session_id),
-            "run": told.page("run", action.run_id),
-            "approval": told.page("approval", action.approval_id) if action.approval_id else "",
-            "verify": told.page("action-verify", action.id) if _may_verify(action, caller) else "",
+            "session": record.page("session", action.session_id),
+            "run": record.page("run", action.run_id),
+            "approval": record.page("approval", action.approval_id) if action.approval_id else "",
+            "verify": record.page("action-verify", action.id) if _may_verify(action, caller) else "",
+            "export": f"{record.page('exports')}?action={action.id}" if "compliance" in caller.roles else "",
         },
     }
 
 
-def _stages(told: ActionRecord) -> list[LifecycleStage]:
-    action = told.action
+def _stages(record: ActionRecord) -> list[LifecycleStage]:
+    action = record.action
     session = sessions_queries.session(action.tenant_id, action.session_id)
     reports = after.reports_of(action.tenant_id, action.id)
     return lifecycle_stages(
-        told.history,
+        record.history,
         pinned_at=session.pinned_at if session is not None else None,
         told_at=min((each.at for each in reports), default=None),
     )
@@ -108,45 +111,86 @@ def _may_verify(action: Action, caller: Caller) -> bool:
     return "operator" in caller.roles and State(action.state) in VERIFIABLE_IN and not action.settled
 
 
-def _cases(told: ActionRecord) -> list[dict[str, Any]]:
-    case = after.case_of(told.action.tenant_id, told.action.id)
+def _cases(record: ActionRecord) -> list[dict[str, Any]]:
+    case = after.case_of(record.action.tenant_id, record.action.id)
     if case is None:
         return []
     label = labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
-    settlement = settlement_of_case(case, told.history)
-    said = settlement.sentence(told.names) if settlement else ""
+    settlement = settlement_of_case(case, record.history)
+    said = settlement.sentence(record.names) if settlement else ""
     return [
         {
             "row": case,
             "word": label,
-            "href": told.page("case", case.id),
+            "href": record.page("case", case.id),
             "open": case.state != "RESOLVED",
             "settled": said,
         }
     ]
 
 
-def _settled(told: ActionRecord) -> dict[str, Any] | None:
+def _settled(record: ActionRecord) -> dict[str, Any] | None:
     """How a person ended the action, and what had been found before that."""
-    settlement = settlement_of_action(told.action, lambda: told.history)
+    settlement = settlement_of_action(record.action, lambda: record.history)
     if settlement is None:
         return None
-    found = labels.discrepancy_label(told.action.discrepancy) if told.action.discrepancy else ""
-    return {"said": settlement.sentence(told.names), "at": settlement.at, "found": found}
+    found = labels.discrepancy_label(record.action.discrepancy) if record.action.discrepancy else ""
+    return {"said": settlement.sentence(record.names), "at": settlement.at, "found": found}
 
 
-def _evidence(told: ActionRecord, caller: Caller) -> list[dict[str, Any]]:
+def _evidence(record: ActionRecord, caller: Caller) -> list[dict[str, Any]]:
     """What may be opened by this person: raw output is for compliance only."""
     return [
         {
             "row": each,
             "kind": labels.EVIDENCE.get(each.purpose, labels.sentence_case(each.purpose)),
-            "href": told.page("evidence", each.id) if may_open_evidence(each, caller) else "",
+            "href": record.page("evidence", each.id) if may_open_evidence(each, caller) else "",
         }
-        for each in reversed(evidence_queries.evidence_of(told.action.tenant_id, told.action.id))
+        for each in reversed(evidence_queries.evidence_of(record.action.tenant_id, record.action.id))
     ]
 
 
 def may_open_evidence(evidence: Evidence, caller: Caller) -> bool:
     """Raw tool output can hold anything, so only compliance opens it."""
     return evidence.purpose != "raw_output" or "compliance" in caller.roles
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleStage:
+    """One of the eight stages of an action; `at` is None if the action has not reached it."""
+
+    name: str
+    means: str
+    at: datetime | None
+
+
+_BY_EVENT: Final = (
+    ("Proposed", "the agent requested it", frozenset({"proposed"})),
+    ("Validated", "the gate accepted it", frozenset({"validated"})),
+    ("Attempted", "an executor started it", frozenset({"execution_started"})),
+    ("Observed", "the tool answered", frozenset({"observed", "webhook_received"})),
+    ("Verified", "a decisive reading of the system of record was taken", frozenset({"verified"})),
+    (
+        "Reconciled",
+        "what was found was compared with what was intended",
+        frozenset({"reconciled", "partially_reconciled", "reconciliation_failed", "answered", "answer_refused"}),
+    ),
+)
+
+
+def lifecycle_stages(
+    history: Iterable[tuple[Any, Any, Any]], *, pinned_at: datetime | None, told_at: datetime | None
+) -> list[LifecycleStage]:
+    """The eight stages (R-CX-01) in order, from an action's events, its session's pin, and its first report."""
+    first: dict[str, datetime] = {}
+    for event, _, _ in history:
+        first.setdefault(event.kind, event.at)
+    middle = [
+        LifecycleStage(name, means, min((first[kind] for kind in kinds if kind in first), default=None))
+        for name, means, kinds in _BY_EVENT
+    ]
+    return [
+        LifecycleStage("Planned", "the goal was pinned", pinned_at),
+        *middle,
+        LifecycleStage("Reported", "it was first reported", told_at),
+    ]

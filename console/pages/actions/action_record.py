@@ -132,15 +132,15 @@ _QUESTIONS = {
 _PLAIN = {"true": "tick", "false": "cross", "unknown": "question"}
 
 
-def outcome_axes(told: ActionRecord) -> list[dict[str, Any]]:
+def outcome_axes(record: ActionRecord) -> list[dict[str, Any]]:
     """Decision, execution and effect, each with who, when and on what evidence."""
     shown = report.axes(
-        State(told.action.state),
-        told.entry,
-        outcome=outcome_of(told.action),
-        approval=told.approval.state if told.approval else None,
+        State(record.action.state),
+        record.entry,
+        outcome=outcome_of(record.action),
+        approval=record.approval.state if record.approval else None,
     )
-    parts = (("decision", _decided(told)), ("execution", _executed(told)), ("effect", _read_back(told)))
+    parts = (("decision", _decided(record)), ("execution", _executed(record)), ("effect", _read_back(record)))
     return [_axis(name, getattr(shown, name), **part) for name, part in parts]
 
 
@@ -151,64 +151,64 @@ def _axis(name: str, axis: Any, **part: Any) -> dict[str, Any]:
     return {"name": name, "question": _QUESTIONS[name], "word": axis.text, "icon": icon, "family": coloured, **part}
 
 
-def _decided(told: ActionRecord) -> dict[str, Any]:
+def _decided(record: ActionRecord) -> dict[str, Any]:
     """Who decided: of a call that the gate blocked the gate, of one that was cancelled whoever cancelled it."""
-    if outcome_of(told.action) in (Outcome.BLOCKED, Outcome.CANCELLED):
-        ended = _reached_by(told)
-        gate = outcome_of(told.action) is Outcome.BLOCKED and told.approval is None
-        return {"actor": "the gate" if gate else _name(told, ended), "at": ended.at, "proof": []}
-    if told.approval is None:
-        return {"actor": "the approval policy", "at": told.action.proposed_at, "proof": []}
-    actor = told.names.get(told.votes[-1].voter, "a reviewer") if told.votes else "nobody yet"
-    at = told.approval.decided_at or told.approval.requested_at
-    proof = [{"href": told.page("approval", told.approval.id), "word": "approval"}]
+    if outcome_of(record.action) in (Outcome.BLOCKED, Outcome.CANCELLED):
+        ended = _reached_by(record)
+        gate = outcome_of(record.action) is Outcome.BLOCKED and record.approval is None
+        return {"actor": "the gate" if gate else _name(record, ended), "at": ended.at, "proof": []}
+    if record.approval is None:
+        return {"actor": "the approval policy", "at": record.action.proposed_at, "proof": []}
+    actor = record.names.get(record.votes[-1].voter, "a reviewer") if record.votes else "no decision yet"
+    at = record.approval.decided_at or record.approval.requested_at
+    proof = [{"href": record.page("approval", record.approval.id), "word": "approval"}]
     return {"actor": actor, "at": at, "proof": proof}
 
 
-def _executed(told: ActionRecord) -> dict[str, Any]:
-    if not told.attempts:
+def _executed(record: ActionRecord) -> dict[str, Any]:
+    if not record.attempts:
         return {"actor": "no executor", "at": None, "proof": []}
-    attempt = told.attempts[-1]
+    attempt = record.attempts[-1]
     actor = f"{attempt.executor_id}, attempt {attempt.number}"
-    answers = [each for each in told.observations if each.source != "webhook"]
+    answers = [each for each in record.observations if each.source != "webhook"]
     if not answers:
         return {"actor": actor, "at": attempt.started_at, "proof": []}
     seen = answers[-1]
-    proof = [{"href": told.page("evidence", seen.pointer), "word": f"observation: {seen.status.lower()}"}]
+    proof = [{"href": record.page("evidence", seen.pointer), "word": f"observation: {seen.status.lower()}"}]
     return {"actor": actor, "at": seen.at, "proof": proof}
 
 
-def _reached_by(told: ActionRecord) -> Any:
+def _reached_by(record: ActionRecord) -> Any:
     """The event by which the action came to stand as it does."""
-    return next(event for event, _, _ in reversed(told.history) if event.kind == told.action.reached_by)
+    return next(event for event, _, _ in reversed(record.history) if event.kind == record.action.reached_by)
 
 
-def _name(told: ActionRecord, event: Event) -> str:
-    return told.names.get(event.actor_id, str(event.actor_kind))
+def _name(record: ActionRecord, event: Event) -> str:
+    return record.names.get(event.actor_id, str(event.actor_kind))
 
 
-def _read_back(told: ActionRecord) -> dict[str, Any]:
+def _read_back(record: ActionRecord) -> dict[str, Any]:
     """Who read what; of what a person's word settled, that person."""
-    if outcome_of(told.action) in BY_WORD:
-        event = _reached_by(told)
-        proof = [{"href": told.page("action-entry", told.action.id, event.seq), "word": "statement"}]
-        return {"actor": _name(told, event), "at": event.at, "proof": proof}
-    if not told.runs:
-        return {"actor": "not read yet" if told.attempts else "nothing was executed", "at": None, "proof": []}
-    run = told.runs[-1]
-    if told.contract.answer_only:
-        proof = [{"href": told.page("evidence", run.pointer), "word": "answer checks"}]
+    if outcome_of(record.action) in BY_WORD:
+        event = _reached_by(record)
+        proof = [{"href": record.page("action-entry", record.action.id, event.seq), "word": "statement"}]
+        return {"actor": _name(record, event), "at": event.at, "proof": proof}
+    if not record.runs:
+        return {"actor": "not read yet" if record.attempts else "nothing was executed", "at": None, "proof": []}
+    run = record.runs[-1]
+    if record.contract.answer_only:
+        proof = [{"href": record.page("evidence", run.pointer), "word": "answer checks"}]
         return {"actor": "nothing was read back", "at": run.at, "proof": proof}
     actor = f"{run.source}, {run.consistency.lower()}" if run.source else "no answer yet"
-    return {"actor": actor, "at": run.at, "proof": [{"href": told.page("evidence", run.pointer), "word": "readback"}]}
+    return {"actor": actor, "at": run.at, "proof": [{"href": record.page("evidence", run.pointer), "word": "readback"}]}
 
 
 # Timeline
 
 
-def action_timeline(told: ActionRecord) -> list[dict[str, Any]]:
+def action_timeline(record: ActionRecord) -> list[dict[str, Any]]:
     """Every event of the action in order, as the ledger has it."""
-    return [_event(told, event, detail or {}) for event, _, detail in told.history]
+    return [_event(record, event, detail or {}) for event, _, detail in record.history]
 
 
 def event_rows(
@@ -250,7 +250,7 @@ def _noted(detail: dict[str, Any], names: dict[UUID, str], called: dict[str, str
     return until + str(detail.get("reason") or "")
 
 
-def _event(told: ActionRecord, event: Event, detail: dict[str, Any]) -> dict[str, Any]:
+def _event(record: ActionRecord, event: Event, detail: dict[str, Any]) -> dict[str, Any]:
     moved = event.state != event.from_state
     word = labels.event_label(event.kind)
     state = labels.step_label("action", event.kind, event.state, detail or None)
@@ -262,9 +262,9 @@ def _event(told: ActionRecord, event: Event, detail: dict[str, Any]) -> dict[str
         "state": state if moved and state != word else "",
         "family": family,
         "icon": f"state-{family}" if moved else _icon(event.kind),
-        "actor": told.names.get(event.actor_id, event.actor_kind),
+        "actor": record.names.get(event.actor_id, event.actor_kind),
         "detail": _said(detail),
-        "href": told.page("action-entry", told.action.id, event.seq),
+        "href": record.page("action-entry", record.action.id, event.seq),
         "at": event.at,
     }
 

@@ -38,34 +38,34 @@ ONCE: Final = "once"
 NEVER: Final = "not there"
 
 
-def comparison_table(told: ActionRecord) -> dict[str, Any]:
+def comparison_table(record: ActionRecord) -> dict[str, Any]:
     """The table of the case page."""
-    accounts = _accounts(told)
-    judged = {field: holds for field, holds, _ in _expected(told.found)}
-    written = notations(_requested(told), told.contract)
+    accounts = _accounts(record)
+    judged = {field: holds for field, holds, _ in _expected(record.found)}
+    written = notations(_requested(record), record.contract)
     ordered = dict.fromkeys(field for account in accounts.values() for field in account)
-    currency, ids = _requested(told).get("currency"), _found_ids(told.found)
+    currency, ids = _requested(record).get("currency"), _found_ids(record.found)
     rows = [
         _row(field, accounts, judged.get(field, ""), written.get(field.rpartition(".")[2], PLAIN), currency)
         | {"ids": ids.get(field, [])}
         for field in list(ordered)[:_MOST]
     ]
     different = sum(any(cell["differs"] for cell in row["cells"]) for row in rows)
-    reading = (told.found.get("readings") or [{}])[0]
+    reading = (record.found.get("readings") or [{}])[0]
     source = f"{reading['source']}, {reading['consistency'].lower()}" if reading else "not read yet"
     columns = [
         {"word": word, "source": source if name == "authoritative" else said, "authority": name == "authoritative"}
         for name, word, said in _COLUMNS
     ]
     summary = f"{different} of {len(rows)} fields differ" if different else "no field differs"
-    return {"columns": columns, "rows": rows, "summary": summary if told.found else "system not read yet"}
+    return {"columns": columns, "rows": rows, "summary": summary if record.found else "system not read yet"}
 
 
-def differences(told: ActionRecord) -> list[dict[str, str]]:
+def differences(record: ActionRecord) -> list[dict[str, str]]:
     """Where the newest reading, or else the tool's answer, shows another value than was requested."""
-    found = told.found.get("layers", {})
+    found = record.found.get("layers", {})
     compared = compare_fields(
-        _requested(told), contract=told.contract, answer=found.get("so") or None, reading=found.get("sa") or None
+        _requested(record), contract=record.contract, answer=found.get("so") or None, reading=found.get("sa") or None
     )
     return [
         {
@@ -79,16 +79,16 @@ def differences(told: ActionRecord) -> list[dict[str, str]]:
     ]
 
 
-def predicate_rows(told: ActionRecord) -> list[dict[str, Any]]:
+def predicate_rows(record: ActionRecord) -> list[dict[str, Any]]:
     """Each predicate of the newest verdict with both sides and its source; what fails comes first."""
-    results = told.found.get("verdict", {}).get("predicates", [])
+    results = record.found.get("verdict", {}).get("predicates", [])
     order = ["FALSE", "UNDECIDABLE", "TRUE", "NOT_APPLICABLE"]
     return [
         {
             **result,
             "said": _scope_sentence(result["text"])
             if result["origin"] == "scope"
-            else predicate_sentence(result["text"], told.contract),
+            else predicate_sentence(result["text"], record.contract),
             "expected": format_value(result["expected"]),
             "actual": format_value(result["actual"]),
         }
@@ -109,22 +109,22 @@ def format_value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _accounts(told: ActionRecord) -> dict[str, dict[str, Any]]:
-    found = told.found.get("layers", {})
+def _accounts(record: ActionRecord) -> dict[str, dict[str, Any]]:
+    found = record.found.get("layers", {})
     effects = found.get("sa", {}).get("effects", {})
     authority = {**_times(effects), **_fields(found.get("sa", {}), effects)}
-    reconciled = outcome_of(told.action) is Outcome.VERIFIED
+    reconciled = outcome_of(record.action) is Outcome.VERIFIED
     return {
-        "intended": {**dict.fromkeys(effects, ONCE), **_wanted(told.found)},
-        "requested": _plain(_requested(told)),
+        "intended": {**dict.fromkeys(effects, ONCE), **_wanted(record.found)},
+        "requested": _plain(_requested(record)),
         "observed": {**_claims(found.get("so", {}), effects), **_observed(found.get("so", {}))},
         "authoritative": authority,
         "believed": authority if reconciled else {},
     }
 
 
-def _requested(told: ActionRecord) -> dict[str, Any]:
-    asked = told.found.get("layers", {}).get("sr", parse_arguments(told.payload))
+def _requested(record: ActionRecord) -> dict[str, Any]:
+    asked = record.found.get("layers", {}).get("sr", parse_arguments(record.payload))
     return asked if isinstance(asked, dict) else {}
 
 

@@ -16,12 +16,13 @@ from ledger.record.rules.envelope import instant
 
 if TYPE_CHECKING:
     from approvals.models import Approval
+    from console.pages.actions.action_record import ActionRecord
     from ledger.record import operations as ledger
 
 MOST = 40
 _SUMS = frozenset({"amount", "total", "refunded", "amount_refunded", "captured", "paid", "balance", "price"})
 _UNKNOWN: dict[str, Any] = {"known": False, "digest": None, "preflight": [], "touches": None, "raises": []}
-_HOLDS = {"TRUE": ("tick", "holds"), "FALSE": ("cross", "does not hold"), "UNDECIDABLE": ("question", "cannot be told")}
+_HOLDS = {"TRUE": ("tick", "holds"), "FALSE": ("cross", "does not hold"), "UNDECIDABLE": ("question", "unknown")}
 
 
 def request_reading(approval: Approval, *, roles: frozenset[str], by: ledger.Actor, at: datetime) -> bool:
@@ -48,7 +49,7 @@ def baseline_document(approval: Approval) -> dict[str, Any] | None:
     }
 
 
-def drift_panel(told: Any, approval: Approval) -> dict[str, Any] | None:
+def drift_panel(record: ActionRecord, approval: Approval) -> dict[str, Any] | None:
     """The panel of the approval page."""
     known = baseline_document(approval)
     if known is None and not target_drift.can_show_target(approval):
@@ -73,14 +74,14 @@ def drift_panel(told: Any, approval: Approval) -> dict[str, Any] | None:
         "fields": target_fields(taken),
         "left_out": max(0, len(_leaves(taken)) - MOST),
         "digest": known["digest"],
-        "href": told.page("evidence", approval.baseline_pointer) if approval.baseline_pointer else "",
+        "href": record.page("evidence", approval.baseline_pointer) if approval.baseline_pointer else "",
         "preflight": [_condition(each) for each in known["preflight"]],
         "touches": known["touches"],
         "raises": [labels.RAISES.get(each, each) for each in known["raises"]],
         "drift": _differences([each.document() for each in found.differences]) if found else [],
         "material": bool(found and found.material),
         "untold": found.untold if found else (),
-        **_again(told, approval),
+        **_again(record, approval),
     }
 
 
@@ -112,15 +113,15 @@ def _condition(each: dict[str, Any]) -> dict[str, Any]:
     return {"icon": icon, "word": word, "text": each["holds"], "read": read or each["reason"]}
 
 
-def _again(told: Any, approval: Approval) -> dict[str, Any]:
+def _again(record: ActionRecord, approval: Approval) -> dict[str, Any]:
     """How this approval came in another's place, or which one came in its place, because the target changed."""
-    asked = [detail for event, _, detail in told.history if event.kind == "approval_asked_again" and detail]
+    asked = [detail for event, _, detail in record.history if event.kind == "approval_asked_again" and detail]
     came = next((each for each in asked if each["approval_id"] == str(approval.id)), None)
     gone = next((each for each in asked if each["instead_of"] == str(approval.id)), None)
     return {
         "came_of": _differences(came["changed"]) if came else [],
-        "earlier": told.page("approval", UUID(came["instead_of"])) if came else "",
-        "later": told.page("approval", UUID(gone["approval_id"])) if gone else "",
+        "earlier": record.page("approval", UUID(came["instead_of"])) if came else "",
+        "later": record.page("approval", UUID(gone["approval_id"])) if gone else "",
         "gone_for": _differences(gone["changed"]) if gone else [],
     }
 

@@ -19,16 +19,16 @@ _LEAST: Final = 3
 WORDS: Final[dict[Stage, str]] = {
     Stage.ACTION: "The whole action",
     Stage.GATE: "Checked by the gate",
-    Stage.APPROVAL: "Waited for people",
+    Stage.APPROVAL: "Waited for approval",
     Stage.PREFLIGHT: "Target read before the start",
     Stage.CLAIM: "Waited for an executor",
-    Stage.START: "Claimed, not started yet",
+    Stage.START: "Claimed, not yet started",
     Stage.EFFECT: "With the executor",
     Stage.OBSERVATION: "The tool answered",
     Stage.READBACK: "System of record read",
     Stage.RECONCILIATION: "Compared with what was intended",
     Stage.RECOVERY: "Recovery",
-    Stage.REPORT: "Report given",
+    Stage.REPORT: "Report issued",
 }
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from urllib.parse import urlencode
 from uuid import UUID, uuid5
 
 from django.contrib import messages
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
@@ -27,7 +26,7 @@ from console.pages.actions.action_record import (
     payloads_of,
 )
 from console.pages.actions.trace_waterfall import waterfall
-from console.pages.approvals.views.queue import spreadsheet_cell
+from console.pages.lists.list_page import Column, ListPage, list_context, narrow_table
 from console.pages.runs import context as runs_context
 from console.pages.standing_approvals.context import pass_notice
 from console.templatetags.console import marked, outcome_badge, stamp
@@ -37,6 +36,7 @@ from console.web.forms import ActionFilter
 from console.web.http import TenantRequest, in_tenant, record_page_view
 from console.web.labels import action_title
 from console.web.proofs import proof_panel
+from console.web.spreadsheets import MOST_EXPORTED, csv_answer
 from ledger.actions.queries import actions
 from ledger.catalogue.rules.money import amount_of
 from ledger.record.queries import events as queries
@@ -47,11 +47,30 @@ if TYPE_CHECKING:
     from ledger.models import Action
 
 PAGE = 50
-MOST_EXPORTED = 5000
-_COLUMNS = (
-    *("action", "outcome", "state", "tool", "target", "agent", "class", "discrepancy"),
-    *("proposed_at", "changed_at"),
+ACTIONS_LIST = ListPage(
+    "actions",
+    tuple(ActionFilter.base_fields),
+    "action",
+    (
+        Column("outcome", "Outcome", exports=("outcome", "state")),
+        Column("action", "Action", sorts=("target", "-target"), exports=("target",)),
+        Column("amount", "Amount", "num", exports=("amount",)),
+        Column("agent", "Agent", sorts=("agent", "-agent"), exports=("agent",)),
+        Column("tool", "Tool", "roomy", sorts=("tool", "-tool"), exports=("tool",)),
+        Column("class", "Class", "roomy", exports=("class",)),
+        Column("discrepancy", "Discrepancy", exports=("discrepancy",)),
+        Column("changed", "Changed", "num", exports=("changed_at",)),
+        Column("proposed", "Proposed", "num", sorts=("oldest", ""), exports=("proposed_at",), is_usual=False),
+        Column("version", "Version", exports=("version",), is_usual=False),
+        Column("run", "Run", exports=("run",), is_usual=False),
+        Column("id", "Id", is_usual=False),
+    ),
 )
+_EXPORTED = (
+    *("action", "outcome", "state", "tool", "target", "agent", "class", "discrepancy"),
+    *("proposed_at", "changed_at", "version", "run", "amount"),
+)
+_IN_WORDS = {"": "newest first", "oldest": "oldest first"}
 
 
 @in_tenant()
@@ -61,32 +80,65 @@ def list_actions(request: TenantRequest) -> HttpResponse:
     named = _uuid(wanted.get("q", ""))
     if named and actions.action(request.tenant.id, named):
         return redirect("action", request.tenant.slug, named)
-    before = _uuid(request.GET.get("before", ""))
-    found = actions.actions(request.tenant.id, before=before, limit=PAGE + 1, **wanted)
+    before, sort = _uuid(request.GET.get("before", "")), _sort(request.GET, wanted)
+    found = _sorted(request, wanted, sort, before=before, limit=PAGE + 1)
+    query = request.GET.urlencode()
     context = {
         "here": "actions",
         "filters": filters,
-        "rows": _rows(request, found[:PAGE]),
-        "live": before is None,
+        "kept": {name: request.GET[name] for name in ("sort",) if request.GET.get(name)},
+        "rows": action_rows(request, found[:PAGE], shown=ACTIONS_LIST.shown_columns(request.GET)),
+        "live": before is None and not sort,
+        "order": _order(sort, asked=request.GET.get("sort", "")),
+        "turn": f"{request.path}?{ACTIONS_LIST.address(request.GET, sort='' if sort == 'oldest' else 'oldest')}",
+        "turn_word": "newest first" if sort == "oldest" else "oldest first",
         "older": _page_after(request, found[PAGE - 1].id) if len(found) > PAGE else "",
         "newest": _page_after(request, None) if before else "",
         "empty": "No action matches" if wanted else "No actions yet",
-        "export": f"{reverse('actions-export', args=[request.tenant.slug])}?{request.GET.urlencode()}",
+        "export": f"{reverse('actions-export', args=[request.tenant.slug])}?{query}",
+        **list_context(request, ACTIONS_LIST, sort=sort),
     }
     return render(request, "actions/_list.html" if request.htmx else "actions/list.html", context)
 
 
+def _sort(query: QueryDict, wanted: Mapping[str, Any]) -> str:
+    """The order that an address asks for, as far as an index serves it: by a column only where nothing is filtered."""
+    sort = str(query.get("sort", ""))
+    if sort not in actions.ORDERS or "q" in wanted:
+        return ""
+    return sort if sort in _IN_WORDS or not wanted else ""
+
+
+def _sorted(
+    request: TenantRequest, wanted: Mapping[str, Any], sort: str, *, before: UUID | None = None, limit: int
+) -> list[Action]:
+    if sort not in _IN_WORDS:
+        return actions.sorted_actions(request.tenant.id, sort, behind=before, limit=limit)
+    return actions.actions(request.tenant.id, before=before, limit=limit, oldest=sort == "oldest", **wanted)
+
+
+def _order(sort: str, *, asked: str) -> str:
+    if sort not in _IN_WORDS:
+        return f"by {sort.removeprefix('-')}, {'Z to A' if sort.startswith('-') else 'A to Z'}"
+    return _IN_WORDS[sort] + ("; other orders are offered without filters" if asked not in ("", sort) else "")
+
+
 @in_tenant()
 def export(request: TenantRequest) -> HttpResponse:
-    """The newest actions that the filters leave, as a table; nothing of any payload. Who takes it is noted."""
+    """The first actions that the list shows, as a table; of payloads the amount alone, where its column was chosen."""
     filters = ActionFilter(request.GET)
     if not filters.is_valid():
         return redirect(f"{reverse('actions', args=[request.tenant.slug])}?{request.GET.urlencode()}")
-    found = actions.actions(request.tenant.id, limit=MOST_EXPORTED, **filters.wanted())
+    wanted = filters.wanted()
+    found = _sorted(request, wanted, _sort(request.GET, wanted), limit=MOST_EXPORTED)
     record_page_view(request, "actions", uuid5(request.tenant.id, "actions"))
-    text = io.StringIO()
-    written = csv.writer(text)
-    written.writerow(_COLUMNS)
+    with_amounts = "amount" in request.GET.getlist("columns")
+    payloads = payloads_of(request.tenant.id, found) if with_amounts else {}
+    exported = _EXPORTED if with_amounts else _EXPORTED[:-1]
+    return csv_answer("actions", *narrow_table(ACTIONS_LIST, request.GET, exported, _table(found, payloads)))
+
+
+def _table(found: list[Action], payloads: Mapping[UUID, Any]) -> Iterator[tuple[object, ...]]:
     for each in found:
         about = (
             each.id,
@@ -98,10 +150,7 @@ def export(request: TenantRequest) -> HttpResponse:
             each.side_effect_class,
         )
         times = (each.proposed_at.isoformat(), each.changed_at.isoformat())
-        written.writerow([spreadsheet_cell(one) for one in (*about, each.discrepancy, *times)])
-    answer = HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8")
-    answer["Content-Disposition"] = 'attachment; filename="actions.csv"'
-    return answer
+        yield (*about, each.discrepancy, *times, each.tool_version, each.run_id, amount_of(payloads.get(each.id)))
 
 
 @in_tenant()
@@ -110,15 +159,15 @@ def action(request: TenantRequest, action_id: UUID) -> HttpResponse:
     record_page_view(request, "action", found.id)
     if gone := erased_page(request, "action", found.id):
         return gone
-    told = load_action_record(request.tenant, found)
+    record = load_action_record(request.tenant, found)
     context = {
         "here": "actions",
         "actions_href": reverse("actions", args=[request.tenant.slug]),
-        "shown": action_context(told, caller=request.caller),
-        "proof": proof_panel(request.tenant.slug, request.tenant.id, told.history[-1][0], now=True),
-        "strip": runs_context.run_strip(request.tenant.id, found.run_id),
+        "shown": action_context(record, caller=request.caller),
+        "proof": proof_panel(request.tenant.slug, request.tenant.id, record.history[-1][0], now=True),
+        "strip": runs_context.run_strip(request.tenant.id, found),
         "origin": runs_context.recovery_origin(request.tenant.id, found),
-        "passed": pass_notice(request.tenant, told.approval),
+        "passed": pass_notice(request.tenant, record.approval),
     }
     return render(request, "actions/_detail.html" if request.htmx else "actions/detail.html", context)
 
@@ -198,24 +247,38 @@ def _page_after(request: TenantRequest, last: UUID | None) -> str:
     return f"{request.path}?{urlencode({**kept, 'before': last} if last else kept)}"
 
 
-def _rows(request: TenantRequest, found: list[Any]) -> SafeString:
+def action_rows(
+    request: TenantRequest, found: list[Any], *, shown: Sequence[Column] = ACTIONS_LIST.columns[:8]
+) -> SafeString:
     # The template engine costs more than the query here (performance.md), so rows are written in Python.
     base = reverse("actions", args=[request.tenant.slug])
-    payloads = payloads_of(request.tenant.id, found)
-    return mark_safe("".join(_row(base, each, amount_of(payloads.get(each.id)), request.as_of) for each in found))
+    cells = [_CELLS[each.name] for each in shown]
+    payloads = payloads_of(request.tenant.id, found) if _CELLS["amount"] in cells else {}
+    rows = ((each, "".join(cell(base, each, payloads.get(each.id), request.as_of) for cell in cells)) for each in found)
+    return mark_safe("".join(f'<tr data-item data-part="{each.id}">{row}</tr>' for each, row in rows))
 
 
-def _row(base: str, action: Action, amount: str, as_of: datetime) -> str:
-    found = labels.finding_label(action)
-    return (
-        f'<tr data-item data-part="{action.id}">'
-        f'<td class="fit">{outcome_badge(action)}</td>'
-        f'<td class="clip"><a class="open" href="{base}/{action.id}">'
-        f"{marked(action_title(action.operation_kind, action.target))}</a></td>"
-        f'<td class="num nowrap">{escape(amount)}</td>'
-        f'<td class="nowrap">{escape(action.agent)}</td>'
-        f'<td class="nowrap mono roomy">{escape(action.tool)}</td>'
-        f'<td class="nowrap muted roomy">{labels.side_effect_class_label(action.side_effect_class)}</td>'
-        f'<td class="nowrap">{found}</td>'
-        f'<td class="num fit">{stamp(action.changed_at, as_of=as_of)}</td></tr>'
-    )
+_Cell = Callable[[str, "Action", Any, datetime], str]
+
+
+def _title_cell(base: str, action: Action, payload: Any, as_of: datetime) -> str:
+    title = marked(action_title(action.operation_kind, action.target))
+    return f'<td class="clip"><a class="open" href="{base}/{action.id}">{title}</a></td>'
+
+
+_CELLS: dict[str, _Cell] = {
+    "outcome": lambda base, each, payload, as_of: f'<td class="fit">{outcome_badge(each)}</td>',
+    "action": _title_cell,
+    "amount": lambda base, each, payload, as_of: f'<td class="num nowrap">{escape(amount_of(payload))}</td>',
+    "agent": lambda base, each, payload, as_of: f'<td class="nowrap">{escape(each.agent)}</td>',
+    "tool": lambda base, each, payload, as_of: f'<td class="nowrap mono roomy">{escape(each.tool)}</td>',
+    "class": lambda base, each, payload, as_of: (
+        f'<td class="nowrap muted roomy">{labels.side_effect_class_label(each.side_effect_class)}</td>'
+    ),
+    "discrepancy": lambda base, each, payload, as_of: f'<td class="nowrap">{labels.finding_label(each)}</td>',
+    "changed": lambda base, each, payload, as_of: f'<td class="num fit">{stamp(each.changed_at, as_of=as_of)}</td>',
+    "proposed": lambda base, each, payload, as_of: f'<td class="num fit">{stamp(each.proposed_at, as_of=as_of)}</td>',
+    "version": lambda base, each, payload, as_of: f'<td class="nowrap mono">{escape(each.tool_version)}</td>',
+    "run": lambda base, each, payload, as_of: f'<td class="clip mono">{escape(each.run_id)}</td>',
+    "id": lambda base, each, payload, as_of: f'<td class="nowrap mono">{each.id}</td>',
+}

@@ -43,6 +43,7 @@ def agent_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
         ("hallucinations", "Hallucinations"),
         ("calls", "Calls"),
         ("recordings", "Recordings"),
+        ("executors", "Executors"),
     )
     return [
         {"href": reverse(name, args=[request.tenant.slug]), "word": word, "current": name == current}

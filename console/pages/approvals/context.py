@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ from ledger.record.rules.refusals import Refused
 from reviews.reporting.operations.reports import report_on
 
 if TYPE_CHECKING:
-    from approvals.models import Approval, Vote
+    from approvals.models import Approval, Session, Vote
     from ledger.models import Action, Tenant
 
 # Where an agent's own words contradict what it sends, for whoever decides about it (B35).
@@ -54,7 +55,9 @@ if TYPE_CHECKING:
 PLACES = {"goal": "In the pinned goal", "restated goal": "With the call", "expectation": "In what it expects"}
 
 
-def agent_contradictions(action: Any, session: Any, entry: dict[str, Any], payload: Any) -> tuple[Contradiction, ...]:
+def agent_contradictions(
+    action: Action, session: Session, entry: dict[str, Any], payload: Mapping[str, Any]
+) -> tuple[Contradiction, ...]:
     """What the goal, the call and the expectations say otherwise than the payload.
 
     What a reviewer edited is no contradiction of the agent's: of an edited request only what the agent's own call said
@@ -86,58 +89,59 @@ def approval_context(tenant: Tenant, approval: Approval, *, caller: Caller, at: 
     """The approval page's context; `vote` is there only while this person may vote."""
     action = actions.action(tenant.id, approval.action_id)
     assert action is not None
-    told = load_action_record(tenant, action)
+    record = load_action_record(tenant, action)
     session = sessions_queries.session(tenant.id, action.session_id)
+    assert session is not None
     covers = votes.vote_coverage(approval)
     seen = eligibility.voting_status(approval, at=at)
-    asked = eligibility_approvals.eligibility_panel(seen, told.names)
+    asked = eligibility_approvals.eligibility_panel(seen, record.names)
     why_not = eligibility_approvals.ineligibility_reason(approval, caller.actor.id, caller.roles, at=at)
-    glass = _glass(told, approval, caller, at=at)
+    glass = _glass(record, approval, caller, at=at)
     icon, word = labels.APPROVALS[approval.state]
     return {
         "id": approval.id,
         "row": approval,
         "action": action,
-        "title": told.title,
-        "strip": _strip(told, approval),
+        "title": record.title,
+        "strip": _strip(record, approval),
         "decision": None if approval.state == "REQUESTED" else {"icon": icon, "word": word},
         "passed": pass_notice(tenant, approval),
         "covers": covers,
         "goal": _goal(session),
         "contradicted": contradiction_rows(
-            agent_contradictions(action, session, told.entry, parse_arguments(told.payload))
+            agent_contradictions(action, session, record.entry, parse_arguments(record.payload))
         ),
-        "fields": payload_fields(told),
+        "fields": payload_fields(record),
         "payload_size": covers.payload_length,
-        "canonical": (told.payload or b"").decode(),
-        "claims": _claims(told),
-        "verification": told.contract.verification,
-        "target": target_drift.drift_panel(told, approval),
-        "revision": edit_form.revision(told),
-        "edit": told.page("approval-edit", approval.id) if edit_form.may_edit(approval, action, caller.roles) else "",
-        "predicates": _predicates(told),
-        "remedies": _remedies(told),
-        "kin": find_related(told),
-        "votes_differ": proofs.find_vote_mismatch(action.tenant_id, approval.id, told.votes),
-        "votes": [_vote(told, each) | {"fallen": each.id in asked["fallen"]} for each in told.votes],
+        "canonical": (record.payload or b"").decode(),
+        "claims": _claims(record),
+        "verification": record.contract.verification,
+        "target": target_drift.drift_panel(record, approval),
+        "revision": edit_form.revision(record),
+        "edit": record.page("approval-edit", approval.id) if edit_form.may_edit(approval, action, caller.roles) else "",
+        "predicates": _predicates(record),
+        "remedies": _remedies(record),
+        "kin": find_related(record),
+        "votes_differ": proofs.find_vote_mismatch(action.tenant_id, approval.id, record.votes),
+        "votes": [_vote(record, each) | {"fallen": each.id in asked["fallen"]} for each in record.votes],
         "asked": asked,
         "because": labels.approval_reason_label(approval.policy_row),
-        "policies": _policies(told),
-        "axes": outcome_axes(told),
-        "report": report_on(action, told.entry).text,
+        "policies": _policies(record),
+        "axes": outcome_axes(record),
+        "report": report_on(action, record.entry).text,
         "why_not": why_not,
-        "vote": None if why_not else _ballot(told, approval),
+        "vote": None if why_not else _ballot(record, approval),
         "glass": glass,
-        "signing": None if why_not else _signing(told, approval, covers, caller, needs=approval.step_up),
-        "signing_glass": _signing(told, approval, covers, caller, needs=glass["signature_class"]) if glass else None,
-        "page": {name: told.page(name, key) for name, key in (("action", action.id), ("session", action.session_id))},
+        "signing": None if why_not else _signing(record, approval, covers, caller, needs=approval.step_up),
+        "signing_glass": _signing(record, approval, covers, caller, needs=glass["signature_class"]) if glass else None,
+        "page": {name: record.page(name, key) for name, key in (("action", action.id), ("session", action.session_id))},
     }
 
 
-def _strip(told: ActionRecord, approval: Approval) -> dict[str, Any]:
+def _strip(record: ActionRecord, approval: Approval) -> dict[str, Any]:
     """What somebody who has ten seconds must know: what, how much, can it be undone, who asks why."""
-    payload = parse_arguments(told.payload)
-    recovery = told.contract.recovery
+    payload = parse_arguments(record.payload)
+    recovery = record.contract.recovery
     undo = recovery.rollback_tool or recovery.compensation_tool
     code, shape = approval.risk, _RISK_SHAPES.get(approval.risk, "state-partial")
     return {
@@ -150,10 +154,10 @@ def _strip(told: ActionRecord, approval: Approval) -> dict[str, Any]:
 _RISK_SHAPES = {"HIGH": "warning", "NORMAL": "state-partial", "LOW": "state-waiting"}
 
 
-def payload_fields(told: ActionRecord) -> list[dict[str, Any]]:
+def payload_fields(record: ActionRecord) -> list[dict[str, Any]]:
     """The payload's fields exactly as a vote covers them, each with what the contract says it is for."""
-    payload = parse_arguments(told.payload)
-    described = told.contract.arguments_schema.get("properties", {})
+    payload = parse_arguments(record.payload)
+    described = record.contract.arguments_schema.get("properties", {})
     return [
         {
             "shown": field,
@@ -164,10 +168,10 @@ def payload_fields(told: ActionRecord) -> list[dict[str, Any]]:
     ]
 
 
-def _ballot(told: ActionRecord, approval: Approval) -> dict[str, Any]:
-    thing = labels.OPERATION_NOUNS.get(told.action.operation_kind, told.action.operation_kind.replace("_", " "))
+def _ballot(record: ActionRecord, approval: Approval) -> dict[str, Any]:
+    thing = labels.OPERATION_NOUNS.get(record.action.operation_kind, record.action.operation_kind.replace("_", " "))
     return {
-        "href": told.page("approval-vote", approval.id),
+        "href": record.page("approval-vote", approval.id),
         "approve": f"Approve {thing}",
         "reject": f"Reject {thing}",
         "signature_class": approval.step_up,
@@ -176,7 +180,7 @@ def _ballot(told: ActionRecord, approval: Approval) -> dict[str, Any]:
 
 
 def _signing(
-    told: ActionRecord, approval: Approval, covers: binding.Coverage, caller: Caller, *, needs: str
+    record: ActionRecord, approval: Approval, covers: binding.Coverage, caller: Caller, *, needs: str
 ) -> dict[str, Any]:
     """How this person can sign, and what the page sends along so that no change goes unseen."""
     return {
@@ -184,12 +188,12 @@ def _signing(
         "covers": binding.coverage_digest(covers),
         "keys": approvers.approver_keys(approval.tenant_id, actor_id=caller.actor.id, states=["ACTIVE"]),
         "has_code": authenticator_app(caller.user) is not None,
-        "challenge_at": told.page("approval-challenge", approval.id),
-        "shown_at": told.page("approval-shown", approval.id),
+        "challenge_at": record.page("approval-challenge", approval.id),
+        "shown_at": record.page("approval-shown", approval.id),
     }
 
 
-def _glass(told: ActionRecord, approval: Approval, caller: Caller, *, at: datetime) -> dict[str, Any] | None:
+def _glass(record: ActionRecord, approval: Approval, caller: Caller, *, at: datetime) -> dict[str, Any] | None:
     """Break-glass, where the policy allows it and this person could use it now; the rules are asked again then."""
     rule = break_glass.active_rule(approval.tenant_id)
     place = approvers.approver(approval.tenant_id, caller.actor.id)
@@ -200,7 +204,7 @@ def _glass(told: ActionRecord, approval: Approval, caller: Caller, *, at: dateti
     except Refused:
         return None
     return {
-        "href": told.page("approval-vote", approval.id),
+        "href": record.page("approval-vote", approval.id),
         "signature_class": rule.step_up,
         "signed_with": labels.SIGNATURES[rule.step_up],
         "reviewers": rule.reviewers,
@@ -212,46 +216,49 @@ def _goal(session: Any) -> dict[str, Any]:
     return {"text": session.goal, "hash": session.pin_hash, "pinned_at": session.pinned_at, "agent": session.agent_id}
 
 
-def _claims(told: ActionRecord) -> list[dict[str, str]]:
+def _claims(record: ActionRecord) -> list[dict[str, str]]:
     """What the agent adds of its own: it stands apart and decides nothing."""
-    intended = told.entry["intended_outcome"]
+    intended = record.entry["intended_outcome"]
     claims = [{"word": "It says it will", "text": f"act on {intended['target_resource']}"}]
     claims += [
-        {"word": "It expects", "text": f"{predicate_sentence(text, told.contract)}: {text}"} for text in _added(told)
+        {"word": "It expects", "text": f"{predicate_sentence(text, record.contract)}: {text}"}
+        for text in _added(record)
     ]
     # A link is text here: where an agent's link leads is nobody's to recommend.
     return claims + [
-        {"word": _EVIDENCE[name], "text": text} for each in _evidence(told) for name, text in each.document().items()
+        {"word": _EVIDENCE[name], "text": text} for each in _evidence(record) for name, text in each.document().items()
     ]
 
 
 _EVIDENCE = {"statement": "It states", "link": "It refers to", "id": "It names"}
 
 
-def _evidence(told: ActionRecord) -> tuple[EvidenceItem, ...]:
+def _evidence(record: ActionRecord) -> tuple[EvidenceItem, ...]:
     """What the agent says that its call rests on; what was erased is not shown."""
     try:
-        return gate_queries.evidence_of(told.action)
+        return gate_queries.evidence_of(record.action)
     except CannotOpen:
         return ()
 
 
-def _added(told: ActionRecord) -> list[str]:
+def _added(record: ActionRecord) -> list[str]:
     return [
-        text for text in told.entry["intended_outcome"]["expected_predicates"] if text not in told.contract.predicates
+        text
+        for text in record.entry["intended_outcome"]["expected_predicates"]
+        if text not in record.contract.predicates
     ]
 
 
-def _predicates(told: ActionRecord) -> list[dict[str, Any]]:
-    own = [(text, False) for text in told.contract.predicates]
+def _predicates(record: ActionRecord) -> list[dict[str, Any]]:
+    own = [(text, False) for text in record.contract.predicates]
     return [
-        {"text": text, "said": predicate_sentence(text, told.contract), "by_agent": by_agent}
-        for text, by_agent in [*own, *((text, True) for text in _added(told))]
+        {"text": text, "said": predicate_sentence(text, record.contract), "by_agent": by_agent}
+        for text, by_agent in [*own, *((text, True) for text in _added(record))]
     ]
 
 
-def _remedies(told: ActionRecord) -> list[dict[str, str]]:
-    recovery = told.contract.recovery
+def _remedies(record: ActionRecord) -> list[dict[str, str]]:
+    recovery = record.contract.recovery
     named = (
         ("Roll back", recovery.rollback_tool),
         ("Compensate", recovery.compensation_tool),
@@ -261,14 +268,14 @@ def _remedies(told: ActionRecord) -> list[dict[str, str]]:
     return remedies or [{"word": "Recovery", "text": "The contract names no tool to reverse or complete it."}]
 
 
-def _vote(told: ActionRecord, vote: Vote) -> dict[str, Any]:
+def _vote(record: ActionRecord, vote: Vote) -> dict[str, Any]:
     icon, word = labels.VERDICTS[vote.verdict]
     statement = bytes(vote.statement)
     return {
         "icon": icon,
         "word": word,
-        "by": told.names.get(vote.voter, "a reviewer"),
-        "for_whom": told.names.get(vote.delegated_by, "somebody else") if vote.delegated_by else "",
+        "by": record.names.get(vote.voter, "a reviewer"),
+        "for_whom": record.names.get(vote.delegated_by, "somebody else") if vote.delegated_by else "",
         "at": vote.at,
         "reason": vote.reason,
         "signed_with": f"{labels.SIGNATURES[vote.evidence_class]} (class {vote.evidence_class})",
@@ -276,8 +283,8 @@ def _vote(told: ActionRecord, vote: Vote) -> dict[str, Any]:
     }
 
 
-def _policies(told: ActionRecord) -> list[dict[str, str]]:
-    versions = told.entry["policy_context"]
+def _policies(record: ActionRecord) -> list[dict[str, str]]:
+    versions = record.entry["policy_context"]
     return [
         {"word": f"{kind.capitalize()} policy", "kind": kind, "version": versions[f"{kind}_policy_version"]}
         for kind in ("approval", "verification", "recovery")

@@ -95,15 +95,15 @@ def may_edit(approval: Approval, action: Action, roles: frozenset[str]) -> bool:
     return approval.state == "REQUESTED" and action.ordered_by is None and "reviewer" in roles
 
 
-def revision(told: ActionRecord) -> dict[str, Any] | None:
+def revision(record: ActionRecord) -> dict[str, Any] | None:
     """The earlier revision that an action stands in for, and what differs from it."""
-    earlier = actions.action(told.action.tenant_id, told.action.supersedes) if told.action.supersedes else None
+    earlier = actions.action(record.action.tenant_id, record.action.supersedes) if record.action.supersedes else None
     if earlier is None:
         return None
-    before, now = parse_arguments(payload_of(earlier)), parse_arguments(told.payload)
+    before, now = parse_arguments(payload_of(earlier)), parse_arguments(record.payload)
     return {
-        "href": told.page("action", earlier.id),
-        "edit": edit_of(told.action, told.names),
+        "href": record.page("action", earlier.id),
+        "edit": edit_of(record.action, record.names),
         "rows": changed_fields(field_changes(before, now), before, now),
     }
 

@@ -29,7 +29,7 @@ def ineligibility_reason(
     bar = binding.voter_refusal(state=approval.state, decide_by=approval.decide_by, roles=roles, at=at)
     if bar is None:
         try:
-            eligibility.eligible_voter(approval, actor_id, at=at, on=on)
+            eligibility.eligible_voter(approval, actor_id, at=at, context=on)
         except Refused as found:
             bar = found
     return bar.detail if bar is not None else ""
@@ -44,7 +44,7 @@ def ineligibility_reasons(
     return {each.id: ineligibility_reason(each, actor_id, roles, at=at, on=on.get(each.id)) for each in found}
 
 
-def eligibility_panel(seen: VotingStatus, names: Mapping[UUID, str]) -> dict[str, Any]:
+def eligibility_panel(status: VotingStatus, names: Mapping[UUID, str]) -> dict[str, Any]:
     """For the page; people are named."""
     return {
         "thresholds": [
@@ -55,7 +55,7 @@ def eligibility_panel(seen: VotingStatus, names: Mapping[UUID, str]) -> dict[str
                 "missing": count.missing,
                 "met": not count.missing,
             }
-            for count in seen.tally.counts
+            for count in status.tally.counts
         ],
         "may_vote": [
             {
@@ -63,12 +63,12 @@ def eligibility_panel(seen: VotingStatus, names: Mapping[UUID, str]) -> dict[str
                 "for_whom": names.get(place.lender, "somebody else") if place.lender else "",
                 "away": place.away,
             }
-            for place in seen.may_vote
+            for place in status.may_vote
         ],
         "barred": [
             {"name": names.get(actor, "somebody"), "why": labels.NOT_ELIGIBLE[role]}
-            for actor, role in seen.barred.items()
+            for actor, role in status.barred.items()
         ],
-        "fallen": frozenset(vote.id for vote in seen.fallen),
-        "stranded": seen.stranded,
+        "fallen": frozenset(vote.id for vote in status.fallen),
+        "stranded": status.stranded,
     }

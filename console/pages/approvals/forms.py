@@ -86,14 +86,6 @@ def _person(gone: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(held, "Somebody who has left") for held, _ in gone if _AN_ID.fullmatch(held)]
 
 
-class SaveViewForm(forms.Form):
-    """A name for the filters of a list."""
-
-    name = forms.CharField(max_length=60, error_messages={"required": "Give the view a name."})
-    query = forms.CharField(required=False, max_length=1000)
-    shared = forms.BooleanField(required=False)
-
-
 class CommentForm(forms.Form):
     """A line of an approval's thread, or a question to its agent."""
 

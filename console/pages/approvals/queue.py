@@ -115,14 +115,14 @@ def _stopped(approval: Approval) -> str:
     return "Deadline paused"
 
 
-def _holder(approval: Approval, called: dict[UUID, str], *, me: UUID, at: datetime) -> str:
+def _holder(approval: Approval, names: dict[UUID, str], *, me: UUID, at: datetime) -> str:
     """Who is at it: a claim before an assignment."""
     claim = active_claim(approval, at=at)
     if claim is not None:
-        return "claimed by you" if claim.by == me else f"claimed by {called.get(claim.by, 'somebody')}"
+        return "claimed by you" if claim.by == me else f"claimed by {names.get(claim.by, 'somebody')}"
     if approval.assigned_to is not None:
         return (
-            "assigned to you" if approval.assigned_to == me else f"assigned to {called.get(approval.assigned_to, '?')}"
+            "assigned to you" if approval.assigned_to == me else f"assigned to {names.get(approval.assigned_to, '?')}"
         )
     return ""
 
@@ -132,9 +132,9 @@ def active_claim(approval: Approval, *, at: datetime) -> assignments.Claim | Non
     return assignments.active_claim(approval.claimed_by, approval.claimed_until, at=at)
 
 
-def viewers_text(actors: Sequence[UUID], called: dict[UUID, str], *, me: UUID) -> str:
+def viewers_text(actors: Sequence[UUID], names: dict[UUID, str], *, me: UUID) -> str:
     """'Mara and Paul are looking at this'; empty where nobody else is."""
-    others = sorted(called.get(actor, "somebody") for actor in actors if actor != me)
+    others = sorted(names.get(actor, "somebody") for actor in actors if actor != me)
     if not others:
         return ""
     if len(others) == 1:
@@ -152,7 +152,7 @@ def _missing(approval: Approval, votes: Sequence[Any]) -> str:
     if approval.state != "REQUESTED":
         return ""
     owed = quorum.tally_votes(quorum.read_terms(approval.terms), [standing.ballot_of(vote) for vote in votes]).missing
-    return ", ".join(f"{count} of {group}" for group, count in owed.items())
+    return ", ".join(f"{count} {'vote' if count == 1 else 'votes'} from {group}" for group, count in owed.items())
 
 
 # One approval
@@ -203,13 +203,13 @@ def _why(clock: clocks.Clock | None) -> str:
     return "Waiting for the agent; deadline paused, as long as the policy allows."
 
 
-def _thread(lines: Sequence[Any], called: dict[UUID, str]) -> list[dict[str, Any]]:
+def _thread(lines: Sequence[Any], names: dict[UUID, str]) -> list[dict[str, Any]]:
     asked = {line.id: line.text for line in lines if line.kind == "question"}
     waiting = {line.id for line in threads.open_questions(lines)}
     return [
         {
             "row": line,
-            "by": called.get(line.author, "The agent" if line.author_kind == "agent" else "somebody"),
+            "by": names.get(line.author, "The agent" if line.author_kind == "agent" else "somebody"),
             "by_agent": line.author_kind == "agent",
             "is_question": line.kind == "question",
             "waits": line.id in waiting,

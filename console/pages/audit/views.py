@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
-from django.utils.html import escape
+from django.utils.html import escape, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from approvals.requests.queries import approvals as approvals_queries
 from console.accounts import queries as directory
 from console.api.auth import NotAllowed
 from console.pages.actions.action_record import actor_names, format_json
+from console.pages.lists.list_page import Column, ListPage, list_context, narrow_table
+from console.searching import queries as searching
 from console.templatetags.console import moment, plainly, standing
 from console.web import labels
 from console.web.forms import AuditFilter, SightingFilter
-from console.web.http import TenantRequest, in_tenant
+from console.web.http import TenantRequest, in_tenant, record_page_view
 from console.web.proofs import proof_panel
+from console.web.spreadsheets import MOST_EXPORTED, csv_answer
 from ledger.actions.queries import actions, search
 from ledger.record.operations import SYSTEM_ACTOR
 from ledger.record.queries import events
@@ -52,6 +56,23 @@ PAGES = {
     "release": "release",
 }
 
+AUDIT_LIST = ListPage(
+    "audit",
+    tuple(AuditFilter.base_fields),
+    "event",
+    (
+        Column("event", "Event", exports=("event", "kind")),
+        Column("object", "Object", exports=("subject_kind", "subject", "target")),
+        Column("by", "By", exports=("by",)),
+        Column("state", "New state", "roomy", exports=("from_state", "state")),
+        Column("index", "Log index"),
+        Column("when", "When", "num", sorts=("oldest", ""), exports=("at",)),
+        Column("kind", "Kind (code)", exports=("kind",), is_usual=False),
+        Column("seq", "Number", "num", exports=("seq",), is_usual=False),
+    ),
+    frozenset(MAY),
+)
+
 _ABOUT_A_VERSION = frozenset({"policy_activated", "policy_promoted", "policy_restored", "policy_canary_started"})
 
 
@@ -64,17 +85,64 @@ def search_events(request: TenantRequest) -> HttpResponse:
     wanted = _wanted(request, filters)
     found = search.search_events(request.tenant.id, wanted, before=_behind(request), limit=PAGE + 1) if wanted else []
     last = search.next_cursor(wanted, found[PAGE - 1]) if wanted and len(found) > PAGE else ""
+    order = "oldest first" if _upwards(request) else "newest first"
     context = {
         "here": "audit",
         "tabs": audit_tabs(request, "audit"),
         "filters": filters,
-        "rows": _events(request, found[:PAGE], called),
-        "order": "by action, the newest first" if wanted and wanted.by_action else "newest first",
+        "kept": {"sort": request.GET["sort"]} if _upwards(request) else {},
+        "rows": _events(request, found[:PAGE], called, shown=AUDIT_LIST.shown_columns(request.GET)),
+        "export": f"{reverse('audit-export', args=[request.tenant.slug])}?{request.GET.urlencode()}",
+        "order": f"by action, the {order}" if wanted and wanted.by_action else order,
+        **list_context(request, AUDIT_LIST, sort="oldest" if _upwards(request) else ""),
         "older": _address(request, last) if last else "",
         "newest": _address(request, "") if _behind(request) else "",
         "empty": "No matching event" if filters.changed_data else "No events yet",
     }
     return render(request, "audit/_list.html" if request.htmx else "audit/list.html", context)
+
+
+@in_tenant(*MAY)
+def export_events(request: TenantRequest) -> HttpResponse:
+    """The first events that the list shows, as a table; who takes it is noted."""
+    called = actor_names(request.tenant.id)
+    filters = AuditFilter(request.GET, people=_people(request, called), kinds=sorted(EVENT_KINDS))
+    wanted = _wanted(request, filters)
+    found = search.search_events(request.tenant.id, wanted, limit=MOST_EXPORTED) if wanted else []
+    record_page_view(request, "events", uuid5(request.tenant.id, "events"))
+    targets = actions.actions_by_id(request.tenant.id, [each.subject_id for each in found])
+    rows = (
+        (
+            *(each.at.isoformat(), labels.event_label(each.kind), each.kind, each.subject_kind, each.subject_id),
+            targets[each.subject_id].target if each.subject_id in targets else "",
+            *(called.get(each.actor_id, each.actor_kind), each.from_state, each.state, each.seq),
+        )
+        for each in found
+    )
+    columns = ("at", "event", "kind", "subject_kind", "subject", "target", "by", "from_state", "state", "seq")
+    return csv_answer("events", *narrow_table(AUDIT_LIST, request.GET, columns, rows))
+
+
+@in_tenant(*MAY)
+def suggest_objects(request: TenantRequest) -> HttpResponse:
+    """What the text in the filter can mean, to choose from."""
+    typed = request.GET.get("action", "")[:200]
+    found = searching.search(request.tenant.id, typed, with_people=False)
+    offered = [(target, "Target") for target in found.targets]
+    offered += [(str(each.id), labels.SUBJECTS.get(each.kind, each.kind)) for each in found.subjects]
+    offered += [(str(each.id), labels.action_title(each.operation_kind, each.target)) for each in found.actions]
+    options = format_html_join("", '<option value="{}">{}</option>', offered)
+    return HttpResponse(options)
+
+
+@in_tenant(*MAY)
+def export_sightings(request: TenantRequest) -> HttpResponse:
+    """The newest page views that the filters leave, as a table; who takes it is noted."""
+    called = actor_names(request.tenant.id)
+    found = _seen(request, SightingFilter(request.GET, people=_people(request, called)), limit=MOST_EXPORTED)
+    record_page_view(request, "accesses", uuid5(request.tenant.id, "accesses"))
+    rows = ((each.at.isoformat(), called.get(each.actor_id, "somebody"), each.kind, each.thing_id) for each in found)
+    return csv_answer("access-log", ("at", "who", "kind", "id"), rows)
 
 
 @in_tenant(*MAY)
@@ -87,6 +155,7 @@ def sightings(request: TenantRequest) -> HttpResponse:
         "tabs": audit_tabs(request, "sightings"),
         "filters": filters,
         "rows": _sightings(request, found[:PAGE], called),
+        "export": f"{reverse('sightings-export', args=[request.tenant.slug])}?{request.GET.urlencode()}",
         "older": _address(request, str(found[PAGE - 1].id)) if len(found) > PAGE else "",
         "newest": _address(request, "") if _behind(request) else "",
         "empty": "No matching access" if filters.changed_data else "No access yet",
@@ -137,9 +206,9 @@ def audit_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
     ]
 
 
-def _people(request: TenantRequest, called: dict[UUID, str]) -> list[tuple[str, str]]:
+def _people(request: TenantRequest, names: dict[UUID, str]) -> list[tuple[str, str]]:
     """Whoever can have done something, by name: people first, then keys, then the console itself."""
-    people = {each.actor_id: called[each.actor_id] for each in directory.members(request.tenant.id)}
+    people = {each.actor_id: names[each.actor_id] for each in directory.members(request.tenant.id)}
     keys = {each.actor_id: f"{each.name} (key)" for each in directory.api_keys(request.tenant.id)}
     named = [*sorted(people.items(), key=lambda one: one[1]), *sorted(keys.items(), key=lambda one: one[1])]
     return [(str(actor), name) for actor, name in (*named, (SYSTEM_ACTOR, "Counterfoil"))]
@@ -150,20 +219,34 @@ def _wanted(request: TenantRequest, filters: AuditFilter) -> search.SearchQuery 
     if not filters.is_valid():
         return None
     chosen, span = filters.cleaned_data, filters.span()
-    subject = filters.subject()
-    if chosen["action"] and subject is None:
+    subjects = _subjects(request.tenant.id, chosen["action"], filters.subject())
+    if chosen["action"] and not subjects:
         return None
     person = UUID(chosen["who"]) if chosen["who"] else None
     return search.SearchQuery(
         actor=person,
         actor_kind="person" if person and _is_person(request, person) else "",
         kind=chosen["kind"],
-        subjects=_around(request.tenant.id, subject) if subject else (),
+        subjects=subjects,
         agent=chosen["agent"],
         target=chosen["target"],
         since=span.get("since"),
         until=span.get("until"),
+        upwards=_upwards(request),
     )
+
+
+def _upwards(request: TenantRequest) -> bool:
+    return request.GET.get("sort") == "oldest"
+
+
+def _subjects(tenant_id: UUID, typed: str, named: UUID | None) -> tuple[UUID, ...]:
+    """What the text in the filter means: one subject by its id, or the few that a search finds, each with its own."""
+    if named is not None:
+        return _around(tenant_id, named)
+    found = searching.search(tenant_id, typed, with_people=False) if typed else searching.SearchResult()
+    ids = dict.fromkeys([each.id for each in found.subjects] + [each.id for each in found.actions])
+    return tuple(dict.fromkeys(each for one in ids for each in _around(tenant_id, one)))
 
 
 def _is_person(request: TenantRequest, actor: UUID) -> bool:
@@ -190,7 +273,7 @@ def _address(request: TenantRequest, last: str) -> str:
     return f"{request.path}?{urlencode({**kept, 'before': last} if last else kept)}"
 
 
-def _seen(request: TenantRequest, filters: SightingFilter) -> list[Any]:
+def _seen(request: TenantRequest, filters: SightingFilter, *, limit: int = PAGE + 1) -> list[Any]:
     if not filters.is_valid():
         return []
     chosen, thing = filters.cleaned_data, filters.subject()
@@ -202,7 +285,7 @@ def _seen(request: TenantRequest, filters: SightingFilter) -> list[Any]:
         thing=thing,
         kind=chosen["kind"],
         before=UUID(_behind(request).partition(".")[0]) if _behind(request) else None,
-        limit=PAGE + 1,
+        limit=limit,
         **filters.span(),
     )
 
@@ -218,43 +301,45 @@ def _page(request: TenantRequest, kind: str, subject: UUID) -> str:
 # Rows are written in Python, as on the Actions page: the template engine costs more than the query.
 
 
-def _events(request: TenantRequest, found: list[search.FoundEvent], called: dict[UUID, str]) -> SafeString:
+def _events(
+    request: TenantRequest, found: list[search.FoundEvent], called: dict[UUID, str], *, shown: Sequence[Column]
+) -> SafeString:
     places = search.log_positions(request.tenant.id, [(each.subject_id, each.seq) for each in found])
     targets = actions.actions_by_id(request.tenant.id, [each.subject_id for each in found])
-    shown = {"as_of": request.as_of}
-    return mark_safe(
-        "".join(
-            _event(
-                request,
-                each,
-                actor=called.get(each.actor_id, each.actor_kind),
-                place=places.get((each.subject_id, each.seq)),
-                target=targets[each.subject_id].target if each.subject_id in targets else "",
-                when=moment(shown, each.at),
-            )
-            for each in found
+    names, seen = [each.name for each in shown], {"as_of": request.as_of}
+    rows = []
+    for each in found:
+        cells = _cells(
+            request,
+            each,
+            actor=called.get(each.actor_id, each.actor_kind),
+            place=places.get((each.subject_id, each.seq)),
+            target=targets[each.subject_id].target if each.subject_id in targets else "",
+            when=moment(seen, each.at),
         )
-    )
+        rows.append(f'<tr data-item data-part="{each.id}">{"".join(cells[name] for name in names)}</tr>')
+    return mark_safe("".join(rows))
 
 
-def _event(
+def _cells(
     request: TenantRequest, event: search.FoundEvent, *, actor: str, place: Any, target: str, when: SafeString
-) -> str:
+) -> dict[str, str]:
     href = reverse("event", args=[request.tenant.slug, event.subject_id, event.seq])
     page = _page(request, event.subject_kind, event.subject_id)
     subject = labels.SUBJECTS.get(event.subject_kind, labels.sentence_case(event.subject_kind))
     name = f"{subject} {plainly(target)}" if target else f'{subject} <span class="id">{event.subject_id}</span>'
     about = f'<a class="over" href="{page}">{name}</a>' if page else name
-    return (
-        f'<tr data-item data-part="{event.id}">'
-        f'<td class="nowrap"><a class="open" href="{href}" data-inspect>'
-        f"{escape(labels.event_label(event.kind))}</a></td>"
-        f'<td class="clip">{about}</td>'
-        f'<td class="nowrap">{plainly(actor)}</td>'
-        f'<td class="nowrap muted roomy">{_moved(event)}</td>'
-        f'<td class="nowrap mono">{standing(place)}</td>'
-        f'<td class="num fit">{when}</td></tr>'
-    )
+    word = escape(labels.event_label(event.kind))
+    return {
+        "event": f'<td class="nowrap"><a class="open" href="{href}" data-inspect>{word}</a></td>',
+        "object": f'<td class="clip">{about}</td>',
+        "by": f'<td class="nowrap">{plainly(actor)}</td>',
+        "state": f'<td class="nowrap muted roomy">{_moved(event)}</td>',
+        "index": f'<td class="nowrap mono">{standing(place)}</td>',
+        "when": f'<td class="num fit">{when}</td>',
+        "kind": f'<td class="nowrap mono">{escape(event.kind)}</td>',
+        "seq": f'<td class="num">{event.seq}</td>',
+    }
 
 
 def _moved(event: search.FoundEvent) -> str:
@@ -264,18 +349,18 @@ def _moved(event: search.FoundEvent) -> str:
     return "" if reached == labels.event_label(event.kind) else escape(reached)
 
 
-def _sightings(request: TenantRequest, found: list[Any], called: dict[UUID, str]) -> SafeString:
+def _sightings(request: TenantRequest, found: list[Any], names: dict[UUID, str]) -> SafeString:
     shown = {"as_of": request.as_of}
-    return mark_safe("".join(_sighting(request, each, called, moment(shown, each.at)) for each in found))
+    return mark_safe("".join(_sighting(request, each, names, moment(shown, each.at)) for each in found))
 
 
-def _sighting(request: TenantRequest, row: Any, called: dict[UUID, str], when: SafeString) -> str:
+def _sighting(request: TenantRequest, row: Any, names: dict[UUID, str], when: SafeString) -> str:
     href = _page(request, row.kind, row.thing_id)
     thing = f'{labels.SEEN.get(row.kind, row.kind)} <span class="id">{row.thing_id}</span>'
     opened = f'<a class="open" href="{href}">{thing}</a>' if href else thing
     return (
         f'<tr data-item data-part="{row.id}">'
-        f'<td class="nowrap">{plainly(called.get(row.actor_id, "somebody"))}</td>'
+        f'<td class="nowrap">{plainly(names.get(row.actor_id, "somebody"))}</td>'
         f'<td class="clip">{opened}</td>'
         f'<td class="num fit">{when}</td></tr>'
     )

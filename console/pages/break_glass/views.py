@@ -51,8 +51,8 @@ def _page(
 ) -> HttpResponse:
     tenant_id = request.tenant.id
     called = actor_names(tenant_id)
-    waiting = approvers.emergencies(tenant_id)
-    done = approvers.emergencies(tenant_id, reviewed=True, limit=50)
+    waiting = approvers.break_glass_uses(tenant_id)
+    done = approvers.break_glass_uses(tenant_id, reviewed=True, limit=50)
     actions = actions_queries.actions_by_id(tenant_id, [each.action_id for each in (*waiting, *done)])
     context = {
         "here": "approvals",
@@ -68,19 +68,19 @@ def _shown(
     request: TenantRequest,
     used: Any,
     actions: dict[UUID, Any],
-    called: dict[UUID, str],
+    names: dict[UUID, str],
     form: BreakGlassReviewForm | None,
 ) -> dict[str, Any]:
     mine = approvers.person_of(request.tenant.id, request.caller.actor.id)
     gone = {each["person"] for each in used.reviews} | {str(approvers.person_of(request.tenant.id, used.used_by))}
     reviews = [
-        {"by": called.get(UUID(each["actor"]), "somebody"), "found": FOUND[each["finding"]], "reason": each["reason"]}
+        {"by": names.get(UUID(each["actor"]), "somebody"), "found": FOUND[each["finding"]], "reason": each["reason"]}
         for each in used.reviews
     ]
     return {
         "row": used,
         "action": actions.get(used.action_id),
-        "by": called.get(used.used_by, "an operator"),
+        "by": names.get(used.used_by, "an operator"),
         "reviews": reviews,
         "late": used.reviewed_at is None and used.review_by <= request.as_of,
         "may_review": used.reviewed_at is None and str(mine) not in gone,

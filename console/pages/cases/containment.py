@@ -13,6 +13,7 @@ from console.web import labels
 from console.web.forms import FreezeForm
 from ledger.actions.queries import freezes
 from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.operations.registration import AlreadyFrozen
 from ledger.record.rules.refusals import Refused
 from reviews import queries as after
 
@@ -32,29 +33,34 @@ class NameNotAllowed(Refused):
 
 
 class NameMissing(Refused):
-    """Say what is to be frozen: its name, exactly."""
+    """Enter the exact name of what to freeze."""
 
     code = "NAME_REQUIRED"
     status = 422
 
 
 class NotRegistered(Refused):
-    """Nothing of this name is registered here, so nothing of it can be released. Nothing was frozen."""
+    """Nothing with this name is registered here, so the freeze would have no effect now. Nothing was frozen."""
 
     code = "NOT_REGISTERED"
 
 
 class TargetUnknown(Refused):
-    """No action and no case here has ever named this target, so the freeze may stop nothing. Nothing was frozen."""
+    """No action or case here has named this target, so the freeze may have no effect. Nothing was frozen."""
 
     code = "TARGET_UNKNOWN"
 
 
-def check_freeze_target(tenant_id: UUID, *, scope: str, value: str, unknown_ok: bool) -> bool:
-    """Refuse to freeze what does not exist; true where the target is unknown and was wanted all the same.
+class NothingRestsOnSystem(Refused):
+    """No contract in force is verified in a system of this name, so there is no tool to freeze. Nothing was frozen."""
 
-    An agent or a tool that is not registered can do nothing, so its name is a mistake. A target exists in another
-    system: one that no action has named yet is asked about, and may be frozen beforehand.
+    code = "NOT_REGISTERED"
+
+
+def check_freeze_target(tenant_id: UUID, *, scope: str, value: str, unknown_ok: bool) -> bool:
+    """Ask twice before a name is frozen that nothing bears; true where it was wanted all the same.
+
+    An agent, a tool or a target may be frozen beforehand; most often the name is a mistake.
     """
     if scope in ("tenant", "all"):
         if value:
@@ -62,36 +68,88 @@ def check_freeze_target(tenant_id: UUID, *, scope: str, value: str, unknown_ok: 
         return False
     if not value:
         raise NameMissing
+    refusal = _unknown_name(tenant_id, scope, value)
+    if refusal is not None and not unknown_ok:
+        raise refusal
+    return refusal is not None
+
+
+def _unknown_name(tenant_id: UUID, scope: str, value: str) -> Refused | None:
+    """Why nothing here bears this name, if nothing does."""
+    hint = "Check the spelling; names are exact. Send `unknown_ok` to freeze it anyway."
     if scope == "agent" and agents_queries.agent(tenant_id, value) is None:
-        raise NotRegistered("No agent of this name is registered here. Nothing was frozen.")
+        return NotRegistered("No agent with this name is registered here. Nothing was frozen.", hint=hint)
     if scope == "tool" and value not in catalogue_queries.tool_names(tenant_id):
-        raise NotRegistered("No tool of this name is registered here. Nothing was frozen.")
-    if scope != "target" or freezes.is_known_target(tenant_id, value) or after.is_case_target(tenant_id, value):
-        return False
-    if not unknown_ok:
-        raise TargetUnknown(hint="Check its spelling; names are exact. Say `unknown_ok` to freeze it all the same.")
-    return True
+        return NotRegistered("No tool with this name is registered here. Nothing was frozen.", hint=hint)
+    if scope == "target" and not freezes.is_known_target(tenant_id, value):
+        return None if after.is_case_target(tenant_id, value) else TargetUnknown(hint=hint)
+    return None
 
 
-def validate_freeze_form(tenant_id: UUID, form: FreezeForm) -> bool:
-    """The same for a form: what is refused stands beside its field."""
+def freezes_asked_for(tenant_id: UUID, form: FreezeForm) -> list[dict[str, Any]]:
+    """The freezes that a valid form asks for, as they are placed; what is refused stands beside its field.
+
+    A system is frozen as the tools whose contracts in force are verified in it, for it is tools that agents call.
+    """
     chosen = form.cleaned_data
+    scope, value, reason = chosen["scope"], chosen["value"], chosen["reason"]
     try:
-        return check_freeze_target(
-            tenant_id, scope=chosen["scope"], value=chosen["value"], unknown_ok=chosen["unknown_ok"]
-        )
-    except TargetUnknown as refusal:
+        if scope == "system":
+            return [
+                {"scope": "tool", "value": tool, "reason": reason, "is_unknown": False}
+                for tool in _tools_to_freeze(tenant_id, value)
+            ]
+        is_unknown = check_freeze_target(tenant_id, scope=scope, value=value, unknown_ok=chosen["unknown_ok"])
+        return [{"scope": scope, "value": value, "reason": reason, "is_unknown": is_unknown}]
+    except (NotRegistered, TargetUnknown) as refusal:
         form.add_error("unknown_ok", f"{refusal.detail} Check the spelling, or tick “Freeze anyway”.")
-    except (NameMissing, NameNotAllowed, NotRegistered) as refusal:
+    except (NameMissing, NameNotAllowed, NothingRestsOnSystem) as refusal:
         form.add_error("value", refusal.detail)
-    return False
+    return []
 
 
-def freeze_placed_message(form: FreezeForm, is_unknown: bool) -> str:
-    """What whoever placed a freeze is told."""
-    if is_unknown:
-        return f"Frozen. No action has named {form.cleaned_data['value']} yet; one that does will not be released."
-    return "Frozen. Nothing new starts; running actions finish."
+def _tools_to_freeze(tenant_id: UUID, system: str) -> list[str]:
+    """The tools verified in a system that are not frozen yet."""
+    tools = list(dict.fromkeys(tool for tool, _ in catalogue_queries.versions_by_system(tenant_id).get(system, [])))
+    if not tools:
+        raise NothingRestsOnSystem
+    frozen = {each.value for each in freezes.freezes_in_force(tenant_id) if each.scope == "tool"}
+    left = [each for each in tools if each not in frozen]
+    if not left:
+        raise AlreadyFrozen(f"Every tool that is verified in {system} is already frozen.")
+    return left
+
+
+def freezes_placed_message(form: FreezeForm, placed: list[dict[str, Any]]) -> str:
+    """What whoever placed freezes is told."""
+    scope, value = form.cleaned_data["scope"], form.cleaned_data["value"]
+    if scope == "system":
+        tools = ", ".join(each["value"] for each in placed)
+        return (
+            f"Frozen: {tools}, {'the tool' if len(placed) == 1 else 'the tools'} verified in {value}."
+            " New actions are blocked; running actions finish. Tools registered later are not frozen."
+        )
+    if not placed[0]["is_unknown"]:
+        return "Frozen. New actions are blocked; running actions finish."
+    if scope == "target":
+        return f"Frozen. No action has named {value} yet; one that does will not be released."
+    return f"Frozen. No {scope} is registered as {value} yet; actions of one that is will not be released."
+
+
+MOST_OFFERED = 200
+
+
+def freeze_choices(tenant_id: UUID) -> dict[str, list[tuple[str, str]]]:
+    """What can be frozen, by kind: what is registered and not revoked, and the targets of the newest actions."""
+    agents = [each.agent_id for each in agents_queries.agents(tenant_id, limit=MOST_OFFERED) if not each.revoked_at]
+    systems = catalogue_queries.versions_by_system(tenant_id)
+    named = {
+        "Agents": ("agent", agents),
+        "Tools": ("tool", sorted(catalogue_queries.tool_names(tenant_id))[:MOST_OFFERED]),
+        "Systems, with every tool verified in them": ("system", sorted(systems)[:MOST_OFFERED]),
+        "Targets of recent actions": ("target", freezes.recent_targets(tenant_id)),
+    }
+    return {kind: [(f"{scope}:{name}", name) for name in names] for kind, (scope, names) in named.items() if names}
 
 
 def open_work(freeze: Freeze) -> dict[str, list[Any]]:
@@ -120,9 +178,9 @@ def open_work_message(tenant: Tenant, freeze: Freeze) -> str:
     """The sentence about it for whoever has lifted the freeze."""
     found = open_work_panel(tenant, freeze)
     if not found["links"]:
-        return "No case and no incident about it is open."
+        return "No related case or incident is open."
     more = f" and {found['more']} more cases" if found["more"] else ""
-    return f"Still open: {', '.join(each['word'] for each in found['links'])}{more}."
+    return f"Unresolved: {', '.join(each['word'] for each in found['links'])}{more}."
 
 
 def _called(case: Case) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from console.accounts import queries as directory
 from console.api.auth import Caller
@@ -14,11 +15,11 @@ from console.pages.actions.action_record import (
     event_rows,
     load_action_record,
     outcome_axes,
+    parse_arguments,
 )
 from console.pages.actions.related_actions import find_related
-from console.pages.actions.state_comparison import comparison_table, predicate_rows
+from console.pages.actions.state_comparison import comparison_table, differences, predicate_rows
 from console.pages.cases import settlement_signing
-from console.pages.cases.case_sentence import case_sentence, suggest_resolution
 from console.pages.cases.checklist import checklist_panel
 from console.pages.cases.containment import containment_panel
 from console.pages.cases.decisions import read_back_rows, recovery_decision, unknown_action_panel
@@ -26,6 +27,7 @@ from console.pages.cases.settlement_signing import settlement_of_case
 from console.web import labels
 from console.web.forms import SnoozeForm
 from ledger.actions.queries import actions
+from ledger.catalogue.rules.money import format_money
 from ledger.record.queries import events
 from ledger.record.rules.lifecycle import State
 from reviews import queries as after
@@ -38,6 +40,7 @@ from reviews.reporting.operations.reports import report_on
 
 if TYPE_CHECKING:
     from ledger.models import Action, Tenant
+    from reviews.cases.rules.resolutions import HeldAction
     from reviews.models import Case
 
 # Looking again claims nothing, so it needs no words.
@@ -57,48 +60,48 @@ def case_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime) ->
     assert case.action_id is not None
     action = actions.action(tenant.id, case.action_id)
     assert action is not None
-    told = load_action_record(tenant, action)
+    record = load_action_record(tenant, action)
     history = events.history(tenant.id, case.id)
-    policy = recovery_decision(told)
-    said = report_on(action, told.entry)
+    policy = recovery_decision(record)
+    said = report_on(action, record.entry)
     label, definition = labels.DISCREPANCIES.get(case.discrepancy, (labels.case_reason_label(case.reason), ""))
     book = runbooks.for_case(reason=case.reason, discrepancy=case.discrepancy, trigger=policy["trigger"])
     return {
         "row": case,
         "action": action,
-        "title": told.title,
+        "title": record.title,
         "label": label,
         "definition": definition or policy["finding"].capitalize(),
-        "sentence": case_sentence(told, case.discrepancy),
-        "ended": _how_it_ended(told, case),
+        "sentence": case_sentence(record, case.discrepancy),
+        "ended": _how_it_ended(record, case),
         "reason": labels.case_reason_label(case.reason),
-        "owner": told.names.get(case.claimed_by, "") if case.claimed_by else "",
+        "owner": record.names.get(case.claimed_by, "") if case.claimed_by else "",
         "snoozed": bool(case.snoozed_until and case.snoozed_until > at),
         "report": said.text,
         "parts": said.parts,
-        "axes": outcome_axes(told),
+        "axes": outcome_axes(record),
         "policy": policy,
-        "workbench": unknown_action_panel(told, case, at=at),
-        "layers": comparison_table(told),
-        "predicates": (checks := predicate_rows(told)),
-        "readbacks": (readings := read_back_rows(told)),
+        "workbench": unknown_action_panel(record, case, at=at),
+        "layers": comparison_table(record),
+        "predicates": (checks := predicate_rows(record)),
+        "readbacks": (readings := read_back_rows(record)),
         "evidence_note": _evidence_note(checks, readings),
-        "depth": required_checks(told),
-        "timeline": _timeline(told, history),
-        "kin": find_related(told),
-        **_around(told, case),
+        "depth": required_checks(record),
+        "timeline": _timeline(record, history),
+        "kin": find_related(record),
+        **_around(record, case),
         "containment": containment_panel(tenant, caller, agent=action.agent, tool=action.tool, target=action.target),
         "checklist": checklist_panel(
             book,
             work.ticks_from_history(history),
-            told.names,
+            record.names,
             may_tick=may_work_on(case, caller),
-            href=told.page("case-step", case.id),
+            href=record.page("case-step", case.id),
         ),
-        "runbooks_href": told.page("runbooks"),
-        "page": {name: told.page(f"case-{name}", case.id) for name in PAGES},
-        "href": {name: told.page(name, key) for name, key in _links(action)},
-        **_choices(told, case, caller, at=at),
+        "runbooks_href": record.page("runbooks"),
+        "page": {name: record.page(f"case-{name}", case.id) for name in PAGES},
+        "href": {name: record.page(name, key) for name, key in _links(action)},
+        **_choices(record, case, caller, at=at),
     }
 
 
@@ -113,24 +116,24 @@ def _evidence_note(checks: list[dict[str, Any]], readings: list[dict[str, Any]])
 PAGES = ("claim", "release", "assign", "snooze", "wake", "reopen", "comment", "resolve", "confirm", "challenge")
 
 
-def _around(told: ActionRecord, case: Case) -> dict[str, Any]:
+def _around(record: ActionRecord, case: Case) -> dict[str, Any]:
     """The thread of a case and the incidents that it belongs to."""
     tenant_id = case.tenant_id
     return {
         "comments": [
-            {"by": told.names.get(each.author, "somebody"), "at": each.at, "text": each.text}
+            {"by": record.names.get(each.author, "somebody"), "at": each.at, "text": each.text}
             for each in after.comments_of(tenant_id, case.id)
         ],
         "incidents": [
-            {"row": each, "href": told.page("incident", each.id)} for each in after.incidents_of(tenant_id, case.id)
+            {"row": each, "href": record.page("incident", each.id)} for each in after.incidents_of(tenant_id, case.id)
         ],
     }
 
 
-def _timeline(told: ActionRecord, history: list[Any]) -> list[dict[str, Any]]:
+def _timeline(record: ActionRecord, history: list[Any]) -> list[dict[str, Any]]:
     """The action's events and, between them, what people did with the case."""
-    own = [line for line in event_rows(history, told.names) if line["kind"] not in _OWN_EVENTS]
-    return sorted([*action_timeline(told), *own], key=lambda line: line["at"])
+    own = [line for line in event_rows(history, record.names) if line["kind"] not in _OWN_EVENTS]
+    return sorted([*action_timeline(record), *own], key=lambda line: line["at"])
 
 
 def _links(action: Action) -> list[tuple[str, Any]]:
@@ -143,14 +146,14 @@ def may_work_on(case: Case, caller: Caller) -> bool:
     return "operator" in caller.roles and case.state != "RESOLVED"
 
 
-def _choices(told: ActionRecord, case: Case, caller: Caller, *, at: datetime) -> dict[str, Any]:
+def _choices(record: ActionRecord, case: Case, caller: Caller, *, at: datetime) -> dict[str, Any]:
     """What this person may do now; the rules are asked again when they do it."""
     works, tenant_id = may_work_on(case, caller), case.tenant_id
     held = held_action(case)
     allowed = resolutions.allowed_resolutions(held)
-    settled = _settled(told, case) if case.state == "RESOLVED" else None
+    settled = _settled(record, case) if case.state == "RESOLVED" else None
     sign = settlement_signing.signing_context(
-        case, held, caller, challenge_at=told.page("case-challenge", case.id), at=at
+        case, held, caller, challenge_at=record.page("case-challenge", case.id), at=at
     )
     why_not = _why_not(case, caller, allowed)
     ways = resolution_groups(held, allowed, policy=sign["policy"])
@@ -169,12 +172,12 @@ def _choices(told: ActionRecord, case: Case, caller: Caller, *, at: datetime) ->
         "ways": _with_a_form(ways),
         "suggested": suggest_resolution(ways, case.discrepancy),
         "may_verify": any(str(each) == _ONE_CLICK for each in allowed),
-        "proposed": _proposed(told, case, held, sign["policy"]) if case.state == "AWAITING_SECOND" else None,
+        "proposed": _proposed(record, case, held, sign["policy"]) if case.state == "AWAITING_SECOND" else None,
         "settled": settled,
     }
 
 
-def resolution_groups(held: Any, allowed: tuple[Any, ...], *, policy: str) -> list[dict[str, Any]]:
+def resolution_groups(held: HeldAction, allowed: tuple[Resolution, ...], *, policy: str) -> list[dict[str, Any]]:
     """What the rules allow, in groups."""
     known = {code for _, codes in _GROUPS for code in codes}
     groups = (*_GROUPS, ("Other", tuple(str(each) for each in allowed if str(each) not in known)))
@@ -209,20 +212,20 @@ def _why_not(case: Case, caller: Caller, allowed: tuple[Any, ...]) -> str:
     return "" if allowed else "Nothing to resolve now: the action is being verified again."
 
 
-def _proposed(told: ActionRecord, case: Any, held: Any, policy: str) -> dict[str, Any]:
+def _proposed(record: ActionRecord, case: Any, held: Any, policy: str) -> dict[str, Any]:
     return {
         **settlement_signing.signing_terms(held, Resolution(case.proposed_resolution), policy=policy, act=Act.CONFIRM),
         "word": labels.RESOLUTIONS[case.proposed_resolution][0],
         "text": labels.RESOLUTIONS[case.proposed_resolution][1],
-        "by": told.names.get(case.proposed_by, "somebody"),
+        "by": record.names.get(case.proposed_by, "somebody"),
         "reason": case.proposed_reason,
         "evidence": case.proposed_evidence,
     }
 
 
-def _settled(told: ActionRecord, case: Case) -> dict[str, Any]:
+def _settled(record: ActionRecord, case: Case) -> dict[str, Any]:
     """Who settled it, why and on what: from the action's own history."""
-    settlement = settlement_of_case(case, told.history)
+    settlement = settlement_of_case(case, record.history)
     if settlement is None:
         return {
             "word": labels.sentence_case(case.resolution),
@@ -231,9 +234,9 @@ def _settled(told: ActionRecord, case: Case) -> dict[str, Any]:
         }
     return {
         "word": labels.RESOLUTIONS[case.resolution][0],
-        "said": settlement.sentence(told.names),
-        "by": told.names.get(settlement.by, "somebody"),
-        "second": told.names.get(settlement.confirmed_by, "") if settlement.confirmed_by else "",
+        "said": settlement.sentence(record.names),
+        "by": record.names.get(settlement.by, "somebody"),
+        "second": record.names.get(settlement.confirmed_by, "") if settlement.confirmed_by else "",
         "reason": settlement.reason,
         "evidence": settlement.evidence,
         "at": settlement.at,
@@ -241,9 +244,64 @@ def _settled(told: ActionRecord, case: Case) -> dict[str, Any]:
     }
 
 
-def _how_it_ended(told: ActionRecord, case: Case) -> str:
+def _how_it_ended(record: ActionRecord, case: Case) -> str:
     """How a case that is settled was, or what became of its action by itself; empty while its finding is open."""
     if case.state == "RESOLVED":
-        return str(_settled(told, case)["said"])
-    ended = State(told.action.state) in resolutions.SETTLED and not told.action.contradicted
-    return labels.outcome_label(told.action) if ended else ""
+        return str(_settled(record, case)["said"])
+    ended = State(record.action.state) in resolutions.SETTLED and not record.action.contradicted
+    return labels.outcome_label(record.action) if ended else ""
+
+
+# What is tried first where a discrepancy was found; the first that the rules allow is suggested.
+_USUAL: Final[Mapping[str, tuple[str, ...]]] = {
+    "DUPLICATE_SIDE_EFFECT": ("COMPENSATE", "ROLL_BACK"),
+    "VALUE_MISMATCH": ("STRONG_READ", "COMPENSATE", "ROLL_BACK"),
+    "PARTIAL_APPLICATION": ("FORWARD_RECOVER", "COMPENSATE"),
+    "WRONG_TARGET_MODIFIED": ("ROLL_BACK", "COMPENSATE"),
+    "COMPENSATION_REQUIRED": ("COMPENSATE", "ROLL_BACK"),
+    "NO_OP_SUCCESS": ("ACKNOWLEDGE",),
+    "UNVERIFIABLE_STATE": ("ATTEST_PRESENT",),
+}
+_LOOK_FIRST: Final = ("VERIFY_AGAIN", "STRONG_READ")
+
+
+def case_sentence(record: ActionRecord, discrepancy: str) -> str:
+    """What is wrong, with its amount; empty where nothing more is known than the definition of its class."""
+    thing, found = record.title, record.found.get("layers", {})
+    effects = found.get("sa", {}).get("effects", {})
+    more = {name: one["count"] for name, one in effects.items() if one.get("count", 0) > 1}
+    asked = parse_arguments(record.payload)
+    match discrepancy:
+        case "DUPLICATE_SIDE_EFFECT" if more:
+            name, count = next(iter(more.items()))
+            amount = format_money(asked.get("amount"), asked.get("currency"))
+            one = "one was approved" if record.approval else "one was requested"
+            return f"{count} {name.replace('_', ' ')}s{f' of {amount}' if amount else ''} exist; {one}."
+        case "VALUE_MISMATCH" | "STALE_STATE":
+            shown = [each for each in differences(record) if each["by"] == "the system of record"]
+            parts = [_difference(each, asked.get("currency")) for each in shown[:3]]
+            return f"{thing}: the system of record shows {', '.join(parts)}." if parts else ""
+        case "NO_OP_FAILURE":
+            return f"{thing}: the system of record shows no effect."
+        case "PARTIAL_APPLICATION":
+            return f"{thing} took effect only in part."
+        case "UNKNOWN_STATE":
+            return f"It is not known whether this took effect: {thing}."
+    return ""
+
+
+def _difference(each: Mapping[str, str], currency: Any) -> str:
+    """One field that differs; an amount in minor units as money."""
+    field, there, asked = each["field"].replace("_", " "), each["shown"], each["asked"]
+    if each["field"] == "amount" and there.isdecimal() and asked.isdecimal():
+        there, asked = (format_money(int(text), currency) or text for text in (there, asked))
+    return f"{field} {there} instead of {asked}"
+
+
+def suggest_resolution(ways: Iterable[Mapping[str, Any]], discrepancy: str) -> dict[str, Any] | None:
+    """The resolution that usually fits what was found, among those that the rules allow now."""
+    offered: dict[str, dict[str, Any]] = {choice["code"]: choice for group in ways for choice in group["choices"]}
+    for code in (*_USUAL.get(discrepancy, ()), *_LOOK_FIRST):
+        if code in offered:
+            return offered[code]
+    return None

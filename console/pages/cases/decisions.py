@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from reviews.models import Case
 
 
-def recovery_decision(told: ActionRecord) -> dict[str, Any]:
+def recovery_decision(record: ActionRecord) -> dict[str, Any]:
     """The row of the recovery policy that decided, in words: what it found, what it does, and what is held."""
-    under = _decided_under(told)
-    row = _row(told, under)
-    decision = told.found.get("decision") or {}
-    if decision.get("row") != told.action.recovery_row:
+    under = _decided_under(record)
+    row = _row(record, under)
+    decision = record.found.get("decision") or {}
+    if decision.get("row") != record.action.recovery_row:
         decision = {}
     wanted = str(decision.get("wanted") or "")
     return {
-        "row": told.action.recovery_row,
+        "row": record.action.recovery_row,
         "version": under.version if under else "",
         "digest": under.digest if under else "",
         "trigger": row.trigger if row else "",
@@ -37,57 +37,57 @@ def recovery_decision(told: ActionRecord) -> dict[str, Any]:
         "effects": row.effects if row else (),
         "wanted": labels.WANTED.get(wanted, labels.sentence_case(wanted)) if wanted else "",
         "held_because": decision.get("held_because") or "",
-        "why": told.found.get("verdict", {}).get("reason", ""),
+        "why": record.found.get("verdict", {}).get("reason", ""),
     }
 
 
-def applied_policies(told: ActionRecord) -> list[dict[str, str]]:
+def applied_policies(record: ActionRecord) -> list[dict[str, str]]:
     """Under which versions of which policies it was read last and its recovery decided last, with their digests."""
     lines = []
-    read = next((entry for _, entry, detail in reversed(told.history) if entry and "run" in (detail or {})), None)
+    read = next((entry for _, entry, detail in reversed(record.history) if entry and "run" in (detail or {})), None)
     context = read["policy_context"] if read else {}
     if "verification_policy_digest" in context:
         name = "verification_policy"
         said = {"version": context[f"{name}_version"], "digest": context[f"{name}_digest"]}
         lines.append({"word": "Read under", "kind": "verification"} | said)
-    under = _decided_under(told)
+    under = _decided_under(record)
     if under is not None:
         said = {"version": under.version, "digest": under.digest}
         lines.append({"word": "Recovery decided under", "kind": "recovery"} | said)
     return lines
 
 
-def _decided_under(told: ActionRecord) -> Any:
+def _decided_under(record: ActionRecord) -> Any:
     """The version of the recovery policy whose row decided last; None where no row of a policy did.
 
     The event of the decision names it. Events from before they did are taken to have been decided under the policy
     that their entry names.
     """
-    row = told.action.recovery_row
-    for _, entry, detail in reversed(told.history):
+    row = record.action.recovery_row
+    for _, entry, detail in reversed(record.history):
         said = detail or {}
         if row and entry is not None and said.get("recovery_row") == row:
             context = entry["policy_context"]
             by_policy = "recovery_table" in said or "recovery_policy_digest" not in context
             version = context["recovery_policy_version"]
-            return catalogue_queries.policy_version(told.action.tenant_id, "recovery", version) if by_policy else None
+            return catalogue_queries.policy_version(record.action.tenant_id, "recovery", version) if by_policy else None
     return None
 
 
-def _row(told: ActionRecord, under: Any) -> Any:
+def _row(record: ActionRecord, under: Any) -> Any:
     """The row as the policy version has it that decided; what the console decides by itself is a built-in row."""
     policy = recovery_table.parse_policy(bytes(under.document)) if under else recovery_table.BUILT_IN
-    return next((row for row in policy.rows if row.id == told.action.recovery_row), None)
+    return next((row for row in policy.rows if row.id == record.action.recovery_row), None)
 
 
-def unknown_action_panel(told: ActionRecord, case: Case, *, at: datetime) -> dict[str, Any]:
+def unknown_action_panel(record: ActionRecord, case: Case, *, at: datetime) -> dict[str, Any]:
     """What an operator asks first of something unknown: how old, what comes next, how often, and can it be repeated."""
-    action, planned = told.action, after.schedule_of(told.action.id)
+    action, planned = record.action, after.schedule_of(record.action.id)
     return {
         "opened_at": case.opened_at,
         "next_at": planned.due_at if planned else None,
         "overdue": bool(planned and planned.due_at <= at),
-        "readings": len(told.runs),
+        "readings": len(record.runs),
         "attempts": action.attempt_count,
         "blocked": _blocked(action, at=at),
         "blocked_until": action.blocks_until if action.state == State.FAILED else None,
@@ -101,12 +101,12 @@ def _blocked(action: Action, *, at: datetime) -> bool:
     return bool(action.mutating and (State(action.state) in BLOCKS_REPEAT or late or action.contradicted))
 
 
-def read_back_rows(told: ActionRecord) -> list[dict[str, Any]]:
+def read_back_rows(record: ActionRecord) -> list[dict[str, Any]]:
     """What the systems of record answered, newest first; a run may have asked several sources."""
-    return [line for run in reversed(told.runs) for line in _answers(told, run)]
+    return [line for run in reversed(record.runs) for line in _answers(record, run)]
 
 
-def _answers(told: ActionRecord, run: Any) -> list[dict[str, Any]]:
+def _answers(record: ActionRecord, run: Any) -> list[dict[str, Any]]:
     try:
         found = after.run_findings(run)
     except CannotOpen:
@@ -117,7 +117,7 @@ def _answers(told: ActionRecord, run: Any) -> list[dict[str, Any]]:
         "run": run.number,
         "found": failure.get("reason") or found.get("verdict", {}).get("reason", ""),
         "result": labels.sentence_case(run.result),
-        "href": told.page("evidence", run.pointer),
+        "href": record.page("evidence", run.pointer),
     }
     readings = found.get("readings") or [
         {"source": run.source or "no answer", "consistency": run.consistency, "freshness": run.freshness}

@@ -32,23 +32,23 @@ def validate_contract(document: dict[str, Any]) -> Contract:
     )
 
 
-def current_findings(known: Contract, systems: Collection[str]) -> tuple[LintFinding, ...]:
+def current_findings(contract: Contract, systems: Collection[str]) -> tuple[LintFinding, ...]:
     """The findings of a contract, with those that depend on which systems are registered at this moment."""
-    return (*known.findings, *find_unregistered(_systems_of(known), systems))
+    return (*contract.findings, *find_unregistered(_systems_of(contract), systems))
 
 
 def weakening_findings(tenant_id: UUID, contract: Contract) -> tuple[LintFinding, ...]:
-    """In what a document is weaker than the version of its tool that is in force, as findings of the linter."""
+    """In what a document is weaker than the version of its tool in force, or the last one that was, as findings."""
     from ledger.catalogue import queries as catalogue_queries
 
-    before = catalogue_queries.contracts_in_force(tenant_id, [contract.name]).get(contract.name)
-    if not before:
+    before = catalogue_queries.contract_to_compare(tenant_id, contract.name)
+    if before is None:
         return ()
-    known = contracts.load_stored(bytes(before[-1].document), expected_digest=before[-1].digest)
+    known = contracts.load_stored(bytes(before.document), expected_digest=before.digest)
     follows = "waits for a second person once it is sent"
     if verification_changes(contracts.read(known.document), contracts.read(contract.document)):
         follows = "changes what is verified and needs a release"
-    fix = f"It {follows}; version {known.version} is in force."
+    fix = f"It {follows}; it is compared with version {known.version}."
     return tuple(LintFinding(each.code, each.path, each.text, fix) for each in weakenings(known, contract))
 
 
@@ -59,11 +59,11 @@ def registered_systems(tenant_id: UUID) -> frozenset[str]:
     return frozenset(each.name for each in catalogue_queries.systems(tenant_id))
 
 
-def _systems_of(known: Contract) -> list[tuple[str, str]]:
-    if known.verification is None:
+def _systems_of(contract: Contract) -> list[tuple[str, str]]:
+    if contract.verification is None:
         return []
-    further = [("/verification/sources", each.system) for each in known.verification.further]
-    return [("/verification/system", known.verification.system), *further]
+    further = [("/verification/sources", each.system) for each in contract.verification.further]
+    return [("/verification/system", contract.verification.system), *further]
 
 
 def predicate_variables(document: Mapping[str, Any]) -> dict[str, Any]:

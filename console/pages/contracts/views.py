@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -18,12 +19,22 @@ from console.accounts.members.queries import is_same_person
 from console.accounts.step_up import is_proven, is_recently_authenticated
 from console.pages.actions.action_record import actor_names, format_json
 from console.pages.contracts import contract_check, predicate_trial
+from console.pages.contracts.change_sentences import change_sentence
 from console.pages.contracts.contract_check import current_findings, registered_systems
-from console.pages.releases.forms import ReleaseWordForm
+from console.pages.contracts.registration import (
+    SKELETON,
+    CheckedDocument,
+    RegisterContractForm,
+    check_document,
+    excerpts,
+    note_refusal,
+)
+from console.pages.contracts.retirement import retirement_panel
+from console.pages.releases.forms import ReleaseWordForm, apply_word
 from console.web.http import TenantRequest, in_tenant, record_page_view, undo_if_refused
 from console.web.predicate_sentences import predicate_sentence
 from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.operations import releases, second_person
+from ledger.catalogue.operations import registration, releases, second_person
 from ledger.catalogue.rules.contract import Contract, read
 from ledger.record.rules.refusals import Refused
 from ledger.verification.queries import storage
@@ -49,6 +60,7 @@ def list_contracts(request: TenantRequest) -> HttpResponse:
     states = catalogue_queries.contract_states(request.tenant.id, [each.id for each in found])
     context = {
         "here": "contracts",
+        "may_register": bool(MAY_TRY & request.caller.roles),
         "contracts": [_row(request, each, systems) | {"state": states[each.id]} for each in found[:PAGE]],
         "more": f"{request.path}?after={found[PAGE - 1].id}" if len(found) > PAGE else "",
     }
@@ -94,28 +106,69 @@ def decide_version(request: TenantRequest, contract_name: str, contract_version:
 def roll_back(request: TenantRequest, contract_name: str, contract_version: str) -> HttpResponse:
     """An earlier version in place of every later one, in one step and by one person."""
     form = ReleaseWordForm(request.POST, auto_id="id_back_%s")
-    if not form.is_valid():
-        return _contract(request, contract_name, contract_version, back=form, status=422)
-    proven = is_proven(request, *form.proof())
-    try:
-        with undo_if_refused(request):
-            releases.roll_back_contract(
-                tenant_id=request.tenant.id,
-                name=contract_name,
-                version=contract_version,
-                reason=form.cleaned_data["reason"],
-                by=request.caller.actor,
-                is_proven=proven,
-                at=request.as_of,
-            )
-    except second_person.ProofNeeded as refusal:
-        form.ask_for_proof("Confirm with your password or a one-time code.")
-        return _contract(request, contract_name, contract_version, back=form, status=refusal.status)
-    except Refused as refusal:
-        form.add_error(None, refusal.detail)
-        return _contract(request, contract_name, contract_version, back=form, status=refusal.status)
+    operation = partial(releases.roll_back_contract, name=contract_name, version=contract_version)
+    restored, status = apply_word(request, form, operation)
+    if restored is None:
+        return _contract(request, contract_name, contract_version, back=form, status=status)
     messages.success(request, f"Rolled back. Version {contract_version} is the newest in force.")
     return redirect("contract", request.tenant.slug, contract_name, contract_version)
+
+
+@in_tenant(*sorted(MAY_TRY))
+@require_POST
+def retire(request: TenantRequest, contract_name: str, contract_version: str) -> HttpResponse:
+    """A version out of force with every earlier one, in one step and by one person."""
+    form = ReleaseWordForm(request.POST, auto_id="id_retire_%s")
+    ends_tool = {"yes": True, "no": False}.get(request.POST.get("ends_tool", ""))
+    operation = partial(releases.retire_contract, name=contract_name, version=contract_version, ends_tool=ends_tool)
+    retired, status = apply_word(request, form, operation)
+    if retired is None:
+        return _contract(request, contract_name, contract_version, end=form, status=status)
+    messages.success(
+        request, f"Retired: {', '.join(each.version for each in retired)}. Nothing new is proposed under it."
+    )
+    return redirect("contract", request.tenant.slug, contract_name, contract_version)
+
+
+@in_tenant(*sorted(MAY_TRY))
+def register(request: TenantRequest) -> HttpResponse:
+    """A document is checked first, and registered once its findings were seen; what was typed stays."""
+    if request.method != "POST":
+        start = SKELETON if request.GET.get("start") == "example" else ""
+        return _registration(request, start, CheckedDocument())
+    sent = RegisterContractForm(request.POST, request.FILES)
+    text = sent.text()
+    checked = check_document(request.tenant.id, text)
+    contract = checked.contract
+    if contract is None or checked.needs_release or request.POST.get("checked") != contract.digest:
+        return _registration(request, text, checked, status=200 if contract else 422)
+    try:
+        with undo_if_refused(request):
+            row = registration.register_contract(
+                tenant_id=request.tenant.id, contract=contract, actor=request.caller.actor, at=request.as_of
+            )
+    except Refused as refusal:
+        return _registration(request, text, note_refusal(checked, refusal), status=refusal.status)
+    waits = " It is weaker than the version in force and waits for a second person." if row.weakens else ""
+    messages.success(request, f"Registered.{waits}")
+    return redirect("contract", request.tenant.slug, row.name, row.version)
+
+
+def _registration(request: TenantRequest, text: str, checked: CheckedDocument, *, status: int = 200) -> HttpResponse:
+    faults = sum(note.is_fault for note in checked.notes)
+    context = {
+        "here": "contracts",
+        "form": RegisterContractForm(initial={"document": text}),
+        "fresh": not text,
+        "valid": checked.contract,
+        "needs_release": checked.needs_release,
+        "weaker": checked.is_weaker,
+        "excerpts": excerpts(text, checked.notes),
+        "faults": faults,
+        "findings": len(checked.notes) - faults,
+        "is_checked": request.method == "POST",
+    }
+    return render(request, "contracts/_new.html" if request.htmx else "contracts/new.html", context, status=status)
 
 
 def _contract(
@@ -125,6 +178,7 @@ def _contract(
     *,
     word: ConfirmProposalForm | None = None,
     back: ReleaseWordForm | None = None,
+    end: ReleaseWordForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
     row = catalogue_queries.contract_version(request.tenant.id, contract_name, contract_version)
@@ -158,6 +212,8 @@ def _contract(
         "back": (back or ReleaseWordForm(auto_id="id_back_%s"))
         if back is not None or (may and state == "REGISTERED" and later)
         else None,
+        "retirement": retirement_panel(request.tenant, row) if may and (state == "REGISTERED" or end) else None,
+        "end": end or ReleaseWordForm(auto_id="id_retire_%s"),
         "word": word or ConfirmProposalForm(),
         "is_fresh": is_recently_authenticated(request),
         "may_try": may and known.verifiable,
@@ -179,25 +235,25 @@ def _row(request: TenantRequest, row: Any, systems: Collection[str]) -> dict[str
     }
 
 
-def _facts(known: Contract) -> list[tuple[str, str]]:
+def _facts(contract: Contract) -> list[tuple[str, str]]:
     """How the tool's effect is checked, in pairs of words."""
-    path = known.verification
-    facts = [("Target", known.target_template), ("Operation", known.operation_kind)]
+    path = contract.verification
+    facts = [("Target", contract.target_template), ("Operation", contract.operation_kind)]
     if path is None:
         return [*facts, ("Verification", "nothing can be read back; outcomes are attested")]
     return [
         *facts,
         ("Verification", f"{path.pattern} in {path.system}"),
         ("Further sources", ", ".join(each.system for each in path.further) or "none"),
-        ("Required effects", ", ".join(known.required_effects) or "none"),
+        ("Required effects", ", ".join(contract.required_effects) or "none"),
         ("First reading", f"after {path.polling.first_after_s} s, for at most {path.polling.sla_s} s"),
-        ("Compensated by", known.recovery.compensation_tool or "nothing"),
-        ("Completion phrases", ", ".join(known.claims.done) or "none"),
+        ("Compensated by", contract.recovery.compensation_tool or "nothing"),
+        ("Completion phrases", ", ".join(contract.claims.done) or "none"),
     ]
 
 
-def _parameters(known: Contract) -> list[dict[str, Any]]:
-    schema = known.arguments_schema
+def _parameters(contract: Contract) -> list[dict[str, Any]]:
+    schema = contract.arguments_schema
     required = schema.get("required", [])
     return [
         {
@@ -217,11 +273,14 @@ def _compared(
     other = next((each for each in versions if each.version == since), None)
     if other is None:
         return None
-    return {"version": other.version, "changes": contract_check.diff_documents(read(bytes(other.document)), document)}
+    changes = contract_check.diff_documents(read(bytes(other.document)), document)
+    # The version differs in any case, and the heading says it.
+    told = [each | {"sentence": change_sentence(each)} for each in changes if each["path"] != "/version"]
+    return {"version": other.version, "changes": told}
 
 
-def _tried(request: TenantRequest, known: Contract) -> dict[str, Any]:
-    recorded = predicate_trial.recorded_readings(request.tenant.id, known.name)
+def _tried(request: TenantRequest, contract: Contract) -> dict[str, Any]:
+    recorded = predicate_trial.recorded_readings(request.tenant.id, contract.name)
     form = TryPredicateForm(request.GET) if "predicate" in request.GET else TryPredicateForm()
     context: dict[str, Any] = {"recorded": recorded, "form": form}
     if not form.is_bound or not form.is_valid():

@@ -43,7 +43,7 @@ again: Any = reauthenticate
 def start_provider_sign_in(request: HttpRequest, provider_id: str) -> HttpResponse:
     """On to a provider of the settings."""
     if provider_id not in {each["provider_id"] for each in single_sign_on.configured_providers()}:
-        raise Http404("There is no such provider.")
+        raise Http404("Unknown sign-in provider.")
     return single_sign_on.redirect_to_provider(request, provider_id)
 
 
@@ -52,7 +52,7 @@ def start_provider_sign_in(request: HttpRequest, provider_id: str) -> HttpRespon
 def finish_provider_sign_in(request: HttpRequest, provider_id: str) -> HttpResponse:
     """Back from it."""
     if provider_id not in {each["provider_id"] for each in single_sign_on.configured_providers()}:
-        raise Http404("There is no such provider.")
+        raise Http404("Unknown sign-in provider.")
     return single_sign_on.provider_callback(request, provider_id)
 
 
@@ -108,7 +108,7 @@ def accept_invitation(request: TenantRequest, member_id: UUID) -> HttpResponse:
     """Take a place that one was invited to, signed in as oneself."""
     row = next((each for each in people.pending_invitations(request.user) if each.id == member_id), None)
     if row is None:
-        raise Http404("There is no such invitation.")
+        raise Http404("Invitation not found.")
     members.join_tenant(tenant_id=row.tenant_id, member_id=row.id, user=request.user, at=timezone.now())
     return redirect("door")
 

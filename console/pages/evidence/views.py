@@ -43,7 +43,7 @@ def evidence(request: TenantRequest, pointer: UUID) -> HttpResponse:
 def _content(request: TenantRequest, found: Any) -> tuple[str, list[tuple[str, str]], str]:
     """What is in it, what that says to an auditor's five questions, and why it is not shown."""
     if not may_open_evidence(found, request.caller):
-        return "", [], "Raw tool output is opened by compliance only."
+        return "", [], "Only compliance can open raw tool output."
     try:
         data = evidence_queries.open_evidence(request.tenant.id, found.id) or b""
     except CannotOpen as gone:

@@ -12,7 +12,10 @@ import orjson
 from approvals.execution import queries as execution_queries
 from approvals.execution.operations import grant_keys
 from approvals.execution.rules import grants
+from ledger.exports import queries as exported
 from ledger.exports.operations import exports
+from ledger.exports.rules import bundle_names
+from ledger.record.queries import events
 from reviews.replay import queries as replays
 from reviews.replay.rules import bundles
 
@@ -47,3 +50,12 @@ def public_keys(tenant_id: UUID) -> bytes:
     ]
     document = {"grants": grants.jwks(each.key for each in grant_keys.key_directory()), "executors": executors}
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+
+
+def bundle_file_name(*, tenant_id: UUID, export_id: UUID) -> str:
+    """What the file of an export is called where it is handed out; on disk it has the export's id."""
+    row = exported.export(tenant_id, export_id)
+    if row is None:
+        raise exports.NoSuchExport
+    slug = events.tenants_by_id([tenant_id])[tenant_id].slug
+    return bundle_names.bundle_name(slug, row.wanted, asked_at=row.requested_at)

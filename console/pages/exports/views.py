@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST
 from console.api.transaction import after_commit, note_access
 from console.pages.actions.action_record import actor_names
 from console.pages.audit.views import MAY, audit_tabs
+from console.pages.exports import bundle_information
 from console.tasks import work_exports
 from console.web import labels
 from console.web.forms import ExportForm
@@ -51,7 +52,8 @@ def download_bundle(request: TenantRequest, export_id: UUID) -> HttpResponseBase
     of: dict[str, Any] = {"tenant_id": request.tenant.id, "export_id": export_id, "at": request.as_of}
     file = operations.finished_bundle(**of)
     note_access(request, operations.record_fetch, by=request.caller.actor, **of)
-    return FileResponse(file.open("rb"), as_attachment=True, filename=file.name, content_type="application/zip")
+    name = bundle_information.bundle_file_name(tenant_id=request.tenant.id, export_id=export_id)
+    return FileResponse(file.open("rb"), as_attachment=True, filename=name, content_type="application/zip")
 
 
 def _page(request: TenantRequest, form: ExportForm, status: int = 200) -> HttpResponse:
@@ -69,7 +71,7 @@ def _page(request: TenantRequest, form: ExportForm, status: int = 200) -> HttpRe
     return render(request, "exports/_list.html" if request.htmx else "exports/list.html", context, status=status)
 
 
-def _shown(request: TenantRequest, row: Any, history: list[Any], called: dict[UUID, str]) -> dict[str, Any]:
+def _shown(request: TenantRequest, row: Any, history: list[Any], names: dict[UUID, str]) -> dict[str, Any]:
     slug = request.tenant.slug
     finished = row.state == "FINISHED" and (row.expires_at is None or row.expires_at > request.as_of)
     may_fetch = finished and "compliance" in request.caller.roles
@@ -77,12 +79,12 @@ def _shown(request: TenantRequest, row: Any, history: list[Any], called: dict[UU
         "row": row,
         "word": labels.EXPORTS.get(row.state, labels.sentence_case(row.state)),
         "icon": _ICONS.get(row.state, "dot"),
-        "by": called.get(row.requested_by, "somebody"),
+        "by": names.get(row.requested_by, "somebody"),
         "asked": _asked(row.wanted),
         "whole": max(row.end - row.start, 1),
         "done": row.done - row.start,
         "fetched": [
-            {"by": called.get(event.actor_id, event.actor_kind), "at": event.at}
+            {"by": names.get(event.actor_id, event.actor_kind), "at": event.at}
             for event, _, _ in history
             if event.kind == "export_fetched"
         ],

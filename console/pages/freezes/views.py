@@ -14,10 +14,11 @@ from django.views.decorators.http import require_POST
 
 from console.pages.actions.action_record import actor_names
 from console.pages.cases.containment import (
-    freeze_placed_message,
+    freeze_choices,
+    freezes_asked_for,
+    freezes_placed_message,
     open_work_message,
     open_work_panel,
-    validate_freeze_form,
 )
 from console.pages.incidents.views import incident_tabs
 from console.web.forms import FreezeForm, LiftFreezeForm
@@ -40,14 +41,17 @@ def list_freezes(request: TenantRequest) -> HttpResponse:
 
 def _page(request: TenantRequest, form: FreezeForm | None = None, status: int = 200) -> HttpResponse:
     tenant = request.tenant.id
+    may_freeze = bool({"operator", "administrator"} & request.caller.roles)
+    form = form or FreezeForm()
+    form.offered = freeze_choices(tenant) if may_freeze else {}
     in_force, past = freezes.freezes_in_force(tenant), freezes.lifted_freezes(tenant, limit=PAST)
     context = {
         "here": "incidents",
         "tabs": incident_tabs(request, "freezes"),
         "in_force": _rows(request, in_force),
         "past": _rows(request, past),
-        "may_freeze": bool({"operator", "administrator"} & request.caller.roles),
-        "form": form or FreezeForm(),
+        "may_freeze": may_freeze,
+        "form": form,
         "empty": "No active freeze",
     }
     name = "freezes/_list.html" if request.htmx else "freezes/list.html"
@@ -58,17 +62,12 @@ def _page(request: TenantRequest, form: FreezeForm | None = None, status: int = 
 @require_POST
 def place(request: TenantRequest) -> HttpResponse:
     form = FreezeForm(request.POST)
-    is_unknown = form.is_valid() and validate_freeze_form(request.tenant.id, form)
+    wanted = freezes_asked_for(request.tenant.id, form) if form.is_valid() else []
     if form.errors:
         return _page(request, form, status=422)
-    registration.place_freeze(
-        tenant_id=request.tenant.id,
-        actor=request.caller.actor,
-        at=request.as_of,
-        is_unknown=is_unknown,
-        **form.asked(),
-    )
-    messages.success(request, freeze_placed_message(form, is_unknown))
+    for each in wanted:
+        registration.place_freeze(tenant_id=request.tenant.id, actor=request.caller.actor, at=request.as_of, **each)
+    messages.success(request, freezes_placed_message(form, wanted))
     return redirect_back(request, reverse("freezes", args=[request.tenant.slug]))
 
 
@@ -101,8 +100,8 @@ def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _row(freeze: Freeze, history: list[Any], called: dict[UUID, str], slug: str) -> dict[str, Any]:
-    by = {event.kind: (called.get(event.actor_id, event.actor_kind), detail or {}) for event, _, detail in history}
+def _row(freeze: Freeze, history: list[Any], names: dict[UUID, str], slug: str) -> dict[str, Any]:
+    by = {event.kind: (names.get(event.actor_id, event.actor_kind), detail or {}) for event, _, detail in history}
     lifted_by, lifted = by.get("freeze_lifted", ("", {}))
     waiting = 0 if freeze.lifted_at else freezes.count_frozen_actions(freeze)
     return {

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -32,8 +32,9 @@ from ledger.catalogue.rules.money import amount_of, money_at_stake
 from reviews import queries as after
 
 if TYPE_CHECKING:
+    from approvals.models import Approval
     from ledger.models import Action, Tenant
-    from reviews.models import Case
+    from reviews.models import Case, Incident
 
 MOST = 100
 ALIKE = 3
@@ -56,6 +57,9 @@ class AwaitedDecision:
     like: str = ""
     payload: dict[str, Any] = field(default_factory=dict)
     may_batch: bool = False
+    action: Action | None = None
+    became: str = ""
+    """What was decided about it; empty while it waits."""
 
     @property
     def word(self) -> str:
@@ -108,7 +112,11 @@ def _together(members: list[AwaitedDecision], slug: str) -> str:
 def _approvals(tenant: Tenant, caller: Caller, *, at: datetime) -> list[AwaitedDecision]:
     waiting = approvals_queries.approvals(tenant.id)
     bars = eligibility.ineligibility_reasons(tenant.id, waiting, caller.actor.id, caller.roles, at=at)
-    asked = [each for each in waiting if not bars[each.id]][:MOST]
+    return approval_items(tenant, [each for each in waiting if not bars[each.id]][:MOST])
+
+
+def approval_items(tenant: Tenant, asked: Sequence[Approval]) -> list[AwaitedDecision]:
+    """Approvals as items of a list, in their order, everything read once for all of them."""
     actions = actions_queries.actions_by_id(tenant.id, [each.action_id for each in asked])
     sessions = sessions_read.sessions_by_id(tenant.id, {each.session_id for each in actions.values()})
     payloads = payloads_of(tenant.id, actions.values())
@@ -129,6 +137,8 @@ def _approvals(tenant: Tenant, caller: Caller, *, at: datetime) -> list[AwaitedD
                 like=f"approvals: {action.tool}, by {action.agent}",
                 payload=payload,
                 may_batch=not batches.exclusion_reason(batch_votes.batch_item(each, action)),
+                action=action,
+                became="" if each.state == "REQUESTED" else labels.APPROVALS[each.state][1],
             )
         )
     return found
@@ -142,7 +152,7 @@ def _confirmations(tenant: Tenant, caller: Caller) -> list[AwaitedDecision]:
             icon=each.icon,
             href=each.page(tenant.slug),
             title=each.title,
-            sub="Proposed by somebody else; it takes effect with your confirmation."
+            sub="Proposed by someone else; your confirmation puts it into effect."
             if each.kind != "emergency"
             else "Somebody approved it alone; others must review it.",
             since=each.since,
@@ -155,7 +165,12 @@ def _cases(tenant: Tenant, caller: Caller, *, at: datetime) -> list[AwaitedDecis
     """Cases that nobody owns, and this person's own; what a second person must confirm waits for that person."""
     awake = after.cases_on_tab(tenant.id, "open", sort="", at=at, limit=MOST)
     mine = [each for each in awake if each.claimed_by in (None, caller.actor.id) and each.state == "OPEN"]
-    actions = actions_queries.actions_by_id(tenant.id, [each.action_id for each in mine if each.action_id])
+    return case_items(tenant, caller, mine)
+
+
+def case_items(tenant: Tenant, caller: Caller, found: Sequence[Case]) -> list[AwaitedDecision]:
+    """Cases as items of a list, in their order, everything read once for all of them."""
+    actions = actions_queries.actions_by_id(tenant.id, [each.action_id for each in found if each.action_id])
     payloads = payloads_of(tenant.id, actions.values())
     return [
         AwaitedDecision(
@@ -164,16 +179,30 @@ def _cases(tenant: Tenant, caller: Caller, *, at: datetime) -> list[AwaitedDecis
             icon="cases",
             href=reverse("case", args=[tenant.slug, each.id]),
             title=_title(actions[each.action_id], payloads.get(each.action_id)) if each.action_id else each.target,
-            sub=_case_words(each, actions.get(each.action_id) if each.action_id else None),
+            sub=_case_words(each, actions.get(each.action_id) if each.action_id else None, me=caller.actor.id),
             since=each.opened_at,
             like=f"cases: {_found(each).lower()}, {each.tool}",
             payload=payloads.get(each.action_id, {}) if each.action_id else {},
+            action=actions.get(each.action_id) if each.action_id else None,
+            became=_case_outcome(each),
         )
-        for each in mine
+        for each in found
     ]
 
 
+def _case_outcome(case: Case) -> str:
+    if case.state == "OPEN":
+        return ""
+    if case.state == "AWAITING_SECOND":
+        return "Waiting for the second approver"
+    return f"Settled: {labels.RESOLUTIONS.get(case.resolution, (labels.sentence_case(case.resolution), ''))[0].lower()}"
+
+
 def _incidents(tenant: Tenant) -> list[AwaitedDecision]:
+    return _incident_items(tenant, after.open_incidents(tenant.id))
+
+
+def _incident_items(tenant: Tenant, found: Iterable[Incident]) -> list[AwaitedDecision]:
     return [
         AwaitedDecision(
             kind="incident",
@@ -183,8 +212,20 @@ def _incidents(tenant: Tenant) -> list[AwaitedDecision]:
             title=each.title,
             sub=f"{labels.SEVERITIES[each.severity]} severity.",
             since=each.opened_at,
+            became="" if each.state == "OPEN" else "Closed",
         )
-        for each in after.open_incidents(tenant.id)
+        for each in found
+    ]
+
+
+def decided_items(tenant: Tenant, caller: Caller, ids: Collection[UUID]) -> list[AwaitedDecision]:
+    """What became of approvals, cases and incidents that wait for this person no more."""
+    named = list(ids)
+    incidents = (after.incident(tenant.id, each) for each in named)
+    return [
+        *approval_items(tenant, list(approvals_queries.approvals_named(tenant.id, named).values())),
+        *case_items(tenant, caller, list(after.cases_by_id(tenant.id, named).values())),
+        *_incident_items(tenant, [each for each in incidents if each is not None]),
     ]
 
 
@@ -196,8 +237,9 @@ def _found(case: Case) -> str:
     return labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
 
 
-def _case_words(case: Case, action: Action | None) -> str:
-    owned = "Owned by you." if case.claimed_by else "Unassigned."
+def _case_words(case: Case, action: Action | None, *, me: UUID) -> str:
+    owner = "you" if case.claimed_by == me else "somebody else"
+    owned = f"Owned by {owner}." if case.claimed_by else "Unassigned."
     return f"{_found(case)}{_by_now(action)}. {owned}"
 
 

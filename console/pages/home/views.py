@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.http import HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from approvals.agents import queries as agents_queries
@@ -16,7 +16,9 @@ from approvals.requests.queries import approvals as approvals_queries
 from console.metrics import queries as metrics
 from console.notifications import queries as notices
 from console.pages.calls import context as calls_context
+from console.pages.home.first_tool import first_tool_guide
 from console.pages.home.inbox import SETTLED, group_like_items, inbox_items
+from console.pages.home.split_view import split_view_of
 from console.pages.systems import context as systems_context
 from console.web import labels
 from console.web.http import TenantRequest, in_tenant
@@ -39,6 +41,7 @@ SOON = timedelta(hours=1)
 def page(request: TenantRequest) -> HttpResponse:
     context = {
         "here": "home",
+        "guide": first_tool_guide(request),
         "figures": _figures(request),
         "waiting": group_like_items(inbox_items(request.tenant, request.caller, at=request.as_of), request.tenant.slug),
         "troubled": _troubled(request),
@@ -54,6 +57,14 @@ def page(request: TenantRequest) -> HttpResponse:
         "may_lift": bool({"operator", "administrator"} & request.caller.roles),
     }
     return render(request, "home/_page.html" if request.htmx else "home/page.html", context)
+
+
+@in_tenant()
+def list_beside(request: TenantRequest) -> HttpResponse:
+    """The list of a split view alone, for a page that shows it already."""
+    if not request.htmx or split_view_of(request) is None:
+        return redirect("home", request.tenant.slug)
+    return render(request, "_beside.html")
 
 
 def _undelivered(request: TenantRequest) -> int:

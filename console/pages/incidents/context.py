@@ -93,21 +93,21 @@ def incident_context(tenant: Tenant, row: Incident, *, caller: Caller) -> dict[s
 _PAGES = ("join", "contain", "comment", "close", "reopen", "review")
 
 
-def _action(told: IncidentParts, action: Action) -> dict[str, Any]:
+def _action(parts: IncidentParts, action: Action) -> dict[str, Any]:
     found = labels.finding_label(action)
     return {
         "action": action,
-        "href": reverse("action", args=[told.slug, action.id]),
+        "href": reverse("action", args=[parts.slug, action.id]),
         "title": action_title(action.operation_kind, action.target),
         "sub": f"{action.agent}, {action.tool}" + (f": {found.lower()}" if found else ""),
         "since": action.changed_at,
     }
 
 
-def _case(told: IncidentParts, case: Case) -> dict[str, Any]:
-    owner = told.names.get(case.claimed_by, "") if case.claimed_by else "unassigned"
+def _case(parts: IncidentParts, case: Case) -> dict[str, Any]:
+    owner = parts.names.get(case.claimed_by, "") if case.claimed_by else "unassigned"
     return {
-        "href": reverse("case", args=[told.slug, case.id]),
+        "href": reverse("case", args=[parts.slug, case.id]),
         "title": labels.discrepancy_label(case.discrepancy)
         if case.discrepancy
         else labels.case_reason_label(case.reason),
@@ -117,22 +117,22 @@ def _case(told: IncidentParts, case: Case) -> dict[str, Any]:
     }
 
 
-def _checklist(told: IncidentParts, *, may_tick: bool) -> dict[str, Any] | None:
-    book = _book(told)
+def _checklist(parts: IncidentParts, *, may_tick: bool) -> dict[str, Any] | None:
+    book = _book(parts)
     if book is None:
         return None
-    href = reverse("incident-step", args=[told.slug, told.row.id])
+    href = reverse("incident-step", args=[parts.slug, parts.row.id])
     return checklist_panel(
-        book, work.ticks_from_history(told.histories[told.row.id]), told.names, may_tick=may_tick, href=href
+        book, work.ticks_from_history(parts.histories[parts.row.id]), parts.names, may_tick=may_tick, href=href
     )
 
 
-def _book(told: IncidentParts) -> runbooks.Runbook | None:
+def _book(parts: IncidentParts) -> runbooks.Runbook | None:
     """The runbook that was chosen, else the one of its cause, else that of what its first action was found to be."""
-    chosen = runbooks.RUNBOOKS.get(told.row.runbook) or runbooks.for_cause(told.row.about)
+    chosen = runbooks.RUNBOOKS.get(parts.row.runbook) or runbooks.for_cause(parts.row.about)
     if chosen is not None:
         return chosen
-    action = next(iter(told.actions.values()), None)
+    action = next(iter(parts.actions.values()), None)
     if action is None:
         return None
     return runbooks.for_case(
@@ -140,30 +140,30 @@ def _book(told: IncidentParts) -> runbooks.Runbook | None:
     )
 
 
-def _subjects(told: IncidentParts) -> list[tuple[UUID, str]]:
+def _subjects(parts: IncidentParts) -> list[tuple[UUID, str]]:
     """What the timeline is about, in words."""
-    freezes = [(each.id, f"Freeze of {each.scope} {each.value}".strip()) for each in told.freezes.values()]
-    cases = [(each.id, f"Case {str(each.id)[-8:]}") for each in told.cases.values()]
-    actions = [(each.id, action_title(each.operation_kind, each.target)) for each in told.actions.values()]
-    return [(told.row.id, "Incident"), *cases, *freezes, *actions]
+    freezes = [(each.id, f"Freeze of {each.scope} {each.value}".strip()) for each in parts.freezes.values()]
+    cases = [(each.id, f"Case {str(each.id)[-8:]}") for each in parts.cases.values()]
+    actions = [(each.id, action_title(each.operation_kind, each.target)) for each in parts.actions.values()]
+    return [(parts.row.id, "Incident"), *cases, *freezes, *actions]
 
 
-def _timeline(told: IncidentParts) -> list[dict[str, Any]]:
+def _timeline(parts: IncidentParts) -> list[dict[str, Any]]:
     """Every event of the incident and of what belongs to it, in the order of time."""
-    called = _called(told)
+    called = _called(parts)
     lines = [
-        {**line, "detail": _about(about, line["detail"]) if subject != told.row.id else line["detail"]}
-        for subject, about in _subjects(told)
-        for line in event_rows(_telling(told, subject), told.names, called)
-        if subject == told.row.id or line["kind"] not in _SAID_ELSEWHERE
+        {**line, "detail": _about(about, line["detail"]) if subject != parts.row.id else line["detail"]}
+        for subject, about in _subjects(parts)
+        for line in event_rows(_telling(parts, subject), parts.names, called)
+        if subject == parts.row.id or line["kind"] not in _SAID_ELSEWHERE
     ]
     return sorted(lines, key=lambda line: line["at"])
 
 
-def _telling(told: IncidentParts, subject: UUID) -> list[Any]:
+def _telling(parts: IncidentParts, subject: UUID) -> list[Any]:
     """Of an action only what came of it; how it began is on its own page."""
-    history = told.histories[subject]
-    if subject not in told.actions:
+    history = parts.histories[subject]
+    if subject not in parts.actions:
         return history
     return [each for each in history if _matters(each[0])]
 
@@ -176,8 +176,8 @@ _AFTER = frozenset({"contradicted", "contradiction_withdrawn", "doubted", "attes
 _ON_THE_WAY = frozenset({"PROPOSED", "VALIDATED", "EXECUTING", "ACCEPTED", "PENDING", "COMMITTED"})
 
 
-def _called(told: IncidentParts) -> dict[str, str]:
-    return {str(subject): about for subject, about in _subjects(told)}
+def _called(parts: IncidentParts) -> dict[str, str]:
+    return {str(subject): about for subject, about in _subjects(parts)}
 
 
 def _about(about: str, detail: str) -> str:
@@ -207,7 +207,7 @@ def postmortem_facts(tenant: Tenant, row: Incident, *, as_of: datetime) -> postm
     )
 
 
-def _actions(told: IncidentParts) -> tuple[postmortem.AffectedSubject, ...]:
+def _actions(parts: IncidentParts) -> tuple[postmortem.AffectedSubject, ...]:
     return tuple(
         postmortem.AffectedSubject(
             id=str(each.id),
@@ -215,11 +215,11 @@ def _actions(told: IncidentParts) -> tuple[postmortem.AffectedSubject, ...]:
             state=labels.outcome_label(each),
             found=labels.finding_label(each),
         )
-        for each in told.actions.values()
+        for each in parts.actions.values()
     )
 
 
-def _cases(told: IncidentParts) -> tuple[postmortem.AffectedSubject, ...]:
+def _cases(parts: IncidentParts) -> tuple[postmortem.AffectedSubject, ...]:
     return tuple(
         postmortem.AffectedSubject(
             id=str(each.id),
@@ -229,13 +229,13 @@ def _cases(told: IncidentParts) -> tuple[postmortem.AffectedSubject, ...]:
             state=labels.CASES[each.state],
             found=labels.RESOLUTIONS[each.resolution][0] if each.resolution else "",
         )
-        for each in told.cases.values()
+        for each in parts.cases.values()
     )
 
 
-def _stops(told: IncidentParts) -> tuple[postmortem.PlacedFreeze, ...]:
+def _stops(parts: IncidentParts) -> tuple[postmortem.PlacedFreeze, ...]:
     decisions: dict[str, str] = {}
-    for event, _, detail in told.histories[told.row.id]:
+    for event, _, detail in parts.histories[parts.row.id]:
         if event.kind == "incident_closed":
             decisions = (detail or {}).get("freezes", {})
     said = {"lift": "lifted at closing", "keep": "kept at closing"}
@@ -247,7 +247,7 @@ def _stops(told: IncidentParts) -> tuple[postmortem.PlacedFreeze, ...]:
             lifted_at=each.lifted_at,
             decision=said.get(decisions.get(str(each.id), ""), ""),
         )
-        for each in told.freezes.values()
+        for each in parts.freezes.values()
     )
 
 
@@ -263,11 +263,11 @@ def _steps(listed: dict[str, Any] | None) -> tuple[postmortem.CompletedStep, ...
     )
 
 
-def _lines(told: IncidentParts) -> tuple[postmortem.TimelineEvent, ...]:
+def _lines(parts: IncidentParts) -> tuple[postmortem.TimelineEvent, ...]:
     lines = []
-    for subject, about in _subjects(told):
-        history = told.histories[subject]
-        for (event, _, _), said in zip(history, event_rows(history, told.names, _called(told)), strict=True):
+    for subject, about in _subjects(parts):
+        history = parts.histories[subject]
+        for (event, _, _), said in zip(history, event_rows(history, parts.names, _called(parts)), strict=True):
             lines.append(
                 postmortem.TimelineEvent(
                     at=event.at,

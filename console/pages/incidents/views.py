@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
@@ -12,11 +12,12 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from console.pages.cases.containment import freeze_placed_message, validate_freeze_form
+from console.pages.cases.containment import freeze_choices, freezes_asked_for, freezes_placed_message
 from console.pages.incidents.context import incident_context, postmortem_facts
 from console.web import labels
 from console.web.forms import CloseIncidentForm, FreezeForm, LinkSubjectForm, NewIncidentForm, ReasonForm, RemarkForm
-from console.web.http import TenantRequest, in_tenant
+from console.web.http import TenantRequest, in_tenant, record_page_view
+from console.web.spreadsheets import MOST_EXPORTED, csv_answer
 from ledger.actions.queries import actions
 from reviews import queries
 from reviews.cases.rules.runbooks import TAGS, tag_of
@@ -50,10 +51,25 @@ def list_incidents(request: TenantRequest) -> HttpResponse:
         "order": "newest first" if tab else "Most severe first, then oldest",
         "older": f"{here}?{kept}after={found[PAGE - 1].id}" if len(found) > PAGE else "",
         "newest": f"{here}?{kept}".rstrip("?&") if after else "",
+        "export": f"{reverse('incidents-export', args=[request.tenant.slug])}?{request.GET.urlencode()}",
         "may_open": "operator" in request.caller.roles,
         "empty": TABS[tab][1],
     }
     return render(request, "incidents/_list.html" if request.htmx else "incidents/list.html", context)
+
+
+@in_tenant()
+def export(request: TenantRequest) -> HttpResponse:
+    """The incidents of a tab, as a table; who takes it is noted."""
+    state = "CLOSED" if request.GET.get("tab") else "OPEN"
+    tag = request.GET.get("tag", "")
+    found = queries.incidents(request.tenant.id, state=state, tag=tag, after=None, limit=MOST_EXPORTED)
+    record_page_view(request, "incidents", uuid5(request.tenant.id, "incidents"))
+    rows = (
+        (each.id, each.title, each.kind, labels.SEVERITIES[each.severity], each.state, each.opened_at.isoformat())
+        for each in found
+    )
+    return csv_answer("incidents", ("incident", "title", "kind", "severity", "state", "opened_at"), rows)
 
 
 def _tags(here: str, tab: str, chosen: str) -> list[dict[str, Any]]:
@@ -146,18 +162,14 @@ def _link(request: TenantRequest, incident_id: UUID, kind: str, subject: UUID) -
 @require_POST
 def contain(request: TenantRequest, incident_id: UUID) -> HttpResponse:
     form = FreezeForm(request.POST, auto_id="stop-%s")
-    is_unknown = form.is_valid() and validate_freeze_form(request.tenant.id, form)
+    wanted = freezes_asked_for(request.tenant.id, form) if form.is_valid() else []
     if form.errors:
         return _page(request, incident_id, stop=form, status=422)
-    incidents_operations.freeze_scope(
-        tenant_id=request.tenant.id,
-        incident_id=incident_id,
-        by=request.caller.actor,
-        at=request.as_of,
-        is_unknown=is_unknown,
-        **form.asked(),
-    )
-    messages.success(request, freeze_placed_message(form, is_unknown))
+    for each in wanted:
+        incidents_operations.freeze_scope(
+            tenant_id=request.tenant.id, incident_id=incident_id, by=request.caller.actor, at=request.as_of, **each
+        )
+    messages.success(request, freezes_placed_message(form, wanted))
     return redirect("incident", request.tenant.slug, incident_id)
 
 
@@ -259,13 +271,16 @@ def _page(
     stop: FreezeForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
+    incident = incident_context(request.tenant, _found(request, incident_id), caller=request.caller)
+    stop = stop or FreezeForm(auto_id="stop-%s")
+    stop.offered = freeze_choices(request.tenant.id) if incident["may_freeze"] else {}
     context = {
         "here": "incidents",
         "incidents_href": reverse("incidents", args=[request.tenant.slug]),
-        "incident": incident_context(request.tenant, _found(request, incident_id), caller=request.caller),
+        "incident": incident,
         "closing": closing or CloseIncidentForm(),
         "comment_form": remark or RemarkForm(),
-        "stop": stop or FreezeForm(auto_id="stop-%s"),
+        "stop": stop,
     }
     name = "incidents/_detail.html" if request.htmx else "incidents/detail.html"
     return render(request, name, context, status=status)

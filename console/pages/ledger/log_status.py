@@ -43,17 +43,17 @@ def describe_log(found: log.LogStanding, *, at: datetime) -> LogStatus:
     unsigned = found.size - found.signed_size
     if lag.is_late:
         late = timedelta(seconds=max(lag.oldest_s or 0.0, lag.unsigned_s or 0.0))
-        why = "Events wait for their place in the log. Nothing irreversible is released meanwhile."
+        why = "Events are not sequenced yet. No irreversible action is released meanwhile."
         return LogStatus(
             word="no checkpoint since", at=at - late, is_wrong=True, why=why, waiting=waiting, unsigned=unsigned
         )
     if at - found.signed_at > SILENT:
-        why = "The sequencer has given no sign of life since then."
+        why = "The sequencer has not reported since then."
         return LogStatus(
             word="log silent since", at=found.signed_at, is_wrong=True, why=why, waiting=waiting,
             unsigned=unsigned,
         )  # fmt: skip
-    why = "The newest signed checkpoint covers all but what is being written now."
+    why = "The latest signed checkpoint covers everything except current writes."
     return LogStatus(
         word="last checkpoint", at=found.signed_at, is_wrong=False, why=why, waiting=waiting, unsigned=unsigned
     )

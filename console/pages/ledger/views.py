@@ -6,6 +6,7 @@ import re
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
@@ -23,6 +24,7 @@ from console.web.http import TenantRequest, in_tenant
 from ledger.log.operations import logs as logs_operations
 from ledger.log.queries import anchors, log
 from ledger.log.queries import proofs as stored
+from ledger.log.rules import witness_policy
 from ledger.record.queries import events
 from ledger.record.rules.refusals import Refused
 from ledger.verification import operations as verification_operations
@@ -52,6 +54,20 @@ def page(request: TenantRequest) -> HttpResponse:
         "may_answer": bool(request.caller.roles & frozenset(MAY)),
     }
     return render(request, "ledger/_page.html" if request.htmx else "ledger/page.html", context)
+
+
+@in_tenant()
+def download_verifier_policy(request: TenantRequest) -> HttpResponse:
+    """The policy file that `verify_bundle.py` asks for: the keys of this tenant's logs, and the witnesses in force."""
+    keys = [key for each in log.logs(request.tenant.id) for key in stored.verifier_keys(request.tenant.id, each.id)]
+    head = (
+        f"# What {request.tenant.name.encode('ascii', 'replace').decode()} says its logs are signed with.\n"
+        "# Compare each key with one from another source: who can change this page can change this file.\n"
+    )
+    text = head + witness_policy.write(dict.fromkeys(keys), settings.COUNTERFOIL_WITNESSES)
+    answer = HttpResponse(text, content_type="text/plain; charset=utf-8")
+    answer["Content-Disposition"] = f'attachment; filename="{request.tenant.slug}-verifier-policy.txt"'
+    return answer
 
 
 @in_tenant(*MAY)
@@ -193,7 +209,7 @@ def _proof(request: TenantRequest, head: log.LogHead) -> dict[str, Any]:
     try:
         leaf = _leaf(tenant, head, asked)
         if leaf is None:
-            return {"missing": "This log has no such entry."}
+            return {"missing": "This log has no entry with this index."}
         steps = proofs.inclusion_steps(tenant, head, leaf)
     except Refused as refusal:
         return {"missing": refusal.detail}
@@ -201,7 +217,7 @@ def _proof(request: TenantRequest, head: log.LogHead) -> dict[str, Any]:
     found = events.event_with_detail(tenant, leaf.subject_id, leaf.seq)
     return {
         "leaf": leaf,
-        "word": labels.event_label(found[0].kind) if found else "An event that is not here any more",
+        "word": labels.event_label(found[0].kind) if found else "Event no longer available",
         "href": reverse("event", args=[slug, leaf.subject_id, leaf.seq]) if found else "",
         "steps": steps,
         "holds": all(step.holds for step in steps),

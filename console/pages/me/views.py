@@ -20,6 +20,7 @@ from console.accounts.members import queries as members_queries
 from console.accounts.members.forms import DateRangeForm, DelegationForm, EnrolmentForm
 from console.accounts.step_up import is_proven, is_recently_authenticated, redirect_to_reauthentication
 from console.pages.actions import action_record
+from console.web.forms import PreferencesForm
 from console.web.http import TenantRequest, in_tenant
 
 
@@ -64,13 +65,18 @@ def stop_key(request: TenantRequest, approver_key_id: UUID) -> HttpResponse:
     """Stop one's own key, or take an enrolment back."""
     key = approvers.approver_key_by_id(request.tenant.id, approver_key_id)
     if key is None or key.actor_id != request.caller.actor.id:
-        raise Http404("There is no such key.")
-    known = {"tenant_id": request.tenant.id, "key_id": approver_key_id, "by": request.caller.actor, "at": request.as_of}
+        raise Http404("Passkey not found.")
+    facts: dict[str, Any] = {
+        "tenant_id": request.tenant.id,
+        "key_id": approver_key_id,
+        "by": request.caller.actor,
+        "at": request.as_of,
+    }
     if key.state == "PENDING":
-        approver_keys.refuse(**known, reason="Taken back.")
+        approver_keys.refuse(**facts, reason="Withdrawn.")
     else:
         person = people.person_of(request.tenant.id, request.caller.actor.id)
-        approver_keys.suspend(**known, person_id=person, reason="Stopped by its holder.")
+        approver_keys.suspend(**facts, person_id=person, reason="Stopped by its holder.")
     messages.success(request, "Stopped.")
     return redirect("me", request.tenant.slug)
 
@@ -97,11 +103,11 @@ def start_absence(request: TenantRequest) -> HttpResponse:
 def end_absence(request: TenantRequest, absence_id: UUID) -> HttpResponse:
     row = approvers.absence(request.tenant.id, absence_id)
     if row is None or row.actor_id != request.caller.actor.id:
-        raise Http404("There is no such absence.")
+        raise Http404("Absence not found.")
     delegations.end_absence(
         tenant_id=request.tenant.id, absence_id=absence_id, by=request.caller.actor, at=request.as_of
     )
-    messages.success(request, "Welcome back.")
+    messages.success(request, "Absence ended.")
     return redirect("me", request.tenant.slug)
 
 
@@ -138,7 +144,7 @@ def delegate(request: TenantRequest) -> HttpResponse:
 def end_delegation(request: TenantRequest, delegation_id: UUID) -> HttpResponse:
     row = approvers.delegation(request.tenant.id, delegation_id)
     if row is None or request.caller.actor.id not in (row.from_actor, row.to_actor):
-        raise Http404("There is no such delegation.")
+        raise Http404("Delegation not found.")
     delegations.end_delegation(
         tenant_id=request.tenant.id, delegation_id=delegation_id, by=request.caller.actor, at=request.as_of
     )
@@ -153,6 +159,7 @@ def _page(request: TenantRequest, *, status: int = 200, **shown: Any) -> HttpRes
     context = {
         "here": "me",
         "approver": approvers.approver(tenant_id, actor_id),
+        "preferences": PreferencesForm(initial={"zone": request.user.zone or "UTC"}),
         "keys": approvers.approver_keys(tenant_id, actor_id=actor_id),
         "absences": [each for each in approvers.absences(tenant_id, request.as_of) if each.actor_id == actor_id],
         "given": [(row, called.get(row.to_actor, "")) for row in loans if row.from_actor == actor_id],

@@ -37,7 +37,7 @@ _BANDS: Final = (
     ("verified_success", "Verified", "true"),
     ("ended_failed", "Failed, without an effect", "false"),
     ("ended_reversed", "Compensated or rolled back", "reversed"),
-    ("ended_by_word", "Settled by a person's word", "held"),
+    ("ended_by_word", "Attested or closed by a person", "held"),
     ("unsettled", "Not settled yet", "unknown"),
 )
 _HEADLINES: Final = ("M-01", "M-10", "M-06", "M-04", "M-17", "M-25")
@@ -165,7 +165,7 @@ def _card(slug: str, figure: MetricFigure, report: MetricReport) -> dict[str, An
     moved = len(known) > 1 and any(known)
     words = (
         f"{figure.metric.words} over the last {report.period.words}: {format_value(figure, figure.value)},"
-        f" {format_value(figure, figure.before)} in the period before"
+        f" {format_value(figure, figure.before)} in the previous period"
     )
     return {
         "id": figure.metric.id,
@@ -252,7 +252,7 @@ def _flow(slug: str, report: MetricReport) -> dict[str, Any]:
     return {
         "total": f"{total:,}" if total else "",
         "href": actions_href(slug, "executed", period.since, period.until, report.about),
-        "drawing": draw_flow(total, bands, words=f"How the executed actions stand now. {said}"),
+        "drawing": draw_flow(total, bands, words=f"Executed actions by current outcome. {said}"),
         "rows": rows,
         "proposed": f"{counts.get('actions', 0):,}",
         "never_ran": f"{counts.get('never_ran', 0):,}",

@@ -42,7 +42,7 @@ COUNT_WORDS = {
     "verified_success": "Verified actions",
     "ended_failed": "Actions that failed without an effect",
     "ended_reversed": "Actions that were compensated or rolled back",
-    "ended_by_word": "Actions that a person's word settled",
+    "ended_by_word": "Actions attested or closed by a person",
     "unsettled": "Executed actions that are not settled",
     "verification_failed": "Actions that a reading disproved",
     "read_back": "Actions that were read back",
@@ -53,17 +53,17 @@ COUNT_WORDS = {
     "pending": "Actions that were pending",
     "pending_over_sla": "Actions that were not settled in time",
     "unknown": "Actions whose outcome was unknown",
-    "duplicated": "Actions that happened more than once",
+    "duplicated": "Actions with duplicate effects",
     "repeats": "Actions that were started again",
     "repeats_absorbed": "Actions that were started again without a second effect",
-    "compensations": "Actions whose compensation was begun",
+    "compensations": "Actions whose compensation was started",
     "compensated": "Actions whose compensation was verified",
     "compensations_failed": "Actions whose compensation failed",
-    "false_success": "Actions told as done when they were not",
+    "false_success": "Actions reported as done when they were not",
     "reviewed": "Actions that needed a person",
     "complete_records": "Actions that are complete in the ledger",
     "readings": "Actions that were read",
-    "never_ran": "Actions that never ran",
+    "never_ran": "Actions not executed",
     "answered": "Reads that were answered",
 }
 """What the list behind each count is called."""
@@ -97,8 +97,8 @@ class ThresholdsForm(forms.Form):
 
     raise_at = forms.DecimalField(min_value=0, max_value=100, max_digits=5, decimal_places=2, label="Raise at, percent")
     clear_at = forms.DecimalField(min_value=0, max_value=100, max_digits=5, decimal_places=2, label="Clear at, percent")
-    least_cases = forms.IntegerField(min_value=1, max_value=1_000_000, initial=30, label="From how many cases on")
-    hold_min = forms.IntegerField(min_value=0, max_value=10_080, initial=15, label="Once held for, minutes")
+    least_cases = forms.IntegerField(min_value=1, max_value=1_000_000, initial=30, label="Minimum cases")
+    hold_min = forms.IntegerField(min_value=0, max_value=10_080, initial=15, label="For at least, minutes")
 
     def thresholds(self) -> dict[str, Any]:
         """What was chosen, as rules take it."""
@@ -156,7 +156,7 @@ def make_alert_rule(request: TenantRequest) -> HttpResponse:
             form.add_error(None, refusal.detail)
     if form.errors:
         return _page(request, new_rule=form, status=422)
-    messages.success(request, "The figure is watched from now on.")
+    messages.success(request, "Alert rule created.")
     return redirect("metrics", request.tenant.slug)
 
 
@@ -181,7 +181,7 @@ def change_alert_rule(request: TenantRequest, alert_rule_id: UUID) -> HttpRespon
             form.add_error(None, refusal.detail)
     if form.errors:
         return _page(request, changed={alert_rule_id: form}, status=422)
-    messages.success(request, "Changed. An open alert is judged by these thresholds from now on.")
+    messages.success(request, "Changed. The new thresholds also apply to an open alert.")
     return redirect("metrics", request.tenant.slug)
 
 
@@ -199,7 +199,7 @@ def end_alert_rule(request: TenantRequest, alert_rule_id: UUID) -> HttpResponse:
         by=request.caller.actor,
         at=request.as_of,
     )
-    messages.success(request, "Ended. The figure is watched no more.")
+    messages.success(request, "Alert rule ended.")
     return redirect("metrics", request.tenant.slug)
 
 

@@ -13,6 +13,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
+from approvals.execution import queries as execution_queries
 from approvals.voting.operations import approver_keys, delegations
 from approvals.voting.queries import approvers
 from console.accounts import operations as accounts_operations
@@ -26,7 +27,15 @@ from console.accounts.step_up import is_proven, is_recently_authenticated, redir
 from console.pages.actions import action_record
 from console.web.forms import ReasonForm
 from console.web.http import TenantRequest, in_tenant
+from ledger.record.queries import events
 
+MAY_BY_KIND = {
+    "agent": "Open sessions, propose actions and read its own actions. It cannot approve, start or settle.",
+    "exec": "Register executors, claim and start approved actions, report tool answers. It cannot propose or approve.",
+    "oper": "Register agents, contracts, systems and executors, and place freezes. It cannot approve, lift a freeze or"
+    " settle a case.",
+    "audit": "Read the log, its proofs and lists. It cannot change anything.",
+}
 READERS = ("administrator", "reviewer", "compliance")
 MAY_ANSWER_KEYS = ("administrator", "reviewer")
 WAITING, LIVE = ("PENDING", "SUSPENDED"), ("PENDING", "ACTIVE", "SUSPENDED")
@@ -182,7 +191,7 @@ def decide_key(request: TenantRequest, approver_key_id: UUID) -> HttpResponse:
     elif to == "remove":
         approver_keys.remove(**known, person_id=person)
     else:
-        raise Http404("There is no such answer.")
+        raise Http404("Choose confirm or reject.")
     messages.success(request, "Recorded.")
     return redirect("people", request.tenant.slug)
 
@@ -207,10 +216,29 @@ def create_key(request: TenantRequest) -> HttpResponse:
 
 
 @in_tenant("administrator")
+@require_GET
+def machine_key(request: TenantRequest, machine_key_id: UUID) -> HttpResponse:
+    tenant_id = request.tenant.id
+    key = next((each for each in directory.api_keys(tenant_id) if each.id == machine_key_id), None)
+    if key is None:
+        raise Http404("Key not found.")
+    (issued, _, _), *_ = events.histories(tenant_id, [key.id])[key.id]
+    context = {
+        "here": "people",
+        "key": key,
+        "may": MAY_BY_KIND[key.kind],
+        "made_by": action_record.actor_names(tenant_id).get(issued.actor_id, issued.actor_kind),
+        "executors": [each for each in execution_queries.executors(tenant_id) if each.key_actor == key.actor_id],
+        "record": f"{reverse('audit', args=[request.tenant.slug])}?action={key.id}",
+    }
+    return render(request, _template(request, "machine_key"), context)
+
+
+@in_tenant("administrator")
 @require_POST
 def revoke_key(request: TenantRequest, machine_key_id: UUID) -> HttpResponse:
     if machine_key_id not in {each.id for each in directory.api_keys(request.tenant.id)}:
-        raise Http404("There is no such key.")
+        raise Http404("Key not found.")
     reason = request.POST.get("reason", "").strip()[:4000] or "No reason given."
     accounts_operations.revoke_key(
         tenant_id=request.tenant.id, key_id=machine_key_id, by=request.caller.actor, reason=reason, at=request.as_of
@@ -297,21 +325,21 @@ def _told(request: TenantRequest, row: Any, away: set[UUID]) -> dict[str, Any]:
     }
 
 
-def _key(request: TenantRequest, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
+def _key(request: TenantRequest, row: Any, names: dict[UUID, str]) -> dict[str, Any]:
     return {
         "row": row,
-        "holder": called.get(row.actor_id, "somebody"),
-        "confirmed_by": called.get(row.confirmed_by, "") if row.confirmed_by else "",
+        "holder": names.get(row.actor_id, "somebody"),
+        "confirmed_by": names.get(row.confirmed_by, "") if row.confirmed_by else "",
         "is_own": row.actor_id == request.caller.actor.id,
         "answer": reverse("approver-key-answer", args=[request.tenant.slug, row.id]),
     }
 
 
-def _loan(request: TenantRequest, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
+def _loan(request: TenantRequest, row: Any, names: dict[UUID, str]) -> dict[str, Any]:
     return {
         "row": row,
-        "giver": called.get(row.from_actor, "somebody"),
-        "receiver": called.get(row.to_actor, "somebody"),
+        "giver": names.get(row.from_actor, "somebody"),
+        "receiver": names.get(row.to_actor, "somebody"),
         "end": reverse("delegation-end", args=[request.tenant.slug, row.id]),
     }
 
@@ -329,7 +357,7 @@ def _about(request: TenantRequest, member_id: UUID) -> dict[str, Any]:
 def _known(request: TenantRequest, member_id: UUID | None) -> Any:
     row = members_queries.member_by_id(request.tenant.id, member_id) if member_id else None
     if row is None:
-        raise Http404("There is no such person.")
+        raise Http404("Member not found.")
     return row
 
 

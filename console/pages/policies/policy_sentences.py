@@ -1,6 +1,6 @@
 """A version of a policy in plain sentences, each made from the same reading of the document by which it decides.
 
-What a document leaves out is said with the value that stands in its place, so that nobody has to know what is built in.
+Whatever a document leaves out is stated with its default value, so that readers need not know the defaults.
 Pure: no clock, no database.
 """
 
@@ -33,10 +33,10 @@ KIND_NAMES: dict[str, str] = {
 """What each kind is called, in the order of the page."""
 
 KIND_QUESTIONS: dict[str, str] = {
-    "approval": "who must agree before a call runs, and for how long",
-    "autonomy": "what an agent may propose at all, and how much of it",
-    "verification": "how the systems of record are read back, and for how long",
-    "recovery": "what follows from each finding, and what waits for a person",
+    "approval": "which calls need approval, by whom and by when",
+    "autonomy": "what an agent may propose, and how much",
+    "verification": "how and for how long systems of record are read back",
+    "recovery": "what follows each finding, and what needs a person",
 }
 
 
@@ -62,8 +62,8 @@ def policy_topics(kind: str, document: bytes) -> tuple[PolicyTopic, ...]:
 
 
 _FINDING_WORDS = {
-    "NEVER": " never counts.",
-    "UNCLEAR_ONLY": " counts only where its condition cannot be told.",
+    "NEVER": " never applies.",
+    "UNCLEAR_ONLY": " applies only if its condition cannot be evaluated.",
     "ALWAYS": " always matches.",
 }
 
@@ -77,8 +77,8 @@ def finding_sentences(kind: str, document: bytes) -> tuple[str, ...]:
 _ALSO_BARRED = {
     "agent_owner": "the owner of the agent",
     "delegator": "the person for whom the agent acts",
-    "editor": "who edited the call",
-    "policy_author": "who drafted or promoted this version",
+    "editor": "the person who edited the call",
+    "policy_author": "the person who drafted or promoted this version",
 }
 _DAY_NAMES = {
     "mon": "Monday",
@@ -91,35 +91,36 @@ _DAY_NAMES = {
 }
 
 
-def _approval_topics(known: ApprovalPolicy) -> tuple[PolicyTopic, ...]:
-    rules = tuple(map(_rule_sentence, known.rules))
+def _approval_topics(policy: ApprovalPolicy) -> tuple[PolicyTopic, ...]:
+    rules = tuple(map(_rule_sentence, policy.rules))
     return (
-        PolicyTopic("Who is always asked about", _always_asked(known)),
+        PolicyTopic("Always requires approval", _always_asked(policy)),
         PolicyTopic(
-            "Rules, read in their order",
-            rules or ("There are none: nobody is asked about any other call.",),
+            "Rules, in order",
+            rules or ("There are no rules: no other call requires approval.",),
             bool(rules),
         ),
-        PolicyTopic("Who decides", _who_decides(known)),
-        PolicyTopic("How a vote is signed", _signatures(known)),
-        PolicyTopic("How long", _deadlines(known)),
-        PolicyTopic("When this policy changes", (_on_change(known),)),
-        PolicyTopic("Standing approvals", _standing(known)),
-        PolicyTopic("Break-glass", _break_glass(known)),
-        PolicyTopic("What is told", _privacy(known)),
+        PolicyTopic("Who decides", _who_decides(policy)),
+        PolicyTopic("Vote signatures", _signatures(policy)),
+        PolicyTopic("Deadlines", _deadlines(policy)),
+        PolicyTopic("When this policy changes", (_on_change(policy),)),
+        PolicyTopic("Standing approvals", _standing(policy)),
+        PolicyTopic("Break-glass", _break_glass(policy)),
+        PolicyTopic("Privacy", _privacy(policy)),
     )
 
 
-def _always_asked(known: ApprovalPolicy) -> tuple[str, ...]:
+def _always_asked(policy: ApprovalPolicy) -> tuple[str, ...]:
     upper = _or(sorted((_class_name(each) for each in UPPER_CLASSES), reverse=True))
     names = {"side_effect_class": "class", "effect_domain": "domain", "tool": "tool"}
     asked = [
-        " and whose ".join(_named(names[name], name, value) for name, value in each.items()) for each in known.require
+        " and whose ".join(_named(names[name], name, value) for name, value in each.items()) for each in policy.require
     ]
     return (
-        "People are asked about every critical mutation, and about whatever changes something and cannot be undone.",
-        f"People are asked where the contract asks for it, and about calls of class {upper} that cannot be read back.",
-        *(f"People are asked about every call whose {each}." for each in asked),
+        "Approval is required for every critical mutation, and for every change that cannot be undone.",
+        f"Approval is required where the contract requires it, and for calls of class {upper} that cannot be"
+        " read back.",
+        *(f"Approval is required for every call whose {each}." for each in asked),
     )
 
 
@@ -128,75 +129,78 @@ def _named(word: str, name: str, value: str) -> str:
 
 
 def _rule_sentence(rule: PolicyRule) -> str:
-    begin = f"“{rule.name}”: " + (f"where {rule.when.text}, " if rule.when else "for every call, ")
-    unclear = " Where that cannot be told, people are asked." if rule.when else ""
+    begin = f"“{rule.name}”: " + (f"if {rule.when.text}, " if rule.when else "for every call, ")
+    unclear = " If that cannot be evaluated, approval is required." if rule.when else ""
     if rule.outcome == "refuse":
         said = rule.reason or "The policy does not let this call run, whoever would approve it."
-        return f"{begin}the call is refused, wherever this rule stands; the agent reads “{said}”{unclear}"
+        return f"{begin}the call is refused, whatever the order of the rules; the agent reads “{said}”{unclear}"
     if rule.outcome == "auto":
-        return f"{begin}the rules after this one that ask people do not count.{unclear}"
+        return f"{begin}later rules that require approval do not apply.{unclear}"
     wanted = _demands(rule.demands)
-    return f"{begin}people are asked{f': {_and(wanted)}' if wanted else ''}.{unclear}"
+    return f"{begin}approval is required{f': {_and(wanted)}' if wanted else ''}.{unclear}"
 
 
 def _demands(wanted: Requirements) -> list[str]:
-    """What a rule asks for beside the policy itself."""
-    said = [f"of the group {each.group} {each.count} must agree{_denials(each)}" for each in wanted.thresholds]
+    """What a rule requires beyond the policy itself."""
+    said = [
+        f"{_count(each.count, 'approval')} from the group {each.group}{_denials(each)}" for each in wanted.thresholds
+    ]
     barred = [words for name, words in _ALSO_BARRED.items() if name in wanted.independence]
     said += [f"{_or(barred)} may not vote"] if barred else []
-    said += [f"a vote is signed by {_signature(wanted.step_up)}"] if wanted.step_up else []
-    said += [f"they have {exact_duration(wanted.decide_within_s)} at most"] if wanted.decide_within_s else []
+    said += [f"votes are signed by {_signature(wanted.step_up)}"] if wanted.step_up else []
+    said += [f"the deadline is at most {exact_duration(wanted.decide_within_s)}"] if wanted.decide_within_s else []
     if wanted.release_within_s:
-        said.append(f"the start must follow within {exact_duration(wanted.release_within_s)}")
+        said.append(f"execution must start within {exact_duration(wanted.release_within_s)}")
     said += [_hours(each.document()) for each in wanted.hours]
-    said += ["nothing is released before the vote is sealed in the log"] if wanted.wait_for_seal else []
+    said += ["execution waits until the vote is sealed in the log"] if wanted.wait_for_seal else []
     return said + ([f"it counts as {labels.RISKS[wanted.risk].lower()}"] if wanted.risk is not Risk.LOW else [])
 
 
 def _denials(each: Threshold) -> str:
-    return "" if each.deny == 1 else f", and {each.deny} votes against end it"
+    return "" if each.deny == 1 else f" ({each.deny} votes against end the request)"
 
 
-def _who_decides(known: ApprovalPolicy) -> tuple[str, ...]:
-    wanted = known.demands.thresholds
-    silent = not wanted and any(rule.demands.thresholds for rule in known.rules)
+def _who_decides(policy: ApprovalPolicy) -> tuple[str, ...]:
+    wanted = policy.demands.thresholds
+    silent = not wanted and any(rule.demands.thresholds for rule in policy.rules)
     said = [
-        f"{'Where no rule says otherwise, of' if silent else 'Of'} the group {each.group} {each.count} must agree;"
-        f" {_count(each.deny, 'vote')} against from it {'ends' if each.deny == 1 else 'end'} the request."
+        f"{'Unless a rule says otherwise, the' if silent else 'The'} group {each.group} must give"
+        f" {_count(each.count, 'approval')}; {_count(each.deny, 'vote')} against from it"
+        f" {'ends' if each.deny == 1 else 'end'} the request."
         for each in wanted or ONE_REVIEWER
     ]
-    said += ["All of these must agree."] if len(wanted) > 1 else []
-    barred = [words for name, words in _ALSO_BARRED.items() if name in known.demands.independence]
-    said.append(f"Nobody decides on their own request{f', nor may {_or(barred)}' if barred else ''}.")
-    if known.batch.most > 1:
-        classes = _or(_class_name(each) for each in SideEffectClass if each in known.batch.side_effect_classes)
+    said += ["All of these groups must approve."] if len(wanted) > 1 else []
+    barred = [words for name, words in _ALSO_BARRED.items() if name in policy.demands.independence]
+    said.append(f"Nobody may decide on their own request{f', nor may {_or(barred)}' if barred else ''}.")
+    if policy.batch.most > 1:
+        classes = _or(_class_name(each) for each in SideEffectClass if each in policy.batch.side_effect_classes)
         said.append(
-            f"Up to {known.batch.most} requests of class {classes} may be decided together, if they are of low risk,"
+            f"Up to {policy.batch.most} requests of class {classes} may be decided together if they are low risk,"
             " can be undone and need no passkey."
         )
     else:
         said.append("Requests are decided one at a time.")
-    if known.limits.waiting_per_agent:
-        said.append(f"An agent may have {known.limits.waiting_per_agent} requests waiting; its next call is refused.")
-    if known.limits.votes_per_minute:
-        said.append(f"A person may give {known.limits.votes_per_minute} votes a minute.")
-    if known.min_dwell_s:
-        least = exact_duration(known.min_dwell_s)
+    if policy.limits.waiting_per_agent:
         said.append(
-            f"A request of high risk can be approved {least} after it was first shown to the voter, not sooner."
+            f"An agent may have at most {policy.limits.waiting_per_agent} pending requests; further calls are refused."
+        )
+    if policy.limits.votes_per_minute:
+        said.append(f"A person may cast at most {policy.limits.votes_per_minute} votes a minute.")
+    if policy.min_dwell_s:
+        least = exact_duration(policy.min_dwell_s)
+        said.append(
+            f"A high-risk request can be approved no earlier than {least} after it was first shown to the voter."
         )
     return tuple(said)
 
 
-def _signatures(known: ApprovalPolicy) -> tuple[str, ...]:
-    by_risk = [(risk, known.step_up_by_risk[risk]) for risk in Risk if risk in known.step_up_by_risk]
-    raised = [
-        f"At {labels.RISKS[risk].lower()} by {_signature(level)}, if that is stronger." for risk, level in by_risk
-    ]
+def _signatures(policy: ApprovalPolicy) -> tuple[str, ...]:
+    by_risk = [(risk, policy.step_up_by_risk[risk]) for risk in Risk if risk in policy.step_up_by_risk]
+    raised = [f"For {labels.RISKS[risk].lower()}: {_signature(level)}, if that is stronger." for risk, level in by_risk]
     return (
-        f"A vote for a call is signed by {_signature(known.demands.step_up or known.step_up)}.",
+        f"A vote to approve is signed by {_signature(policy.demands.step_up or policy.step_up)}.",
         *raised,
-        "A vote against a call needs no more than the session.",
+        "A vote against needs only the session.",
     )
 
 
@@ -204,84 +208,85 @@ def _signature(level: str) -> str:
     return f"{labels.SIGNATURES[level]} (class {level}){'' if level == 'A' else ' or stronger'}"
 
 
-def _deadlines(known: ApprovalPolicy) -> tuple[str, ...]:
+def _deadlines(policy: ApprovalPolicy) -> tuple[str, ...]:
     said = [
-        f"A request lapses if nobody decides within {exact_duration(known.decide_within_s)}, unless its contract says"
-        " otherwise.",
-        f"What was approved must be started within {exact_duration(known.release_within_s)}.",
-        f"The grant for a start lives {exact_duration(known.grant_life_s)}, and never longer than the approval.",
+        f"A request expires if it is not decided within {exact_duration(policy.decide_within_s)}, unless its contract"
+        " sets another deadline.",
+        f"An approved action must start within {exact_duration(policy.release_within_s)}.",
+        f"The grant for a start is valid for {exact_duration(policy.grant_life_s)},"
+        " and never longer than the approval.",
     ]
-    said += [f"{_sentence(_hours(each.document()))}." for each in known.demands.hours]
-    if known.demands.wait_for_seal:
-        said.append("Nothing is released before the vote is sealed in the log.")
+    said += [f"{_sentence(_hours(each.document()))}." for each in policy.demands.hours]
+    if policy.demands.wait_for_seal:
+        said.append("Execution waits until the vote is sealed in the log.")
     else:
-        said.append("What can be undone is released without waiting until the vote is sealed in the log.")
-    if known.remind_before_s:
-        said.append(f"Reviewers are reminded {exact_duration(known.remind_before_s)} before the end.")
-    if known.escalate_after_s:
-        said.append(f"After {exact_duration(known.escalate_after_s)} the group {known.escalate_to} is told too.")
-    pause = exact_duration(known.question_pause_s)
-    return (*said, f"While the agent owes an answer the time stands still, for {pause} in all.")
+        said.append("Actions that can be undone start without waiting until the vote is sealed in the log.")
+    if policy.remind_before_s:
+        said.append(f"Reviewers are reminded {exact_duration(policy.remind_before_s)} before the deadline.")
+    if policy.escalate_after_s:
+        said.append(f"After {exact_duration(policy.escalate_after_s)} the group {policy.escalate_to} is notified, too.")
+    pause = exact_duration(policy.question_pause_s)
+    return (*said, f"The deadline is paused while the agent has a question to answer, for at most {pause} in total.")
 
 
 def _hours(hours: Mapping[str, Any]) -> str:
     days = (
         "every day" if len(hours["days"]) == len(_DAY_NAMES) else f"on {_and(_DAY_NAMES[day] for day in hours['days'])}"
     )
-    return f"starts are released {days} from {hours['from']} to {hours['to']} ({hours['zone']}) only"
+    return f"actions may start only {days} from {hours['from']} to {hours['to']} ({hours['zone']})"
 
 
-def _on_change(known: ApprovalPolicy) -> str:
-    if known.on_change == "void":
+def _on_change(policy: ApprovalPolicy) -> str:
+    if policy.on_change == "void":
         return (
-            "A new version ends every action that waits for approval or for its start; its agent may propose it anew."
+            "A new version ends every action that waits for approval or for its start; its agent may propose it again."
         )
-    return "A new version sets open approvals aside, and people are asked again."
+    return "A new version voids open approvals, and approval is requested again."
 
 
-def _standing(known: ApprovalPolicy) -> tuple[str, ...]:
-    rule = known.standing
+def _standing(policy: ApprovalPolicy) -> tuple[str, ...]:
+    rule = policy.standing
     if rule is None:
-        return ("There are none: where people are asked, they are asked about each call.",)
+        return ("They are disabled: each call that requires approval is decided individually.",)
     irreversible = (
-        "They may cover what cannot be undone."
+        "They may cover actions that cannot be undone."
         if rule.irreversible
-        else "They never cover what cannot be undone: people are asked about each of those."
+        else "They never cover actions that cannot be undone; each of those requires approval."
     )
     named = _or(sorted(f"“{each}”" for each in rule.always_ask))
     return (
-        f"Two persons may agree to one after {rule.after} verified approvals of one shape in a row; it covers at most"
+        f"Two people may agree to one after {rule.after} verified approvals of one shape in a row; it covers at most"
         f" {_count(rule.most_passes, 'action', 'actions')} in {_count(rule.most_days, 'day', 'days')}.",
         irreversible,
-        *((f"People are always asked about {named}.",) if named else ()),
+        *((f"Approval is always required for {named}.",) if named else ()),
     )
 
 
-def _break_glass(known: ApprovalPolicy) -> tuple[str, ...]:
-    rule = known.break_glass
+def _break_glass(policy: ApprovalPolicy) -> tuple[str, ...]:
+    rule = policy.break_glass
     if not rule.enabled:
-        return ("It is switched off: nobody can approve alone in an emergency.",)
+        return ("It is disabled: nobody can approve alone in an emergency.",)
     groups = f" of the group {_or(sorted(rule.groups))}" if rule.groups else ""
     return (
         f"In an emergency one operator{groups} may approve alone, signed by {_signature(rule.step_up)}.",
-        f"The start must follow within {exact_duration(int(RELEASE_WITHIN.total_seconds()))}, and"
+        f"Execution must start within {exact_duration(int(RELEASE_WITHIN.total_seconds()))}, and"
         f" {_count(rule.reviewers, 'other person', 'other people')} must review it within"
         f" {exact_duration(rule.review_within_s)}.",
     )
 
 
-def _privacy(known: ApprovalPolicy) -> tuple[str, ...]:
+def _privacy(policy: ApprovalPolicy) -> tuple[str, ...]:
     told = (
-        "The agent reads the reasons that reviewers give."
-        if known.reasons_to_agents
-        else "The agent does not read the reasons that reviewers give."
+        "Agents can read the reasons that reviewers give."
+        if policy.reasons_to_agents
+        else "Agents cannot read the reasons that reviewers give."
     )
     quality = {
         "off": "No figures about reviewers are kept.",
-        "team": "Figures about reviewers name nobody.",
+        "team": "Figures about reviewers do not name anyone.",
         "person": "A person's figures are shown to administrators and to that person.",
     }
-    return (told, quality[known.reviewer_quality])
+    return (told, quality[policy.reviewer_quality])
 
 
 # Autonomy
@@ -293,24 +298,25 @@ def _autonomy_topics(known: AutonomyPolicy) -> tuple[PolicyTopic, ...]:
         PolicyTopic(
             "What an agent may propose",
             (
-                "An agent may call the tools that its session was given, and no others.",
+                "An agent may call only the tools that were disclosed to its session.",
                 *map(_outside_sentence, known.outside),
             ),
         ),
-        PolicyTopic("Budgets", tuple(map(_budget_sentence, known.budgets)) or ("There are none.",)),
+        PolicyTopic("Budgets", tuple(map(_budget_sentence, known.budgets)) or ("There are no budgets.",)),
         PolicyTopic(
             "When an agent is flagged",
             (
-                f"Few calls accepted: less than {watch.acceptance_floor_pct} % of at least {watch.least_calls} calls"
-                f" within {exact_duration(watch.window_h * 3600)}.",
-                f"Probing: one session called {watch.probing_names} or more different tools that it was not given.",
+                f"Low acceptance: less than {watch.acceptance_floor_pct} % of at least {watch.least_calls} calls"
+                f" accepted within {exact_duration(watch.window_h * 3600)}.",
+                f"Probing: one session called {watch.probing_names} or more different tools that were not disclosed to"
+                " it.",
             ),
         ),
     )
 
 
 def _outside_sentence(entry: Exclusion) -> str:
-    where = f", where {entry.when.text} or where that cannot be told" if entry.when else ""
+    where = f" if {entry.when.text} or if that cannot be evaluated" if entry.when else ""
     said = entry.reason or "The call lies outside the boundary."
     return f"“{entry.name}”: {_covered(entry.scope)} are refused{where}; the agent reads “{said}”"
 
@@ -327,13 +333,13 @@ def _covered(scope: Scope) -> str:
 
 
 def _budget_sentence(budget: Budget) -> str:
-    each = "in each session" if budget.per == "session" else f"for each agent and {budget.within} (UTC)"
+    each = "per session" if budget.per == "session" else f"per agent and {budget.within} (UTC)"
     most = [_count(budget.calls, "call")] if budget.calls is not None else []
-    most += [_count(budget.readings, "reading") + " of their verification"] if budget.readings is not None else []
+    most += [_count(budget.readings, "verification read")] if budget.readings is not None else []
     if budget.money is not None:
         sums = _and(format_money(amount, code) for code, amount in sorted(budget.money.most.items()))
-        most.append(f"{sums} in {budget.money.amount} (nothing in another currency)")
-    return f"“{budget.name}”: {each}, at most {_and(most)}, counted over {_covered(budget.scope)}."
+        most.append(f"{sums} in {budget.money.amount} (no other currency)")
+    return f"“{budget.name}”: {each}, at most {_and(most)}; counts {_covered(budget.scope)}."
 
 
 # Verification
@@ -343,7 +349,7 @@ def _verification_topics(document: Mapping[str, Any]) -> tuple[PolicyTopic, ...]
     numbers = policies.verification_numbers(document)
     given = policies.default_policy("verification") | dict(document)
     wait = (
-        f"each wait is about {numbers.backoff} times the one before"
+        f"each wait is about {numbers.backoff} times the previous one"
         if numbers.backoff > 1
         else "the waits stay about the same"
     )
@@ -351,40 +357,44 @@ def _verification_topics(document: Mapping[str, Any]) -> tuple[PolicyTopic, ...]
         PolicyTopic(
             "When the system of record is read",
             (
-                f"First {exact_duration(numbers.first_after_s)} after the executor has reported; {wait}, and none is"
-                f" much longer than {exact_duration(numbers.max_interval_s)}. A contract may say otherwise.",
-                f"A doubt that {_count(numbers.repeat_limit, 'reading')} could not settle goes to a person.",
+                f"First {exact_duration(numbers.first_after_s)} after the executor's report; {wait}, and none is"
+                f" much longer than {exact_duration(numbers.max_interval_s)}. A contract may set other times.",
+                f"If {_count(numbers.repeat_limit, 'reading')} could not settle a doubt, a person decides.",
             ),
         ),
         PolicyTopic(
-            "How long a verdict may take, by class",
+            "Time limit for a verdict, by class",
             tuple(f"{_class_name(kind)}: {exact_duration(numbers.sla_s[kind])}." for kind in SideEffectClass),
         ),
         PolicyTopic(
             "Executors and keys",
             (
-                f"An executor that is silent for {exact_duration(given['lease_s'])} loses its attempt.",
+                f"An executor that does not respond for {exact_duration(given['lease_s'])} loses its attempt.",
                 f"An idempotency record that stays open expires after {exact_duration(given['idempotency_ttl_s'])}.",
             ),
         ),
-        PolicyTopic("When nothing irreversible is released to a system", _release_stops(document)),
-        PolicyTopic("What readings may cost", _reading_costs(document)),
-        PolicyTopic("What agents may say", _messages(document)),
+        PolicyTopic("When irreversible actions on a system are paused", _release_stops(document)),
+        PolicyTopic("Read limits", _reading_costs(document)),
+        PolicyTopic("Agent messages", _messages(document)),
     )
 
 
 def _release_stops(document: Mapping[str, Any]) -> tuple[str, ...]:
     stop = policies.release_stop_rule(document)
     said = ["While its circuit is open."] if stop.open_circuit else []
-    said += [f"While {stop.waiting} or more actions wait for their verdict."] if stop.waiting is not None else []
-    said += [f"While one of them has waited for {exact_duration(stop.oldest_s)}."] if stop.oldest_s is not None else []
-    return (*said, "While a person has stopped it, whatever this policy says.")
+    said += [f"While {stop.waiting} or more actions wait for a verdict."] if stop.waiting is not None else []
+    said += (
+        [f"While an action has waited {exact_duration(stop.oldest_s)} for its verdict."]
+        if stop.oldest_s is not None
+        else []
+    )
+    return (*said, "While a person has paused them, whatever this policy says.")
 
 
 def _reading_costs(document: Mapping[str, Any]) -> tuple[str, ...]:
     budget = policies.reading_budget(document)
     said = [
-        f"{most} readings {each}; beyond that they are stretched, and none is refused."
+        f"{most} readings {each}; beyond that, readings are spaced out, and none is refused."
         for most, each in ((budget.readings_per_hour, "an hour"), (budget.readings_per_day, "a day"))
         if most is not None
     ]
@@ -392,9 +402,9 @@ def _reading_costs(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 _UNCITED = {
-    "pass": "a report without a citation goes out as it is",
-    "mark": "a report that cites nothing and that the record does not bear out is marked",
-    "hold": "a report that cites nothing and that the record does not bear out is held back",
+    "pass": "a report without a citation is sent unchanged",
+    "mark": "a report without a citation that the record does not support is marked",
+    "hold": "a report without a citation that the record does not support is held back",
 }
 
 
@@ -402,13 +412,13 @@ def _messages(document: Mapping[str, Any]) -> tuple[str, ...]:
     agents = sorted(document.get("messages", {}).get("agents", {}))
     return (
         f"{_sentence(_message_rule(document, ''))}.",
-        *(f"Of {agent}: {_message_rule(document, agent)}." for agent in agents),
+        *(f"For {agent}: {_message_rule(document, agent)}." for agent in agents),
     )
 
 
 def _message_rule(document: Mapping[str, Any], agent: str) -> str:
     rule = policies.message_rule(document, agent)
-    guarded = "; a session with changes cannot be closed until the guard has seen what was said of them"
+    guarded = "; a session with changes cannot be closed until the guard has checked what was said about them"
     return _UNCITED[rule.uncited] + (guarded if rule.guarded else "")
 
 
@@ -427,15 +437,15 @@ _INPUT_NAMES = {
 }
 _FLAG_NAMES = {
     "within_consistency_window": ("the consistency window is open", "the consistency window is over"),
-    "within_sla": ("the verdict is in time", "the verdict is late"),
+    "within_sla": ("the verdict is on time", "the verdict is late"),
     "pivot_committed": ("the pivot is committed", "no pivot is committed"),
     "mutating": ("the call changes something", "the call only reads"),
     "externally_visible": ("the effect is visible outside", "the effect is not visible outside"),
     "equivalent_and_allowed": ("the duplicate is equal and allowed", "the duplicate is not equal, or not allowed"),
-    "no_op_success_allowed": ("the contract permits no effect", "the contract does not permit no effect"),
+    "no_op_success_allowed": ("no effect counts as success", "no effect does not count as success"),
     "retry_safe": ("a retry is safe", "a retry is not safe"),
     "effect_committed": ("an effect is committed", "no effect is committed"),
-    "compensation_available": ("a compensating tool is there", "no compensating tool is there"),
+    "compensation_available": ("a compensating tool exists", "no compensating tool exists"),
 }
 
 
@@ -443,24 +453,24 @@ def _recovery_topics(document: bytes) -> tuple[PolicyTopic, ...]:
     known, plain = recovery_table.parse_policy(document), parse(document)
     own = plain.get("table", "built-in") != "built-in"
     automatic = [name for state, name in _RELATION_NAMES.items() if state in known.automatic]
-    runs = f"{_sentence(_and(automatic))} may run without a person, below class {_class_name('HIGH_RISK_EXTERNAL')}."
-    held = f"Whatever {_or(sorted(known.hold))} wants waits for a person." if known.hold else ""
-    table = "its own" if own else "built in"
+    runs = f"{_sentence(_and(automatic))} may run automatically below class {_class_name('HIGH_RISK_EXTERNAL')}."
+    held = f"Recovery by {_or(sorted(known.hold))} needs a person." if known.hold else ""
+    table = "custom" if own else "built in"
     return (
         PolicyTopic(
-            "What runs without a person",
-            tuple(filter(None, (runs if automatic else "Nothing: every recovery waits for a person.", held))),
+            "Automatic recovery",
+            tuple(filter(None, (runs if automatic else "None: every recovery needs a person.", held))),
         ),
         PolicyTopic(
-            "How often the same thing is tried",
+            "Retries",
             (
-                f"A change is tried {_count(known.max_attempts, 'time')} at most, and a critical mutation never again"
-                " by itself.",
-                f"A read is tried {_count(known.max_read_attempts, 'time')} at most.",
+                f"A change is attempted at most {_count(known.max_attempts, 'time')}; a critical mutation is never"
+                " retried automatically.",
+                f"A read is attempted at most {_count(known.max_read_attempts, 'time')}.",
             ),
         ),
         PolicyTopic(
-            f"The table ({table}, {_count(len(known.rows), 'row')}): the first row that fits decides",
+            f"Recovery table ({table}, {_count(len(known.rows), 'row')}): the first matching row applies",
             tuple(map(_row_sentence, known.rows)),
             ordered=True,
         ),

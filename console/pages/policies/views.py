@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -13,16 +14,15 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from console.accounts.step_up import is_proven, is_recently_authenticated
+from console.accounts.step_up import is_recently_authenticated
 from console.pages.actions.action_record import actor_names, format_json
 from console.pages.policies.policy_changes import compare_documents
 from console.pages.policies.policy_sentences import KIND_NAMES, KIND_QUESTIONS, finding_sentences, policy_topics
 from console.pages.releases import release_steps
-from console.pages.releases.forms import ReleaseWordForm
+from console.pages.releases.forms import ReleaseWordForm, apply_word
 from console.web import policy_simulation
-from console.web.http import TenantRequest, in_tenant, undo_if_refused
+from console.web.http import TenantRequest, in_tenant
 from ledger.catalogue import queries as catalogue
-from ledger.catalogue.operations.second_person import ProofNeeded
 from ledger.record.queries import events
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.refusals import Refused
@@ -64,27 +64,11 @@ def policy(request: TenantRequest, policy_kind: str, policy_version: str) -> Htt
 def roll_back(request: TenantRequest, policy_kind: str, policy_version: str) -> HttpResponse:
     """An earlier version in force again, in one step and by one person."""
     row, form = _found(request, policy_kind, policy_version), ReleaseWordForm(request.POST)
-    if not form.is_valid():
-        return _policy(request, row, word=form, status=422)
-    proven = is_proven(request, *form.proof())
-    try:
-        with undo_if_refused(request):
-            release_steps.roll_back(
-                tenant_id=request.tenant.id,
-                kind=policy_kind,
-                version=policy_version,
-                reason=form.cleaned_data["reason"],
-                by=request.caller.actor,
-                is_proven=proven,
-                at=request.as_of,
-            )
-    except ProofNeeded as refusal:
-        form.ask_for_proof("Confirm with your password or a one-time code.")
-        return _policy(request, row, word=form, status=refusal.status)
-    except Refused as refusal:
-        form.add_error(None, refusal.detail)
-        return _policy(request, row, word=form, status=refusal.status)
-    messages.success(request, f"Version {policy_version} is in force again.")
+    operation = partial(release_steps.roll_back, kind=policy_kind, version=policy_version)
+    restored, status = apply_word(request, form, operation)
+    if restored is None:
+        return _policy(request, row, word=form, status=status)
+    messages.success(request, f"Rolled back. Version {policy_version} is in force.")
     return redirect("policy", request.tenant.slug, policy_kind, policy_version)
 
 

@@ -46,7 +46,9 @@ def describe_row(row: dict[str, Any]) -> str:
         f"half of them within {row['served_median_s']:.0f} s" if row["served_median_s"] is not None else "",
         _share(row["quick"], "faster than reading"),
         _share(row["blind"], "with nothing opened"),
-        _share(row["wrong"], f"of {row['settled']} settled proved wrong") if row["settled"] else "none settled yet",
+        _share(row["wrong"], f"of {row['settled']} settled later proved wrong")
+        if row["settled"]
+        else "none settled yet",
     ]
     return "; ".join(part for part in parts if part)
 

@@ -100,7 +100,7 @@ def request_erasure(request: TenantRequest, recording_id: UUID) -> HttpResponse:
         by=request.caller.actor,
         at=request.as_of,
     )
-    messages.success(request, "Asked for. Another person must confirm it before anything is erased.")
+    messages.success(request, "Erasure requested. Another person must confirm it before anything is erased.")
     return redirect("holds", request.tenant.slug)
 
 

@@ -33,7 +33,7 @@ _LOADERS: Mapping[str, Callable[[bytes], Any]] = {"approval": policy.load_stored
 def run_call_gates(row: Release, *, changes: Sequence[Mapping[str, str]], by: Actor, at: datetime) -> Release:
     """Run the three gates and store what each said. `changes` are the places where the draft differs."""
     if row.state != "DRAFT":
-        raise WrongStep("The gates of this draft are passed. To look again, withdraw it and draft the change anew.")
+        raise WrongStep("The gates of this draft have passed. To run them again, withdraw it and create a new draft.")
     in_force = catalogue_queries.active_policies(row.tenant_id)[row.kind]
     simulation = policy_simulation.simulate_policy(
         row.tenant_id, row.kind, parse(bytes(row.document)), since=at - SIMULATED, until=at
@@ -59,7 +59,7 @@ def _simulated(simulation: PolicySimulation) -> GateResult:
     said = simulation.text
     if loose:
         said += (
-            f" {len(loose)} of these would have been let through that were held or refused:"
+            f" {len(loose)} of these were held or refused and would have been let through:"
             " a person who did not draft it must sign."
         )
     told = {
@@ -80,8 +80,8 @@ def _difference(version: str, changes: Sequence[Mapping[str, str]], simulation: 
     places = "1 place differs" if len(changes) == 1 else f"{len(changes)} places differ"
     calls = "1 call" if len(simulation.touched) == 1 else f"{len(simulation.touched)} calls"
     said = (
-        f"{places} from version {version}; {calls} of the last {SIMULATED.days} days would have gone otherwise."
-        " A person who did not draft it must sign."
+        f"{places} from version {version}; {calls} of the last {SIMULATED.days} days would have been decided"
+        " differently. A person who did not draft it must sign."
     )
     ids = [str(each.action_id) for each in simulation.touched[:MOST_LISTED]]
     told = {"compared_with": version, "changes": [dict(each) for each in changes], "actions": ids}

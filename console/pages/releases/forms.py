@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from django import forms
 
 from console.accounts.members.forms import IdentityProofForm, split_words
+from console.accounts.step_up import is_proven
+from console.web.http import TenantRequest, undo_if_refused
+from ledger.catalogue.operations.second_person import ProofNeeded
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.policies import POLICY_KINDS
 from ledger.catalogue.rules.releases import CONTRACT, MOST_TOOLS, SIGNED
 from ledger.record.rules.canonical import read
 from ledger.record.rules.refusals import Refused
 
+T = TypeVar("T")
 _WHY = {"required": "Enter a reason. It is kept in the audit log."}
 MOST_TYPED = 1_000_000
 
@@ -25,14 +30,14 @@ class DraftForm(forms.Form):
     version = forms.RegexField(
         r"^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$",
         label="Name of the new version",
-        error_messages={"invalid": "Letters, digits, points, plus and minus, 64 at most."},
+        error_messages={"invalid": "At most 64 letters, digits, dots, plus and minus signs."},
     )
     document = forms.CharField(
         max_length=MOST_TYPED,
         label="Document",
         widget=forms.Textarea(attrs={"rows": 24, "class": "mono", "spellcheck": "false"}),
     )
-    reason = forms.CharField(max_length=1000, label="Why", error_messages=_WHY)
+    reason = forms.CharField(max_length=1000, label="Reason", error_messages=_WHY)
 
     def clean_document(self) -> str:
         text: str = self.cleaned_data["document"]
@@ -41,7 +46,7 @@ class DraftForm(forms.Form):
         except Refused as fault:
             raise forms.ValidationError(fault.detail) from fault
         if not isinstance(typed, dict):
-            raise forms.ValidationError("The document is a JSON object.")
+            raise forms.ValidationError("The document must be a JSON object.")
         self._document: dict[str, Any] = typed
         return text
 
@@ -53,8 +58,34 @@ class DraftForm(forms.Form):
 class ReleaseWordForm(IdentityProofForm):
     """One person's word on a release, and who it is."""
 
-    reason = forms.CharField(max_length=1000, label="Why", error_messages=_WHY)
+    reason = forms.CharField(max_length=1000, label="Reason", error_messages=_WHY)
     field_order = ("reason", "password", "otp")
+
+
+def apply_word(request: TenantRequest, form: ReleaseWordForm, operation: Callable[..., T]) -> tuple[T | None, int]:
+    """Carry out an operation on one person's word.
+
+    Returns its result; or None and the status of a refusal, which is added to the form.
+    """
+    if not form.is_valid():
+        return None, 422
+    proven = is_proven(request, *form.proof())
+    try:
+        with undo_if_refused(request):
+            result = operation(
+                tenant_id=request.tenant.id,
+                reason=form.cleaned_data["reason"],
+                by=request.caller.actor,
+                is_proven=proven,
+                at=request.as_of,
+            )
+    except ProofNeeded as refusal:
+        form.ask_for_proof("Confirm with your password or a one-time code.")
+        return None, refusal.status
+    except Refused as refusal:
+        form.add_error(None, refusal.detail)
+        return None, refusal.status
+    return result, 200
 
 
 class GateSignatureForm(ReleaseWordForm):
@@ -66,18 +97,18 @@ class GateSignatureForm(ReleaseWordForm):
 class EndForm(forms.Form):
     """Why a draft is withdrawn, or its canary stopped."""
 
-    reason = forms.CharField(max_length=1000, label="Why", error_messages=_WHY)
+    reason = forms.CharField(max_length=1000, label="Reason", error_messages=_WHY)
 
 
 class CanaryForm(forms.Form):
     """Which live actions the draft decides first."""
 
-    tools = forms.CharField(required=False, max_length=20_000, label="Tools, separated by spaces; none: every tool")
-    share = forms.IntegerField(min_value=1, max_value=100, initial=100, label="Percent of their actions")
-    actions = forms.IntegerField(min_value=1, max_value=10_000, initial=20, label="Actions that must have ended")
+    tools = forms.CharField(required=False, max_length=20_000, label="Tools, separated by spaces (every tool)")
+    share = forms.IntegerField(min_value=1, max_value=100, initial=100, label="Percentage of their actions")
+    actions = forms.IntegerField(min_value=1, max_value=10_000, initial=20, label="Actions that must end first")
 
     def clean_tools(self) -> tuple[str, ...]:
         tools = tuple(dict.fromkeys(split_words(self.cleaned_data["tools"])))
         if len(tools) > MOST_TOOLS:
-            raise forms.ValidationError(f"Name {MOST_TOOLS} tools at most.")
+            raise forms.ValidationError(f"Name at most {MOST_TOOLS} tools.")
         return tools

@@ -10,7 +10,7 @@ STATE_NAMES = {
     "DRAFT": "Draft",
     "CHECKED": "Ready for the canary",
     "CANARY": "On canary",
-    "READY": "Waits for promotion",
+    "READY": "Waiting for promotion",
     "PROMOTED": "Promoted",
     "STOPPED": "Stopped",
     "WITHDRAWN": "Withdrawn",
@@ -21,13 +21,13 @@ OPEN_STATES = frozenset({"DRAFT", "CHECKED", "CANARY", "READY"})
 _ENDED = {
     "PROMOTED": "Two people promoted it.",
     "STOPPED": "Its canary was stopped, and the version in force decides everything.",
-    "WITHDRAWN": "It was withdrawn before it decided anything.",
-    "ROLLED_BACK": "It was in force, and an earlier version was put in its place.",
+    "WITHDRAWN": "It was withdrawn before it took effect.",
+    "ROLLED_BACK": "It was in force and was rolled back to an earlier version.",
 }
 _NEXT_WHERE_ENDED = {
-    "STOPPED": "A change of it is a new release.",
-    "WITHDRAWN": "A change of it is a new release.",
-    "ROLLED_BACK": "It cannot come back as it was; a change of it is a new release.",
+    "STOPPED": "To change it, create a new release.",
+    "WITHDRAWN": "To change it, create a new release.",
+    "ROLLED_BACK": "It cannot be reinstated; create a new release.",
 }
 
 
@@ -37,13 +37,13 @@ def standing_sentence(
     """Where a release stands: `red` are the gates that are not passed, `ran` whether any was run."""
     if state == "DRAFT":
         found = f"{_named(red)} {'is' if len(red) == 1 else 'are'} not passed" if ran else "No gate was run"
-        return f"It is a draft, and decides nothing. {found[:1].upper()}{found[1:]}."
+        return f"It is a draft and has no effect yet. {found[:1].upper()}{found[1:]}."
     if state == "CHECKED":
-        return "Every gate but the canary is passed. It decides nothing yet."
+        return "Every gate except the canary has passed. It has no effect yet."
     if state == "CANARY":
         return "It decides some live actions; the version in force decides all others."
     if state == "READY":
-        until = "it decides the actions of its canary and no others" if is_on_canary else "it decides nothing"
+        until = "it decides only the actions of its canary" if is_on_canary else "it has no effect"
         return f"Every gate is passed. Until it is promoted {until}."
     return _ENDED[state] + (" It is in force." if is_in_force else "")
 
@@ -61,22 +61,26 @@ def next_step(
     """What must happen next: `first_by` promoted it first, `left` actions of its canary have yet to end."""
     if is_basis_old and state in OPEN_STATES:
         over = "Stop it" if is_on_canary else "Withdraw it"
-        again = "Run the gates again." if state in ("DRAFT", "CHECKED") else f"{over}, and draft the change anew."
-        return f"Another version came in force since its gates ran. {again}"
+        again = "Run the gates again." if state in ("DRAFT", "CHECKED") else f"{over} and create a new draft."
+        return f"Another version has taken effect since its gates ran. {again}"
     if state == "DRAFT":
         unsigned = [gate for gate in red if gate != CANARY]
         if not ran:
             return "Run the gates."
         if set(unsigned) <= set(SIGNED):
             return f"A person who did not draft it must sign {_named(unsigned)}."
-        return "What failed is named below. If the draft is wrong, withdraw it and draft the change anew."
+        return "Failures are listed below. If the draft is wrong, withdraw it and create a new one."
     if state == "CHECKED":
         return "Start the canary."
     if state == "CANARY":
         actions = "1 more action" if left == 1 else f"{left} more actions"
         return f"Wait until {actions} of its canary have ended. The figures are looked at every ten seconds."
     if state == "READY":
-        return f"{first_by} promoted it; another person must, too." if first_by else "Two people must promote it."
+        return (
+            f"{first_by} promoted it; another person must promote it as well."
+            if first_by
+            else "Two people must promote it."
+        )
     return _NEXT_WHERE_ENDED.get(state, "")
 
 
@@ -97,7 +101,7 @@ def canary_rows(inside: CanaryFigures, beside: CanaryFigures) -> list[tuple[str,
         "ended": "Ended",
         "discrepancies": "With a discrepancy",
         "unknown": "Unknown",
-        "false_success": "Told as done and contradicted",
+        "false_success": "Reported as done and contradicted",
     }
     return [(word, getattr(inside, name), getattr(beside, name)) for name, word in words.items()]
 

@@ -116,7 +116,7 @@ def draft(request: TenantRequest) -> HttpResponse:
     row, status = _carried_out(request, form, carry_out)
     if row is None:
         return _draft_page(request, form, status=status)
-    messages.success(request, "Drafted. Nothing is in force by that; run its gates next.")
+    messages.success(request, "Drafted. It has no effect yet; run its gates next.")
     return redirect("release", request.tenant.slug, row.id)
 
 
@@ -129,7 +129,7 @@ def run_gates(request: TenantRequest, release_id: UUID) -> HttpResponse:
     )
     if done is None:
         return _detail(request, release_id, status=status, run=form)
-    messages.success(request, "The figures were looked at." if row.canary else "The gates were run.")
+    messages.success(request, "Figures checked." if row.canary else "Gates run.")
     return redirect("release", request.tenant.slug, release_id)
 
 
@@ -176,7 +176,7 @@ def start_canary(request: TenantRequest, release_id: UUID) -> HttpResponse:
     )
     if done is None:
         return _detail(request, release_id, status=status, canary=form)
-    messages.success(request, "The canary has begun: it decides what is proposed from now on.")
+    messages.success(request, "Canary started: it decides actions proposed from now on.")
     return redirect("release", request.tenant.slug, release_id)
 
 
@@ -197,7 +197,9 @@ def promote(request: TenantRequest, release_id: UUID) -> HttpResponse:
     if done is None:
         return _detail(request, release_id, status=status, promotion=form)
     is_in_force = done.state == "PROMOTED"
-    messages.success(request, "It is in force." if is_in_force else "Noted. Another person must promote it, too.")
+    messages.success(
+        request, "It is in force." if is_in_force else "Promotion recorded. Another person must promote it as well."
+    )
     return redirect("release", request.tenant.slug, release_id)
 
 
@@ -272,7 +274,7 @@ def _begun(request: TenantRequest, kind: str) -> DraftForm:
 
 
 def _begun_contract(request: TenantRequest, tool: str) -> DraftForm:
-    in_force = catalogue.contract_in_force(request.tenant.id, tool)
+    in_force = catalogue.contract_to_compare(request.tenant.id, tool)
     if in_force is None:
         raise Http404
     document = contracts.read(bytes(in_force.document))

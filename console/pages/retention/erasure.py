@@ -28,7 +28,7 @@ POLICY_BASIS = "The retention policy in force"
 
 
 class NoSuchAction(Refused):
-    """There is no such action here."""
+    """Action not found."""
 
     code = "NOT_FOUND"
     status = 404
@@ -48,7 +48,7 @@ def erasure_scope(tenant_id: UUID, action_ids: Iterable[UUID]) -> ErasureScope:
     scope = ErasureScope(subjects=set(actions))
     for action_id in actions:
         if after.schedule_of(action_id) is not None:
-            raise StillOpen(f"The action {action_id} is to be read once more; its system still has to answer for it.")
+            raise StillOpen(f"Action {action_id} is due to be verified again.")
         scope.subjects |= {row.id for row in approvals.approvals_of(tenant_id, action_id)}
         scope.subjects |= {row.id for row in after.cases_of(tenant_id, action_id)}
         for incident in after.incidents_of(tenant_id, action_id):
@@ -86,7 +86,7 @@ def _asked_for(
         wish = operations.ErasureRequest(
             subjects=subjects(), legal_basis=POLICY_BASIS, reason=f"Kept for {policy.payload_days} days."
         )
-        operations.request_erasure_by_policy(tenant_id=tenant_id, wish=wish, at=at)
+        operations.request_erasure_by_policy(tenant_id=tenant_id, request=wish, at=at)
     except Refused:
         # Held, or something of it is not at rest: tomorrow is another day.
         return False
@@ -109,7 +109,7 @@ def expired_actions(tenant_id: UUID, policy: RetentionPolicy, *, at: datetime, l
 def expired_recordings(tenant_id: UUID, policy: RetentionPolicy, *, at: datetime, limit: int = PORTION) -> list[UUID]:
     """Imported recordings that were kept for as long as the policy says, oldest first."""
     found = recordings.expired_recordings(tenant_id, before=retention_cutoff(policy, at=at), limit=limit)
-    waiting = queries.named_in_open_requests(tenant_id, found) if found else set()
+    waiting = queries.subjects_in_open_requests(tenant_id, found) if found else set()
     return [each for each in found if each not in waiting]
 
 

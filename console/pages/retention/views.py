@@ -82,9 +82,11 @@ def request_erasure(request: TenantRequest) -> HttpResponse:
         legal_basis=form.cleaned_data["legal_basis"],
         reason=form.cleaned_data["reason"],
     )
-    operations.request_erasure(tenant_id=request.tenant.id, wish=wish, by=request.caller.actor, at=request.as_of)
+    operations.request_erasure(tenant_id=request.tenant.id, request=wish, by=request.caller.actor, at=request.as_of)
     stays = f" {len(scope.stays)} that belong to them stay." if scope.stays else ""
-    messages.success(request, f"Asked for: {len(scope.subjects)} subjects. Another person must confirm it.{stays}")
+    messages.success(
+        request, f"Asked for: {len(scope.subjects)} subjects. Another person must confirm the erasure.{stays}"
+    )
     return redirect("holds", request.tenant.slug)
 
 
@@ -92,14 +94,19 @@ def request_erasure(request: TenantRequest) -> HttpResponse:
 @require_POST
 def answer_erasure(request: TenantRequest, erasure_id: UUID) -> HttpResponse:
     """Confirm, refuse or withdraw a request."""
-    given = {"tenant_id": request.tenant.id, "erasure_id": erasure_id, "by": request.caller.actor, "at": request.as_of}
+    facts: dict[str, Any] = {
+        "tenant_id": request.tenant.id,
+        "erasure_id": erasure_id,
+        "by": request.caller.actor,
+        "at": request.as_of,
+    }
     if request.POST.get("to") == "confirm":
         _step_up(request)
-        operations.confirm_erasure(**given)
-        messages.success(request, "Confirmed. It is erased within seconds, as long as no hold covers it.")
+        operations.confirm_erasure(**facts)
+        messages.success(request, "Confirmed. It is erased within seconds unless a hold covers it.")
         return redirect("holds", request.tenant.slug)
     ways = {"refuse": operations.refuse_erasure, "withdraw": operations.withdraw_erasure}
-    return _with_reason(request, ways, given)
+    return _with_reason(request, ways, facts)
 
 
 @in_tenant("compliance")
@@ -117,7 +124,7 @@ def propose(request: TenantRequest) -> HttpResponse:
 @require_POST
 def answer_policy(request: TenantRequest, retention_id: UUID) -> HttpResponse:
     """Confirm or withdraw a proposed policy."""
-    given = {
+    facts: dict[str, Any] = {
         "tenant_id": request.tenant.id,
         "retention_id": retention_id,
         "by": request.caller.actor,
@@ -125,10 +132,10 @@ def answer_policy(request: TenantRequest, retention_id: UUID) -> HttpResponse:
     }
     if request.POST.get("to") == "confirm":
         _step_up(request)
-        clocks.confirm_policy(**given)
+        clocks.confirm_policy(**facts)
         messages.success(request, "Confirmed. The policy is in force.")
         return redirect("holds", request.tenant.slug)
-    return _with_reason(request, {"withdraw": clocks.withdraw_policy}, given)
+    return _with_reason(request, {"withdraw": clocks.withdraw_policy}, facts)
 
 
 def _with_reason(request: TenantRequest, ways: dict[str, Callable[..., Any]], given: dict[str, Any]) -> HttpResponse:
@@ -181,12 +188,12 @@ def _page(
     return render(request, "retention/_page.html" if request.htmx else "retention/page.html", context, status=status)
 
 
-def _hold(request: TenantRequest, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
+def _hold(request: TenantRequest, row: Any, names: dict[UUID, str]) -> dict[str, Any]:
     slug = request.tenant.slug
     return {
         "row": row,
         "word": labels.HOLD_SCOPES[row.scope],
-        "by": called.get(row.placed_by, "somebody"),
+        "by": names.get(row.placed_by, "somebody"),
         "href": _recording(slug, row.value) if row.scope == HoldScope.RECORDING else "",
         "lift": reverse("hold-lift", args=[slug, row.id]),
         "record": reverse("event", args=[slug, row.id, 1]),
@@ -197,15 +204,15 @@ def _recording(slug: str, value: str) -> str:
     return reverse("recording", args=[slug, UUID(value)]) if storage.is_uuid(value) else ""
 
 
-def _erasure(request: TenantRequest, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
+def _erasure(request: TenantRequest, row: Any, names: dict[UUID, str]) -> dict[str, Any]:
     slug, me = request.tenant.slug, request.caller.actor.id
     waits = row.state == "REQUESTED"
     return {
         "row": row,
         "word": labels.ERASURES.get(row.state, labels.sentence_case(row.state)),
         "icon": _ICONS.get(row.state, "dot"),
-        "by": called.get(row.requested_by, "the policy in force"),
-        "second": called.get(row.confirmed_by, "") if row.confirmed_by else "",
+        "by": names.get(row.requested_by, "the policy in force"),
+        "second": names.get(row.confirmed_by, "") if row.confirmed_by else "",
         "may_confirm": waits and row.requested_by != me,
         "may_withdraw": row.state in queries.OPEN and row.begun_at is None,
         "answer": reverse("erasure-answer", args=[slug, row.id]),
@@ -213,13 +220,13 @@ def _erasure(request: TenantRequest, row: Any, called: dict[UUID, str]) -> dict[
     }
 
 
-def _policy(request: TenantRequest, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
+def _policy(request: TenantRequest, row: Any, names: dict[UUID, str]) -> dict[str, Any]:
     slug = request.tenant.slug
     return {
         "row": row,
         "word": labels.sentence_case(row.state),
-        "by": called.get(row.proposed_by, "somebody"),
-        "second": called.get(row.confirmed_by, "") if row.confirmed_by else "",
+        "by": names.get(row.proposed_by, "somebody"),
+        "second": names.get(row.confirmed_by, "") if row.confirmed_by else "",
         "waits": row.state == "PROPOSED",
         "may_confirm": row.state == "PROPOSED" and row.proposed_by != request.caller.actor.id,
         "answer": reverse("retention-answer", args=[slug, row.id]),

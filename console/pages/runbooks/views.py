@@ -66,7 +66,7 @@ def _set(request: TenantRequest, kind: str, subject_id: UUID) -> HttpResponse:
             at=request.as_of,
         )
     else:
-        messages.error(request, "Nothing was ticked.")
+        messages.error(request, "No step was marked.")
     return redirect(kind, request.tenant.slug, subject_id)
 
 

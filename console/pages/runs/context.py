@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ledger.models import Action
 
 MOST = 500
+MOST_SHOWN = 50
+MOST_IN_STRIP = 12
+"""How many steps the page of a run shows, and that of an action beside itself."""
 _BACK = {"OPEN": "rolling back", "STUCK": "rollback needs review", "DONE": "rolled back"}
 
 
@@ -30,11 +33,11 @@ class StepView:
     `waiting` is what is ordered for it and not proposed yet.
     """
 
-    row: Any
+    row: Action
     step: SagaStep
     region: Region
     title: str
-    recovery: list[Any]
+    recovery: list[Action]
     waiting: dict[str, Any] | None
     silences: list[SilentStep]
 
@@ -51,22 +54,33 @@ class RollbackStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class RunView:
-    """A run: `complete` says that every step was done and stands."""
+    """A run: `complete` says that every step was done and stands, `has_pivot` that one is the point of no return."""
 
     run_id: str
     steps: list[StepView]
     unwinding: Any | None
     complete: bool
+    has_pivot: bool
+    earlier: int = 0
+    later: int = 0
+
+    def around(self, action_id: UUID | None, most: int) -> RunView:
+        """At most so many steps: those around an action, or the newest; `earlier` and `later` say how many are not."""
+        places = [place for place, one in enumerate(self.steps) if one.row.id == action_id]
+        last = min(places[0] + most // 2 + 1, len(self.steps)) if places else len(self.steps)
+        last = max(last, min(most, len(self.steps)))
+        first = max(last - most, 0)
+        return replace(self, steps=self.steps[first:last], earlier=first, later=len(self.steps) - last)
+
+    @property
+    def count(self) -> int:
+        """How many steps it has."""
+        return self.earlier + len(self.steps) + self.later
 
     @property
     def words(self) -> str:
         """How far taking it back has come."""
         return _BACK[self.unwinding.state] if self.unwinding else ""
-
-    @property
-    def has_pivot(self) -> bool:
-        """Whether one of the steps marks the point of no return."""
-        return any(one.region is Region.AT_PIVOT for one in self.steps)
 
 
 def load_run(tenant_id: UUID, run_id: str) -> RunView | None:
@@ -74,11 +88,14 @@ def load_run(tenant_id: UUID, run_id: str) -> RunView | None:
     actions = runs.steps_of(tenant_id, run_id, limit=MOST)
     if not actions:
         return None
-    steps = {step.id: step for step in run_compensation.steps_of(tenant_id, run_id)}
+    steps = {step.id: step for step in run_compensation.saga_steps(tenant_id, actions)}
     ordered = list(steps.values())
-    regions, silences = sagas.regions(ordered), sagas.silent_steps(ordered)
+    regions = sagas.regions(ordered)
+    silences: dict[str, list[SilentStep]] = {}
+    for one in sagas.silent_steps(ordered):
+        silences.setdefault(one.step, []).append(one)
     waiting = runs.unproposed_orders(tenant_id, [each.id for each in actions])
-    children: dict[UUID, list[Any]] = {}
+    children: dict[UUID, list[Action]] = {}
     for each in actions:
         if each.parent_id is not None:
             children.setdefault(each.parent_id, []).append(each)
@@ -92,13 +109,14 @@ def load_run(tenant_id: UUID, run_id: str) -> RunView | None:
                 title=action_title(each.operation_kind, each.target),
                 recovery=children.get(each.id, []),
                 waiting=waiting.get(each.id),
-                silences=[one for one in silences if one.step == str(each.id)],
+                silences=silences.get(str(each.id), []),
             )
             for each in actions
             if not each.relation
         ],
         unwinding=runs.unwinding(tenant_id, run_id),
         complete=sagas.is_complete(ordered),
+        has_pivot=Region.AT_PIVOT in regions.values(),
     )
 
 
@@ -130,9 +148,9 @@ def recovery_origin(tenant_id: UUID, action: Action) -> dict[str, Any] | None:
     }
 
 
-def run_strip(tenant_id: UUID, run_id: str) -> RunView | None:
+def run_strip(tenant_id: UUID, action: Action) -> RunView | None:
     """The run for the strip on an action's page; a lone step that nothing was done about has none."""
-    found = load_run(tenant_id, run_id)
+    found = load_run(tenant_id, action.run_id)
     if found is None or (len(found.steps) < 2 and not any(one.recovery or one.waiting for one in found.steps)):
         return None
-    return found
+    return found.around(action.id, MOST_IN_STRIP)

@@ -24,7 +24,8 @@ def run(request: TenantRequest, run_id: str) -> HttpResponse:
     if found is None:
         raise Http404
     session = sessions_queries.session(request.tenant.id, found.steps[0].row.session_id) if found.steps else None
-    steps = [one.row.id for one in found.steps] + [each.id for one in found.steps for each in one.recovery]
+    shown = found.around(None, runs_context.MOST_SHOWN)
+    steps = [one.row.id for one in shown.steps] + [each.id for one in shown.steps for each in one.recovery]
     goal = session and {
         "text": session.goal,
         "hash": session.pin_hash,
@@ -34,7 +35,7 @@ def run(request: TenantRequest, run_id: str) -> HttpResponse:
     back = runs_context.rollback_status(request.tenant.id, found)
     context = {
         "here": "actions",
-        "run": found,
+        "run": shown,
         "back": back,
         "case_href": _case_href(request, back),
         "goal": goal,
@@ -57,7 +58,7 @@ def cancel_run(request: TenantRequest, run_id: str) -> HttpResponse:
             actor=request.caller.actor,
             at=request.as_of,
         )
-        messages.success(request, "Rollback started. Nothing new starts in this run.")
+        messages.success(request, "Rollback started. New steps are blocked in this run.")
     else:
         messages.error(request, "Not rolled back: enter a reason.")
     return redirect("run", request.tenant.slug, run_id)

@@ -13,9 +13,9 @@ from reviews.reporting.rules import summary as rules
 MOST = 30
 
 
-def summary_panel(slug: str, told: SessionActions) -> dict[str, Any]:
+def summary_panel(slug: str, session_actions: SessionActions) -> dict[str, Any]:
     """The summary and what may be told of each action, oldest first; of many the newest."""
-    actions = {str(each.id): each for each in told.actions}
+    actions = {str(each.id): each for each in session_actions.actions}
     lines = [
         {
             "item": item,
@@ -23,11 +23,11 @@ def summary_panel(slug: str, told: SessionActions) -> dict[str, Any]:
             "action": actions[item.action_id],
             "href": reverse("action", args=[slug, item.action_id]),
         }
-        for item in told.items[-MOST:]
+        for item in session_actions.items[-MOST:]
     ]
     return {
-        "summary": rules.build_summary(told.items, told.scene),
-        "ending": told.scene.ending,
+        "summary": rules.build_summary(session_actions.items, session_actions.scene),
+        "ending": session_actions.scene.ending,
         "told": lines,
-        "more": len(told.items) - len(lines) + told.scene.unseen,
+        "more": len(session_actions.items) - len(lines) + session_actions.scene.unseen,
     }

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ledger.record.rules.encryption import CannotOpen, EvidenceErased
 from reviews import queries
 
+if TYPE_CHECKING:
+    from reviews.models import GuardVerdict
+
 LONGEST = 4000
 
 
-def guarded_message_context(verdict: Any) -> dict[str, Any]:
+def guarded_message_context(verdict: GuardVerdict) -> dict[str, Any]:
     """One verdict with its message in parts; a message that was erased has none."""
     try:
         kept = queries.guarded_message(verdict)

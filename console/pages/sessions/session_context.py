@@ -53,7 +53,7 @@ def actions_of_run(tenant_id: UUID, run_id: str) -> SessionActions:
     return SessionActions(tuple(actions), tuple(items), SessionScene(unseen=made - len(items)))
 
 
-def summary_document(session: Any) -> dict[str, Any]:
+def summary_document(session: Session) -> dict[str, Any]:
     """The summary of a session (api.md); the static text where none can be made (R-FB-05)."""
     scene = SessionScene(forced=session.forced_at is not None, limit=session.iteration_limit)
     try:
@@ -71,11 +71,13 @@ def summary_fields(made: SessionSummary, *, forced: bool) -> dict[str, Any]:
     return {"lines": list(made.lines), "text": made.text, "complete": made.complete, "forced": forced}
 
 
-def remember_reported(session: Session, told: SessionActions, found: Iterable[str], *, to: UUID, at: datetime) -> None:
+def remember_reported(
+    session: Session, session_actions: SessionActions, found: Iterable[str], *, to: UUID, at: datetime
+) -> None:
     """Remember what was told of these actions (R-RI-15)."""
     ids = set(found)
-    by_id = {item.action_id: item.report for item in told.items if item.action_id in ids}
-    pairs = [(action, by_id[str(action.id)]) for action in told.actions if str(action.id) in by_id]
+    by_id = {item.action_id: item.report for item in session_actions.items if item.action_id in ids}
+    pairs = [(action, by_id[str(action.id)]) for action in session_actions.actions if str(action.id) in by_id]
     session_reports.remember_reports(tenant_id=session.tenant_id, told=pairs, to=to, at=at)
 
 

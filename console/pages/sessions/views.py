@@ -21,6 +21,7 @@ from ledger.actions.queries import actions as actions_queries
 from ledger.actions.queries import runs
 from reviews import queries as after
 
+MOST_CALLS = 100
 MOST_JUDGED = 20
 
 
@@ -31,8 +32,9 @@ def session(request: TenantRequest, session_id: UUID) -> HttpResponse:
         raise Http404
     if gone := erased_page(request, "session", session_id):
         return gone
-    actions = {each.id: each for each in actions_queries.actions(request.tenant.id, session=session_id, limit=500)}
-    calls = [_call(request, each, actions) for each in calls_read.calls_of(request.tenant.id, session_id)]
+    newest = calls_read.newest_calls_of(request.tenant.id, session_id, limit=MOST_CALLS)
+    actions = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in newest if each.action_id])
+    calls = [_call(request, each, actions) for each in newest]
     context = {
         "here": "actions",
         "session": found,
@@ -41,6 +43,7 @@ def session(request: TenantRequest, session_id: UUID) -> HttpResponse:
         "live_ids": " ".join(str(each) for each in [session_id, *actions]),
         **summary_panel(request.tenant.slug, session_context.actions_of_session(found)),
         "calls": calls,
+        "is_cut": len(calls) < found.calls_accepted + found.calls_refused,
         "guarded": [guarded_message.guarded_message_context(each) for each in _verdicts(request, session_id)],
         "tools": [tool["name"] for tool in found.contract["tools"]],
         "surface": withheld_tools.newest_report(found),

@@ -69,11 +69,11 @@ def stop_sentence(row: StandingApproval) -> str:
     if row.state == standing.StandingState.PAUSED:
         return standing.PAUSE_SENTENCES[standing.PauseReason(row.pause_reason)]
     return {
-        "PROPOSED": "It waits for a second person, and nothing passes under it yet.",
+        "PROPOSED": "It is waiting for a second person and not in force yet.",
         "DECLINED": "The second person did not agree.",
-        "DATE": "Its end date is over.",
+        "DATE": "Its end date has passed.",
         "BUDGET": "Its budget is used up.",
-        "BY_HAND": "Somebody ended it.",
+        "BY_HAND": "A person ended it.",
     }.get(row.ended_because or row.state, "")
 
 
@@ -82,8 +82,11 @@ def after_pause(row: StandingApproval) -> str:
     if row.state != standing.StandingState.PAUSED:
         return ""
     if row.pause_reason in standing.RESUMABLE:
-        return "People are asked about each call until two persons let it go on."
-    return "People are asked about each call. It cannot go on; end it, and it can be earned anew."
+        return "Each call needs approval until two people resume it."
+    return (
+        "Each call needs approval. It cannot be resumed; end it, and a new one can be proposed once there is new"
+        " evidence."
+    )
 
 
 def pass_sentences(tenant_id: UUID, approvals: Collection[Approval]) -> dict[UUID, str]:
@@ -113,7 +116,7 @@ def _pass_sentence(row: StandingApproval, number: int, called: Mapping[UUID, str
     people = " and ".join(called.get(each, "somebody") for each in (row.proposed_by, row.answered_by) if each)
     return (
         f"Passed under a standing approval, {number} of {row.max_count}, by {people} until {day(row.ends_at)}."
-        " Nobody was asked about this action."
+        " No vote was requested for this action."
     )
 
 

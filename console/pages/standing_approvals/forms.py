@@ -33,8 +33,8 @@ class StandingProposalForm(WordForm):
     """A budget and an end date for what is offered."""
 
     count = forms.IntegerField(min_value=1, max_value=1000, label="Actions that may pass")
-    total = forms.DecimalField(min_value=0, max_digits=15, decimal_places=4, required=False, label="Money in all")
-    ends_on = DayField(label="Last day, by UTC")
+    total = forms.DecimalField(min_value=0, max_digits=15, decimal_places=4, required=False, label="Total amount")
+    ends_on = DayField(label="Last day (UTC)")
     shape_digest = forms.RegexField("^[0-9a-f]{64}$", widget=forms.HiddenInput())
 
     field_order = ("count", "total", "ends_on", "reason", "password", "otp", "shape_digest")
@@ -43,7 +43,7 @@ class StandingProposalForm(WordForm):
         super().__init__(*given, **named)
         self.currency = offer.shape.scope.currency if offer else ""
         if self.currency:
-            self.fields["total"].label = f"{self.currency} in all"
+            self.fields["total"].label = f"Total {self.currency}"
             self.fields["total"].required = True
         else:
             del self.fields["total"]

@@ -28,10 +28,10 @@ def watch_standing_approvals(tenant_id: UUID, *, at: datetime) -> int:
     """
     opened = 0
     with tenancy(tenant_id):
-        found = queries.to_look_after(tenant_id, at=at)
+        found = queries.standing_approvals_to_check(tenant_id, at=at)
     for standing_id in found:
         with tenancy(tenant_id):
-            paused = passing.look_after(
+            paused = passing.check_standing(
                 tenant_id=tenant_id, standing_id=standing_id, open_incident=_open_incident, at=at
             )
         if paused is not None:

@@ -67,7 +67,7 @@ def propose(request: TenantRequest) -> HttpResponse:
     row, refusal = _carried_out(request, form, carry_out)
     if row is None:
         return _list(request, form=form, status=refusal)
-    messages.success(request, "Proposed. Nothing passes before another person has agreed.")
+    messages.success(request, "Proposed. Another person must agree before it takes effect.")
     return redirect("standing-approval", request.tenant.slug, row.id)
 
 
@@ -93,7 +93,7 @@ def answer(request: TenantRequest, standing_approval_id: UUID) -> HttpResponse:
     row, refusal = _carried_out(request, form, carry_out)
     if row is None:
         return _detail(request, standing_approval_id, word=form, status=refusal)
-    messages.success(request, "In force: such calls pass now, within the budget." if agrees else "Declined.")
+    messages.success(request, "In force: matching calls pass within the budget." if agrees else "Declined.")
     return redirect("standing-approval", request.tenant.slug, standing_approval_id)
 
 
@@ -117,7 +117,7 @@ def resume(request: TenantRequest, standing_approval_id: UUID) -> HttpResponse:
     row, refusal = _carried_out(request, form, carry_out)
     if row is None:
         return _detail(request, standing_approval_id, again=form, status=refusal)
-    messages.success(request, "Proposed. It goes on once another person has agreed.")
+    messages.success(request, "Proposed. It resumes once another person agrees.")
     return redirect("standing-approval", request.tenant.slug, standing_approval_id)
 
 
@@ -138,7 +138,7 @@ def stop(request: TenantRequest, standing_approval_id: UUID) -> HttpResponse:
         by=request.caller.actor,
         at=request.as_of,
     )
-    messages.success(request, "Nothing passes under it any more; people are asked again.")
+    messages.success(request, "Stopped. Each call needs approval again.")
     return redirect("standing-approval", request.tenant.slug, standing_approval_id)
 
 
@@ -209,7 +209,7 @@ def _action_link(request: TenantRequest, action_id: UUID | str) -> dict[str, str
     return {"id": str(action_id), "href": reverse("action", args=[request.tenant.slug, action_id])}
 
 
-def _row(request: TenantRequest, row: StandingApproval, called: dict[UUID, str]) -> dict[str, Any]:
+def _row(request: TenantRequest, row: StandingApproval, names: dict[UUID, str]) -> dict[str, Any]:
     icon, word = labels.STANDING_APPROVALS[row.state]
     return {
         "row": row,
@@ -219,8 +219,8 @@ def _row(request: TenantRequest, row: StandingApproval, called: dict[UUID, str])
         "used": context.used_sentence(row),
         "stopped": context.stop_sentence(row),
         "ends_on": context.day(row.ends_at),
-        "by": called.get(row.proposed_by, "somebody"),
-        "second": called.get(row.answered_by, "somebody") if row.answered_by else "",
+        "by": names.get(row.proposed_by, "somebody"),
+        "second": names.get(row.answered_by, "somebody") if row.answered_by else "",
         "href": reverse("standing-approval", args=[request.tenant.slug, row.id]),
     }
 

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from django.urls import reverse
+
+from console.pages.systems import credentials
 from ledger.catalogue import queries as catalogue_queries
 from reviews import queries as after
-from reviews.readback.operations import systems
+from reviews.readback.operations import plans, systems
 from reviews.readback.rules import circuit
 from reviews.readback.rules.circuit import CircuitState
 from reviews.readback.rules.limits import exceeded_budget
 from reviews.readback.rules.schedule import StopReason, VerificationDebt
 
 if TYPE_CHECKING:
-    from ledger.models import System
+    from ledger.models import System, Tenant
 
 OVER = {
-    "hour": "The readings of this hour are used up: what is waiting is read less often, the gravest actions most.",
-    "day": "The readings of this day are used up: what is waiting is read less often, the gravest actions most.",
+    "hour": "This hour's read budget is used up: waiting actions are read less often, the most severe ones most often.",
+    "day": "Today's read budget is used up: waiting actions are read less often, the most severe ones most often.",
 }
 
 
@@ -67,6 +72,34 @@ def _shown(
         limits=asdict(systems.limits_for(tenant_id, row.id)),
         stop=stopped.get(row.name),
     )
+
+
+def contracts_by_system(tenant: Tenant) -> dict[str, list[dict[str, Any]]]:
+    """The tools that are verified in each system: the newest version in force, and how many earlier ones are."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for system, versions in catalogue_queries.versions_by_system(tenant.id).items():
+        counted = Counter(tool for tool, _ in versions)
+        found[system] = [
+            {
+                "tool": tool,
+                "version": version,
+                "earlier": counted[tool] - 1,
+                "href": reverse("contract", args=[tenant.slug, tool, version]),
+            }
+            for tool, version in dict(versions).items()
+        ]
+    return found
+
+
+def credential_status(tenant: Tenant, system: SystemStatus) -> dict[str, str]:
+    """Where a system's credential belongs, in what form, and what is wrong with the one that is there."""
+    _, missing = plans.system_access(tenant.id, tenant.slug, system.name)
+    example = credentials.EXAMPLES.get(system.pattern)
+    return {
+        "missing": missing,
+        "path": str(plans.credential_path(tenant.slug, system.name)),
+        "example": json.dumps(example, indent=2) if example else "",
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,12 +18,15 @@ from console.pages.actions.action_record import actor_names
 from console.pages.contracts import contract_check
 from console.pages.systems import context as systems_context
 from console.web.forms import LiftFreezeForm
-from console.web.http import TenantRequest, in_tenant, redirect_back
+from console.web.http import TenantRequest, in_tenant, record_page_view, redirect_back
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations.second_person import ProofNeeded
 from reviews import queries as after
+from reviews.readback.operations import connections
 from reviews.readback.operations import systems as operations
+from reviews.readback.operations.connections import ConnectionResult
 
+MAY_TEST = frozenset({"administrator", "operator"})
 FAMILIES = {"CLOSED": "true", "HALF_OPEN": "verifying", "OPEN": "false"}
 WORDS = {"CLOSED": "Answers", "HALF_OPEN": "Recovering", "OPEN": "Down", "NEVER": "Not read yet"}
 STOPS = {
@@ -39,11 +42,27 @@ def page(request: TenantRequest) -> HttpResponse:
     return _page(request)
 
 
-def _page(request: TenantRequest, *, word: ConfirmProposalForm | None = None, status: int = 200) -> HttpResponse:
+def _page(
+    request: TenantRequest,
+    *,
+    word: ConfirmProposalForm | None = None,
+    trial: ConnectionResult | None = None,
+    status: int = 200,
+) -> HttpResponse:
     tenant = request.tenant
+    resting = systems_context.contracts_by_system(tenant)
     context = {
         "here": "systems",
-        "systems": [_shown(request, each) for each in systems_context.all_systems(tenant.id, at=request.as_of)],
+        "systems": [
+            _shown(request, each)
+            | {
+                "contracts": resting.get(each.name, []),
+                "credential": systems_context.credential_status(tenant, each) if _may_test(request) else None,
+                "trial": trial if trial is not None and trial.system_id == each.id else None,
+            }
+            for each in systems_context.all_systems(tenant.id, at=request.as_of)
+        ],
+        "may_test": _may_test(request),
         "spending": systems_context.verification_spending(tenant.id, at=request.as_of),
         "may_stop": "operator" in request.caller.roles,
         "may_answer": bool({"operator", "administrator"} & request.caller.roles),
@@ -51,6 +70,30 @@ def _page(request: TenantRequest, *, word: ConfirmProposalForm | None = None, st
         "is_fresh": is_recently_authenticated(request),
     }
     return render(request, "systems/_list.html" if request.htmx else "systems/list.html", context, status=status)
+
+
+def _may_test(request: TenantRequest) -> bool:
+    return bool(MAY_TEST & request.caller.roles)
+
+
+@in_tenant(*sorted(MAY_TEST))
+@require_POST
+def test_connection(request: TenantRequest, system_id: UUID) -> HttpResponse:
+    """Read the system once; who did is put on record, and that it answered. The reading itself holds no lock."""
+    system = catalogue_queries.system_by_id(request.tenant.id, system_id)
+    if system is None:
+        raise Http404
+    trial = connections.try_connection(request.tenant.id, system, at=request.as_of)
+    record_page_view(request, "system", system.id, trial.action_id)
+    if trial.reading is not None and trial.contract is not None:
+        operations.record_connection(
+            tenant_id=request.tenant.id,
+            system_id=system.id,
+            contract=trial.contract,
+            by=request.caller.actor,
+            at=request.as_of,
+        )
+    return _page(request, trial=trial)
 
 
 @in_tenant("operator")
@@ -62,7 +105,7 @@ def stop(request: TenantRequest, system_id: UUID) -> HttpResponse:
         operations.stop_releasing(
             tenant_id=request.tenant.id, name=name, reason=reason, by=request.caller.actor, at=request.as_of
         )
-        messages.success(request, f"Nothing irreversible is released to {name} from now on.")
+        messages.success(request, f"Irreversible actions on {name} are paused.")
     else:
         messages.error(request, "Not paused: enter a reason.")
     return redirect_back(request, reverse("systems", args=[request.tenant.slug]))
@@ -92,7 +135,11 @@ def decide_change(request: TenantRequest, system_id: UUID) -> HttpResponse:
     except ProofNeeded as refusal:
         form.ask_for_proof(refusal.detail)
         return _page(request, word=form, status=403)
-    said = f"Confirmed. {known.name} is read so from now on." if yes else f"Declined. {known.name} is read as before."
+    said = (
+        f"Confirmed. The new settings of {known.name} apply."
+        if yes
+        else f"Declined. The settings of {known.name} are unchanged."
+    )
     messages.success(request, said)
     return redirect("systems", request.tenant.slug)
 
@@ -106,7 +153,7 @@ def resume(request: TenantRequest, system_id: UUID) -> HttpResponse:
         operations.resume_releasing(
             tenant_id=request.tenant.id, name=name, reason=reason, by=request.caller.actor, at=request.as_of
         )
-        messages.success(request, f"Actions are released to {name} again, as far as it answers.")
+        messages.success(request, f"Actions on {name} are resumed, provided that it answers.")
     else:
         messages.error(request, "Not resumed: enter a reason.")
     return redirect_back(request, reverse("systems", args=[request.tenant.slug]))

@@ -62,7 +62,7 @@ document.addEventListener("click", async (event) => {
   } catch {
     const range = document.createRange();
     const code = button.previousElementSibling;
-    write(code, button.dataset.copy);
+    if (code.matches("code")) write(code, button.dataset.copy);
     range.selectNodeContents(code);
     getSelection().removeAllRanges();
     getSelection().addRange(range);
@@ -84,19 +84,57 @@ function openMap() {
   if (map && !map.open) map.showModal();
 }
 
+/* Palette ---------------------------------------------------------------- */
+
+function openPalette() {
+  const palette = document.getElementById("palette");
+  if (!palette || palette.open) return palette?.close();
+  palette.showModal();
+  const field = palette.querySelector("input");
+  field.select();
+  field.dispatchEvent(new CustomEvent("counterfoil:opened"));
+}
+
+// Arrows go through what was found. Enter in the field opens the first of it, once it is what was found for this text.
+document.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    return openPalette();
+  }
+  const palette = event.target.closest?.("#palette");
+  if (!palette || !["ArrowDown", "ArrowUp", "Enter"].includes(event.key)) return;
+  const stops = [palette.querySelector("input"), ...all("a.open", palette)];
+  const here = stops.indexOf(document.activeElement);
+  if (event.key === "Enter") {
+    const known = palette.querySelector("[data-found]")?.dataset.found === stops[0].value.trim();
+    if (here || !known || stops.length < 2) return;
+    event.preventDefault();
+    return stops[1].click();
+  }
+  event.preventDefault();
+  stops[Math.max(0, Math.min(stops.length - 1, here + (event.key === "ArrowDown" ? 1 : -1)))].focus();
+});
+
+document.addEventListener("click", (event) => {
+  if (event.target.id === "palette") event.target.close();
+});
+
 /* Keys ------------------------------------------------------------------- */
 
 let going = 0;
 
 function step(by) {
-  const links = all("[data-item] :is(a.open, a:not(.over))").filter((link, at, list) => {
-    return link.checkVisibility() && list.findIndex((other) => other.closest("[data-item]") === link.closest("[data-item]")) === at;
+  const list = besideList();
+  const links = all("[data-item] :is(a.open, a:not(.over))", list ?? document).filter((link, at, found) => {
+    return link.checkVisibility() && found.findIndex((other) => other.closest("[data-item]") === link.closest("[data-item]")) === at;
   });
   if (!links.length) return;
-  const here = links.findIndex((link) => link.closest("[data-item]").contains(document.activeElement));
+  const focused = links.findIndex((link) => link.closest("[data-item]").contains(document.activeElement));
+  const here = focused < 0 && list ? links.findIndex(isCurrent) : focused;
   const next = links[Math.max(0, Math.min(links.length - 1, here + by))] ?? links[0];
   next.focus();
   next.scrollIntoView({ block: "nearest" });
+  if (list) showSoon(next);
 }
 
 function press(key) {
@@ -189,6 +227,12 @@ document.addEventListener("submit", (event) => {
 
 /* Refusals --------------------------------------------------------------- */
 
+// A refused form stands at the address that it was sent to: reading that again would send it again.
+if (document.body.dataset.page && document.body.dataset.page !== decodeURI(location.pathname)) {
+  const list = document.getElementById("beside");
+  history.replaceState(history.state, "", document.body.dataset.page + (list ? list.dataset.query : "") + location.hash);
+}
+
 // What was refused stands where the reader looks: the reason takes the focus, and the page moves to it.
 function showRefusal(within = document) {
   const reason = within.querySelector("[data-refused]") ?? within.querySelector(":is(.errorlist, .errors, .error):not([hidden])");
@@ -212,15 +256,49 @@ document.addEventListener("click", (event) => {
   field.scrollIntoView({ block: "center" });
 });
 
+// A line of a text that is being written: it is selected, and the text moves to it.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[data-line]");
+  const text = link && document.querySelector(link.hash);
+  if (!text) return;
+  event.preventDefault();
+  const lines = text.value.split("\n");
+  const before = lines.slice(0, link.dataset.line - 1).reduce((sum, line) => sum + line.length + 1, 0);
+  text.focus();
+  text.setSelectionRange(before, before + (lines[link.dataset.line - 1] ?? "").length);
+  text.scrollTop = (text.scrollHeight / lines.length) * Math.max(0, link.dataset.line - 4);
+});
+
+/* The bar of a phone --------------------------------------------------------- */
+
+// It is wider than a phone: where one is stands in view, and what waits out of view is said at that end.
+function showPlace() {
+  const bar = document.querySelector(".rail-links");
+  if (!bar) return;
+  const here = bar.querySelector("[aria-current]");
+  if (here && bar.scrollWidth > bar.clientWidth) bar.scrollLeft = here.offsetLeft - (bar.clientWidth - here.offsetWidth) / 2;
+  const tell = () => {
+    bar.toggleAttribute("data-before", bar.scrollLeft > 4);
+    bar.toggleAttribute("data-behind", bar.scrollLeft + bar.clientWidth < bar.scrollWidth - 4);
+  };
+  bar.addEventListener("scroll", tell, { passive: true });
+  tell();
+}
+
 /* Inspector -------------------------------------------------------------- */
 
 let opener = null;
 
+// The part of a page that is its own, without the frame; nothing where it has none.
+async function readPart(address, signal) {
+  const answer = await fetch(address, { headers: { "HX-Request": "true" }, signal });
+  return answer.ok && !answer.redirected ? document.createRange().createContextualFragment(await answer.text()) : null;
+}
+
 async function inspect(link) {
   const panel = document.getElementById("inspector");
-  const answer = await fetch(link.href, { headers: { "HX-Request": "true" } });
-  if (!answer.ok || answer.redirected) return location.assign(link.href);
-  const shown = document.createRange().createContextualFragment(await answer.text());
+  const shown = await readPart(link.href);
+  if (!shown) return location.assign(link.href);
   const head = document.createElement("div");
   head.className = "inspector-head";
   const title = document.createElement("h2");
@@ -258,12 +336,109 @@ document.addEventListener("click", (event) => {
   inspect(link).catch(() => location.assign(link.href));
 });
 
+/* Split view ------------------------------------------------------------- */
+
+// Where there is room, an item opens beside the list that names it, and the address says both; elsewhere it is a page.
+const wide = matchMedia("(min-width: 64rem)");
+const besideList = () => (wide.matches ? document.getElementById("beside") : null);
+const itemOf = (row) => row.dataset.id ?? row.dataset.part;
+const currentItem = () => new URLSearchParams(location.search).get("item");
+
+function besideAddress(link) {
+  const address = new URL(link.href);
+  const here = new URLSearchParams(location.search);
+  address.searchParams.set("beside", link.closest("[data-beside]").dataset.beside);
+  address.searchParams.set("item", itemOf(link.closest("[data-item]")));
+  for (const id of here.getAll("decided")) address.searchParams.append("decided", id);
+  return address;
+}
+
+const isCurrent = (link) => link.hasAttribute("aria-current");
+
+function markCurrent() {
+  for (const row of all("#beside [data-item]")) {
+    const link = row.querySelector("a.open");
+    if (itemOf(row) === currentItem()) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+let showing = null;
+let resting = null;
+
+// Somebody who walks down the list opens what they stop at, not all that they pass.
+function showSoon(link) {
+  clearTimeout(resting);
+  resting = setTimeout(() => { if (link.isConnected && !isCurrent(link)) openBeside(link); }, 150);
+}
+
+function openBeside(link) {
+  const address = besideAddress(link);
+  if (!besideList()) return location.assign(address);
+  if (isCurrent(link)) return document.getElementById("item").focus();
+  showItem(address, true).catch((fault) => { if (fault.name !== "AbortError") location.assign(address); });
+}
+
+async function showItem(address, isNew) {
+  showing?.abort();
+  showing = new AbortController();
+  const shown = await readPart(address, showing.signal);
+  const pane = document.getElementById("item");
+  if (!shown || !pane) return location.assign(address);
+  if (isNew) history.pushState(null, "", address);
+  const title = shown.querySelector("h1")?.textContent.trim() ?? "";
+  pane.replaceChildren(shown);
+  document.title = `${title} · Counterfoil`;
+  document.body.dataset.page = decodeURI(location.pathname);
+  markCurrent();
+  window.htmx?.process(pane);
+  serve(pane);
+  tick();
+  document.dispatchEvent(new CustomEvent("counterfoil:replaced"));
+  const anchor = location.hash && document.getElementById(location.hash.slice(1));
+  (anchor || pane).scrollIntoView({ block: "start" });
+  announce(`${title}, shown beside the list`);
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("[data-beside] [data-item] a.open");
+  if (!link || !wide.matches || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  event.preventDefault();
+  openBeside(link);
+});
+
+addEventListener("popstate", () => {
+  if (!document.getElementById("item")) return;
+  markCurrent();
+  if (document.body.dataset.page !== decodeURI(location.pathname)) showItem(location.href, false).catch(() => location.reload());
+});
+
+// Whatever is sent from beside a list says so, and what stands behind its item: the answer leads on in the list.
+document.addEventListener("formdata", (event) => {
+  const list = besideList();
+  const rows = list && event.target.closest("#item") ? all("[data-item]", list).map(itemOf) : [];
+  const here = rows.indexOf(currentItem());
+  if (here < 0 || event.target.method !== "post") return;
+  event.formData.set("beside", list.dataset.beside);
+  event.formData.set("item", rows[here]);
+  event.formData.set("behind", [...rows.slice(here + 1), ...rows.slice(0, here)].join(" "));
+  for (const id of new URLSearchParams(location.search).getAll("decided")) event.formData.append("decided", id);
+});
+
+// The reader goes on in the item; the keys of the list work from there too.
+function enterItem() {
+  if (!besideList() || location.hash || document.activeElement !== document.body) return;
+  document.getElementById("item").focus({ preventScroll: true });
+  document.querySelector("#beside [aria-current]")?.scrollIntoView({ block: "nearest" });
+}
+
 /* Live rows -------------------------------------------------------------- */
 
 // An event is only a hint. The list is read again, and what is already on the page is replaced where it stands;
 // what is new is announced above the list, and what has gone stays, dimmed, until the reader asks.
 let due = 0;
 let waiting = null;
+const unread = new Set();
 
 const busy = (part) => part.matches(":hover") || part.contains(document.activeElement);
 
@@ -273,22 +448,23 @@ function concerns(region, hint) {
 }
 
 function heard(hint) {
-  const region = document.querySelector("[data-live]");
-  if (!region || !concerns(region, hint)) return;
+  const concerned = all("[data-live]").filter((region) => concerns(region, hint));
+  if (!concerned.length) return;
+  for (const region of concerned) unread.add(region);
   clearTimeout(waiting);
-  waiting = setTimeout(reread, Math.max(150, due - Date.now()));
+  waiting = setTimeout(() => { for (const region of unread) reread(region).catch(() => {}); }, Math.max(150, due - Date.now()));
 }
 
-async function reread() {
+const rereadAll = () => Promise.all(all("[data-live]").map(reread));
+
+async function reread(region) {
   due = Date.now() + 1500;
-  const region = document.querySelector("[data-live]");
+  unread.delete(region);
   // While a passkey asks, the page stays what is being signed.
-  if (!region || document.hidden || document.querySelector("[data-signing]")) return;
-  const answer = await fetch(region.dataset.liveFrom, { headers: { "HX-Request": "true" } });
-  if (!answer.ok || answer.redirected) return;
-  const fresh = document.createElement("template");
-  fresh.innerHTML = await answer.text();
-  const parts = new Map(all("[data-part]", fresh.content).map((part) => [part.dataset.part, part]));
+  if (!region.isConnected || document.hidden || document.querySelector("[data-signing]")) return;
+  const fresh = await readPart(region.dataset.liveFrom);
+  if (!fresh) return;
+  const parts = new Map(all("[data-part]", fresh).map((part) => [part.dataset.part, part]));
   for (const part of all("[data-part]", region)) {
     const other = parts.get(part.dataset.part);
     parts.delete(part.dataset.part);
@@ -318,7 +494,7 @@ function replace(part, other) {
   if (served.get(part) === fresh) return;
   if (part.querySelector("form textarea, form input:not([type=hidden])")) return warn(part);
   if (busy(part)) {
-    part.addEventListener("pointerleave", () => setTimeout(reread, 50), { once: true });
+    part.addEventListener("pointerleave", () => setTimeout(rereadAll, 50), { once: true });
     return;
   }
   const open = new Set(all("details[open] > summary", part).map((summary) => summary.textContent.trim()));
@@ -372,7 +548,7 @@ function listen() {
   source.addEventListener("changed", (event) => heard(JSON.parse(event.data)));
   source.onopen = () => {
     if (state) state.hidden = true;
-    if (broken) reread().catch(() => {});
+    if (broken) rereadAll().catch(() => {});
     broken = false;
   };
   source.onerror = () => {
@@ -385,7 +561,7 @@ function listen() {
 }
 
 document.addEventListener("visibilitychange", () => {
-  if (!document.hidden && document.querySelector("[data-live]")) reread().catch(() => {});
+  if (!document.hidden) rereadAll().catch(() => {});
 });
 document.addEventListener("htmx:afterSettle", (event) => {
   showRefusal(event.target);
@@ -403,12 +579,15 @@ document.addEventListener("htmx:configRequest", (event) => {
 });
 
 document.addEventListener("counterfoil:replaced", showPicked);
+document.addEventListener("counterfoil:replaced", markCurrent);
 // Nobody looks at a page that is in the background.
 document.addEventListener("htmx:beforeRequest", (event) => {
   if (document.hidden && event.target.matches?.("[data-presence]")) event.preventDefault();
 });
 
+showPlace();
 showRefusal();
+enterItem();
 showPicked();
 serve(document);
 tick();

@@ -47,7 +47,7 @@
 
   const words = (fault) => {
     if (fault.name === "NotAllowedError") return "The passkey was not used: it was cancelled, or took too long.";
-    if (fault.name === "InvalidStateError") return "This passkey is enrolled already.";
+    if (fault.name === "InvalidStateError") return "This passkey is already enrolled.";
     if (fault.name === "SecurityError") return "Passkeys work only at this console's own address.";
     return fault.message || "The passkey could not be used.";
   };

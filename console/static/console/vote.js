@@ -46,7 +46,7 @@
     form.closest("[data-part]")?.querySelector("[data-changed]")?.remove();
     const line = form.querySelector("[data-signing-state]");
     const again = document.createElement("a");
-    again.href = location.pathname;
+    again.href = location.pathname + location.search;
     again.textContent = "Read it again; your reason is kept.";
     line.replaceChildren("This changed while you were reading. ", again);
     line.dataset.kind = "stale";

@@ -126,7 +126,9 @@ class RecordingImporter:
         return f"{settings.COUNTERFOIL_PUBLIC_URL}{reverse('recording', args=[self.slug, row.id])}"
 
 
-def open_importer(slug: str, *, username: str, trust: TrustRequirement, given: ContractCatalogue) -> RecordingImporter:
+def open_importer(
+    slug: str, *, username: str, trust: TrustRequirement, catalogue: ContractCatalogue
+) -> RecordingImporter:
     """The way into the console of a tenant; refuses a tenant and a person that nobody knows."""
     found = events.tenant(slug)
     if found is None:
@@ -135,9 +137,9 @@ def open_importer(slug: str, *, username: str, trust: TrustRequirement, given: C
     if username:
         member = members.member_by_username(found.id, username)
         if member is None or member.joined_at is None:
-            raise NoSuchImporter(f"There is nobody called {username} in the tenant {slug}.")
+            raise NoSuchImporter(f"There is no member {username} in the tenant {slug}.")
         named = member.actor_id
-    contracts = orjson.dumps(given.documents(), option=orjson.OPT_SORT_KEYS) if given.closed else b""
+    contracts = orjson.dumps(catalogue.documents(), option=orjson.OPT_SORT_KEYS) if catalogue.closed else b""
     return RecordingImporter(slug, found.id, named, trust, hashlib.sha256(contracts).hexdigest() if contracts else "")
 
 

@@ -167,7 +167,7 @@ def request_erasure(
     if recordings_queries.find_recording(tenant_id, recording_id) is None:
         raise NoSuchRecording
     wish = erasure.ErasureRequest(subjects=(recording_id,), legal_basis=legal_basis, reason=reason)
-    erasure.request_erasure(tenant_id=tenant_id, wish=wish, by=by, at=at)
+    erasure.request_erasure(tenant_id=tenant_id, request=wish, by=by, at=at)
 
 
 def _first(
@@ -252,5 +252,5 @@ def retention_status(row: Recording) -> RetentionStatus:
         until=row.at + timedelta(days=policy.payload_days),
         standing=policy.standing,
         holds=tuple(each.id for each in retention_queries.holds_on(row.tenant_id, [held])),
-        waiting=bool(retention_queries.named_in_open_requests(row.tenant_id, [row.id])),
+        waiting=bool(retention_queries.subjects_in_open_requests(row.tenant_id, [row.id])),
     )

@@ -33,38 +33,38 @@ FINDINGS = ("value_mismatch", "predicate_false", "silent_step", "repeated_change
 """What is found of a call beside its category, as a conversation is filtered by it."""
 
 
-def conversation_row(one: ConversationAudit, number: int) -> dict[str, Any]:
+def conversation_row(conversation: ConversationAudit, number: int) -> dict[str, Any]:
     """The row of a conversation (rule 1)."""
-    kinds = {act.category for act in one.acts} | {
-        mark for act in one.acts for mark in call_flags(act) if mark in FINDINGS
+    kinds = {act.category for act in conversation.acts} | {
+        mark for act in conversation.acts for mark in call_flags(act) if mark in FINDINGS
     }
-    codes = {act.verdict.code for act in one.acts if not act.verdict.accepted}
+    codes = {act.verdict.code for act in conversation.acts if not act.verdict.accepted}
     return {
         "number": number,
-        "label": storable_text(one.conversation.id, MOST_NAME),
-        "path": storable_text(one.conversation.path, MOST_NAME),
-        "format": storable_text(one.conversation.format, 32),
-        "messages": len(one.conversation.turns),
-        "calls": len(one.acts),
-        "false_claims": sum(claim.false for claim in one.claims),
-        "severity": severity(one),
-        "tools_known": not one.is_open,
+        "label": storable_text(conversation.conversation.id, MOST_NAME),
+        "path": storable_text(conversation.conversation.path, MOST_NAME),
+        "format": storable_text(conversation.conversation.format, 32),
+        "messages": len(conversation.conversation.turns),
+        "calls": len(conversation.acts),
+        "false_claims": sum(claim.false for claim in conversation.claims),
+        "severity": severity(conversation),
+        "tools_known": not conversation.is_open,
         "kinds": sorted(kinds),
-        "codes": sorted((codes | {claim.code for claim in one.claims}) - {""}),
-        "findings": conversation_findings(one),
-        "unread": [fault_row(each) for each in one.faults[:MOST_FAULTS]],
+        "codes": sorted((codes | {claim.code for claim in conversation.claims}) - {""}),
+        "findings": conversation_findings(conversation),
+        "unread": [fault_row(each) for each in conversation.faults[:MOST_FAULTS]],
     }
 
 
-def message_rows(one: ConversationAudit, number: int, trust: TrustRequirement) -> Iterator[dict[str, Any]]:
+def message_rows(conversation: ConversationAudit, number: int, trust: TrustRequirement) -> Iterator[dict[str, Any]]:
     """The rows of a conversation's messages, in their order."""
     made, answered, claimed = defaultdict(list), defaultdict(list), defaultdict(list)
-    for act in one.acts:
+    for act in conversation.acts:
         made[act.turn].append(act)
         answered[act.answered_at].append(act)
-    for claim in one.claims:
+    for claim in conversation.claims:
         claimed[claim.turn].append(claim)
-    for turn in one.conversation.turns:
+    for turn in conversation.conversation.turns:
         yield {
             "conversation": number,
             "number": turn.number,
@@ -74,13 +74,13 @@ def message_rows(one: ConversationAudit, number: int, trust: TrustRequirement) -
             "calls": [_call(act, trust) for act in made[turn.number][:MOST_PARTS]],
             "answers": _answers(turn, answered[turn.number]),
             "claims": [_claim(document.claim_document(claim)) for claim in claimed[turn.number][:MOST_PARTS]],
-            "corrected": storable_text(one.corrected.get(turn.number, ""), MOST_TEXT),
+            "corrected": storable_text(conversation.corrected.get(turn.number, ""), MOST_TEXT),
         }
 
 
-def totals_row(found: AuditTotals) -> dict[str, Any]:
+def totals_row(totals: AuditTotals) -> dict[str, Any]:
     """The figures of a whole recording; of its tools the ones that were called most."""
-    told = found.document()
+    told = totals.document()
     most = sorted(told["tools"].items(), key=lambda held: (-held[1]["calls"], held[0]))[:MOST_TOOLS]
     return told | {"tools": [{"name": storable_text(name, MOST_NAME), **figures} for name, figures in most]}
 
@@ -96,14 +96,14 @@ def storable_text(value: object, most: int) -> str:
     return shown[:most].replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
-def conversation_findings(one: ConversationAudit) -> list[dict[str, Any]]:
+def conversation_findings(conversation: ConversationAudit) -> list[dict[str, Any]]:
     """What is wrong in a conversation, in its order, each with the message that it is in."""
     found: list[dict[str, Any]] = [
         {"turn": claim.turn, "code": claim.code, "text": storable_text(claim.sentence, MOST_SAID), "tool": ""}
-        for claim in one.claims
+        for claim in conversation.claims
         if claim.false
     ]
-    for act in one.acts:
+    for act in conversation.acts:
         about = {"turn": act.turn, "tool": storable_text(act.call.tool, MOST_NAME)}
         found += [about | {"code": code, "text": storable_text(said, MOST_SAID)} for code, said in _wrong_with(act)]
     return sorted(found, key=lambda each: int(each["turn"]))[:MOST_FINDINGS]
@@ -118,9 +118,9 @@ def _wrong_with(act: AuditedAct) -> Iterator[tuple[str, str]]:
     if act.differences:
         yield "value_mismatch", ", ".join(one.name for one in act.differences)
     if act.silent_over:
-        yield "silent_step", f"It went on over call {act.silent_over[0][0]}."
+        yield "silent_step", f"It continued after call {act.silent_over[0][0]}."
     if act.repeats:
-        yield "repeated_change", f"The same change as call {act.repeats}."
+        yield "repeated_change", f"Duplicate of the change in call {act.repeats}."
 
 
 def _call(act: AuditedAct, trust: TrustRequirement) -> dict[str, Any]:

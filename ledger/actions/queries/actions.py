@@ -1,18 +1,18 @@
-"""Actions: one, many by their columns, those of the same key or target, what waits. Every one runs inside `tenancy`."""
+"""Reads actions: by id, by filters, by key or target, and those that wait. All functions run inside `tenancy`."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any, Final, LiteralString
 from uuid import UUID
 
 import orjson
 from django.db.models import Count, OuterRef, Q, QuerySet
 
 from ledger.catalogue.rules.effects import SideEffectClass
-from ledger.db import columns, execute, fetch_one, select, take
+from ledger.db import columns, execute, fetch_one, load_models, select
 from ledger.models import (
     Action,
     Entry,
@@ -31,7 +31,7 @@ from ledger.verification.queries.storage import is_uuid
 
 
 def in_states(column: str, states: Iterable[str]) -> str:
-    """The condition that a column holds one of these states, written out: so an index that holds only them is used."""
+    """The condition that a column is one of these states, written out so that a partial index on them is used."""
     return f"{column} IN ({', '.join(repr(str(state)) for state in states)})"
 
 
@@ -63,40 +63,84 @@ def action(tenant_id: UUID, action_id: UUID) -> Action | None:
 
 
 def action_columns(alias: LiteralString) -> LiteralString:
-    """The columns of an action for a statement that joins it with others, in the order in which `take_action` reads."""
+    """The columns of an action for a query that joins it to others, in the order in which `read_action` reads them."""
     return columns(Action, alias)
 
 
-def take_action(row: tuple[Any, ...]) -> tuple[Action, tuple[Any, ...]]:
-    """The action that a joined row begins with, and what is behind it."""
-    [found], rest = take(row, Action)
+def read_action(row: tuple[Any, ...]) -> tuple[Action, tuple[Any, ...]]:
+    """Read an action from the start of a joined row; returns it and the rest of the row."""
+    [found], rest = load_models(row, Action)
     return found, rest
 
 
+ORDERS: Final[dict[str, tuple[LiteralString, bool]]] = {
+    "": ("id", True),
+    "oldest": ("id", False),
+    "agent": ("agent", False),
+    "-agent": ("agent", True),
+    "tool": ("tool", False),
+    "-tool": ("tool", True),
+    "target": ("target", False),
+    "-target": ("target", True),
+}
+"""By what actions can be listed and whether downwards, each served by an index; an id begins with its time."""
+
+
+def sorted_actions(tenant_id: UUID, order: str, *, behind: UUID | None = None, limit: int) -> list[Action]:
+    """A page of all actions in an order of `ORDERS`, starting behind the row `behind`; never counts."""
+    if behind is None:
+        return select(Action, sorted_page_sql(order), tenant_id, limit)
+    return select(Action, sorted_page_sql(order, is_behind=True), tenant_id, limit, behind)
+
+
+def sorted_page_sql(order: str, *, is_behind: bool = False) -> LiteralString:
+    """The condition, order and limit ($2) of a page of a tenant's ($1) actions; with `is_behind` behind the row $3.
+
+    A row is compared as a whole with the last one seen, so that a page begins in the index where that one stands.
+    """
+    column, downwards = ORDERS[order]
+    key: LiteralString = "id" if column == "id" else f"{column}, id"
+    way: LiteralString = " DESC" if downwards else ""
+    by: LiteralString = f"id{way}" if column == "id" else f"{column}{way}, id{way}"
+    step: LiteralString = "<" if downwards else ">"
+    last: LiteralString = f"(SELECT {key} FROM ledger_action l WHERE l.tenant_id = $1 AND l.id = $3)"
+    start: LiteralString = f" AND ({key}) {step} {last}" if is_behind else ""
+    return f"tenant_id = $1{start} ORDER BY {by} LIMIT $2"
+
+
 def actions(
-    tenant_id: UUID, *, before: UUID | None = None, limit: int = 50, q: str | None = None, **filters: Any
+    tenant_id: UUID,
+    *,
+    before: UUID | None = None,
+    limit: int = 50,
+    q: str | None = None,
+    oldest: bool = False,
+    **filters: Any,
 ) -> list[Action]:
     """A page of actions, newest first, starting below the id `before`; never counts (keyset paging).
+
+    With `oldest` the oldest first, starting above it; a search for `q` knows only the newest first.
 
     Filters: state, outcome, tool, agent, session, run, side_effect_class, discrepancy, target (exact), q (part of the
     target), since and until (datetimes).
     """
-    found = Action.objects.filter(filter_condition(filters), tenant_id=tenant_id).order_by("-id")
+    upwards = oldest and not q
+    found = Action.objects.filter(filter_condition(filters), tenant_id=tenant_id).order_by("id" if upwards else "-id")
     if before is not None:
-        found = found.filter(id__lt=before)
+        found = found.filter(id__gt=before) if upwards else found.filter(id__lt=before)
     return _with_target_like(found, q, limit=limit) if q else list(found[:limit])
 
 
 LOOKED_THROUGH = 2000
-"""So many of the newest actions are searched one by one: what matches often is found there."""
+"""How many of the newest actions are searched one by one; frequent matches are found there."""
 MOST_MATCHES = 1000
 
 
 def _with_target_like(found: QuerySet[Action], part: str, *, limit: int) -> list[Action]:
     """The newest of these actions that have `part` in their target.
 
-    What is found often is found among the newest. What is not is asked of the index, which knows nothing of the other
-    filters; only where both leave too little is the rest gone through as it stands.
+    Frequent matches are found among the newest actions. Rare ones come from the index, which does not know the other
+    filters; only if both find too few are the remaining actions scanned.
     """
     matching = found.filter(target__icontains=part)
     edge = next(iter(found.values_list("id", flat=True)[LOOKED_THROUGH : LOOKED_THROUGH + 1]), None)
@@ -144,7 +188,7 @@ def filter_condition(filters: Mapping[str, Any]) -> Q:
 
 
 def outcome_condition(outcome: Outcome) -> Q:
-    """The actions with an outcome, by the same table that tells the outcome of one (`outcomes.outcome_of`)."""
+    """The condition for actions with an outcome, from the same table as `outcomes.outcome_of`."""
     if outcome is Outcome.CONTRADICTED:
         return Q(contradicted=True)
     by_word = Q(reached_by__in=[ATTESTED_REVERSAL, "attested_absent"])
@@ -170,6 +214,12 @@ def _reached(way: OutcomePath) -> Q:
         reads = Q(side_effect_class=str(SideEffectClass.READ_ONLY))
         found &= reads if way.read_only else ~reads
     return found
+
+
+def count_ready_under(tenant_id: UUID, tool: str, versions: Collection[str], *, most: int) -> int:
+    """How many validated actions of these versions of a tool's contract have not started, counted up to `most`."""
+    found = Action.objects.filter(in_state(State.VALIDATED), tenant_id=tenant_id, tool=tool)
+    return found.filter(tool_version__in=list(versions))[:most].count()
 
 
 READY = "phase = 'VALIDATED' AND state = 'VALIDATED'"
@@ -227,14 +277,14 @@ def actions_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Action]:
 
 
 def related_actions(action: Action) -> list[tuple[Action, str]]:
-    """(action, relation) of parents, children, and what stands in for what, oldest first."""
-    above = [each for each in (action.supersedes, action.parent_id) if each is not None]
-    here = Q(supersedes=action.id) | Q(parent_id=action.id) | Q(id__in=above)
-    found = Action.objects.filter(here, tenant_id=action.tenant_id).exclude(id=action.id).order_by("id")
-    return [(each, _kinship(action, each)) for each in found[:20]]
+    """(action, relation) of parents, children and replacements, oldest first."""
+    parents = [each for each in (action.supersedes, action.parent_id) if each is not None]
+    related = Q(supersedes=action.id) | Q(parent_id=action.id) | Q(id__in=parents)
+    found = Action.objects.filter(related, tenant_id=action.tenant_id).exclude(id=action.id).order_by("id")
+    return [(each, _relation_text(action, each)) for each in found[:20]]
 
 
-def _kinship(action: Action, other: Action) -> str:
+def _relation_text(action: Action, other: Action) -> str:
     if other.id == action.parent_id:
         return f"this one is its {action.relation.lower()}"
     if other.parent_id == action.id:
@@ -249,8 +299,8 @@ def same_operation(action: Action, *, limit: int) -> list[tuple[Action, str]]:
 
 
 def same_target(action: Action, *, limit: int) -> list[tuple[Action, str]]:
-    """Other actions of the same tool on the same target, newest first."""
-    found = Action.objects.filter(tenant_id=action.tenant_id, target=action.target, tool=action.tool)
+    """Other actions on the same target, by whatever tool, newest first."""
+    found = Action.objects.filter(tenant_id=action.tenant_id, target=action.target)
     return [(each, "") for each in found.exclude(id=action.id).order_by("-id")[:limit]]
 
 
@@ -261,13 +311,13 @@ def same_agent_and_tool(action: Action, *, limit: int) -> list[Action]:
 
 
 def waiting_actions(tenant_id: UUID, **about: str) -> QuerySet[Action, UUID]:
-    """The ids of the validated actions of a tool or an agent, to be asked for within another statement."""
+    """The ids of the waiting actions of a tool or an agent, as a sub-query."""
     found = Action.objects.filter(in_state(State.VALIDATED), tenant_id=tenant_id, approval_id__isnull=False, **about)
     return found.values_list("id", flat=True)
 
 
 def actions_of_agent(tenant_id: UUID, agent: str) -> QuerySet[Action, UUID]:
-    """The ids of everything that an agent has had done, as part of another query."""
+    """The ids of an agent's actions, as a sub-query."""
     return Action.objects.filter(tenant_id=tenant_id, agent=agent).values_list("id", flat=True)
 
 
@@ -277,7 +327,7 @@ def tool_of_row(tenant_id: UUID) -> QuerySet[Action, str]:
 
 
 def failed_executions(tenant_id: UUID, *, since: datetime, until: datetime) -> QuerySet[Action, UUID]:
-    """The ids of a period's actions whose tool failed, to be asked for within another statement."""
+    """The ids of a period's actions whose tool failed, as a sub-query."""
     ids = {"id__gte": lower_bound(since), "id__lt": lower_bound(until)}
     found = Action.objects.filter(in_state(State.FAILED), tenant_id=tenant_id, attempt_count__gt=0, **ids)
     return found.values_list("id", flat=True)
@@ -288,9 +338,10 @@ def demonstrated_tools(tenant_id: UUID, agent: str, tools: Collection[str]) -> s
     (R-CR-17).
     """
     rows = execute(
-        "SELECT tool FROM unnest($3::text[]) AS tool WHERE EXISTS (SELECT FROM ledger_action a WHERE a.tenant_id = $1"
-        " AND a.agent = $2 AND a.tool = tool.tool"
-        " AND a.phase = 'RECONCILED_SUCCESS' AND a.reached_by <> 'attested_present' AND NOT a.contradicted)",
+        # Each tool is looked up by itself: a join would read every success of the agent.
+        "SELECT tool.tool FROM unnest($3::text[]) AS tool, LATERAL (SELECT FROM ledger_action a WHERE a.tenant_id = $1"
+        " AND a.agent = $2 AND a.tool = tool.tool AND a.phase = 'RECONCILED_SUCCESS'"
+        " AND a.reached_by <> 'attested_present' AND NOT a.contradicted LIMIT 1) AS success",
         *(tenant_id, agent, sorted(tools)),
     )
     return {tool for (tool,) in rows}
@@ -322,7 +373,7 @@ def attributable_actions(
     """The started actions behind these keys, traces and ids, and the newest ones on these targets."""
     keyed = Idempotency.objects.filter(tenant_id=tenant_id, key_hash__in=key_hashes).values_list("action_id", flat=True)
     wanted = [Q(id__in=[*keyed, *(UUID(each) for each in ids if is_uuid(each))])]
-    # Neither is asked for without need: traces have no index, and targets gather what is long past.
+    # Query each only when needed: traces have no index, and targets match many old actions.
     wanted += [Q(trace_id__in=traces)] if traces else []
     wanted += [Q(target__in=targets)] if targets else []
     found = Action.objects.filter(tenant_id=tenant_id, attempt_count__gt=0).order_by("-id")
@@ -336,7 +387,7 @@ def idempotencies(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Idempot
 
 
 def count_outcomes(tenant_id: UUID, *, since: datetime) -> Counter[Outcome]:
-    """How many actions that were proposed since a moment stand in which outcome."""
+    """How many actions proposed since a moment have which outcome."""
     rows = execute(
         "SELECT state, reached_by, side_effect_class, CASE WHEN approval_id IS NOT NULL THEN tenant_id END,"
         " contradicted, reversed, count(*) FROM ledger_action WHERE tenant_id = $1 AND id >= $2"
@@ -351,7 +402,7 @@ def count_outcomes(tenant_id: UUID, *, since: datetime) -> Counter[Outcome]:
 
 
 def count_in_states(tenant_id: UUID, states: tuple[str, ...], *, most: int = 1000) -> tuple[int, datetime | None]:
-    """How many actions are in these states, counted up to `most`, and since when the longest has been."""
+    """How many actions are in these states, counted up to `most`, and since when the oldest is."""
     found = Action.objects.filter(in_state(*states), tenant_id=tenant_id)[:most]
     times = list(found.values_list("changed_at", flat=True))
     return len(times), min(times, default=None)
@@ -374,7 +425,7 @@ def open_actions_before(
     return list(found.filter(~Q(state__in=list(settled)) | Q(contradicted=True)).order_by("id")[:limit])
 
 
-# From one phase to the next: it is no matter how many actions are in it.
+# A skip scan: each phase is looked up once, however many actions are in it.
 _OPEN_PHASES = f"""
 WITH RECURSIVE open AS (
     (SELECT contradicted, phase FROM ledger_action WHERE tenant_id = $1 AND session_id = $2 AND {IS_OPEN}
@@ -394,7 +445,7 @@ def open_phases(tenant_id: UUID, session_id: UUID) -> set[str]:
 
 
 def event_ids(tenant_id: UUID, places: list[tuple[UUID, int]]) -> dict[UUID, UUID]:
-    """The event at each of these places (subject, seq), by subject."""
+    """The id of each of these events (subject, seq), by subject."""
     found = execute(
         "SELECT subject_id, id FROM ledger_event WHERE tenant_id = $1"
         " AND (subject_id, seq) IN (SELECT * FROM unnest($2::uuid[], $3::integer[]))",
@@ -409,7 +460,7 @@ def newest_action(tenant_id: UUID, session_id: UUID) -> Action | None:
 
 
 def suggested_next_tool(tenant_id: UUID, action_id: UUID) -> dict[str, Any] | None:
-    """What the answers to an action named as the next tool, and whether it was taken; None where none named one."""
+    """The next tool that an answer to an action named, and whether the agent called it; None if none was named."""
     observed = Event.objects.filter(tenant_id=tenant_id, subject_id=action_id, kind="observed").values_list("seq")
     kept = Entry.objects.filter(tenant_id=tenant_id, subject_id=action_id, seq__in=observed).order_by("-seq")
     for detail in kept.values_list("detail", flat=True)[:5]:

@@ -1,4 +1,4 @@
-"""Freezes: those in force, those lifted, and what they stop. Every one runs inside `tenancy`."""
+"""Reads freezes, in force and lifted, and the actions that they stop. All functions run inside `tenancy`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from ledger.actions.queries.actions import in_state
-from ledger.db import select
+from ledger.db import execute, select
 from ledger.models import (
     Action,
     Freeze,
@@ -27,7 +27,7 @@ def freezes_in_force(tenant_id: UUID) -> list[Freeze]:
 
 
 def lifted_freezes(tenant_id: UUID, *, after: UUID | None = None, limit: int = 50) -> list[Freeze]:
-    """Freezes that are over, newest first, behind the row `after`."""
+    """Lifted freezes, newest first, after the row `after`."""
     found = Freeze.objects.filter(tenant_id=tenant_id, lifted_at__isnull=False)
     return list((found.filter(id__lt=after) if after else found).order_by("-id")[:limit])
 
@@ -39,6 +39,17 @@ def freezes_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Freeze]:
 def is_known_target(tenant_id: UUID, target: str) -> bool:
     """Whether any action has ever named this target."""
     return Action.objects.filter(tenant_id=tenant_id, target=target).exists()
+
+
+def recent_targets(tenant_id: UUID, *, limit: int = 50) -> list[str]:
+    """The targets of the newest actions, newest first; only the newest thousand actions are looked at."""
+    rows = execute(
+        "SELECT target FROM (SELECT id, target FROM ledger_action WHERE tenant_id = $1 ORDER BY id DESC LIMIT 1000) a"
+        " GROUP BY target ORDER BY max(id::text) DESC LIMIT $2",
+        tenant_id,
+        limit,
+    )
+    return [target for (target,) in rows]
 
 
 def count_frozen_actions(freeze: Freeze, *, most: int = 100) -> int:

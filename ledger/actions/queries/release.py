@@ -1,5 +1,4 @@
-"""Everything on record that an action's release depends on, read once before a grant is minted and again when it is
-redeemed."""
+"""Reads everything that an action's release depends on, before a grant is minted and again when it is redeemed."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from ledger.actions.queries.actions import open_duplicates_sql
 from ledger.actions.queries.freezes import COVERS
-from ledger.db import columns, take
+from ledger.db import columns, load_models
 from ledger.models import Action
 
 
@@ -21,7 +20,7 @@ class ActivePolicy(NamedTuple):
 
 
 class DecisionPosition(NamedTuple):
-    """Where the event stands that decided an approval, the signed size of that log, and whether it is written still."""
+    """The log position of the event that decided an approval, the log's signed size, and whether the log is current."""
 
     origin: str
     index: int  # type: ignore[assignment]  # tuples have a method of this name that nobody calls
@@ -30,10 +29,10 @@ class DecisionPosition(NamedTuple):
 
 
 class ReleaseFacts(NamedTuple):
-    """An action and everything of the record that its release depends on, as one statement saw it.
+    """An action and every fact on record that its release depends on, read by one statement.
 
-    `now` is the clock of the database while it did; `contract_digest` is that of the stored document, if
-    it is in force; `key` is the idempotency key that the mutation is sent with, `key_hash` its hash.
+    `now` is the database's clock at that moment; `contract_digest` is that of the stored document if it is in force;
+    `key` is the idempotency key that the mutation is sent with, `key_hash` its hash.
     """
 
     now: datetime
@@ -53,10 +52,10 @@ class ReleaseFacts(NamedTuple):
         return {kind: each.digest for kind, each in self.policies.items()}
 
 
-def release_statement(beside: LiteralString, joined: LiteralString) -> LiteralString:
-    """The statement of which `read_release` takes a row: of a tenant ($1) and an action ($2) at a moment ($3).
+def release_statement(extra_columns: LiteralString, joins: LiteralString) -> LiteralString:
+    """The query for `read_release`: the parameters are the tenant ($1), the action ($2) and the time ($3).
 
-    With them come the columns `beside`, of tables that are `joined` to the action's row (a).
+    `extra_columns` are selected as well, from tables that `joins` joins to the action's row (a).
     """
     return f"""
 SELECT {columns(Action, "a")}, clock_timestamp(),
@@ -68,7 +67,7 @@ SELECT {columns(Action, "a")}, clock_timestamp(),
     (SELECT encode(sha256(c.document), 'hex') FROM ledger_contractversion c
         JOIN ledger_subject s ON s.tenant_id = c.tenant_id AND s.id = c.id AND s.state = 'REGISTERED'
         WHERE c.tenant_id = $1 AND c.name = a.tool AND c.version = a.tool_version),
-    i.key, i.key_hash, d.origin, d.index, d.signed_size, d.current, {beside}
+    i.key, i.key_hash, d.origin, d.index, d.signed_size, d.current, {extra_columns}
 FROM ledger_action a LEFT JOIN ledger_idempotency i ON i.tenant_id = $1 AND i.action_id = a.id
 LEFT JOIN LATERAL (
     SELECT g.origin, l.index, t.signed_size,
@@ -80,14 +79,14 @@ LEFT JOIN LATERAL (
     JOIN ledger_tip t ON t.tenant_id = $1 AND t.log = l.log
     JOIN ledger_log g ON g.tenant_id = $1 AND g.number = l.log
     WHERE l.index < t.signed_size
-) d ON true {joined}
+) d ON true {joins}
 WHERE a.tenant_id = $1 AND a.id = $2
 """
 
 
 def read_release(row: tuple[Any, ...]) -> tuple[ReleaseFacts, tuple[Any, ...]]:
-    """What holds now about an action's release, and the columns that were asked for beside."""
-    [action], rest = take(row, Action)
+    """Read a row of `release_statement`: the facts, and the extra columns."""
+    [action], rest = load_models(row, Action)
     now, policies, frozen, unwinding, repeated, contract, key, key_hash, *place = rest[:12]
     facts = ReleaseFacts(
         now=now,

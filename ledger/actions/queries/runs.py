@@ -1,4 +1,4 @@
-"""Runs: their steps, what was ordered in them and what is being taken back. Every one runs inside `tenancy`."""
+"""Reads runs: their steps, recovery orders and unwinding. All functions run inside `tenancy`."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from ledger.record.rules.lifecycle import OPEN, State
 
 
 def due_orders(*, at: datetime, proposed: bool, limit: int = 200) -> list[RecoveryOrder]:
-    """Recovery actions to propose, or proposed ones whose end to look for, of all tenants, longest due first."""
+    """Due orders of all tenants, longest due first: those to propose, or proposed ones whose end is awaited."""
     found = RecoveryOrder.objects.filter(proposed=proposed, due_at__lte=at)
     return list(found.order_by("due_at", "event_id")[:limit])
 
 
 def order_details(tenant_id: UUID, action_id: UUID) -> dict[UUID, dict[str, Any]]:
-    """What was ordered for an action, by ordering event, oldest first; and what was refused of it, as `refused`."""
+    """The orders for an action, by ordering event, oldest first; `refused` holds the refusal of one."""
     events = Event.objects.filter(tenant_id=tenant_id, subject_id=action_id, kind__in=["ordered", "order_refused"])
     found = list(events.order_by("seq").values_list("kind", "id", "seq", "at"))
     kept = dict(
@@ -47,7 +47,7 @@ def order_details(tenant_id: UUID, action_id: UUID) -> dict[UUID, dict[str, Any]
     for kind, event_id, seq, at in found:
         detail = load_json(kept[seq])
         if detail is None:
-            # Erased, and with it what was ordered.
+            # The detail was erased, and the order with it.
             continue
         if kind == "ordered":
             orders[event_id] = detail | {"at": at, "refused": None}
@@ -62,19 +62,19 @@ def has_open_order(tenant_id: UUID, action_id: UUID) -> bool:
 
 
 def unproposed_orders(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, dict[str, Any]]:
-    """What is ordered for these actions and not proposed yet, by action: the order's detail with its time."""
+    """The orders for these actions that are not proposed yet, by action: the order's detail with its time."""
     waiting = RecoveryOrder.objects.filter(tenant_id=tenant_id, action_id__in=action_ids, proposed=False)
     return {each.action_id: order_details(tenant_id, each.action_id)[each.event_id] for each in waiting}
 
 
 def proposal_links(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, dict[str, Any]]:
-    """What each action's first event says of it: its call, what it depends on and what it acknowledges."""
+    """The detail of each action's first event: its call, its dependencies and what it acknowledges."""
     found = Entry.objects.filter(tenant_id=tenant_id, subject_id__in=action_ids, seq=1)
     return {subject: load_json(detail) or {} for subject, detail in found.values_list("subject_id", "detail")}
 
 
 def steps_of(tenant_id: UUID, run_id: str, *, limit: int = 500) -> list[Action]:
-    """The actions of a run, oldest first, the recovery actions among them."""
+    """The actions of a run, oldest first, including recovery actions."""
     return list(Action.objects.filter(tenant_id=tenant_id, run_id=run_id).order_by("id")[:limit])
 
 
@@ -87,21 +87,21 @@ def unstarted_steps(tenant_id: UUID, runs: list[str]) -> list[tuple[UUID, str]]:
 
 
 def unwinding(tenant_id: UUID, run_id: str) -> RunRollback | None:
-    """The taking back of a run, if there is or was one."""
+    """The unwinding of a run, if there is or was one."""
     return RunRollback.objects.filter(tenant_id=tenant_id, run_id=run_id).first()
 
 
 def open_unwindings(tenant_id: UUID, *states: str) -> list[RunRollback]:
-    """The runs that are being taken back and stand so, oldest first."""
+    """The unwindings in these states, oldest first."""
     return list(RunRollback.objects.filter(tenant_id=tenant_id, state__in=states).order_by("id"))
 
 
 def is_unwinding(tenant_id: UUID, run_id: str) -> bool:
-    """Whether a run is being taken back or was: nothing new may start in it."""
+    """Whether a run is or was being unwound: nothing new may start in it."""
     return bool(execute("SELECT 1 FROM ledger_unwinding WHERE tenant_id = $1 AND run_id = $2", tenant_id, run_id))
 
 
-# From one contract to the next: however often each succeeded, it is looked at once.
+# A skip scan: each contract is looked up once, however often it succeeded.
 _SUCCEEDED = """
 WITH RECURSIVE succeeded AS (
     (SELECT contract_digest FROM ledger_action WHERE tenant_id = $1 AND run_id = $2 AND phase = 'RECONCILED_SUCCESS'
@@ -118,13 +118,13 @@ SELECT EXISTS (SELECT FROM ledger_unwinding WHERE tenant_id = $1 AND run_id = $2
 
 
 def run_facts(tenant_id: UUID, run_id: str) -> tuple[bool, list[str]]:
-    """Whether a run is being taken back, and the digests of the contracts whose actions succeeded in it."""
+    """Whether a run is being unwound, and the digests of the contracts whose actions succeeded in it."""
     unwinding, digests = execute(_RUN_FACTS, tenant_id, run_id)[0]
     return unwinding, digests
 
 
 def order_plan(tenant_id: UUID, detail: dict[str, Any]) -> dict[str, Any]:
-    """The whole plan behind an ordering event's detail."""
+    """The plan that an ordering event's detail refers to."""
     data = open_evidence(tenant_id, UUID(detail["plan"]))
     assert data is not None
     document: dict[str, Any] = orjson.loads(data)
@@ -147,10 +147,10 @@ def is_pivot(tenant_id: UUID, digest: str) -> bool:
 
 
 _ENDED_OTHERWISE = sorted(map(str, frozenset(State) - OPEN - {State.RECONCILED_SUCCESS}))
-# While a read is in one of these, nobody has heard its answer.
+# A read in one of these states has no answer yet.
 _UNANSWERED = sorted(map(str, (State.PROPOSED, State.VALIDATED, State.EXECUTING, State.ACCEPTED)))
 
-# Each has an index of just the rows that it can find: what a run has behind it is not read again for its next call.
+# Each has a partial index of just its rows, so that finished steps of a run are not read again for its next call.
 _UNOBSERVED = (
     "SELECT id, CASE WHEN contradicted THEN 'CONTRADICTED' ELSE state END FROM ledger_action"
     f" WHERE tenant_id = $1 AND run_id = $2 AND target = $3 AND {IS_OPEN} AND relation = ''"
@@ -165,20 +165,19 @@ _FAILED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedVersion:
-    """What a reading found at a target: which version, and when."""
+    """The version that a reading found at a target, and when."""
 
     version: str
     seen_at: datetime
 
 
 class Surroundings(NamedTuple):
-    """What the record knows around a call's target, as one statement saw it.
+    """The state on record around a call's target, read by one statement.
 
     `freezes` are scope and value of those that cover it; `duplicate` an action of the same logical mutation that is
     open, may still take effect or is contradicted (R-EX-08); `succeeded` the contracts, by digest, whose actions
-    succeeded in the run; `unobserved` are (id, state) of the run's steps on the target of which nobody knows yet what
-    came of them; `failed` those of its steps that ended without their effect, or whose effect was taken back,
-    unacknowledged.
+    succeeded in the run; `unobserved` are (id, state) of the run's steps on the target whose outcome is not known yet;
+    `failed` are its unacknowledged steps that ended without their effect or whose effect was reversed.
     """
 
     freezes: list[list[str]]
@@ -204,13 +203,13 @@ SELECT array(SELECT array[f.scope::text, f.value::text]
 def surroundings(
     tenant_id: UUID, run_id: str, target: str, *, agent: str, tool: str, operation_key: str, at: datetime
 ) -> Surroundings:
-    """What is on record around a target that a run's next call names."""
+    """Read the state on record around the target of a run's next call."""
     [row] = execute(_SURROUNDINGS, tenant_id, run_id, target, agent, tool, operation_key, at)
     return Surroundings(*row)
 
 
 def acknowledged_failures(tenant_id: UUID, action_ids: list[UUID]) -> set[UUID]:
-    """Those of these actions about whose failure a decision is on record."""
+    """Those of these actions whose failure was acknowledged."""
     rows = execute(
         "SELECT DISTINCT subject_id FROM ledger_event WHERE tenant_id = $1 AND subject_id = ANY($2)"
         " AND kind IN ('failure_acknowledged', 'recovery_acknowledged')",

@@ -1,4 +1,4 @@
-"""The record searched by who, what, where and when: newest first, page by page, never counted.
+"""The record searched by who, what, where and when: newest or oldest first, page by page, never counted.
 
 Two orders, for what each can be found by. A search over all events goes by event id, which is their time. A search
 that names an agent, a tool or a target goes over those actions, the newest first, and each one's events, the newest
@@ -38,7 +38,7 @@ USUAL = (
 
 
 class SearchTooWide(Refused):
-    """That search took too long; name a span of time, or less at once."""
+    """The search took too long; narrow the period or the filters."""
 
     code = "SEARCH_TOO_WIDE"
     status = 422
@@ -58,6 +58,18 @@ class SearchQuery:
     target: str = ""
     since: datetime | None = None
     until: datetime | None = None
+    upwards: bool = False
+    """The oldest first, in either order."""
+
+    @property
+    def behind(self) -> LiteralString:
+        """How what is further on stands to what was seen."""
+        return " > " if self.upwards else " < "
+
+    @property
+    def way(self) -> LiteralString:
+        """In which direction the order goes."""
+        return "" if self.upwards else " DESC"
 
     @property
     def by_action(self) -> bool:
@@ -126,7 +138,7 @@ def next_cursor(wanted: SearchQuery, last: FoundEvent) -> str:
 def _over_time(tenant_id: UUID, wanted: SearchQuery, before: str, limit: int) -> list[tuple[Any, ...]]:
     found = _conditions(tenant_id, wanted)
     if before:
-        found.add(" AND e.id < ", UUID(before.partition(".")[0]))
+        found.add(" AND e.id" + wanted.behind, UUID(before.partition(".")[0]))
     source: LiteralString = "ledger_event e"
     if wanted.subjects:
         # Few rows in all: read whole, so that no plan goes through the record by time to find them.
@@ -142,7 +154,9 @@ def _over_time(tenant_id: UUID, wanted: SearchQuery, before: str, limit: int) ->
         + source
         + " WHERE e.tenant_id = $1"
         + found.where
-        + " ORDER BY e.id DESC LIMIT "
+        + " ORDER BY e.id"
+        + wanted.way
+        + " LIMIT "
         + end,
         *found.values,
     )
@@ -162,8 +176,8 @@ def _over_actions(tenant_id: UUID, wanted: SearchQuery, before: str, limit: int)
         found.add(" AND a.id < ", lower_bound(wanted.until))
     if before:
         subject, _, seq = before.partition(".")
-        found.add(" AND a.id <= ", UUID(subject))
-        found.add(" AND (a.id, e.seq) < (", UUID(subject), ", ")
+        found.add(" AND a.id" + wanted.behind.rstrip() + "= ", UUID(subject))
+        found.add(" AND (a.id, e.seq)" + wanted.behind + "(", UUID(subject), ", ")
         found.values.append(int(seq or 0))
         found.where += _MARKS[len(found.values)] + ")"
     found.values.append(limit)
@@ -172,7 +186,7 @@ def _over_actions(tenant_id: UUID, wanted: SearchQuery, before: str, limit: int)
         "SELECT " + _COLUMNS + " FROM ledger_action a JOIN ledger_event e ON e.tenant_id = a.tenant_id"
         " AND e.subject_id = a.id WHERE a.tenant_id = $1"
         + found.where
-        + " ORDER BY a.id DESC, e.seq DESC LIMIT "
+        + f" ORDER BY a.id{wanted.way}, e.seq{wanted.way} LIMIT "
         + end,
         *found.values,
     )

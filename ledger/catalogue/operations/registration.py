@@ -12,9 +12,9 @@ from uuid import UUID
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract, load_stored
 from ledger.catalogue.rules.policies import POLICY_KINDS, default_policy
-from ledger.catalogue.rules.releases import ContractReleaseNeeded, ReleaseNeeded, verification_changes
+from ledger.catalogue.rules.releases import CONTRACT, ContractReleaseNeeded, ReleaseNeeded, verification_changes
 from ledger.catalogue.rules.weakenings import Weakening, weakenings
-from ledger.db import tenancy
+from ledger.db import execute, tenancy
 from ledger.models import ContractVersion, Freeze, PolicyVersion, System, Tenant
 from ledger.record.operations import SYSTEM, Actor, NewEvent, SubjectHead, append, lock_subject, new_id
 from ledger.record.rules.canonical import canonical, digest
@@ -29,13 +29,13 @@ def create_tenant(*, tenant_id: UUID, slug: str, name: str, host: str, at: datet
 
 
 class VersionTaken(Refused):
-    """This version is already registered with another document; a change is a new version."""
+    """This version is already registered with a different document; register the change as a new version."""
 
     code = "VERSION_IMMUTABLE"
 
 
 class PolicyMoved(Refused):
-    """Somebody else put another version in force at the same moment; look at it first."""
+    """Another version took effect at the same moment; review it first."""
 
     code = "CONFLICT"
 
@@ -72,6 +72,13 @@ def set_up_tenant(
     return tenant
 
 
+def lock_versions(kind: str, tool: str = "") -> None:
+    """Let nobody else change which versions of a policy, or of a tool's contract, are in force, until the transaction
+    ends; what is in force is to be read after this.
+    """
+    execute("SELECT ledger_lock_versions($1, $2)", kind, tool)
+
+
 def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: datetime) -> ContractVersion:
     """Register a validated contract; the same document again is the same version, another one is refused (R-TC-18).
 
@@ -79,12 +86,13 @@ def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: 
     that is weaker in anything else than the newest in force waits for a second person: until then it is PENDING, and no
     gate, no session and no claim knows it.
     """
+    lock_versions(CONTRACT, contract.name)
     known = catalogue_queries.contract_version(tenant_id, contract.name, contract.version)
     if known is not None:
         if known.digest != contract.digest:
             raise VersionTaken
         return known
-    before = catalogue_queries.contract_in_force(tenant_id, contract.name)
+    before = catalogue_queries.contract_to_compare(tenant_id, contract.name)
     refuse_without_release(before, contract.document)
     weaker = weakenings(load_stored(bytes(before.document), expected_digest=before.digest), contract) if before else ()
     row = ContractVersion.objects.create(
@@ -118,25 +126,25 @@ def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: 
 
 
 def refuse_without_release(before: ContractVersion | None, document: bytes) -> None:
-    """Refuse a version that changes what the one in force verifies: it comes in force by release."""
+    """Refuse a version that changes what the one in force verifies: it takes effect through a release."""
     if before is not None and verification_changes(json.loads(bytes(before.document)), json.loads(document)):
         raise ContractReleaseNeeded
 
 
 def lint_rows(contract: Contract) -> list[dict[str, str]]:
-    """A contract's findings as its row keeps them."""
+    """A contract's lint findings as stored in its row."""
     return [{"code": each.code, "path": each.path, "detail": each.told} for each in contract.findings]
 
 
 def weakening_rows(weaker: Iterable[Weakening]) -> list[dict[str, str]]:
-    """In what a version is weaker, as its row and its event keep it."""
+    """The weakenings of a version as stored in its row and event."""
     return [{"code": each.code, "path": each.path, "text": each.text} for each in weaker]
 
 
 def install_policy(
     *, tenant_id: UUID, kind: str, version: str, document: Mapping[str, Any], actor: Actor, at: datetime
 ) -> PolicyVersion:
-    """Put the first version of a kind of policy in force, which comes with the installation.
+    """Put the first version of a kind of policy in force, at installation.
 
     Any other one comes in force by release (`releases`), and the database refuses it too. The version in force sent
     again is the same version; any other use of a known version is refused.
@@ -218,7 +226,7 @@ def register_system(
 def place_freeze(
     *, tenant_id: UUID, scope: str, value: str, reason: str, actor: Actor, at: datetime, is_unknown: bool = False
 ) -> Freeze:
-    """Stop everything that `scope` and `value` cover, from the commit of this transaction on (R-EX-15).
+    """Place a freeze: it stops everything that `scope` and `value` cover, from the commit on (R-EX-15).
 
     With `is_unknown`, the record says that nothing had named it yet and that it was wanted all the same.
     """

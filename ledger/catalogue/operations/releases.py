@@ -1,4 +1,4 @@
-"""Releases of policies and contracts: draft, gates, signatures, canary, promotion by two people, and the way back.
+"""Releases of policies and contracts: draft, gates, signatures, canary, promotion by two people, the way back, the end.
 
 Nothing here runs a gate or knows what a policy means: `reviews.release_gates` and the console bring results, each with
 its evidence. What a release lacks, the database refuses too (`ledger/sql/releases.sql`).
@@ -13,7 +13,13 @@ from typing import Any
 from uuid import UUID
 
 from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.operations.registration import VersionTaken, lint_rows, supersede_policy, weakening_rows
+from ledger.catalogue.operations.registration import (
+    VersionTaken,
+    lint_rows,
+    lock_versions,
+    supersede_policy,
+    weakening_rows,
+)
 from ledger.catalogue.operations.second_person import NoSuchVersion, ProofNeeded, ReasonMissing
 from ledger.catalogue.rules import releases as rules
 from ledger.catalogue.rules.contract import Contract, load_stored
@@ -319,7 +325,7 @@ def promote_release(
     red = red_gates(row)
     if red:
         names = ", ".join(f"{gate} ({rules.GATES[gate][0]})" for gate in red)
-        raise rules.GatesNotPassed(f"Not every gate is passed: {names}.")
+        raise rules.GatesNotPassed(f"Not all gates have passed: {names}.")
     _check_basis(row)
     check_person(reason=reason, by=by, is_same=is_first, is_proven=is_proven)
     if row.first_by is None:
@@ -356,7 +362,7 @@ def _put_in_force(row: Release, *, by: Actor, at: datetime) -> None:
 
 def _put_contract_in_force(row: Release, *, by: Actor, at: datetime) -> None:
     contract = load_stored(bytes(row.document), expected_digest=row.digest)
-    before = catalogue_queries.contract_in_force(row.tenant_id, row.tool)
+    before = catalogue_queries.contract_to_compare(row.tenant_id, row.tool)
     assert before is not None
     weaker = weakenings(load_stored(bytes(before.document), expected_digest=before.digest), contract)
     version = ContractVersion.objects.create(
@@ -393,18 +399,54 @@ def roll_back_contract(
     check_person(reason=reason, by=by, is_same=False, is_proven=is_proven)
     if catalogue_queries.contract_version(tenant_id, name, version) is None:
         raise NoSuchVersion
+    lock_versions(rules.CONTRACT, name)
     in_force = catalogue_queries.contracts_in_force(tenant_id, [name]).get(name, [])
     wanted = next((each for each in in_force if each.version == version), None)
     if wanted is None or wanted is in_force[-1]:
         raise rules.ContractCannotGoBack
     for leaving in in_force[in_force.index(wanted) + 1 :]:
         head = lock_subject(tenant_id=tenant_id, subject_id=leaving.id, kind="contract")
-        if head.state != "REGISTERED":
-            raise rules.ContractCannotGoBack
         told = {"name": name, "version": leaving.version, "to": version, "reason": reason}
         append(head, NewEvent(kind="contract_rolled_back", to="ROLLED_BACK", detail=told), actor=by, at=at)
         _end_promoted(tenant_id, leaving.release_id, to=version, reason=reason, by=by, at=at)
     return wanted
+
+
+def retire_contract(
+    *,
+    tenant_id: UUID,
+    name: str,
+    version: str,
+    reason: str,
+    by: Actor,
+    is_proven: bool,
+    ends_tool: bool | None = None,
+    at: datetime,
+) -> list[ContractVersion]:
+    """Put a version of a tool's contract out of force with every earlier one; the newest ends the tool.
+
+    Nobody comes to another version by it: neither back to an earlier one, nor on to a weaker. What was proposed under
+    them is judged by them, and not started any more. `ends_tool`: whether `by` knows that the tool ends; where other
+    versions came or went since, it is refused.
+    """
+    check_person(reason=reason, by=by, is_same=False, is_proven=is_proven)
+    if catalogue_queries.contract_version(tenant_id, name, version) is None:
+        raise NoSuchVersion
+    lock_versions(rules.CONTRACT, name)
+    in_force = catalogue_queries.contracts_in_force(tenant_id, [name]).get(name, [])
+    place = next((place for place, each in enumerate(in_force) if each.version == version), None)
+    if place is None:
+        raise rules.CannotRetire
+    leaving, staying = in_force[: place + 1], in_force[place + 1 :]
+    if ends_tool is not None and ends_tool == bool(staying):
+        raise rules.VersionsMoved
+    if staying and catalogue_queries.choose_contract(in_force) != catalogue_queries.choose_contract(staying):
+        raise rules.StillUsed
+    for each in leaving:
+        head = lock_subject(tenant_id=tenant_id, subject_id=each.id, kind="contract")
+        told = {"name": name, "version": each.version, "reason": reason}
+        append(head, NewEvent(kind="contract_retired", to="RETIRED", detail=told), actor=by, at=at)
+    return leaving
 
 
 def _end_promoted(tenant_id: UUID, release_id: UUID | None, *, to: str, reason: str, by: Actor, at: datetime) -> None:
@@ -426,6 +468,7 @@ def roll_back(
     The release that brought the version in force is over; what was decided under it keeps its name.
     """
     check_person(reason=reason, by=by, is_same=False, is_proven=is_proven)
+    lock_versions(kind)
     wanted = catalogue_queries.policy_version(tenant_id, kind, version)
     if wanted is None:
         raise rules.CannotGoBack
@@ -450,6 +493,10 @@ def red_gates(row: Release) -> list[str]:
 
 
 def _check_basis(row: Release) -> None:
+    """Refuse a draft whose gates compared it with another version than the one in force, which stays so until the
+    transaction ends.
+    """
+    lock_versions(row.kind, row.tool)
     in_force = catalogue_queries.version_in_force(row.tenant_id, row.kind, row.tool)
     if in_force is None or row.basis != in_force.digest:
         raise rules.BasisMoved

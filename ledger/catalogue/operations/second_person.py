@@ -1,6 +1,6 @@
 """Changes that need a second person: weaker contract versions, and a system's new address or pattern.
 
-Whoever sent it, under whatever account, is not the second person. A refused answer changes nothing; declining ends it.
+The sender, under any account, cannot be the second person. A refused answer changes nothing; declining ends it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.operations.registration import refuse_without_release, register_system
+from ledger.catalogue.operations.registration import lock_versions, refuse_without_release, register_system
+from ledger.catalogue.rules.releases import CONTRACT
 from ledger.models import ContractVersion, System
 from ledger.record.operations import Actor, NewEvent, append, lock_subject
 from ledger.record.rules.envelope import instant
@@ -19,34 +20,34 @@ from ledger.record.rules.refusals import Refused
 
 
 class NoSuchVersion(Refused):
-    """There is no such version of a contract here."""
+    """Contract version not found."""
 
     code = "NOT_FOUND"
     status = 404
 
 
 class NoSuchSystem(Refused):
-    """There is no such system here."""
+    """System not found."""
 
     code = "NOT_FOUND"
     status = 404
 
 
 class NothingWaits(Refused):
-    """Nothing waits to be confirmed here."""
+    """Nothing is waiting for confirmation."""
 
     code = "NOTHING_PROPOSED"
 
 
 class SecondPersonNeeded(Refused):
-    """Whoever sent this cannot confirm it. It waits for another person."""
+    """Only a person other than the one who submitted this can confirm it."""
 
     code = "SECOND_PERSON_NEEDED"
     status = 403
 
 
 class ProofNeeded(Refused):
-    """Less is asked or checked from then on. Confirm with your password or a one-time code."""
+    """This weakens what is checked. Confirm with your password or a one-time code."""
 
     code = "STEP_UP_REQUIRED"
     status = 403
@@ -78,13 +79,14 @@ def decide_contract_change(
     row = catalogue_queries.contract_version(tenant_id, name, version)
     if row is None:
         raise NoSuchVersion
+    lock_versions(CONTRACT, name)
     head = lock_subject(tenant_id=tenant_id, subject_id=row.id, kind="contract")
     if head.state != "PENDING":
         raise NothingWaits
     check_decision(accept=accept, reason=reason, by=by, is_sender=is_sender, is_proven=is_proven)
     if accept:
         # What is in force may have come by release, or gone back, since this was sent.
-        refuse_without_release(catalogue_queries.contract_in_force(tenant_id, name), bytes(row.document))
+        refuse_without_release(catalogue_queries.contract_to_compare(tenant_id, name), bytes(row.document))
     told: dict[str, Any] = {"name": name, "version": version, "reason": reason}
     happening = (
         NewEvent(kind="contract_confirmed", to="REGISTERED", detail=told | {"weakens": row.weakens})
@@ -96,7 +98,7 @@ def decide_contract_change(
 
 
 def check_decision(*, accept: bool, reason: str, by: Actor, is_sender: bool, is_proven: bool) -> None:
-    """Refuse whoever may not answer so: a machine never, the sender not with a yes, and nobody without a reason."""
+    """Refuse a machine, a sender who confirms, and an answer without a reason."""
     if by.kind != "person" or (accept and is_sender):
         raise SecondPersonNeeded
     if not reason.strip():
@@ -119,7 +121,7 @@ def submit_system(
     """
     known = catalogue_queries.system(tenant_id, name)
     wanted = {"pattern": pattern, "settings": dict(settings)}
-    if known is None or _where(known.pattern, known.settings) == _where(pattern, settings):
+    if known is None or _address_of(known.pattern, known.settings) == _address_of(pattern, settings):
         row = register_system(tenant_id=tenant_id, name=name, pattern=pattern, settings=settings, actor=actor, at=at)
         return row, False
     asked = known.proposal or {}
@@ -132,7 +134,7 @@ def submit_system(
     return known, True
 
 
-def _where(pattern: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _address_of(pattern: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     return pattern, {part: value for part, value in settings.items() if part not in FREE_SETTINGS}
 
 

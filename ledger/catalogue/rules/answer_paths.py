@@ -1,4 +1,4 @@
-"""`answers` of a contract: where its tool's answer shows what was asked for.
+"""The `answers` part of a contract: where the tool's answer shows each argument of the call.
 
 1. It maps an argument (`amount`, `address.city`) to a path into the answer: names with points between, `[]` for each
    member of a list, `[0]` or `[-1]` for one. Null says that the answer's field of that name is about something else.
@@ -38,7 +38,7 @@ def _answer_path(part: Any) -> AnswerPath | None:
 
 
 def find_at(shown: object, path: str) -> Any:
-    """What stands at a path of an answer; None where nothing does."""
+    """The value at a path of an answer; None where there is none."""
     return _walk(shown, [(match[1], match[2]) for match in _STEP.finditer(path)])
 
 

@@ -96,7 +96,7 @@ class BadContract(Refused):
 
 
 class ContractAltered(Refused):
-    """The stored contract is not the one that was registered."""
+    """The stored contract differs from the one that was registered."""
 
     code = "CONTRACT_ALTERED"
     status = 409

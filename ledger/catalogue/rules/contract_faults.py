@@ -1,6 +1,6 @@
-"""What can be wrong with a contract document, found all at once (rules 1, 2, 4 to 8 of `contract`).
+"""Faults of a contract document, all found in one pass (rules 1, 2, 4 to 8 of `contract`).
 
-Each fault says where (a JSON pointer), which kind, and what a person should know.
+Each fault has a place (a JSON pointer), a code and an explanation.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ _ANSWER = ("status", "success", "error", "side_effects", "evidence")
 
 
 def saying_variables(document: dict[str, Any]) -> dict[str, Any]:
-    """What the condition of a saying may name, each with the schema of its fields where they are known."""
+    """The variables that a saying's condition may use, each with the schema of its fields where it is known."""
     arguments = document["arguments_schema"]
     compared: dict[str, Any] = {"properties": {name: {} for name in ("asked", "shown", "same")}}
     named = dict.fromkeys(arguments.get("properties", {}), compared)
@@ -241,7 +241,7 @@ def _check_faults(verification: dict[str, Any]) -> Iterator[Fault]:
 
 
 def preflight_faults(document: dict[str, Any], compile_predicate: Callable[[str], str | None]) -> Iterator[Fault]:
-    """Faults of what is to be read before people are asked."""
+    """Faults of the reads before an approval is requested."""
     for path, code, detail in preflight_reads.faults(document, compile_predicate):
         yield _fault(path, code, detail)
 
@@ -251,7 +251,7 @@ def source_faults(
     compile_for: Callable[[dict[str, Any], str], str | None] | None,
     check_verification: Callable[[dict[str, Any]], list[str]] | None,
 ) -> Iterator[Fault]:
-    """Faults of the further sources: names and systems that are not their own, lookups and predicates (rules 6, 8)."""
+    """Faults of the further sources: names and systems used twice, lookups and predicates (rules 6, 8)."""
     verification = document.get("verification")
     if verification is None:
         return

@@ -6,7 +6,8 @@ R-VD-10).
    verified like one: its depth is more than a list of checks.
 2. A check is covered by something that a run can show: predicates, the scope that the lookup declares, a strong
    reading, the effects themselves, the state before, the record. What a contract's words do not show is declared in
-   `verification.checks`: the predicates that do it, or why it does not apply. Silence is never taken for a check.
+   `verification.checks`: the predicates that do it, or why it does not apply. Without a declaration, a check counts as
+   not made.
 3. Where the class demands every check, or an input is HIGH, a check that nothing covers makes success impossible. The
    contract is linted for it, and its runs end undecided.
 """
@@ -41,7 +42,7 @@ _DEEPER = {
 
 
 class CheckEvidence(StrEnum):
-    """What shows that a check was made."""
+    """The kind of evidence that shows that a check was made."""
 
     PREDICATES = "PREDICATES"
     SCOPE = "SCOPE"
@@ -70,7 +71,7 @@ class CheckRequirement:
 
 @dataclass(frozen=True)
 class VerificationDepth:
-    """How deep an action of a contract is verified, and what of the contract says so."""
+    """The checks that an action of a contract requires, and which inputs of the contract demand them."""
 
     level: SideEffectClass
     demanding: bool

@@ -1,7 +1,7 @@
-"""What a tool can do to the world, in the words of the side-effect table (R-TC-02, R-TC-03).
+"""Side-effect classes, reversibility, boundaries and effect domains of tools (R-TC-02, R-TC-03).
 
-The defaults are what a contract that says nothing is taken to mean: the worse the class, the less
-can be undone, and the longer the world may take to show the effect.
+The defaults apply to what a contract leaves out: the worse the class, the less can be undone, and the longer an effect
+may take to show.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class SideEffectClass(StrEnum):
-    """How much a tool can do to the world, from nothing to the irreplaceable (R-TC-02)."""
+    """How much harm a tool can do, from none to irreversible (R-TC-02)."""
 
     READ_ONLY = "READ_ONLY"
     EPHEMERAL_WRITE = "EPHEMERAL_WRITE"
@@ -46,7 +46,7 @@ class Boundary(StrEnum):
 
 
 class EffectDomain(StrEnum):
-    """What a wrong effect would hurt."""
+    """The domain that a wrong effect would harm."""
 
     FINANCIAL = "FINANCIAL"
     SECURITY = "SECURITY"

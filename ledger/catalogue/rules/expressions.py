@@ -1,7 +1,7 @@
-"""Expressions: what contracts and policies say about the world, in CEL (D13).
+"""Expressions in contracts and policies, written in CEL: compiled, checked and evaluated (D13).
 
-The only door to the CEL library; everything else speaks of `Expression` and `Answer`, so that the
-library can be replaced. The rules:
+The only importer of the CEL library; all other code uses `Expression` and `Evaluation`, so that the library can be
+replaced. Rules:
 
 1. An expression is checked once, at registration: it must parse, name declared variables only, name
    only declared fields of a source whose fields are known, and (for a predicate) yield a boolean.
@@ -57,7 +57,7 @@ class NoValue(Refused):
 
 
 class Truth(StrEnum):
-    """What an expression says about the world it is shown."""
+    """The result of a predicate."""
 
     TRUE = "TRUE"
     FALSE = "FALSE"
@@ -66,7 +66,7 @@ class Truth(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A truth and, where it could not be told, why not."""
+    """The result of a predicate and, where it is undecidable, the reason."""
 
     truth: Truth
     reason: str = ""
@@ -98,7 +98,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """The values that expressions are shown, made ready once for many of them.
+    """Bindings prepared once for the evaluation of many expressions.
 
     `fault` says why nothing can be decided over them, when that is so.
     """
@@ -124,7 +124,7 @@ def compile(text: str, variables: Mapping[str, Schema | None] | None = None) -> 
 
 
 def view(bindings: Mapping[str, Mapping[str, Any]]) -> View:
-    """The bindings, checked and made ready for `evaluate` and `peek`."""
+    """The bindings, checked and prepared for `evaluate` and `display_value`."""
     try:
         plain = {name: _plain(value, 0) for name, value in bindings.items()}
         return View(_environment(tuple(sorted(plain))).Activation(plain))
@@ -133,7 +133,7 @@ def view(bindings: Mapping[str, Mapping[str, Any]]) -> View:
 
 
 def evaluate(expression: Expression, shown: View | Mapping[str, Mapping[str, Any]]) -> Evaluation:
-    """Whether the expression holds over what it is shown (rules 2 to 4)."""
+    """Evaluate a predicate over these bindings (rules 2 to 4)."""
     value, reason = _run(expression, shown)
     if reason:
         return Evaluation(Truth.UNDECIDABLE, reason)

@@ -1,4 +1,6 @@
-"""What was asked beside what is shown, field by field: the one comparison of the console, its guard and its audit.
+"""Compares what a call asked for with what answers and readings show, field by field.
+
+The console, the completion guard and the audit of transcripts all use this comparison.
 
 1. Each argument is a field, one inside an object by its path (`address.city`), a list as a whole. What an answer or a
    reading shows of it is found by its name, or where the contract says it is: `answers`.
@@ -67,7 +69,7 @@ _WORDS: Final = re.compile(r"[_.\-/:\s]+|(?<=[a-z0-9])(?=[A-Z])")
 
 
 class FieldSource(StrEnum):
-    """Who shows a value."""
+    """Where a value comes from: the answer or a reading."""
 
     ANSWER = "answer"
     READ = "read"
@@ -75,7 +77,7 @@ class FieldSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One argument and what is shown of it. `same` is None where nothing shows it or it cannot be told."""
+    """One argument and the value shown for it; `same` is None where nothing shows it or the two cannot be compared."""
 
     name: str
     asked: Any

@@ -1,10 +1,10 @@
-"""Money: minor units as people read them (ISO 4217)."""
+"""Money: formats amounts in minor units (ISO 4217)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 # Minor units per currency; every other currency has two places.
 _WHOLE: Final = frozenset(
@@ -23,16 +23,16 @@ MONEY: Final = frozenset((
 
 
 def decimal_places(currency: str) -> int:
-    """How many digits of a currency stand behind the point."""
+    """The number of decimal places of a currency."""
     return 0 if currency.upper() in _WHOLE else 3 if currency.upper() in _THOUSANDTHS else 2
 
 
-def is_currency(value: object) -> bool:
+def is_currency(value: object) -> TypeGuard[str]:
     """Whether a value has the form of a currency's code."""
     return isinstance(value, str) and len(value) == 3 and value.isascii() and value.isalpha()
 
 
-def format_money(amount: Any, currency: Any) -> str:
+def format_money(amount: object, currency: object) -> str:
     """An amount as a person reads it: text stays, an integer counts minor units. Empty when it is not money."""
     if not is_currency(currency) or isinstance(amount, bool):
         return ""
@@ -46,7 +46,7 @@ def format_money(amount: Any, currency: Any) -> str:
     return f"{sign}{int(whole):,}{'.' + part if part else ''} {currency}"
 
 
-def to_decimal(amount: Any, currency: Any) -> Decimal | None:
+def to_decimal(amount: object, currency: object) -> Decimal | None:
     """The same amount as a number of whole units; None when it is not money."""
     if not is_currency(currency) or isinstance(amount, bool):
         return None
@@ -67,7 +67,7 @@ def amount_of(arguments: Mapping[str, Any] | None) -> str:
 
 
 def money_at_stake(calls: Iterable[Mapping[str, Any]]) -> str:
-    """What the arguments of several calls come to, by currency; empty where none of them names an amount."""
+    """The total amount in the arguments of several calls, by currency; empty where none names an amount."""
     totals: dict[str, Decimal] = {}
     for each in calls:
         worth = to_decimal(each.get("amount"), each.get("currency"))

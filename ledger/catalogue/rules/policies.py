@@ -1,4 +1,4 @@
-"""The four kinds of policy and what a new tenant starts with.
+"""The four kinds of policy, their validation, and the default of each for a new tenant.
 
 Policies are data with versions (D10): `autonomy` (what an agent may propose at all), `approval` (who must agree, and
 for how long), `verification` (how long to look), `recovery` (which row of the table decides). Each entry of the ledger
@@ -127,12 +127,12 @@ class DecidingPolicy(Protocol):
 
 
 def context_field(kind: str) -> str:
-    """What a kind of policy is called in an entry's `policy_context`."""
+    """The field of an entry's `policy_context` for a kind of policy."""
     return "autonomy_boundary" if kind == "autonomy" else f"{kind}_policy"
 
 
 def policy_context(policies: Iterable[DecidingPolicy]) -> dict[str, str]:
-    """What an entry says of the policies that decided: version and digest of each (R-LE-13, R-VD-17, R-RP-24)."""
+    """An entry's `policy_context`: version and digest of each policy that decided (R-LE-13, R-VD-17, R-RP-24)."""
     context: dict[str, str] = {}
     for each in policies:
         name = context_field(each.kind)
@@ -159,7 +159,7 @@ class BadPolicy(Refused):
 
 
 def check_policy(kind: str, document: Mapping[str, Any]) -> None:
-    """Nothing if this may be a policy of the kind; an unknown name is refused, so that no misspelt limit is silent.
+    """Refuse a document that is no policy of this kind; an unknown name too, so that no misspelt limit goes unnoticed.
 
     Of approval and autonomy policies only the version is looked at here: `approvals` owns their rules.
     """
@@ -209,7 +209,7 @@ class ReadingBudget:
 
 
 def release_stop_rule(document: Mapping[str, Any]) -> ReleaseStop:
-    """What a verification policy says about releasing to a system that cannot be verified."""
+    """The rule of a verification policy for releasing actions to a system that cannot be verified."""
     return ReleaseStop(**document.get("stop_release", {}))
 
 
@@ -224,13 +224,13 @@ class MessageRule:
 
 
 def message_rule(document: Mapping[str, Any], agent_id: str) -> MessageRule:
-    """What a verification policy says about the messages of an agent."""
+    """The rule of a verification policy for the messages of an agent."""
     said = dict(document.get("messages", {}))
     return MessageRule(**(said | said.pop("agents", {}).get(agent_id, {})))
 
 
 def reading_budget(document: Mapping[str, Any]) -> ReadingBudget:
-    """What a verification policy lets readings cost."""
+    """The budget for readings in a verification policy."""
     return ReadingBudget(**document.get("budget", {}))
 
 

@@ -34,7 +34,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class PreflightSpec:
-    """A contract's wishes about the state before, each with its default."""
+    """The preflight settings of a contract, each with its default."""
 
     baseline: bool = False
     preflight: tuple[Condition, ...] = ()
@@ -52,7 +52,7 @@ class PreflightSpec:
 
 
 def read(approval: Mapping[str, Any]) -> PreflightSpec:
-    """The wishes in a contract's `approval` part."""
+    """The preflight settings in a contract's `approval` part."""
     radius = approval.get("blast_radius", {})
     return PreflightSpec(
         baseline=approval.get("baseline", False),
@@ -67,7 +67,7 @@ def read(approval: Mapping[str, Any]) -> PreflightSpec:
 def faults(
     document: Mapping[str, Any], compile_predicate: Callable[[str], str | None]
 ) -> Iterator[tuple[str, str, str]]:
-    """(path, code, detail) of everything that is wrong with a contract's wishes."""
+    """(path, code, detail) of every fault in a contract's preflight settings."""
     approval = document.get("approval", {})
     wishes = read(approval)
     if wishes.wanted and document.get("verification") is None:

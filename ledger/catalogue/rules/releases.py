@@ -26,15 +26,15 @@ from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
 
 GATES: Mapping[str, tuple[str, str]] = {
-    "RG-01": ("Trace replay", "stored actions are judged again by the draft, and their outcomes compared"),
-    "RG-02": ("Predicate diff review", "what the draft changes and which actions that touches, signed by a person"),
+    "RG-01": ("Trace replay", "stored actions are replayed under the draft and their outcomes compared"),
+    "RG-02": ("Predicate diff review", "the draft's changes and the actions they affect, signed by a person"),
     "RG-03": ("Verification canary", "the draft decides some live actions first"),
     "RG-04": ("Failure injection", "stale reads, timeouts, duplicates, another tenant's answer and partial commits"),
-    "RG-05": ("Recovery drill", "each of the four ways of recovery is walked"),
+    "RG-05": ("Recovery drill", "each of the four recovery paths is exercised"),
     "RG-06": ("Ledger schema compatibility", "old and new entries fit the schemas"),
-    "RG-07": ("False-success guard test", "no completion is told before reconciliation"),
+    "RG-07": ("False-success guard test", "no completion is reported before reconciliation"),
     "RG-08": ("Unknown-state test", "an unknown state blocks an unsafe repeat"),
-    "SIMULATION": ("Simulation", "past calls are decided again by the draft; what it would let through is signed"),
+    "SIMULATION": ("Simulation", "past calls are decided again under the draft; newly allowed calls are signed"),
 }
 """What each gate is called and what it shows."""
 
@@ -90,13 +90,13 @@ def state_by_gates(kind: str, passed: Mapping[str, bool], state: str) -> str:
 
 
 class ReleaseNeeded(Refused):
-    """A policy changes by release (page Releases, POST /releases): its gates passed, two people to promote it."""
+    """A policy changes through a release (page Releases, POST /releases): all gates passed, promoted by two people."""
 
     code = "RELEASE_REQUIRED"
 
 
 class ContractReleaseNeeded(Refused):
-    """It changes what is verified. Draft it as a release: POST /contracts/releases, or on the contract's page."""
+    """This changes what is verified. Draft it as a release: POST /contracts/releases, or on the contract's page."""
 
     code = "RELEASE_REQUIRED"
 
@@ -108,7 +108,7 @@ class NothingInForce(Refused):
 
 
 class NoSuchRelease(Refused):
-    """There is no such release here."""
+    """Release not found."""
 
     code = "NOT_FOUND"
     status = 404
@@ -121,34 +121,52 @@ class WrongStep(Refused):
 
 
 class GatesNotPassed(Refused):
-    """Not every gate is passed."""
+    """Not all gates have passed."""
 
     code = "GATES_NOT_PASSED"
 
 
 class BasisMoved(Refused):
-    """Another version came in force since the gates ran. Run them again, or draft the change anew."""
+    """Another version took effect since the gates ran. Run them again, or draft the change again."""
 
     code = "CONFLICT"
 
 
 class AnotherPersonNeeded(Refused):
-    """This takes another person."""
+    """Someone else must do this."""
 
     code = "SECOND_PERSON_NEEDED"
     status = 403
 
 
 class CannotGoBack(Refused):
-    """Only a version that was in force, and was not taken back itself, can come in force again."""
+    """Only a version that was in force, and was not itself rolled back, can be put in force again."""
 
     code = "CANNOT_ROLL_BACK"
 
 
 class ContractCannotGoBack(Refused):
-    """Only an earlier version of the contract that is still in force can take the place of the later ones."""
+    """Only an earlier version of the contract that is still in force can replace the later ones."""
 
     code = "CANNOT_ROLL_BACK"
+
+
+class CannotRetire(Refused):
+    """Only a version in force can be retired. Once it is, every earlier one is out of force too."""
+
+    code = "CANNOT_RETIRE"
+
+
+class VersionsMoved(Refused):
+    """The versions in force have changed since you looked, and with them what this ends. Review it first."""
+
+    code = "CONFLICT"
+
+
+class StillUsed(Refused):
+    """Agents that name no version still use this one: every later one is weaker. Retiring the newest ends the tool."""
+
+    code = "CANNOT_RETIRE"
 
 
 class BadCanary(Refused):

@@ -1,4 +1,4 @@
-"""Report templates: the sentence in which a contract tells that its action is done, `Refunded {sa.amount | money}`.
+"""Report templates: the sentence with which a contract reports that its action is done, `Refunded {sa.amount | money}`.
 
 1. A place is `target` or a path below `sa` (the system of record), `so` (the tool's answer) or `sr` (the request), with
    at most one filter: `money` (minor units as people read them, by the `currency` beside them or the one named).
@@ -21,7 +21,7 @@ _PLACE = re.compile(r"\{([^{}]*)\}")
 _FORM = re.compile(r"\s*(target|(?:sa|so|sr)(?:\.[A-Za-z_][\w-]*)+)\s*(?:\|\s*([a-z]+)(?:\s+([A-Z]{3}))?\s*)?")
 
 
-def read(report: Any) -> tuple[tuple[str, str], ...]:
+def read(report: str | Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
     """The templates of a contract's `report`, by language."""
     if not report:
         return ()
@@ -56,7 +56,7 @@ def render(template: str, target: str, sources: Mapping[str, Mapping[str, Any]])
     return "" if missing else made
 
 
-def at_path(source: Any, path: tuple[str, ...]) -> Any:
+def at_path(source: object, path: tuple[str, ...]) -> Any:
     """The value at a path of names; None where there is none."""
     for name in path:
         if not isinstance(source, Mapping) or name not in source:

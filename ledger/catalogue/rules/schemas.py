@@ -1,4 +1,4 @@
-"""JSON Schemas that other people wrote: compiled once, formats asserted, and nothing ever fetched.
+"""Validation with untrusted JSON Schemas: compiled once, formats asserted, nothing fetched.
 
 A schema arrives from a tenant. Left alone, a validator would follow a `$ref` to any address or file
 that it names; here the retriever refuses, unknown formats are errors instead of passing everything,
@@ -38,7 +38,7 @@ def _compiled(schema: bytes) -> Draft202012Validator:
 
 
 def first_fault(schema: Mapping[str, Any], value: object) -> str:
-    """Where a value breaks a schema, and how; empty where it fits."""
+    """The first place where a value breaks a schema, and how; empty where it fits."""
     validator = compile_schema(schema)
     if validator.is_valid(value):
         return ""

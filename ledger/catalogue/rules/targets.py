@@ -1,4 +1,4 @@
-"""Target resources: which one thing in the world a call is about, rendered from its arguments.
+"""Target resources: the one thing that a call acts on, rendered from its arguments.
 
 Freezes, duplicate blocking and the binding of an approval all compare targets as text, so that two
 different calls must never render to one text, and one thing should not have two spellings:

@@ -1,4 +1,4 @@
-"""Whether two values say the same, however each of them is written: yes, no, or it cannot be told (None).
+"""Compares two values whatever their notation: the same, different, or undecidable (None).
 
 A wrong "no" accuses an honest agent or a tool that did its work, so "no" needs two values of one kind that are plainly
 two. What is cut off, masked, of another kind or in a notation that is not read here cannot be told.

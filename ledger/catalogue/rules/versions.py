@@ -1,4 +1,4 @@
-"""Which version of a tool's contract is used: pure.
+"""Chooses which version of a tool's contract is used.
 
 1. Where an agent's registration names a version (`1.4.0`) or a range (`1.x`, `1.4.x`, `*`), the newest one in force
    that it covers. Only so does a weaker version reach an agent.
@@ -41,7 +41,7 @@ class ActiveVersion:
 
 
 def check_range(wanted: str) -> None:
-    """Refuse what is no version and no range."""
+    """Refuse a text that is neither a version nor a range."""
     if not _RANGE.fullmatch(wanted):
         raise BadRange
 

@@ -1,7 +1,7 @@
-"""What makes a version of a contract weaker than the one before: pure.
+"""Finds in which ways a version of a contract is weaker than the one before.
 
-A version is weaker where less is asked of people, less is checked afterwards, more is let in, or less can be put right.
-Whatever is weaker waits for a second person before any agent is shown it. What only says the same in other words, or
+A version is weaker where fewer approvals are needed, less is verified, more is accepted, or less can be undone.
+A weaker version waits for a second person before any agent sees it. What only says the same in other words, or
 asks for more, goes on as it is. Every field of a contract document is judged here or named in `HARMLESS`.
 """
 

@@ -1,8 +1,8 @@
-"""Finds where a JSON Schema accepts more than the one before. Pure; in doubt it reports a widening.
+"""Finds where a JSON Schema accepts more than the one before; in doubt it reports a widening.
 
 A schema is narrower where it says more, and wider where it says less. What cannot be compared keyword by keyword
-(branches, references, conditions, patterns) counts as wider as soon as it differs: better asked about once too often.
-Titles, descriptions, examples and defaults admit nothing and are left out.
+(branches, references, conditions, patterns) counts as wider as soon as it differs: a needless report is better than a
+missed one. Titles, descriptions, examples and defaults admit nothing and are left out.
 """
 
 from __future__ import annotations

@@ -69,12 +69,12 @@ def has_parquet() -> bool:
 
 
 def offline_verifier() -> bytes:
-    """The offline verifier, as it stands beside the console that made the bundle."""
+    """The source of the offline verifier of this installation."""
     return files("ledger").joinpath("verify_bundle.py").read_bytes()
 
 
 def write_file(file: Path, data: bytes) -> None:
-    """Write a file that is there whole or not at all."""
+    """Write a file atomically."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = file.with_name(f"{file.name}.part")
     with part.open("wb") as out:
@@ -85,7 +85,7 @@ def write_file(file: Path, data: bytes) -> None:
 
 
 def write_csv(lines: Path, file: Path) -> None:
-    """The disclosed events of a piece as a CSV file (RFC 4180): one row an event, its names in the first."""
+    """Write the disclosed events of a piece as a CSV file (RFC 4180): a header, then one row per event."""
     part = file.with_name(f"{file.name}.part")
     with lines.open("rb") as source, part.open("w", encoding="utf-8", newline="") as out:
         table = csv.writer(out)
@@ -105,7 +105,7 @@ def _row(line: Mapping[str, Any], envelope: Mapping[str, Any]) -> list[Any]:
 
 
 def write_parquet(lines: Path, file: Path) -> None:
-    """The disclosed events of a piece as a Parquet file."""
+    """Write the disclosed events of a piece as a Parquet file."""
     import duckdb
 
     part = file.with_name(f"{file.name}.part")
@@ -119,7 +119,7 @@ TABLES: Final[dict[str, Callable[[Path, Path], None]]] = {"csv": write_csv, "par
 
 
 def manifest_entry(name: str, part: bytes | Path) -> Member:
-    """How the manifest lists a part."""
+    """The manifest's entry for a part: name, size and SHA-256."""
     size, digest = 0, hashlib.sha256()
     for data in _blocks(part):
         size += len(data)
@@ -128,7 +128,7 @@ def manifest_entry(name: str, part: bytes | Path) -> Member:
 
 
 def write_zip(file: Path, parts: Mapping[str, bytes | Path]) -> tuple[int, str]:
-    """Put the parts into a zip file, the same bytes each time; its size and SHA-256."""
+    """Write a reproducible zip file of these parts and return its size and SHA-256."""
     temporary = file.with_name(f"{file.name}.part")
     with zipfile.ZipFile(temporary, "w") as out:
         for name, part in parts.items():

@@ -1,4 +1,4 @@
-"""Exports: asked for by a person, made piece by piece, and on record from the request to each download.
+"""Exports: requested by a person, made piece by piece, and recorded from the request to each download.
 
 A piece is one file of lines, written whole and then counted in one transaction. If a worker dies before the commit,
 the piece is written again, over the old one; if it dies after, the next piece is next: nothing is lost and nothing is
@@ -48,13 +48,13 @@ Information = Callable[[UUID, Sequence[Path]], Mapping[str, bytes]]
 
 
 class TooManyExports(Refused):
-    """Too many exports are being made; wait until one is done."""
+    """Too many exports are running; wait until one finishes."""
 
     code = "TOO_MANY_EXPORTS"
 
 
 class NoSuchExport(Refused):
-    """There is no such export here."""
+    """Export not found."""
 
     code = "NOT_FOUND"
     status = 404
@@ -67,14 +67,14 @@ class NotFinished(Refused):
 
 
 class ParquetUnavailable(Refused):
-    """Parquet needs the package duckdb, which is not here; ask for JSON lines, or install the extra `export`."""
+    """Parquet needs the package duckdb; choose JSON lines, or install the extra `export`."""
 
     code = "PARQUET_UNAVAILABLE"
     status = 422
 
 
 def request_export(*, tenant_id: UUID, wanted: Mapping[str, Any], by: ledger.Actor, at: datetime) -> Export:
-    """Put an export on record; a worker makes it."""
+    """Record the request for an export; a worker makes the bundle."""
     asked = export_requests.validate_request(wanted)
     if asked["format"] == "parquet" and not files.has_parquet():
         raise ParquetUnavailable
@@ -106,11 +106,11 @@ def advance_export(
     clock: Callable[[], datetime],
     information: Information = lambda *_: {"keys.json": b"{}\n"},
 ) -> bool:
-    """One piece of an export, or its end; False where there is nothing to do for us now.
+    """Make the next piece of an export, or finish it; False where there is nothing to do now.
 
     `information` makes the members that the bundle holds beside its evidence, for whoever works with it.
     """
-    _have_vouched(tenant_id, export_id, clock)
+    _anchor_newest_checkpoint(tenant_id, export_id, clock)
     with tenancy(tenant_id):
         at = clock()
         row = (
@@ -121,7 +121,7 @@ def advance_export(
         if row is None:
             return False
         if row.log == 0:
-            return _begin(row, at=at)
+            return _fix_range(row, at=at)
         head = _head(tenant_id, row.log)
         if row.done < row.end:
             _make_piece(row, head)
@@ -130,8 +130,11 @@ def advance_export(
         return True
 
 
-def _have_vouched(tenant_id: UUID, export_id: UUID, clock: Callable[[], datetime]) -> None:
-    """Before the end, outsiders vouch for the newest checkpoint; where they do not, the bundle says so."""
+def _anchor_newest_checkpoint(tenant_id: UUID, export_id: UUID, clock: Callable[[], datetime]) -> None:
+    """Have witnesses and the time-stamp authority sign the newest checkpoint before the bundle is packed.
+
+    Where they do not answer, the bundle says so.
+    """
     if settings.COUNTERFOIL_WITNESSES is None and settings.COUNTERFOIL_TSA_URL is None:
         return
     with tenancy(tenant_id):
@@ -145,7 +148,7 @@ def _have_vouched(tenant_id: UUID, export_id: UUID, clock: Callable[[], datetime
 
 
 def fetch_bundle(*, tenant_id: UUID, export_id: UUID, by: ledger.Actor, at: datetime) -> Path:
-    """The finished bundle; who fetched it is on record."""
+    """The file of a finished export; the download is recorded."""
     file = finished_bundle(tenant_id=tenant_id, export_id=export_id, at=at)
     record_fetch(tenant_id=tenant_id, export_id=export_id, by=by, at=at)
     return file
@@ -163,18 +166,18 @@ def finished_bundle(*, tenant_id: UUID, export_id: UUID, at: datetime) -> Path:
 
 
 def record_fetch(*, tenant_id: UUID, export_id: UUID, by: ledger.Actor, at: datetime) -> None:
-    """Write down who fetches a bundle."""
+    """Record who downloads a bundle."""
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=export_id, kind="export")
     ledger.append(head, ledger.NewEvent(kind="export_fetched"), actor=by, at=at)
 
 
 def remove_expired(*, tenant_id: UUID, at: datetime) -> int:
-    """Remove the files of exports that have run out or failed; how many there were."""
+    """Remove the files of exports that have expired or failed, and return how many there were."""
     with tenancy(tenant_id):
         ended = queries.ended_exports(tenant_id, at=at)
     removed = 0
     for export_id in ended:
-        file, staged = _folder(tenant_id) / f"{export_id}.zip", _staged(tenant_id, export_id)
+        file, staged = _folder(tenant_id) / f"{export_id}.zip", _staging_folder(tenant_id, export_id)
         removed += file.exists() or staged.exists()
         file.unlink(missing_ok=True)
         shutil.rmtree(staged, ignore_errors=True)
@@ -184,7 +187,7 @@ def remove_expired(*, tenant_id: UUID, at: datetime) -> int:
 # The beginning: what the range is
 
 
-def _begin(row: Export, *, at: datetime) -> bool:
+def _fix_range(row: Export, *, at: datetime) -> bool:
     """Fix the range; False while the log is not signed far enough, and it is worth waiting."""
     wanted, waited = row.wanted, at - row.requested_at
     head = next((h for h in log.logs(row.tenant_id) if wanted["log"] in (None, h.number)), None)
@@ -197,8 +200,8 @@ def _begin(row: Export, *, at: datetime) -> bool:
         place = log.event_position(row.tenant_id, row.id, 1)
         if place is None or not place.sealed:
             return False
-    start = _bound(row, head, wanted["from"], otherwise=0)
-    end = _bound(row, head, wanted["to"], otherwise=head.signed_size)
+    start = _resolve_bound(row, head, wanted["from"], otherwise=0)
+    end = _resolve_bound(row, head, wanted["to"], otherwise=head.signed_size)
     if max(end, wanted["since"] or 0) > head.signed_size:
         _fail(row, f"The log has only {head.signed_size} signed entries.", at=at)
     elif start >= end:
@@ -210,12 +213,12 @@ def _begin(row: Export, *, at: datetime) -> bool:
     return True
 
 
-def _bound(row: Export, head: log.LogHead, said: Any, *, otherwise: int) -> int:
-    if said is None:
+def _resolve_bound(row: Export, head: log.LogHead, bound: Any, *, otherwise: int) -> int:
+    if bound is None:
         return otherwise
-    time = export_requests.bound_time(said)
+    time = export_requests.bound_time(bound)
     if time is None:
-        return int(said)
+        return int(bound)
     return queries.first_index_since(row.tenant_id, head.number, time, size=head.signed_size)
 
 
@@ -230,8 +233,8 @@ def _fail(row: Export, reason: str, *, at: datetime) -> None:
 
 
 def _make_piece(row: Export, head: log.LogHead) -> None:
-    staged = _staged(row.tenant_id, row.id)
-    missing = next((n for n in range(row.chunks) if not (staged / _lines(n)).exists()), None)
+    staged = _staging_folder(row.tenant_id, row.id)
+    missing = next((n for n in range(row.chunks) if not (staged / _lines_file(n)).exists()), None)
     if missing is not None:
         # Pieces that were made elsewhere, or removed, are made again from the first that is not here.
         restart = {"done": row.start, "chunks": 0, "withheld": 0}
@@ -239,9 +242,9 @@ def _make_piece(row: Export, head: log.LogHead) -> None:
         return
     piece = ExportPiece(row, head, row.done, min(row.done + PIECE, row.end))
     lines = list(piece.lines())
-    files.write_file(staged / _lines(row.chunks), b"".join(lines))
+    files.write_file(staged / _lines_file(row.chunks), b"".join(lines))
     if row.wanted["format"] in files.TABLES:
-        files.TABLES[row.wanted["format"]](staged / _lines(row.chunks), staged / _table(row, row.chunks))
+        files.TABLES[row.wanted["format"]](staged / _lines_file(row.chunks), staged / _table_file(row, row.chunks))
     Export.objects.filter(tenant_id=row.tenant_id, id=row.id).update(
         done=piece.end, chunks=row.chunks + 1, withheld=row.withheld + piece.withheld
     )
@@ -334,17 +337,17 @@ class ExportPiece:
 
 
 def _finish(row: Export, head: log.LogHead, information: Information, *, at: datetime) -> None:
-    folder, staged = _folder(row.tenant_id), _staged(row.tenant_id, row.id)
-    proven = _proofs(row, head)
+    folder, staged = _folder(row.tenant_id), _staging_folder(row.tenant_id, row.id)
+    proven = _proof_files(row, head)
     parts: dict[str, bytes | Path] = {
         "README.txt": files.README.encode(),
         "verify_bundle.py": files.offline_verifier(),
-        **information(row.tenant_id, [staged / _lines(n) for n in range(row.chunks)]),
+        **information(row.tenant_id, [staged / _lines_file(n) for n in range(row.chunks)]),
         **proven,
-        **{f"events/{n:06}.jsonl": staged / _lines(n) for n in range(row.chunks)},
+        **{f"events/{n:06}.jsonl": staged / _lines_file(n) for n in range(row.chunks)},
     }
     if row.wanted["format"] in files.TABLES:
-        parts |= {f"tables/{_table(row, n)}": staged / _table(row, n) for n in range(row.chunks)}
+        parts |= {f"tables/{_table_file(row, n)}": staged / _table_file(row, n) for n in range(row.chunks)}
     manifest = bundles.manifest(
         origin=head.origin,
         within=bundles.LeafRange(row.start, row.end),
@@ -364,13 +367,13 @@ def _finish(row: Export, head: log.LogHead, information: Information, *, at: dat
 
 
 def _request(row: Export) -> dict[str, Any]:
-    said = {name: row.wanted[name] for name in ("from", "to", "filters", "format", "payloads")}
+    selection = {name: row.wanted[name] for name in ("from", "to", "filters", "format", "payloads")}
     by = f"{row.requester_kind}/{row.requested_by}"
-    return {"id": str(row.id), "event": str(row.event_id), "by": by, "at": instant(row.requested_at), **said}
+    return {"id": str(row.id), "event": str(row.event_id), "by": by, "at": instant(row.requested_at), **selection}
 
 
-def _proofs(row: Export, head: log.LogHead) -> dict[str, bytes]:
-    """Checkpoints, time stamps, and what leads from the range to the newest of them."""
+def _proof_files(row: Export, head: log.LogHead) -> dict[str, bytes]:
+    """Checkpoints, time stamps, and the proofs that lead from the range to the newest checkpoint."""
     tenant_id, number, since = row.tenant_id, head.number, row.wanted["since"]
     least = max(row.end, since or 0)
     newest = queries.anchored_size(tenant_id, number, least=least) or head.signed_size
@@ -409,13 +412,13 @@ def _folder(tenant_id: UUID) -> Path:
     return folder
 
 
-def _staged(tenant_id: UUID, export_id: UUID) -> Path:
+def _staging_folder(tenant_id: UUID, export_id: UUID) -> Path:
     return _folder(tenant_id) / f"{export_id}.parts"
 
 
-def _lines(number: int) -> str:
+def _lines_file(number: int) -> str:
     return f"{number:06}.jsonl"
 
 
-def _table(row: Export, number: int) -> str:
+def _table_file(row: Export, number: int) -> str:
     return f"{number:06}.{row.wanted['format']}"

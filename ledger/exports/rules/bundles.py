@@ -1,4 +1,4 @@
-"""What an exported bundle is made of: lines, proofs, contents. docs/ledger.md describes the format (R-HO-12).
+"""Format of an exported bundle: lines, proofs, contents. docs/ledger.md describes the format (R-HO-12).
 
 1. One line for each index of the range, in order: an event with its envelope, or a run of leaf hashes that are
    withheld, or the leaf hash of an event that is lost. Nothing between them is left out (P7).
@@ -26,7 +26,7 @@ Block = tuple[int, int]
 
 
 class OpenedCommitment(NamedTuple):
-    """What became of one commitment: its salt and bytes, or a word why they are not here (erased, withheld, lost)."""
+    """One commitment opened: its salt and bytes, or the reason why they are missing (erased, withheld, lost)."""
 
     salt: bytes | None = None
     data: bytes | None = None
@@ -62,7 +62,7 @@ def withheld_lines(start: int, leaves: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def lost_line(index: int, leaf: bytes, pruned_by: str | None = None) -> bytes:
-    """The line of an event that was sealed and is not there any more; under which policy it was pruned, if it was."""
+    """The line of an event that was sealed and is gone, with the policy under which it was pruned, if it was."""
     said = {"lost": "event"} if pruned_by is None else {"lost": "pruned", "by": pruned_by}
     return _line({"index": index, "leaf": leaf.hex(), **said})
 
@@ -108,7 +108,7 @@ def covering_subtrees(start: int, end: int) -> list[Block]:
 
 
 def subtree_tiles(wanted: Iterable[Block]) -> frozenset[TileAddress]:
-    """The tiles in which these blocks stand."""
+    """The tiles that hold the hashes of these blocks."""
     return frozenset(_place(block)[0] for block in wanted)
 
 

@@ -1,4 +1,4 @@
-"""What an export may be asked for, and which events a filter discloses (R-LE-21, R-UI-14).
+"""Which exports may be requested, and which events a filter discloses (R-LE-21, R-UI-14).
 
 1. `from` and `to` are indexes of the log or times; what is left out is the beginning and now. An index `to` is not
    part of the range.
@@ -27,7 +27,7 @@ _IDS = ("action", "session", "subject", "actor")
 
 
 class BadExport(Refused):
-    """The export cannot be made as it was asked for."""
+    """The export request is not valid."""
 
     code = "BAD_EXPORT"
     status = 422
@@ -35,7 +35,7 @@ class BadExport(Refused):
 
 @dataclass(frozen=True, slots=True)
 class LeafEvent:
-    """What is known of an event without opening it."""
+    """An event in the log as far as it is known without opening it."""
 
     index: int
     subject_id: UUID
@@ -46,7 +46,7 @@ class LeafEvent:
 
 
 def validate_request(wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The request as it is recorded, every member of it there; refuses what means nothing (rules 1 and 2)."""
+    """The request as it is recorded, with every member filled in; an invalid one is refused (rules 1 and 2)."""
     request: dict[str, Any] = {"from": None, "to": None, "since": None, "log": None}
     request |= {"filters": {}, "format": "jsonl", "payloads": True}
     request |= {name: value for name, value in wanted.items() if value is not None}
@@ -62,15 +62,15 @@ def validate_request(wanted: Mapping[str, Any]) -> dict[str, Any]:
     return request
 
 
-def discloses(filters: Mapping[str, str], told: LeafEvent, chosen: Collection[UUID]) -> bool:
+def discloses(filters: Mapping[str, str], event: LeafEvent, chosen: Collection[UUID]) -> bool:
     """Whether a filter discloses an event; `chosen` are the subjects that its members about actions choose."""
-    if told.subject_kind in NEVER_WITHHELD:
+    if event.subject_kind in NEVER_WITHHELD:
         return True
-    said = {"kind": told.kind, "subject_kind": told.subject_kind}
-    said |= {"subject": str(told.subject_id), "actor": str(told.actor_id)}
+    said = {"kind": event.kind, "subject_kind": event.subject_kind}
+    said |= {"subject": str(event.subject_id), "actor": str(event.actor_id)}
     if any(said[name] != filters[name] for name in OF_EVENTS if name in filters):
         return False
-    return told.subject_id in chosen or not any(name in filters for name in OF_ACTIONS)
+    return event.subject_id in chosen or not any(name in filters for name in OF_ACTIONS)
 
 
 def bound_time(bound: object) -> datetime | None:

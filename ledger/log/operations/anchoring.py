@@ -55,7 +55,7 @@ AGENT = "counterfoil"
 
 
 class NoAnswer(Exception):
-    """Nobody answered, or not in a way that can be used; the message is the sentence a person reads."""
+    """There was no usable answer; the message is the sentence that a person reads."""
 
 
 class Response(NamedTuple):
@@ -100,7 +100,7 @@ Faults = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class AnchorResults:
-    """What outsiders of one kind answered: evidence that was verified, and what was wrong, both by name."""
+    """The answers of all providers of one kind: verified evidence, and faults, both by name."""
 
     evidence: Evidence
     faults: Faults
@@ -108,67 +108,67 @@ class AnchorResults:
 
 
 class HistoryDisputed(Exception):
-    """The witness holds another history of this log than we do; the message is the sentence a person reads."""
+    """The witness has another history of this log; the message is the sentence that a person reads."""
 
 
 def anchor_log(*, tenant_id: UUID, clock: Callable[[], datetime], at_once: bool = False) -> int:
-    """Have a tenant's log vouched for, as far as it is due; how many pieces of evidence were stored.
+    """Anchor a tenant's log where that is due; returns how many pieces of evidence were stored.
 
-    Only the log that is written now is: it names the last head of the one before it. `at_once` is for when somebody is
-    to be handed evidence and the next interval would be too late.
+    Only the current log is anchored: it names the last head of the one before it. `at_once` does not wait for the next
+    interval.
     """
     with tenancy(tenant_id):
         log = log_queries.current_log(tenant_id)
     stored = 0
     if log is not None and settings.COUNTERFOIL_WITNESSES is not None:
         every_s = 0 if at_once else settings.COUNTERFOIL_ANCHOR_EVERY_S
-        stored += _witnessed(tenant_id, log, settings.COUNTERFOIL_WITNESSES, every_s, clock=clock)
+        stored += _collect_cosignatures(tenant_id, log, settings.COUNTERFOIL_WITNESSES, every_s, clock=clock)
     if log is not None and settings.COUNTERFOIL_TSA_URL is not None:
         every_s = 0 if at_once else settings.COUNTERFOIL_STAMP_EVERY_S
-        stored += _stamped(tenant_id, log, settings.COUNTERFOIL_TSA_URL, every_s, clock=clock)
+        stored += _collect_time_stamp(tenant_id, log, settings.COUNTERFOIL_TSA_URL, every_s, clock=clock)
     return stored
 
 
-def _witnessed(
+def _collect_cosignatures(
     tenant_id: UUID, log: LogHead, policy: WitnessPolicy, every_s: int, *, clock: Callable[[], datetime]
 ) -> int:
     at = clock()
     with tenancy(tenant_id):
         held = queries.quorum_anchor(tenant_id, log.number, policy)
-        point = _claimed(tenant_id, log, WITNESS, held[0] if held else 0, every_s, at=at)
+        point = _claim_checkpoint(tenant_id, log, WITNESS, held[0] if held else 0, every_s, at=at)
         known = queries.newest_anchors(tenant_id, log.number, WITNESS)
     if point is None:
         return 0
-    said = _ask_witnesses(tenant_id, log, policy.witnesses, point, {name: size for name, (size, _) in known.items()})
-    stored = _store(tenant_id, log, WITNESS, point, said, at=clock())
-    for name, text in said.disputes.items():
+    results = _ask_witnesses(tenant_id, log, policy.witnesses, point, {name: size for name, (size, _) in known.items()})
+    stored = _store_results(tenant_id, log, WITNESS, point, results, at=clock())
+    for name, text in results.disputes.items():
         logs.raise_alarm(tenant_id=tenant_id, kind="WITNESS_DISPUTES", detail=f"{name}: {text}", at=clock())
     return stored
 
 
-def _stamped(tenant_id: UUID, log: LogHead, url: str, every_s: int, *, clock: Callable[[], datetime]) -> int:
+def _collect_time_stamp(tenant_id: UUID, log: LogHead, url: str, every_s: int, *, clock: Callable[[], datetime]) -> int:
     at = clock()
     with tenancy(tenant_id):
         held = queries.newest_anchors(tenant_id, log.number, STAMP).get(AUTHORITY)
-        point = _claimed(tenant_id, log, STAMP, held[0] if held else 0, every_s, at=at)
+        point = _claim_checkpoint(tenant_id, log, STAMP, held[0] if held else 0, every_s, at=at)
     if point is None:
         return 0
     try:
         response = request_time_stamp(
             notes.parse(point.note).text.encode(), url=url, roots=settings.COUNTERFOIL_TSA_ROOTS, clock=clock
         )
-        said = AnchorResults({AUTHORITY: response}, {}, {})
+        results = AnchorResults({AUTHORITY: response}, {}, {})
     except (NoAnswer, Refused) as problem:
-        said = AnchorResults({}, {AUTHORITY: str(problem)}, {})
-    return _store(tenant_id, log, STAMP, point, said, at=clock())
+        results = AnchorResults({}, {AUTHORITY: str(problem)}, {})
+    return _store_results(tenant_id, log, STAMP, point, results, at=clock())
 
 
-def _claimed(
+def _claim_checkpoint(
     tenant_id: UUID, log: LogHead, kind: str, held: int, every_s: int, *, at: datetime
 ) -> KeptCheckpoint | None:
-    """The checkpoint to vouch for, if there is news and it is our turn: from now on nobody else asks for a while.
+    """Claim the checkpoint to anchor, if there is news and it is due; no other process asks during the interval.
 
-    With no interval it is always our turn.
+    Without an interval it is always due.
     """
     if every_s and not queries.is_due(tenant_id, log.number, kind, at=at):
         return None
@@ -190,7 +190,7 @@ def _claimed(
 def _ask_witnesses(
     tenant_id: UUID, log: LogHead, witnesses: Sequence[Witness], point: KeptCheckpoint, known: Mapping[str, int]
 ) -> AnchorResults:
-    """All of them at once, each from the size that it has; those that had another are asked again from there."""
+    """Ask all witnesses in parallel, each from the size that it is known to have; again if it names another size."""
     evidence: dict[str, bytes] = {}
     faults: dict[str, str] = {}
     disputes: dict[str, str] = {}
@@ -198,15 +198,18 @@ def _ask_witnesses(
     asked = {each.name: (each, min(known.get(each.name, 0), point.size)) for each in witnesses}
     for _ in range(ROUNDS):
         bodies = [
-            (witness, submission.write(Submission(old, _proof(tenant_id, log, old, point.size), point.note)))
+            (
+                witness,
+                submission.write(Submission(old, _consistency_proof(tenant_id, log, old, point.size), point.note)),
+            )
             for witness, old in asked.values()
         ]
         with ThreadPoolExecutor(max_workers=8) as pool:
-            answers = list(pool.map(lambda each: _submitted(*each), bodies))
+            answers = list(pool.map(lambda each: _submit(*each), bodies))
         asked = {}
         for (witness, _), answer in zip(bodies, answers, strict=True):
             try:
-                read = _read(answer, note, point.size, witness)
+                read = _read_answer(answer, note, point.size, witness)
             except HistoryDisputed as problem:
                 disputes[witness.name] = faults[witness.name] = str(problem)
             except (NoAnswer, Refused) as problem:
@@ -220,7 +223,7 @@ def _ask_witnesses(
     return AnchorResults(evidence, faults, disputes)
 
 
-def _submitted(witness: Witness, body: bytes) -> Response | NoAnswer:
+def _submit(witness: Witness, body: bytes) -> Response | NoAnswer:
     assert witness.url is not None
     try:
         return post(witness.url.rstrip("/") + submission.PATH, body, {"Content-Type": "text/plain; charset=utf-8"})
@@ -228,15 +231,15 @@ def _submitted(witness: Witness, body: bytes) -> Response | NoAnswer:
         return problem
 
 
-def _read(answer: Response | NoAnswer, note: Note, size: int, witness: Witness) -> bytes | int:
-    """The cosignature lines, or the size from which the witness wants to be shown the growth."""
+def _read_answer(answer: Response | NoAnswer, note: Note, size: int, witness: Witness) -> bytes | int:
+    """The cosignature lines, or the size from which the witness wants a consistency proof."""
     if isinstance(answer, NoAnswer):
         raise answer
     if answer.status == 200:
         joined = submission.add_cosignatures(answer.content, note, [witness.key])
         return notes.write_signatures(joined.signatures[len(note.signatures) :]).encode()
     if answer.status == 409 and answer.kind.split(";")[0].strip() == SIZE_TYPE:
-        theirs = _size(answer.content)
+        theirs = _read_size(answer.content)
         if theirs > size:
             raise HistoryDisputed(
                 f"It has cosigned {theirs} entries of this log, of which only {size} are signed here."
@@ -247,14 +250,14 @@ def _read(answer: Response | NoAnswer, note: Note, size: int, witness: Witness) 
     raise NoAnswer(f"It answered {answer.status}.")
 
 
-def _size(content: bytes) -> int:
+def _read_size(content: bytes) -> int:
     try:
         return parse_size(content.decode("ascii").removesuffix("\n"))
     except (UnicodeDecodeError, BadCheckpoint):
         raise NoAnswer("It answered with a size that is none.") from None
 
 
-def _proof(tenant_id: UUID, log: LogHead, old: int, new: int) -> tuple[bytes, ...]:
+def _consistency_proof(tenant_id: UUID, log: LogHead, old: int, new: int) -> tuple[bytes, ...]:
     with tenancy(tenant_id):
         stored = log_queries.tiles(tenant_id, log.number, tiles.tiles_for_consistency(old, new))
     return tuple(tiles.prove_consistency(old, new, stored))
@@ -266,7 +269,7 @@ def _proof(tenant_id: UUID, log: LogHead, old: int, new: int) -> tuple[bytes, ..
 def request_time_stamp(
     data: bytes, *, url: str, roots: Sequence[x509.Certificate], clock: Callable[[], datetime]
 ) -> bytes:
-    """A time-stamp response over `data` by the authority at an address, verified."""
+    """Request a time stamp of `data` from the authority at an address, and verify it."""
     request = TimestampRequestBuilder().data(data).hash_algorithm(HashAlgorithm.SHA256).build()
     asked_at = clock()
     answer = post(url, request.as_bytes(), {"Content-Type": "application/timestamp-query"})
@@ -281,12 +284,12 @@ def request_time_stamp(
 # What is kept
 
 
-def _store(
-    tenant_id: UUID, log: LogHead, kind: str, point: KeptCheckpoint, said: AnchorResults, *, at: datetime
+def _store_results(
+    tenant_id: UUID, log: LogHead, kind: str, point: KeptCheckpoint, results: AnchorResults, *, at: datetime
 ) -> int:
-    """Evidence, its digests in the log, and what is wrong, together or not at all; how much evidence was new."""
+    """Store evidence, its digests in the log, and faults, in one transaction; how much evidence was new."""
     with tenancy(tenant_id):
-        fresh = {name: each for name, each in said.evidence.items() if _is_first(tenant_id, log, kind, point, name)}
+        fresh = {name: each for name, each in results.evidence.items() if _is_new(tenant_id, log, kind, point, name)}
         if fresh:
             insert(
                 *(
@@ -303,37 +306,39 @@ def _store(
                     for name, evidence in sorted(fresh.items())
                 )
             )
-            _peg(tenant_id, log, kind, point, fresh, at=at)
+            _record_anchors(tenant_id, log, kind, point, fresh, at=at)
         since = queries.anchor_faults(tenant_id, log.number, kind)
-        kept = {
+        stored_faults = {
             name: {"since": since[name]["since"] if name in since else at.isoformat(), "text": text[:300]}
-            for name, text in said.faults.items()
+            for name, text in results.faults.items()
         }
-        _keep_faults(tenant_id, log, kind, kept)
+        _store_faults(tenant_id, log, kind, stored_faults)
     return len(fresh)
 
 
-def _peg(tenant_id: UUID, log: LogHead, kind: str, point: KeptCheckpoint, evidence: Evidence, *, at: datetime) -> None:
-    """Put the digests of what outsiders said into the log itself: what stands behind them was written later."""
+def _record_anchors(
+    tenant_id: UUID, log: LogHead, kind: str, point: KeptCheckpoint, evidence: Evidence, *, at: datetime
+) -> None:
+    """Record the digests of the evidence in the log itself: later events were provably written after it."""
     digests = {f"{kind} {name}": hashlib.sha256(each).hexdigest() for name, each in evidence.items()}
     digests["checkpoint"] = hashlib.sha256(notes.parse(point.note).text.encode()).hexdigest()
-    happening = ledger.NewEvent(
+    event = ledger.NewEvent(
         kind="checkpoint_anchored",
         detail={"log": log.number, "size": point.size, "kind": kind, "by": sorted(evidence)},
         digests=digests,
     )
     head = ledger.lock_subject(tenant_id=tenant_id, subject_id=log.id, kind="log")
-    ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+    ledger.append(head, event, actor=ledger.SYSTEM, at=at)
 
 
-def _is_first(tenant_id: UUID, log: LogHead, kind: str, point: KeptCheckpoint, name: str) -> bool:
+def _is_new(tenant_id: UUID, log: LogHead, kind: str, point: KeptCheckpoint, name: str) -> bool:
     return not execute(
         "SELECT 1 FROM ledger_anchor WHERE tenant_id = $1 AND log = $2 AND kind = $3 AND size = $4 AND name = $5",
         *(tenant_id, log.number, kind, point.size, name),
     )
 
 
-def _keep_faults(tenant_id: UUID, log: LogHead, kind: str, faults: Mapping[str, Mapping[str, str]]) -> None:
+def _store_faults(tenant_id: UUID, log: LogHead, kind: str, faults: Mapping[str, Mapping[str, str]]) -> None:
     execute(
         "UPDATE ledger_anchoring SET faults = $4 WHERE tenant_id = $1 AND log = $2 AND kind = $3",
         *(tenant_id, log.number, kind, Jsonb(faults)),

@@ -27,41 +27,41 @@ from ledger.record.rules.canonical import digest
 from ledger.record.rules.refusals import Refused
 
 
-def open_first_log(*, tenant_id: UUID, guard: SignerState, key: str, at: datetime) -> None:
+def open_first_log(*, tenant_id: UUID, state: SignerState, key: str, at: datetime) -> None:
     """Open the first log of a tenant; `key` is the vkey under which its checkpoints are signed.
 
-    The guard knows the log before the database does. If we die in between, the log is known and empty, and opened
-    by the next run.
+    The log is enrolled with the signer state before it is in the database. After a crash in between, it is enrolled and
+    empty, and the next run opens it.
     """
     origin = str(Tenant.objects.values_list("origin", flat=True).get(id=tenant_id))
-    guard.enrol(origin)
+    state.enrol(origin)
     with tenancy(tenant_id):
         detail = {"origin": origin, "key": key}
-        _open(tenant_id, 1, origin, kind="log_opened", detail=detail, digests=_named(key), at=at)
+        _open_log(tenant_id, 1, origin, kind="log_opened", detail=detail, digests=_key_digest(key), at=at)
 
 
 def open_next_log(
     *,
     tenant_id: UUID,
     before: LogHead,
-    guard: SignerState,
+    state: SignerState,
     key: Callable[[str], str],
-    told: Mapping[str, Any],
+    reasons: Mapping[str, Any],
     at: datetime,
 ) -> UUID:
-    """Close a log that cannot go on and open the next one, in the caller's transaction; the new log's subject.
+    """Close a log that cannot continue and open the next one, in the caller's transaction; the new log's subject.
 
-    Its origin is new, so that nothing signed under the old one can be contradicted. `told` is why.
+    Its origin is new, so that nothing signed under the old one can be contradicted. `reasons` are recorded with it.
     """
     number = before.number + 1
     origin = f"{queries.logs(tenant_id)[-1].origin}/{number}"
-    guard.enrol(origin)
+    state.enrol(origin)
     execute("UPDATE ledger_tenant SET origin = $2 WHERE id = $1", tenant_id, origin)
     clear_origin_cache()
     last = {"origin": before.origin, "size": before.size, "root": before.root.hex()}
-    detail = {"origin": origin, "key": key(origin), "before": last} | dict(told)
-    digests = _named(key(origin)) | ({"checkpoint": digest(before.note)} if before.note is not None else {})
-    head = _open(tenant_id, number, origin, kind="restored", detail=detail, digests=digests, at=at)
+    detail = {"origin": origin, "key": key(origin), "before": last} | dict(reasons)
+    digests = _key_digest(key(origin)) | ({"checkpoint": digest(before.note)} if before.note is not None else {})
+    head = _open_log(tenant_id, number, origin, kind="restored", detail=detail, digests=digests, at=at)
     closed = NewEvent(kind="log_closed", to="CLOSED", detail={"next": origin}, causation=head.event_id)
     append(lock_subject(tenant_id=tenant_id, subject_id=before.id, kind="log"), closed, actor=SYSTEM, at=at)
     return head.id
@@ -70,28 +70,28 @@ def open_next_log(
 def announce_key(
     *, tenant_id: UUID, kind: str, key: Callable[[str], str], detail: Callable[[str], dict[str, Any]], at: datetime
 ) -> bool:
-    """Say on record that another key signs (`key_rotated`), or that one no longer does (`key_retired`), once.
+    """Record once that another key signs (`key_rotated`), or that one no longer does (`key_retired`).
 
-    `key` is the vkey that it is about. False where the newest log says so already: a rotation that died half-way is
-    announced by the next run. The envelope names the key by its digest, since the sequencer reads no details.
+    `key` gives the vkey. False if the newest log has the event already: the next run announces a rotation that crashed.
+    The envelope names the key by its digest, since the sequencer reads no details.
     """
     with tenancy(tenant_id):
         newest = queries.current_log(tenant_id)
         if newest is None:
             return False
         head = lock_subject(tenant_id=tenant_id, subject_id=newest.id, kind="log")
-        digests = _named(key(newest.origin))
+        digests = _key_digest(key(newest.origin))
         if (kind, digests["log_key"]) in queries.announced_keys(tenant_id, newest.id):
             return False
         append(head, NewEvent(kind=kind, detail=detail(newest.origin), digests=digests), actor=SYSTEM, at=at)
     return True
 
 
-def _named(vkey: str) -> dict[str, str]:
+def _key_digest(vkey: str) -> dict[str, str]:
     return {"log_key": digest(vkey.encode())}
 
 
-def _open(
+def _open_log(
     tenant_id: UUID,
     number: int,
     origin: str,
@@ -113,7 +113,7 @@ def _open(
 
 
 def raise_alarm(*, tenant_id: UUID, kind: str, detail: str, at: datetime) -> bool:
-    """Say on record that something about the record must not be so; one alarm of a kind stands at a time."""
+    """Raise an alarm about the integrity of the record; at most one open alarm per kind."""
     with tenancy(tenant_id):
         if any(alarm.kind == kind for alarm in queries.alarms(tenant_id)):
             return False
@@ -125,26 +125,23 @@ def raise_alarm(*, tenant_id: UUID, kind: str, detail: str, at: datetime) -> boo
     return True
 
 
-# Alarms about the record are looked at by a person, who says what was found.
-
-
 class NoSuchAlarm(Refused):
-    """There is no such alarm here, or somebody has answered it already."""
+    """Alarm not found, or already acknowledged."""
 
     code = "NOT_FOUND"
     status = 404
 
 
 def acknowledge_alarm(*, tenant_id: UUID, alarm_id: UUID, reason: str, by: Actor, at: datetime) -> None:
-    """Answer an alarm; it is raised again if what raised it is still so."""
+    """Acknowledge an alarm; it is raised again if its cause persists."""
     newest = queries.current_log(tenant_id)
     if newest is None:
         raise NoSuchAlarm
     head = lock_subject(tenant_id=tenant_id, subject_id=newest.id, kind="log")
-    standing = Alarm.objects.filter(tenant_id=tenant_id, id=alarm_id, closed_at__isnull=True)
-    row = standing.first()
+    open_alarm = Alarm.objects.filter(tenant_id=tenant_id, id=alarm_id, closed_at__isnull=True)
+    row = open_alarm.first()
     if row is None:
         raise NoSuchAlarm
     detail = {"alarm_id": str(alarm_id), "kind": row.kind, "reason": reason}
     append(head, NewEvent(kind="alarm_acknowledged", detail=detail), actor=by, at=at)
-    standing.update(closed_at=at)
+    open_alarm.update(closed_at=at)

@@ -1,11 +1,11 @@
 """The sequencer: assigns log positions to pending events and signs checkpoints.
 
-Writers wait for nobody: they left a row in the queue, in their own transaction. Here the rows are taken in the order of
-the queue and everything that follows from them is one transaction, so that a crash leaves the old log or the new one.
-The signature is a second transaction, over what the first has committed.
+Writers do not wait: each leaves a row in a queue, in its own transaction. The sequencer takes the rows in order and
+extends the log in one transaction, so that a crash leaves the old log or the new one. The signature is a second
+transaction, over what the first has committed.
 
-A leaf is hashed again from the bytes that are read back, and the stored tree must have the stored root, before
-anything is built on them. Where they differ, somebody or something has changed what was recorded: that log stops.
+Before anything is built on them, each leaf is hashed again from the stored bytes, and the stored tree must have the
+stored root. If they differ, recorded data was changed, and that log stops.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from ledger.log.signer_state import LogKeys, SignerState
 from ledger.record.rules.refusals import Refused
 
 HEARTBEAT = timedelta(seconds=30)
-"""How often a log in which nothing happens is said to be alive."""
+"""How often an idle log gets a new signing time."""
 KEPT_EVERY = timedelta(seconds=1)
-"""How often at most a checkpoint is kept for good; the newest one always stands at the tip."""
+"""The shortest interval between checkpoints that are kept for good; the newest one is always at the tip."""
 
 
 class LogDamaged(Refused):
@@ -47,40 +47,40 @@ class TipMoved(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """The keys under which checkpoints are signed (more than one while a new one is introduced), and the guard."""
+    """The keys that sign checkpoints (two while a new one is introduced), and the signer state."""
 
     keys: LogKeys
-    guard: SignerState
+    state: SignerState
 
     def vkey(self, origin: str) -> str:
-        """What a verifier of the newest key needs to know."""
+        """The verifier key of the newest signing key."""
         return notes.vkey(origin, self.keys.current.public_key())
 
 
 def drain_queue(*, tenant_id: UUID, positions: Sequence[int], signer: Signer, at: datetime) -> int:
-    """Give the events at these positions of the queue their places, and sign the log; how many there were."""
+    """Append the events at these positions of the queue to the log and sign it; how many there were."""
     with tenancy(tenant_id):
         is_open = queries.current_log(tenant_id) is not None
     if not is_open:
         origin = _origin(tenant_id)
-        open_first_log(tenant_id=tenant_id, guard=signer.guard, key=signer.vkey(origin), at=at)
-    added = integrate_events(tenant_id=tenant_id, positions=positions, guard=signer.guard, at=at) if positions else 0
+        open_first_log(tenant_id=tenant_id, state=signer.state, key=signer.vkey(origin), at=at)
+    added = integrate_events(tenant_id=tenant_id, positions=positions, state=signer.state, at=at) if positions else 0
     sign_head(tenant_id=tenant_id, signer=signer, at=at)
     return added
 
 
-def integrate_events(*, tenant_id: UUID, positions: Sequence[int], guard: SignerState, at: datetime) -> int:
+def integrate_events(*, tenant_id: UUID, positions: Sequence[int], state: SignerState, at: datetime) -> int:
     """Append events to the tenant's newest log, in the order of the queue; how many were still waiting."""
     with tenancy(tenant_id):
-        head = _head(tenant_id)
-        signing.check_stored_head(guard.last(head.origin), TreeHead(head.size, head.root))
-        taken = _taken(tenant_id, positions)
+        head = _current_head(tenant_id)
+        signing.check_stored_head(state.last(head.origin), TreeHead(head.size, head.root))
+        taken = _take_pending(tenant_id, positions)
         if taken:
-            _extend(tenant_id, head, taken, at=at)
+            _append_leaves(tenant_id, head, taken, at=at)
     return len(taken)
 
 
-def _taken(tenant_id: UUID, positions: Sequence[int]) -> list[tuple[Any, ...]]:
+def _take_pending(tenant_id: UUID, positions: Sequence[int]) -> list[tuple[Any, ...]]:
     return execute(
         "WITH taken AS (DELETE FROM ledger_pending WHERE tenant_id = $1 AND position = ANY($2)"
         " RETURNING position, subject_id, seq)"
@@ -91,13 +91,13 @@ def _taken(tenant_id: UUID, positions: Sequence[int]) -> list[tuple[Any, ...]]:
     )
 
 
-def _position(subject_id: UUID) -> list[int]:
+def _pending_positions(subject_id: UUID) -> list[int]:
     return [place for (place,) in execute("SELECT position FROM ledger_pending WHERE subject_id = $1", subject_id)]
 
 
-def _extend(tenant_id: UUID, head: LogHead, taken: Sequence[tuple[Any, ...]], *, at: datetime) -> None:
-    leaves = [_leaf(*row) for row in taken]
-    growth = tiles.extend(head.size, _edge(tenant_id, head), leaves)
+def _append_leaves(tenant_id: UUID, head: LogHead, taken: Sequence[tuple[Any, ...]], *, at: datetime) -> None:
+    leaves = [_leaf_hash(*row) for row in taken]
+    growth = tiles.extend(head.size, _load_right_edge(tenant_id, head), leaves)
     execute(
         "INSERT INTO ledger_leaf (tenant_id, log, index, subject_id, seq)"
         " SELECT $1, $2, $3 + place - 1, subject_id, seq"
@@ -123,28 +123,30 @@ def _extend(tenant_id: UUID, head: LogHead, taken: Sequence[tuple[Any, ...]], *,
 
 
 def reopen_log(*, tenant_id: UUID, signer: Signer, reason: str, at: datetime) -> str | None:
-    """Open a new log where the old one cannot go on: its guard knows more than the database; the new log's origin.
+    """Open a new log where the old one cannot continue: more was signed than the database has. The new log's origin.
 
-    Its first entry is `restored` and names the last head that the database has and the last that was signed. What
-    still waits goes into the new log. None where the old log is sound.
+    Its first entry is `restored` and names the last head in the database and the last that was signed. Pending events
+    go into the new log. None if the old log is sound.
     """
     with tenancy(tenant_id):
-        head = _head(tenant_id)
-        last = signer.guard.last(head.origin)
+        head = _current_head(tenant_id)
+        last = signer.state.last(head.origin)
         try:
             signing.check_stored_head(last, TreeHead(head.size, head.root))
         except Refused as refusal:
-            told = {"reason": reason, "because": refusal.detail, "signed_size": last.size if last else None}
+            reasons = {"reason": reason, "because": refusal.detail, "signed_size": last.size if last else None}
         else:
             return None
-        opened = open_next_log(tenant_id=tenant_id, before=head, guard=signer.guard, key=signer.vkey, told=told, at=at)
-        following = _head(tenant_id)
-        _extend(tenant_id, following, _taken(tenant_id, _position(opened)), at=at)
+        opened = open_next_log(
+            tenant_id=tenant_id, before=head, state=signer.state, key=signer.vkey, reasons=reasons, at=at
+        )
+        following = _current_head(tenant_id)
+        _append_leaves(tenant_id, following, _take_pending(tenant_id, _pending_positions(opened)), at=at)
     sign_head(tenant_id=tenant_id, signer=signer, at=at)
     return following.origin
 
 
-def _leaf(subject_id: UUID, seq: int, envelope: Any, stored: Any) -> bytes:
+def _leaf_hash(subject_id: UUID, seq: int, envelope: Any, stored: Any) -> bytes:
     if envelope is None:
         raise LogDamaged(f"Event {seq} of {subject_id} waits for its place and does not exist.")
     computed = leaf_hash(bytes(envelope))
@@ -153,8 +155,8 @@ def _leaf(subject_id: UUID, seq: int, envelope: Any, stored: Any) -> bytes:
     return computed
 
 
-def _edge(tenant_id: UUID, head: LogHead) -> dict[tiles.TileAddress, bytes]:
-    """The tiles that the next leaf needs, if they lead to the root that the tip names."""
+def _load_right_edge(tenant_id: UUID, head: LogHead) -> dict[tiles.TileAddress, bytes]:
+    """Load the tiles that the next leaf needs; refuses those that do not lead to the root at the tip."""
     edge = queries.tiles(tenant_id, head.number, tiles.right_edge(head.size))
     try:
         root = tiles.root_hash(head.size, edge)
@@ -166,24 +168,24 @@ def _edge(tenant_id: UUID, head: LogHead) -> dict[tiles.TileAddress, bytes]:
 
 
 def sign_head(*, tenant_id: UUID, signer: Signer, at: datetime) -> int | None:
-    """Sign the head of the newest log if it is new, or say that the log is alive; the size that was signed."""
+    """Sign the head of the newest log if it is new, else refresh its signing time; the size that was signed."""
     with tenancy(tenant_id):
-        head = _head(tenant_id)
-        following, last = TreeHead(head.size, head.root), signer.guard.last(head.origin)
-        signing.check_next_head(last, following, _consistency(tenant_id, head, last))
+        head = _current_head(tenant_id)
+        following, last = TreeHead(head.size, head.root), signer.state.last(head.origin)
+        signing.check_next_head(last, following, _consistency_proof(tenant_id, head, last))
         assert last is not None
         if head.size == head.signed_size:
             if head.signed_at is not None and at - head.signed_at >= HEARTBEAT:
-                _publish(tenant_id, head, head.note, at=at)
+                _publish_checkpoint(tenant_id, head, head.note, at=at)
             return None
-        # From here on nothing else can be signed for this origin. If we die before the commit, this same head is
+        # From here on nothing else can be signed for this origin. After a crash before the commit, the same head is
         # signed again, with the same bytes.
-        signer.guard.advance(head.origin, last, following)
-        _publish(tenant_id, head, _signed(head, signer.keys), at=at)
+        signer.state.advance(head.origin, last, following)
+        _publish_checkpoint(tenant_id, head, _sign_checkpoint(head, signer.keys), at=at)
     return head.size
 
 
-def _consistency(tenant_id: UUID, head: LogHead, last: TreeHead | None) -> list[bytes]:
+def _consistency_proof(tenant_id: UUID, head: LogHead, last: TreeHead | None) -> list[bytes]:
     if last is None or not 0 < last.size < head.size:
         return []
     wanted = tiles.tiles_for_consistency(last.size, head.size)
@@ -193,14 +195,14 @@ def _consistency(tenant_id: UUID, head: LogHead, last: TreeHead | None) -> list[
         raise LogDamaged(f"Tiles of {head.origin} are missing: there is no proof that it continues itself.") from None
 
 
-def _signed(head: LogHead, keys: LogKeys) -> bytes:
+def _sign_checkpoint(head: LogHead, keys: LogKeys) -> bytes:
     text = checkpoints.text(checkpoints.CheckpointBody(head.origin, head.size, head.root))
     signatures = tuple(notes.sign(text, name=head.origin, key=key) for key in keys.all)
     return notes.write(notes.Note(text, signatures))
 
 
-def _publish(tenant_id: UUID, head: LogHead, note: bytes | None, *, at: datetime) -> None:
-    """The checkpoint stands at the tip; what is kept for good names the one before it, so that none can be missing."""
+def _publish_checkpoint(tenant_id: UUID, head: LogHead, note: bytes | None, *, at: datetime) -> None:
+    """Store the checkpoint at the tip; those kept for good name the one before, so that a missing one is noticed."""
     execute(
         "WITH kept AS (INSERT INTO ledger_checkpoint (tenant_id, log, size, note, signed_at, before)"
         " SELECT $1, $2, $3, $4, $5,"
@@ -213,7 +215,7 @@ def _publish(tenant_id: UUID, head: LogHead, note: bytes | None, *, at: datetime
     )
 
 
-def _head(tenant_id: UUID) -> LogHead:
+def _current_head(tenant_id: UUID) -> LogHead:
     head = queries.current_log(tenant_id)
     if head is None:
         raise LogDamaged("The tenant has no log.")

@@ -1,4 +1,4 @@
-"""What is known of a tenant's logs: their heads, their tiles, and where an event stands."""
+"""Reads a tenant's logs: heads, tiles, positions of events, lag and alarms."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LATE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class LogHead:
-    """A log as its rows say it is: its tree, and the newest checkpoint that was signed over it."""
+    """A log as stored: its tree head, and the newest checkpoint that was signed over it."""
 
     number: int
     id: UUID
@@ -40,7 +40,7 @@ class LogHead:
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """Where an event stands in its log, and whether a signed checkpoint covers it."""
+    """The position of an event in its log, and whether a signed checkpoint covers it."""
 
     log: int
     index: int
@@ -77,7 +77,7 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class LogStanding:
-    """How far a tenant's newest log has come and what waits for it; without sizes before its first checkpoint."""
+    """The size of a tenant's newest log and what waits for it; without sizes before its first checkpoint."""
 
     size: int | None
     signed_size: int | None
@@ -93,12 +93,12 @@ class LogStanding:
 
 
 def learn_sizes() -> int:
-    """Have the server look at tables that have grown, so that its plans fit them (sizes.sql); how many there were."""
+    """Run ANALYZE on tables that have grown, so that query plans fit them (sizes.sql); how many there were."""
     return int(execute("SELECT ledger_learn_sizes()")[0][0])
 
 
 def pending_events(*, but: Iterable[UUID] = (), limit: int = MANY) -> dict[UUID, list[int]]:
-    """The events that wait for a leaf, oldest first, as positions in the queue by tenant; `but` are passed over."""
+    """The queue positions of events without a leaf, by tenant, oldest first; without the tenants in `but`."""
     found: dict[UUID, list[int]] = {}
     rows = execute(
         "SELECT position, tenant_id FROM ledger_pending WHERE tenant_id <> ALL($1::uuid[]) ORDER BY position LIMIT $2",
@@ -123,7 +123,7 @@ def logs(tenant_id: UUID) -> list[LogHead]:
 
 
 def current_log(tenant_id: UUID) -> LogHead | None:
-    """The log that is written now, or None before the sequencer has opened the first."""
+    """The current log, or None before the sequencer has opened the first."""
     return next(iter(logs(tenant_id)), None)
 
 
@@ -138,37 +138,37 @@ def tiles(tenant_id: UUID, log: int, wanted: Iterable[TileAddress]) -> dict[Tile
     return {TileAddress(level, index): bytes(hashes) for level, index, hashes in rows}
 
 
-_kept_tiles: OrderedDict[tuple[UUID, int, TileAddress], bytes] = OrderedDict()
-_turn = Lock()
+_cached_tiles: OrderedDict[tuple[UUID, int, TileAddress], bytes] = OrderedDict()
+_tiles_lock = Lock()
 MOST_KEPT_TILES = 2048
 """Of 8 KiB each."""
 
 
 def tiles_to_prove(tenant_id: UUID, log: int, wanted: Iterable[TileAddress]) -> dict[TileAddress, bytes]:
-    """The same for a proof. A tile that is full never changes, so this process keeps those that it used last.
+    """Tiles for a proof, from a cache of full ones, which never change.
 
-    Not for the sequencer, which reads what it has not committed yet, nor for checks, which ask what is stored now.
+    Not for the sequencer, which reads uncommitted tiles, nor for checks, which read what is stored now.
     """
     found: dict[TileAddress, bytes] = {}
-    with _turn:
+    with _tiles_lock:
         for tile in wanted:
-            hashes = _kept_tiles.get((tenant_id, log, tile))
+            hashes = _cached_tiles.get((tenant_id, log, tile))
             if hashes is not None:
-                _kept_tiles.move_to_end((tenant_id, log, tile))
+                _cached_tiles.move_to_end((tenant_id, log, tile))
                 found[tile] = hashes
     missing = [tile for tile in wanted if tile not in found]
     read = tiles(tenant_id, log, missing) if missing else {}
-    with _turn:
+    with _tiles_lock:
         for tile, hashes in read.items():
             if len(hashes) == WIDTH * HASH_BYTES:
-                _kept_tiles[tenant_id, log, tile] = hashes
-        while len(_kept_tiles) > MOST_KEPT_TILES:
-            _kept_tiles.popitem(last=False)
+                _cached_tiles[tenant_id, log, tile] = hashes
+        while len(_cached_tiles) > MOST_KEPT_TILES:
+            _cached_tiles.popitem(last=False)
     return found | read
 
 
 def event_positions(tenant_id: UUID, subject_id: UUID) -> dict[int, LogPosition]:
-    """Where each event of a subject stands, by its number; one that is not there yet has no place."""
+    """The log position of each event of a subject, by its seq; events without a leaf are left out."""
     rows = execute(
         "SELECT l.seq, l.log, l.index, l.index < t.signed_size FROM ledger_leaf l"
         " JOIN ledger_tip t ON t.tenant_id = l.tenant_id AND t.log = l.log"
@@ -179,7 +179,7 @@ def event_positions(tenant_id: UUID, subject_id: UUID) -> dict[int, LogPosition]
 
 
 def event_position(tenant_id: UUID, subject_id: UUID, seq: int) -> LogPosition | None:
-    """Where one event stands."""
+    """The log position of one event."""
     rows = execute(
         "SELECT l.log, l.index, l.index < t.signed_size FROM ledger_leaf l"
         " JOIN ledger_tip t ON t.tenant_id = l.tenant_id AND t.log = l.log"
@@ -190,7 +190,7 @@ def event_position(tenant_id: UUID, subject_id: UUID, seq: int) -> LogPosition |
 
 
 def leaves_after(tenant_id: UUID, log: int, index: int, *, limit: int) -> list[SealedLeaf]:
-    """The leaves behind a place in a tenant's logs, in their order: what follows one can never come before it."""
+    """The leaves after a position in a tenant's logs, in order; later leaves never come before earlier ones."""
     rows = execute(
         "SELECT l.log, l.index, l.subject_id, l.seq, s.kind FROM ledger_leaf l"
         " JOIN ledger_subject s ON s.tenant_id = l.tenant_id AND s.id = l.subject_id"
@@ -201,9 +201,9 @@ def leaves_after(tenant_id: UUID, log: int, index: int, *, limit: int) -> list[S
 
 
 def is_sealed(tenant_id: UUID, subject_id: UUID) -> bool:
-    """Whether a signed checkpoint covers everything that has happened to a subject.
+    """Whether a signed checkpoint covers all events of a subject.
 
-    Its newest event speaks for those before: an event stands behind those that were committed before it began.
+    Its newest event suffices: an event comes after all those that were committed before it.
     """
     rows = execute(
         "SELECT l.index < t.signed_size FROM ledger_subject s"
@@ -228,7 +228,7 @@ def sealed_subjects(tenant_id: UUID, subject_ids: list[UUID]) -> set[UUID]:
 
 
 def backlog() -> Lag:
-    """What waits for a leaf, of all tenants, by the clock of the database: one sequencer serves everybody."""
+    """The events of all tenants that wait for a leaf, by the clock of the database."""
     [(count, age)] = execute(
         "SELECT count(*), extract(epoch FROM clock_timestamp() - min(at))::float8"
         " FROM (SELECT at FROM ledger_pending ORDER BY position LIMIT $1) waiting",
@@ -251,29 +251,29 @@ STANDING: Final[LiteralString] = f"""
 
 
 def log_standing(tenant_id: UUID) -> LogStanding:
-    """How the newest log of a tenant stands; nobody waits for another's log."""
+    """The standing of a tenant's newest log."""
     [row] = execute(STANDING, tenant_id)
     return LogStanding(*row)
 
 
 def lag(tenant_id: UUID) -> Lag:
-    """How far the log of one tenant is behind."""
+    """The lag of one tenant's log."""
     return log_standing(tenant_id).lag
 
 
 def announced_keys(tenant_id: UUID, log_id: UUID) -> set[tuple[str, str]]:
-    """What the events of a log have said of keys: (kind of event, digest of the vkey).
+    """The keys that the events of a log have announced: (kind of event, digest of the vkey).
 
     A key under which the log was opened counts as introduced by `key_rotated`.
     """
     rows = execute(
         "SELECT kind, envelope FROM ledger_event WHERE tenant_id = $1 AND subject_id = $2", tenant_id, log_id
     )
-    said = ((kind, envelope.parse(bytes(data)).digests.get("log_key")) for kind, data in rows)
-    return {("key_rotated" if kind in ("log_opened", "restored") else kind, key) for kind, key in said if key}
+    announced = ((kind, envelope.parse(bytes(data)).digests.get("log_key")) for kind, data in rows)
+    return {("key_rotated" if kind in ("log_opened", "restored") else kind, key) for kind, key in announced if key}
 
 
 def alarms(tenant_id: UUID, *, closed: bool = False, limit: int = 100) -> list[Alarm]:
-    """The alarms about the record that stand, or those that were closed; the newest first."""
+    """The open alarms about the record, or the closed ones; the newest first."""
     found = Alarm.objects.filter(tenant_id=tenant_id, closed_at__isnull=not closed)
     return list(found.order_by("-raised_at")[:limit])

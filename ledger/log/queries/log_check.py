@@ -13,16 +13,16 @@ from ledger.db import execute
 from ledger.log.rules.log_check import BLOCK, Row
 from ledger.log.rules.tiles import WIDTH, TileAddress
 
-_STREAMED = 1000
-_OTHER_WAYS = ("enable_hashjoin", "enable_mergejoin", "enable_memoize")
+_BATCH_ROWS = 1000
+_DISABLED_PLANS = ("enable_hashjoin", "enable_mergejoin", "enable_memoize")
 
 
 def leaves(tenant_id: UUID, log: int, places: range) -> Generator[Row]:
     """These leaves in order, each with the bytes and the hash of its event; read as they come, never held."""
     connection.ensure_connection()
-    # One look-up per leaf, by the whole key: events were written in nearly this order, so their pages are at hand.
-    # Whatever else the planner thinks of gathers, sorts or remembers rows that come once.
-    execute("SELECT set_config(name, 'off', true) FROM unnest($1::text[]) name", list(_OTHER_WAYS))
+    # One index lookup per leaf: events were written in nearly this order, so their pages are cached. Other plans
+    # would gather, sort or memoize rows that are needed only once.
+    execute("SELECT set_config(name, 'off', true) FROM unnest($1::text[]) name", list(_DISABLED_PLANS))
     execute("SET LOCAL max_parallel_workers_per_gather = 0")
     with connection.wrap_database_errors:
         cursor = psycopg.RawCursor(connection.connection)
@@ -38,7 +38,7 @@ def leaves(tenant_id: UUID, log: int, places: range) -> Generator[Row]:
             " WHERE l.tenant_id = $1 AND l.log = $2 AND l.index >= $3 AND l.index < $4 ORDER BY l.index",
             (tenant_id, log, places.start, places.stop),
             binary=True,
-            size=_STREAMED,
+            size=_BATCH_ROWS,
         )
 
 
@@ -111,7 +111,7 @@ def verifier_keys(tenant_id: UUID, log_id: UUID) -> list[str]:
 
 
 def unlogged_event(tenant_id: UUID) -> tuple[UUID, int] | None:
-    """An event that neither stands in a log nor waits for it."""
+    """An event that is neither in a log nor in the queue."""
     rows = execute(
         "SELECT e.subject_id, e.seq FROM ledger_event e WHERE e.tenant_id = $1 AND NOT EXISTS"
         " (SELECT FROM ledger_leaf l WHERE l.tenant_id = $1 AND l.subject_id = e.subject_id AND l.seq = e.seq)"
@@ -124,7 +124,7 @@ def unlogged_event(tenant_id: UUID) -> tuple[UUID, int] | None:
 
 
 def describe_leaf(tenant_id: UUID, log: int, index: int) -> str:
-    """What stands at a place of the log, in words; empty where nothing does."""
+    """A sentence that names the event at a position of the log; empty where there is none."""
     rows = execute(
         "SELECT subject_id, seq FROM ledger_leaf WHERE tenant_id = $1 AND log = $2 AND index = $3",
         *(tenant_id, log, index),

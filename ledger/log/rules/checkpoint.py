@@ -4,9 +4,8 @@
     20852163                        its size
     CsUYapGGPo4dkMgIAUqom/…         its root, in Base64
 
-The text is signed as a note (`ledger.log.rules.notes`). Further lines are read, because logs of others may have them,
-but
-ours write none: no monitor can audit them.
+The text is signed as a note (`ledger.log.rules.notes`). Further lines are read, because other logs may have them, but
+ours have none: no monitor can audit them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cosignatures: a witness saw this head at this time, and none that contradicts it (C2SP tlog-cosignature, type 0x04).
+"""Cosignatures: a witness saw this head at this time and no conflicting one (C2SP tlog-cosignature, type 0x04).
 
 The signature is a time of eight bytes, big endian, in seconds of POSIX, and an Ed25519 signature over
 

@@ -74,7 +74,7 @@ class CompactRange:
 
 @dataclass(frozen=True, slots=True)
 class BlockResult:
-    """What came out of a block: its leaves' subtrees, and those below each size that was asked for."""
+    """The result of checking a block: its leaves' subtrees, and those below each size that was asked for."""
 
     start: int
     count: int
@@ -133,7 +133,7 @@ class TreeBuilder:
         self.peaks = self.peaks.after(walked.peaks)
         self.size += walked.count
         if walked.count == BLOCK:
-            self._rise(2, walked.peaks[0][1])
+            self._add_root(2, walked.peaks[0][1])
 
     def finish(self, root: bytes) -> None:
         """Refuse unless everything led to this root (rule 4)."""
@@ -159,14 +159,14 @@ class TreeBuilder:
         self._levels = {int(level): [bytes.fromhex(each) for each in found] for level, found in kept["levels"].items()}
         self._full = {int(level): count for level, count in kept["full"].items()}
 
-    def _rise(self, level: int, root: bytes) -> None:
+    def _add_root(self, level: int, root: bytes) -> None:
         hashes = self._levels.setdefault(level, [])
         hashes.append(root)
         if len(hashes) == WIDTH:
             self._check(level, hashes)
             self._full[level] = self._full.get(level, 0) + 1
             self._levels[level] = []
-            self._rise(level + 1, _root(hashes))
+            self._add_root(level + 1, _root(hashes))
 
     def _check(self, level: int, hashes: list[bytes]) -> None:
         tile = TileAddress(level, self._full.get(level, 0))

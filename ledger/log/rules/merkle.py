@@ -71,7 +71,7 @@ def verify_inclusion(*, leaf: bytes, index: int, size: int, proof: Sequence[byte
             raise ProofFails
         if here & 1 or here == last:
             reached = node_hash(each, reached)
-            here, last = _climbed(here, last)
+            here, last = _skip_levels(here, last)
         else:
             reached = node_hash(reached, each)
         here, last = here >> 1, last >> 1
@@ -113,7 +113,7 @@ def _verify_growth(old_size: int, new_size: int, old_root: bytes, new_root: byte
             raise ProofFails
         if here & 1 or here == last:
             old, new = node_hash(each, old), node_hash(each, new)
-            here, last = _climbed(here, last)
+            here, last = _skip_levels(here, last)
         else:
             new = node_hash(new, each)
         here, last = here >> 1, last >> 1
@@ -121,7 +121,7 @@ def _verify_growth(old_size: int, new_size: int, old_root: bytes, new_root: byte
         raise ProofFails
 
 
-def _climbed(here: int, last: int) -> tuple[int, int]:
+def _skip_levels(here: int, last: int) -> tuple[int, int]:
     """The place from which the next step to the left is taken; levels without a right sibling are passed over."""
     while here and not here & 1:
         here, last = here >> 1, last >> 1

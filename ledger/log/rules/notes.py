@@ -158,7 +158,7 @@ def write_vkey(by: Verifier) -> str:
 def read_vkey(text: str) -> Verifier:
     """The verifier that a verifier key names (rule 5); its key id must be the one of rule 2."""
     found = _VKEY.fullmatch(text)
-    material = _decoded(found[3]) if found else None
+    material = _decode_base64(found[3]) if found else None
     if found is None or material is None or len(material) != 33 or material[0] not in (ED25519, COSIGNATURE):
         raise BadVerifierKey
     if not is_name(found[1]) or _CONTROL.search(text):
@@ -176,7 +176,7 @@ def cosigned_message(text: str, seconds: int) -> bytes:
 
 def _signature(line: str) -> Signature:
     name, separator, blob = line.removeprefix(_DASH).partition(" ")
-    content = _decoded(blob)
+    content = _decode_base64(blob)
     if not line.startswith(_DASH) or not separator or not is_name(name):
         raise BadNote
     if content is None or len(content) <= _ID_BYTES:
@@ -189,7 +189,7 @@ def is_name(name: str) -> bool:
     return name != "" and "+" not in name and not any(letter.isspace() for letter in name)
 
 
-def _decoded(text: str) -> bytes | None:
+def _decode_base64(text: str) -> bytes | None:
     """The bytes of standard Base64, or nothing when it is spelled in any way but the one."""
     try:
         content = base64.b64decode(text, validate=True)

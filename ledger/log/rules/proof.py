@@ -69,7 +69,7 @@ def parse(data: bytes) -> LogProof:
 
 
 def check_proof(proof: LogProof, *, leaf: bytes, policy: WitnessPolicy) -> CheckpointStatus:
-    """What the proof shows of an entry with this leaf hash: refuses unless it is in the log, under a signed head.
+    """Check the proof for an entry with this leaf hash: refused unless it is in the log, under a signed head.
 
     Size and root come from the signed head alone. Whether enough witnesses saw that head is in the answer.
     """

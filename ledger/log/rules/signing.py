@@ -1,6 +1,6 @@
-"""Rules for what the log signer may sign (architecture.md, "Keys"; C2SP tlog-checkpoint).
+"""Which heads the log signer may sign (architecture.md, "Keys"; C2SP tlog-checkpoint).
 
-The one sin of a log is to sign two heads of which neither continues the other. So the signer remembers, outside the
+A log must never sign two heads of which neither continues the other. So the signer remembers, outside the
 database, the last head that it signed for each origin, and signs the next one only with a proof that it continues it:
 
 1. An origin that the signer does not know is not signed. A log is made known when it is opened, while it is empty.
@@ -24,8 +24,8 @@ class HistoryForked(Refused):
     code = "HISTORY_FORKED"
 
 
-class LogUnguarded(Refused):
-    """The log holds entries, and the signer's guard does not know it: adopt a checkpoint that you trust."""
+class SignerStateMissing(Refused):
+    """The log holds entries, and the signer state does not know it: adopt a checkpoint that you trust."""
 
     code = "LOG_UNGUARDED"
 
@@ -47,7 +47,7 @@ def check_stored_head(last: TreeHead | None, stored: TreeHead) -> None:
     A restored database must not be given further entries: they would stand where others stood before.
     """
     if last is None:
-        raise LogUnguarded
+        raise SignerStateMissing
     if stored.size < last.size:
         raise HistoryForked(
             f"The log was signed at {last.size} entries and has {stored.size} now: was the database restored?"

@@ -1,12 +1,12 @@
-"""What a log sends to a witness (C2SP tlog-witness, add-checkpoint).
+"""Submissions of a log to a witness (C2SP tlog-witness, add-checkpoint).
 
     old 20852014
     PlRNCrwHpqhGrupue0L7gxbjbMiKA9temvuZZDDpkaw=    the consistency proof, a hash a line, none when old is 0
 
     … the signed checkpoint …
 
-`judge` is everything that a witness decides. It knows nothing of storage: the caller gives it the head that was
-cosigned last, and must store the new one before anybody else can look.
+`verify_submission` and `advance_head` are everything that a witness decides. They know nothing of storage: the caller
+passes the head that was cosigned last, and must store the new one before anybody else can read it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ForkedLog(Refused):
 
 
 class CosignedHead(NamedTuple):
-    """What a witness cosigned last of one log."""
+    """The last head of a log that a witness cosigned."""
 
     size: int
     root: bytes
@@ -119,20 +119,20 @@ def verify_submission(body: bytes, logs: Iterable[Verifier]) -> VerifiedSubmissi
     return VerifiedSubmission(submission.old_size, submission.proof, note, head)
 
 
-def advance_head(said: VerifiedSubmission, latest: CosignedHead) -> CosignedHead:
+def advance_head(submission: VerifiedSubmission, latest: CosignedHead) -> CosignedHead:
     """The head to be stored and cosigned; refuses what does not continue `latest`."""
-    if said.old_size != latest.size:
+    if submission.old_size != latest.size:
         raise StaleSize(latest.size)
-    if said.head.size == latest.size and said.head.root != latest.root:
+    if submission.head.size == latest.size and submission.head.root != latest.root:
         raise ForkedLog
     verify_consistency(
         old_size=latest.size,
-        new_size=said.head.size,
+        new_size=submission.head.size,
         old_root=latest.root,
-        new_root=said.head.root,
-        proof=said.proof,
+        new_root=submission.head.root,
+        proof=submission.proof,
     )
-    return CosignedHead(said.head.size, said.head.root)
+    return CosignedHead(submission.head.size, submission.head.root)
 
 
 def add_cosignatures(lines: bytes, note: Note, witnesses: Sequence[Verifier]) -> Note:

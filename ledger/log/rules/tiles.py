@@ -80,7 +80,7 @@ def right_edge(size: int) -> frozenset[TileAddress]:
 
 
 def root_hash(size: int, tiles: Mapping[TileAddress, bytes]) -> bytes:
-    """The root of the log from the tiles of `edge(size)`."""
+    """The root of the log from the tiles of `right_edge(size)`."""
     return _hash((0, size), tiles)
 
 
@@ -105,7 +105,7 @@ def prove_consistency(old: int, new: int, tiles: Mapping[TileAddress, bytes]) ->
 
 
 def extend(size: int, tiles: Mapping[TileAddress, bytes], leaves: Iterable[bytes]) -> Growth:
-    """The log of `size` leaves with more of them, from the tiles of `edge(size)`; complete in one pass."""
+    """The log of `size` leaves with more of them, from the tiles of `right_edge(size)`; complete in one pass."""
     changed: dict[TileAddress, bytes] = {}
     level, count, rising = 0, size, list(leaves)
     after = size + len(rising)

@@ -1,6 +1,6 @@
-"""Time stamps: an authority outside says that some bytes existed at a time (RFC 3161).
+"""Time stamps: an external authority certifies that some bytes existed at a time (RFC 3161).
 
-`verified` believes a response only if all of this holds:
+`verify_response` accepts a response only if all of this holds:
 
 1. It was granted, and its token is signed by a certificate that leads to one of the given roots, each certificate on
    the way being valid at the stated time.
@@ -8,7 +8,7 @@
 3. The imprint is the SHA-256 of the bytes, and the nonce is the one that was asked with.
 4. The stated time lies within what we know ourselves: not before we asked, not after we were answered, give or take.
 
-The answer is kept whole: whoever distrusts this check can make it again.
+The response is stored whole, so that anyone can repeat this check.
 
 Authorities send their certificates in any order (CMS allows it), and the library that reads them asks for the order
 of DER. They are not part of what is signed, so they are sorted before it looks.
@@ -54,11 +54,11 @@ def verify_response(
     earliest: datetime,
     latest: datetime,
 ) -> TimeStamp:
-    """What a response says about `data`; refuses unless rules 1 to 4 hold."""
+    """The time stamp that a response gives `data`; refused unless rules 1 to 4 hold."""
     if len(response) > LARGEST_RESPONSE:
         raise BadTimeStamp("The answer is too long for a time stamp.")
     try:
-        stamp = _read(decode_timestamp_response(_in_order(response)), data, nonce, roots)
+        stamp = _verified_stamp(decode_timestamp_response(_sort_certificates(response)), data, nonce, roots)
     except VerificationError as wrong:
         raise BadTimeStamp(f"{BadTimeStamp.__doc__} {wrong}.") from None
     except (ValueError, TypeError, IndexError, OverflowError, x509.ExtensionNotFound):
@@ -68,7 +68,9 @@ def verify_response(
     return stamp
 
 
-def _read(response: TimeStampResponse, data: bytes, nonce: int | None, roots: Sequence[x509.Certificate]) -> TimeStamp:
+def _verified_stamp(
+    response: TimeStampResponse, data: bytes, nonce: int | None, roots: Sequence[x509.Certificate]
+) -> TimeStamp:
     if response.status != 0:
         raise BadTimeStamp("The authority refused to stamp.")
     info = response.tst_info
@@ -103,21 +105,21 @@ class _Element(NamedTuple):
     end: int
 
 
-def _in_order(response: bytes) -> bytes:
+def _sort_certificates(response: bytes) -> bytes:
     """The response with its certificates sorted; of the same length, and itself where there is nothing to sort."""
-    status_and_token = _inside(response, _element(response, 0))
+    status_and_token = _elements(response, _element(response, 0))
     if len(status_and_token) < 2:
         return response
-    kind_and_content = _inside(response, status_and_token[1])
-    signed_data = _inside(response, kind_and_content[1])[0]
-    for part in _inside(response, signed_data):
+    kind_and_content = _elements(response, status_and_token[1])
+    signed_data = _elements(response, kind_and_content[1])[0]
+    for part in _elements(response, signed_data):
         if response[part.start] == 0xA0:
-            certificates = sorted(response[each.start : each.end] for each in _inside(response, part))
+            certificates = sorted(response[each.start : each.end] for each in _elements(response, part))
             return response[: part.content] + b"".join(certificates) + response[part.end :]
     return response
 
 
-def _inside(data: bytes, outer: _Element) -> list[_Element]:
+def _elements(data: bytes, outer: _Element) -> list[_Element]:
     found, at = [], outer.content
     while at < outer.end:
         found.append(_element(data, at))

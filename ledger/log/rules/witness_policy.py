@@ -1,4 +1,4 @@
-"""Who must have seen a head before it is believed: the policy file of an auditor (C2SP tlog-policy).
+"""Witness policies: which logs are trusted and which witnesses must have cosigned a head (C2SP tlog-policy).
 
     log <vkey> [<url>]                        each listed log is accepted; the key's name is its origin
     witness <name> <vkey> [<url>]
@@ -16,7 +16,7 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from ledger.log.rules import checkpoint, notes
@@ -61,7 +61,7 @@ class Group(NamedTuple):
 
 
 class WitnessPolicy(NamedTuple):
-    """What is trusted, and how much of it is enough; `quorum` is None where no witness is asked for."""
+    """The trusted logs and witnesses, and the quorum; `quorum` is None where no witness is asked for."""
 
     logs: tuple[TrustedLog, ...]
     witnesses: tuple[Witness, ...]
@@ -158,7 +158,7 @@ def is_satisfied(policy: WitnessPolicy, cosigned: Collection[str]) -> bool:
 
 
 def evaluate_checkpoint(policy: WitnessPolicy, data: bytes) -> CheckpointStatus:
-    """What a signed checkpoint is worth under a policy (rule 3); refuses one that none of its logs signed."""
+    """Whether a signed checkpoint satisfies a policy (rule 3); refuses one that none of its logs signed."""
     note = notes.parse(data)
     head = checkpoint.parse(note.text)
     keys = [each.key for each in policy.logs if each.key.name == head.origin]
@@ -186,3 +186,13 @@ def _needed(threshold: str, members: int) -> int:
     if _THRESHOLD.fullmatch(threshold) is None or int(threshold) > members:
         raise BadWitnessPolicy
     return int(threshold)
+
+
+def write(log_keys: Iterable[str], witnesses: WitnessPolicy | None) -> str:
+    """A policy file that trusts these verifier keys of logs, and asks for what `witnesses` asks for."""
+    lines = [f"log {key}" for key in log_keys]
+    if witnesses is None or witnesses.quorum is None:
+        return "\n".join([*lines, "quorum none", ""])
+    lines += [f"witness {each.name} {notes.write_vkey(each.key)}" for each in witnesses.witnesses]
+    lines += [f"group {each.name} {each.needed} {' '.join(each.members)}" for each in witnesses.groups]
+    return "\n".join([*lines, f"quorum {witnesses.quorum}", ""])

@@ -1,8 +1,8 @@
-"""`manage.py eraser [--once]`: carry out what two people have decided to erase.
+"""`manage.py eraser [--once]`: carry out confirmed erasures.
 
-A process of its own with a role of its own (counterfoil_eraser, in DATABASE_URL and KEYS_DATABASE_URL): it can destroy
-what a confirmed request names and nothing else, and it cannot read what it destroys. It looks every few seconds; if it
-dies in the middle, the next one goes on. Two at once do no harm.
+A separate process with its own database role (counterfoil_eraser, in DATABASE_URL and KEYS_DATABASE_URL): it can
+destroy what a confirmed request names and nothing else, and it cannot read what it destroys. It polls every few
+seconds; if it dies halfway, the next one continues. Two may run at once.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ log = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
-    help = "Carry out confirmed erasures; with --once, those that wait now."
+    help = "Carry out confirmed erasures; with --once, process those pending and exit."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--once", action="store_true", help="stop when nothing waits any more")
+        parser.add_argument("--once", action="store_true", help="exit when nothing is pending")
 
     def handle(self, *args: Any, once: bool = False, verbosity: int = 1, **options: Any) -> None:
         ending = threading.Event()
@@ -41,13 +41,13 @@ class Command(BaseCommand):
         while not ending.is_set():
             done = self._look(strict=once)
             if verbosity and done:
-                self.stdout.write(f"{done} erased.")
+                self.stdout.write(f"Subjects erased: {done}.")
             if once:
                 return
             ending.wait(EVERY_S)
 
     def _look(self, *, strict: bool) -> int:
-        """Everything that waits, of all tenants; what fails is tried again at the next look."""
+        """Carry out the waiting erasures of all tenants; a failed one is retried at the next poll."""
         done = 0
         try:
             close_old_connections()
@@ -59,5 +59,5 @@ class Command(BaseCommand):
         except DatabaseError:
             if strict:
                 raise
-            log.exception("an erasure could not be carried out; it is tried again")
+            log.exception("An erasure failed; it will be retried.")
         return done

@@ -1,11 +1,11 @@
-"""`manage.py log rotate-key | retire-key | restored --reason WHY`: what an operator does to the log by hand.
+"""`manage.py log rotate-key | retire-key | restored --reason WHY`: the log commands of an operator.
 
-On the machine of the sequencer, as its role: it needs the log key and the guard.
+Run it on the sequencer's machine, as its role: it needs the log key and the signer state.
 
-    rotate-key   a new key signs from now on, the old one beside it; both facts are on record under the old key
-    retire-key   the old key signs nothing any more
+    rotate-key   sign with a new key from now on, beside the old one; the log records this under the old key
+    retire-key   stop signing with the old key
     restored     after a restore of the database: void every grant from before, by a new epoch, and open a new log
-                 wherever the guard knows more than the database
+                 wherever the signer state knows more than the database
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from ledger.log import signer_state as guards
+from ledger.log import signer_state
 from ledger.log.operations import logs, sequencer
 from ledger.log.rules import notes
 from ledger.record.queries import events
 
 
 class Command(BaseCommand):
-    help = "Rotate or retire the key of the log, or open a new log after a restore."
+    help = "Rotate or retire the log key, or open a new log after a restore."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("deed", choices=["rotate-key", "retire-key", "restored"])
-        parser.add_argument("--reason", default="", help="why; `restored` asks for it")
+        parser.add_argument("deed", choices=["rotate-key", "retire-key", "restored"], help="what to do")
+        parser.add_argument("--reason", default="", help="reason, kept on record; required by `restored`")
 
     def handle(self, *args: Any, deed: str, reason: str = "", **options: Any) -> None:
         try:
             told = {"rotate-key": self._rotate, "retire-key": self._retire, "restored": self._restored}[deed](reason)
         except (OSError, ValueError) as error:
-            raise CommandError(f"The log key or the guard cannot be used: {error}") from None
+            raise CommandError(f"The log key or the signer state cannot be used: {error}") from None
         self.stdout.write(told)
 
     def _rotate(self, reason: str) -> str:
         # Key first, word second: if we die in between, the next run finds two keys and says what is still unsaid.
-        known = guards.read_keys(settings.COUNTERFOIL_LOG_KEY)
-        keys = known if known.is_rotated else guards.rotate_key(settings.COUNTERFOIL_LOG_KEY)
+        known = signer_state.read_keys(settings.COUNTERFOIL_LOG_KEY)
+        keys = known if known.is_rotated else signer_state.rotate_key(settings.COUNTERFOIL_LOG_KEY)
         assert keys.before is not None
         old, new = keys.before, keys.current
 
@@ -52,37 +52,39 @@ class Command(BaseCommand):
             word = old.sign(b"counterfoil/log-key/1\x00" + vkey.encode()).hex()
             return {"old": notes.vkey(origin, old.public_key()), "new": vkey, "signature": word, "reason": reason}
 
-        if not _announced("key_rotated", new, introduced) and keys is known:
-            raise CommandError("A key was rotated already: retire the old one before another one is introduced.")
-        return "A new key signs the log; give verifiers its vkey, then run `retire-key`."
+        if not _announce("key_rotated", new, introduced) and keys is known:
+            raise CommandError("The key has already been rotated. Retire the old key before you rotate again.")
+        return "A new key signs the log. Give its vkey to verifiers, then run `retire-key`."
 
     def _retire(self, reason: str) -> str:
-        keys = guards.read_keys(settings.COUNTERFOIL_LOG_KEY)
+        keys = signer_state.read_keys(settings.COUNTERFOIL_LOG_KEY)
         if keys.before is None or not keys.is_rotated:
-            raise CommandError("There is no key to retire: only one signs.")
+            raise CommandError("There is no key to retire: only one key is signing.")
         old = keys.before
         # Word first, key second: if we die in between, the next run says nothing twice and ends it.
-        _announced("key_retired", old, lambda origin: {"key": notes.vkey(origin, old.public_key()), "reason": reason})
-        guards.retire_key(settings.COUNTERFOIL_LOG_KEY)
-        return "The old key signs nothing any more."
+        _announce("key_retired", old, lambda origin: {"key": notes.vkey(origin, old.public_key()), "reason": reason})
+        signer_state.retire_key(settings.COUNTERFOIL_LOG_KEY)
+        return "The old key no longer signs the log."
 
     def _restored(self, reason: str) -> str:
         if not reason:
-            raise CommandError("Say with --reason why the database is older than what was signed.")
+            raise CommandError("Use --reason to explain why the database is older than the signed log.")
         opened = []
-        with guards.SignerState(settings.COUNTERFOIL_SIGNER_STATE, epoch=settings.COUNTERFOIL_EPOCH) as guard:
+        with signer_state.SignerState(settings.COUNTERFOIL_SIGNER_STATE, epoch=settings.COUNTERFOIL_EPOCH) as state:
             # First of all: from here on no grant of before is good, whatever becomes of the rest.
-            epoch = guard.raise_epoch()
-            signer = sequencer.Signer(guards.read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
+            epoch = state.raise_epoch()
+            signer = sequencer.Signer(signer_state.read_keys(settings.COUNTERFOIL_LOG_KEY), state)
             for tenant in events.tenants():
                 origin = sequencer.reopen_log(tenant_id=tenant.id, signer=signer, reason=reason, at=timezone.now())
                 opened += [origin] if origin else []
-        told = [f"Opened {origin}" for origin in opened] or ["Every log continues what was signed."]
-        return "\n".join([f"Epoch {epoch}: no grant from before is good any more.", *told])
+        lines = [f"Opened {origin}" for origin in opened] or [
+            "Every log matches what was signed; no new log was needed."
+        ]
+        return "\n".join([f"Epoch {epoch}: all earlier grants are void.", *lines])
 
 
-def _announced(kind: str, key: Ed25519PrivateKey, detail: Callable[[str], dict[str, Any]]) -> int:
-    """Say it in the log of every tenant that has not said it yet; how many there were."""
+def _announce(kind: str, key: Ed25519PrivateKey, detail: Callable[[str], dict[str, Any]]) -> int:
+    """Record the fact in the log of every tenant that lacks it, and return how many there were."""
 
     def vkey(origin: str) -> str:
         return notes.vkey(origin, key.public_key())

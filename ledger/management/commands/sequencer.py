@@ -1,9 +1,9 @@
-"""`manage.py sequencer [--once] [--adopt CHECKPOINT]`: give events their places in the log, and sign it.
+"""`manage.py sequencer [--once] [--adopt CHECKPOINT]`: append events to the log and sign it.
 
-One process leads, by an advisory lock of its connection; any number stand by and go on when it is gone. Every 25 to
-50 ms it takes what waits in the queue. A log that is damaged or forked stops alone, loudly, and is looked at again
-every few seconds; the others go on. It signs in as the role of its own and is the only process that needs the log key
-and the guard.
+One process leads, by an advisory lock of its connection; any number stand by to take over. Every 25 to 50 ms it
+empties the queue. A log that is damaged or forked stops alone, with an alarm, and is checked again every few seconds;
+the others go on. It signs in as the role of its own and is the only process that needs the log key
+and the signer state.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ LEADER = 4_711_002
 
 
 class Command(BaseCommand):
-    help = "Give events their places in the Merkle log and sign its head."
+    help = "Append queued events to the Merkle log and sign its head."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--once", action="store_true", help="take what waits now, sign, and end")
+        parser.add_argument("--once", action="store_true", help="process the queue once, sign and exit")
         parser.add_argument(
-            "--adopt", metavar="CHECKPOINT", help="trust this signed checkpoint where the guard is lost"
+            "--adopt", metavar="CHECKPOINT", help="rebuild lost signer state from this signed checkpoint"
         )
 
     def handle(self, *args: Any, once: bool = False, adopt: str | None = None, **options: Any) -> None:
         try:
-            with SignerState(settings.COUNTERFOIL_SIGNER_STATE, epoch=settings.COUNTERFOIL_EPOCH) as guard:
-                signer = sequencer_operations.Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
+            with SignerState(settings.COUNTERFOIL_SIGNER_STATE, epoch=settings.COUNTERFOIL_EPOCH) as state:
+                signer = sequencer_operations.Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), state)
                 if adopt is not None:
                     self.stdout.write(adopted_head(Path(adopt), signer))
                     return
@@ -62,23 +62,23 @@ class Command(BaseCommand):
                 else:
                     sequencer.run()
         except (OSError, ValueError) as error:
-            raise CommandError(f"The log key or the guard cannot be used: {error}") from None
+            raise CommandError(f"The log key or the signer state cannot be used: {error}") from None
 
 
 def adopted_head(file: Path, signer: sequencer_operations.Signer) -> str:
-    """Restart a log whose guard is lost from a checkpoint that this key has signed; says which."""
+    """Adopt a checkpoint signed by this key for a log whose signer state is lost; returns the message to print."""
     try:
         note = notes.parse(file.read_bytes())
         point = checkpoint.parse(note.text)
         notes.verify_signatures(note, [notes.verifier(point.origin, key.public_key()) for key in signer.keys.all])
-        signer.guard.adopt(point.origin, TreeHead(point.size, point.root))
+        signer.state.adopt(point.origin, TreeHead(point.size, point.root))
     except Refused as refusal:
-        raise CommandError(f"{file} is not adopted: {refusal.detail}") from None
-    return f"The guard knows {point.origin} at {point.size} entries."
+        raise CommandError(f"{file} was not adopted: {refusal.detail}") from None
+    return f"Signer state restored: {point.origin} at {point.size} entries."
 
 
 class Sequencer:
-    """The loop of one process."""
+    """The main loop of the sequencer process."""
 
     def __init__(self, signer: sequencer_operations.Signer) -> None:
         self.signer = signer
@@ -88,7 +88,7 @@ class Sequencer:
         self.stopped: dict[UUID, float] = {}
 
     def run(self) -> None:
-        """Until somebody asks us to stop; what is underway is finished first."""
+        """Run until asked to stop; the step under way is finished first."""
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, self._end)
         while not self.ended:
@@ -96,7 +96,7 @@ class Sequencer:
                 time.sleep(self._turn())
             except (OperationalError, Error) as error:
                 # The server is away, or the connection is: with it the leadership.
-                logger.warning("The database is away: %s", str(error).strip())
+                logger.warning("The database cannot be reached: %s", str(error).strip())
                 self.leads = False
                 connection.close()
                 time.sleep(STANDBY_S)
@@ -105,21 +105,21 @@ class Sequencer:
         self.ended = True
 
     def _turn(self) -> float:
-        """One look at the queue; how long to wait for the next."""
+        """Process the queue once; returns how long to wait before the next time."""
         if not self.leads:
             self.leads = _try_to_lead()
             if not self.leads:
                 return STANDBY_S
-            logger.info("This sequencer leads.")
+            logger.info("This sequencer is now the leader.")
         due = time.monotonic() - self.swept >= SWEEP_S
         if due:
             # A key may have been rotated meanwhile (`manage.py log`).
-            self.signer = sequencer_operations.Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), self.signer.guard)
+            self.signer = sequencer_operations.Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), self.signer.state)
             self.swept = time.monotonic()
         return BUSY_S if self.work(sweep=due) else IDLE_S
 
     def work(self, *, sweep: bool) -> int:
-        """Take what waits; on a sweep also look at logs in which nothing waits: they may lack a signature."""
+        """Process waiting events; on a sweep, logs without any too: they may lack a signature."""
         if sweep:
             queries.learn_sizes()
         stopped = [tenant_id for tenant_id, until in self.stopped.items() if time.monotonic() < until]
@@ -134,7 +134,7 @@ class Sequencer:
             )
         except (sequencer_operations.TipMoved, IntegrityError) as lost:
             # Somebody else leads meanwhile, and has taken these: nothing of ours was kept.
-            logger.warning("Another sequencer has moved the log of %s on: %s", tenant_id, lost)
+            logger.warning("Another sequencer has advanced the log of %s: %s", tenant_id, lost)
             return 0
         except Refused as refusal:
             self.stopped[tenant_id] = time.monotonic() + SWEEP_S

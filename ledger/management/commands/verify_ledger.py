@@ -5,10 +5,9 @@ event, every tile and root is rebuilt, every checkpoint that was kept is compare
 `--processes 2` divides it among processes, `--key` trusts these verifier keys and no others.
 
 Everything is read again as the application role: envelopes are hashed, chains followed, states replayed, commitments
-opened, heads and present views rebuilt and compared (`ledger.verification.rules.stored_record`). It may run beside
-the console: what
-is written meanwhile is left to the next run. Memory holds one range of subjects, whatever the record's size. On the
-first break it says one sentence and ends with 1; it ends with 2 when it could not look.
+opened, heads and present views rebuilt and compared (`ledger.verification.rules.stored_record`). It may run beside the
+console: what is written meanwhile is left to the next run. Memory holds one range of subjects, whatever the record's
+size. On the first break it prints one sentence and exits with 1; it exits with 2 when it could not check.
 """
 
 from __future__ import annotations
@@ -53,16 +52,14 @@ LAST_SEQ = 2**31 - 1
 
 
 class Command(BaseCommand):
-    help = "Check every stored byte of the record; exit 1 on the first break, and name it."
+    help = "Check every stored byte of the record; report the first error and exit with 1."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--tenant", metavar="SLUG", help="one tenant only")
-        parser.add_argument(
-            "--log", action="store_true", help="the Merkle log and its checkpoints, instead of the rest"
-        )
-        parser.add_argument("--processes", type=int, default=1, help="how many check the log (1)")
-        parser.add_argument("--key", metavar="VKEY", action="append", help="with --log: trust this verifier key only")
+        parser.add_argument("--log", action="store_true", help="check only the Merkle log and its checkpoints")
+        parser.add_argument("--processes", type=int, default=1, help="with --log: number of processes (default 1)")
+        parser.add_argument("--key", metavar="VKEY", action="append", help="with --log: trust only this verifier key")
 
     def handle(self, *args: Any, tenant: str | None = None, verbosity: int = 1, **options: Any) -> None:
         try:
@@ -75,7 +72,7 @@ class Command(BaseCommand):
             for each in known:
                 seen = self._verify(each.id, each.slug, each.origin)
                 if verbosity:
-                    self.stdout.write(f"Tenant {each.slug}: {seen}. The record holds.")
+                    self.stdout.write(f"Tenant {each.slug}: {seen}. The record is intact.")
         except OperationalError as error:
             raise CommandError(f"The record could not be read: {str(error).strip()}", returncode=2) from None
 
@@ -91,7 +88,9 @@ class Command(BaseCommand):
                 except LogBroken as broken:
                     raise CommandError(f"Tenant {each.slug}: {broken.detail}") from None
                 if verbosity:
-                    self.stdout.write(f"Tenant {each.slug}: {entries} entries, {signed} checkpoints. The log holds.")
+                    self.stdout.write(
+                        f"Tenant {each.slug}: {entries} entries, {signed} checkpoints. The log is intact."
+                    )
 
     def _verify(self, tenant_id: UUID, slug: str, origin: str) -> str:
         try:
@@ -103,7 +102,7 @@ class Command(BaseCommand):
 
 
 def verify(tenant_id: UUID, origin: str) -> Counter[str]:
-    """What was looked at, or `RecordBroken`."""
+    """Verify one tenant; returns what was checked, or raises `RecordBroken`."""
     seen: Counter[str] = Counter()
     _check_pruned(tenant_id)
     after = FIRST
@@ -120,7 +119,7 @@ def verify(tenant_id: UUID, origin: str) -> Counter[str]:
 
 
 def check_search(tenant_id: UUID) -> None:
-    """What actions are found by is what their present view says; whoever lost it can make it anew from there."""
+    """Check that the search columns of actions agree with their present views."""
     with tenancy(tenant_id):
         action_id = storage.search_fault()
     if action_id is not None:
@@ -129,7 +128,7 @@ def check_search(tenant_id: UUID) -> None:
 
 
 def check_checkpoints(tenant_id: UUID) -> None:
-    """The checkpoints that were kept: none is missing, and each is what the log's own keys signed."""
+    """Check that no stored checkpoint is missing and that the log's own keys signed each."""
     with tenancy(tenant_id):
         for head in log.logs(tenant_id):
             fault = log_check.checkpoint_fault(tenant_id, head)
@@ -138,7 +137,7 @@ def check_checkpoints(tenant_id: UUID) -> None:
 
 
 def check_whole_tenant(tenant_id: UUID) -> None:
-    """The tables whose rows follow from the events of many subjects, such as the roster of approvers."""
+    """Check the tables whose rows follow from the events of many subjects, such as the roster of approvers."""
     for table in register.record_tables():
         if table.place:
             continue
@@ -161,7 +160,7 @@ def _whole_table_fault(tenant_id: UUID, table: RecordTable) -> str | None:
 
 
 def events_of(tenant_id: UUID, subject_id: UUID, *, upto: int = LAST_SEQ) -> Iterator[VerifiedEvent]:
-    """The events of one subject, up to and with its event `upto`, as whoever has verified them reads them."""
+    """The verified events of one subject, up to and including event `upto`."""
     place = (subject_id, 0)
     while page := storage.stored_events(tenant_id, after=place, upto=subject_id, limit=EVENTS):
         for stored in page:
@@ -171,7 +170,7 @@ def events_of(tenant_id: UUID, subject_id: UUID, *, upto: int = LAST_SEQ) -> Ite
 
 
 def _check_pruned(tenant_id: UUID) -> None:
-    """As many subjects are listed as pruned as the events of the policy say, and no more."""
+    """Check that exactly as many subjects are listed as pruned as the events of the policy say."""
     with tenancy(tenant_id):
         for policy, listed, told in retention_queries.pruned_counts(tenant_id):
             if listed != told:
@@ -180,7 +179,7 @@ def _check_pruned(tenant_id: UUID) -> None:
 
 
 def verify_range(tenant_id: UUID, origin: str, after: UUID, upto: UUID) -> Counter[str]:
-    """What was looked at of the subjects with ids in (after, upto], or `RecordBroken`."""
+    """Verify the subjects with ids in (after, upto]; returns what was checked, or raises `RecordBroken`."""
     looked = Range(tenant_id, origin, after, upto)
     try:
         return looked.verify()
@@ -193,19 +192,19 @@ def verify_range(tenant_id: UUID, origin: str, after: UUID, upto: UUID) -> Count
 
 
 class Rebuilt:
-    """The rows that the events of one subject lead to, by table."""
+    """The rows rebuilt from the events of one subject, by table."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._rows: dict[str, dict[Any, Row]] = {table.model: {} for table in register.tables_of(kind)}
 
     def take(self, event: VerifiedEvent) -> None:
-        """One more event of the subject."""
+        """Apply the subject's next event."""
         for table in register.tables_of(self.kind):
             table.take(self._rows[table.model], event)
 
     def rows(self, table: RecordTable) -> dict[Any, Row]:
-        """What the events lead to in one table."""
+        """The rebuilt rows of one table."""
         return self._rows.get(table.model, {})
 
 
@@ -249,7 +248,7 @@ class Range:
         return self.seen
 
     def find_emptied(self) -> dict[str, SubjectErasure]:
-        """What was erased here, if the events of the requests say so too: the list alone excuses nothing."""
+        """The erased subjects in this range; each must also be named in the events of its erasure request."""
         told: dict[UUID, dict[UUID, int]] = {}
         found: dict[str, SubjectErasure] = {}
         for row in retention_queries.erased_between(self.tenant_id, after=self.after, upto=self.upto):
@@ -278,7 +277,7 @@ class Range:
             if walk.seq < upto:
                 emptied = self.emptied.get(stored.place.subject_id)
                 walk, event = stored_record.replay_event(
-                    walk, stored, origins=self.origins, policies=self.policies, emptied=emptied
+                    walk, stored, origins=self.origins, policies=self.policies, erasure=emptied
                 )
                 self.rebuilt[stored.place.subject_id].take(event)
                 promised = (each for each in event.envelope.commitments if each.pointer is not None)
@@ -293,12 +292,12 @@ class Range:
         stored = storage.stored_evidence(self.tenant_id, [str(each.pointer) for _, each in promised])
         for place, each in promised:
             emptied = self.emptied.get(place.subject_id)
-            stored_record.check_evidence(place, each, stored.get(str(each.pointer)), emptied=emptied)
+            stored_record.check_evidence(place, each, stored.get(str(each.pointer)), erasure=emptied)
             self.promised.add(str(each.pointer))
             self.seen["evidence"] += 1
 
     def _check_rows(self) -> None:
-        """The rows that follow from events, held against those that are there; a row has no query of its own."""
+        """Compare the rows that follow from events with the stored ones, without a query per row."""
         for table in register.record_tables():
             if table.place:
                 stored = storage.stored_rows(table.model, self.tenant_id, table.place, after=self.after, upto=self.upto)
@@ -308,7 +307,7 @@ class Range:
                         self._look_again(table, UUID(subject))
 
     def _look_again(self, table: RecordTable, subject_id: UUID) -> None:
-        """One subject once more: it may have gone on since we looked. Events and rows are committed together."""
+        """Read a subject again, in case it changed while it was checked. Events and rows are committed together."""
         seq = storage.event_count(self.tenant_id, subject_id)
         while True:
             stored = storage.stored_rows(

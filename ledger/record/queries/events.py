@@ -1,4 +1,4 @@
-"""The record: tenants, subjects, their events in order and their entries. Every one runs inside `tenancy`."""
+"""Reads tenants, subjects, events and entries. All functions run inside `tenancy`."""
 
 from __future__ import annotations
 
@@ -20,38 +20,40 @@ from ledger.models import (
 from ledger.record.rules import envelope
 from ledger.record.rules.ids import lower_bound
 
-_LOCK = b"SELECT state, seq, head, entry FROM ledger_lock($1, $2)"
+_LOCK_HEAD = b"SELECT state, seq, head, entry FROM ledger_lock($1, $2)"
 
 
-_ENTER = b"SELECT state, seq, head, entry FROM ledger_enter($1, $2)"
+_LOCK_HEAD_AND_GATE = b"SELECT state, seq, head, entry FROM ledger_enter($1, $2)"
 
 
 def head_for_update(
     tenant_id: UUID, subject_id: UUID, kind: str, *, through_gate: bool = False
 ) -> dict[str, Any] | None:
-    """The head of a subject with its row locked until the transaction ends, as the fields of `operations.Head`.
+    """Lock the head of a subject until the transaction ends; the fields of `operations.SubjectHead`.
 
-    `through_gate` takes the tenant's gate first, together with others (docs/decisions/0021).
+    `through_gate` first takes the tenant's gate in shared mode (docs/decisions/0021).
     """
-    rows = call_function(_ENTER if through_gate else _LOCK, subject_id.bytes, kind, prepared=True)
-    return _head(tenant_id, subject_id, kind, rows[0]) if rows else None
+    rows = call_function(_LOCK_HEAD_AND_GATE if through_gate else _LOCK_HEAD, subject_id.bytes, kind, prepared=True)
+    return _head_fields(tenant_id, subject_id, kind, rows[0]) if rows else None
 
 
 def heads_for_update(tenant_id: UUID, subject_ids: list[UUID], kind: str) -> list[dict[str, Any]]:
-    """The heads of those of these subjects that exist, locked one after another in this order."""
-    found = call_functions(_LOCK, [(subject_id.bytes, kind) for subject_id in subject_ids])
-    return [_head(tenant_id, each, kind, rows[0]) for each, rows in zip(subject_ids, found, strict=True) if rows]
+    """Lock the heads of those of these subjects that exist, in this order."""
+    results = call_functions(_LOCK_HEAD, [(subject_id.bytes, kind) for subject_id in subject_ids])
+    return [
+        _head_fields(tenant_id, each, kind, rows[0]) for each, rows in zip(subject_ids, results, strict=True) if rows
+    ]
 
 
 def heads_locked(tenant_id: UUID, statement: bytes, *values: UUID) -> list[dict[str, Any]]:
-    """The heads that a statement locks, in its order; each of its rows is a subject's id, kind, state, seq, head and
-    entry, the last four as `ledger_lock` answers them.
+    """Lock heads by a statement, in its order; its rows are a subject's id, kind, state, seq, head and entry, the last
+    four as `ledger_lock` returns them.
     """
-    found = call_function(statement, *(value.bytes for value in values), prepared=True)
-    return [_head(tenant_id, UUID(bytes=row[0]), (row[1] or b"").decode(), row[2:]) for row in found if row[0]]
+    rows = call_function(statement, *(value.bytes for value in values), prepared=True)
+    return [_head_fields(tenant_id, UUID(bytes=row[0]), (row[1] or b"").decode(), row[2:]) for row in rows if row[0]]
 
 
-def _head(tenant_id: UUID, subject_id: UUID, kind: str, row: tuple[bytes | None, ...]) -> dict[str, Any]:
+def _head_fields(tenant_id: UUID, subject_id: UUID, kind: str, row: tuple[bytes | None, ...]) -> dict[str, Any]:
     state, seq, head, entry = row
     assert state is not None
     assert seq is not None
@@ -75,7 +77,7 @@ def tenant_by_id(tenant_id: UUID) -> Tenant:
 
 
 def tenants_by_id(ids: list[UUID]) -> dict[UUID, Tenant]:
-    """These tenants, in one statement."""
+    """These tenants, in one query."""
     return {each.id: each for each in select(Tenant, "id = ANY($1::uuid[])", ids)}
 
 
@@ -88,12 +90,12 @@ def subject_state(tenant_id: UUID, subject_id: UUID) -> str | None:
 
 
 def recorded_digests(tenant_id: UUID, subject_id: UUID, name: str) -> set[tuple[str, str]]:
-    """(kind of event, digest) of what a subject's events have named under `name`."""
+    """(kind of event, digest) of each digest that a subject's events name `name`."""
     rows = execute(
         "SELECT kind, envelope FROM ledger_event WHERE tenant_id = $1 AND subject_id = $2", tenant_id, subject_id
     )
-    said = ((kind, envelope.parse(bytes(data)).digests.get(name)) for kind, data in rows)
-    return {(kind, found) for kind, found in said if found}
+    named = ((kind, envelope.parse(bytes(data)).digests.get(name)) for kind, data in rows)
+    return {(kind, found) for kind, found in named if found}
 
 
 def entry(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any] | None:
@@ -126,7 +128,7 @@ def entries_at(tenant_id: UUID, places: list[tuple[UUID, int]]) -> dict[tuple[UU
 
 
 def creator_of(tenant_id: UUID, subject_id: UUID) -> UUID | None:
-    """Who wrote a subject's first event."""
+    """The actor of a subject's first event."""
     found = execute(
         "SELECT actor_id FROM ledger_event WHERE tenant_id = $1 AND subject_id = $2 AND seq = 1", tenant_id, subject_id
     )
@@ -135,14 +137,14 @@ def creator_of(tenant_id: UUID, subject_id: UUID) -> UUID | None:
 
 def history(tenant_id: UUID, subject_id: UUID) -> list[tuple[Event, dict[str, Any] | None, dict[str, Any] | None]]:
     """Every event of a subject in order, each with its entry and detail."""
-    # Events first: what is appended between the two reads is in the second one only, and left out.
+    # Events first: an event that is appended between the two queries is only in the second, and left out.
     events = list(Event.objects.filter(tenant_id=tenant_id, subject_id=subject_id).order_by("seq"))
     kept = {row.seq: row for row in Entry.objects.filter(tenant_id=tenant_id, subject_id=subject_id)}
     return [(event, load_json(kept[event.seq].entry), load_json(kept[event.seq].detail)) for event in events]
 
 
 def histories(tenant_id: UUID, subjects: list[UUID]) -> dict[UUID, list[tuple[Event, Any, Any]]]:
-    """The same of several subjects at once, without entries; a subject that is not there has no events."""
+    """Every event of several subjects, with its detail but without its entry; a missing subject has no events."""
     found: dict[UUID, list[tuple[Event, Any, Any]]] = {subject: [] for subject in subjects}
     rows = Entry.objects.filter(tenant_id=tenant_id, subject_id__in=subjects)
     kept = {(subject, seq): detail for subject, seq, detail in rows.values_list("subject_id", "seq", "detail")}
@@ -174,7 +176,7 @@ def recent_events(tenant_id: UUID, *, after: datetime, limit: int = 500) -> list
 
 
 def end_before_execution(tenant_id: UUID, action_id: UUID) -> dict[str, Any] | None:
-    """What the event says that ended an action before it ran, if one did."""
+    """The detail of the event that ended an action before it ran, if one did."""
     ends = Event.objects.filter(tenant_id=tenant_id, subject_id=action_id, from_state="VALIDATED", state="FAILED")
     seq = ends.order_by("-seq").values_list("seq", flat=True).first()
     kept = Entry.objects.filter(tenant_id=tenant_id, subject_id=action_id, seq=seq) if seq is not None else None
@@ -182,7 +184,7 @@ def end_before_execution(tenant_id: UUID, action_id: UUID) -> dict[str, Any] | N
 
 
 def subject_events(tenant_id: UUID, subjects: Iterable[UUID], *, after: datetime, limit: int = 500) -> list[Event]:
-    """What was recorded of these subjects after a moment, oldest first."""
+    """The events of these subjects that were recorded after a moment, oldest first."""
     found = Event.objects.filter(tenant_id=tenant_id, subject_id__in=list(subjects), recorded_at__gt=after)
     return list(found.defer("envelope").order_by("recorded_at", "id")[:limit])
 
@@ -190,8 +192,8 @@ def subject_events(tenant_id: UUID, subjects: Iterable[UUID], *, after: datetime
 def events_of_kinds(
     tenant_id: UUID, kinds: Iterable[str], *, after: datetime, but: Iterable[UUID] = (), limit: int = 500
 ) -> list[tuple[Event, dict[str, Any]]]:
-    """What was recorded of these kinds of subjects after a moment, oldest first, each event with its detail; `but`
-    names those that are known already.
+    """The events of these kinds of subjects that were recorded after a moment, oldest first, with their details;
+    without the events in `but`.
     """
     found = Event.objects.filter(tenant_id=tenant_id, subject_kind__in=list(kinds), recorded_at__gt=after)
     events = list(found.exclude(id__in=list(but)).defer("envelope").order_by("recorded_at")[:limit])
@@ -212,23 +214,23 @@ def newest_event_of_kind(tenant_id: UUID, subject_id: UUID, kind: str) -> tuple[
 
 
 def ids_recorded_since(tenant_id: UUID, ids: Iterable[UUID], moment: datetime) -> list[UUID]:
-    """Of these events those that were recorded after a moment."""
+    """Those of these events that were recorded after a moment."""
     found = Event.objects.filter(tenant_id=tenant_id, recorded_at__gt=moment, id__in=list(ids))
     return list(found.values_list("id", flat=True))
 
 
 def state_entry_events(tenant_id: UUID, subjects: Iterable[UUID], state: str) -> dict[UUID, UUID]:
-    """The event that brought each of these subjects into a state."""
+    """The event by which each of these subjects entered a state."""
     found = Event.objects.filter(tenant_id=tenant_id, subject_id__in=list(subjects), state=state)
     return dict(found.exclude(from_state=state).order_by("seq").values_list("subject_id", "id"))
 
 
-def load_json(data: Any) -> dict[str, Any] | None:
+def load_json(data: bytes | memoryview | None) -> dict[str, Any] | None:
     return orjson.loads(bytes(data)) if data is not None else None
 
 
 def count_state_entries(tenant_id: UUID, states: Iterable[str], *, since: datetime, until: datetime) -> dict[str, int]:
-    """How many of a period's actions came into each of these states."""
+    """How many of a period's actions entered each of these states."""
     ids = {"subject_id__gte": lower_bound(since), "subject_id__lt": lower_bound(until)}
     found = Event.objects.filter(tenant_id=tenant_id, subject_kind="action", state__in=list(states), **ids)
     moved = found.exclude(from_state=F("state")).values_list("state")
@@ -238,8 +240,9 @@ def count_state_entries(tenant_id: UUID, states: Iterable[str], *, since: dateti
 def changed_actions(
     tenant_id: UUID, *, after: datetime, until: datetime | None = None, limit: int | None = None
 ) -> tuple[dict[UUID, int], datetime | None]:
-    """The newest event (its seq) of each action of which something was recorded in a stretch of time, by action; with
-    it, up to when that reaches. Only the first `limit` events are looked at.
+    """The newest event (its seq) of each action that has events in a period, by action; also the time of the last one.
+
+    Reads at most `limit` events.
     """
     rows = execute(
         "SELECT subject_id, max(seq), max(recorded_at) FROM (SELECT subject_id, seq, recorded_at FROM ledger_event"
@@ -269,5 +272,5 @@ def action_steps(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, list[tup
 
 
 def states_after(tenant_id: UUID, event_ids: Iterable[UUID]) -> dict[UUID, str]:
-    """The state that each of these events left its subject in."""
+    """The state of its subject after each of these events."""
     return dict(Event.objects.filter(tenant_id=tenant_id, id__in=list(event_ids)).values_list("id", "state"))

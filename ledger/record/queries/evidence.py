@@ -1,4 +1,4 @@
-"""Sealed evidence and its keys. Every one runs inside `tenancy`."""
+"""Reads evidence and the keys that it is encrypted with. All functions run inside `tenancy`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ledger.record.rules import encryption
 
 
 def key_id(tenant_id: UUID, subject_id: UUID) -> UUID | None:
-    """The id of the key that a subject's evidence is sealed with, if it has one."""
+    """The id of the key that encrypts a subject's evidence, if it has one."""
     kept = execute(
         "SELECT key_id FROM ledger_subjectkey WHERE tenant_id = $1 AND subject_id = $2", tenant_id, subject_id
     )
-    found: UUID | None = kept[0][0] if kept else None
-    return found
+    key: UUID | None = kept[0][0] if kept else None
+    return key
 
 
 def key_ids(tenant_id: UUID, subject_ids: list[UUID]) -> dict[UUID, UUID]:
-    """The ids of the keys of these subjects' evidence, by subject; what has none is left out."""
+    """The ids of the keys of these subjects' evidence, by subject; subjects without a key are left out."""
     return dict(
         map(
             tuple,
@@ -35,7 +35,7 @@ def key_ids(tenant_id: UUID, subject_ids: list[UUID]) -> dict[UUID, UUID]:
 
 
 def data_key(key_id: UUID | None) -> bytes:
-    """The key itself; `CannotOpen` when it was destroyed."""
+    """The key itself; `CannotOpen` if it was destroyed."""
     key = keystore.read_keys([key_id]).get(key_id) if key_id is not None else None
     if key is None:
         raise encryption.CannotOpen
@@ -68,29 +68,29 @@ def evidence_of(tenant_id: UUID, subject_id: UUID) -> list[Evidence]:
     return list(found.defer("sealed").order_by("observed_at", "id"))
 
 
-_SEALED = (
+_SEALED_EVIDENCE = (
     "SELECT e.subject_id, e.sealed, k.key_id FROM ledger_evidence e LEFT JOIN ledger_subjectkey k"
     " ON k.tenant_id = e.tenant_id AND k.subject_id = e.subject_id WHERE e.tenant_id = $1 AND e.id = $2"
 )
 
 
 def open_evidence(tenant_id: UUID, pointer: UUID) -> bytes | None:
-    """The bytes behind an evidence pointer; `Erased` where it was erased, `CannotOpen` when its key is gone."""
-    rows = execute(_SEALED, tenant_id, pointer)
+    """Decrypt evidence; `EvidenceErased` if it was erased, `CannotOpen` if its key was destroyed."""
+    rows = execute(_SEALED_EVIDENCE, tenant_id, pointer)
     return open_sealed(tenant_id, pointer, *rows[0]) if rows else None
 
 
 def open_sealed(tenant_id: UUID, pointer: UUID, subject_id: UUID, sealed: bytes | None, key_id: UUID | None) -> bytes:
-    """The same of a row that was read with others: the sealed bytes, and the id of its subject's key."""
+    """Decrypt evidence from a row that was read before: its encrypted bytes, and the id of its subject's key."""
     if sealed is None:
         raise encryption.EvidenceErased
     return encryption.open_sealed(data_key(key_id), bytes(sealed), f"{tenant_id}/{subject_id}/{pointer}")
 
 
 def open_evidence_many(tenant_id: UUID, pointers: list[UUID], *, leave_out_lost: bool = False) -> dict[UUID, bytes]:
-    """What is behind these evidence pointers; `Erased` where it was erased, `CannotOpen` when a key is gone.
+    """Decrypt several pieces of evidence; `EvidenceErased` if one was erased, `CannotOpen` if a key was destroyed.
 
-    With `leave_out_lost` such a pointer is left out of the answer instead.
+    With `leave_out_lost` such evidence is left out instead.
     """
     rows = execute(
         "SELECT e.id, e.subject_id, e.sealed, k.key_id FROM ledger_evidence e LEFT JOIN ledger_subjectkey k"
@@ -111,6 +111,7 @@ def open_evidence_many(tenant_id: UUID, pointers: list[UUID], *, leave_out_lost:
 
 
 def open_evidence_row(row: Evidence, key: bytes | None) -> bytes | None:
+    """Decrypt an evidence row; None if that is not possible."""
     try:
         return encryption.open_sealed(
             key or b"", bytes(row.sealed or b""), f"{row.tenant_id}/{row.subject_id}/{row.id}"

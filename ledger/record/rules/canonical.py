@@ -12,8 +12,8 @@ The bytes are RFC 8785 (JSON Canonicalization Scheme) in a stricter profile, bec
 send it (any spelling, same profile). Anything outside the profile is `NotCanonical`, never repaired (R-AP-22).
 
 Two writers produce the bytes: orjson where it is provably identical to the reference (all names are below U+10000, so
-that its code-point order is RFC 8785's UTF-16 order), rfc8785 otherwise. What is surely inside the profile is told by
-looking at the bytes; whatever is not sure, or refused, is gone through value by value, which also finds the sentence.
+that its code-point order is RFC 8785's UTF-16 order), rfc8785 otherwise. What is certainly inside the profile is
+recognised from its bytes; anything uncertain or refused is checked value by value, which also finds the message.
 Property tests hold all of them together.
 """
 
@@ -93,7 +93,7 @@ def _read_plainly(data: bytes | str, most: int) -> Any:
 
 
 def _written_plainly(value: Any) -> bytes | None:
-    """The canonical bytes where nothing about the value is in doubt."""
+    """The canonical bytes of a value that is certainly inside the profile; else None."""
     try:
         # Takes the built-in types alone and none of their subclasses: orjson would write UUIDs, dates and enumerations.
         typed = marshal.dumps(value)

@@ -5,8 +5,8 @@
    begun its recovery block, each complete (R-LE-05, R-LE-06).
 3. `amend` lays changes over the entry before, block by block; it never drops a block. Times never run
    backwards (R-LE-12).
-4. The idempotency record says where the mutation stands: `add_state_blocks` follows every step of the state (R-EX-05).
-5. Keys and payloads appear as hashes only (R-EX-16, R-LE-20).
+4. The idempotency block holds the progress of the mutation: `add_state_blocks` follows every step of the state
+   (R-EX-05). 5. Keys and payloads appear as hashes only (R-EX-16, R-LE-20).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ Rules:
 1. entry hash = SHA-256(0x00 ‖ envelope bytes): the leaf hash of RFC 6962 section 2.1.
 2. commitment digest = SHA-256(tag ‖ salt ‖ length as 8 bytes, big endian ‖ bytes), with a 32-byte random salt of its
    own and a tag that names the purpose. Destroying bytes and salt leaves the digest meaningless and every proof whole.
-3. `parse` reads exactly what `write` writes; an unknown version is its own refusal, never "fine".
+3. `parse` reads exactly what `write` writes; an unknown version has a refusal of its own.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def instant(at: datetime) -> str:
     """A time as the record writes it: RFC 3339 in UTC with six fractional digits."""
     if at.tzinfo is None:
         raise ValueError("a time in the record must be aware")
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def _from(value: dict[str, Any]) -> Envelope:

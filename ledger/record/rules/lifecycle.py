@@ -9,7 +9,7 @@
 3. An event that changes no state (a vote, a readback, a report) keeps the state it found; that is legal everywhere.
 4. Other subjects (an approval, a case, a freeze …) have small machines of their own, in `MACHINES`.
 
-`step` is total: it returns the next state or refuses. `replay` walks a list of events and says where it breaks.
+`next_state` is total: it returns the next state or refuses. `replay` walks a list of events and says where it breaks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class IllegalTransition(Refused):
 
 
 class GroundsMissing(Refused):
-    """The step needs grounds that nobody has established."""
+    """The preconditions of this step are not met."""
 
     code = "GROUNDS_MISSING"
 
@@ -202,7 +202,7 @@ NOTICED = ("validation_failed", "superseded", "failure_acknowledged", "recovery_
 
 
 def is_agent_notice(kind: str, actor_kind: str) -> bool:
-    """Whether an event says that an action's agent knows how it ended: it was told, withdrew it, or went on."""
+    """Whether an event shows that an action's agent knows how it ended: it was told, withdrew it, or went on."""
     return kind in NOTICED or (kind, actor_kind) == ("cancelled", "agent")
 
 
@@ -219,7 +219,7 @@ SETTLING = (
 
 
 def changes_outcome(kind: str, start: str, target: str) -> bool:
-    """Whether an event changes how an action stands: its outcome then follows from the event's kind."""
+    """Whether an event changes an action's outcome, which then follows from the event's kind."""
     return start != target or kind in SETTLING
 
 
@@ -237,6 +237,7 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
             ("", "PENDING"),
             ("PENDING", "REGISTERED"),
             ("PENDING", "DECLINED"),
+            ("REGISTERED", "RETIRED"),
             ("REGISTERED", "ROLLED_BACK"),
         }
     ),
@@ -311,6 +312,7 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
         }
     ),
     "alert_rule": frozenset({("", "ACTIVE"), ("ACTIVE", "ENDED")}),
+    "event_destination": frozenset({("", "ACTIVE"), ("ACTIVE", "ENDED")}),
     "alert": frozenset({("", "RAISED"), ("RAISED", "CLEARED")}),
     "delegation": frozenset({("", "ACTIVE"), ("ACTIVE", "ENDED")}),
     "absence": frozenset({("", "ACTIVE"), ("ACTIVE", "ENDED")}),

@@ -1,4 +1,4 @@
-"""Outcomes: the one word that sums up how an action stands, wherever it is shown.
+"""Outcomes: the one word for the status of an action, wherever it is shown.
 
 1. The outcome follows from the present view of an action alone: its state, the kind of the event by which it came there
    (`reached_by`), its class, whether people were asked, and whether it was contradicted or taken back afterwards.
@@ -21,7 +21,7 @@ from ledger.record.rules.lifecycle import State
 
 
 class Outcome(StrEnum):
-    """How an action stands; the words that people read are in `WORDS`."""
+    """The status of an action; the words that people read are in `WORDS`."""
 
     PROPOSED = "PROPOSED"
     WAITING_FOR_APPROVAL = "WAITING_FOR_APPROVAL"
@@ -145,7 +145,7 @@ SET_APART: Final = tuple(sorted({kind for state, kind in BY_KIND if state is not
 
 
 def set_apart(reached_by: str) -> str | None:
-    """A kind of event that sets an action apart, or none; the database has the same function."""
+    """The kind of event if it sets an action apart, else empty; the database has the same function."""
     return reached_by if reached_by in SET_APART else None
 
 
@@ -188,7 +188,7 @@ def outcome_of(action: ActionView) -> Outcome:
 
 
 def outcome_of_step(state: str, kind: str) -> Outcome:
-    """What an event of this kind led to, which left its action in this state."""
+    """The outcome after an event of this kind that left its action in this state."""
     if kind == ANSWERED_KIND:
         return Outcome.ANSWERED
     return BY_KIND.get((State(state), kind), BY_STATE[State(state)])

@@ -1,4 +1,4 @@
-"""Refusals: the ways in which the rules say no.
+"""Refusals: the base of every exception with which a rule refuses a request.
 
 A refusal is a fact about the request ("the payload is not the one that was approved"), never a fault of ours.
 Every refusal is a subclass whose docstring is the sentence that a person reads, whose `code` is stable and upper
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, kw_only=True)
 class RefusalRecord:
-    """Something that is written down although the request was refused: what and when, as plain data.
+    """A fact that is recorded although the request was refused, as plain data.
 
     Each kind is a subclass beside the operation that asks for it. `write_refusal_records` in
     approvals/voting/operations/refusal_records.py writes them all.

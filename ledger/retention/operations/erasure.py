@@ -1,4 +1,4 @@
-"""Erasing: asked for by one person, confirmed by another, carried out by a role that can do nothing else.
+"""Erasure: requested by one person, confirmed by another, carried out by a database role that can do nothing else.
 
 What people do here (`request`, `confirm`, `refuse`, `withdraw`) are events of a subject of kind `erasure`.
 `run_erasure` runs in the eraser's process: the functions of the database that it calls look for themselves whether two
@@ -35,7 +35,7 @@ from ledger.retention.rules.retention import RetentionSubject
 
 AT_ONCE = 100
 _TELL = b"SELECT ledger_tell_erasure($1, $2, $3, $4, $5, $6)"
-_SAID = {
+_REFUSALS = {
     "ON_HOLD": (rules.OnHold.__doc__ or "").strip(),
     "TOO_YOUNG": (rules.TooYoung.__doc__ or "").strip(),
     "STILL_OPEN": (rules.StillOpen.__doc__ or "").strip(),
@@ -44,36 +44,40 @@ _SAID = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureRequest:
-    """What is to be erased and why: subject ids, the legal basis and the reason, in words that name nobody."""
+    """Which subjects to erase, the legal basis and the reason, in words that name nobody."""
 
     subjects: tuple[UUID, ...]
     legal_basis: str
     reason: str
 
 
-def request_erasure(*, tenant_id: UUID, wish: ErasureRequest, by: Actor, at: datetime) -> Erasure:
+def request_erasure(*, tenant_id: UUID, request: ErasureRequest, by: Actor, at: datetime) -> Erasure:
     """Request erasure; nothing happens before another person confirms it."""
-    found = _checked(tenant_id, wish.subjects, at=at)
-    row = _row(tenant_id, wish, found, state="REQUESTED", by=by, at=at)
+    found = _check_subjects(tenant_id, request.subjects, at=at)
+    row = _create_row(tenant_id, request, found, state="REQUESTED", by=by, at=at)
     append(
         SubjectHead(tenant_id=tenant_id, id=row.id, kind="erasure"),
-        NewEvent(kind="erasure_requested", to="REQUESTED", detail=_named(wish, found)),
+        NewEvent(kind="erasure_requested", to="REQUESTED", detail=_request_detail(request, found)),
         actor=by,
         at=at,
     )
     return row
 
 
-def request_erasure_by_policy(*, tenant_id: UUID, wish: ErasureRequest, at: datetime) -> Erasure:
-    """What a standing policy decides: two people confirmed the policy, so the request is confirmed with it."""
+def request_erasure_by_policy(*, tenant_id: UUID, request: ErasureRequest, at: datetime) -> Erasure:
+    """Request erasure under a standing policy; two people confirmed the policy, so the request is confirmed with it."""
     policy = queries.retention(tenant_id)
     if policy is None or not policy.standing:
         raise rules.SamePerson
-    found = _checked(tenant_id, wish.subjects, at=at)
-    row = _row(tenant_id, wish, found, state="CONFIRMED", by=SYSTEM, at=at, retention_id=policy.id)
+    found = _check_subjects(tenant_id, request.subjects, at=at)
+    row = _create_row(tenant_id, request, found, state="CONFIRMED", by=SYSTEM, at=at, retention_id=policy.id)
     asked = append(
         SubjectHead(tenant_id=tenant_id, id=row.id, kind="erasure"),
-        NewEvent(kind="erasure_requested", to="REQUESTED", detail=_named(wish, found) | {"retention": str(policy.id)}),
+        NewEvent(
+            kind="erasure_requested",
+            to="REQUESTED",
+            detail=_request_detail(request, found) | {"retention": str(policy.id)},
+        ),
         actor=SYSTEM,
         at=at,
     )
@@ -83,67 +87,71 @@ def request_erasure_by_policy(*, tenant_id: UUID, wish: ErasureRequest, at: date
 
 
 def confirm_erasure(*, tenant_id: UUID, erasure_id: UUID, by: Actor, at: datetime) -> Erasure:
-    """The second person's word. Holds and ages are looked at again, here and when the eraser begins."""
-    head, row = _locked(tenant_id, erasure_id, "REQUESTED")
+    """Confirm a request as the second person. Holds and ages are checked again, here and when the eraser begins."""
+    head, row = _lock_request(tenant_id, erasure_id, "REQUESTED")
     if by.id == row.requested_by or by.kind != "person":
         raise rules.SamePerson
-    _checked(tenant_id, [subject for subject, _ in queries.subjects_of(tenant_id, erasure_id)], at=at, but=erasure_id)
+    _check_subjects(
+        tenant_id, [subject for subject, _ in queries.subjects_of(tenant_id, erasure_id)], at=at, own_request=erasure_id
+    )
     append(head, NewEvent(kind="erasure_confirmed", to="CONFIRMED"), actor=by, at=at)
-    return _moved(row, state="CONFIRMED", confirmed_by=by.id, confirmed_at=at)
+    return _update_row(row, state="CONFIRMED", confirmed_by=by.id, confirmed_at=at)
 
 
 def refuse_erasure(*, tenant_id: UUID, erasure_id: UUID, reason: str, by: Actor, at: datetime) -> Erasure:
-    """The second person says no."""
-    head, row = _locked(tenant_id, erasure_id, "REQUESTED")
+    """Refuse a request as the second person."""
+    head, row = _lock_request(tenant_id, erasure_id, "REQUESTED")
     if by.id == row.requested_by:
         raise rules.SamePerson
     append(head, NewEvent(kind="erasure_refused", to="REFUSED", detail={"reason": reason}), actor=by, at=at)
-    return _moved(row, state="REFUSED", ended_at=at)
+    return _update_row(row, state="REFUSED", ended_at=at)
 
 
 def withdraw_erasure(*, tenant_id: UUID, erasure_id: UUID, reason: str, by: Actor, at: datetime) -> Erasure:
-    """Take a request back, a confirmed one too, as long as nothing has been erased."""
-    head, row = _locked(tenant_id, erasure_id, *queries.OPEN)
+    """Withdraw a request, even a confirmed one, as long as nothing has been erased."""
+    head, row = _lock_request(tenant_id, erasure_id, *queries.OPEN)
     if row.begun_at is not None:
         raise rules.HasBegun
     append(head, NewEvent(kind="erasure_withdrawn", to="WITHDRAWN", detail={"reason": reason}), actor=by, at=at)
-    return _moved(row, state="WITHDRAWN", ended_at=at)
+    return _update_row(row, state="WITHDRAWN", ended_at=at)
 
 
 def run_erasure(*, tenant_id: UUID, erasure_id: UUID, clock: Callable[[], datetime]) -> int:
-    """Carry out one confirmed request; how many subjects this run erased. For the eraser's role.
+    """Carry out one confirmed request and return how many subjects this run erased. For the eraser's role.
 
     Each portion is one transaction: the content is gone and an event says so, or neither. Keys go after that commit,
     and the request ends after the keys. If we die anywhere, the next run goes on: what is erased stays on the list of
     what was erased, and a key that is still there stands in that list until it has gone.
     """
-    if not _begun(tenant_id, erasure_id, at=clock()):
+    if not _begin_erasure(tenant_id, erasure_id, at=clock()):
         return 0
     done = 0
-    while count := _erase_some(tenant_id, erasure_id, at=clock()):
+    while count := _erase_batch(tenant_id, erasure_id, at=clock()):
         done += count
         _destroy_keys(tenant_id, erasure_id)
     _destroy_keys(tenant_id, erasure_id)
     with tenancy(tenant_id):
         head = _head(tenant_id, erasure_id)
         if head.state == "CONFIRMED":
-            _tell(draft_event(head, NewEvent(kind="erasure_done", to="DONE"), actor=SYSTEM, at=clock()))
+            _append_event(draft_event(head, NewEvent(kind="erasure_done", to="DONE"), actor=SYSTEM, at=clock()))
     return done
 
 
-def _begun(tenant_id: UUID, erasure_id: UUID, *, at: datetime) -> bool:
+def _begin_erasure(tenant_id: UUID, erasure_id: UUID, *, at: datetime) -> bool:
     with tenancy(tenant_id):
         head = _head(tenant_id, erasure_id)
         if head.state != "CONFIRMED":
             return False
         code = str(execute("SELECT ledger_begin_erasure($1)", erasure_id)[0][0])
         if code:
-            detail = {"code": code, "reason": _SAID[code]}
-            _tell(draft_event(head, NewEvent(kind="erasure_refused", to="REFUSED", detail=detail), actor=SYSTEM, at=at))
+            detail = {"code": code, "reason": _REFUSALS[code]}
+            _append_event(
+                draft_event(head, NewEvent(kind="erasure_refused", to="REFUSED", detail=detail), actor=SYSTEM, at=at)
+            )
         return not code
 
 
-def _erase_some(tenant_id: UUID, erasure_id: UUID, *, at: datetime) -> int:
+def _erase_batch(tenant_id: UUID, erasure_id: UUID, *, at: datetime) -> int:
     with tenancy(tenant_id):
         rows = execute("SELECT subject_id, kind, seq, evidence FROM ledger_erase($1, $2)", erasure_id, AT_ONCE)
         if rows:
@@ -152,7 +160,7 @@ def _erase_some(tenant_id: UUID, erasure_id: UUID, *, at: datetime) -> int:
                 for subject, kind, seq, evidence in rows
             ]
             happening = NewEvent(kind="erased", detail={"count": len(rows), "subjects": subjects})
-            _tell(draft_event(_head(tenant_id, erasure_id), happening, actor=SYSTEM, at=at))
+            _append_event(draft_event(_head(tenant_id, erasure_id), happening, actor=SYSTEM, at=at))
         return len(rows)
 
 
@@ -173,28 +181,28 @@ def _head(tenant_id: UUID, erasure_id: UUID) -> SubjectHead:
     return SubjectHead(tenant_id=tenant_id, id=erasure_id, kind="erasure", state=state, seq=seq, hash=bytes(head))
 
 
-def _tell(drafted: EventDraft) -> None:
+def _append_event(drafted: EventDraft) -> None:
     call_function(_TELL, *drafted.values)
 
 
-def _locked(tenant_id: UUID, erasure_id: UUID, *states: str) -> tuple[SubjectHead, Erasure]:
+def _lock_request(tenant_id: UUID, erasure_id: UUID, *states: str) -> tuple[SubjectHead, Erasure]:
     head = lock_subject(tenant_id=tenant_id, subject_id=erasure_id, kind="erasure")
     if head.state not in states:
         raise rules.Decided
     return head, Erasure.objects.get(tenant_id=tenant_id, id=erasure_id)
 
 
-def _moved(row: Erasure, **changes: Any) -> Erasure:
+def _update_row(row: Erasure, **changes: Any) -> Erasure:
     Erasure.objects.filter(tenant_id=row.tenant_id, id=row.id).update(**changes)
     for name, value in changes.items():
         setattr(row, name, value)
     return row
 
 
-def _checked(
-    tenant_id: UUID, subjects: Iterable[UUID], *, at: datetime, but: UUID | None = None
+def _check_subjects(
+    tenant_id: UUID, subjects: Iterable[UUID], *, at: datetime, own_request: UUID | None = None
 ) -> list[RetentionSubject]:
-    """What the request names, if all of it may be erased now."""
+    """The subjects that the request names; refused unless all of them may be erased now."""
     wanted = sorted(set(subjects))
     if not wanted:
         raise NoSuchSubject
@@ -205,7 +213,7 @@ def _checked(
         raise NoSuchSubject
     if queries.erased_subjects(tenant_id, wanted):
         raise rules.AlreadyErased
-    if but is None and queries.named_in_open_requests(tenant_id, wanted):
+    if own_request is None and queries.subjects_in_open_requests(tenant_id, wanted):
         raise rules.AlreadyErased
     rules.check_scope(found, queries.policy(tenant_id), at=at)
     holds = queries.holds_on(tenant_id, found)
@@ -214,9 +222,9 @@ def _checked(
     return found
 
 
-def _row(
+def _create_row(
     tenant_id: UUID,
-    wish: ErasureRequest,
+    request: ErasureRequest,
     found: list[RetentionSubject],
     *,
     state: str,
@@ -228,8 +236,8 @@ def _row(
         tenant_id=tenant_id,
         id=new_id(at),
         state=state,
-        legal_basis=wish.legal_basis[:300],
-        reason=wish.reason[:4000],
+        legal_basis=request.legal_basis[:300],
+        reason=request.reason[:4000],
         subjects=len(found),
         retention_id=retention_id,
         requested_by=by.id,
@@ -238,9 +246,9 @@ def _row(
     )
 
 
-def _named(wish: ErasureRequest, found: list[RetentionSubject]) -> dict[str, Any]:
+def _request_detail(request: ErasureRequest, found: list[RetentionSubject]) -> dict[str, Any]:
     return {
-        "legal_basis": wish.legal_basis[:300],
-        "reason": wish.reason[:4000],
+        "legal_basis": request.legal_basis[:300],
+        "reason": request.reason[:4000],
         "subjects": [{"id": str(each.id), "kind": each.kind} for each in found],
     }

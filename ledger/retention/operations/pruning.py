@@ -52,7 +52,7 @@ class MonthPartition:
 
 @dataclass(frozen=True, slots=True)
 class TenantShare:
-    """What one tenant has in a month: its policy, the subjects that go and those that stay."""
+    """One tenant's part of a month: its policy, the subjects to prune and those that stay."""
 
     tenant_id: UUID
     policy: UUID
@@ -69,18 +69,18 @@ def month_partitions() -> list[MonthPartition]:
 
 
 def prune_month(month: MonthPartition, tenants: list[UUID], *, clock: Callable[[], datetime]) -> int:
-    """Take one month away; how many events went. If we die before the commit, nothing has happened."""
+    """Prune one month and return how many events went. If we die before the commit, nothing has happened."""
     with transaction.atomic():
-        shares = [share for tenant_id in tenants if (share := _share(month, tenant_id, at=clock()))]
+        shares = [share for tenant_id in tenants if (share := _prunable_share(month, tenant_id, at=clock()))]
         for part in ("ledger_event", "ledger_entry"):
-            _run(f"ALTER TABLE {part} DETACH PARTITION {part}_{month.name}")
+            _execute_named(f"ALTER TABLE {part} DETACH PARTITION {part}_{month.name}")
         for share in shares:
-            _mark(share)
+            _mark_pruned(share)
         for tenant_id in tenants:
-            _keep_the_rest(month, tenant_id)
-        count = sum(_take(month, share, at=clock()) for share in shares)
+            _move_to_default_partition(month, tenant_id)
+        count = sum(_delete_rows(month, share, at=clock()) for share in shares)
         for part in ("ledger_event", "ledger_entry"):
-            _run(f"DROP TABLE {part}_{month.name}")
+            _execute_named(f"DROP TABLE {part}_{month.name}")
     return count
 
 
@@ -92,9 +92,9 @@ def _month(name: str) -> MonthPartition:
     return MonthPartition(name, low, high, end)
 
 
-def _share(month: MonthPartition, tenant_id: UUID, *, at: datetime) -> TenantShare | None:
-    """What goes of one tenant, or why nothing may go at all (rule 1)."""
-    _enter(tenant_id)
+def _prunable_share(month: MonthPartition, tenant_id: UUID, *, at: datetime) -> TenantShare | None:
+    """The subjects of one tenant to prune; `NotYet` with the reason where the month may not go (rule 1)."""
+    _set_tenant(tenant_id)
     rows = execute(
         "SELECT s.id, s.kind, s.updated_at, e.subject_id IS NOT NULL FROM ledger_subject s"
         " LEFT JOIN ledger_erased e ON e.tenant_id = s.tenant_id AND e.subject_id = s.id"
@@ -118,17 +118,17 @@ def _share(month: MonthPartition, tenant_id: UUID, *, at: datetime) -> TenantSha
     return TenantShare(tenant_id, UUID(policy["id"]), gone)
 
 
-def _mark(share: TenantShare) -> None:
-    _enter(share.tenant_id)
+def _mark_pruned(share: TenantShare) -> None:
+    _set_tenant(share.tenant_id)
     execute(
         "UPDATE ledger_erased SET pruned_by = $3 WHERE tenant_id = $1 AND subject_id = ANY($2)",
         *(share.tenant_id, share.gone, share.policy),
     )
 
 
-def _take(month: MonthPartition, share: TenantShare, *, at: datetime) -> int:
-    """The rows of what goes, and the event that says so."""
-    _enter(share.tenant_id)
+def _delete_rows(month: MonthPartition, share: TenantShare, *, at: datetime) -> int:
+    """Delete the rows of the pruned subjects and append the event about it."""
+    _set_tenant(share.tenant_id)
     values = (share.tenant_id, share.gone)
     places = execute(
         "SELECT log, max(index) + 1, count(*) FROM ledger_leaf WHERE tenant_id = $1 AND subject_id = ANY($2)"
@@ -137,7 +137,7 @@ def _take(month: MonthPartition, share: TenantShare, *, at: datetime) -> int:
     )
     for relation, column in [*execute("SELECT relation, subject FROM ledger_blank"), *ALSO_GONE]:
         if relation != "ledger_entry":
-            _run(f"DELETE FROM {relation} WHERE tenant_id = %s AND {column} = ANY(%s)", *values)
+            _execute_named(f"DELETE FROM {relation} WHERE tenant_id = %s AND {column} = ANY(%s)", *values)
     execute("DELETE FROM ledger_subject WHERE tenant_id = $1 AND id = ANY($2)", *values)
     head = lock_subject(tenant_id=share.tenant_id, subject_id=share.policy, kind="retention")
     count = sum(each for _, _, each in places)
@@ -151,16 +151,16 @@ def _take(month: MonthPartition, share: TenantShare, *, at: datetime) -> int:
     return int(count)
 
 
-def _keep_the_rest(month: MonthPartition, tenant_id: UUID) -> None:
-    """What lasts goes on in the default partition (rule 2)."""
-    _enter(tenant_id)
+def _move_to_default_partition(month: MonthPartition, tenant_id: UUID) -> None:
+    """Move the events of lasting subjects to the default partition (rule 2)."""
+    _set_tenant(tenant_id)
     names = {
         "ledger_event": "tenant_id, subject_id, seq, prev_seq, id, subject_kind, kind, from_state, state, prev,"
         " envelope, entry_hash, actor_kind, actor_id, at, recorded_at",
         "ledger_entry": "tenant_id, subject_id, seq, entry_salt, entry, detail_salt, detail",
     }
     for part, columns in names.items():
-        _run(
+        _execute_named(
             f"INSERT INTO {part} ({columns}) SELECT {columns} FROM {part}_{month.name} o WHERE tenant_id = %s"
             " AND NOT EXISTS (SELECT FROM ledger_erased e WHERE e.tenant_id = o.tenant_id"
             " AND e.subject_id = o.subject_id AND e.pruned_by IS NOT NULL) ORDER BY subject_id, seq",
@@ -168,11 +168,11 @@ def _keep_the_rest(month: MonthPartition, tenant_id: UUID) -> None:
         )
 
 
-def _enter(tenant_id: UUID) -> None:
+def _set_tenant(tenant_id: UUID) -> None:
     execute("SELECT set_config('app.tenant', $1, true)", str(tenant_id))
 
 
-def _run(statement: str, *values: Any) -> None:
+def _execute_named(statement: str, *values: Any) -> None:
     # Names of tables come from the catalogue and from migrations, never from outside.
     with connection.cursor() as cursor:
         cursor.execute(statement, values or None)

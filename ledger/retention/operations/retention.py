@@ -1,4 +1,4 @@
-"""Legal holds, and the policy that says how long what is kept. A policy takes two people, a hold takes one."""
+"""Legal holds and retention policies. A policy takes two people, a hold takes one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ledger.retention.rules.retention import HoldScope, RetentionPolicy
 
 
 def place_hold(*, tenant_id: UUID, scope: HoldScope, value: str, reason: str, by: Actor, at: datetime) -> LegalHold:
-    """Keep what this covers from being erased or pruned, from the commit on. An erasure that has begun goes on."""
+    """Place a hold: what it covers is not erased or pruned from the commit on. An erasure that has begun goes on."""
     call_function(b"SELECT ledger_take_turn()")
     if LegalHold.objects.filter(tenant_id=tenant_id, scope=scope, value=value, lifted_at__isnull=True).exists():
         raise rules.AlreadyHeld
@@ -39,13 +39,13 @@ def place_hold(*, tenant_id: UUID, scope: HoldScope, value: str, reason: str, by
 
 def lift_hold(*, tenant_id: UUID, hold_id: UUID, reason: str, by: Actor, at: datetime) -> None:
     """End a hold; only one in force can be lifted."""
-    head = _locked(tenant_id, hold_id, "hold", "PLACED")
+    head = _lock_in_state(tenant_id, hold_id, "hold", "PLACED")
     append(head, NewEvent(kind="hold_lifted", to="LIFTED", detail={"reason": reason}), actor=by, at=at)
     LegalHold.objects.filter(tenant_id=tenant_id, id=hold_id).update(lifted_at=at)
 
 
 def propose_policy(*, tenant_id: UUID, policy: RetentionPolicy, by: Actor, at: datetime) -> Retention:
-    """Propose how long what is kept; it holds once another person has confirmed it."""
+    """Propose a retention policy; it takes effect once another person has confirmed it."""
     rules.check_policy(policy)
     if Retention.objects.filter(tenant_id=tenant_id, state="PROPOSED").exists():
         raise rules.AlreadyProposed
@@ -63,7 +63,7 @@ def propose_policy(*, tenant_id: UUID, policy: RetentionPolicy, by: Actor, at: d
 
 def confirm_policy(*, tenant_id: UUID, retention_id: UUID, by: Actor, at: datetime) -> Retention:
     """Put a proposed policy in force; the one before is superseded in the same transaction."""
-    head = _locked(tenant_id, retention_id, "retention", "PROPOSED")
+    head = _lock_in_state(tenant_id, retention_id, "retention", "PROPOSED")
     row = Retention.objects.get(tenant_id=tenant_id, id=retention_id)
     if by.id == row.proposed_by or by.kind != "person":
         raise rules.SamePerson
@@ -71,27 +71,27 @@ def confirm_policy(*, tenant_id: UUID, retention_id: UUID, by: Actor, at: dateti
     if before is not None:
         happening = NewEvent(kind="retention_superseded", to="SUPERSEDED", detail={"by": str(retention_id)})
         append(lock_subject(tenant_id=tenant_id, subject_id=before.id, kind="retention"), happening, actor=by, at=at)
-        _moved(before, state="SUPERSEDED")
+        _update_row(before, state="SUPERSEDED")
     append(head, NewEvent(kind="retention_confirmed", to="ACTIVE"), actor=by, at=at)
-    return _moved(row, state="ACTIVE", confirmed_by=by.id, confirmed_at=at)
+    return _update_row(row, state="ACTIVE", confirmed_by=by.id, confirmed_at=at)
 
 
 def withdraw_policy(*, tenant_id: UUID, retention_id: UUID, reason: str, by: Actor, at: datetime) -> Retention:
-    """Take a proposal back."""
-    head = _locked(tenant_id, retention_id, "retention", "PROPOSED")
+    """Withdraw a proposed policy."""
+    head = _lock_in_state(tenant_id, retention_id, "retention", "PROPOSED")
     row = Retention.objects.get(tenant_id=tenant_id, id=retention_id)
     append(head, NewEvent(kind="retention_withdrawn", to="WITHDRAWN", detail={"reason": reason}), actor=by, at=at)
-    return _moved(row, state="WITHDRAWN")
+    return _update_row(row, state="WITHDRAWN")
 
 
-def _locked(tenant_id: UUID, subject_id: UUID, kind: str, state: str) -> SubjectHead:
+def _lock_in_state(tenant_id: UUID, subject_id: UUID, kind: str, state: str) -> SubjectHead:
     head = lock_subject(tenant_id=tenant_id, subject_id=subject_id, kind=kind)
     if head.state != state:
         raise rules.Decided
     return head
 
 
-def _moved(row: Retention, **changes: Any) -> Retention:
+def _update_row(row: Retention, **changes: Any) -> Retention:
     Retention.objects.filter(tenant_id=row.tenant_id, id=row.id).update(**changes)
     for name, value in changes.items():
         setattr(row, name, value)

@@ -1,10 +1,10 @@
-"""What may be erased, when, and by whom: retention, holds and the two people behind every erasure (R-LE-21).
+"""Rules of retention: what may be erased and when, legal holds, and the two people behind every erasure (R-LE-21).
 
 1. Three clocks run apart: what payloads, evidence and entries hold (`payload_days`), the envelopes (`envelope_days`),
    and the tree, which stays for ever (ledger_and_binding.md 3.9).
 2. Nothing is erased before it is `floor_days` old, nor envelopes before `ENVELOPE_FLOOR_DAYS`; nothing while it is open
    or under a hold.
-3. An erasure is asked for by one person and confirmed by another. A policy that two people put in force and called
+3. An erasure is requested by one person and confirmed by another. A policy that two people put in force and called
    `standing` stands for both, for what is older than its `payload_days`.
 """
 
@@ -37,70 +37,70 @@ RESTING: dict[str, frozenset[str]] = {
 
 
 class SamePerson(Refused):
-    """Whoever asked for it cannot confirm it; that takes another person."""
+    """You requested this, so someone else must confirm it."""
 
     code = "SAME_PERSON"
     status = 403
 
 
 class OnHold(Refused):
-    """A legal hold covers this; nothing of it is erased until the hold is lifted."""
+    """A legal hold covers this; it cannot be erased until the hold is lifted."""
 
     code = "ON_HOLD"
 
 
 class TooYoung(Refused):
-    """This is younger than the retention policy lets anything be erased."""
+    """This is younger than the minimum age for erasure in the retention policy."""
 
     code = "TOO_YOUNG"
 
 
 class StillOpen(Refused):
-    """This has not come to an end, and what runs needs what would be erased."""
+    """This is still in progress and needs the data that would be erased."""
 
     code = "STILL_OPEN"
 
 
 class AlreadyErased(Refused):
-    """This was erased, or another request that names it is under way."""
+    """This is already erased, or another erasure request covers it."""
 
     code = "ALREADY_ERASED"
 
 
 class Decided(Refused):
-    """This was decided already, or taken back; look at it again."""
+    """This was already decided or withdrawn; reload it."""
 
     code = "ALREADY_DECIDED"
 
 
 class HasBegun(Refused):
-    """The erasure has begun and cannot be taken back."""
+    """The erasure has started and cannot be withdrawn."""
 
     code = "ERASURE_BEGUN"
 
 
 class TooMuch(Refused):
-    """One request names at most 5000 things; ask for the rest in another."""
+    """A request covers at most 5000 items; put the rest in another request."""
 
     code = "TOO_MUCH"
     status = 422
 
 
 class BadRetention(Refused):
-    """The retention policy does not hold together."""
+    """The retention policy contradicts itself."""
 
     code = "BAD_RETENTION"
     status = 422
 
 
 class AlreadyHeld(Refused):
-    """A hold with this scope is in force already."""
+    """A hold with this scope is already in force."""
 
     code = "ALREADY_HELD"
 
 
 class AlreadyProposed(Refused):
-    """Another retention policy waits for its second person; confirm it or withdraw it first."""
+    """Another retention policy is waiting for its second approver; confirm or withdraw it first."""
 
     code = "ALREADY_PROPOSED"
 
@@ -117,7 +117,7 @@ class HoldScope(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionPolicy:
-    """How long what is kept, in days; a tenant that agreed on nothing has these defaults."""
+    """Retention periods in days; a tenant without a policy has these defaults."""
 
     payload_days: int = 395
     envelope_days: int = 2557
@@ -136,7 +136,7 @@ class RetentionPolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionSubject:
-    """What a subject is, and how it stands."""
+    """A subject's kind and state, as far as retention needs them."""
 
     id: UUID
     kind: str
@@ -175,7 +175,7 @@ def covers(scope: str, value: str, subjects: Iterable[RetentionSubject]) -> bool
 
 
 def retention_cutoff(policy: RetentionPolicy, *, at: datetime) -> datetime:
-    """Whatever came to be before this has been kept for as long as payloads are (rule 1)."""
+    """The time before which payloads have reached the end of their retention (rule 1)."""
     return at - timedelta(days=policy.payload_days)
 
 

@@ -1,8 +1,8 @@
-"""The fences around the record as the catalogue has them: what is missing, in sentences (L31).
+"""The record's fences (triggers, row-level security, owners, functions), checked against the system catalogue (L31).
 
-A migration, a restore or a hand on the database may take a fence away without a trace in any row. So the catalogue is
-read at every start (`/readyz`) and before each verification, and held against what must be there. The fences themselves
-are in the `.sql` files of the apps.
+A migration, a restore or a manual change may drop a fence without a trace in any row. So the catalogue is read at every
+start (`/readyz`) and before each verification, and compared with what must be there. The fences themselves are in the
+`.sql` files of the apps.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ NOT_ISOLATED = frozenset(
 
 
 def missing_fences() -> list[str]:
-    """What is not as it must be, one sentence each; nothing where all fences stand."""
+    """Every fence that is missing or altered, one sentence each; empty where all are in place."""
     return [*_triggers(), *_isolation(), *_owners(), *_functions()]
 
 

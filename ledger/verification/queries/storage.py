@@ -1,4 +1,4 @@
-"""What is stored, as a check of the whole ledger asks for it. Every one runs inside `tenancy`."""
+"""Reads of the stored record for verification. Every one runs inside `tenancy`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def subject_ids(tenant_id: UUID, *, after: UUID, limit: int) -> list[UUID]:
 
 
 def stored_heads(tenant_id: UUID, *, after: UUID, upto: UUID) -> list[StoredHead]:
-    """The heads of the subjects in (after, upto] and what stands for them now, all as of one moment."""
+    """The heads of the subjects in (after, upto] with their present views, all as of one moment."""
     names = ("id", "kind", "state", "seq", "head", "created_at", "updated_at")
     with connection.cursor() as cursor:
         cursor.execute(
@@ -171,14 +171,14 @@ def stored_rows(
 
 
 def search_fault() -> UUID | None:
-    """An action that a search would find by another target than it has, or not at all."""
+    """An action whose search columns do not match its target, if there is one."""
     [(action_id,)] = execute("SELECT ledger_search_fault()")
     found: UUID | None = action_id
     return found
 
 
 def subjects_of_kind(tenant_id: UUID, kinds: Iterable[str]) -> list[UUID]:
-    """The subjects of some kinds, which are few of each."""
+    """The subjects of these kinds; only for kinds with few subjects."""
     found = Subject.objects.filter(tenant_id=tenant_id, kind__in=sorted(kinds)).order_by("id")
     return list(found.values_list("id", flat=True))
 
@@ -190,7 +190,7 @@ def event_count(tenant_id: UUID, subject_id: UUID) -> int:
 
 
 def policies_in_force(tenant_id: UUID) -> list[PolicyInForce]:
-    """When each version of each policy decided by its events, on canary too; what cannot be read is left out.
+    """The periods in which each version of each policy decided, on canary too; unreadable events are left out.
 
     The policies' own rows and events are checked where they stand.
     """
@@ -223,7 +223,7 @@ def _plain(value: Any) -> Any:
 
 
 def is_uuid(text: str) -> bool:
-    """Whether a text that came from elsewhere names an id."""
+    """Whether a text is a UUID."""
     try:
         UUID(text)
     except ValueError:

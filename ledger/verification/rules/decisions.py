@@ -1,4 +1,4 @@
-"""The policies that decisions name: whether each was in force when it decided, and holds the row that it gave.
+"""Checks the policies that decisions name: each was in force when it decided and has the row that it named.
 
 1. An event that a policy decided names the policy's digest in its envelope, and version and digest in its entry
    (R-LE-13, R-VD-17, R-RP-24). Both are of one version of the tenant's policies of that kind.

@@ -1,4 +1,4 @@
-"""Rows rebuilt from events: what a table must hold, if nobody has written into it by another way than the record.
+"""Rebuilds rows from events: what a table must hold if it was only ever written through the record.
 
 A `RecordTable` says of one table which events make, change and end its rows, and from which part of an event each
 column follows. Verification folds the events of a subject through it, and compares.
@@ -68,7 +68,7 @@ def actor_of(event: VerifiedEvent) -> Any:
 
 
 def on_first_event(source: Source) -> Source:
-    """What only the first event of a subject decides."""
+    """A source that takes its value from the subject's first event only."""
     return lambda event: source(event) if event.envelope.seq == 1 else KEEP
 
 
@@ -88,7 +88,7 @@ def envelope_digest(digest: str) -> Source:
 
 
 def constant(value: object) -> Source:
-    """A value that every event of the kind gives."""
+    """A fixed value."""
     return lambda _: value
 
 

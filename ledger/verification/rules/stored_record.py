@@ -1,4 +1,4 @@
-"""Verification of the stored record: what must hold between its rows, and the name of the first thing that does not.
+"""Verification of the stored record: what must hold between its rows; the first break is named.
 
 Events are read in order, one after another; of what came before only the walk so far is remembered.
 
@@ -66,7 +66,7 @@ class RecordBroken(Refused):
 
 @dataclass(frozen=True, slots=True)
 class RecordLocation:
-    """Where something was found; `seq` is None where it is about the subject as a whole."""
+    """Where a break was found; `seq` is None where it is about the subject as a whole."""
 
     kind: str
     subject_id: str
@@ -150,43 +150,43 @@ class ReplayState:
 
 
 def replay_event(
-    walk: ReplayState,
+    replay: ReplayState,
     stored: StoredEvent,
     *,
     origins: Collection[str],
     policies: PolicyHistory,
-    emptied: SubjectErasure | None = None,
+    erasure: SubjectErasure | None = None,
 ) -> tuple[ReplayState, VerifiedEvent]:
-    """The walk after one more event, and what the event says (rules 1 to 6, evidence apart)."""
+    """The replay after one more event, and what the event says (rules 1 to 6, evidence apart)."""
     envelope = _envelope(stored, origins)
     _check_columns(stored.place, _columns(envelope, stored.envelope), stored.columns)
-    _check_chain(walk, envelope, stored.place)
-    if emptied is not None and envelope.seq <= emptied.seq:
-        return _follow_emptied(walk, envelope, stored, emptied), VerifiedEvent(envelope=envelope, detail=None)
-    entry = _kept(stored.place, envelope, "entry", stored.entry, stored.entry_salt)
-    detail = _kept(stored.place, envelope, "detail", stored.detail, stored.detail_salt) or {}
-    _check_step(walk, envelope, stored.place, detail)
+    _check_chain(replay, envelope, stored.place)
+    if erasure is not None and envelope.seq <= erasure.seq:
+        return _replay_erased(replay, envelope, stored, erasure), VerifiedEvent(envelope=envelope, detail=None)
+    entry = _read_content(stored.place, envelope, "entry", stored.entry, stored.entry_salt)
+    detail = _read_content(stored.place, envelope, "detail", stored.detail, stored.detail_salt) or {}
+    _check_step(replay, envelope, stored.place, detail)
     _check_entry(envelope, stored.place, entry)
     if not entries.allows_grounds(entry, detail.get("grounds", ())):
         what = "it says that it changes nothing, of a tool that does not only read."
         raise RecordBroken(stored.place, "grounds", what)
     view = {**detail.get("view", {}), **(entries.view_columns(entry) if entry is not None else {})}
-    if walk.seq:
-        view = {**walk.view, **{name: value for name, value in view.items() if name in CHANGING}}
-    noticed = lifecycle.is_agent_notice(envelope.kind, envelope.actor_kind) or walk.view.get("noticed") is True
+    if replay.seq:
+        view = {**replay.view, **{name: value for name, value in view.items() if name in CHANGING}}
+    noticed = lifecycle.is_agent_notice(envelope.kind, envelope.actor_kind) or replay.view.get("noticed") is True
     turned = lifecycle.changes_outcome(envelope.kind, envelope.from_state, envelope.to_state)
-    view = {**view, "noticed": noticed, "reached_by": envelope.kind if turned else walk.view.get("reached_by", "")}
+    view = {**view, "noticed": noticed, "reached_by": envelope.kind if turned else replay.view.get("reached_by", "")}
     gated = view.get("approval_id") is not None
     if entry is not None and not entries.is_complete(entry, mutating=view.get("mutating") is True, gated=gated):
         raise RecordBroken(stored.place, "entry", "its entry lacks a block that it must carry.")
-    context = _policy_context(policies, walk, envelope, stored.place, detail, entry)
+    context = _policy_context(policies, replay, envelope, stored.place, detail, entry)
     happened = VerifiedEvent(envelope=envelope, detail=detail, entry=entry)
-    return replace(_stepped(walk, envelope, stored), view=view, policy_context=context), happened
+    return replace(_state_after(replay, envelope, stored), view=view, policy_context=context), happened
 
 
 def _policy_context(
     policies: PolicyHistory,
-    walk: ReplayState,
+    replay: ReplayState,
     envelope: Envelope,
     place: RecordLocation,
     detail: Mapping[str, Any],
@@ -195,7 +195,7 @@ def _policy_context(
     """What the entry says of policies (rule 6)."""
     if entry is None:
         return None
-    fault = policies.fault(envelope, detail, entry, walk.policy_context)
+    fault = policies.fault(envelope, detail, entry, replay.policy_context)
     if fault is not None:
         raise RecordBroken(place, "policy", fault)
     context: Mapping[str, str] = entry["policy_context"]
@@ -203,7 +203,7 @@ def _policy_context(
 
 
 def read_event(stored: StoredEvent) -> VerifiedEvent:
-    """What an event says, for whoever has verified it already or looks for nothing but its rows."""
+    """Read an event without checks: it was verified already, or only its rows are wanted."""
     envelope = envelopes.parse(stored.envelope)
     detail = parse(stored.detail) if stored.detail is not None else None
     has_detail = any(each.pointer is None and each.purpose == "detail" for each in envelope.commitments)
@@ -211,70 +211,72 @@ def read_event(stored: StoredEvent) -> VerifiedEvent:
     return VerifiedEvent(envelope=envelope, detail=detail if has_detail else {}, entry=entry)
 
 
-def _stepped(walk: ReplayState, envelope: Envelope, stored: StoredEvent) -> ReplayState:
+def _state_after(replay: ReplayState, envelope: Envelope, stored: StoredEvent) -> ReplayState:
     return replace(
-        walk,
+        replay,
         kind=envelope.subject_kind,
         state=envelope.to_state,
         seq=envelope.seq,
         hash=envelopes.entry_hash(stored.envelope),
-        created_at=walk.created_at or envelope.at,
+        created_at=replay.created_at or envelope.at,
         updated_at=envelope.at,
-        digests=walk.digests if walk.seq else envelope.digests,
+        digests=replay.digests if replay.seq else envelope.digests,
     )
 
 
-def _follow_emptied(walk: ReplayState, envelope: Envelope, stored: StoredEvent, emptied: SubjectErasure) -> ReplayState:
+def _replay_erased(
+    replay: ReplayState, envelope: Envelope, stored: StoredEvent, erasure: SubjectErasure
+) -> ReplayState:
     """An event whose content was erased: it still continues the one before, and nothing of the content is there."""
     if any(each is not None for each in (stored.entry, stored.entry_salt, stored.detail, stored.detail_salt)):
-        raise RecordBroken(stored.place, "erased", f"it was erased under request {emptied.request} and is there still.")
+        raise RecordBroken(stored.place, "erased", f"it was erased under request {erasure.request} and is there still.")
     kind, pair = envelope.subject_kind, (envelope.from_state, envelope.to_state)
     try:
-        lifecycle.replay(kind, [pair], since=walk.state)
+        lifecycle.replay(kind, [pair], since=replay.state)
     except (lifecycle.IllegalTransition, KeyError):
         raise RecordBroken(stored.place, "state", "its step is not one from where it was.") from None
-    return replace(_stepped(walk, envelope, stored), policy_context=None, emptied=True)
+    return replace(_state_after(replay, envelope, stored), policy_context=None, emptied=True)
 
 
-def check_head(walk: ReplayState, head: StoredHead) -> None:
+def check_head(replay: ReplayState, head: StoredHead) -> None:
     """Refuse a head or a present view that the events do not lead to (rule 7)."""
-    if walk.seq == 0:
+    if replay.seq == 0:
         raise RecordBroken(head.place, "events", "it has a head and no events.")
     expected = {
-        "seq": walk.seq,
-        "kind": walk.kind,
-        "state": walk.state,
-        "head": walk.hash,
-        "created_at": walk.created_at,
-        "updated_at": walk.updated_at,
+        "seq": replay.seq,
+        "kind": replay.kind,
+        "state": replay.state,
+        "head": replay.hash,
+        "created_at": replay.created_at,
+        "updated_at": replay.updated_at,
     }
     for name, value in expected.items():
         if head.columns[name] != value:
             raise RecordBroken(head.place, f"head.{name}", f"its head has another {name} than its events lead to.")
-    if walk.kind == "action":
-        _check_view(walk, head)
-    if walk.kind == "policy" and head.in_force != (walk.state == "ACTIVE"):
+    if replay.kind == "action":
+        _check_view(replay, head)
+    if replay.kind == "policy" and head.in_force != (replay.state == "ACTIVE"):
         raise RecordBroken(head.place, "in force", "whether it is in force is not what its events say.")
 
 
-def check_document(walk: ReplayState, head: StoredHead, stored: StoredDocument | None) -> None:
+def check_document(replay: ReplayState, head: StoredHead, stored: StoredDocument | None) -> None:
     """Refuse a contract's or a policy's document that is not the one its first event named (rule 7)."""
     if stored is None:
         raise RecordBroken(head.place, "document", "its document is missing.")
-    if not walk.digests.get(stored.name) == stored.digest == digest(stored.document):
+    if not replay.digests.get(stored.name) == stored.digest == digest(stored.document):
         raise RecordBroken(head.place, "document", "its document is not the one that was registered.")
 
 
 def check_evidence(
-    place: RecordLocation, promised: Commitment, stored: StoredEvidence | None, *, emptied: SubjectErasure | None = None
+    place: RecordLocation, promised: Commitment, stored: StoredEvidence | None, *, erasure: SubjectErasure | None = None
 ) -> None:
     """Refuse evidence that is not what the event committed to, or not gone where it was erased (rule 5)."""
     part, name = f"evidence {promised.pointer}", f"the evidence {promised.pointer}"
     if stored is None:
         raise RecordBroken(place, part, f"{name} ({promised.purpose}) is missing.")
-    if emptied is not None and (place.seq or 0) <= emptied.seq:
+    if erasure is not None and (place.seq or 0) <= erasure.seq:
         if not stored.emptied:
-            raise RecordBroken(place, part, f"{name} was erased under request {emptied.request} and is there still.")
+            raise RecordBroken(place, part, f"{name} was erased under request {erasure.request} and is there still.")
         return
     if stored.data is None:
         raise RecordBroken(place, part, f"{name} ({promised.purpose}) cannot be opened.")
@@ -324,20 +326,20 @@ def _check_columns(place: RecordLocation, expected: Mapping[str, Any], stored: M
             raise RecordBroken(place, f"column {name}", f"its column {name} differs from its envelope.")
 
 
-def _check_chain(walk: ReplayState, envelope: Envelope, place: RecordLocation) -> None:
-    if envelope.seq != walk.seq + 1:
-        raise RecordBroken(place, "sequence", f"event {walk.seq + 1} is missing before it.")
-    if envelope.prev != (walk.hash.hex() if walk.hash else None):
+def _check_chain(replay: ReplayState, envelope: Envelope, place: RecordLocation) -> None:
+    if envelope.seq != replay.seq + 1:
+        raise RecordBroken(place, "sequence", f"event {replay.seq + 1} is missing before it.")
+    if envelope.prev != (replay.hash.hex() if replay.hash else None):
         raise RecordBroken(place, "prev", "it does not continue the event before it.")
 
 
-def _check_step(walk: ReplayState, envelope: Envelope, place: RecordLocation, detail: Mapping[str, Any]) -> None:
-    """Steps are taken again with what was recorded, so a step that skipped the door shows."""
+def _check_step(replay: ReplayState, envelope: Envelope, place: RecordLocation, detail: Mapping[str, Any]) -> None:
+    """Take the step again with its recorded grounds, so that one written past the lifecycle rules is found."""
     kind, pair = envelope.subject_kind, (envelope.from_state, envelope.to_state)
-    if walk.kind not in ("", kind) or kind not in lifecycle.MACHINES:
+    if replay.kind not in ("", kind) or kind not in lifecycle.MACHINES:
         raise RecordBroken(place, "kind", "its subject was of another kind before.")
     try:
-        lifecycle.replay(kind, [pair], since=walk.state)
+        lifecycle.replay(kind, [pair], since=replay.state)
         grounds = frozenset(Ground(text) for text in detail.get("grounds", ()))
         lifecycle.next_state(kind, *pair, by=envelope.actor_kind, grounds=grounds)
     except lifecycle.IllegalTransition:
@@ -347,10 +349,10 @@ def _check_step(walk: ReplayState, envelope: Envelope, place: RecordLocation, de
         raise RecordBroken(place, "grounds", "its step lacks the grounds that it needs.") from None
 
 
-def _kept(
+def _read_content(
     place: RecordLocation, envelope: Envelope, purpose: str, data: bytes | None, salt: bytes | None
 ) -> dict[str, Any] | None:
-    """What is stored apart under this purpose, read back; None where nothing was promised and nothing is there."""
+    """The content stored under this purpose, checked against its commitment; None where there is neither."""
     promised = [each for each in envelope.commitments if each.pointer is None and each.purpose == purpose]
     if not promised and data is None and salt is None:
         return None
@@ -386,22 +388,25 @@ def _check_entry(envelope: Envelope, place: RecordLocation, entry: dict[str, Any
         raise RecordBroken(place, "entry", "its entry is about another action.")
 
 
-def _check_view(walk: ReplayState, head: StoredHead) -> None:
+def _check_view(replay: ReplayState, head: StoredHead) -> None:
     if head.view is None:
         raise RecordBroken(head.place, "view", "it has no present view.")
     expected = {
-        **walk.view,
-        "state": walk.state,
-        "seq": walk.seq,
-        "proposed_at": walk.created_at,
-        "changed_at": walk.updated_at,
+        **replay.view,
+        "state": replay.state,
+        "seq": replay.seq,
+        "proposed_at": replay.created_at,
+        "changed_at": replay.updated_at,
     }
-    if walk.emptied:
+    if replay.emptied:
         # What its columns were is not known any more; what an erased action must not say, it does not say.
         expected = {**head.view, **{name: expected[name] for name in ("state", "seq", "proposed_at", "changed_at")}}
         expected |= {"target": "", "payload_hash": "", "operation_key": "", "call_id": ""}
     # What the database makes of the two itself.
-    expected |= {"phase": lifecycle.phase(walk.state), "set_apart": outcomes.set_apart(expected.get("reached_by", ""))}
+    expected |= {
+        "phase": lifecycle.phase(replay.state),
+        "set_apart": outcomes.set_apart(expected.get("reached_by", "")),
+    }
     for name, value in head.view.items():
         if not is_same_value(expected.get(name), value):
             raise RecordBroken(head.place, f"view.{name}", f"its present view has another {name} than its events say.")

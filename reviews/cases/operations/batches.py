@@ -1,4 +1,4 @@
-"""Batches of cases: started by a person, worked off item by item, each item in a transaction of its own.
+"""Batches of cases: started by a person and processed item by item, each item in its own transaction.
 
 An item and what became of it are written together, so a worker that is killed leaves every item either done and
 marked, or untouched; another worker goes on with the next one that waits.
@@ -25,7 +25,7 @@ from reviews.models import Batch, BatchItem
 
 
 class NoSuchBatch(Refused):
-    """There is no such batch here."""
+    """Batch not found."""
 
     code = "NOT_FOUND"
     status = 404
@@ -40,7 +40,7 @@ def start(
     by: ledger.Actor,
     at: datetime,
 ) -> Batch:
-    """Begin a batch over these cases; a worker takes it up."""
+    """Start a batch over these cases; a worker processes it."""
     told, once = check_selection(kind, wanted, selected)
     if len(queries.cases_by_id(tenant_id, list(once))) != len(once):
         raise cases.NoSuchCase
@@ -65,7 +65,7 @@ def start(
 
 
 def pause(*, tenant_id: UUID, batch_id: UUID, by: ledger.Actor, at: datetime) -> None:
-    """Stop after the item that is under way."""
+    """Pause a batch after its current item."""
     _turn(tenant_id, batch_id, "batch_paused", "PAUSED", by, at=at)
 
 
@@ -75,7 +75,7 @@ def resume(*, tenant_id: UUID, batch_id: UUID, by: ledger.Actor, at: datetime) -
 
 
 def cancel(*, tenant_id: UUID, batch_id: UUID, by: ledger.Actor, at: datetime, reason: str = "") -> None:
-    """End a batch here: what is done stays done, and what waits is left as it is."""
+    """Cancel a batch: finished items stay finished, waiting ones are left as they are."""
     _turn(tenant_id, batch_id, "batch_cancelled", "CANCELLED", by, at=at, reason=reason)
     waiting = BatchItem.objects.filter(tenant_id=tenant_id, batch_id=batch_id, state="WAITING")
     waiting.update(state="LEFT", at=at)
@@ -98,7 +98,7 @@ def _turn(
 def process_next_item(
     *, tenant_id: UUID, batch_id: UUID, operators: Collection[UUID], clock: Callable[[], datetime]
 ) -> str | None:
-    """Work off one item; what became of it, or None when nothing is left to do here now.
+    """Process one item; returns its result, or None when there is nothing to do now.
 
     Whoever started the batch must still be one of the `operators`: rights that ended end the batch as well.
     """

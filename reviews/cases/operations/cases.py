@@ -1,4 +1,4 @@
-"""Cases: what people must settle, with evidence; and the freezes and incidents that come with them.
+"""Cases: opens, settles and reopens what people must decide, with freezes and incidents that come with it.
 
 A resolution never overwrites an observation: it appends what a person decided, why, and on what evidence.
 """
@@ -41,13 +41,14 @@ from reviews.recovery.rules import recovery_table
 
 if TYPE_CHECKING:
     from ledger.models import Action
+    from reviews.verification.rules.verification import RunOutcome
 
 CONTRADICTED = "CONTRADICTED"
 REOPENED = "REOPENED"
 
 
 class NoSuchCase(Refused):
-    """There is no such case here."""
+    """Case not found."""
 
     code = "NOT_FOUND"
     status = 404
@@ -60,13 +61,13 @@ class AlreadyResolved(Refused):
 
 
 class AlreadyProposed(Refused):
-    """A resolution waits for a second person; it must be confirmed or sent back before another is proposed."""
+    """A resolution is waiting for a second approver; confirm or return it before proposing another."""
 
     code = "ALREADY_PROPOSED"
 
 
 class NothingProposed(Refused):
-    """Nothing waits for a second person here."""
+    """Nothing is waiting for a second approver."""
 
     code = "NOTHING_TO_CONFIRM"
 
@@ -78,7 +79,7 @@ class NotSettled(Refused):
 
 
 class ActionStillRunning(Refused):
-    """The action is being verified or recovered; the case comes back by itself when a person is needed."""
+    """The action is being verified or recovered; the case reopens if a person is needed."""
 
     code = "STILL_AT_WORK"
 
@@ -137,7 +138,7 @@ def open_case(*, tenant_id: UUID, action_id: UUID, reason: str, at: datetime, di
 
 
 def reopen(*, tenant_id: UUID, case_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
-    """A person doubts what was settled (C-03).
+    """Reopen a settled case because a person doubts it (C-03).
 
     The doubt is on record with the action as a contradiction is: until the case is settled again, nobody is told
     that it was completed, and a repeat is refused.
@@ -205,7 +206,7 @@ def _new(action: Action, reason: str, discrepancy: str, *, at: datetime) -> Case
 
 
 def open_missing_cases(*, at: datetime) -> int:
-    """Give every held action that nobody owns a case, whoever held it (the sweep); how many it was."""
+    """Open a case for every held action without one (the sweep); returns how many."""
     opened = 0
     for tenant in events.tenants():
         with tenancy(tenant.id):
@@ -249,7 +250,7 @@ def freeze_target(*, tenant_id: UUID, target: str, action_id: UUID, at: datetime
         return
 
 
-def open_incident(*, tenant_id: UUID, action: Action, kind: str, outcome: Any, at: datetime) -> None:
+def open_incident(*, tenant_id: UUID, action: Action, kind: str, outcome: RunOutcome, at: datetime) -> None:
     """An operations or security incident about what a run found, with the freezes that the run placed (C-18)."""
     found = str(outcome.verdict.discrepancy or "UNKNOWN").replace("_", " ").lower()
     title = f"{found.capitalize()}: {action.tool} on {action.target}"
@@ -264,7 +265,7 @@ def open_incident(*, tenant_id: UUID, action: Action, kind: str, outcome: Any, a
 
 
 def held_action(case: Case) -> HeldAction:
-    """The action of a case, as far as resolving it goes."""
+    """The action of a case, as far as the rules of resolutions need it."""
     if case.action_id is None:
         return resolutions.UNGATED
     action = actions.action(case.tenant_id, queries.action_id_of(case))
@@ -438,7 +439,7 @@ def confirm(
     proof: settlements.SettlementProof | None = None,
     at: datetime,
 ) -> str:
-    """The second person's word on a proposed resolution: carry it out or send it back, as its proposer also may.
+    """Confirm a proposed resolution as the second person, or return it, as its proposer also may.
 
     Sending back needs no proof: what stops a settlement is never made hard.
     """
@@ -609,7 +610,7 @@ def lock_case(tenant_id: UUID, case_id: UUID) -> tuple[ledger.SubjectHead, Case]
 
 
 def lock_open_case(tenant_id: UUID, case_id: UUID) -> tuple[ledger.SubjectHead, Case]:
-    """The same of a case that is not settled."""
+    """Lock a case that is not settled."""
     head, case = lock_case(tenant_id, case_id)
     if case.state == "RESOLVED":
         raise AlreadyResolved

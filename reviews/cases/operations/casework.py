@@ -34,7 +34,7 @@ class NoOperator(Refused):
 
 
 class BadSnooze(Refused):
-    """A case can sleep until a moment in the next thirty days."""
+    """A case can be snoozed for at most thirty days."""
 
     code = "BAD_SNOOZE"
     status = 422
@@ -47,7 +47,7 @@ class NotSnoozed(Refused):
 
 
 def claim(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -> None:
-    """Take a case; a claim is soft, but it says who works on it."""
+    """Claim a case; a claim does not bind, but it shows who works on it."""
     head, case = lock_case(tenant_id, case_id)
     if case.claimed_by not in (None, by.id):
         raise AlreadyClaimed
@@ -58,7 +58,7 @@ def claim(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -> 
 def assign(
     *, tenant_id: UUID, case_id: UUID, to: UUID, among: Collection[UUID], by: ledger.Actor, at: datetime
 ) -> None:
-    """Give an open case to one of the tenant's operators, whom the caller has looked up, whoever had it."""
+    """Assign an open case to one of the tenant's operators, whom the caller has looked up."""
     head, case = lock_open_case(tenant_id, case_id)
     if to not in among:
         raise NoOperator
@@ -68,7 +68,7 @@ def assign(
 
 
 def release(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -> None:
-    """Give a case back to the queue."""
+    """Release a case to the queue."""
     head, case = lock_case(tenant_id, case_id)
     if case.claimed_by != by.id:
         raise AlreadyClaimed("Only who has claimed a case can release it.")
@@ -77,7 +77,7 @@ def release(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -
 
 
 def snooze(*, tenant_id: UUID, case_id: UUID, until: datetime, reason: str, by: ledger.Actor, at: datetime) -> None:
-    """Take an open case out of the queue until a moment; then it is there again, without anybody doing anything."""
+    """Take an open case out of the queue until a time; it then returns by itself."""
     head, case = lock_open_case(tenant_id, case_id)
     if not reason.strip():
         raise CaseReasonMissing
@@ -89,7 +89,7 @@ def snooze(*, tenant_id: UUID, case_id: UUID, until: datetime, reason: str, by: 
 
 
 def wake(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -> None:
-    """Put a snoozed case back into the queue before its time."""
+    """Return a snoozed case to the queue early."""
     head, case = lock_open_case(tenant_id, case_id)
     if case.snoozed_until is None or case.snoozed_until <= at:
         raise NotSnoozed
@@ -98,7 +98,7 @@ def wake(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -> N
 
 
 def comment(*, tenant_id: UUID, case_id: UUID, text: str, by: ledger.Actor, at: datetime) -> Comment:
-    """Add a line to a case's thread."""
+    """Add a comment to a case's thread."""
     head, _ = lock_case(tenant_id, case_id)
     return threads.add_comment(head, text, by, at=at)
 

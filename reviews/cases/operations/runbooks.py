@@ -1,4 +1,4 @@
-"""Working through a runbook: each tick and each tick taken back is an event of the case or the incident."""
+"""Ticks steps of runbooks; each tick and each removed tick is an event of the case or incident."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def set_step(
     by: ledger.Actor,
     at: datetime,
 ) -> None:
-    """Tick a step of a case's or an incident's runbook, or take the tick back, saying on what evidence or why."""
+    """Tick a step of a case's or incident's runbook with its evidence, or remove the tick with a reason."""
     runbooks.find_step(runbook, step)
     locked = cases.lock_case if kind == "case" else incidents_operations.lock_incident
     head, _ = locked(tenant_id, subject_id)
@@ -39,7 +39,7 @@ def set_step(
 
 
 def step_statuses(tenant_id: UUID, subject_id: UUID) -> dict[tuple[str, str], Any]:
-    """How the steps of a case or an incident stand, from its events."""
+    """The ticks of a case or incident, from its events."""
     return ticks_from_history(events.history(tenant_id, subject_id))
 
 

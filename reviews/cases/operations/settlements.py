@@ -1,4 +1,4 @@
-"""Write, verify and store the signed statement behind a settlement."""
+"""Writes, verifies and stores the signed statement behind a settlement."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PURPOSE = "settlement"
 
 @dataclass(frozen=True, kw_only=True)
 class SignedStatement:
-    """A statement that a passkey has signed; whoever hands it in has checked the signature and the key.
+    """A statement signed by a passkey; the caller has verified signature and key.
 
     `assertion` is what the record keeps, so that anybody can check it again.
     """
@@ -46,7 +46,7 @@ class SignedStatement:
 
 @dataclass(frozen=True, kw_only=True)
 class SettlementProof:
-    """How somebody stands for what they settle: who they are, how they proved it, and what their page covered.
+    """The proof behind a settlement: who the person is, how they proved it, and what their page covered.
 
     `policy` is the class that the approval policy asks for this action, `head` the log's newest signed head.
     """
@@ -63,7 +63,7 @@ class SettlementProof:
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptedStatement:
-    """A statement that counts, the salt of its words, and the passkey's answer where there is one."""
+    """An accepted statement, the salt of its words, and the passkey's answer where there is one."""
 
     statement: bytes
     salt: bytes

@@ -1,4 +1,4 @@
-"""What people write to each other about a case or an incident. Lines are added and never changed."""
+"""Threads of cases and incidents. Comments are added and never changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reviews.models import Comment
 
 
 def add_comment(head: ledger.SubjectHead, text: str, by: ledger.Actor, *, at: datetime) -> Comment:
-    """Add a line to the thread of a locked subject."""
+    """Add a comment to the thread of a locked subject."""
     row = Comment.objects.create(
         tenant_id=head.tenant_id, id=ledger.new_id(at), subject_id=head.id, author=by.id, text=text, at=at
     )

@@ -1,4 +1,4 @@
-"""Batches: one thing done to many cases, item by item (peers.md 6.10).
+"""Batches: one change applied to many cases, item by item (peers.md 6.10).
 
 1. Only what can be taken back is done in a batch: claiming, assigning, snoozing, reading again, writing, freezing.
    What settles a case needs a person's eyes on that case, so no batch settles one.
@@ -58,7 +58,7 @@ class TooManySelected(Refused):
 
 
 class BatchParameterMissing(Refused):
-    """Something is missing that this batch must be told."""
+    """A required parameter of this batch is missing."""
 
     code = "INCOMPLETE"
     status = 422
@@ -66,7 +66,7 @@ class BatchParameterMissing(Refused):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a batch is."""
+    """The progress of a batch."""
 
     total: int
     done: int
@@ -82,7 +82,7 @@ class Progress:
 def check_selection(
     kind: BatchKind, wanted: Mapping[str, Any], cases: Sequence[UUID]
 ) -> tuple[dict[str, Any], tuple[UUID, ...]]:
-    """What the batch is told, nothing else, and its cases, each once (rule 2)."""
+    """The parameters of the batch and its cases, each once (rule 2)."""
     once = tuple(dict.fromkeys(cases))
     if not once:
         raise NothingSelected

@@ -44,7 +44,7 @@ class Resolution(StrEnum):
 
 
 class NotOffered(Refused):
-    """This resolution is not open for this action."""
+    """This resolution is not available for this action."""
 
     code = "RESOLUTION_NOT_ALLOWED"
 
@@ -64,7 +64,7 @@ class NotSecondPerson(Refused):
 
 
 class SecondPersonNeeded(Refused):
-    """Another person must confirm this; nobody confirms their own proposal, with whatever account."""
+    """Another person must confirm this; you cannot confirm your own proposal from any account."""
 
     code = "SECOND_PERSON_REQUIRED"
     status = 403

@@ -1,4 +1,4 @@
-"""Runbooks: what people do about a kind of trouble, step by step (R-RB-01 to R-RB-12, R-UI-27, R-RP-41).
+"""Runbooks: the steps for people to take about a kind of problem (R-RB-01 to R-RB-12, R-UI-27, R-RP-41).
 
 1. Runbooks are data (`runbooks.json`). Each is found from a case by its reason, then by its discrepancy, then by what
    the deciding row of the recovery table answers to; nothing fits: `held`. A discrepancy says more than a trigger.
@@ -51,7 +51,7 @@ class Runbook:
 
 @dataclass(frozen=True)
 class StepTick:
-    """How one step stands: done by whom, when, on what evidence."""
+    """The tick of one step: by whom, when, on what evidence."""
 
     by: Any
     at: datetime
@@ -66,7 +66,7 @@ class NoSuchStep(Refused):
 
 
 class StepUnchanged(Refused):
-    """The step already stands as you want it; somebody else was faster."""
+    """The step is already in that state; someone else changed it first."""
 
     code = "STEP_STANDS"
 
@@ -137,7 +137,7 @@ def text_of(runbook: str, step_id: str) -> str:
 
 
 def ticks_by_step(events: Iterable[tuple[str, Any, datetime, Mapping[str, Any]]]) -> dict[tuple[str, str], StepTick]:
-    """How the steps stand after (kind, by, at, detail) of every event in order (rule 3)."""
+    """The ticks after these events, each (kind, by, at, detail), in order (rule 3)."""
     standing: dict[tuple[str, str], StepTick] = {}
     for kind, by, at, detail in events:
         if kind == TICKED:

@@ -46,7 +46,7 @@ class Act(StrEnum):
 
 
 class CasePageChanged(Refused):
-    """The case has changed since this page was read: read it again. Nothing was recorded."""
+    """The case has changed since you opened this page; reload it. Nothing was recorded."""
 
     code = "CASE_CHANGED"
 
@@ -100,8 +100,8 @@ class Coverage:
 
 @dataclass(frozen=True, kw_only=True)
 class Settlement:
-    """One person's word. `person` is the human behind the account `by`; `over` is the hash of the statement that a
-    second person confirms, else "". `words_commitment` commits to the reason and the evidence that were typed.
+    """One person's settlement. `person` is the human behind the account `by`; `over` is the hash of the statement that
+    a second person confirms, else "". `words_commitment` commits to the reason and the evidence that were typed.
     """
 
     statement_id: str
@@ -159,13 +159,13 @@ _ENDS: Final[Mapping[Resolution, str]] = {
 
 
 def declaration(held: HeldAction, resolution: Resolution, act: Act) -> str:
-    """What the person who signs says, in their own voice."""
+    """The declaration that the signing person makes."""
     said = _UNGATED if held == UNGATED else MEANING[resolution]
     return f"{_ANOTHERS}{said}" if act is Act.CONFIRM else said
 
 
 def describe_consequence(held: HeldAction, resolution: Resolution) -> str:
-    """What follows once it is carried out."""
+    """The consequence of a settlement, in words."""
     if held == UNGATED:
         return "The case is closed. No action is changed by it."
     if held.contradicted and resolution in (Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT):
@@ -199,7 +199,7 @@ _WEIGHTY: Final = frozenset(Resolution) - frozenset(LOOKS) - {Resolution.ACKNOWL
 
 
 def check_settlement(now: Coverage, *, seen: str, wanted: str, given: str) -> None:
-    """Nothing if a settlement counts that was given on a page which covered `seen`, else the refusal (rules 1 and 2).
+    """Refuse a settlement that does not count, given on a page that covered `seen` (rules 1 and 2).
 
     Where the session is enough, nothing is claimed of what was on the screen, and `seen` may be empty.
     """
@@ -218,7 +218,7 @@ _PROOFS: Final = {
 
 
 def check_second(first: tuple[Coverage, Settlement], now: Coverage, *, resolution: str, by: str, person: str) -> None:
-    """Nothing if this person may confirm what the first has signed, else the refusal (rule 3)."""
+    """Refuse a person who may not confirm what the first one signed (rule 3)."""
     covers, said = first
     if (said.act, str(said.resolution), said.by) != (Act.PROPOSE, resolution, by) or covers != now:
         raise ProposalChanged
@@ -267,12 +267,12 @@ def read_statement(data: bytes) -> tuple[Coverage, Settlement]:
 
 
 def statement_hash(data: bytes) -> str:
-    """Names a statement."""
+    """The hash of a statement."""
     return digest(data)
 
 
 def coverage_digest(covers: Coverage) -> str:
-    """Names all that was on the screen at once: the page sends it back, so that no change of any of it goes unseen."""
+    """The digest of everything on the page; the page sends it back, so that no change goes unnoticed."""
     return digest(canonical({**asdict(covers), "evidence": list(covers.evidence)}))
 
 

@@ -1,4 +1,4 @@
-"""Which violation a done-claim is, by what is on record (tables/guard_violations.json; R-CG-03 to R-CG-14).
+"""Violation codes of claims of completion (tables/guard_violations.json; R-CG-03 to R-CG-14).
 
 1. A done-claim needs RECONCILED_SUCCESS, uncontradicted, reported as completed, with evidence to cite. Every other
    state has its code (C-13, C-14). What a person attested is no completion: no reading bears it out.
@@ -14,7 +14,7 @@ from reviews.guarding.rules.records import Record
 
 
 class ViolationCode(StrEnum):
-    """The twelve codes."""
+    """The twelve violation codes."""
 
     PHANTOM = "PHANTOM"
     MISREAD = "MISREAD"
@@ -70,7 +70,7 @@ _DONE: dict[State, ViolationCode] = {
 
 
 def violation_of(record: Record) -> ViolationCode | None:
-    """The code of a claim that this is done; None where the record bears it out (rule 1)."""
+    """The code of a claim of completion; None if the record supports it (rule 1)."""
     if record.contradicted:
         return _V.UNKNOWN_FLATTENED
     if record.state is None:

@@ -1,4 +1,4 @@
-"""Folding: what a reader sees of a text, so that nothing hides in how it is written.
+"""Folding: reduces a text to what a reader sees, so that spelling tricks hide nothing.
 
 1. Characters that show nothing (zero-width, bidi, combining, control) vanish; letters that look like Latin ones become
    those; compatibility forms become plain; HTML tags and emphasis marks vanish, HTML entities become characters.

@@ -12,8 +12,9 @@ from __future__ import annotations
 import html
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ledger.catalogue.rules.report_templates import DEFAULT_LANGUAGE, as_text, render
 from ledger.record.rules.outcomes import WORDS, Outcome
@@ -44,7 +45,7 @@ _MARKS = re.compile(r"([\\`*_\[\]<>#|])")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A field that is shown otherwise than it was asked."""
+    """A field whose value differs from the request."""
 
     name: str
     asked: str
@@ -84,7 +85,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a long run came to with one tool."""
+    """The counts of one tool in a long run."""
 
     tool: str
     calls: int
@@ -177,7 +178,7 @@ def status_line(record: Record, tool: Tool | None, language: str = DEFAULT_LANGU
         word=word,
         what=_done_sentence(record, tool, language) or _plain_sentence(record, word),
         differences=tuple(difference(each) for each in record.differing),
-        code=_code(record),
+        code=confirmation_of(record.answer, record.arguments),
     )
 
 
@@ -221,10 +222,10 @@ def _short(value: object) -> str:
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
 
 
-def _code(record: Record) -> str:
-    """The first code of its answer that the request did not hold already."""
-    known = {str(value) for value in record.arguments.values()}
-    for name, value in record.answer.items():
+def confirmation_of(answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+    """The first code of a tool's answer that the request did not hold already."""
+    known = {str(value) for value in arguments.values()}
+    for name, value in answer.items():
         named = _INNER_CAPITAL.sub("_", name).lower()
         if not _CODE.fullmatch(named) or isinstance(value, bool) or not isinstance(value, str | int):
             continue

@@ -1,4 +1,4 @@
-"""What a message is judged against: the tools of the session, and what is on record of its actions (R-CG-16).
+"""The ground of a judgement: the session's tools and the records of its actions (R-CG-16).
 
 1. A record is one action, or one call that the gate refused (`state` None). Its report (`code`, `text`, `completed`) is
    that of `reviews.reporting.rules.report`: the only words that may be told.
@@ -137,7 +137,7 @@ class Ground:
 
 @dataclass(frozen=True)
 class Stated:
-    """A claim that the agent makes in so many fields, beside the message or about a part of it (`span`)."""
+    """A claim that the agent makes in fields, beside the message or about a part of it (`span`)."""
 
     tool: str
     statement: str
@@ -146,7 +146,7 @@ class Stated:
     span: tuple[int, int] | None = None
 
 
-def leaves(value: Any, depth: int = 0) -> Iterator[Any]:
+def leaves(value: object, depth: int = 0) -> Iterator[Any]:
     """The plain values in nested ones; what is nested deeper than eight levels is left out."""
     if isinstance(value, Mapping) and depth < 8:
         for each in value.values():

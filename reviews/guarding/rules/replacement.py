@@ -53,19 +53,19 @@ def _apart(made: Sequence[str], text: str) -> str:
 
 
 def differing_line(record: Record, names: Iterable[str]) -> str:
-    """What a sentence gives way to that states what was asked where something else is shown."""
+    """The replacement for a sentence that states the requested value where another is shown."""
     wanted = set(names)
     return " ".join(difference(each).text for each in record.differing if each.name in wanted)
 
 
 def untrue_line(record: Record, words: str, sides: str) -> str:
-    """What a sentence gives way to whose words are not true of an action that has ended well."""
+    """The replacement for a sentence that is untrue of a successful action."""
     detail = f": {sides}" if sides else ""
     return f"The record does not show “{words}” for {title(record)}{detail}."
 
 
 def phantom_line(tool: Tool, objects: Sequence[str]) -> str:
-    """What a sentence gives way to of which nothing was ever tried."""
+    """The replacement for a sentence about an action that was never attempted."""
     what = f" ({objects[0]})" if objects else ""
     if not tool.disclosed:
         return f"Not done{what}: there is no tool for that here, and no such action is on record."
@@ -73,5 +73,5 @@ def phantom_line(tool: Tool, objects: Sequence[str]) -> str:
 
 
 def foreign_line(line: Line, sort: str) -> str:
-    """What a sentence gives way to that names another amount, address or id than the action has."""
+    """The replacement for a sentence that names another amount, address or id than the action has."""
     return f"{line.text} No other {sort} is on record for it."

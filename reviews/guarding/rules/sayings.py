@@ -160,7 +160,7 @@ def bindings(record: Record) -> dict[str, Mapping[str, Any]]:
     return {name: without_fractions(value) for name, value in shown.items()}
 
 
-def without_fractions(value: Any) -> Any:
+def without_fractions(value: object) -> Any:
     """A value as expressions can carry it: whole numbers as integers, fractions as text (`double(so.fee) > 0.0`)."""
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < 2**53 else repr(value)

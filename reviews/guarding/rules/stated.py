@@ -40,7 +40,7 @@ class Value(NamedTuple):
     text: str
 
 
-def states(sentence: str, value: Any, *, name: str = "") -> bool:
+def states(sentence: str, value: object, *, name: str = "") -> bool:
     """Whether a sentence in lower case states a value (rules 1 and 2)."""
     for form in _forms(value, name):
         if _stands_in(form, sentence) and (

@@ -1,4 +1,4 @@
-"""Turns: which actions a sentence is about.
+"""Finds the actions that a sentence is about.
 
 1. Of several tries of the same tool on the same target the last one counts, whatever its arguments. A refused call of
    which no target is known is replaced by any later call of its tool.

@@ -1,4 +1,4 @@
-"""The completion guard: which sentences of a message the record contradicts, and what stands in their place.
+"""The completion guard: finds the sentences that the record contradicts, and replaces them.
 
 1. A sentence gives way only where a citation, a field or a saying contradicts it (`citations`, `stated`, `sayings`);
    the console's own line takes its place. Everything else goes out word for word: questions, offers, plans, apologies,

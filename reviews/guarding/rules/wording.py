@@ -1,4 +1,4 @@
-"""What a sentence does with the words of an action: reports it as done, or denies, offers, plans, asks, supposes it.
+"""Classifies how a sentence uses the words of an action: reports it as done, or denies, offers, plans or asks.
 
 The lists are short and hold no grammar: a sentence that they do not know is taken for a report where a contract's words
 stand in it, and nothing else is read in it. They are English; in another language a contract's words stand alone.
@@ -102,18 +102,18 @@ def is_open(sentence: str, start: int, end: int, *, may_come: bool = False) -> b
 
 
 def may_complete(text: str) -> bool:
-    """Whether a text tells anything as carried out."""
+    """Whether a text reports anything as done."""
     return _COMPLETED.search(text) is not None
 
 
 def completion(sentence: str, start: int) -> int | None:
-    """Where the words behind `start` end that tell what stands before them as carried out; None where none do."""
+    """The end of the words after `start` that report the text before them as done; None if there are none."""
     found = _COMPLETED.search(sentence, start)
     return None if found is None or _REASON.search(sentence, start, found.start()) else found.end()
 
 
 def is_start(sentence: str, start: int, end: int) -> bool:
-    """Whether a deed that is told as carried out was only asked for or begun, as it is told."""
+    """Whether the sentence says that the action was only requested or started."""
     return _STARTS.match(sentence, start, end) is not None
 
 
@@ -136,17 +136,17 @@ def leaves_values_open(sentence: str) -> bool:
 
 
 def is_own_deed(sentence: str, start: int) -> bool:
-    """Whether the speaker says that it did itself what the words at a place say."""
+    """Whether the speaker claims to have done the action itself."""
     return _PERFORMED_BEFORE[0].search(sentence[:start]) is not None
 
 
 def tells_failure(sentence: str) -> bool:
-    """Whether a sentence tells that something did not work."""
+    """Whether a sentence reports a failure."""
     return _FAILURE.search(sentence) is not None
 
 
 def sums_up(sentence: str) -> bool:
-    """Whether a sentence says no more than that all is done."""
+    """Whether a sentence only says that everything is done."""
     return _WHOLE.fullmatch(sentence.strip()) is not None
 
 

@@ -1,4 +1,4 @@
-"""Incidents: how grave one is, and what closing one asks (C-18, R-RB-09, R-RB-10, R-RP-43).
+"""Incidents: severity, and what closing one requires (C-18, R-RB-09, R-RB-10, R-RP-43).
 
 1. "Freeze and alert" opens an operations incident, "freeze and alarm" a security incident.
 2. Severity follows the side-effect class of what went wrong; a security incident is never below HIGH.
@@ -16,7 +16,7 @@ from ledger.record.rules.refusals import Refused
 
 
 class Severity(IntEnum):
-    """How grave an incident is."""
+    """The severity of an incident."""
 
     LOW = 1
     MEDIUM = 2
@@ -25,7 +25,7 @@ class Severity(IntEnum):
 
 
 class IncidentKind(StrEnum):
-    """Who must act: whoever runs the systems, or whoever keeps them safe."""
+    """The kind of an incident, which says who must act: operations or security."""
 
     OPERATIONS = "operations"
     SECURITY = "security"
@@ -53,7 +53,7 @@ _BY_CLASS = {
 
 
 def severity_of(kind: IncidentKind, side_effect_class: SideEffectClass) -> Severity:
-    """How grave an incident about an action of this class is (rule 2)."""
+    """The severity of an incident about an action of this class (rule 2)."""
     by_class = _BY_CLASS.get(side_effect_class, Severity.LOW)
     return max(by_class, Severity.HIGH) if kind is IncidentKind.SECURITY else by_class
 

@@ -1,4 +1,4 @@
-"""Store tool answers as observations; none is trusted as fact (R-OB-03)."""
+"""Stores tool answers as observations; none is trusted as fact (R-OB-03)."""
 
 from __future__ import annotations
 

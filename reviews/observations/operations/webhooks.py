@@ -39,7 +39,7 @@ _SPOKEN_OF = runs.VERIFIABLE_IN | RECHECKED | {State.EXECUTING}
 
 
 class NoSuchHook(Refused):
-    """There is no such webhook address here."""
+    """Webhook address not found."""
 
     code = "NOT_FOUND"
     status = 404

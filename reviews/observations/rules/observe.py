@@ -32,7 +32,7 @@ ROLLED_BACK = "rolled_back"
 
 
 class ReportedStatus(StrEnum):
-    """What an answer says of itself."""
+    """The status that an answer reports."""
 
     SUCCESS = "success"
     FAILED = "failed"
@@ -49,7 +49,7 @@ STILL_WORKING = frozenset({ReportedStatus.PENDING, ReportedStatus.ACCEPTED})
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedObservation:
-    """One answer in one shape; `fault` says why a MALFORMED one is."""
+    """A tool answer in normalised form; `fault` says why a MALFORMED one is."""
 
     status: ReportedStatus
     error_code: str | None = None

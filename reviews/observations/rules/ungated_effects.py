@@ -47,7 +47,7 @@ class CandidateAction:
 
 
 class ChangeOwner(StrEnum):
-    """Who accounts for a change."""
+    """The action that accounts for a change."""
 
     ACTION = "ACTION"
     NOT_YET = "NOT_YET"

@@ -1,4 +1,4 @@
-"""Webhooks: who signed one, and which action it speaks of (R-OB-13, R-OB-14).
+"""Webhooks: verifies signatures and finds the action that a webhook is about (R-OB-13, R-OB-14).
 
 1. The signature is that of Standard Webhooks: HMAC-SHA-256 over `id.timestamp.body` with a secret `whsec_…`, as
    `v1,<base64>`; several may stand in the header, and several secrets may be good while one replaces another.
@@ -79,7 +79,7 @@ def signature(key: bytes, *, webhook_id: str, timestamp: str, body: bytes) -> st
 
 
 def verify_signature(signed: SignedHeaders, body: bytes, *, secrets: Sequence[str], at: datetime) -> None:
-    """Nothing if the webhook was signed with one of the secrets just now (rules 1 and 2)."""
+    """Refuse a webhook that was not signed with one of the secrets just now (rules 1 and 2)."""
     if not 1 <= len(signed.id) <= 256 or not signed.timestamp.isascii() or not signed.timestamp.isdigit():
         raise SignatureInvalid
     if len(signed.timestamp) > 12 or abs(at.timestamp() - int(signed.timestamp)) > TOLERANCE.total_seconds():

@@ -1,4 +1,4 @@
-"""Plans: what is to be read for an action, and everything the check needs; made in one transaction, used in none.
+"""Read plans: what to read for an action, with everything the check needs; made in a transaction, used outside.
 
 Plans are made for many actions at once, with as many statements as for one.
 """
@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -57,7 +58,7 @@ class ActionSnapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceQuery:
-    """One source and the way to it; `missing` says what is not set up. The primary source has no name."""
+    """One source with its settings and credential; `missing` says what is missing. The primary source has no name."""
 
     name: str
     pattern: str
@@ -117,7 +118,7 @@ def _numbers(document: bytes) -> VerificationNumbers:
 
 
 def action_snapshot(tenant_id: UUID, action: Action, contract: Contract) -> ActionSnapshot:
-    """What the record says of one action now."""
+    """The current record of one action."""
     return _known(tenant_id, [action], {action.contract_digest: contract})[0]
 
 
@@ -214,13 +215,12 @@ def _question(tenant_id: UUID, slug: str, name: str, part: Verification | Source
 
 
 def system_access(tenant_id: UUID, slug: str, name: str) -> tuple[SystemAccess | None, str]:
-    """The way into a registered system, or what is not set up; the credential is a file, never a column."""
+    """Settings and credential of a registered system, or what is missing; the credential is a file, never a column."""
     system = catalogue_queries.system(tenant_id, name)
     if system is None:
         return None, f"The system {name} is not registered."
-    path = settings.COUNTERFOIL_SECRETS_DIR / "systems" / slug / f"{system.name}.json"
     try:
-        credential = json.loads(path.read_text())
+        credential = json.loads(credential_path(slug, system.name).read_text())
     except (OSError, ValueError):
         return None, f"There is no credential for the system {system.name}."
     if not isinstance(credential, dict):
@@ -229,3 +229,8 @@ def system_access(tenant_id: UUID, slug: str, name: str) -> tuple[SystemAccess |
     if fault:
         return None, f"The system {system.name} is not asked. {fault}"
     return SystemAccess(name=system.name, pattern=system.pattern, settings=own, credential=credential), ""
+
+
+def credential_path(slug: str, name: str) -> Path:
+    """The path of the credential file of a tenant's system."""
+    return Path(settings.COUNTERFOIL_SECRETS_DIR) / "systems" / slug / f"{name}.json"

@@ -1,4 +1,4 @@
-"""Polling: what is due is read, several systems at once, and each result is concluded.
+"""Polling: reads what is due, several systems at once, and concludes each result.
 
 One thread, the task's own, claims, plans and concludes, and is the only one that speaks to the database. The others
 read outside systems, each a batch of one system, and hold nothing but their answers. Slow systems may keep half of
@@ -225,21 +225,21 @@ def _concluded(claim: ClaimedBatch, made: list[CompletedReading], *, at: datetim
     """Conclude a batch: what says nothing new in one statement, the rest one by one."""
     with tenancy(claim.tenant_id):
         paces = _counted(claim, made, at=at)
-        around = TenantDecisionContext(claim.tenant_id)
-        again = [(each, pacing, _again(each, pacing, around)) for each, pacing in zip(made, paces, strict=True)]
+        context = TenantDecisionContext(claim.tenant_id)
+        again = [(each, pacing, _again(each, pacing, context)) for each, pacing in zip(made, paces, strict=True)]
         quiet = [found for _, _, found in again if found is not None]
         if quiet:
             schedules.reschedule(*quiet)
     left = [(each, pacing) for each, pacing, found in again if found is None]
-    ended = _concluded_together(claim.tenant_id, left, around)
+    ended = _concluded_together(claim.tenant_id, left, context)
     for each, pacing in left:
         if each.plan.action_id not in ended:
-            _conclude(each, pacing, around)
+            _conclude(each, pacing, context)
     return len(made)
 
 
 def _concluded_together(
-    tenant_id: UUID, read: list[tuple[CompletedReading, ReadPacing]], around: TenantDecisionContext
+    tenant_id: UUID, read: list[tuple[CompletedReading, ReadPacing]], context: TenantDecisionContext
 ) -> set[UUID]:
     """The actions that were found verified and ended, many in one transaction; what goes wrong leaves them."""
     firsts = [(each, pacing) for each, pacing in read if each.due.recheck is None]
@@ -253,7 +253,7 @@ def _concluded_together(
             continue
         try:
             with tenancy(tenant_id):
-                done = verification.conclude_successes(tenant_id, some, around=around.now())
+                done = verification.conclude_successes(tenant_id, some, context=context.now())
         except (DatabaseError, Refused):
             # One of them stands in the others' way: each is concluded alone.
             log.info("%s verifications are concluded one by one", len(some), exc_info=True)
@@ -282,7 +282,7 @@ def _asked(each: CompletedReading) -> systems.ReadAttempt:
     return systems.ReadAttempt(began_at=each.began_at, took_ms=each.took_ms, unanswered=reason)
 
 
-def _again(each: CompletedReading, pacing: ReadPacing, around: TenantDecisionContext) -> schedules.NextReading | None:
+def _again(each: CompletedReading, pacing: ReadPacing, context: TenantDecisionContext) -> schedules.NextReading | None:
     """When to read again, where the reading says nothing that is not on record; None where something follows.
 
     No lock is needed: nothing is decided. If the action has moved meanwhile, its row is gone or is due again.
@@ -306,7 +306,7 @@ def _again(each: CompletedReading, pacing: ReadPacing, around: TenantDecisionCon
         each.taken,
         uuid4(),
         pacing=pacing,
-        around=around,
+        context=context,
         at=each.began_at,
     )
     outcome = rules.judge_run(inputs)
@@ -317,14 +317,14 @@ def _again(each: CompletedReading, pacing: ReadPacing, around: TenantDecisionCon
     )
 
 
-def _conclude(each: CompletedReading, pacing: ReadPacing, around: TenantDecisionContext) -> None:
+def _conclude(each: CompletedReading, pacing: ReadPacing, context: TenantDecisionContext) -> None:
     plan, at = each.plan, each.began_at
     try:
         with tenancy(plan.tenant_id):
             if each.due.recheck is not None:
                 rechecks.judge_recheck(plan, each.taken, at=at)
             else:
-                verification.conclude_run(plan, each.taken, pacing=pacing, around=around.now(), at=at)
+                verification.conclude_run(plan, each.taken, pacing=pacing, context=context.now(), at=at)
     except (DatabaseError, Refused):
         # The claim runs out and the action is read again; its neighbours go on.
         log.exception("the verification of %s did not end", plan.action_id)

@@ -1,4 +1,4 @@
-"""Probe systems whose circuit is open while nothing is queued for them, so that it can close again.
+"""Probes systems whose circuit is open and that have nothing queued, so that it can close again.
 
 What was read before is read once more, and only whether there is an answer counts.
 """

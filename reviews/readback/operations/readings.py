@@ -1,4 +1,4 @@
-"""Readings: the systems of record are asked, outside any transaction, so that a slow system holds no lock.
+"""Reads the systems of record outside any transaction, so that a slow system holds no lock.
 
 Several sources are read one after the other within one deadline, each in its own system with its own credential; a
 slow one takes time from those behind it only.

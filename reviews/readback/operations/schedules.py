@@ -90,17 +90,17 @@ def reschedule(*again: NextReading) -> None:
 
 
 def end_schedule(*, action_id: UUID) -> None:
-    """Nothing more is read."""
+    """End the schedule of an action."""
     execute("DELETE FROM reviews_schedule WHERE action_id = $1", action_id)
 
 
 def end_schedules(action_ids: list[UUID]) -> None:
-    """The same of several actions."""
+    """End the schedules of several actions."""
     execute("DELETE FROM reviews_schedule WHERE action_id = ANY($1)", action_ids)
 
 
 def schedule_missing(*, at: datetime) -> int:
-    """Give every action that is verified, waiting or unknown a schedule row if it has none; how many it was."""
+    """Schedule every action in verification, waiting or unknown that has no schedule; returns how many."""
     adopted = 0
     for tenant in events.tenants():
         with tenancy(tenant.id):

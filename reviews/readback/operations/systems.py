@@ -1,4 +1,4 @@
-"""Systems that are read back: how they answer, their circuits, and what a person stops.
+"""Systems that are read back: their health, circuits, and releases that a person pauses.
 
 A reading is counted when it has been made, not before: a worker that dies loses counts, never a verdict.
 """
@@ -33,20 +33,20 @@ _NEWEST_WEIGHS = 0.2
 
 
 class NoSuchSystem(Refused):
-    """There is no such system here."""
+    """System not found."""
 
     code = "NOT_FOUND"
     status = 404
 
 
 class AlreadyStopped(Refused):
-    """Releasing to this system is already stopped."""
+    """Releases to this system are already paused."""
 
     code = "ALREADY_STOPPED"
 
 
 class NotStopped(Refused):
-    """Nobody has stopped releasing to this system."""
+    """Releases to this system are not paused."""
 
     code = "NOT_STOPPED"
 
@@ -115,7 +115,7 @@ def is_circuit_open(tenant_id: UUID, system_id: UUID) -> bool:
 
 
 def initial_health(tenant_id: UUID, system_id: UUID) -> SystemHealth:
-    """What is known of a system that was never read."""
+    """The initial health of a system that was never read."""
     return SystemHealth(tenant_id=tenant_id, system_id=system_id)
 
 
@@ -230,7 +230,7 @@ def _raise_alarm(tenant_id: UUID, system_id: UUID, *, at: datetime) -> None:
 
 
 def stop_releasing(*, tenant_id: UUID, name: str, reason: str, by: ledger.Actor, at: datetime) -> None:
-    """Release no irreversible action to a system until somebody resumes it."""
+    """Pause releases of irreversible actions to a system until somebody resumes them."""
     row = _named(tenant_id, name)
     if not reason.strip():
         raise SystemReasonMissing
@@ -253,6 +253,15 @@ def resume_releasing(*, tenant_id: UUID, name: str, reason: str, by: ledger.Acto
         stopped_at=None, stopped_because=""
     )
     _tell(row, ledger.NewEvent(kind="releasing_resumed", detail={"reason": reason[:1000]}), by, at=at)
+
+
+def record_connection(
+    *, tenant_id: UUID, system_id: UUID, contract: tuple[str, str], by: ledger.Actor, at: datetime
+) -> None:
+    """Put a successful connection test on record, with the contract whose check read the system."""
+    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=system_id, kind="system")
+    detail = dict(zip(("contract", "version"), contract, strict=True))
+    ledger.append(head, ledger.NewEvent(kind="connection_tested", detail=detail), actor=by, at=at)
 
 
 def decide_change(

@@ -1,4 +1,4 @@
-"""Queue due readings in one lane per system, so that no system delays another."""
+"""Queues due readings in one lane per system, so that no system delays another."""
 
 from __future__ import annotations
 

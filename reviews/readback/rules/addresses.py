@@ -1,4 +1,4 @@
-"""Where a secret may be sent: only to the addresses that its own credential names. Pure.
+"""Addresses that a secret may be sent to: only those that its own credential names.
 
 1. A credential file names its address: `url`, `host` and `port`, or a list `addresses` (URLs, or host:port).
 2. Settings are what an operator's key can write. Every address in them must be one that the credential names; a port or

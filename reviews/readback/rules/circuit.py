@@ -1,4 +1,4 @@
-"""The circuit of one system: whether it is asked at all (RT-19, R-FB-10, R-VD-16).
+"""Circuit breakers: whether a system is read at all (RT-19, R-FB-10, R-VD-16).
 
 1. CLOSED: it is asked. So many failures without an answer between them open it.
 2. OPEN: it is not asked; nothing is concluded from that, and what waits goes on waiting. At `probe_at` the circuit
@@ -27,7 +27,7 @@ _SPREAD = 0.2
 
 
 class CircuitState(StrEnum):
-    """What a circuit lets through."""
+    """The state of a circuit."""
 
     CLOSED = "CLOSED"
     OPEN = "OPEN"
@@ -50,7 +50,7 @@ class Circuit:
 
 
 def circuit_state(circuit: Circuit, *, at: datetime) -> CircuitState:
-    """What the circuit lets through at `at` (rules 1 and 2)."""
+    """The state of the circuit at `at` (rules 1 and 2)."""
     if circuit.probe_at is None:
         return CircuitState.CLOSED
     return CircuitState.HALF_OPEN if at >= circuit.probe_at else CircuitState.OPEN

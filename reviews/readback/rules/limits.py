@@ -1,4 +1,4 @@
-"""How hard a registered system may be asked: readers at once, readings a minute, and when to stop asking.
+"""Limits of readings: concurrent readers and readings per minute of a system, and the budgets of a tenant.
 
 A system's settings may hold `limits`; what they leave out is the default, and an unknown name is refused, so that
 no misspelt limit is silent (R-VD-14).

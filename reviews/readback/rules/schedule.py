@@ -1,4 +1,4 @@
-"""When to look again, and until when an absent effect may still arrive (R-VD-11, R-VD-13, Late effects)."""
+"""When to read again, and until when an absent effect may still arrive (R-VD-11, R-VD-13, Late effects)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _factor(seed: str, attempts: int) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class VerificationDebt:
-    """What waits for its verdict by one system, counted up to 10,000, and since when the longest does."""
+    """The actions of one system that wait for a verdict, counted up to 10,000, and since when the longest does."""
 
     waiting: int
     due: int

@@ -1,4 +1,4 @@
-"""What a class requires, check by check, over one run (R-VD-01 to R-VD-07, R-VD-10).
+"""The checks that an action's class requires, evaluated over one run (R-VD-01 to R-VD-07, R-VD-10).
 
 Each required check is CHECKED, FAILED, UNCHECKED or NOT_APPLICABLE, and says by what. A check that nobody could make is
 never passed in silence: where the depth demands every check, success is impossible without it.
@@ -20,7 +20,7 @@ from reviews.verification.rules.trust import missing_bindings
 
 @dataclass(frozen=True, kw_only=True)
 class RunEvidence:
-    """What a run has to show: the deciding readings and what they say."""
+    """The evidence of a run: the deciding readings and their findings."""
 
     inputs: RunInputs
     readings: tuple[Reading, ...]
@@ -31,10 +31,10 @@ class RunEvidence:
 Told = tuple[CheckStatus, str]
 
 
-def required_checks(shown: RunEvidence) -> tuple[CheckResult, ...]:
+def required_checks(evidence: RunEvidence) -> tuple[CheckResult, ...]:
     """Every check that the action's depth requires, as far as this run made it."""
-    required = shown.inputs.facts.depth.requirements if shown.inputs.facts.depth else ()
-    return tuple(_checked(one, shown) for one in required)
+    required = evidence.inputs.facts.depth.requirements if evidence.inputs.facts.depth else ()
+    return tuple(_checked(one, evidence) for one in required)
 
 
 def missing_checks(inputs: RunInputs, checks: tuple[CheckResult, ...]) -> tuple[CheckResult, ...]:
@@ -44,20 +44,20 @@ def missing_checks(inputs: RunInputs, checks: tuple[CheckResult, ...]) -> tuple[
     return tuple(one for one in checks if one.made in (CheckStatus.UNCHECKED, CheckStatus.FAILED))
 
 
-def _checked(required: CheckRequirement, shown: RunEvidence) -> CheckResult:
-    made, told = _BY[required.by](required, shown)
+def _checked(required: CheckRequirement, evidence: RunEvidence) -> CheckResult:
+    made, told = _BY[required.by](required, evidence)
     return CheckResult(check=required.check, made=made, by=told)
 
 
-def _predicates(required: CheckRequirement, shown: RunEvidence) -> Told:
-    about = [one for one in shown.results if one.origin is PredicateOrigin.CONTRACT and one.text in required.texts]
+def _predicates(required: CheckRequirement, evidence: RunEvidence) -> Told:
+    about = [one for one in evidence.results if one.origin is PredicateOrigin.CONTRACT and one.text in required.texts]
     return _over(about, "; ".join(required.texts))
 
 
-def _scope(required: CheckRequirement, shown: RunEvidence) -> Told:
+def _scope(required: CheckRequirement, evidence: RunEvidence) -> Told:
     kind = required.texts[0]
     ending = f".{kind} is within the authorised scope"
-    about = [one for one in shown.results if one.origin is PredicateOrigin.SCOPE and one.text.endswith(ending)]
+    about = [one for one in evidence.results if one.origin is PredicateOrigin.SCOPE and one.text.endswith(ending)]
     telling = [one for one in about if one.holds is not PredicateOutcome.NOT_APPLICABLE]
     return _over(telling, f"the {kind} of everything that was found")
 
@@ -71,69 +71,69 @@ def _over(results: list[PredicateResult], told: str) -> Told:
     return CheckStatus.UNCHECKED, undecided or f"Nothing was found to compare: {told}"
 
 
-def _strong_read(required: CheckRequirement, shown: RunEvidence) -> Told:
-    weak = [reading.source for reading in shown.readings if not reading.is_strong]
-    read = ", ".join(f"{reading.source} as {reading.trusted_as}" for reading in shown.readings)
+def _strong_read(required: CheckRequirement, evidence: RunEvidence) -> Told:
+    weak = [reading.source for reading in evidence.readings if not reading.is_strong]
+    read = ", ".join(f"{reading.source} as {reading.trusted_as}" for reading in evidence.readings)
     return (CheckStatus.UNCHECKED if weak or not read else CheckStatus.CHECKED), read
 
 
-def _effects(required: CheckRequirement, shown: RunEvidence) -> Told:
-    told = ", ".join(f"{one.name} {one.found.lower()}" for one in shown.found)
-    if any(one.found in (EffectStatus.UNTOLD, EffectStatus.PENDING) for one in shown.found):
+def _effects(required: CheckRequirement, evidence: RunEvidence) -> Told:
+    told = ", ".join(f"{one.name} {one.found.lower()}" for one in evidence.found)
+    if any(one.found in (EffectStatus.UNTOLD, EffectStatus.PENDING) for one in evidence.found):
         return CheckStatus.UNCHECKED, told
-    good = all(one.found is EffectStatus.PRESENT for one in shown.found)
+    good = all(one.found is EffectStatus.PRESENT for one in evidence.found)
     return (CheckStatus.CHECKED if good else CheckStatus.FAILED), told or "no effect is declared"
 
 
-def _integrity(required: CheckRequirement, shown: RunEvidence) -> Told:
-    fired = sorted({key for reading in shown.readings for key in reading.indicators})
+def _integrity(required: CheckRequirement, evidence: RunEvidence) -> Told:
+    fired = sorted({key for reading in evidence.readings for key in reading.indicators})
     return (CheckStatus.FAILED, ", ".join(fired)) if fired else (CheckStatus.CHECKED, "no failure indicator fired")
 
 
-def _before(required: CheckRequirement, shown: RunEvidence) -> Told:
-    before = shown.inputs.baseline
+def _before(required: CheckRequirement, evidence: RunEvidence) -> Told:
+    before = evidence.inputs.baseline
     if before is None or not before.is_strong:
         return CheckStatus.UNCHECKED, "The state before was not read."
     return CheckStatus.CHECKED, f"{before.source} before execution, {before.freshness}"
 
 
-def _settled(required: CheckRequirement, shown: RunEvidence) -> Told:
-    pointed = indicated_discrepancies({key for reading in shown.readings for key in reading.indicators})
-    lags = [one.name for one in shown.found if one.found is EffectStatus.PENDING]
+def _settled(required: CheckRequirement, evidence: RunEvidence) -> Told:
+    pointed = indicated_discrepancies({key for reading in evidence.readings for key in reading.indicators})
+    lags = [one.name for one in evidence.found if one.found is EffectStatus.PENDING]
     if lags or Discrepancy.PROPAGATION_DELAY in pointed:
         return CheckStatus.UNCHECKED, f"still on its way: {', '.join(lags)}"
     return CheckStatus.CHECKED, "nothing is on its way any more"
 
 
-def _sources(required: CheckRequirement, shown: RunEvidence) -> Told:
-    told = ", ".join(reading.name or reading.source for reading in shown.readings)
-    if len(shown.readings) < 2:
+def _sources(required: CheckRequirement, evidence: RunEvidence) -> Told:
+    told = ", ".join(reading.name or reading.source for reading in evidence.readings)
+    if len(evidence.readings) < 2:
         return CheckStatus.UNCHECKED, f"only one source was read: {told}"
-    agreed = all(one.found is EffectStatus.PRESENT for one in shown.found)
-    agreed = agreed and not any(one.holds is PredicateOutcome.FALSE for one in shown.results)
+    agreed = all(one.found is EffectStatus.PRESENT for one in evidence.found)
+    agreed = agreed and not any(one.holds is PredicateOutcome.FALSE for one in evidence.results)
     return (CheckStatus.CHECKED if agreed else CheckStatus.FAILED), told
 
 
 def _bound(name: str) -> Callable[[CheckRequirement, RunEvidence], Told]:
-    def made(required: CheckRequirement, shown: RunEvidence) -> Told:
-        missing = missing_bindings(shown.inputs.entry, sealed=True)
+    def made(required: CheckRequirement, evidence: RunEvidence) -> Told:
+        missing = missing_bindings(evidence.inputs.entry, sealed=True)
         return (CheckStatus.UNCHECKED, f"Missing: {name}.") if name in missing else (CheckStatus.CHECKED, name)
 
     return made
 
 
-def _approved(required: CheckRequirement, shown: RunEvidence) -> Told:
-    approval = shown.inputs.entry.get("approval") or {}
+def _approved(required: CheckRequirement, evidence: RunEvidence) -> Told:
+    approval = evidence.inputs.entry.get("approval") or {}
     if not approval.get("approval_id"):
         return CheckStatus.UNCHECKED, "No approval is on record."
-    return _bound("approval records")(required, shown)
+    return _bound("approval records")(required, evidence)
 
 
-def _not_applicable(required: CheckRequirement, shown: RunEvidence) -> Told:
+def _not_applicable(required: CheckRequirement, evidence: RunEvidence) -> Told:
     return CheckStatus.NOT_APPLICABLE, required.note
 
 
-def _nothing(required: CheckRequirement, shown: RunEvidence) -> Told:
+def _nothing(required: CheckRequirement, evidence: RunEvidence) -> Told:
     return CheckStatus.UNCHECKED, required.note
 
 

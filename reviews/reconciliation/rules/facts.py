@@ -1,4 +1,4 @@
-"""What the rules of reviews take as given about one action: its contract, and one run's circumstances."""
+"""Facts about one action: its contract, and the circumstances of one run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULT_POLLING = Polling(first_after_s=1, backoff=2.0, max_interval_s=60, sla_s
 
 @dataclass(frozen=True, kw_only=True)
 class ContractFacts:
-    """What a contract says that verification and recovery need; `of` takes it from the contract."""
+    """The parts of a contract that verification and recovery need; `of` takes it from the contract."""
 
     side_effect_class: SideEffectClass
     reversibility: Reversibility

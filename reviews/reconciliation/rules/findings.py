@@ -1,4 +1,4 @@
-"""What readings say of each wanted effect, and of each predicate (layers 3 and 4 of `reconcile`)."""
+"""Findings of the readings for each wanted effect and each predicate (layers 3 and 4 of `reconcile`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reviews.reconciliation.rules.verdict import EffectFinding, EffectStatus
 
 
 def run_bindings(inputs: RunInputs, reading: Reading | None) -> dict[str, Mapping[str, Any]]:
-    """What expressions see of one run."""
+    """The bindings of expressions for one run."""
     required = inputs.facts.required_effects
     return {
         "si": inputs.si,
@@ -77,12 +77,14 @@ def evaluate_on_source(inputs: RunInputs, reading: Reading) -> tuple[PredicateRe
     )
 
 
-def decisive_discrepancies(found: tuple[EffectFinding, ...], results: tuple[PredicateResult, ...]) -> set[Discrepancy]:
+def decisive_discrepancies(
+    findings: tuple[EffectFinding, ...], results: tuple[PredicateResult, ...]
+) -> set[Discrepancy]:
     """What is decisive at once, wherever it is seen."""
     seen = set()
     if any(one.origin is PredicateOrigin.SCOPE and one.holds is PredicateOutcome.FALSE for one in results):
         seen.add(Discrepancy.WRONG_TARGET_MODIFIED)
-    if any(one.found is EffectStatus.DUPLICATE for one in found):
+    if any(one.found is EffectStatus.DUPLICATE for one in findings):
         seen.add(Discrepancy.DUPLICATE_SIDE_EFFECT)
     return seen
 

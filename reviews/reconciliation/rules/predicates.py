@@ -23,7 +23,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class PredicateOrigin(StrEnum):
-    """Who asks for a predicate."""
+    """The origin of a predicate."""
 
     CONTRACT = "contract"
     AGENT = "agent"

@@ -1,4 +1,4 @@
-"""A reading: what an authoritative system said when it was asked (R-VD-09, R-CP-14).
+"""A reading: the answer of an authoritative system (R-VD-09, R-CP-14).
 
 A check makes it, the rules judge it. It answers what was found, where (`source`, `pointer`), how fresh
 that is (`consistency`, `freshness`), and which of the pattern's failure indicators fired.

@@ -278,9 +278,9 @@ def _unless_more_was_reported(inputs: RunInputs, verdict: Verdict, excused: froz
     )
 
 
-def _lacking(inputs: RunInputs, found: tuple[EffectFinding, ...], pointed: set[Discrepancy]) -> Verdict:
+def _lacking(inputs: RunInputs, findings: tuple[EffectFinding, ...], pointed: set[Discrepancy]) -> Verdict:
     """Some of what was wanted is not there (layer 4)."""
-    names = ", ".join(one.name for one in found if one.found in LACKING)
+    names = ", ".join(one.name for one in findings if one.found in LACKING)
     working = inputs.observation is not None and inputs.observation.status in observe.STILL_WORKING
     if working:
         reason = f"The target says that it is still working; not found so far: {names}."
@@ -289,13 +289,13 @@ def _lacking(inputs: RunInputs, found: tuple[EffectFinding, ...], pointed: set[D
     if min(reading.observed_at for reading in inputs.readings) < inputs.horizon_at:
         reason = f"Not found so far: {names}. It may still arrive until the late-effect horizon."
         return pending_verdict(inputs, reason, Discrepancy.UNKNOWN_STATE, awaits_horizon=True)
-    if any(one.found in SEEN for one in found):
-        return mismatch_verdict(inputs, pointed | {Discrepancy.PARTIAL_APPLICATION}, found)
+    if any(one.found in SEEN for one in findings):
+        return mismatch_verdict(inputs, pointed | {Discrepancy.PARTIAL_APPLICATION}, findings)
     stale = _is_stale(inputs, pointed)
     gone = _is_gone(inputs, pointed)
     if inputs.claimed_success:
         nothing = {Discrepancy.NO_OP_FAILURE} | ({Discrepancy.TARGET_MISSING} if gone else set())
-        return mismatch_verdict(inputs, nothing, found)
+        return mismatch_verdict(inputs, nothing, findings)
     if gone or stale:
         cause = Discrepancy.TARGET_MISSING if gone else Discrepancy.STALE_STATE
         return _agreed(f"A strong read shows no effect, and why: {cause}.", cause)

@@ -36,7 +36,7 @@ class VerificationResult(StrEnum):
 
 
 class EffectStatus(StrEnum):
-    """What the readings say of one effect."""
+    """The status of one effect by the readings."""
 
     PRESENT = "PRESENT"
     PENDING = "PENDING"
@@ -124,7 +124,7 @@ def waiting_deadline(inputs: RunInputs) -> datetime:
 
 
 def unverifiable_verdict(reason: str) -> Verdict:
-    """A verdict that nobody here can ever give."""
+    """The verdict for an action that cannot be verified."""
     return Verdict(
         result=VerificationResult.UNKNOWN,
         decisive=False,
@@ -172,7 +172,7 @@ def pending_triggers(inputs: RunInputs) -> frozenset[str]:
     return frozenset({PENDING_TIMEOUT}) if silent else frozenset()
 
 
-def mismatch_verdict(inputs: RunInputs, classes: set[Discrepancy], found: tuple[EffectFinding, ...]) -> Verdict:
+def mismatch_verdict(inputs: RunInputs, classes: set[Discrepancy], findings: tuple[EffectFinding, ...]) -> Verdict:
     """A decisive verdict against the action: the first class decides, the others are kept (R-DC-14)."""
     first, *others = rank_discrepancies(classes)
     result = {
@@ -182,14 +182,14 @@ def mismatch_verdict(inputs: RunInputs, classes: set[Discrepancy], found: tuple[
     return Verdict(
         result=result,
         decisive=True,
-        reason=_account(first, found),
+        reason=_account(first, findings),
         discrepancy=first,
         secondary=tuple(others),
         triggers=recovery_triggers(first, claimed=inputs.claimed_success),
     )
 
 
-def _account(discrepancy: Discrepancy, found: tuple[EffectFinding, ...]) -> str:
-    listed = ", ".join(f"{one.name} {one.found.lower()} ({one.count})" for one in found)
+def _account(discrepancy: Discrepancy, findings: tuple[EffectFinding, ...]) -> str:
+    listed = ", ".join(f"{one.name} {one.found.lower()} ({one.count})" for one in findings)
     shown = "only a part of what was wanted" if discrepancy is Discrepancy.PARTIAL_APPLICATION else discrepancy
     return f"A strong read shows {shown}: {listed or 'no effect is declared'}."

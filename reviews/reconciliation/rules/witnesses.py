@@ -30,14 +30,14 @@ from reviews.reconciliation.rules.verdict import (
 
 
 def apply_witnesses(
-    inputs: RunInputs, verdict: Verdict, found: tuple[EffectFinding, ...], readings: tuple[Reading, ...]
+    inputs: RunInputs, verdict: Verdict, findings: tuple[EffectFinding, ...], readings: tuple[Reading, ...]
 ) -> Verdict:
     """The verdict, unless a source that testifies speaks against it; what is grave anywhere is grave."""
     pointed = indicated_discrepancies({key for reading in readings for key in reading.indicators})
     every = tuple(one for reading in readings for one in _told(inputs, reading))
     serious = (pointed & GRAVE) | decisive_discrepancies(every, evaluate_predicates(inputs, readings))
     if serious and verdict.discrepancy not in GRAVE:
-        return mismatch_verdict(inputs, serious, found)
+        return mismatch_verdict(inputs, serious, findings)
     if confirms_all(verdict):
         against = [reading.name for reading in readings if not _bears_out(inputs, reading)]
     elif confirms_absence(verdict):

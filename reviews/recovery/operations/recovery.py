@@ -1,4 +1,4 @@
-"""Recovery, ordered: which recovery actions a decision or a person wants, and what earlier ones brought."""
+"""Orders recovery actions for a decision or a person, and reads what earlier ones achieved."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from reviews.recovery.rules import recovery_table, remedies, retries
 from reviews.recovery.rules.remedies import PlanBasis, RecoveryOrder
 
 if TYPE_CHECKING:
-    from ledger.models import Action
+    from ledger.models import Action, Idempotency
 
 
 def deciding_policy(action: Action) -> DecidingPolicy:
@@ -47,7 +47,7 @@ def remedy_arguments(tenant_id: UUID, facts: ContractFacts) -> dict[str, frozens
 
 
 class TenantDecisionContext:
-    """What several verification runs of one tenant are decided under, each of it looked up once."""
+    """The context in which several runs of one tenant are decided, each part looked up once."""
 
     def __init__(self, tenant_id: UUID) -> None:
         self._deciding = cache(lambda: catalogue_queries.deciding_policies(tenant_id, "recovery"))
@@ -77,20 +77,20 @@ def decision_inputs(
     action: Action,
     facts: ContractFacts,
     head: ledger.SubjectHead,
-    kept: Any,
-    around: TenantDecisionContext | None = None,
+    kept: Idempotency | None,
+    context: TenantDecisionContext | None = None,
 ) -> dict[str, Any]:
-    """What a run must know of the policy, the remedies and the action's own run, as `RunInputs` names it."""
-    tenant_id, around = action.tenant_id, around or TenantDecisionContext(action.tenant_id)
-    policy = recovery_table.parse_policy(bytes(around.policy(action).document))
+    """The inputs of a run from the policy, the remedies and the action's own run, as `RunInputs` names it."""
+    tenant_id, context = action.tenant_id, context or TenantDecisionContext(action.tenant_id)
+    policy = recovery_table.parse_policy(bytes(context.policy(action).document))
     bound = kept.request_hash if kept is not None else None
-    unwinding, succeeded = around.run(action.run_id)
+    unwinding, succeeded = context.run(action.run_id)
     return {
-        "pivot_committed": any(around.is_pivot(digest) for digest in succeeded),
+        "pivot_committed": any(context.is_pivot(digest) for digest in succeeded),
         "policy": policy,
         "retry_safe": retries.may_retry(facts, head.entry or {}, policy, request_hash=bound),
         "bound_to": bound,
-        "recovery_tools": around.tools(facts),
+        "recovery_tools": context.tools(facts),
         "unwinding": unwinding and not action.relation,
         "is_remedy": bool(action.relation),
         "brought": recovered_effects(tenant_id, action.id) if head.state == State.FORWARD_RECOVERY else frozenset(),

@@ -1,4 +1,4 @@
-"""Carry the outcome of a recovery action over to the action it was ordered for.
+"""Carries the outcome of a recovery action over to the action it was ordered for.
 
 A recovery action is proposed, approved, executed and verified like any other. If we crash before this commit, the order
 still stands and the next tick carries its end over. A recovery counts only by its own verification (R-RP-47), and its

@@ -1,4 +1,4 @@
-"""Roll back a run: compensate its completed steps in reverse order, each with a verified action.
+"""Rolls back a run: compensates its completed steps in reverse order, each with a verified action.
 
 One step at a time: the next is ordered only when the reversal of the one after it was verified. A step that is still
 open is waited for; one that cannot be reversed without a person stops the run there, with a case.
@@ -6,6 +6,7 @@ open is waited for; one that cannot be reversed without a person stops the run t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -49,7 +50,13 @@ _ERASED: dict[str, Any] = {"timestamps": {"reconciled_at": None}}
 
 def steps_of(tenant_id: UUID, run_id: str) -> list[SagaStep]:
     """The steps of a run as the rules see them, oldest first; recovery actions are none."""
-    actions = [each for each in runs.steps_of(tenant_id, run_id) if not each.relation]
+    return saga_steps(tenant_id, runs.steps_of(tenant_id, run_id))
+
+
+def saga_steps(tenant_id: UUID, found: Sequence[Action]) -> list[SagaStep]:
+    """Those of these actions of one run that are steps."""
+    actions = [each for each in found if not each.relation]
+    pivots = {digest: runs.is_pivot(tenant_id, digest) for digest in {each.contract_digest for each in actions}}
     entries = events.entries(tenant_id, [(each.id, each.seq) for each in actions])
     links = runs.proposal_links(tenant_id, [each.id for each in actions])
     return [
@@ -57,7 +64,7 @@ def steps_of(tenant_id: UUID, run_id: str) -> list[SagaStep]:
             id=str(each.id),
             state=State(each.state),
             mutating=each.mutating,
-            pivot=runs.is_pivot(tenant_id, each.contract_digest),
+            pivot=pivots[each.contract_digest],
             proposed_at=each.proposed_at,
             # Of a step that was erased, its present view still says when it ended.
             ended_at=entries.get(each.id, _ERASED)["timestamps"]["reconciled_at"] or instant(each.changed_at),

@@ -1,4 +1,4 @@
-"""Recovery: what the policy decides, and nothing else may (R-RP-01 to R-RP-50).
+"""Recovery decisions: made by the recovery policy alone (R-RP-01 to R-RP-50).
 
 1. The first row of the policy's table that fits decides, and nothing else may; the same situation always
    gives the same row (R-RP-22; `recovery_table`).
@@ -51,8 +51,10 @@ def no_remedy(wanted: State) -> tuple[RecoveryOrder, ...] | str:
 
 @dataclass(frozen=True, kw_only=True)
 class RecoveryOptions:
-    """What can be done without a person here. `plan` answers for a wanted state with the orders that lead there, or
-    with the reason why there are none; it is asked only where a row wants one.
+    """The recovery that is possible here without a person.
+
+    `plan` answers for a wanted state with the orders that lead there, or with the reason why there are none; it is
+    called only where a row wants one.
 
     `effect_seen` says whether there is anything to reverse or finish; `absent` that a strong read shows nothing;
     `safe_without_effect` that a compensation does nothing where nothing was done (C-61); `is_remedy` that the action

@@ -1,4 +1,4 @@
-"""Remedies at work: which recovery actions a decision orders, in which order, with which arguments (R-RP-31 to 33).
+"""Plans remedies: which recovery actions a decision orders, in which order, with which arguments (R-RP-31 to 33).
 
 1. Compensation reverses what was found, the last effect first; forward recovery finishes what is missing, the first
    effect first; a rollback undoes the whole.
@@ -91,7 +91,7 @@ def _order(footing: PlanBasis, relation: Relation, effect: str | None) -> Recove
 
 
 class RemedyOutcome(StrEnum):
-    """How an ordered recovery action stands."""
+    """The state of an ordered recovery action."""
 
     OPEN = "OPEN"
     DONE = "DONE"

@@ -67,18 +67,18 @@ _FINE = frozenset({PredicateOutcome.TRUE, PredicateOutcome.NOT_APPLICABLE})
 
 
 def replayed_effects(
-    inputs: RunInputs, readings: tuple[Reading, ...], found: tuple[EffectFinding, ...]
+    inputs: RunInputs, readings: tuple[Reading, ...], findings: tuple[EffectFinding, ...]
 ) -> frozenset[str]:
     """The effects whose repetitions are replays."""
     if not inputs.facts.no_op_success_allowed or not inputs.facts.keyed:
         return frozenset()
-    repeated = [one.name for one in found if one.found is EffectStatus.DUPLICATE]
+    repeated = [one.name for one in findings if one.found is EffectStatus.DUPLICATE]
     return frozenset(name for name in repeated if all(_alike(inputs, reading, name) for reading in readings))
 
 
-def count_replays_once(found: tuple[EffectFinding, ...], excused: frozenset[str]) -> tuple[EffectFinding, ...]:
+def count_replays_once(findings: tuple[EffectFinding, ...], excused: frozenset[str]) -> tuple[EffectFinding, ...]:
     """The findings with replays counted as one effect."""
-    return tuple(replace(one, found=EffectStatus.PRESENT) if one.name in excused else one for one in found)
+    return tuple(replace(one, found=EffectStatus.PRESENT) if one.name in excused else one for one in findings)
 
 
 def _alike(inputs: RunInputs, reading: Reading, name: str) -> bool:

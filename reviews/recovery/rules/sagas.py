@@ -91,10 +91,10 @@ def silent_steps(steps: Sequence[SagaStep]) -> tuple[SilentStep, ...]:
 
 def _over(step: SagaStep, earlier: Sequence[SagaStep]) -> Iterator[SilentStep]:
     for other in earlier:
-        if other.id in step.acknowledges:
+        if not (other.state in _FAILED or other.id in step.depends_on) or other.id in step.acknowledges:
             continue
         if other.state in _FAILED and not _later(other, step):
-            yield SilentStep(step.id, other.id, f"It ended {other.state}, and nobody had taken notice of that.")
+            yield SilentStep(step.id, other.id, f"It ended {other.state}, which had not been acknowledged.")
         elif other.id in step.depends_on and _later(other, step):
             yield SilentStep(step.id, other.id, "Its outcome was not known yet.")
 

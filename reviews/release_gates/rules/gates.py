@@ -36,11 +36,11 @@ from reviews.release_gates.rules.scenarios import (
     START,
     Draft,
     absent_effect,
+    overdue_run,
     refund,
     refund_facts,
     refund_run,
     shop_reading,
-    too_late,
 )
 from reviews.reporting.rules import report
 from reviews.verification.rules import verification
@@ -55,7 +55,7 @@ _ENDS = frozenset({State.RECONCILED_SUCCESS, State.FAILED, State.VALIDATED})
 
 @dataclass(frozen=True, kw_only=True)
 class GateLine:
-    """One thing that a gate tried: what had to come of it, what came, and whether that is so."""
+    """One trial of a gate: the expected result, the actual one, and whether they agree."""
 
     tried: str
     wanted: str
@@ -80,7 +80,7 @@ def inject_failures(draft: Draft) -> list[GateLine]:
 def _injected(draft: Draft, side_effect_class: SideEffectClass) -> Iterator[GateLine]:
     facts = refund_facts(draft, side_effect_class)
     replica = refund_run(draft, facts, shop_reading(refund(), consistency=Consistency.REPLICA))
-    for words, run in (("shows the effect", replica), ("shows it after the deadline", too_late(replica))):
+    for words, run in (("shows the effect", replica), ("shows it after the deadline", overdue_run(replica))):
         outcome = verification.judge_run(run)
         wanted = "nothing is settled by it"
         name = f"STALE_READ, {side_effect_class}: a replica {words}"
@@ -108,7 +108,7 @@ def _injected(draft: Draft, side_effect_class: SideEffectClass) -> Iterator[Gate
 def _timeouts(draft: Draft, facts: ContractFacts) -> Iterator[GateLine]:
     name = f"TIMEOUT, {facts.side_effect_class}"
     run = refund_run(draft, facts, failure=_SILENT)
-    ended = verification.judge_run(too_late(run))
+    ended = verification.judge_run(overdue_run(run))
     wanted = "it is no success and no failure"
     yield _line(f"{name}: no answer until the deadline", wanted, _found(ended), passed=ended.state not in _ENDS)
     made = _readings_before_deadline(facts)
@@ -189,7 +189,7 @@ def check_new_entries(draft: Draft) -> list[GateLine]:
         for name, run in (
             ("a success", refund_run(draft, facts, shop_reading(refund()))),
             ("a duplicate", refund_run(draft, facts, shop_reading(refund(count=2)))),
-            ("no answer until the deadline", too_late(refund_run(draft, facts, failure=_SILENT))),
+            ("no answer until the deadline", overdue_run(refund_run(draft, facts, failure=_SILENT))),
         ):
             fault = _entry_fault(run)
             lines.append(_line(f"{name}, {each}", "every entry fits the schema", fault or "it does", passed=not fault))
@@ -215,8 +215,8 @@ _TOOL = Tool("issue_refund", "Refund an order.", done=("refunded",), object=("or
 _CLAIM = "I have refunded order o-17."
 
 
-def tell_false_success(draft: Draft) -> list[GateLine]:
-    """RG-07: what may be told before reconciliation, and what a message may say (rule 3)."""
+def check_reports_before_verdict(draft: Draft) -> list[GateLine]:
+    """RG-07: what reports and messages may say before reconciliation (rule 3)."""
     lines = []
     for state in State:
         if state is State.RECONCILED_SUCCESS:
@@ -235,7 +235,7 @@ def tell_false_success(draft: Draft) -> list[GateLine]:
         ("the tool claims success, the shop shows nothing", (refund_run(draft, facts, shop_reading(absent_effect())),)),
         ("the tool claims success, the shop shows another amount", (refund_run(draft, facts, shop_reading(wrong)),)),
     ):
-        for run in (*runs, *map(too_late, runs)):
+        for run in (*runs, *map(overdue_run, runs)):
             outcome = verification.judge_run(run)
             reached = State.RECONCILED_SUCCESS in {step.state for step in outcome.steps}
             lines.append(_line(name, "it is not reconciled", _found(outcome), passed=not reached))
@@ -252,7 +252,7 @@ def repeat_unknown(draft: Draft) -> list[GateLine]:
             run = refund_run(
                 draft, facts, state=State.UNKNOWN, observation=None, failure=_SILENT, idempotency_status=status
             )
-            for when, tried in (("before", replace(run, retry_safe=True)), ("after", too_late(run))):
+            for when, tried in (("before", replace(run, retry_safe=True)), ("after", overdue_run(run))):
                 outcome = verification.judge_run(tried)
                 repeats = outcome.state is State.VALIDATED or outcome.retry_at is not None
                 name = f"no answer {when} the deadline, record {status}, {each}"

@@ -114,8 +114,8 @@ def refund_run(draft: Draft, facts: ContractFacts, *readings: Reading, **changes
     return RunInputs(**(usual | changes))
 
 
-def too_late(run: RunInputs) -> RunInputs:
-    """The same run when the deadline has passed."""
+def overdue_run(run: RunInputs) -> RunInputs:
+    """The same run after its deadline."""
     return replace(run, at=run.sla_at + timedelta(seconds=1), attempts=9)
 
 

@@ -1,4 +1,4 @@
-"""Reports: what may be told about an action, made from the record alone, and kept once told (R-RI-14, R-RI-15)."""
+"""Reports on actions: built from the record alone, and stored once given (R-RI-14, R-RI-15)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def trust_of(action: Action, entry: dict[str, Any]) -> TrustLadder:
 
 
 def report_on(action: Action, entry: dict[str, Any], *, ladder: TrustLadder | None = None) -> StatusReport:
-    """What may be told about an action now; `ladder` is its trust ladder, where that is known already."""
+    """The current report on an action; `ladder` is its trust ladder, where that is known already."""
     ladder = ladder or trust_of(action, entry)
     return rules.build_report(
         State(action.state),
@@ -55,7 +55,7 @@ def report_on(action: Action, entry: dict[str, Any], *, ladder: TrustLadder | No
 
 
 def report_on_new(state: State, entry: dict[str, Any]) -> StatusReport:
-    """What may be told about an action that was written just now: nothing has come of it yet."""
+    """The report on an action that was just created and has no result yet."""
     return rules.build_report(state, entry, trust_level=trust_ladder(entry, sealed=False).level)
 
 
@@ -89,10 +89,10 @@ def _parts(action: Action, entry: dict[str, Any]) -> tuple[Part, ...]:
         return ()
 
 
-def file_false_success(
+def record_false_success(
     *, tenant_id: UUID, action_id: UUID, told: str, reason: str, by: ledger.Actor, at: datetime
 ) -> None:
-    """Put on record that somebody was told of a success that was none; `told` says where and in which words (R-MT-08).
+    """Record that somebody was told of a success that was none; `told` says where and in which words (R-MT-08).
 
     It changes neither the action's state nor its report: it says that a report elsewhere was wrong.
     """

@@ -1,4 +1,4 @@
-"""Telling: the actions of a session or run with their reports, as context and summary are made of them.
+"""Reports on the actions of a session or run, for its model context and summary.
 
 What is read here is the record: states, entries, what a reading found. No answer of a tool and no text of a model is
 opened (R-PL-10, R-PL-11).

@@ -1,4 +1,4 @@
-"""Model context: what a model may be told of its session before its next turn (R-PL-01 to R-PL-12, R-PL-15, R-PL-16).
+"""Model context: the verified facts given to a model before its next turn (R-PL-01 to R-PL-12, R-PL-15, R-PL-16).
 
 1. Facts are actions that are settled and not contradicted; everything else is unresolved. Each carries the report's
    words, the level of trust, the moment that it is true of, and the behaviour that its result asks for.
@@ -93,7 +93,7 @@ class Capability:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionScene:
-    """What surrounds the actions: tools, what people stopped, calls that left nothing, actions that were erased or are
+    """The context of the actions: tools, what people stopped, calls that left nothing, actions that were erased or are
     too many to be looked at, and whether the run was forced to end (`limit` is its limit of calls, where it has one).
     """
 
@@ -114,7 +114,7 @@ class SessionScene:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelContext:
-    """What may be told for the next turn."""
+    """The model context for the next turn."""
 
     facts: tuple[ReportedAction, ...]
     unresolved: tuple[ReportedAction, ...]
@@ -167,7 +167,7 @@ def _around(scene: SessionScene) -> list[str]:
     if scene.stops:
         lines.append(f"Stopped, until a person lifts it: {', '.join(map(to_single_line, scene.stops))}.")
     if scene.forced:
-        lines.append(f"{scene.ending} No further call of this run is taken.")
+        lines.append(f"{scene.ending} No further calls are accepted in this run.")
     names = ", ".join(to_single_line(tool.name) for tool in scene.tools)
     return [*lines, f"Tools of this session, and no others: {names}." if names else "This session has no tools."]
 

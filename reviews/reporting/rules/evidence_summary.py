@@ -1,4 +1,4 @@
-"""Summarise a run's evidence as answers to the five audit questions (R-CP-14).
+"""Summarises a run's evidence as answers to the five audit questions (R-CP-14).
 
 What was done, where, by whom, under which authority, and how that is proved. Each answer is put together from what the
 run knew; what nobody told is left out, never guessed.

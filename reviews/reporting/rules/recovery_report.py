@@ -89,7 +89,7 @@ def _joined(names: Sequence[str]) -> str:
 
 
 class RecoveryStage(StrEnum):
-    """How far a recovery has come."""
+    """The stage of a recovery."""
 
     ORDERED = "ORDERED"
     RUNNING = "RUNNING"  # the recovery action was proposed: it is approved, executed and read back like any other

@@ -101,7 +101,7 @@ AUDIT_CONFIRMED = 4
 
 @dataclass(frozen=True)
 class StatusReport:
-    """What may be told of an action, and on what level of trust."""
+    """The report on an action, and its level of trust."""
 
     code: StatusCode
     text: str
@@ -206,7 +206,7 @@ def _text(code: StatusCode, state: State, entry: Mapping[str, Any], outcome: Out
 
 
 class OutcomeFamily(StrEnum):
-    """How an outcome looks: each family has one colour and one shape."""
+    """The family of an outcome, which has one colour and one shape."""
 
     WAITING = "waiting"
     RUNNING = "running"

@@ -26,7 +26,7 @@ from reviews.reporting.rules.report import StatusCode, StatusReport
 
 
 class PlannerResult(StrEnum):
-    """What reconciliation came to, as a planner needs to know it."""
+    """The result of reconciliation for a planner."""
 
     SUCCESS = "SUCCESS"
     ANSWERED = "ANSWERED"

@@ -48,13 +48,13 @@ MEANINGS: Final[dict[str, str]] = {
     "HS-11": "An agent claimed an action as done while it was still being verified.",
     "HS-12": "Something else than what was authorised was changed, or claimed.",
     "HS-13": "A reversal was taken as having worked, and had not.",
-    "HS-14": "An agent told an unknown outcome as known.",
+    "HS-14": "An agent told as known an outcome that is unknown, or that a later reading contradicts.",
 }
 """What each count is a count of, as the page says it."""
 
 
 class FindingSource(StrEnum):
-    """Where a finding is kept.
+    """The place where a finding is stored.
 
     OVERCLAIMED is what readings found of actions whose tool had reported success, UNDERCLAIMED their result where the
     tool had reported nothing but failure. CONSISTENCY is of sources that would have confirmed a reported success, and

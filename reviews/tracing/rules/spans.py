@@ -26,7 +26,7 @@ Attributes = dict[str, str | int | bool]
 
 
 class Stage(StrEnum):
-    """What a span is a span of."""
+    """The kind of a span."""
 
     ACTION = "action"
     GATE = "gate"

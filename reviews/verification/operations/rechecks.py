@@ -1,4 +1,4 @@
-"""Re-verify settled actions after an hour, a day and a week, as their contract asks.
+"""Re-verifies settled actions after an hour, a day and a week, as their contract asks.
 
 A contradiction changes no state. It is an event beside the state: it opens a case, turns the report into
 FINAL_STATE_UNKNOWN and blocks repeats, until a person has settled it.
@@ -57,7 +57,7 @@ def can_be_rechecked(action: Action) -> bool:
 
 
 def judge_recheck(plan: ReadPlan, taken: SourceReadings, *, at: datetime) -> bool | None:
-    """Hold a reading against how the action was settled; whether it contradicts it."""
+    """Whether a reading contradicts how the action was settled."""
     head = ledger.lock_subject(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
     action = actions.action(plan.tenant_id, plan.action_id)
     row = queries.schedule_of(plan.action_id)

@@ -1,4 +1,4 @@
-"""Verification: read the system of record, judge what it said, and write down what follows.
+"""Verification: reads the system of record, judges the readings, and records the result.
 
 The reading happens outside any transaction: a slow system holds no lock. What it found is judged again under the
 action's lock, against the action as it then is, so a reading that comes too late changes nothing.
@@ -43,6 +43,8 @@ from reviews.verification.rules.steps import LifecycleStep
 
 if TYPE_CHECKING:
     from ledger.models import Action
+    from reviews.models import Schedule
+    from reviews.readback.operations.claimed_batches import DueReading
 
 AT_ONCE = ReadPacing()
 
@@ -116,12 +118,12 @@ def conclude_run(
     taken: SourceReadings,
     *,
     pacing: ReadPacing = AT_ONCE,
-    around: recovery.TenantDecisionContext | None = None,
+    context: recovery.TenantDecisionContext | None = None,
     answer: AnswerFacts | None = None,
     at: datetime,
 ) -> str | None:
     """Judge what was read under the action's lock, and write down what follows; returns the state after."""
-    around = around or recovery.TenantDecisionContext(plan.tenant_id)
+    context = context or recovery.TenantDecisionContext(plan.tenant_id)
     head = ledger.lock_subject(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
     action = actions.action(plan.tenant_id, plan.action_id)
     row = queries.schedule_of(plan.action_id)
@@ -129,14 +131,14 @@ def conclude_run(
         schedules.end_schedule(action_id=plan.action_id)
         return None
     pointer = uuid4()
-    inputs = run_inputs(plan, action, head, row, taken, pointer, pacing=pacing, around=around, at=at)
+    inputs = run_inputs(plan, action, head, row, taken, pointer, pacing=pacing, context=context, at=at)
     inputs = replace(inputs, answer=answer)
     outcome = rules.judge_run(inputs)
     first = pacing.asked and row is not None and row.readings == 0
     if outcome.steps or first or repeats_doubt(inputs, outcome):
         tenant_id, action_id = plan.tenant_id, plan.action_id
         place = _RunPlace(queries.last_run_number(tenant_id, action_id) + 1, evidence.key_id(tenant_id, action_id))
-        rows, drafts = _written(plan, action, head, inputs, outcome, place, around, at=at)
+        rows, drafts = _written(plan, action, head, inputs, outcome, place, context, at=at)
         insert(*rows)
         if drafts:
             ledger.write_events(*drafts)
@@ -148,7 +150,7 @@ def conclude_run(
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedReading:
-    """What was read for a plan, and when."""
+    """A finished reading for a plan."""
 
     plan: ReadPlan
     taken: SourceReadings
@@ -157,7 +159,7 @@ class FinishedReading:
 
 
 def conclude_successes(
-    tenant_id: UUID, read: Sequence[FinishedReading], *, around: recovery.TenantDecisionContext
+    tenant_id: UUID, read: Sequence[FinishedReading], *, context: recovery.TenantDecisionContext
 ) -> frozenset[UUID]:
     """Conclude, of these readings of one tenant, those that end verified and lead to nothing else, all of them in this
     transaction; the actions of those.
@@ -185,14 +187,14 @@ def conclude_successes(
             each.taken,
             uuid4(),
             pacing=each.pacing,
-            around=around,
+            context=context,
             at=each.at,
         )
         outcome = rules.judge_run(inputs)
         if not outcome.is_plain_success:
             continue
         place = _RunPlace(numbers.get(head.id, 0) + 1, keys.get(head.id))
-        more, events = _written(each.plan, action, head, inputs, outcome, place, around, at=each.at)
+        more, events = _written(each.plan, action, head, inputs, outcome, place, context, at=each.at)
         rows += more
         drafts += events
         ended.append(each)
@@ -212,14 +214,14 @@ def repeats_doubt(inputs: RunInputs, outcome: rules.RunOutcome) -> bool:
 
 def run_inputs(
     plan: ReadPlan,
-    action: Any,
+    action: Action,
     head: ledger.SubjectHead,
-    row: Any,
+    row: Schedule | DueReading | None,
     taken: SourceReadings,
     pointer: UUID,
     *,
     pacing: ReadPacing = AT_ONCE,
-    around: recovery.TenantDecisionContext | None = None,
+    context: recovery.TenantDecisionContext | None = None,
     at: datetime,
 ) -> RunInputs:
     assert head.entry is not None
@@ -252,7 +254,7 @@ def run_inputs(
         query_pointer=f"{pointer}#query",
         state_pointer=str(pointer),
         pacing=pacing,
-        **recovery.decision_inputs(action, facts, head, known.idempotency, around),
+        **recovery.decision_inputs(action, facts, head, known.idempotency, context),
     )
 
 
@@ -372,18 +374,18 @@ def _shown(plan: ReadPlan, layers: dict[str, Any]) -> dict[str, Any]:
 
 def _written(
     plan: ReadPlan,
-    action: Any,
+    action: Action,
     head: ledger.SubjectHead,
     inputs: RunInputs,
     outcome: rules.RunOutcome,
     place: _RunPlace,
-    around: recovery.TenantDecisionContext,
+    context: recovery.TenantDecisionContext,
     *,
     at: datetime,
 ) -> tuple[list[Any], list[ledger.EventDraft]]:
     """The rows of a run and its events, for the caller to write: rows first, since events point to them."""
-    decided_under = [plan.verification_policy, *([around.policy(action)] if outcome.decision.table else [])]
-    judged_by = [plan.verification_policy, around.policy(action)]
+    decided_under = [plan.verification_policy, *([context.policy(action)] if outcome.decision.table else [])]
+    judged_by = [plan.verification_policy, context.policy(action)]
     circumstances = run_circumstances(inputs, seq=head.seq, contract=plan.contract.digest, policies=judged_by)
     kept, listed, rows = _sealed_run(
         plan, inputs, outcome.verdict, outcome.decision, outcome.steps, decided_under, circumstances, place, at=at

@@ -1,4 +1,4 @@
-"""Steps: one event of an action's way, with what the new entry says (C-26, R-LE-12).
+"""Lifecycle steps: one event of an action with the changes of its entry (C-26, R-LE-12).
 
 The ledger's three statuses follow from the state and from what they were before; the table below is
 section 3.6 of the requirements read as "entering this state sets …", where KEEP leaves a status alone.

@@ -1,4 +1,4 @@
-"""The trust ladder: how far what is known about an action may be relied on (R-OB-04 to R-OB-09).
+"""The trust ladder: how reliable the knowledge about an action is (R-OB-04 to R-OB-09).
 
     0  raw tool output                nothing; unsafe for a model
     1  normalised observation         evidence

@@ -1,4 +1,4 @@
-"""One verification run, from what is known to what is written (R-CX-02, R-SM-25, R-RC-08).
+"""Judges one verification run, from its inputs to the events to write (R-CX-02, R-SM-25, R-RC-08).
 
 `run` composes reconciliation, classification and recovery. It returns every step to append, in order,
 each with its kind, reason, grounds and the entry's changes; whether a case, an incident and a freeze
@@ -62,7 +62,7 @@ _NEED_A_VERDICT = frozenset({State.COMMITTED, State.RECONCILIATION_FAILED, State
 
 @dataclass(frozen=True, kw_only=True)
 class RunOutcome:
-    """What one run leads to.
+    """The outcome of one run.
 
     `settled` says that automation is through with the action: nothing more is polled (C-62). `freeze`
     lists the targets to freeze, the intended one first. `attention` names the review triggers that fired:
@@ -226,7 +226,7 @@ def recovery_situation(inputs: RunInputs, verdict: Verdict) -> RecoverySituation
 
 
 def recovery_options(inputs: RunInputs, verdict: Verdict) -> RecoveryOptions:
-    """What can be done here without a person."""
+    """The recovery possible here without a person."""
     facts = inputs.facts
     return RecoveryOptions(
         plan=partial(_remedies, inputs, verdict),

@@ -6,7 +6,9 @@ import hashlib
 
 import pytest
 
-from counterfoil.coding_agents.commands import Effect, Refusal, read_command, repository_of
+from counterfoil.coding_agents.commands import read_command
+from counterfoil.coding_agents.programs.git import repository_of
+from counterfoil.coding_agents.shell import Effect, Refusal
 from tests.support.outside import git_server
 from tests.support.outside.git_server import QUIET, commit, git
 
@@ -203,3 +205,24 @@ def test_an_upload_that_cannot_be_told_is_refused_with_how_to_send_it(built, com
 @pytest.mark.parametrize("command", ["twine check dist/x.whl", "echo twine upload", "pip install twine"])
 def test_nothing_is_said_about_what_publishes_nothing(built, command):
     assert read_command(command, built) is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'echo "$(git push --force)"',
+        "true a#; git push --force",
+        "if true; then git push --force; fi",
+        "for r in a b; do git push $r; done",
+        "find . -exec git push {} +",
+        "echo `git push`",
+    ],
+)
+def test_a_push_inside_another_construct_of_the_shell_is_seen(command, tmp_path):
+    with pytest.raises(Refusal, match="Send `git push` as a command of its own"):
+        read_command(command, tmp_path)
+
+
+@pytest.mark.parametrize("command", ["git commit -m \"say `date`, then 'git push'\"", 'echo "\\$(git push)"'])
+def test_words_that_only_speak_of_a_push_are_none(command, tmp_path):
+    assert read_command(command, tmp_path) is None

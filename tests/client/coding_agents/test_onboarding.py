@@ -59,9 +59,9 @@ def test_discover_tells_what_is_here_and_changes_nothing(home, capsys):
     assert run("discover") == 0
     told = capsys.readouterr().out
     for line in (
-        "Claude Code: no hook of ours",
+        "Claude Code: no Counterfoil hook",
         "  MCP server notes: counterfoil-mcp --config g.toml\n",
-        "Codex CLI: no hook of ours",
+        "Codex CLI: no Counterfoil hook",
         "  MCP server docs: npx -y docs (not gated)",
         "  MCP server files: files-server (not gated)",
         "  MCP server web: https://mcp.example.org/mcp (not gated)",
@@ -89,7 +89,7 @@ def test_every_client_is_restored_byte_for_byte(home, capsys):
     for client in CLIENTS.values():
         document = json.loads((home / client.hooks_file).read_text())
         assert all(any(map(is_ours, document["hooks"][event])) for event in client.events)
-        assert f"{client.title}: the hook stands in" in told
+        assert f"{client.title}: the hook is in" in told
     kept = json.loads((home / ".claude/settings.json").read_text())
     assert kept["permissions"] == {"allow": ["Bash(npm test:*)"]}
     assert kept["hooks"]["PreToolUse"][0]["hooks"][0]["command"] == "~/bin/lint.sh"
@@ -122,7 +122,7 @@ def test_what_somebody_changed_since_is_not_thrown_away(home, capsys):
     document["hooks"]["stop"] = [{"command": "./bell.sh"}]
     path.write_text(json.dumps(document))
     assert run("offboard", "cursor") == 0
-    assert "was changed since; only the hook was taken out. What it was before stands in" in capsys.readouterr().out
+    assert "was changed since; only the hook was removed. The original is in" in capsys.readouterr().out
     assert json.loads(path.read_text()) == {
         "version": 1,
         "hooks": {"afterFileEdit": [{"command": "./format.sh"}], "stop": [{"command": "./bell.sh"}]},
@@ -144,7 +144,7 @@ def test_a_file_in_another_form_is_left_as_it_is(home, text):
     [
         (
             ("onboard", "notepad", "--shadow"),
-            "notepad is not known (known: claude-code, codex, copilot, cursor, gemini).",
+            "Unknown client notepad (known: claude-code, codex, copilot, cursor, gemini).",
         ),
         (("onboard", "--enforce"), "Not set: COUNTERFOIL_EXECUTOR_KEY. `manage.py create_key` makes keys."),
         (("offboard",), "No client is onboarded."),
@@ -181,4 +181,4 @@ def test_a_hook_whose_console_is_away_refuses_and_says_so(home):
     assert hook(tool_name="Read", tool_input={"file_path": "a"}) == (0, "", "")
     code, told, error = hook(tool_input="no JSON")
     assert (code, told) == (2, "")
-    assert error.startswith("Counterfoil: nothing runs, because the hook failed: ")
+    assert error.startswith("Counterfoil: the hook failed, so nothing was run: ")

@@ -118,6 +118,7 @@ def test_the_report_names_the_claim_that_the_system_contradicts_and_no_other(wee
     assert "1 of them false: 1 beside what the systems showed, 0 beside the tools' answers" in said
     assert "“The changes are pushed to the release branch.”" in said
     assert "The system showed: refs/heads/release of team/app.git is not there." in said
+    assert "UNKNOWN_FLATTENED" not in said
     assert "I have pushed the commit to main." not in said
     page = (tmp_path / "report.html").read_text()
     assert "The changes are pushed to the release branch." in page

@@ -11,7 +11,7 @@ import pytest
 from approvals.voting.operations import approvers as approvers_operations
 from approvals.voting.operations import delegations
 from approvals.voting.queries import approvers
-from approvals.voting.rules.delegation import LoanRefused
+from approvals.voting.rules.delegation import DelegationRefused
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
@@ -77,7 +77,7 @@ def test_nobody_takes_anothers_power_for_themselves(tenant, people):
 
 def test_what_was_lent_cannot_be_lent_on(tenant, people):
     lend(tenant, people)
-    with pytest.raises(LoanRefused):
+    with pytest.raises(DelegationRefused):
         lend(tenant, people, giver="ben", to="cyd")
 
 

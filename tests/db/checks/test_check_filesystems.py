@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from counterfoil.coding_agents.programs.files import machine
 from reviews.checks import filesystems
 from reviews.checks.catalogue import check_for
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
@@ -317,3 +318,16 @@ class TestAtRegistration:
         schema = CHECK.typed_fields({"effects": {"file": {"path": "sr.path"}}})
         assert {"sha256", "size", "exists", "effects"} <= set(schema["properties"])
         assert "sha256" in schema["properties"]["effects"]["properties"]["file"]["properties"]
+
+
+def test_a_file_of_another_machine_is_not_looked_for_here(root):
+    named = {"machine": "sr.machine"}
+    own = machine()
+    assert effect(root, "reports/q1.txt", sr={"machine": own}, **named).present
+    with pytest.raises(CheckFailed, match="on another machine") as failed:
+        look(root, "reports/none.txt", sr={"machine": "0" * 32}, expect="absent", **named)
+    assert not failed.value.retryable
+    settings = {"machine": "build-7"}
+    assert effect(root, "reports/q1.txt", sr={"machine": "build-7"}, settings=settings, **named).present
+    with pytest.raises(CheckFailed, match="on another machine"):
+        look(root, "reports/q1.txt", sr={"machine": own}, settings=settings, **named)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from reviews.checks.git import GitCheck, read_refs
+from reviews.checks.development.git import GitCheck, read_refs
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 from tests.support.outside import git_server
 from tests.support.outside.git_server import commit, git
@@ -116,8 +116,8 @@ def test_a_list_of_refs_is_whole_or_no_answer():
     ("part", "fault"),
     [
         ({"ref": "sr.ref", "commit": "sr.commit"}, "lookup/effects/ref/repository must be an expression."),
-        (PUSH | {"expect": "absent"}, "must have either a commit that the ref should name, or expect absent"),
-        ({"repository": "sr.r", "ref": "sr.ref"}, "must have either a commit"),
+        (PUSH | {"expect": "absent"}, "must have either the commit that it should have, or expect absent"),
+        ({"repository": "sr.r", "ref": "sr.ref"}, "must have either the commit"),
         (PUSH | {"branch": "sr.b"}, "has an unknown field `branch`"),
         (PUSH | {"expect": "maybe"}, "expect is either present or absent"),
     ],

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from reviews.checks import fetching
+from reviews.checks.development.packages import JSON, PackageCheck, _listed
 from reviews.checks.interface import CheckFailed, SystemAccess
-from reviews.checks.packages import JSON, PackageCheck, _listed
 from tests.support.outside import package_server
 from tests.support.outside.package_server import make_sdist
 

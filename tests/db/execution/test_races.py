@@ -6,15 +6,13 @@ import os
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-import psycopg
 import pytest
 from django.core.management import call_command
-from django.db import DatabaseError, IntegrityError, OperationalError, connections, transaction
+from django.db import DatabaseError, IntegrityError, OperationalError, transaction
 
 from console.local.installation import ROOT
 from ledger.db import tenancy
@@ -24,10 +22,10 @@ from ledger.record.operations import NewEvent
 from ledger.record.queries import events as queries
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import Ground, IllegalTransition
+from tests.db.races import PATIENCE_S, on_its_own_connection, until_someone_waits
 from tests.db.record.records import Record, fill
 from tests.support.builders import AT, propose
 
-PATIENCE_S = 20
 FAILED = NewEvent(kind="failed", to="FAILED", grounds=frozenset({Ground.NOTHING_SENT}))
 PENDING = NewEvent(kind="answered", to="PENDING")
 
@@ -43,30 +41,6 @@ def record(committed_db) -> Iterator[Record]:
 def threads() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(8) as pool:
         yield pool
-
-
-def apart(work: Callable[[], Any]) -> Callable[[], Any]:
-    """The work with a connection of its own that is closed at the end."""
-
-    def done() -> Any:
-        try:
-            return work()
-        finally:
-            connections.close_all()
-
-    return done
-
-
-def until_someone_waits(watcher: psycopg.Connection) -> None:
-    """Until somebody waits for a lock here; asked outside the test's transaction, which would see one moment only."""
-    for _ in range(PATIENCE_S * 50):
-        (count,) = watcher.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        ).fetchone()
-        if count:
-            return
-        time.sleep(0.02)
-    raise AssertionError("nobody waits")
 
 
 def outcomes(running: list[Future[Any]]) -> list[str]:
@@ -98,7 +72,7 @@ def test_of_two_appends_on_one_head_one_wins(record, threads):
         ready.wait(PATIENCE_S)
         return append(record, happening)
 
-    running = [threads.submit(apart(lambda each=each: race(each))) for each in (FAILED, PENDING)]
+    running = [threads.submit(on_its_own_connection(lambda each=each: race(each))) for each in (FAILED, PENDING)]
     assert outcomes(running) in (["IntegrityError", "SubjectHead"], ["OperationalError", "SubjectHead"])
     assert len(history(record)) == 4
 
@@ -107,7 +81,7 @@ def test_of_two_appends_on_one_head_one_wins(record, threads):
 def test_an_append_waits_for_one_that_has_not_committed_and_then_loses(record, threads, app_connection):
     with tenancy(record.tenant):
         operations.append(record.action, FAILED, actor=operations.SYSTEM, at=AT)
-        late = threads.submit(apart(lambda: append(record, PENDING)))
+        late = threads.submit(on_its_own_connection(lambda: append(record, PENDING)))
         until_someone_waits(app_connection)
     with pytest.raises((IntegrityError, OperationalError)):
         late.result(PATIENCE_S)
@@ -118,7 +92,7 @@ def test_an_append_waits_for_one_that_has_not_committed_and_then_loses(record, t
 def test_an_append_whose_rival_rolled_back_wins(record, threads, app_connection):
     with tenancy(record.tenant):
         operations.append(record.action, FAILED, actor=operations.SYSTEM, at=AT)
-        late = threads.submit(apart(lambda: append(record, PENDING)))
+        late = threads.submit(on_its_own_connection(lambda: append(record, PENDING)))
         until_someone_waits(app_connection)
         transaction.set_rollback(True)
     assert late.result(PATIENCE_S).state == "PENDING"
@@ -129,7 +103,7 @@ def test_an_append_whose_rival_rolled_back_wins(record, threads, app_connection)
 def test_whoever_locks_second_finds_what_the_first_one_left(record, threads, app_connection):
     with tenancy(record.tenant):
         head = operations.lock_subject(tenant_id=record.tenant, subject_id=record.action.id, kind="action")
-        late = threads.submit(apart(lambda: append_locked(record, FAILED)))
+        late = threads.submit(on_its_own_connection(lambda: append_locked(record, FAILED)))
         until_someone_waits(app_connection)
         changes = {"execution": {"status": "PENDING"}}
         operations.append(
@@ -152,7 +126,7 @@ def test_a_lock_never_pairs_a_moved_head_with_an_old_entry(record, threads):
             )
             operations.append(head, counted, actor=operations.SYSTEM, at=AT)
 
-    for each in [threads.submit(apart(lambda number=number: note(number))) for number in range(2, 18)]:
+    for each in [threads.submit(on_its_own_connection(lambda number=number: note(number))) for number in range(2, 18)]:
         each.result(PATIENCE_S)
     with tenancy(record.tenant):
         rows = queries.history(record.tenant, record.action.id)
@@ -162,7 +136,10 @@ def test_a_lock_never_pairs_a_moved_head_with_an_old_entry(record, threads):
 
 
 def test_many_at_once_write_one_sequence_without_a_gap(record, threads):
-    running = [threads.submit(apart(lambda: append_locked(record, NewEvent(kind="evidence_added")))) for _ in range(24)]
+    running = [
+        threads.submit(on_its_own_connection(lambda: append_locked(record, NewEvent(kind="evidence_added"))))
+        for _ in range(24)
+    ]
     assert outcomes(running) == ["SubjectHead"] * 24
     with tenancy(record.tenant):
         rows = Event.objects.filter(tenant_id=record.tenant, subject_id=record.action.id).order_by("seq")
@@ -180,7 +157,10 @@ def test_of_two_that_create_one_subject_one_wins(record, threads):
                 new, NewEvent(kind="recording_imported", to="IMPORTED"), actor=operations.SYSTEM, at=AT
             )
 
-    assert outcomes([threads.submit(apart(create)) for _ in range(2)]) == ["IntegrityError", "SubjectHead"]
+    assert outcomes([threads.submit(on_its_own_connection(create)) for _ in range(2)]) == [
+        "IntegrityError",
+        "SubjectHead",
+    ]
 
 
 def test_subjects_do_not_wait_for_each_other(record, threads):
@@ -194,7 +174,7 @@ def test_subjects_do_not_wait_for_each_other(record, threads):
                 head = operations.lock_subject(tenant_id=record.tenant, subject_id=other.id, kind="action")
                 return operations.append(head, NewEvent(kind="evidence_added"), actor=operations.SYSTEM, at=AT)
 
-        assert threads.submit(apart(move)).result(PATIENCE_S).seq == 2
+        assert threads.submit(on_its_own_connection(move)).result(PATIENCE_S).seq == 2
 
 
 # The same mutation twice
@@ -222,7 +202,7 @@ def test_of_two_starts_of_one_mutation_one_wins(record, threads):
         ready.wait(PATIENCE_S)
         return start(record, head)
 
-    running = [threads.submit(apart(lambda head=head: race(head))) for head in twins]
+    running = [threads.submit(on_its_own_connection(lambda head=head: race(head))) for head in twins]
     assert outcomes(running) == ["IntegrityError", "SubjectHead"]
     (loser,) = [each.exception() for each in running if each.exception()]
     assert loser.__cause__.diag.constraint_name == "action_one_open_mutation"

@@ -23,10 +23,9 @@ from ledger.catalogue.operations import registration
 from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
+from tests.db.races import PATIENCE_S, on_its_own_connection, until_someone_waits
 from tests.support.api_tenant import Workshop, document, new_key, workshop
 from tests.support.callers import put_in_force
-
-PATIENCE_S = 60
 
 
 @pytest.fixture
@@ -41,18 +40,6 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def apart(work: Callable[[], Any]) -> Callable[[], Any]:
-    """The work with a connection of its own that is closed at the end."""
-
-    def done() -> Any:
-        try:
-            return work()
-        finally:
-            connections.close_all()
-
-    return done
-
-
 def told(answer: Any) -> tuple[int, str]:
     return answer.status_code, answer.json().get("code", "")
 
@@ -60,18 +47,6 @@ def told(answer: Any) -> tuple[int, str]:
 def attempts(shop: Workshop, order: dict[str, Any]) -> int:
     with tenancy(shop.tenant):
         return len(execution_queries.attempts_of(shop.tenant, UUID(order["action_id"])))
-
-
-def until_someone_waits(watcher: psycopg.Connection) -> None:
-    asked = (
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        " AND wait_event = 'advisory'"
-    )
-    for _ in range(PATIENCE_S * 50):
-        if watcher.execute(asked).fetchone()[0]:
-            return
-        time.sleep(0.02)
-    raise AssertionError("nobody waits at the gate")
 
 
 def refusals(shop: Workshop, order: dict[str, Any]) -> list[str]:
@@ -94,7 +69,7 @@ def test_of_many_redemptions_at_once_exactly_one_succeeds(shop: Workshop, thread
         ready.wait(PATIENCE_S)
         return told(shop.start(order))
 
-    running = [threads.submit(apart(redeem)) for _ in range(many)]
+    running = [threads.submit(on_its_own_connection(redeem)) for _ in range(many)]
     answers = sorted(each.result(PATIENCE_S) for each in running)
     assert answers == [(201, ""), *[(409, "GRANT_CONSUMED")] * (many - 1)]
     assert attempts(shop, order) == 1
@@ -126,7 +101,7 @@ def test_a_claim_that_looked_before_another_one_was_granted_gets_nothing(
         return found
 
     monkeypatch.setattr(execution_queries, "startable_actions", looked)
-    late = threads.submit(apart(shop.claim))
+    late = threads.submit(on_its_own_connection(shop.claim))
     seen_free.wait(PATIENCE_S)
     [order] = shop.claim()
     go_on.wait(PATIENCE_S)
@@ -154,7 +129,7 @@ def test_three_executors_that_claim_in_a_loop_start_every_action_once_and_are_ne
                 started.append((order["action_id"], told(shop.start(order, executor_id=name, proof=proof))))
         return started
 
-    running = [threads.submit(apart(lambda name=name: work(name))) for name in ("one", "two", "three")]
+    running = [threads.submit(on_its_own_connection(lambda name=name: work(name))) for name in ("one", "two", "three")]
     started = [each for one in running for each in one.result(PATIENCE_S)]
 
     assert {answer for _, answer in started} == {(201, "")}
@@ -178,7 +153,7 @@ def holding(
             go.wait(PATIENCE_S)
         return result
 
-    running = threads.submit(apart(held))
+    running = threads.submit(on_its_own_connection(held))
     done.wait(PATIENCE_S)
     return running, lambda: go.wait(PATIENCE_S) and None
 
@@ -208,8 +183,8 @@ def test_a_start_waits_for_a_change_that_is_under_way_and_obeys_it(
     """B17, B22: the change came first, and is not committed yet when the start arrives."""
     order = shop.claimed()
     changing, commit = holding(threads, shop, lambda: change(shop))
-    starting = threads.submit(apart(lambda: told(shop.start(order))))
-    until_someone_waits(app_connection)
+    starting = threads.submit(on_its_own_connection(lambda: told(shop.start(order))))
+    until_someone_waits(app_connection, by="advisory")
     assert not starting.done()
     commit()
     changing.result(PATIENCE_S)
@@ -236,15 +211,15 @@ def test_a_change_waits_for_a_start_that_is_under_way(
         real(*values, **named)
 
     monkeypatch.setattr(executions, "_check_release", slow)
-    starting = threads.submit(apart(lambda: told(shop.start(order))))
+    starting = threads.submit(on_its_own_connection(lambda: told(shop.start(order))))
     inside.wait(PATIENCE_S)
 
     def changed() -> Any:
         with tenancy(shop.tenant):
             return change(shop)
 
-    changing = threads.submit(apart(changed))
-    until_someone_waits(app_connection)
+    changing = threads.submit(on_its_own_connection(changed))
+    until_someone_waits(app_connection, by="advisory")
     assert not changing.done()
     go.wait(PATIENCE_S)
     assert starting.result(PATIENCE_S) == (201, "")
@@ -291,7 +266,7 @@ class Died(Exception):
     """The process ended here."""
 
 
-@pytest.mark.parametrize("point", ["_check_release", "_redeem", "write_events"])
+@pytest.mark.parametrize("point", ["_check_release", "_redeem_grant", "write_events"])
 def test_a_connection_that_dies_before_the_commit_leaves_the_grant_unspent(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch, superuser_connection: psycopg.Connection, point: str
 ):

@@ -303,7 +303,7 @@ def test_an_erased_subject_leaves_a_bundle_whose_proofs_hold(committed_db, run, 
     assert judged(whole, policy(tenant)).worst is Verdict.VERIFIED
     kept = newest(tenant).note
     decided(tenant, ids[1])
-    assert erase(run) == "1 erased.\n"
+    assert erase(run) == "Subjects erased: 1.\n"
     seals.seal_up()
     report = judged(bundle(tenant, end=newest(tenant).size), policy(tenant), kept)
     assert (report.worst, report.facts["counts"]["erased"]) == (Verdict.ERASED, 2)

@@ -81,12 +81,12 @@ def test_a_mighty_application_role_is_refused(cluster, run, managed, might):
         connection.execute(f"ALTER ROLE managed_app {might}")
     answer = _prepare(run, managed)
     assert answer.returncode != 0
-    assert "must be no superuser" in answer.stderr
+    assert "must not be a superuser" in answer.stderr
 
 
 def test_an_application_that_could_become_the_owner_is_refused(cluster, run, managed):
     assert _psql(cluster, managed[ADMIN]).returncode == 0
     with psycopg.connect(cluster.url(SUPERUSER, "postgres"), autocommit=True) as connection:
         connection.execute("GRANT managed_owner TO managed_app")
-    assert "must be no superuser" in _prepare(run, managed).stderr
-    assert "must be no superuser" in _prepare(run, managed, DATABASE_URL=managed[OWNER]).stderr
+    assert "must not be a superuser" in _prepare(run, managed).stderr
+    assert "must not be a superuser" in _prepare(run, managed, DATABASE_URL=managed[OWNER]).stderr

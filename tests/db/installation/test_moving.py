@@ -27,7 +27,7 @@ from tests.conftest import Run, _use, new_database
 from tests.db.record.records import executing, fill
 from tests.support.builders import propose
 from tests.support.erasing import decided, erase
-from tests.support.seals import guard_file, seal_up
+from tests.support.seals import seal_up, signer_state_file
 
 DOCS = Path(__file__).parents[3] / "docs" / "deploy.md"
 SECTION = "### From the last version before the `.sql` files"
@@ -82,7 +82,7 @@ def documented(folder: Path, run: Run, **urls: str) -> None:
 def test_the_documented_dump_and_load_brings_the_whole_record_over(
     committed_db, owner_connection, run, mover, settings, tmp_path
 ):
-    settings.COUNTERFOIL_SIGNER_STATE = guard_file()
+    settings.COUNTERFOIL_SIGNER_STATE = signer_state_file()
     owner_connection.execute("SELECT ledger_ensure_partitions(-6)")
     record = fill("orchid", actions=3)
     with tenancy(record.tenant):
@@ -104,12 +104,12 @@ def test_the_documented_dump_and_load_brings_the_whole_record_over(
         assert rows(run.postgres.url(servers.SUPERUSER, new.name)) == before
         _use(new.name)
         try:
-            assert verified().count(" holds.") == 2
+            assert verified().count(" is intact.") == 2
             assert fences.missing_fences() == []
             with tenancy(record.tenant):
                 executing(record.tenant)
             seal_up()
-            assert verified().count(" holds.") == 2
+            assert verified().count(" is intact.") == 2
         finally:
             _use(committed_db.name)
 
@@ -179,6 +179,6 @@ def test_a_database_that_stopped_before_the_last_of_the_old_migrations_is_left_a
     record_migrations(owner_connection, LAST_OF_THE_OLD - {"reviews.0014_signed_settlements"})
     applied = "SELECT app, name FROM django_migrations ORDER BY 1, 2"
     before = owner_connection.execute(applied).fetchall()
-    with pytest.raises(CommandError, match=r"older than the last version before the \.sql files. Nothing was changed"):
+    with pytest.raises(CommandError, match=r"predates the last version before the \.sql files. Nothing was changed"):
         call_command("prepare_database", verbosity=0)
     assert owner_connection.execute(applied).fetchall() == before

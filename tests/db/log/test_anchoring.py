@@ -63,32 +63,32 @@ def clock():
 
 
 @pytest.fixture
-def guard_file(tmp_path):
-    return tmp_path / "guard.sqlite"
+def signer_state_file(tmp_path):
+    return tmp_path / "signer.sqlite"
 
 
 @pytest.fixture
-def grown(tmp_path, guard_file, clock, db):
+def grown(tmp_path, signer_state_file, clock, db):
     """A tenant, and a way to let its log grow to a signed checkpoint that is kept."""
     tenant_id = found("orchid")
 
-    def grow(events: int = 1, *, guard=guard_file) -> int:
+    def grow(events: int = 1, *, signer_state=signer_state_file) -> int:
         clock.forward(timedelta(seconds=2))
         head = ledger.SubjectHead(tenant_id=tenant_id, id=uuid4(), kind="case")
         with tenancy(tenant_id):
             for number in range(events):
                 step = ledger.NewEvent(kind="case_opened" if number == 0 else "commented", to="OPEN")
                 head = ledger.append(head, step, actor=ledger.SYSTEM, at=clock())
-        return integrate(tenant_id, clock, guard)
+        return integrate(tenant_id, clock, signer_state)
 
     grow.tenant = tenant_id
     return grow
 
 
-def integrate(tenant_id, clock, guard) -> int:
+def integrate(tenant_id, clock, signer_state) -> int:
     """What waits gets its place; the size that was signed."""
     clock.forward(timedelta(seconds=2))
-    with seals.as_sequencer(), seals.signer(guard) as signer:
+    with seals.as_sequencer(), seals.signer(signer_state) as signer:
         positions = log_queries.pending_events().get(tenant_id, [])
         sequencer.drain_queue(tenant_id=tenant_id, positions=positions, signer=signer, at=clock())
     with tenancy(tenant_id):
@@ -288,16 +288,16 @@ def test_the_digests_go_back_into_the_log(tmp_path, settings, grown, clock):
     assert checkpoint.parse(text).size == size
 
 
-def test_a_log_that_says_nothing_new_is_left_alone(tmp_path, settings, grown, clock, guard_file):
+def test_a_log_that_says_nothing_new_is_left_alone(tmp_path, settings, grown, clock, signer_state_file):
     """Its own notes that it was anchored are no news; or it would be anchored for ever."""
     tenant_id = grown.tenant
     grown(4)
-    integrate(tenant_id, clock, guard_file)  # the opening of the log itself
+    integrate(tenant_id, clock, signer_state_file)  # the opening of the log itself
     with running(tmp_path, tenant_id, "one", quorum="quorum one\n") as (_, asked):
         settings.COUNTERFOIL_WITNESSES = asked
         for _ in range(3):
             anchoring.anchor_log(tenant_id=tenant_id, clock=clock)
-            integrate(tenant_id, clock, guard_file)
+            integrate(tenant_id, clock, signer_state_file)
             clock.forward(5 * MINUTE)
         assert len(pegs(tenant_id)) == 1
         grown(1)
@@ -333,7 +333,7 @@ def test_an_answer_that_was_lost_is_fetched_again(tmp_path, settings, grown, clo
         with tenancy(tenant_id):
             log = log_queries.current_log(tenant_id)
             newer = anchors.newest_checkpoint(tenant_id, 1)
-        again = anchoring._proof(tenant_id, log, point.size, newer.size)
+        again = anchoring._consistency_proof(tenant_id, log, point.size, newer.size)
         body = anchoring.submission.write(anchoring.Submission(point.size, again, newer.note))
         assert up["one"].post(body).status_code == 200
         clock.forward(MINUTE)
@@ -342,7 +342,7 @@ def test_an_answer_that_was_lost_is_fetched_again(tmp_path, settings, grown, clo
 
 
 def test_a_witness_that_knows_more_than_we_do_raises_an_alarm(tmp_path, settings, grown, clock):
-    """L18: a record that was set back is told so by its witness, even when the guard was lost with it."""
+    """L18: a record that was set back is told so by its witness, even when the signer state was lost with it."""
     tenant_id = grown.tenant
     other = SomeLog(origin=checkpoint_origin(tenant_id), key=log_key())
     size = grown(4)
@@ -542,7 +542,7 @@ def test_nobody_is_asked_unless_somebody_is_named(settings, grown, clock):
     assert (now.is_asked, now.anchored_size, now.authority) == (False, None, None)
 
 
-def test_the_tick_goes_through_all_tenants(tmp_path, settings, grown, guard_file):
+def test_the_tick_goes_through_all_tenants(tmp_path, settings, grown, signer_state_file):
     """One that cannot be anchored does not keep the others from it."""
     assert tasks.anchor() == 0
     tenant_id = grown.tenant

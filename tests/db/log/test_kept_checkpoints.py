@@ -28,10 +28,10 @@ def happen(tenant, times):
 def kept(committed_db, superuser_connection, tmp_path, monkeypatch):
     """A log with several checkpoints, and somebody who may do anything with them; their sizes."""
     monkeypatch.setattr(sequencer, "KEPT_EVERY", timedelta(0))
-    tenant, guard = found("orchid"), tmp_path / "guard.sqlite"
+    tenant, signer_state = found("orchid"), tmp_path / "signer.sqlite"
     for _ in range(3):
         happen(tenant, 3)
-        seal(guard)
+        seal(signer_state)
     superuser_connection.execute("ALTER TABLE ledger_checkpoint DISABLE TRIGGER USER")
     rows = superuser_connection.execute("SELECT size FROM ledger_checkpoint ORDER BY size").fetchall()
     sizes = [size for (size,) in rows]

@@ -16,15 +16,15 @@ from console.local.servers import APP, OWNER, SEQUENCER, SUPERUSER
 from ledger.log.signer_state import SignerState, read_epoch
 from tests.conftest import _use
 from tests.support.api_tenant import Workshop, workshop
-from tests.support.seals import as_sequencer, guard_file, seal_up
+from tests.support.seals import as_sequencer, seal_up, signer_state_file
 
 
 @pytest.fixture
 def shop(committed_db: Any, settings: Any, tmp_path: Path) -> Workshop:
     settings.COUNTERFOIL_RATE_PER_S = 0
-    settings.COUNTERFOIL_SIGNER_STATE = guard_file()
+    settings.COUNTERFOIL_SIGNER_STATE = signer_state_file()
     settings.COUNTERFOIL_EPOCH = tmp_path / "epoch"
-    with SignerState(guard_file(), epoch=settings.COUNTERFOIL_EPOCH):
+    with SignerState(signer_state_file(), epoch=settings.COUNTERFOIL_EPOCH):
         pass
     return workshop("orchid").set_up()
 
@@ -52,7 +52,7 @@ def backup(shop: Workshop, committed_db: Any, run: Any) -> Iterator[Callable[[],
 
 
 def test_what_was_used_after_the_backup_is_not_used_again(shop: Workshop, backup: Any, settings: Any):
-    """B16: the copy knows the grant as unspent and the approval as granted; the guard outside of it knows better."""
+    """B16: in the copy the grant is unspent and the approval granted; the signer state outside knows better."""
     order = shop.claimed()
     restore = backup()
     assert shop.start(order).status_code == 201
@@ -77,15 +77,15 @@ def test_what_was_used_after_the_backup_is_not_used_again(shop: Workshop, backup
 
 def test_the_epoch_only_rises_and_outlives_either_of_its_two_places(tmp_path: Path):
     file, other = tmp_path / "epoch", tmp_path / "elsewhere"
-    with SignerState(tmp_path / "guard.sqlite", epoch=file) as guard:
-        assert (guard.epoch, read_epoch(file)) == (1, 1)
-        assert guard.raise_epoch() == read_epoch(file) == 2
+    with SignerState(tmp_path / "signer.sqlite", epoch=file) as state:
+        assert (state.epoch, read_epoch(file)) == (1, 1)
+        assert state.raise_epoch() == read_epoch(file) == 2
     file.unlink()
-    with SignerState(tmp_path / "guard.sqlite", epoch=file):
+    with SignerState(tmp_path / "signer.sqlite", epoch=file):
         assert read_epoch(file) == 2
-    with SignerState(tmp_path / "another.sqlite", epoch=file) as guard:
-        assert guard.epoch == 2
+    with SignerState(tmp_path / "another.sqlite", epoch=file) as state:
+        assert state.epoch == 2
     other.write_text("1\n")
-    with SignerState(tmp_path / "guard.sqlite", epoch=other):
+    with SignerState(tmp_path / "signer.sqlite", epoch=other):
         assert read_epoch(other) == 2
     assert file.stat().st_mode & 0o777 == 0o644

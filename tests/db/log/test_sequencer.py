@@ -16,7 +16,7 @@ from ledger.log.operations import sequencer
 from ledger.log.operations.sequencer import LogDamaged
 from ledger.log.queries import log as queries
 from ledger.log.rules import checkpoint, merkle, notes, tiles
-from ledger.log.rules.signing import HistoryForked, LogUnguarded, TreeHead
+from ledger.log.rules.signing import HistoryForked, SignerStateMissing, TreeHead
 from ledger.log.signer_state import SignerState, read_keys
 from ledger.record import operations as ledger
 from ledger.record.queries import events
@@ -29,8 +29,8 @@ def now() -> datetime:
 
 
 @pytest.fixture
-def guard_file(tmp_path):
-    return tmp_path / "guard.sqlite"
+def signer_state_file(tmp_path):
+    return tmp_path / "signer.sqlite"
 
 
 @pytest.fixture
@@ -67,19 +67,19 @@ def leaf_hashes(tenant):
 
 
 @pytest.mark.req("R-LE-02")
-def test_every_event_has_a_place_and_the_root_is_over_all_of_them(tenant, guard_file):
+def test_every_event_has_a_place_and_the_root_is_over_all_of_them(tenant, signer_state_file):
     for size in (1, 254, 2, 300):
         happen(tenant, size)
-        seals.seal_up(guard_file)
+        seals.seal_up(signer_state_file)
     # The opening of the log itself was appended while it was opened, and waits for the next turn.
-    seals.seal_up(guard_file)
+    seals.seal_up(signer_state_file)
     head = newest(tenant)
     assert head.size == head.signed_size == len(leaf_hashes(tenant))
     assert head.root == merkle.root_of(leaf_hashes(tenant))
 
 
-def test_the_checkpoint_is_signed_by_the_key_of_the_log(tenant, guard_file):
-    seals.seal_up(guard_file)
+def test_the_checkpoint_is_signed_by_the_key_of_the_log(tenant, signer_state_file):
+    seals.seal_up(signer_state_file)
     head = newest(tenant)
     note = notes.parse(head.note)
     key = read_keys(settings.COUNTERFOIL_LOG_KEY).current.public_key()
@@ -87,9 +87,9 @@ def test_the_checkpoint_is_signed_by_the_key_of_the_log(tenant, guard_file):
     assert checkpoint.parse(note.text) == checkpoint.CheckpointBody(head.origin, head.size, head.root)
 
 
-def test_each_place_is_proven_under_the_signed_root(tenant, guard_file):
+def test_each_place_is_proven_under_the_signed_root(tenant, signer_state_file):
     subject = happen(tenant, 7)
-    seals.seal_up(guard_file)
+    seals.seal_up(signer_state_file)
     head = newest(tenant)
     with tenancy(tenant):
         for seq, place in queries.event_positions(tenant, subject).items():
@@ -100,14 +100,14 @@ def test_each_place_is_proven_under_the_signed_root(tenant, guard_file):
             assert place.sealed
 
 
-def test_events_keep_the_order_in_which_they_were_committed(tenant, guard_file):
+def test_events_keep_the_order_in_which_they_were_committed(tenant, signer_state_file):
     """L11: one that began after another was committed stands behind it, however the turns fall."""
     subjects = []
     for turn in range(20):
         subjects.append(happen(tenant, 2))
         if turn % 3 == 0:
-            seals.seal_up(guard_file)
-    seals.seal_up(guard_file)
+            seals.seal_up(signer_state_file)
+    seals.seal_up(signer_state_file)
     with tenancy(tenant):
         indexes = [
             place.index for each in subjects for _, place in sorted(queries.event_positions(tenant, each).items())
@@ -115,45 +115,45 @@ def test_events_keep_the_order_in_which_they_were_committed(tenant, guard_file):
     assert indexes == sorted(indexes)
 
 
-def test_what_was_rolled_back_gets_no_place(tenant, guard_file):
+def test_what_was_rolled_back_gets_no_place(tenant, signer_state_file):
     """L10: no event, no row in the queue, no leaf."""
     mark = transaction.savepoint()
     happen(tenant)
     transaction.savepoint_rollback(mark)
-    seals.seal_up(guard_file)
+    seals.seal_up(signer_state_file)
     before = newest(tenant).size
     kept = happen(tenant)
-    seals.seal_up(guard_file)
+    seals.seal_up(signer_state_file)
     assert before < newest(tenant).size <= before + 2
     with tenancy(tenant):
         assert queries.is_sealed(tenant, kept)
 
 
-def test_a_tenant_s_log_holds_its_own_events_only(tenant, guard_file):
+def test_a_tenant_s_log_holds_its_own_events_only(tenant, signer_state_file):
     other = found("willow")
     happen(tenant, 3)
     happen(other, 5)
-    seals.seal_up(guard_file)
-    seals.seal_up(guard_file)
+    seals.seal_up(signer_state_file)
+    seals.seal_up(signer_state_file)
     assert newest(tenant).origin != newest(other).origin
     assert len(leaf_hashes(other)) == len(leaf_hashes(tenant)) + 2
 
 
-def test_nothing_new_is_signed_while_nothing_happens(tenant, guard_file):
-    seals.seal_up(guard_file)
-    seals.seal_up(guard_file)
+def test_nothing_new_is_signed_while_nothing_happens(tenant, signer_state_file):
+    seals.seal_up(signer_state_file)
+    seals.seal_up(signer_state_file)
     before = newest(tenant)
-    with seals.as_sequencer(), seals.signer(guard_file) as signer:
+    with seals.as_sequencer(), seals.signer(signer_state_file) as signer:
         assert sequencer.sign_head(tenant_id=tenant, signer=signer, at=now()) is None
     assert newest(tenant) == before
 
 
-def test_a_quiet_log_is_said_to_be_alive_with_the_same_note(tenant, guard_file):
-    seals.seal_up(guard_file)
-    seals.seal_up(guard_file)
+def test_a_quiet_log_is_said_to_be_alive_with_the_same_note(tenant, signer_state_file):
+    seals.seal_up(signer_state_file)
+    seals.seal_up(signer_state_file)
     before = newest(tenant)
     later = before.signed_at + sequencer.HEARTBEAT
-    with seals.as_sequencer(), seals.signer(guard_file) as signer:
+    with seals.as_sequencer(), seals.signer(signer_state_file) as signer:
         sequencer.sign_head(tenant_id=tenant, signer=signer, at=later)
     assert newest(tenant).note == before.note
     assert newest(tenant).signed_at == later
@@ -174,10 +174,10 @@ def superuser(superuser_connection):
     return superuser_connection
 
 
-def test_an_event_changed_before_it_had_its_place_stops_the_log(committed_tenant, superuser, guard_file):
+def test_an_event_changed_before_it_had_its_place_stops_the_log(committed_tenant, superuser, signer_state_file):
     """L13, the Yeti case: the bytes are read back and hashed again, and nothing is signed over others."""
     tenant = committed_tenant
-    seals.seal_up(guard_file)
+    seals.seal_up(signer_state_file)
     subject = happen(tenant)
     before = newest(tenant)
     superuser.execute("SET session_replication_role = replica")
@@ -190,124 +190,124 @@ def test_an_event_changed_before_it_had_its_place_stops_the_log(committed_tenant
         [subject],
     )
     with pytest.raises(LogDamaged, match="another hash"):
-        seals.seal_up(guard_file)
+        seals.seal_up(signer_state_file)
     assert newest(tenant) == before
 
 
-def test_a_changed_tile_stops_the_log(committed_tenant, superuser, guard_file):
-    seals.seal_up(guard_file)
+def test_a_changed_tile_stops_the_log(committed_tenant, superuser, signer_state_file):
+    seals.seal_up(signer_state_file)
     superuser.execute("ALTER TABLE ledger_tile DISABLE TRIGGER ALL")
     superuser.execute("UPDATE ledger_tile SET hashes = set_byte(hashes, 0, get_byte(hashes, 0) # 1)")
     happen(committed_tenant)
     with pytest.raises(LogDamaged, match="do not lead to its root"):
-        seals.seal_up(guard_file)
+        seals.seal_up(signer_state_file)
 
 
-def test_a_row_of_the_queue_without_an_event_stops_the_log(committed_tenant, superuser, guard_file):
-    seals.seal_up(guard_file)
+def test_a_row_of_the_queue_without_an_event_stops_the_log(committed_tenant, superuser, signer_state_file):
+    seals.seal_up(signer_state_file)
     superuser.execute(
         "INSERT INTO ledger_pending (tenant_id, subject_id, seq) VALUES (%s, %s, 1)", [committed_tenant, uuid4()]
     )
     with pytest.raises(LogDamaged, match="does not exist"):
-        seals.seal_up(guard_file)
+        seals.seal_up(signer_state_file)
 
 
-def test_no_event_gets_two_places(committed_tenant, superuser, guard_file):
+def test_no_event_gets_two_places(committed_tenant, superuser, signer_state_file):
     subject = happen(committed_tenant)
-    seals.seal_up(guard_file)
+    seals.seal_up(signer_state_file)
     superuser.execute(
         "INSERT INTO ledger_pending (tenant_id, subject_id, seq) VALUES (%s, %s, 1)", [committed_tenant, subject]
     )
     with pytest.raises(IntegrityError, match="leaf_one_per_event"):
-        seals.seal_up(guard_file)
+        seals.seal_up(signer_state_file)
 
 
-# The guard
+# The signer state
 
 
-def test_a_log_whose_guard_is_lost_is_not_signed(tenant, guard_file, tmp_path):
-    seals.seal_up(guard_file)
+def test_a_log_whose_signer_state_is_lost_is_not_signed(tenant, signer_state_file, tmp_path):
+    seals.seal_up(signer_state_file)
     happen(tenant)
-    with pytest.raises(LogUnguarded):
+    with pytest.raises(SignerStateMissing):
         seals.seal_up(tmp_path / "another.sqlite")
 
 
-def test_the_guard_knows_a_head_before_the_database_does(tenant, guard_file, monkeypatch):
+def test_the_signer_state_knows_a_head_before_the_database_does(tenant, signer_state_file, monkeypatch):
     """L19: if we die between the two, the same head is signed again and nothing else can be."""
-    seals.seal_up(guard_file)
+    seals.seal_up(signer_state_file)
     happen(tenant)
 
     def died(*values, **named):
         raise RuntimeError
 
-    with seals.as_sequencer(), seals.signer(guard_file) as signer:
+    with seals.as_sequencer(), seals.signer(signer_state_file) as signer:
         sequencer.integrate_events(
-            tenant_id=tenant, positions=queries.pending_events()[tenant], guard=signer.guard, at=now()
+            tenant_id=tenant, positions=queries.pending_events()[tenant], state=signer.state, at=now()
         )
         with monkeypatch.context() as patched:
-            patched.setattr(sequencer, "_publish", died)
+            patched.setattr(sequencer, "_publish_checkpoint", died)
             with pytest.raises(RuntimeError), transaction.atomic():
                 sequencer.sign_head(tenant_id=tenant, signer=signer, at=now())
-        known = signer.guard.last(newest(tenant).origin)
+        known = signer.state.last(newest(tenant).origin)
         assert known.size > newest(tenant).signed_size
         assert sequencer.sign_head(tenant_id=tenant, signer=signer, at=now()) == known.size
     assert TreeHead(newest(tenant).signed_size, newest(tenant).root) == known
 
 
 @pytest.fixture
-def restored(tenant, guard_file):
+def restored(tenant, signer_state_file):
     """The database is older than what was signed: three entries are missing."""
-    seals.seal_up(guard_file)
-    seals.seal_up(guard_file)
+    seals.seal_up(signer_state_file)
+    seals.seal_up(signer_state_file)
     mark = transaction.savepoint()
     happen(tenant, 3)
-    seals.seal_up(guard_file)
+    seals.seal_up(signer_state_file)
     transaction.savepoint_rollback(mark)
     return tenant
 
 
-def test_a_restored_database_is_given_no_further_entry(restored, guard_file):
+def test_a_restored_database_is_given_no_further_entry(restored, signer_state_file):
     """L17: neither a place nor a signature, however far it grows again."""
     before = newest(restored)
     for _ in range(3):
         happen(restored, 2)
         with pytest.raises(HistoryForked, match="was the database restored"):
-            seals.seal_up(guard_file)
+            seals.seal_up(signer_state_file)
     assert newest(restored) == before
 
 
-def test_another_history_of_the_same_length_is_not_signed(tenant, guard_file):
+def test_another_history_of_the_same_length_is_not_signed(tenant, signer_state_file):
     """L18."""
-    seals.seal_up(guard_file)
-    seals.seal_up(guard_file)
+    seals.seal_up(signer_state_file)
+    seals.seal_up(signer_state_file)
     head = newest(tenant)
-    with SignerState(guard_file) as guard:
-        guard.advance(head.origin, TreeHead(head.size, head.root), TreeHead(head.size, b"\1" * 32))
+    with SignerState(signer_state_file) as state:
+        state.advance(head.origin, TreeHead(head.size, head.root), TreeHead(head.size, b"\1" * 32))
     happen(tenant)
     with pytest.raises(HistoryForked, match="are others than those"):
-        seals.seal_up(guard_file)
+        seals.seal_up(signer_state_file)
 
 
-def test_a_history_that_grew_past_another_one_is_not_signed(tenant, guard_file):
+def test_a_history_that_grew_past_another_one_is_not_signed(tenant, signer_state_file):
     """L18: longer than what was signed, but not a continuation of it."""
-    seals.seal_up(guard_file)
-    seals.seal_up(guard_file)
+    seals.seal_up(signer_state_file)
+    seals.seal_up(signer_state_file)
     head = newest(tenant)
     happen(tenant, 5)
-    with seals.as_sequencer(), SignerState(guard_file) as guard:
-        sequencer.integrate_events(tenant_id=tenant, positions=queries.pending_events()[tenant], guard=guard, at=now())
-        guard.advance(head.origin, TreeHead(head.size, head.root), TreeHead(head.size + 2, b"\1" * 32))
-        with pytest.raises(HistoryForked, match="do not begin with"), seals.signer(guard_file) as signer:
+    with seals.as_sequencer(), SignerState(signer_state_file) as state:
+        sequencer.integrate_events(tenant_id=tenant, positions=queries.pending_events()[tenant], state=state, at=now())
+        state.advance(head.origin, TreeHead(head.size, head.root), TreeHead(head.size + 2, b"\1" * 32))
+        with pytest.raises(HistoryForked, match="do not begin with"), seals.signer(signer_state_file) as signer:
             sequencer.sign_head(tenant_id=tenant, signer=signer, at=now())
 
 
-def test_after_a_restore_a_new_log_opens_with_that_fact(restored, guard_file):
+def test_after_a_restore_a_new_log_opens_with_that_fact(restored, signer_state_file):
     """L17: the old log keeps its last signed head, the new one begins with `restored` and takes what waits."""
     subject, old = happen(restored), newest(restored)
-    with seals.as_sequencer(), seals.signer(guard_file) as signer:
+    with seals.as_sequencer(), seals.signer(signer_state_file) as signer:
         origin = sequencer.reopen_log(tenant_id=restored, signer=signer, reason="The disk failed.", at=now())
     assert origin == f"{old.origin}/2"
-    seals.seal_up(guard_file)
+    seals.seal_up(signer_state_file)
     with tenancy(restored):
         new, kept = queries.logs(restored)
         first = execute(
@@ -321,43 +321,43 @@ def test_after_a_restore_a_new_log_opens_with_that_fact(restored, guard_file):
         assert queries.is_sealed(restored, subject)
     assert (kept.size, kept.note) == (old.size, old.note)
     later = happen(restored)
-    seals.seal_up(guard_file)
+    seals.seal_up(signer_state_file)
     with tenancy(restored):
         assert json.loads(bytes(events.event(restored, later, 1).envelope))["origin"] == origin
         assert queries.is_sealed(restored, later)
 
 
-def test_the_record_of_both_logs_is_verified_as_one(restored, guard_file):
+def test_the_record_of_both_logs_is_verified_as_one(restored, signer_state_file):
     happen(restored, 2)
-    with seals.as_sequencer(), seals.signer(guard_file) as signer:
+    with seals.as_sequencer(), seals.signer(signer_state_file) as signer:
         sequencer.reopen_log(tenant_id=restored, signer=signer, reason="The disk failed.", at=now())
     happen(restored, 2)
-    seals.seal_up(guard_file)
+    seals.seal_up(signer_state_file)
     call_command("verify_ledger", verbosity=0)
 
 
-def test_a_sound_log_is_not_opened_anew(tenant, guard_file):
-    seals.seal_up(guard_file)
-    with seals.as_sequencer(), seals.signer(guard_file) as signer:
+def test_a_sound_log_is_not_opened_anew(tenant, signer_state_file):
+    seals.seal_up(signer_state_file)
+    with seals.as_sequencer(), seals.signer(signer_state_file) as signer:
         assert sequencer.reopen_log(tenant_id=tenant, signer=signer, reason="Why not.", at=now()) is None
 
 
-def test_of_two_signers_one_goes_on(tenant, guard_file):
-    seals.seal_up(guard_file)
+def test_of_two_signers_one_goes_on(tenant, signer_state_file):
+    seals.seal_up(signer_state_file)
     head = newest(tenant)
     last = TreeHead(head.size, head.root)
-    with SignerState(guard_file) as one, SignerState(guard_file) as other:
+    with SignerState(signer_state_file) as one, SignerState(signer_state_file) as other:
         one.advance(head.origin, last, TreeHead(head.size + 1, b"\1" * 32))
         with pytest.raises(HistoryForked, match="Another signer"):
             other.advance(head.origin, last, TreeHead(head.size + 1, b"\2" * 32))
 
 
-def test_a_guard_that_knows_a_log_is_given_no_other_head(tenant, guard_file):
-    seals.seal_up(guard_file)
+def test_a_signer_state_that_knows_a_log_is_given_no_other_head(tenant, signer_state_file):
+    seals.seal_up(signer_state_file)
     origin = newest(tenant).origin
-    with SignerState(guard_file) as guard:
+    with SignerState(signer_state_file) as state:
         with pytest.raises(HistoryForked, match="nothing to adopt"):
-            guard.adopt(origin, TreeHead(1, b"\1" * 32))
+            state.adopt(origin, TreeHead(1, b"\1" * 32))
         with pytest.raises(HistoryForked, match="signed before"):
-            guard.enrol(origin)
-    assert guard_file.stat().st_mode & 0o077 == 0
+            state.enrol(origin)
+    assert signer_state_file.stat().st_mode & 0o077 == 0

@@ -68,7 +68,7 @@ def all_is_sealed(tenant):
 
 
 class Process:
-    """`manage.py sequencer` on a committed database, with a guard of its own."""
+    """`manage.py sequencer` on a committed database, with a signer state of its own."""
 
     def __init__(self, database, fork, folder):
         self.fork = fork
@@ -80,7 +80,7 @@ class Process:
             | {
                 "DATABASE_URL": database.sequencer_url,
                 "KEYS_DATABASE_URL": "",
-                "COUNTERFOIL_SIGNER_STATE": str(folder / "guard.sqlite"),
+                "COUNTERFOIL_SIGNER_STATE": str(folder / "signer.sqlite"),
                 "COUNTERFOIL_EPOCH": str(folder / "epoch"),
             }
         )
@@ -257,7 +257,7 @@ print(failures)
 
 
 def test_killed_at_every_statement_it_leaves_the_old_log_or_the_new_one(process, tenant):
-    """L7, L8: each statement, write to the guard and commit, once with the write lost and once with it kept."""
+    """L7, L8: each statement, write to the signer state and commit, once with the write lost and once with it kept."""
     happen(tenant, 200)
     told = process.program(KILLED)
     assert told.returncode == 0, told.stderr
@@ -439,18 +439,18 @@ def test_a_restored_database_cannot_fork_history(older_copy, process, tenant):
     assert (opened.kind, detail["signed_size"], detail["before"]["size"]) == ("restored", older_copy.size, before.size)
     assert (
         process.command("log", "restored", "--reason", "Again.").stdout.strip()
-        == "Epoch 3: no grant from before is good any more.\nEvery log continues what was signed."
+        == "Epoch 3: all earlier grants are void.\nEvery log matches what was signed; no new log was needed."
     )
     call_command("verify_ledger", verbosity=0)
 
 
-def test_a_lost_guard_stops_everything_until_a_checkpoint_is_adopted(process, tenant, tmp_path):
+def test_a_lost_signer_state_stops_everything_until_a_checkpoint_is_adopted(process, tenant, tmp_path):
     assert process.once().returncode == 0
     with tenancy(tenant):
         head = queries.current_log(tenant)
-    process.environment["COUNTERFOIL_SIGNER_STATE"] = str(tmp_path / "new-guard.sqlite")
+    process.environment["COUNTERFOIL_SIGNER_STATE"] = str(tmp_path / "new-signer.sqlite")
     happen(tenant)
-    assert "guard does not know it" in process.once().stderr
+    assert "signer state does not know it" in process.once().stderr
     note = tmp_path / "checkpoint"
     note.write_bytes(head.note)
     told = process.command("sequencer", "--adopt", str(note))
@@ -468,7 +468,7 @@ def test_a_checkpoint_of_another_key_is_not_adopted(process, tenant, tmp_path):
     file.write_bytes(bytes(note))
     told = process.command("sequencer", "--adopt", str(file))
     assert told.returncode == 1
-    assert "is not adopted" in told.stderr
+    assert "was not adopted" in told.stderr
 
 
 def test_a_missing_key_is_one_sentence(process, tenant, tmp_path):
@@ -500,12 +500,12 @@ def test_a_key_is_rotated_on_record_and_signs_beside_the_old_one(process, tenant
     assert notes.verify_signatures(notes.parse(head.note), [new])
     with pytest.raises(ValueError, match="retire that key before"):
         rotate_key(key)
-    assert "rotated already" in process.command("log", "rotate-key").stderr
+    assert "has already been rotated" in process.command("log", "rotate-key").stderr
     assert process.command("log", "retire-key").returncode == 0
     happen(tenant)
     alone, head = signed_by()
     assert alone == [new.key_id]
-    assert "only one signs" in process.command("log", "retire-key").stderr
+    assert "only one key is signing" in process.command("log", "retire-key").stderr
     _check_the_record(tenant, head.id, new)
 
 

@@ -32,16 +32,16 @@ def happen(tenant, times):
             head = ledger.append(head, step, actor=ledger.SYSTEM, at=datetime.now(UTC))
 
 
-def seal(guard):
-    while seals.seal_up(guard):
+def seal(signer_state):
+    while seals.seal_up(signer_state):
         pass
 
 
 class Vandal:
     """Someone with a superuser's rights, for whom no trigger fires and no check holds."""
 
-    def __init__(self, connection, tenant, guard):
-        self.connection, self.tenant, self.guard = connection, tenant, guard
+    def __init__(self, connection, tenant, signer_state):
+        self.connection, self.tenant, self.signer_state = connection, tenant, signer_state
         connection.execute("SET session_replication_role = replica")
         connection.execute("ALTER TABLE ledger_event DROP CONSTRAINT event_hash_is_of_the_envelope")
         connection.execute("CREATE SCHEMA kept")
@@ -75,14 +75,14 @@ class Vandal:
 
 @pytest.fixture(scope="module")
 def intruder(module_db, run, tmp_path_factory) -> Iterator[Vandal]:
-    tenant, guard = found("orchid"), tmp_path_factory.mktemp("guard") / "guard.sqlite"
-    seal(guard)
+    tenant, signer_state = found("orchid"), tmp_path_factory.mktemp("signer") / "signer.sqlite"
+    seal(signer_state)
     happen(tenant, EVENTS // 2)
-    seal(guard)
+    seal(signer_state)
     happen(tenant, EVENTS // 2)
-    seal(guard)
+    seal(signer_state)
     with psycopg.connect(run.postgres.url(servers.SUPERUSER, module_db.name), autocommit=True) as connection:
-        yield Vandal(connection, tenant, guard)
+        yield Vandal(connection, tenant, signer_state)
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_a_log_that_nobody_touched_holds(vandal):
     size = head(vandal).size
     assert size > EVENTS
     assert verified().startswith(f"Tenant orchid: {size} entries, ")
-    assert verified().endswith(" checkpoints. The log holds.")
+    assert verified().endswith(" checkpoints. The log is intact.")
 
 
 def test_several_processes_say_the_same(vandal, module_db):
@@ -171,7 +171,7 @@ def test_a_tail_that_was_cut_off_is_missed_by_the_checkpoint(vandal):
 
 def test_an_event_that_was_hidden_from_the_log_is_found(vandal):
     happen(vandal.tenant, 1)
-    assert "The log holds" in verified()
+    assert "The log is intact" in verified()
     vandal.run("DELETE FROM ledger_pending")
     assert "has no place, and none waits." in broken()
     vandal.run(
@@ -181,9 +181,9 @@ def test_an_event_that_was_hidden_from_the_log_is_found(vandal):
 
 def test_only_the_keys_that_are_trusted_count(vandal):
     """L24: re-signed with another key."""
-    with seals.signer(vandal.guard) as signer:
+    with seals.signer(vandal.signer_state) as signer:
         own = signer.vkey(head(vandal).origin)
-    assert "The log holds" in verified("--key", own)
+    assert "The log is intact" in verified("--key", own)
     other = own.replace(own[-8:-4], "AAAA")
     with pytest.raises(CommandError) as raised:
         verified("--key", other)

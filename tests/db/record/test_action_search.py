@@ -85,6 +85,36 @@ def test_a_search_finds_what_going_through_every_row_finds(filled, monkeypatch, 
             assert [each.id for each in older] == expected[30:60]
 
 
+@pytest.mark.parametrize("order", list(actions.ORDERS))
+def test_an_index_serves_each_order_of_the_list_at_its_begin_and_in_the_middle(filled, order):
+    """Shown by a plan that may not sort and may not go through the table."""
+    asked = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM ledger_action WHERE "
+    with tenancy(OURS):
+        [(middle,)] = execute("SELECT id FROM ledger_action WHERE tenant_id = $1 ORDER BY id OFFSET 9000 LIMIT 1", OURS)
+        for way in ("sort", "seqscan", "bitmapscan"):
+            execute("SELECT set_config($1, 'off', true)", f"enable_{way}")
+        for behind in ((), (middle,)):
+            page = asked + actions.sorted_page_sql(order, is_behind=bool(behind))
+            [(plan,)] = execute(page, OURS, 50, *behind)
+            top = plan[0]["Plan"]
+            assert top["Shared Hit Blocks"] + top["Shared Read Blocks"] < 400, (order, behind)
+
+
+@pytest.mark.parametrize("order", list(actions.ORDERS))
+def test_pages_in_each_order_hold_every_action_once(superuser, order):
+    tenant = UUID(int=205 + list(actions.ORDERS).index(order))
+    fill(superuser, 1, 120, (tenant,))
+    column, downwards = actions.ORDERS[order]
+    with tenancy(tenant):
+        seen, behind = [], None
+        while page := actions.sorted_actions(tenant, order, behind=behind, limit=50):
+            seen, behind = [*seen, *page], page[-1].id
+    # Agents and tools are the same for many: their order is decided by the id.
+    wanted = sorted(seen, key=lambda each: (getattr(each, column), each.id), reverse=downwards)
+    assert [each.id for each in seen] == [each.id for each in wanted]
+    assert len({each.id for each in seen}) == 120
+
+
 @pytest.mark.req("R-UI-12")
 def test_a_search_tells_nobody_of_another_tenants_actions(filled, app_connection):
     """Both have the same targets; each finds its own, whoever names no tenant nothing, and the table is closed."""

@@ -68,7 +68,7 @@ def test_threads_never_get_the_same_key(keys):
 
 def test_a_forked_process_begins_with_nothing_of_its_parents(keys):
     keystore.new_key()
-    mine = {key.id for key in keystore._here().made}
+    mine = {key.id for key in keystore._process_store().unused}
     ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
@@ -76,7 +76,7 @@ def test_a_forked_process_begins_with_nothing_of_its_parents(keys):
         os._exit(0)
     os.waitpid(child, 0)
     assert os.read(ours, 16) not in {each.bytes for each in mine}
-    assert {key.id for key in keystore._here().made} == mine
+    assert {key.id for key in keystore._process_store().unused} == mine
 
 
 def test_keys_are_stored_wrapped_and_for_their_own_place_only(keys, run):
@@ -139,7 +139,7 @@ def test_a_connection_that_was_cut_is_replaced(keys, run):
         admin.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'counterfoil keys'"
         )
-    keystore._here().open.clear()
+    keystore._process_store().open.clear()
     assert keystore.read_keys([key.id]) == {key.id: key.key}
 
 

@@ -307,5 +307,5 @@ def test_the_owner_of_a_one_person_installation_does_alone_what_takes_two(ada, h
     assert (event.kind, detail["person"]) == ("key_confirmed", str(ledger.SYSTEM.id))
     call_command("member", "ada@corp.example", tenant="orchid", close=True)
     assert not decides(ada)
-    with pytest.raises(CommandError, match="nobody called"):
+    with pytest.raises(CommandError, match="There is no member nobody in the tenant orchid"):
         call_command("member", "nobody", tenant="orchid", close=True)

@@ -264,7 +264,7 @@ def test_behind_a_pooler_nothing_is_kept_in_a_session(committed_db, monkeypatch:
         def __getattr__(self, name: str) -> Any:
             return 1 if name == "backend_pid" else getattr(self.server, name)
 
-    monkeypatch.setattr(edge, "_server", lambda: Pooled(connection.connection.pgconn))
+    monkeypatch.setattr(edge, "_libpq_connection", lambda: Pooled(connection.connection.pgconn))
     with tenancy(UUID(int=7)):
         assert call_function(b"SELECT $1::text", "one", prepared=True) == [(b"one",)]
         assert execute("SELECT $1::text", "two") == [("two",)]
@@ -285,7 +285,7 @@ def test_what_is_asked_is_planned_once_per_connection_and_kind_of_value(committe
 
 
 def test_a_connection_keeps_a_bounded_number_of_plans(committed_db, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(edge, "_MOST_PLANS", 3)
+    monkeypatch.setattr(edge, "_MAX_PLANS", 3)
     connection.close()
     with tenancy(UUID(int=7)):
         for number in range(10):

@@ -73,7 +73,7 @@ def test_what_two_people_decided_is_destroyed_and_the_record_still_holds(kept, r
         key_id = evidence_queries.key_id(kept.tenant, head.id)
         before = [bytes(event.envelope) for event, _, _ in events.history(kept.tenant, head.id)]
     request = decided(kept.tenant, head.id)
-    assert erase(run) == "1 erased.\n"
+    assert erase(run) == "Subjects erased: 1.\n"
     with tenancy(kept.tenant):
         rows = list(Entry.objects.filter(tenant_id=kept.tenant, subject_id=head.id))
         assert {(row.entry, row.entry_salt, row.detail, row.detail_salt) for row in rows} == {(None,) * 4}
@@ -95,7 +95,7 @@ def test_what_two_people_decided_is_destroyed_and_the_record_still_holds(kept, r
         "erased",
         "erasure_done",
     ]
-    assert "1 subjects erased on request. The record holds." in verified(kept.tenant)
+    assert "1 subjects erased on request. The record is intact." in verified(kept.tenant)
     assert told[2][2]["subjects"] == [
         {"id": str(head.id), "kind": "action", "events": head.seq, "evidence": [str(kept.payload)]}
     ]
@@ -104,7 +104,7 @@ def test_what_two_people_decided_is_destroyed_and_the_record_still_holds(kept, r
 def test_a_second_run_changes_nothing(kept, run):
     """L32: what is erased is erased; the eraser may look again as often as it likes."""
     decided(kept.tenant, ended(kept).id)
-    assert erase(run) == "1 erased.\n"
+    assert erase(run) == "Subjects erased: 1.\n"
     before = verified(kept.tenant)
     assert erase(run) == ""
     assert verified(kept.tenant) == before
@@ -152,7 +152,7 @@ def test_a_crash_at_any_step_is_taken_up_and_never_looks_like_a_break(committed_
                 operations.run_erasure(tenant_id=kept.tenant, erasure_id=request, clock=lambda: datetime.now(UTC))
         except Died:
             died = True
-        assert "The record holds" in verified(kept.tenant)
+        assert "The record is intact" in verified(kept.tenant)
         erase(run)
         with tenancy(kept.tenant):
             assert queries.erasure(kept.tenant, request).state == "DONE"
@@ -161,7 +161,7 @@ def test_a_crash_at_any_step_is_taken_up_and_never_looks_like_a_break(committed_
         assert gone.key_id is None
         step += 1
     assert step > 8
-    assert "The record holds" in verified(kept.tenant)
+    assert "The record is intact" in verified(kept.tenant)
 
 
 def executing_in(tenant: UUID) -> tuple[ledger.SubjectHead, UUID]:
@@ -264,7 +264,7 @@ def test_the_functions_look_for_themselves_whether_two_people_agreed(kept, run):
     wish = operations.ErasureRequest(subjects=(head.id,), legal_basis="None", reason="None.")
     one = Actor("person", uuid4())
     with tenancy(kept.tenant):
-        asked = operations.request_erasure(tenant_id=kept.tenant, wish=wish, by=one, at=AT)
+        asked = operations.request_erasure(tenant_id=kept.tenant, request=wish, by=one, at=AT)
         alone = ledger.lock_subject(tenant_id=kept.tenant, subject_id=asked.id, kind="erasure")
         ledger.append(alone, NewEvent(kind="erasure_confirmed", to="CONFIRMED"), actor=one, at=AT)
         operations.Erasure.objects.filter(tenant_id=kept.tenant, id=asked.id).update(

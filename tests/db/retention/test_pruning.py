@@ -127,7 +127,7 @@ def test_what_was_pruned_is_said_and_every_proof_still_holds(old, run):
     policy = agree(old.tenant)
     decided(old.tenant, head.id)
     erase(run)
-    assert prune(run) == f"{MONTH}: {head.seq} events are gone.\n"
+    assert prune(run) == f"{MONTH}: {head.seq} events deleted.\n"
     seal_up()
     with tenancy(old.tenant):
         assert events.history(old.tenant, head.id) == []

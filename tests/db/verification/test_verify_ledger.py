@@ -124,7 +124,7 @@ def action(vandal) -> str:
 @pytest.mark.req("R-LE-02")
 def test_a_record_that_nobody_touched_holds(committed_db):
     fill("orchid")
-    assert verified() == "Tenant orchid: 9 subjects, 15 events, 2 pieces of evidence. The record holds."
+    assert verified() == "Tenant orchid: 9 subjects, 15 events, 2 pieces of evidence. The record is intact."
 
 
 def test_an_empty_installation_holds(committed_db):
@@ -136,7 +136,7 @@ def test_it_reads_the_same_in_pages_of_any_size(committed_db, monkeypatch, subje
     for name, size in (("SUBJECTS", subjects), ("EVENTS", events), ("BLOBS", blobs)):
         monkeypatch.setattr(verify_ledger, name, size)
     fill("orchid", actions=6)
-    assert verified() == "Tenant orchid: 14 subjects, 30 events, 7 pieces of evidence. The record holds."
+    assert verified() == "Tenant orchid: 14 subjects, 30 events, 7 pieces of evidence. The record is intact."
 
 
 def test_a_writer_at_work_never_looks_like_a_break(committed_db, monkeypatch):
@@ -207,7 +207,7 @@ def test_a_changed_column_is_named(vandal, action):
         vandal.event(f"{column} = {value}")
         assert broken() == f"{action}, event 2: its column {column} differs from its envelope."
         vandal.heal()
-    assert "holds" in verified()
+    assert "intact" in verified()
 
 
 def test_every_column_of_an_event_is_compared(vandal):
@@ -372,7 +372,7 @@ def test_what_an_event_keeps_apart_is_compared_with_its_promise(vandal, action):
         vandal.kept(assignment)
         assert broken() == f"{action}, event 2: its {purpose} is not what was committed to."
         vandal.heal()
-    assert "holds" in verified()
+    assert "intact" in verified()
 
 
 def test_something_that_was_added_apart_is_named(vandal, action):
@@ -497,7 +497,7 @@ def test_every_column_that_can_be_rebuilt_is_compared(vandal, table, part):
         found = broken()
         assert f"{subject}: its {part} has another {column} than its events" in found or column == "kind"
         vandal.heal()
-    assert "holds" in verified()
+    assert "intact" in verified()
 
 
 def test_a_view_that_became_nothing_is_named(vandal, action):

@@ -6,10 +6,13 @@ into the real mailbox: none of the peers bounces or signs.
 from __future__ import annotations
 
 import imaplib
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from counterfoil.coding_agents.commands import read_command
+from counterfoil.coding_agents.onboarding import sorted_contracts
 from reviews.checks.catalogue import check_for
 from reviews.checks.email import EmailCheck, body_sha256
 from reviews.checks.interface import CheckFailed, Consistency
@@ -79,6 +82,27 @@ def test_a_message_in_quarantine_is_seen(post):
     found = post.look(settings={"quarantine": ["Junk"]})
     assert found.effects[0].fields["status"] == "quarantined"
     assert found.indicators == ("quarantine",)
+
+
+def test_what_a_coding_agent_sends_is_read_back_as_it_was_proposed(post, tmp_path):
+    """The file that `msmtp -t < note.eml` reads, by the lookup of the contract that it is held as."""
+    contract = json.loads(next(file for file in sorted_contracts() if file.name == "email_send.json").read_text())
+    (tmp_path / "note.eml").write_bytes(post.message().as_bytes())
+    proposed = read_command("msmtp -t < note.eml", tmp_path).arguments
+    asked = {"match": None, "fields": None, "target_header": None}
+    asked |= contract["verification"]["lookup"]["effects"]["message"]
+    bindings = {"sr": proposed, "scope": executed()["scope"]}
+    post.send(key="key-2")
+    assert post.look(bindings=bindings, **asked).effects[0].present is None
+    post.send()
+    found = post.look(bindings=bindings, **asked)
+    shown = found.effects[0].fields
+    assert {name: shown[name] for name in ("message_id", "sender", "subject", "body_sha256")} == {
+        name: proposed[name] for name in ("message_id", "sender", "subject", "body_sha256")
+    }
+    assert (shown["status"], found.indicators) == ("delivered", ())
+    post.send()
+    assert post.look(bindings=bindings, **asked).indicators == ("duplicate_send",)
 
 
 class TestReports:

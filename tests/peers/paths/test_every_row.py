@@ -277,7 +277,7 @@ def lagging(place: Place, later: timedelta) -> UUID:
 
 def on_a_standby(place: Place) -> UUID:
     made: list[Shop] = []
-    with standby(place.cluster, place.folder / "standby", lambda connection: made.append(Shop(connection))) as url:
+    with standby(place.cluster, place.folder, lambda connection: made.append(Shop(connection))) as url:
         there = Place(place.office, made[0], place.valkey_url, place.cluster, place.folder)
         return place.carry_out(there.refunding(url=url))
 

@@ -124,7 +124,7 @@ def test_a_table_that_somebody_has_locked(office, shop):
 def test_a_standby_settles_nothing(office, cluster, run):
     """The order is missing there as well; the primary may have both."""
     made = []
-    with standby(cluster, run.folder / "standby", lambda connection: made.append(Shop(connection))) as url:
+    with standby(cluster, run.folder, lambda connection: made.append(Shop(connection))) as url:
         ended = office.carry_out(refunding(made[0], url=url), lambda work: None)
     assert ended.indicators == {"freshness_not_guaranteed"}
     assert (ended.discrepancy, ended.row, ended.state) == ("UNVERIFIABLE_STATE", "RT-02", "PENDING")

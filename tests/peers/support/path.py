@@ -183,7 +183,7 @@ class Office:
         at = self.now()
         with tenancy(self.tenant):
             wish = sessions.SessionRequest(agent_id="clerk", goal="Do the one thing that is wanted.", ttl_seconds=3600)
-            session = sessions.open_session(tenant_id=self.tenant, wish=wish, key_actor=self.agent.id, at=at)
+            session = sessions.open_session(tenant_id=self.tenant, wanted=wish, key_actor=self.agent.id, at=at)
             call = {"call_id": uuid4().hex, "tool": TOOL, "arguments": dict(errand.arguments)}
             answers, _ = calls.propose_calls(
                 tenant_id=self.tenant,

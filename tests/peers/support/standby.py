@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 
@@ -14,8 +15,9 @@ from console.local import processes, servers
 
 
 @contextmanager
-def standby(primary: servers.Postgres, folder: Path, fill: Callable[[psycopg.Connection], object]) -> Iterator[str]:
+def standby(primary: servers.Postgres, beside: Path, fill: Callable[[psycopg.Connection], object]) -> Iterator[str]:
     """The address of a server that `fill` filled while it could still be written to."""
+    folder = beside / f"standby-{uuid4().hex[:6]}"
     server = replace(primary, folder=folder, port=servers.free_port())
     server.initialise()
     try:

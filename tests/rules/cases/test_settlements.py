@@ -54,7 +54,7 @@ def test_nobody_settles_what_has_changed_since_they_read_it(name: str):
     now = replace(COVERS, **{name: not value if name == "contradicted" else other})
     with pytest.raises(CasePageChanged) as refused:
         settlements.check_settlement(now, seen=SEEN, wanted="C", given="A")
-    assert refused.value.detail == "The case has changed since this page was read: read it again. Nothing was recorded."
+    assert refused.value.detail == "The case has changed since you opened this page; reload it. Nothing was recorded."
 
 
 def test_a_settlement_that_needs_a_proof_says_what_was_on_the_screen():
@@ -121,7 +121,7 @@ def test_another_operator_or_a_reviewer_confirms_and_nobody_their_own_word():
         (frozenset({"reviewer"}), False): "",
         (frozenset({"compliance"}), False): "Another operator or a reviewer must confirm this.",
         (frozenset({"operator"}), True): (
-            "Another person must confirm this; nobody confirms their own proposal, with whatever account."
+            "Another person must confirm this; you cannot confirm your own proposal from any account."
         ),
     }
     for (roles, is_proposer), detail in cases.items():

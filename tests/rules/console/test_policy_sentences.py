@@ -51,45 +51,45 @@ def test_the_policies_that_a_tenant_starts_with_have_words(kind: str):
 
 def test_an_approval_policy_says_what_each_of_its_rules_does():
     assert said("approval", {"rules": RULES}, "Rules") == [
-        "“small”: where amount.minor <= 5000, the rules after this one that ask people do not count."
-        " Where that cannot be told, people are asked.",
-        "“large”: where amount.minor > 100000, people are asked: of the group finance 2 must agree, and 2 votes"
-        " against end it, who edited the call may not vote, a vote is signed by passkey (class A), they have 1 hour"
-        " 30 minutes at most and it counts as high risk. Where that cannot be told, people are asked.",
-        "“strays”: where session.drifts > 2, the call is refused, wherever this rule stands; the agent reads"
-        " “It drifts.” Where that cannot be told, people are asked.",
-        "“rest”: for every call, people are asked.",
+        "“small”: if amount.minor <= 5000, later rules that require approval do not apply."
+        " If that cannot be evaluated, approval is required.",
+        "“large”: if amount.minor > 100000, approval is required: 2 approvals from the group finance (2 votes against"
+        " end the request), the person who edited the call may not vote, votes are signed by passkey (class A), the"
+        " deadline is at most 1 hour 30 minutes and it counts as high risk. If that cannot be evaluated, approval is"
+        " required.",
+        "“strays”: if session.drifts > 2, the call is refused, whatever the order of the rules; the agent reads"
+        " “It drifts.” If that cannot be evaluated, approval is required.",
+        "“rest”: for every call, approval is required.",
     ]
-    assert said("approval", {}, "Rules") == ["There are none: nobody is asked about any other call."]
+    assert said("approval", {}, "Rules") == ["There are no rules: no other call requires approval."]
 
 
 def test_what_no_policy_takes_away_is_said_of_every_one():
     asked = said(
-        "approval", {"require": [{"tool": "deploy", "side_effect_class": "LOW_RISK_INTERNAL"}]}, "Who is always"
+        "approval", {"require": [{"tool": "deploy", "side_effect_class": "LOW_RISK_INTERNAL"}]}, "Always requires"
     )
-    assert (
-        asked[0]
-        == "People are asked about every critical mutation, and about whatever changes something and cannot be undone."
-    )
+    assert asked[0] == "Approval is required for every critical mutation, and for every change that cannot be undone."
     assert "calls of class High-risk external or Critical mutation that cannot be read back" in asked[1]
     assert asked[2] in (
-        "People are asked about every call whose tool is deploy and whose class is Low-risk internal.",
-        "People are asked about every call whose class is Low-risk internal and whose tool is deploy.",
+        "Approval is required for every call whose tool is deploy and whose class is Low-risk internal.",
+        "Approval is required for every call whose class is Low-risk internal and whose tool is deploy.",
     )
-    assert said("approval", {"independence": []}, "Who decides")[1] == "Nobody decides on their own request."
+    assert said("approval", {"independence": []}, "Who decides")[1] == "Nobody may decide on their own request."
 
 
 def test_what_an_approval_policy_leaves_out_is_said_with_the_value_that_decides():
     bare = policy.parse({"version": "2"})
-    times = said("approval", {}, "How long")
-    assert times[0].startswith(f"A request lapses if nobody decides within {exact_duration(bare.decide_within_s)}, ")
-    assert times[1] == f"What was approved must be started within {exact_duration(bare.release_within_s)}."
-    assert times[2].startswith(f"The grant for a start lives {exact_duration(bare.grant_life_s)}")
+    times = said("approval", {}, "Deadlines")
+    assert times[0].startswith(
+        f"A request expires if it is not decided within {exact_duration(bare.decide_within_s)}, "
+    )
+    assert times[1] == f"An approved action must start within {exact_duration(bare.release_within_s)}."
+    assert times[2].startswith(f"The grant for a start is valid for {exact_duration(bare.grant_life_s)}")
     assert (
         said("approval", {}, "Who decides")[0]
-        == "Of the group reviewers 1 must agree; 1 vote against from it ends the request."
+        == "The group reviewers must give 1 approval; 1 vote against from it ends the request."
     )
-    assert said("approval", {}, "Break-glass") == ["It is switched off: nobody can approve alone in an emergency."]
+    assert said("approval", {}, "Break-glass") == ["It is disabled: nobody can approve alone in an emergency."]
 
 
 def test_hours_batches_limits_and_break_glass_are_said():
@@ -103,14 +103,14 @@ def test_hours_batches_limits_and_break_glass_are_said():
     }
     whole = said("approval", document)
     for sentence in (
-        "Starts are released on Monday and Friday from 09:00 to 17:00 (Europe/Berlin) only.",
-        "Up to 5 requests of class Low-risk internal may be decided together, if they are of low risk, can be undone"
+        "Actions may start only on Monday and Friday from 09:00 to 17:00 (Europe/Berlin).",
+        "Up to 5 requests of class Low-risk internal may be decided together if they are low risk, can be undone"
         " and need no passkey.",
-        "An agent may have 3 requests waiting; its next call is refused.",
+        "An agent may have at most 3 pending requests; further calls are refused.",
         "In an emergency one operator of the group on-call may approve alone, signed by passkey (class A).",
-        "The start must follow within 5 minutes, and 1 other person must review it within 1 day.",
-        "At high risk by passkey (class A), if that is stronger.",
-        "A new version ends every action that waits for approval or for its start; its agent may propose it anew.",
+        "Execution must start within 5 minutes, and 1 other person must review it within 1 day.",
+        "For high risk: passkey (class A), if that is stronger.",
+        "A new version ends every action that waits for approval or for its start; its agent may propose it again.",
     ):
         assert sentence in whole, sentence
 
@@ -136,16 +136,16 @@ def test_an_autonomy_policy_says_what_lies_outside_and_what_there_is():
     autonomy.parse(document)
     whole = said("autonomy", document)
     assert whole[:3] == [
-        "An agent may call the tools that its session was given, and no others.",
-        "“nightly”: calls of issue_refund are refused, where now.hour < 6 or where that cannot be told; the agent reads"
+        "An agent may call only the tools that were disclosed to its session.",
+        "“nightly”: calls of issue_refund are refused if now.hour < 6 or if that cannot be evaluated; the agent reads"
         " “Not at night.”",
         "“trainee”: calls of class High-risk external or Critical mutation by trainee are refused; the agent reads"
         " “The call lies outside the boundary.”",
     ]
     assert said("autonomy", document, "Budgets") == [
-        "“refunds”: for each agent and day (UTC), at most 50 calls and 5,000.00 EUR and 800 JPY in /amount"
-        " (nothing in another currency), counted over calls of issue_refund.",
-        "“careful”: in each session, at most 1 call and 200 readings of their verification, counted over all calls.",
+        "“refunds”: per agent and day (UTC), at most 50 calls and 5,000.00 EUR and 800 JPY in /amount"
+        " (no other currency); counts calls of issue_refund.",
+        "“careful”: per session, at most 1 call and 200 verification reads; counts all calls.",
     ]
 
 
@@ -159,17 +159,17 @@ def test_a_verification_policy_says_its_numbers():
     }
     whole = said("verification", document)
     for sentence in (
-        "First 5 seconds after the executor has reported; each wait is about 3 times the one before, and none is much"
-        " longer than 1 minute 30 seconds. A contract may say otherwise.",
-        "A doubt that 4 readings could not settle goes to a person.",
+        "First 5 seconds after the executor's report; each wait is about 3 times the previous one, and none is much"
+        " longer than 1 minute 30 seconds. A contract may set other times.",
+        "If 4 readings could not settle a doubt, a person decides.",
         "Read only: 30 seconds.",
         "Critical mutation: 1 hour.",
-        "An executor that is silent for 1 minute loses its attempt.",
+        "An executor that does not respond for 1 minute loses its attempt.",
         "An idempotency record that stays open expires after 30 days.",
-        "While 20 or more actions wait for their verdict.",
-        "500 readings an hour; beyond that they are stretched, and none is refused.",
-        "Of clerk: a report that cites nothing and that the record does not bear out is held back; a session with"
-        " changes cannot be closed until the guard has seen what was said of them.",
+        "While 20 or more actions wait for a verdict.",
+        "500 readings an hour; beyond that, readings are spaced out, and none is refused.",
+        "For clerk: a report without a citation that the record does not support is held back; a session with"
+        " changes cannot be closed until the guard has checked what was said about them.",
     ):
         assert sentence in whole, sentence
     assert "While its circuit is open." not in whole
@@ -178,12 +178,12 @@ def test_a_verification_policy_says_its_numbers():
 def test_a_recovery_policy_says_what_runs_by_itself_and_every_row_of_its_table():
     whole = said("recovery", default_policy("recovery") | {"automatic": ["COMPENSATING"], "hold": ["RT-05"]})
     assert whole[:2] == [
-        "Compensation may run without a person, below class High-risk external.",
-        "Whatever RT-05 wants waits for a person.",
+        "Compensation may run automatically below class High-risk external.",
+        "Recovery by RT-05 needs a person.",
     ]
     assert whole[2:4] == [
-        "A change is tried 1 time at most, and a critical mutation never again by itself.",
-        "A read is tried 3 times at most.",
+        "A change is attempted at most 1 time; a critical mutation is never retried automatically.",
+        "A read is attempted at most 3 times.",
     ]
     assert len(whole) == len(recovery_table.ROWS) + 4
     assert (
@@ -191,7 +191,7 @@ def test_a_recovery_policy_says_what_runs_by_itself_and_every_row_of_its_table()
         " critical mutation: freeze and alert (freeze the target; operations incident)."
     ) in whole
     assert whole[-1] == "RT-99: anything else: hold and escalate (fail closed)."
-    assert said("recovery", {"automatic": []}, "What runs") == ["Nothing: every recovery waits for a person."]
+    assert said("recovery", {"automatic": []}, "Automatic") == ["None: every recovery needs a person."]
 
 
 def changed(kind: str, old: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
@@ -201,9 +201,9 @@ def changed(kind: str, old: dict[str, Any], new: dict[str, Any]) -> list[dict[st
 def test_a_change_is_told_by_the_sentence_that_it_touches():
     assert changed("approval", {"release_within_s": 60}, {"release_within_s": 120}) == [
         {
-            "heading": "How long",
-            "gone": ["What was approved must be started within 1 minute."],
-            "new": ["What was approved must be started within 2 minutes."],
+            "heading": "Deadlines",
+            "gone": ["An approved action must start within 1 minute."],
+            "new": ["An approved action must start within 2 minutes."],
         }
     ]
     assert changed("approval", {}, {"decide_within_s": 4 * 3600}) == []

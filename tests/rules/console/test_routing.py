@@ -179,6 +179,10 @@ def test_every_occasion_has_an_audience():
         (Occasion.NO_APPROVER, "NORMAL", "HIGH"),
         (Occasion.MENTIONED, "LOW", "NORMAL"),
         (Occasion.ANSWERED, "HIGH", "HIGH"),
+        (Occasion.INCIDENT_OPENED, "", "HIGH"),
+        (Occasion.SYSTEM_DOWN, "", "HIGH"),
+        (Occasion.SYSTEM_UP, "", "LOW"),
+        (Occasion.CONTRACT_WAITS, "", "NORMAL"),
     ],
 )
 def test_how_urgent_it_is(what, risk, wanted):

@@ -315,3 +315,10 @@ def test_signatures_beside_a_proof_are_not_trusted_for_their_number():
     note = notes.parse(signed())
     data = notes.write(note._replace(signatures=(*note.signatures, *strangers)))
     assert not evaluate_checkpoint(witness_policy.read(policy("group g any w1 w2", "quorum g")), data).satisfied
+
+
+def test_a_policy_that_is_written_out_asks_for_the_same_witnesses_when_it_is_read():
+    asked = witness_policy.read(policy("group two 2 w1 w2", "quorum two"))
+    again = witness_policy.read(witness_policy.write([LOG_KEY], asked).encode())
+    assert (again.witnesses, again.groups, again.quorum) == (asked.witnesses, asked.groups, asked.quorum)
+    assert witness_policy.read(witness_policy.write([LOG_KEY], None).encode()).quorum is None

@@ -83,8 +83,8 @@ def test_thresholds_are_compared_without_rounding():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"metric": "M-03"}, "M-03 is no share; a rule watches a share."),
-        ({"window_h": 5}, "A rule looks at the last 1, 6, 24 or 168 hours."),
+        ({"metric": "M-03"}, "M-03 is not a share; alert rules apply to shares."),
+        ({"window_h": 5}, "A rule covers the last 1, 6, 24 or 168 hours."),
         ({"clear_at": 1000}, "The thresholds to raise and to clear must differ, or the alert would flap."),
     ],
 )

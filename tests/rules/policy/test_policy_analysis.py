@@ -56,15 +56,18 @@ def test_a_rule_that_is_said_never_to_count_can_be_left_out_of_every_policy_of_t
 
 def test_a_rule_behind_one_that_spares_every_call_never_counts():
     assert said(rule("all", "auto"), rule("large", "hold", "amount.minor > 5")) == {
-        "all": ("ALWAYS", "No rule behind it asks people."),
-        "large": ("NEVER", "“all” before it matches every call, and no rule behind that one asks people."),
+        "all": ("ALWAYS", "No later rule requires approval."),
+        "large": ("NEVER", "“all” is earlier and matches every call, so no rule after it requires approval."),
     }
 
 
 def test_a_rule_that_asks_where_an_earlier_one_spares_counts_only_where_it_cannot_be_told():
     found = said(rule("small", "auto", "args.a"), rule("again", "hold", "args.a"))
     assert found == {
-        "again": ("UNCLEAR_ONLY", "“small” before it matches the same calls, and then no rule behind asks people.")
+        "again": (
+            "UNCLEAR_ONLY",
+            "“small” is earlier and matches the same calls, so no later rule requires approval for them.",
+        )
     }
     whole = policy(rule("small", "auto", "args.a"), rule("again", "hold", "args.a"))
     assert decided(whole, {})[1] == ("UNDECIDABLE small", "UNDECIDABLE again")
@@ -72,14 +75,14 @@ def test_a_rule_that_asks_where_an_earlier_one_spares_counts_only_where_it_canno
 
 def test_a_rule_that_spares_nothing_is_named():
     assert said(rule("large", "hold", "args.a"), rule("small", "auto", "amount.minor < 5")) == {
-        "small": ("UNCLEAR_ONLY", "No rule that asks people stands behind it, so it spares none.")
+        "small": ("UNCLEAR_ONLY", "No later rule requires approval, so it exempts no call.")
     }
 
 
 def test_a_refusal_of_every_call_leaves_nothing_to_the_others_but_the_reasons_before_it():
     found = said(rule("first", "refuse", "args.a"), rule("none", "refuse"), rule("last", "refuse", "args.b"))
     assert found == {
-        "none": ("ALWAYS", "None goes ahead."),
+        "none": ("ALWAYS", "No call is allowed."),
         "last": ("NEVER", "“none” refuses every call."),
     }
 

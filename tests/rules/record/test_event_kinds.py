@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from approvals.record_register import RECORD_TABLES as APPROVALS_TABLES
-from console.notifications.messages import SAID
+from console.notifications.messages import TITLES
 from console.notifications.rules import Occasion
 from console.record_register import RECORD_TABLES as CONSOLE_TABLES
 from console.web import labels
@@ -118,7 +118,7 @@ def test_each_kind_has_words_a_sentence_and_an_icon():
 def test_each_kind_tells_people_only_on_its_own_subjects_and_on_a_known_occasion():
     for known in EVENT_KINDS.values():
         assert set(known.notices) <= set(known.subjects), known
-        assert {Occasion(each) for each in known.notices.values()} <= set(SAID), known
+        assert {Occasion(each) for each in known.notices.values()} <= set(TITLES), known
 
 
 def test_every_occasion_comes_from_an_event_but_what_is_seen_by_waiting():

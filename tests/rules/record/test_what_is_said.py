@@ -14,7 +14,7 @@ from itertools import product
 
 import pytest
 
-from console.notifications.messages import SAID
+from console.notifications.messages import TITLES
 from console.web import labels
 from console.web.event_labels import LabelledEvent, event_sentence
 from ledger.catalogue.rules.remedies import Relation
@@ -211,7 +211,7 @@ def test_no_name_of_an_outcome_or_of_an_event_claims_what_no_reading_settled():
 
 
 def test_no_notice_tells_of_an_outcome_as_so():
-    for kind, said in SAID.items():
+    for kind, said in TITLES.items():
         assert not claims(" ".join(said)), (kind, said)
 
 

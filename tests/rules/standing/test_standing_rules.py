@@ -137,7 +137,7 @@ def test_what_is_under_way_or_nobody_decided_neither_counts_nor_breaks_the_row(c
     ],
 )
 def test_what_always_takes_a_person_is_never_covered(policy, reasons, terms, why):
-    found = standing.always_a_person(policy, tool="refund", reasons=reasons, terms=ApprovalTerms(**terms))
+    found = standing.reason_for_a_person(policy, tool="refund", reasons=reasons, terms=ApprovalTerms(**terms))
     assert found == why
 
 
@@ -182,7 +182,7 @@ def test_nothing_passes_beyond_the_budget_or_after_its_end():
 
 
 AGREED = {"approval": "p1"}
-CALM = standing.Surroundings(
+CALM = standing.CurrentBasis(
     passed=[WELL, replace(WELL, state="PENDING")], contract_digest="ab", agent_version="1", policies=AGREED
 )
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from approvals.voting.rules.delegation import Holder, LoanRefused, check_delegation, check_period
+from approvals.voting.rules.delegation import DelegationRefused, Holder, check_delegation, check_period
 
 NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -28,7 +28,7 @@ def test_thirty_days_and_not_a_second_more():
         (NOW + DAY, NOW),
         (NOW - 2 * DAY, NOW - DAY),
     ):
-        with pytest.raises(LoanRefused):
+        with pytest.raises(DelegationRefused):
             check_period(starts, ends, at=NOW)
 
 
@@ -36,13 +36,13 @@ def test_only_what_is_ones_own_can_be_lent():
     check_delegation(ADA, BEN, ["finance"])
     check_delegation(ADA, BEN, ["reviewers"])
     for groups in ([], ["legal"], ["finance", "legal"]):
-        with pytest.raises(LoanRefused):
+        with pytest.raises(DelegationRefused):
             check_delegation(ADA, BEN, groups)
 
 
 def test_what_was_lent_cannot_be_lent_on():
     """Depth one: Ben decides for finance by Ada's loan, which gives him no group that he could lend to Cyd."""
-    with pytest.raises(LoanRefused):
+    with pytest.raises(DelegationRefused):
         check_delegation(BEN, CYD, ["finance"])
 
 
@@ -59,5 +59,5 @@ def test_what_was_lent_cannot_be_lent_on():
     ids=["no giver", "no receiver", "giver left", "receiver left", "both one person"],
 )
 def test_who_decides_not_neither_lends_nor_receives(giver, receiver):
-    with pytest.raises(LoanRefused):
+    with pytest.raises(DelegationRefused):
         check_delegation(giver, receiver, ["finance"])

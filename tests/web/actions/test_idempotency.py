@@ -68,8 +68,9 @@ def once(api: Api, path: str, body: Any, key: str = "one") -> Any:
 
 
 @pytest.fixture
-def doubled(shop: Workshop) -> set[str]:
+def doubled(shop: Workshop, settings: Any) -> set[str]:
     """The shop's callers, sending everything twice; the paths that they sent to."""
+    settings.COUNTERFOIL_EVENT_DESTINATIONS = api_tour.DESTINATIONS
     sent: set[str] = set()
     for name in ("agent", "operator_key", "executor", "auditor", "reviewer", "operator"):
         setattr(shop, name, Twice(getattr(shop, name), sent, shop))

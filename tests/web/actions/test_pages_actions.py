@@ -129,7 +129,7 @@ def test_raw_output_is_for_compliance(stage):
     with tenancy(stage.tenant):
         raw = next(each.id for each in evidence.evidence_of(stage.tenant, action_id) if each.purpose == "raw_output")
     assert "raw answer of the tool" not in visitor(stage, "operator").page(f"evidence/{raw}")
-    assert "opened by compliance only" in words(visitor(stage, "operator").page(f"evidence/{raw}"))
+    assert "Only compliance can open raw tool output." in words(visitor(stage, "operator").page(f"evidence/{raw}"))
     assert "raw answer of the tool" in visitor(stage, "compliance").page(f"evidence/{raw}")
 
 

@@ -85,7 +85,7 @@ def test_what_was_erased_is_said_to_be_and_its_hash_still_fits(stage, monkeypatc
     monkeypatch.setattr(events_queries, "history", lambda *asked: [(event, None, None) for event, _, _ in real(*asked)])
     page = visitor(stage, "compliance").page(f"actions/{action_id}/narrative")
     said = words(page)
-    assert "Proposed. What it said was erased; its envelope, its hash and its place in the log stay." in said
+    assert "Proposed. Its content was erased; its envelope, hash and log position remain." in said
     assert "None" not in said
     assert "does not fit" not in said
     assert visitor(stage, "compliance").get(f"actions/{action_id}/narrative.pdf").status_code == 200

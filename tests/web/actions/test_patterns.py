@@ -175,7 +175,7 @@ def test_a_lagging_standby_confirms_nothing(desk: Counter, clock: Clock, secrets
         row = [started["idempotency_key"], *ORDER.values()]
         connection.execute("INSERT INTO refunds VALUES (1, %s, %s, 'orchid', %s, %s, 'succeeded', 'runner')", row)
 
-    with standby(cluster, run.folder / f"standby-{uuid4().hex[:6]}", fill) as url:
+    with standby(cluster, run.folder, fill) as url:
         credential.write_text(json.dumps({"url": url}))
         assert read(desk, started, clock) == "PENDING"
         newest = desk.auditor.get(f"/actions/{started['action_id']}/runs").json()["items"][0]

@@ -67,7 +67,7 @@ def test_a_status_carries_the_time_at_which_it_was_so_and_a_refreshed_one_the_ne
     sentence = shop.report(action_id)["text"]
     pages = {
         f"actions/{action_id}": f"{sentence} As of {{at}}. Text agents may show to users.",
-        f"cases/{case['case_id']}": f"As of {{at}}, users are told: “{sentence}”",
+        f"cases/{case['case_id']}": f"As of {{at}}, agents may tell users: “{sentence}”",
         f"approvals/{approval.id}": "As of {at}",
         f"approvals/{open_one['approval_id']}": "As of {at}",
         f"runs/{run}": "As of {at}",

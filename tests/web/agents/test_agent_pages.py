@@ -177,8 +177,10 @@ def test_a_contract_shows_its_findings_and_what_changed(shop: Workshop):
     assert shop.operator_key.post("/contracts", poor).status_code == 201
     text = page(shop.operator, "contracts/write_document/2.0.0?since=1.0.0")
     assert "Add a sentence that begins with `Use when:`." in text
-    assert "/description" in text[text.index("Against 1.0.0") :]
-    assert "2 places" in text
+    assert "/description" in text[text.index("Changes since 1.0.0") :]
+    assert "Description: " in text
+    assert "became Writes." in text
+    assert "1 change<" in text
     assert links(page(shop.operator, "contracts"), "contracts/write_document/2.0.0")
 
 

@@ -364,7 +364,7 @@ def test_the_page_shows_what_the_agent_does_not_expect_before_anything_is_made(r
     [
         ('{"amount": ', 400, "The text is not JSON"),
         (json.dumps(LESS | {"amount": -1}), 422, "/amount"),
-        (json.dumps(ORDER), 422, "The edited payload is the one that was asked about."),
+        (json.dumps(ORDER), 422, "The edited payload is identical to the original."),
     ],
 )
 def test_what_the_gate_refuses_stays_in_the_form(ready, payload, status, told):

@@ -109,6 +109,15 @@ def test_what_it_grants_is_over_after_five_minutes(shop: Workshop, clock: Clock)
     assert shop.claim() == []
 
 
+def test_a_use_waits_in_the_inbox_of_everybody_but_who_used_it(shop: Workshop):
+    policy(shop)
+    broken(shop, shop.propose())
+    waits = {"kind": "confirmation", "title": f"Review a use of break-glass: {WHY}"}
+    found = {name: by.get("/inbox").json()["items"] for name, by in (("own", shop.operator), ("other", shop.reviewer))}
+    assert [{name: each[name] for name in waits} for each in found["other"]] == [waits]
+    assert found["own"] == []
+
+
 @pytest.mark.req("R-AP-14")
 def test_two_others_review_it_and_nobody_twice(shop: Workshop):
     policy(shop)

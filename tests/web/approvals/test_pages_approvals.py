@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.api_tenant import document
 from tests.support.browser_users import ballot, visitor, words
 
 
@@ -85,6 +86,16 @@ def test_an_earlier_action_on_the_same_target_is_in_sight(stage):
     page = visitor(stage, "reviewer").page(f"approvals/{stage.approval(with_same_target).id}")
     assert "check for duplicates" in page
     assert str(earlier.action_id) in page
+    assert "Refund 125.00 EUR to order" in words(page.split('data-part="kin"')[1].split("</section>")[0])
+
+
+def test_what_another_tool_did_to_the_target_is_in_sight(shop):
+    written = shop.propose("write_document", **document("policies/draft.md", "Quiet."))
+    asked = shop.approval_of(shop.propose(path="policies/draft.md"))
+    page = shop.reviewer.client.get(f"/t/orchid/approvals/{asked['approval_id']}").content.decode()
+    kin = page.split('data-part="kin"')[1].split("</section>")[0]
+    assert "Other actions on the target" in kin
+    assert f"/actions/{written}" in kin
 
 
 @pytest.mark.req("R-UI-26", "R-UI-03")
@@ -146,7 +157,7 @@ def test_a_second_vote_is_refused_in_a_sentence(stage):
     vote(stage, action_id, "approve")
     answer = vote(stage, action_id, "approve", roles=("reviewer", "operator"))
     assert answer.status_code == 409
-    assert "The request was decided already." in words(answer.content.decode())
+    assert "The request has already been decided." in words(answer.content.decode())
 
 
 @pytest.mark.req("R-UI-07")

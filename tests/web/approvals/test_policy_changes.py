@@ -220,7 +220,7 @@ def test_the_page_and_the_api_say_what_is_missing_and_who_may_still_vote(shop: W
     page = shop.reviewer.client.get(path).content.decode()
     assert "1 of 2, 1 missing" in page
     assert "Eligible reviewers: Berta." in page
-    assert "You have voted on this request" in page
+    assert "You have already voted on this request" in page
 
 
 def test_where_nobody_is_left_from_the_start_the_page_home_and_the_api_say_so(shop: Workshop, clock: Clock):

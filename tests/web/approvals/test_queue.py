@@ -105,7 +105,7 @@ def test_a_card_says_what_is_missing_and_who_is_at_it(stage):
     other = visitor(stage, "reviewer", name=f"mara@{stage.slug}")
     other.post(f"approvals/{waits.id}/claim")
     said = words(visitor(stage, "reviewer").page("approvals"))
-    assert "needs 1 of reviewers" in said
+    assert "needs 1 vote from reviewers" in said
     assert "claimed by Mara" in said
 
 
@@ -221,7 +221,7 @@ def test_the_export_honours_the_filters_and_holds_no_payload(stage):
     assert len(rows) == 2
     assert rows[1].startswith(str(grave.id))
     assert "damaged" not in answer.content.decode()
-    assert "1 of reviewers" in rows[1]
+    assert "1 vote from reviewers" in rows[1]
 
 
 # The work on the page of one approval

@@ -12,11 +12,13 @@ from console.accounts.members import operations as people
 from console.models import Membership, Message
 from console.notifications.facts import load_facts
 from console.notifications.messages import render_message
+from ledger.catalogue import queries as catalogue_queries
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.retention.operations import retention
 from ledger.retention.rules.retention import RetentionPolicy
+from reviews.readback.operations import systems
 from tests.support.browser_users import visitor, words
 from tests.support.settling import settle_on_page
 
@@ -43,6 +45,14 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+def ask_shop(stage, at, *unanswered: str) -> None:
+    """Readings of a system, each with why there was no answer, if there was none."""
+    asked = [systems.ReadAttempt(began_at=at, took_ms=5000.0, unanswered=each) for each in unanswered]
+    with tenancy(stage.tenant):
+        shop = catalogue_queries.system(stage.tenant, "shop")
+        systems.record_attempts(tenant_id=stage.tenant, system_id=shop.id, asked=asked, at=at)
+
+
 # Who is told
 
 
@@ -55,6 +65,18 @@ def test_operators_are_told_that_a_case_needs_somebody(stage):
     page = words(visitor(stage, "operator").page("notices"))
     assert "New case" in page
     assert case.target.removeprefix("order/") in page
+
+
+def test_operators_are_told_of_an_incident_and_of_a_system_that_is_down_with_their_names(stage):
+    operator, reviewer = stage.person("operator"), stage.person("reviewer")
+    stage.case(count=2)
+    ask_shop(stage, now(), *["timeout"] * 10)
+    gathered()
+    assert {"incident_opened", "system_down"} <= set(told(stage, operator))
+    assert not {"incident_opened", "system_down"} & set(told(stage, reviewer))
+    page = words(visitor(stage, "operator").page("notices"))
+    assert "Incident opened Duplicate side effect: issue_refund" in page
+    assert "System of record down shop" in page
 
 
 def test_a_settlement_asks_those_who_may_confirm_it_and_not_who_proposed_it(stage):
@@ -82,7 +104,7 @@ def test_a_second_account_of_the_same_human_is_neither_asked_nor_taken(stage):
     gathered()
     assert "settlement_waits" not in told(stage, second)
     page = visitor(stage, "operator", name="second@orchid").page(f"cases/{case.id}")
-    assert "nobody confirms their own proposal, with whatever account." in words(page)
+    assert "you cannot confirm your own proposal from any account." in words(page)
     assert 'name="answer" value="confirm"' not in page
 
 

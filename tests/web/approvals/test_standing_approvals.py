@@ -186,7 +186,7 @@ def test_three_refunds_pass_and_the_fourth_whose_amount_is_not_what_the_till_sho
     assert str(row.case_id) == desk.case_of(action_id)["case_id"]
     assert tasks.watch_standing_approvals() == 0
     shown = words(Visitor(desk.reviewer.client, desk.slug).page(f"standing-approvals/{standing_id}"))
-    assert "It cannot go on; end it, and it can be earned anew. Open the action Open the case" in shown
+    assert "a new one can be proposed once there is new evidence. Open the action Open the case" in shown
     ada, _ = people(desk)
     with tenancy(desk.tenant), pytest.raises(standing.NotInThisState):
         agreement.propose_resume(
@@ -258,6 +258,7 @@ def test_the_database_refuses_what_no_code_may_do(desk, clock):
 
 
 def test_two_people_agree_on_its_pages_and_what_passes_says_so_everywhere(desk, clock):
+    tasks.tell_people()
     found = earned(desk, clock)[0]
     ada, ben = (Visitor(desk.person("reviewer", name=name).client, desk.slug) for name in ("ada", "ben"))
     listed = words(ada.page("standing-approvals"))
@@ -279,8 +280,13 @@ def test_two_people_agree_on_its_pages_and_what_passes_says_so_everywhere(desk, 
         assert answer.status_code in (403, 422)
         assert why in words(answer.content.decode())
     path = ada.post("standing-approvals/propose", **fields)["Location"].removeprefix(f"/t/{desk.slug}/")
-    assert "It waits for a second person, and nothing passes under it yet." in words(ada.page(path))
+    assert "It is waiting for a second person and not in force yet." in words(ada.page(path))
     assert "Agree" not in words(ada.page(path))
+    tasks.tell_people()
+    waits = {"ada": words(ada.page()), "ben": words(ben.page())}
+    agree = "Agree to a standing approval: refund_order by cashier"
+    assert {name: agree in said for name, said in waits.items()} == {"ada": False, "ben": True}
+    assert "Standing approval requires a second person refund_order by agent cashier" in words(ben.page("notices"))
     assert ben.post(f"{path}/answer", to="agree", reason="So it is.", password=PASSWORD, otp="").status_code == 302
     action_id = desk.propose(order_id="EX-3001")
     approval_id = next(each for each in desk.reviewer.get("/approvals?state=APPROVED").json()["items"])
@@ -295,4 +301,4 @@ def test_two_people_agree_on_its_pages_and_what_passes_says_so_everywhere(desk, 
     assert ada.post(f"{path}/stop", to="pause", reason="Wait.").status_code == 302
     paused = words(ada.page(path))
     assert "Somebody paused it." in paused
-    assert "People are asked about each call until two persons let it go on." in paused
+    assert "Each call needs approval until two people resume it." in paused

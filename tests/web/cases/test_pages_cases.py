@@ -112,7 +112,7 @@ def test_an_attestation_takes_two_people_and_is_reported_as_one(stage):
     operator, second = visitor(stage, "operator"), visitor(stage, "reviewer", name="second@orchid")
     settle_on_page(operator, case.id, "ATTEST_ABSENT", **WHY)
     assert stage.state(case.action_id) == "REVIEW_REQUIRED"
-    assert "nobody confirms their own proposal" in words(operator.page(f"cases/{case.id}"))
+    assert "you cannot confirm your own proposal" in words(operator.page(f"cases/{case.id}"))
     assert operator.post(f"cases/{case.id}/confirm", answer="confirm").status_code == 403
     assert "Statement of 21 November" in second.page(f"cases/{case.id}")
     confirm_on_page(second, case.id)

@@ -111,7 +111,7 @@ def test_freezes_are_placed_and_lifted_with_a_reason_and_say_what_waits(stage):
     operator = visitor(stage, "operator")
     operator.post("freezes/place", scope="tool", value="issue_refund", reason="Look first.")
     said = words(operator.page("freezes"))
-    for part in ("issue_refund", "Look first.", "by Operator", "1 waiting"):
+    for part in ("issue_refund", "Look first.", "by Operator", "1 queued action"):
         assert part in said, part
     with tenancy(stage.tenant):
         freeze = freezes.freezes_in_force(stage.tenant)[0]

@@ -18,7 +18,7 @@ from tests.support.settling import EVIDENCE, confirm, confirm_on_page, covers_of
 from tests.support.signing import actor_of, enrolled, wanted
 
 WHY = {"reason": "The provider shows it.", "evidence": "Statement of 21 November, line 4"}
-STALE = "The case has changed since this page was read: read it again. Nothing was recorded."
+STALE = "The case has changed since you opened this page; reload it. Nothing was recorded."
 
 
 @pytest.fixture

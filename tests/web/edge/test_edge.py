@@ -216,7 +216,7 @@ def send_and_be_refused(served: Served, path: str, *, mebibytes: int) -> None:
                 assert number % 10 or not served.spooled()
             status, said = answer_on(line)
         assert status == 413, said
-        assert "The body is larger than 1 MiB; nothing of it was kept." in said
+        assert "The body is larger than 1 MiB; nothing was stored." in said
 
 
 def test_a_body_of_unknown_length_is_read_like_any_other(served: Served):
@@ -276,7 +276,7 @@ def is_shed(line: socket.socket) -> None:
     assert int(re.findall(r"(?i)retry-after: (\d+)", said)[0]) > 0
     problem = json.loads(said.partition("\r\n\r\n")[2])
     assert problem["code"] == "OVERLOADED"
-    assert problem["detail"] == "There is more to do than can be done now; nothing was done. Try again in a moment."
+    assert problem["detail"] == "The console is overloaded; nothing was done. Try again in a moment."
 
 
 @contextmanager
@@ -319,5 +319,5 @@ def test_whether_it_is_alive_and_ready_can_only_be_read(served: Served):
         for method in ("POST", "TRACE"):
             answer = httpx.request(method, f"{served.url}{path}", timeout=30)
             assert (answer.status_code, answer.headers["Allow"]) == (405, "GET"), answer.text
-            assert answer.json()["detail"] == f"{method} is not for this address."
+            assert answer.json()["detail"] == f"{method} is not allowed at this address."
         assert httpx.head(f"{served.url}{path}", timeout=30).status_code in (200, 503)

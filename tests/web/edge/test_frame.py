@@ -85,3 +85,40 @@ def test_an_input_is_written_as_django_writes_it():
                 asked = widget(attrs=given)
                 plain, ours = DjangoTemplates(), InputsWithoutTemplates()
                 assert asked.render("n", value, renderer=ours) == asked.render("n", value, renderer=plain)
+
+
+# Pages that say that there is no page
+
+
+def test_a_page_that_does_not_exist_keeps_the_frame_for_whoever_is_signed_in(stage):
+    reviewer = visitor(stage, "reviewer")
+    for path in (f"/t/{stage.slug}/nowhere", f"/t/{stage.slug}/cases/0190b5a4-0000-7000-8000-000000000001", "/nowhere"):
+        answer = reviewer.client.get(path)
+        said = words(answer.content.decode())
+        assert answer.status_code == 404
+        assert "Page not found It does not exist, or you lack access. Go to Home" in said
+        assert "Approvals Cases Incidents" in said
+        assert f'href="/t/{stage.slug}/approvals"' in answer.content.decode()
+
+
+def test_somebody_else_s_tenant_shows_ones_own_frame_and_nothing_of_it(stage):
+    answer = visitor(stage, "reviewer").client.get("/t/somebody-else/cases")
+    assert answer.status_code == 404
+    assert f'href="/t/{stage.slug}/cases"' in answer.content.decode()
+    assert "somebody-else" not in words(answer.content.decode())
+
+
+def test_nobody_gets_the_page_without_a_frame(client, stage):
+    answer = client.get("/nowhere")
+    assert answer.status_code == 404
+    assert "Approvals" not in words(answer.content.decode())
+
+
+def test_a_form_that_expired_keeps_the_frame(stage, monkeypatch):
+    operator = visitor(stage, "operator")
+    monkeypatch.setattr(operator.client.handler, "enforce_csrf_checks", True)
+    answer = operator.client.post(f"/t/{stage.slug}/freezes/place", {"what": "tenant:", "reason": "A drill."})
+    assert answer.status_code == 403
+    said = words(answer.content.decode())
+    assert "Access denied Your role does not allow this, or the form expired." in said
+    assert "Approvals Cases Incidents" in said

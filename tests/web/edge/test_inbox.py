@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 
 import pytest
 
+from console import tasks
 from console.accounts.members import operations as people
-from console.models import Membership
+from console.models import Membership, Message
 from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.operations import second_person
+from ledger.catalogue.operations import registration, releases, second_person
+from ledger.catalogue.rules import contract as contracts
+from ledger.catalogue.rules.policies import default_policy
 from ledger.db import tenancy
 from ledger.record.operations import Actor
-from ledger.retention.operations import retention
+from ledger.retention.operations import erasure, retention
 from ledger.retention.rules.retention import RetentionPolicy
 from tests.support.api_tenant import document
 from tests.support.browser_users import visitor, words
+from tests.support.callers import drafted
+from tests.support.scenes import CONTRACTS
 from tests.support.settling import settle_on_page
+from tests.support.signing import enrolled
 
 WHY = {"reason": "The provider shows it.", "evidence": "Statement of 21 November, line 4"}
 
@@ -67,6 +74,61 @@ def test_changes_of_systems_and_retention_wait_for_the_roles_that_may_confirm_th
     assert listed(visitor(stage, "reviewer"))[0] == []
 
 
+# What waits for a second person: how it came to wait, what it is called, and the roles that may be that person.
+
+
+def a_weaker_contract(stage, by, at):
+    document = json.loads((CONTRACTS / "issue_refund.json").read_text())
+    document |= {"version": "9.0.0", "claims": document["claims"] | {"done": document["claims"]["done"][:1]}}
+    contract = contracts.validate(document, compile_predicate=lambda text: None)
+    with tenancy(stage.tenant):
+        registration.register_contract(tenant_id=stage.tenant, contract=contract, actor=by, at=at)
+
+
+def an_erasure(stage, by, at):
+    why = {"legal_basis": "GDPR Art. 17", "reason": "Asked for by the customer."}
+    wish = erasure.ErasureRequest(subjects=(stage.done(),), **why)
+    with tenancy(stage.tenant):
+        erasure.request_erasure(tenant_id=stage.tenant, request=wish, by=by, at=at)
+
+
+def a_release(stage, by, at):
+    document = default_policy("verification") | {"version": "2", "repeat_limit": 5}
+    word = {"reason": "Its gates are passed.", "is_first": False, "is_proven": True}
+    with tenancy(stage.tenant):
+        row = drafted(stage.tenant, "verification", "2", document, at=at)
+        releases.promote_release(tenant_id=stage.tenant, release_id=row.id, by=by, at=at, **word)
+
+
+def a_passkey(stage, by, at):
+    enrolled(stage.tenant, by.id, confirmed=False)
+
+
+KINDS = {
+    "contract": (a_weaker_contract, "Confirm a weaker contract: issue_refund 9.0.0", {"operator", "administrator"}),
+    "erasure": (an_erasure, "Confirm an erasure: GDPR Art. 17", {"compliance"}),
+    "release": (a_release, "Promote a release: verification policy 2", {"operator", "administrator"}),
+    "key": (a_passkey, "Confirm a passkey: Blue key", {"reviewer", "administrator"}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_needs_a_second_person_is_in_the_inbox_of_each_who_may_be_it_and_told_to_them(stage, kind):
+    make, title, may = KINDS[kind]
+    roles = ("reviewer", "operator", "compliance", "administrator")
+    asker = stage.person(*roles, name="asker@orchid")
+    others = {role: stage.person(role) for role in roles}
+    make(stage, Actor("person", asker.actor_id), datetime.now(UTC))
+    asked = {role for role in roles if ("confirmation", title) in listed(visitor(stage, role))[0]}
+    assert asked == may
+    assert ("confirmation", title) not in listed(visitor(stage, *roles, name="asker@orchid"))[0]
+    for _ in range(3):
+        tasks.tell_people()
+    with tenancy(stage.tenant):
+        told = set(Message.objects.filter(kind=f"{kind}_waits").values_list("actor_id", flat=True))
+    assert told == {others[role].actor_id for role in may}
+
+
 def test_new_roles_wait_for_another_human_than_who_asked(stage):
     asking = stage.person("administrator", name="ada@orchid")
     same = stage.person("administrator", name="ada-again@orchid")
@@ -88,6 +150,23 @@ def test_new_roles_wait_for_another_human_than_who_asked(stage):
 
 
 @pytest.mark.req("R-UI-23")
+def test_a_place_shows_a_number_only_to_those_who_can_do_something_about_it(stage):
+    stage.propose()
+    stage.case()
+    numbers = {role: _numbers(visitor(stage, role).page()) for role in ("reviewer", "operator", "compliance")}
+    assert numbers == {
+        "reviewer": {"Home": 1, "Approvals": 1},
+        "operator": {"Home": 1, "Cases": 1},
+        "compliance": {},
+    }
+
+
+def _numbers(page: str) -> dict[str, int]:
+    """The places of the rail that show a number, and the number."""
+    rail = words(page.split('<nav class="rail"')[1].split("</nav>")[0])
+    return {place: int(number) for place, number in re.findall(r"(\w+) (\d+) waiting", rail)}
+
+
 def test_like_approvals_stand_together_with_what_they_come_to(stage):
     for _ in range(3):
         stage.propose()

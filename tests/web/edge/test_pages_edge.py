@@ -104,7 +104,7 @@ def test_signing_in_leads_to_the_only_tenant(stage):
 
 def test_a_wrong_password_is_one_sentence(stage):
     answer = Client().post("/sign-in", {"username": stage.person("reviewer").user.username, "password": "wrong"})
-    assert b"do not belong together" in answer.content
+    assert b"Wrong email or password." in answer.content
 
 
 def test_signing_out_is_a_post(stage):
@@ -193,4 +193,4 @@ def test_a_day_that_no_record_has_is_asked_for_without_a_fault(stage, page, day)
 def test_what_cannot_be_stored_is_said_so_on_a_page(stage):
     answer = visitor(stage, "operator").client.get("/t/orchid/agents/%00")
     assert answer.status_code == 422
-    assert "A value cannot be stored or looked for" in answer.content.decode()
+    assert "A value cannot be stored or searched for" in answer.content.decode()

@@ -105,10 +105,10 @@ def test_the_commands_do_it_and_say_what_they_did(shop: Workshop, capsys: pytest
     kid = capsys.readouterr().out.split()[0]
     call_command("retire_grant_key", old, "--reason", "Stolen.")
     assert set(published()) == {kid}
-    with pytest.raises(CommandError, match="No other key"):
+    with pytest.raises(CommandError, match="This is the only signing key; introduce another first"):
         call_command("retire_grant_key", kid, "--reason", "Why not.")
     call_command("rotate_grant_key")
-    with pytest.raises(CommandError, match="introduced already"):
+    with pytest.raises(CommandError, match="A new key is already waiting to take over"):
         call_command("rotate_grant_key")
 
 

@@ -115,7 +115,7 @@ def test_who_sent_it_does_not_confirm_it_under_another_account_either(shop: Work
     assert ada.post("/contracts", weaker()).json()["state"] == "PENDING"
     refused = confirm(shop)
     assert (refused.status_code, refused.json()["code"]) == (403, "SECOND_PERSON_NEEDED")
-    assert refused.json()["detail"] == "Whoever sent this cannot confirm it. It waits for another person."
+    assert refused.json()["detail"] == "Only a person other than the one who submitted this can confirm it."
     administrator_of(shop, "alt@orchid")
     first, second = (Membership.objects.get(user__username=name) for name in ("ada@orchid", "alt@orchid"))
     ada.post(f"/members/{first.id}/links", {"member_id": str(second.id)})
@@ -187,7 +187,7 @@ def test_the_page_shows_what_is_weaker_and_takes_the_second_persons_word(shop: W
     assert "Not used until a second person confirms it" in page
     asked = ada.post(f"contracts/{TOOL}/1.1.0/answer", to="confirm", reason=REASON)
     assert asked.status_code == 403
-    assert "Less is asked or checked from then on. Confirm with your password" in words(asked.content.decode())
+    assert "This weakens what is checked. Confirm with your password" in words(asked.content.decode())
     assert REASON in asked.content.decode()
     ada.post(f"contracts/{TOOL}/1.1.0/answer", to="confirm", reason=REASON, password=PASSWORD)
     after = words(ada.page(f"contracts/{TOOL}/1.1.0"))
@@ -218,13 +218,13 @@ def test_the_linter_compares_with_the_version_in_force(shop: Workshop):
     said = {each.code: each.told for each in found}
     assert said["CLAIMS_DROPPED"] == (
         "A claim in these words is no longer recognised: removed."
-        " It waits for a second person once it is sent; version 1.0.0 is in force."
+        " It waits for a second person once it is sent; it is compared with version 1.0.0."
     )
     lower = contract_check.validate_contract(weaker(side_effect_class="LOW_RISK_INTERNAL"))
     said = {each.code: each.told for each in lint_contract._findings(lower, shop.tenant)}
     assert said["CLASS_LOWERED"] == (
         "Its class falls from MEDIUM_RISK_WRITE to LOW_RISK_INTERNAL."
-        " It changes what is verified and needs a release; version 1.0.0 is in force."
+        " It changes what is verified and needs a release; it is compared with version 1.0.0."
     )
     assert "CLAIMS_DROPPED" not in {
         each.code for each in lint_contract._findings(contract_check.validate_contract(weaker()), None)

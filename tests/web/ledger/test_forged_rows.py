@@ -21,6 +21,7 @@ from psycopg import sql
 
 from approvals.voting.operations import approver_keys, delegations
 from approvals.voting.rules import passkeys
+from console.event_export import operations as events_outside
 from console.local import servers
 from console.models import Membership
 from console.tasks import count_metrics, watch_alerts
@@ -120,6 +121,7 @@ def fill(shop: Workshop, case_id: UUID, action_id: UUID, clock: Clock) -> None:
             by_person=who,
             at=at,
         )
+        events_outside.start(tenant_id=here, name="soc", start_at="now", by=lender, at=at)
         delegations.add_absence(tenant_id=here, actor_id=who, starts_at=at, ends_at=later, by=lender, at=at)
         device = Authenticator().registration(b"c" * 32)
         approver_keys.enrol(
@@ -152,7 +154,7 @@ def fill(shop: Workshop, case_id: UUID, action_id: UUID, clock: Clock) -> None:
         change = Change(place="7", at=at, operation="delete", target="document/z")
         ungated_effects.open_ungated_case(here, catalogue_queries.system(here, "documents"), change, at=at)
         wish = erasure.ErasureRequest(subjects=(UUID(refused),), legal_basis="Art. 17", reason="Asked for.")
-        erasure.request_erasure(tenant_id=here, wish=wish, by=BY, at=at)
+        erasure.request_erasure(tenant_id=here, request=wish, by=BY, at=at)
     seal_up()
 
 

@@ -78,7 +78,10 @@ def test_a_span_of_time_bounds_the_search(stage):
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).date()
     assert rows(reader.page("audit", since=str(tomorrow))) == 0
     assert rows(reader.page("audit", since="2026-01-01", until=str(tomorrow))) > 0
-    assert "Enter a valid date" in words(reader.page("audit", since="yesterday"))
+    assert "Enter a day or a minute" in words(reader.page("audit", since="yesterday"))
+    minute = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M")
+    assert rows(reader.page("audit", until=minute)) > 0, "the minute of the end belongs to it"
+    assert rows(reader.page("audit", until="2026-01-01T00:00")) == 0
 
 
 def test_an_event_is_shown_as_hashed_wherever_it_belongs(stage):
@@ -176,3 +179,29 @@ def test_a_place_that_no_list_gave_out_is_the_beginning(stage, odd):
     person = visitor(stage, "compliance")
     for page in ("audit", "audit/sightings"):
         assert person.get(page, before=odd).status_code == 200
+
+
+@pytest.mark.req("R-UI-12")
+def test_the_object_of_events_is_found_by_free_text_offered_while_typing_and_taken_away_as_a_table(stage):
+    first, second = stage.propose(order_id="EX-CCC1"), stage.propose(order_id="EX-DDD2")
+    reader = visitor(stage, "compliance")
+    page = reader.page("audit", action="ccc1")
+    assert f"/events/{first}/1" in page
+    assert str(second) not in page
+    offered = reader.page("audit/objects", action="ccc1")
+    assert '<option value="order/EX-CCC1">Target</option>' in offered
+    table = reader.page("audit.csv", action="ccc1").splitlines()
+    assert table[0].startswith("at,event,kind,subject_kind,subject,target,by,")
+    assert all("order/EX-CCC1" in line or ",approval," in line for line in table[1:])
+    assert len(table) == rows(page) + 1
+    assert "Export of events" in words(reader.page("audit/sightings"))
+    assert reader.page("audit/sightings.csv").startswith("at,who,kind,id")
+
+
+def test_cases_and_incidents_are_taken_away_as_tables(stage):
+    case = stage.case()
+    operator = visitor(stage, "operator")
+    table = operator.page("cases.csv").splitlines()
+    assert [line.split(",")[0] for line in table] == ["case", str(case.id)]
+    assert operator.page("incidents.csv").splitlines()[0] == "incident,title,kind,severity,state,opened_at"
+    assert operator.get("audit.csv").status_code == 403

@@ -8,6 +8,8 @@ import zipfile
 import pytest
 
 from console import tasks
+from ledger.verify_bundle import Verdict
+from tests.support import exported
 from tests.support.browser_users import visitor, words
 from tests.support.seals import seal_up
 
@@ -34,12 +36,19 @@ def test_a_bundle_is_asked_for_made_and_fetched_and_all_of_it_is_on_record(stage
     assert f"action {action_id}; with payloads and evidence; JSON lines" in said
     assert "In progress" in said
     made()
+    tasks.tell_people()
+    assert "Your export is ready requested" in words(auditor.page("notices"))
     page = auditor.page("audit/exports")
     assert "Ready" in words(page)
     path = page.split('/bundle"')[0].rsplit("/t/orchid/", 1)[1] + "/bundle"
     answer = auditor.get(path)
     data = b"".join(answer.streaming_content)
     assert zipfile.ZipFile(io.BytesIO(data)).testzip() is None
+    name = answer["Content-Disposition"].split('"')[1]
+    assert name.startswith(f"orchid-action-{action_id}-asked-2")
+    policy = auditor.get("ledger/verifier-policy")
+    assert policy["Content-Disposition"] == 'attachment; filename="orchid-verifier-policy.txt"'
+    assert exported.judged(data, policy.content).worst is Verdict.VERIFIED
     assert "downloaded by Compliance" in words(auditor.page("audit/exports"))
     for kind in ("export_requested", "export_fetched"):
         assert auditor.page("audit", kind=kind).count("<tr data-item") == 1
@@ -57,7 +66,7 @@ def test_a_narrative_leads_to_the_bundle_of_its_action(stage, auditor):
 def test_exports_are_asked_for_and_fetched_by_compliance(stage, auditor):
     stage.propose()
     administrator = visitor(stage, "administrator")
-    assert "Ask for a bundle" not in administrator.page("audit/exports")
+    assert "Create export" not in administrator.page("audit/exports")
     assert administrator.post("audit/exports/start", format="jsonl").status_code == 403
     for role in ("reviewer", "operator"):
         assert visitor(stage, role).get("audit/exports").status_code == 403

@@ -44,7 +44,7 @@ def test_what_nobody_outside_holds_is_never_called_safe(stage):
     stage.done()
     seal_up()
     page = visitor(stage, "compliance").page("ledger")
-    assert "Not anchored. Nobody outside has signed or stamped a checkpoint" in words(page)
+    assert "Not anchored. No external witness has signed or timestamped a checkpoint" in words(page)
     anchors = page.split('data-part="anchors"')[1].split("</section>")[0]
     assert 'data-kind="unknown"' in anchors
     assert 'data-outcome="true"' not in anchors
@@ -129,7 +129,7 @@ def test_an_entry_is_proved_by_index_by_hash_and_by_address(stage):
         assert "Entry 7:" in words(page)
     assert "Entry" in words(reader.page("ledger", entry=bytes(event.entry_hash).hex()))
     for nothing in ("999999", "0" * 64, "rubbish", f"events/{action_id}/99"):
-        assert "This log has no such entry." in words(reader.page("ledger", entry=nothing)), nothing
+        assert "This log has no entry with this index." in words(reader.page("ledger", entry=nothing)), nothing
 
 
 @pytest.mark.req("R-LE-02")
@@ -218,7 +218,7 @@ def test_the_header_says_since_when_nothing_is_sealed(stage, monkeypatch):
         assert not log_status.log_status(stage.tenant, at=at).is_wrong
         silent = log_status.log_status(stage.tenant, at=at + timedelta(minutes=3))
     assert silent.is_wrong
-    assert "no sign of life" in silent.why
+    assert "has not reported since then" in silent.why
 
 
 # Alarms
@@ -244,7 +244,7 @@ def test_an_alarm_is_the_first_thing_that_anybody_sees(stage):
         for path in ("", "actions", "ledger"):
             page = visitor(stage, role).page(path)
             body = page.split('<main id="main"')[1]
-            assert words(body).index("Tamper alarm: What is stored is not what was recorded.") < 60
+            assert words(body).index("Tamper alarm: Stored data differs from what was recorded.") < 60
     assert "Event 3 has another hash." in words(visitor(stage, "reviewer").page("ledger"))
 
 
@@ -262,7 +262,7 @@ def test_an_alarm_is_answered_with_what_was_found(stage):
     assert "Tamper alarm" in auditor.page()
     auditor.post(path, reason="A disk was changed; restored from the backup of Monday.")
     assert "Tamper alarm" not in auditor.page()
-    assert "Resolved What is stored is not what was recorded" in words(auditor.page("ledger"))
+    assert "Resolved Stored data differs from what was recorded" in words(auditor.page("ledger"))
     with tenancy(stage.tenant):
         event, _, detail = events.history(stage.tenant, head(stage).id)[-1]
     assert (event.kind, event.actor_id) == ("alarm_acknowledged", stage.person("compliance").actor_id)

@@ -114,7 +114,7 @@ def test_what_is_not_complete_is_said_at_its_field(stage, first):
     answer = ask(first, "no id", legal_basis="")
     said = words(answer.content.decode())
     assert answer.status_code == 422
-    assert "Every line must name an action." in said
+    assert "Each line must name an action." in said
     assert "Name the legal basis." in said
     answer = first.post("audit/holds/place", scope="all", value="x", reason="y")
-    assert "A hold on everything has no name" in words(answer.content.decode())
+    assert "A hold on everything takes no name" in words(answer.content.decode())

@@ -280,7 +280,7 @@ def test_a_witness_that_forgot_does_not_start(folder, lost):
 
 def test_a_witness_keeps_its_name(folder):
     assert "needs a name" in run(folder, "--vkey").stderr
-    assert "no spaces" in run(folder, "--name", "two words", "--vkey").stderr
+    assert "must not contain spaces" in run(folder, "--name", "two words", "--vkey").stderr
     first = run(folder, "--name", NAME, "--vkey").stdout
     assert first.startswith(NAME + "+")
     assert "keeps its name" in run(folder, "--name", "other.example.org", "--vkey").stderr

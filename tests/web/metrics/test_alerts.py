@@ -65,7 +65,7 @@ def test_an_alert_is_raised_told_and_cleared_and_people_read_why(shop: Workshop,
     assert made.status_code == 201, made.content
     counted(shop, clock, executed=40, unknown=5)
     assert look(clock) == 0
-    assert "No alert is open." in panel(shop)
+    assert "No open alerts." in panel(shop)
     assert look(clock, minutes=10) == 1
     assert look(clock) == 0
     said = (

@@ -67,8 +67,8 @@ def test_the_page_says_what_the_api_says(shop: Workshop, verified: str):
     # What has no cases has no card and no zero.
     assert told["M-14"]["value"] is None
     assert "M-14" not in cards
-    assert "Compensation verified M-14" in spoken(html.split("No cases in the last")[1])
-    assert "not healthy; the bound is 2 %" in spoken(html)
+    assert "Compensation verified M-14" in spoken(html.split("there were no cases in the last")[1])
+    assert "not healthy; limit 2 %" in spoken(html)
 
 
 def test_every_point_of_every_drawing_leads_to_the_actions_that_it_counts(shop: Workshop, verified: str, clock: Clock):
@@ -108,9 +108,9 @@ def test_a_list_says_which_stretch_it_counts_and_an_address_that_says_none_is_to
         shop, "metrics/actions", **{"count": "unknown", "from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
     )
     assert "Counted from 1 Jan 2026, 00:00 to 2 Jan 2026, 00:00 UTC" in spoken(html)
-    assert "No action is behind this figure." in spoken(html)
+    assert "No actions match this figure." in spoken(html)
     for query in ({}, {"count": "tenant_id", "from": "x", "to": ""}):
-        assert "This address does not say which figure it is about." in spoken(page(shop, "metrics/actions", **query))
+        assert "This address does not name a figure." in spoken(page(shop, "metrics/actions", **query))
 
 
 def test_filters_narrow_the_page_and_stay_in_the_address(shop: Workshop, verified: str):
@@ -131,15 +131,15 @@ def test_what_has_no_trend_stands_in_a_row_and_not_in_an_empty_drawing(shop: Wor
 def test_a_tenant_where_nothing_happened_since_is_not_behind(shop: Workshop, verified: str, clock: Clock):
     clock.forward(hours=3)
     count_metrics()
-    told = re.search(r"everything until <time[^>]*datetime=\"([^\"]+)\"", page(shop))
+    told = re.search(r"counted up to <time[^>]*datetime=\"([^\"]+)\"", page(shop))
     assert told is not None
     assert abs(datetime.fromisoformat(told[1]) - clock.now()) < timedelta(minutes=1)
-    assert "is counted; days and hours are UTC" in spoken(page(shop))
+    assert re.search(r"counted up to .+; days and hours are UTC", spoken(page(shop)))
 
 
 def test_an_empty_tenant_is_told_in_words_and_not_in_zeros(shop: Workshop):
     said = spoken(page(shop))
-    assert "nothing is counted yet" in said
+    assert "nothing counted yet" in said
     assert "No action was executed in the last 7 days." in said
     assert "0 %" not in said.replace("100 %", "")
 
@@ -149,7 +149,7 @@ def test_how_executed_actions_stand_is_a_flow_with_words(shop: Workshop, verifie
     count_metrics()
     said = part(page(shop), "flow")
     assert "2 executed" in spoken(said)
-    assert 'aria-label="How the executed actions stand now. Verified: 1 of 2; Not settled yet: 1 of 2"' in said
+    assert 'aria-label="Executed actions by current outcome. Verified: 1 of 2; Not settled yet: 1 of 2"' in said
     assert "Verified 1 · 50 %" in spoken(said)
 
 
@@ -170,7 +170,7 @@ def test_a_change_beyond_chance_is_told_in_a_sentence_and_a_regression_too(shop:
         rolled(shop, today, executed=300, unknown=30, verification_failed=200, version=second)
     html = page(shop)
     assert "Unknown: doubled in the last 7 days, from 5 % to 10 %." in spoken(part(html, "changes"))
-    regression = "Since verification policy strict more is disproved than under"
+    regression = "Verification policy strict disproves significantly more actions than"
     assert regression in spoken(html)
     assert "+66.7 points" in spoken(part(html, "versions"))
 

@@ -12,7 +12,7 @@ from console.models import Notice
 from console.notifications.channels import TenantOutlets
 from ledger.db import tenancy
 from tests.support.browser_users import visitor, words
-from tests.support.outside.receivers import posts
+from tests.support.outside.receivers import mails, posts
 
 
 def bell(page: str) -> str:
@@ -70,6 +70,13 @@ def test_the_next_item_is_the_most_urgent_that_still_waits(stage):
     assert "decided meanwhile" in words(person.page("notices"))
 
 
+def test_like_messages_in_a_row_stand_together(stage):
+    person = visitor(stage, "reviewer")
+    told(stage, one="LOW", other="LOW", third="HIGH")
+    said = words(person.page("notices"))
+    assert "3 times: Approval needed 3 unread, newest" in said
+
+
 def test_what_one_person_is_told_no_other_reads(stage):
     told(stage, one="HIGH")
     visitor(stage, "reviewer")
@@ -95,7 +102,7 @@ def test_somebody_says_how_they_want_their_mail(stage):
     assert '<option value="off" selected>' in page
     refused = person.post("notices/wishes", **(wish | {"zone": "Nowhere/At all"}))
     assert refused.status_code == 422
-    assert "There is no such time zone" in words(refused.content.decode())
+    assert "Unknown time zone. Use a name such as Europe/Berlin." in words(refused.content.decode())
 
 
 def test_only_administrators_choose_what_goes_out(stage):
@@ -103,7 +110,9 @@ def test_only_administrators_choose_what_goes_out(stage):
     assert visitor(stage, "reviewer").post("notices/channels/set").status_code == 403
     administrator = visitor(stage, "administrator")
     form = {
-        f"{channel}-{risk}": "now" for channel in ("email", "slack", "webhook") for risk in ("LOW", "NORMAL", "HIGH")
+        f"{channel}-{risk}": "now"
+        for channel in ("email", "push", "slack", "webhook")
+        for risk in ("LOW", "NORMAL", "HIGH")
     }
     assert (
         administrator.post("notices/channels/set", **(form | {"slack-LOW": "off", "digest_min": 15})).status_code == 302
@@ -125,6 +134,28 @@ def test_no_address_and_no_secret_is_shown(stage, settings):
     page = visitor(stage, "administrator").page("notices/channels")
     assert "Chat room has an address" in words(page)
     assert not [each for each in ("room-4711", "in.example.org", secret) if each in page]
+
+
+def test_each_channel_sends_a_test_that_says_nothing_of_the_record(stage, settings):
+    stage.propose()
+    administrator = visitor(stage, "administrator")
+    assert "Send a test" not in administrator.page("notices/channels")
+    with posts() as room, posts() as machine, mails() as postbox:
+        settings.COUNTERFOIL_EMAIL = postbox.settings
+        hook = (f"http://127.0.0.1:{machine.port}/told", "whsec_" + "YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFh")
+        settings.COUNTERFOIL_CHANNELS = {"orchid": TenantOutlets(room.url, hook)}
+        assert administrator.page("notices/channels").count("Send a test") == 3
+        for channel, word in (("email", "Mail"), ("slack", "Chat room"), ("webhook", "Webhook")):
+            administrator.post(f"notices/channels/{channel}/test")
+            assert f"{word} took the test." in words(administrator.page("notices/channels"))
+        room.answers = [500]
+        administrator.post("notices/channels/slack/test")
+        assert "Chat room did not take the test: HTTP 500." in words(administrator.page("notices/channels"))
+        (mail,) = postbox.to("administrator@orchid")
+        assert "A test. Nothing needs to be done." in mail.get_content()
+        assert [each["type"] for each in machine.documents()] == ["test"]
+    assert visitor(stage, "operator").post("notices/channels/email/test").status_code == 403
+    assert administrator.post("notices/channels/pigeon/test").status_code == 404
 
 
 def test_what_could_not_be_delivered_is_listed_with_the_reason_and_sent_again(stage, settings):

@@ -100,7 +100,7 @@ def test_who_made_somebody_an_approver_does_not_confirm_their_key(stage):
     (key,) = keys(stage)
     refused = ada.post(f"people/approver-keys/{key.id}/answer", to="confirm")
     assert refused.status_code == 403
-    assert b"cannot confirm their key as well" in refused.content
+    assert b"cannot also confirm their passkey" in refused.content
     member = Membership.objects.get(user__username="puppet@corp.example")
     assert events(stage, member.id)[-1] == "proposal_not_confirmed"
     assert ben.post(f"people/approver-keys/{key.id}/answer", to="confirm").status_code == 302
@@ -176,7 +176,7 @@ def test_an_administrator_asks_for_the_role_and_another_gives_it(stage):
         assert approvers.approver(stage.tenant, row.actor_id).groups == ["finance"]
 
 
-PROOF = "This gives somebody the power to approve. Confirm with your password or a one-time code."
+PROOF = "This grants approval rights. Confirm with your password or a one-time code."
 
 
 def test_giving_the_power_to_approve_takes_proof_of_who_gives_it(stage):

@@ -21,8 +21,10 @@ from console.notifications import operations as notifications_operations
 from console.notifications import queries as notifications_queries
 from console.notifications.channels import TenantOutlets
 from console.notifications.routing import BURST, MailPreferences, NotificationSettings, QuietHours
+from ledger.catalogue import queries as catalogue_queries
 from ledger.db import tenancy
 from ledger.record import operations as ledger
+from reviews.readback.operations import systems
 from tests.support.outside.receivers import mails, posts
 
 SECRET = "whsec_" + "YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFh"
@@ -253,14 +255,7 @@ def test_a_request_that_was_decided_before_its_mail_went_is_not_sent(stage, post
 
 
 def test_mail_waits_for_the_morning_unless_it_is_of_high_risk(stage, postbox, clock):
-    clock.stopped = datetime.now(UTC)
-    here = clock.now().time()
-    wish = MailPreferences(quiet=QuietHours(_shifted(here, -1), _shifted(here, 2)))
-    with tenancy(stage.tenant):
-        place = stage.person("reviewer", name=REVIEWER)
-        notifications_operations.set_mail_preferences(
-            tenant_id=stage.tenant, actor_id=place.actor_id, wish=wish, at=clock.now()
-        )
+    want_quiet(stage, stage.person("reviewer", name=REVIEWER), clock)
     calm, urgent = stage.propose(), stage.propose()
     at_risk(stage, calm, "NORMAL")
     at_risk(stage, urgent, "HIGH")
@@ -269,6 +264,48 @@ def test_mail_waits_for_the_morning_unless_it_is_of_high_risk(stage, postbox, cl
     clock.forward(hours=2, seconds=5)
     tasks.tell_people()
     assert len(postbox.to(REVIEWER)) == 2
+
+
+def want_quiet(stage, place, clock):
+    """Quiet hours for a person until two hours from now."""
+    clock.stopped = datetime.now(UTC)
+    here = clock.now().time()
+    wish = MailPreferences(quiet=QuietHours(_shifted(here, -1), _shifted(here, 2)))
+    with tenancy(stage.tenant):
+        notifications_operations.set_mail_preferences(
+            tenant_id=stage.tenant, actor_id=place.actor_id, wish=wish, at=clock.now()
+        )
+
+
+def read_shop(stage, clock, *faults):
+    """Readings of the system `shop`, each with why it was not answered, or "" where it was."""
+    attempts = [systems.ReadAttempt(began_at=clock.now(), took_ms=5000.0, unanswered=each) for each in faults]
+    with tenancy(stage.tenant):
+        shop = catalogue_queries.system(stage.tenant, "shop")
+        systems.record_attempts(tenant_id=stage.tenant, system_id=shop.id, asked=attempts, at=clock.now())
+
+
+def test_an_incident_and_an_outage_pass_quiet_hours_and_the_end_of_the_outage_is_collected(stage, postbox, clock):
+    operator = stage.person("operator", name="oda@orchid")
+    stage.case(count=2)
+    want_quiet(stage, operator, clock)
+    read_shop(stage, clock, *["timeout"] * 10)
+    tasks.tell_people()
+    tasks.tell_people()
+    assert sorted(mail["Subject"] for mail in postbox.to("oda@orchid")) == [
+        "Counterfoil: incident opened in orchid",
+        "Counterfoil: system of record down in orchid",
+    ]
+    clock.forward(minutes=5)
+    for _ in range(2):
+        read_shop(stage, clock, "")
+        tasks.tell_people()
+    assert inbox(stage, operator).count("system_up") == 1
+    assert len(postbox.to("oda@orchid")) == 2, "good news waits"
+    clock.forward(hours=3)
+    tasks.tell_people()
+    late = "".join(mail.get_content() for mail in postbox.to("oda@orchid")[2:])
+    assert late.count("System of record reachable again. Verification of what waited for it continues.") == 1
 
 
 def _shifted(at: time, hours: int) -> time:

@@ -47,13 +47,13 @@ def test_the_page_says_what_is_in_force_of_all_four_kinds_and_who_set_it(shop: W
     put(shop, clock, "approval", "2", {"rules": [SMALL, REST]})
     said = spoken(page(shop))
     for sentence in (
-        "Approval policy who must agree before a call runs, and for how long",
-        "“small”: where amount.minor <= 5000, the rules after this one that ask people do not count.",
-        "Autonomy policy what an agent may propose at all, and how much of it",
-        "An agent may call the tools that its session was given, and no others.",
-        "Verification policy how the systems of record are read back, and for how long",
-        "A doubt that 3 readings could not settle goes to a person.",
-        "Recovery policy what follows from each finding, and what waits for a person",
+        "Approval policy which calls need approval, by whom and by when",
+        "“small”: if amount.minor <= 5000, later rules that require approval do not apply.",
+        "Autonomy policy what an agent may propose, and how much",
+        "An agent may call only the tools that were disclosed to its session.",
+        "Verification policy how and for how long systems of record are read back",
+        "If 3 readings could not settle a doubt, a person decides.",
+        "Recovery policy what follows each finding, and what needs a person",
         "RT-99: anything else: hold and escalate (fail closed).",
     ):
         assert sentence in said, sentence
@@ -77,22 +77,22 @@ def test_every_version_has_a_page_with_its_history_and_what_it_changed(shop: Wor
     assert "<h1>Approval policy 3</h1>" in newest
     assert "in force" in spoken(newest.split("</h1>")[1][:400])
     changes = spoken(part(newest, "diff"))
-    assert "Against 2" in changes
-    assert "How long before: What was approved must be started within 1 minute." in changes
-    assert "now: What was approved must be started within 2 minutes." in changes
+    assert "Changes from 2" in changes
+    assert "Deadlines before: An approved action must start within 1 minute." in changes
+    assert "now: An approved action must start within 2 minutes." in changes
     assert "/release_within_s before: 60 now: 120" in changes
     assert "/rules before: in the order small, rest now: in the order rest, small" in changes
     history = spoken(part(newest, "versions"))
     assert re.findall(r"(\S+) put in force by", history) == ["3", "2", "1"]
     assert "; event “Releases took too long.” 2 put in force by" in history
-    assert history.count("no reason was given") == 1, "only of what came with the installation"
+    assert history.count("no reason given") == 1, "only of what came with the installation"
     assert "“Releases took too long.”" in spoken(part(page(shop), "approval"))
     first = page(shop, "approval/1")
     assert "superseded" in spoken(first.split("</h1>")[1][:400])
     assert "First version; nothing to compare." in spoken(first)
     assert re.search(r"1 put in force by Counterfoil .*? superseded by 2 ", spoken(part(first, "versions")))
     whole = spoken(part(page(shop, "approval/3", since="1"), "diff"))
-    assert "Against 1" in whole
+    assert "Changes from 1" in whole
     assert '/rules before: not given now: [{"name": "rest"' in whole
 
 
@@ -102,7 +102,7 @@ def test_a_version_is_shown_as_the_document_that_was_put_in_force(shop: Workshop
     )
     said = spoken(page(shop, "autonomy/night"))
     assert (
-        "“nightly”: all calls are refused, where now.hour < 6 or where that cannot be told; the agent reads “Sleep.”"
+        "“nightly”: all calls are refused if now.hour < 6 or if that cannot be evaluated; the agent reads “Sleep.”"
         in said
     )
     assert '"reason": "Sleep."' in said
@@ -114,19 +114,18 @@ def test_the_numbers_of_verification_are_on_the_page_and_change_by_a_new_version
     first = spoken(part(page(shop), "verification"))
     put(shop, clock, "verification", "2", default_policy("verification") | {"repeat_limit": 5, "backoff": 4})
     second = spoken(part(page(shop), "verification"))
-    assert "each wait is about 2 times the one before" in first
-    assert "each wait is about 4 times the one before" in second
-    assert "A doubt that 5 readings could not settle goes to a person." in second
-    assert "A doubt that 3 readings could not settle goes to a person." in spoken(page(shop, "verification/1"))
+    assert "each wait is about 2 times the previous one" in first
+    assert "each wait is about 4 times the previous one" in second
+    assert "If 5 readings could not settle a doubt, a person decides." in second
+    assert "If 3 readings could not settle a doubt, a person decides." in spoken(page(shop, "verification/1"))
 
 
 def test_rules_that_never_count_are_named_on_the_page(shop: Workshop, clock: Clock):
     put(shop, clock, "approval", "2", {"rules": [SMALL, REST, {"name": "late", "outcome": "auto"}]})
     for said in (spoken(page(shop, "approval/2")), spoken(part(page(shop), "approval"))):
         assert (
-            "Notable rules “rest” always matches. People are asked about each call that"
-            " no `auto` rule before it matches. “late” never counts. No rule that asks people stands behind it, so it"
-            " spares none."
+            "Notable rules “rest” always matches. Approval is required for each call that no earlier `auto` rule"
+            " matches. “late” never applies. No later rule requires approval, so it exempts no call."
         ) in said
     assert "What stands out" not in page(shop, "approval/1")
 
@@ -140,11 +139,11 @@ def test_a_stored_version_that_this_program_refuses_is_shown_and_said_to_be_refu
         put_in_force(shop.tenant, kind, "of-old", {"version": "of-old", "rules": [{"moon": "full"}]}, at=clock.now())
     for path in ("", f"{kind}/of-old"):
         said = spoken(page(shop, path))
-        assert "This program refuses the document of this version, so it is not put into sentences here:" in said
+        assert "This installation does not accept this version's document, so its rules are not listed:" in said
         assert "Put a version in force that it accepts." in said
     touched = spoken(page(shop, f"{kind}/of-old/touched"))
-    assert "This program refuses the document of this version, so no call can be decided by it:" in touched
-    assert "would have gone otherwise" not in touched
+    assert "This installation does not accept this version's document, so it cannot be simulated:" in touched
+    assert "decided differently" not in touched
     detail = page(shop, f"{kind}/of-old")
     assert "moon" in part(detail, "diff")
     assert "full" in detail.split('aria-label="Document"')[1]

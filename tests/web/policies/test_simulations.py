@@ -15,7 +15,7 @@ from tests.support.refund_shop import Counter
 from tests.web.recovery.test_recovery_path import cancelling, lesser, wrong
 
 LARGE = {"name": "large", "when": "amount.minor >= 1", "outcome": "hold"}
-NONE_OF = "calls that the policies decided about in this period, none would have gone otherwise."
+NONE_OF = "calls decided by the policies in this period, none would have been decided differently."
 
 
 @pytest.fixture
@@ -46,21 +46,21 @@ def test_a_draft_is_held_against_what_was_decided_and_what_became_of_it(counter:
     draft = default_policy("approval") | {"rules": [LARGE]}
     held = simulated(counter, "approval", clock, document=draft)
     assert {"then": "LET_THROUGH", "now": "HELD", "actions": 1, "proved_wrong": 1} in held["figures"]
-    assert "1 would have been held and were let through, 1 of which proved wrong later" in held["text"]
+    assert "1 would have been held and were let through, 1 of which later proved wrong" in held["text"]
     [one] = [each for each in held["touched"] if each["action_id"] == refunded]
-    assert one["text"] == "It was let through, and would have been held: RULE large"
-    assert one["proved_wrong"] == "value mismatch, had to be taken back"
+    assert one["text"] == "It was let through and would have been held: RULE large"
+    assert one["proved_wrong"] == "value mismatch, had to be reversed"
 
     outside = [{"name": "refunds", "tools": ["refund_order"], "reason": "Nobody refunds."}]
     refused = simulated(counter, "autonomy", clock, document={"boundary": "disclosed_tools", "outside": outside})
     [one] = [each for each in refused["touched"] if each["action_id"] == refunded]
-    assert one["text"] == "It was let through, and would have been refused: Nobody refunds."
+    assert one["text"] == "It was let through and would have been refused: Nobody refunds."
     judged = simulated(
         counter, "recovery", clock, document=default_policy("recovery") | {"hold": ["RT-03"], "version": "9"}
     )
     [one] = judged["touched"]
     assert one["text"] == (
-        "It was judged without a person, and would have been held: Under recovery policy 9 run 1 would have been held:"
+        "It was judged without a person and would have been held: Under recovery policy 9 run 1 would have been held:"
         " The recovery policy holds RT-03 for a person."
     )
     assert judged["figures"] == [{"then": "WENT_ON", "now": "HELD", "actions": 1, "proved_wrong": 1}]
@@ -88,7 +88,7 @@ def test_the_page_of_a_version_leads_to_what_it_would_have_touched(counter: Coun
     touched = pages.get(f"{base}/policies/approval/2/touched").content.decode()
     assert f'href="{base}/actions/{refunded}"' in touched
     said = spoken(touched)
-    assert "1 would have been held and were let through, 1 of which proved wrong later" in said
-    assert "It was let through, and would have been held: RULE large" in said
-    assert "Proved wrong later: value mismatch, had to be taken back" in said
+    assert "1 would have been held and were let through, 1 of which later proved wrong" in said
+    assert "It was let through and would have been held: RULE large" in said
+    assert "Later proved wrong: value mismatch, had to be reversed" in said
     assert pages.get(f"{base}/policies/approval/9/touched").status_code == 404

@@ -10,7 +10,8 @@ from tests.support.browser_users import visitor, words
 from tests.support.callers import key_for, person_for
 
 REASON = "Somebody is careless."
-ASKED = "No action and no case here has ever named this target"
+SYSTEM = "shop"
+ASKED = "No action or case here has named this target"
 
 
 def in_force(stage):
@@ -21,14 +22,12 @@ def in_force(stage):
 @pytest.mark.parametrize(
     ("scope", "value", "said"),
     [
-        ("agent", "ghost", "No agent of this name is registered here. Nothing was frozen."),
-        ("tool", "ghost", "No tool of this name is registered here. Nothing was frozen."),
         ("tenant", "elsewhere", "A freeze of this tenant or of everything has no name"),
         ("all", "prod", "A freeze of this tenant or of everything has no name"),
-        ("tool", "", "Say what is to be frozen: its name, exactly."),
+        ("tool", "", "Enter the exact name of what to freeze."),
     ],
 )
-def test_what_does_not_exist_is_not_frozen(stage, scope, value, said):
+def test_what_cannot_be_is_not_frozen(stage, scope, value, said):
     for sure in ({}, {"unknown_ok": "on"}):
         answer = visitor(stage, "operator").post("freezes/place", scope=scope, value=value, reason=REASON, **sure)
         assert answer.status_code == 422
@@ -36,8 +35,70 @@ def test_what_does_not_exist_is_not_frozen(stage, scope, value, said):
     operator = key_for(stage.tenant, "oper")
     body = {"scope": scope, "value": value, "reason": REASON, "unknown_ok": True}
     refused = operator.post("/freezes", body)
-    assert refused.status_code == (409 if value == "ghost" else 422)
+    assert refused.status_code == 422
     assert refused.json()["detail"].startswith(said[:40])
+    assert in_force(stage) == []
+
+
+@pytest.mark.parametrize(
+    ("scope", "asked", "placed"),
+    [
+        (
+            "agent",
+            "No agent with this name is registered here. Nothing was frozen.",
+            "Frozen. No agent is registered as ghost yet; actions of one that is will not be released.",
+        ),
+        (
+            "tool",
+            "No tool with this name is registered here. Nothing was frozen.",
+            "Frozen. No tool is registered as ghost yet; actions of one that is will not be released.",
+        ),
+    ],
+)
+def test_a_name_that_nothing_bears_is_frozen_at_the_second_yes(stage, scope, asked, placed):
+    operator, program = visitor(stage, "operator"), key_for(stage.tenant, "oper")
+    first = operator.post("freezes/place", scope=scope, value="ghost", reason=REASON)
+    assert first.status_code == 422
+    assert f"{asked} Check the spelling, or tick “Freeze anyway”." in words(first.content.decode())
+    refused = program.post("/freezes", {"scope": scope, "value": "ghost", "reason": REASON})
+    assert (refused.status_code, refused.json()["code"], refused.json()["detail"]) == (409, "NOT_REGISTERED", asked)
+    assert in_force(stage) == []
+    operator.post("freezes/place", scope=scope, value="ghost", reason=REASON, unknown_ok="on")
+    assert in_force(stage) == [(scope, "ghost")]
+    assert placed in words(operator.page("freezes"))
+
+
+def test_the_page_offers_what_exists_by_kind(stage):
+    case = stage.case()
+    page = visitor(stage, "operator").page("freezes")
+    assert f'<option value="target:{case.target}">' in page
+    assert f'<option value="tool:{case.tool}">' in page
+    assert f'<option value="system:{SYSTEM}">' in page
+    groups = [part.split('"')[0] for part in page.split('<optgroup label="')[1:]]
+    assert groups == ["Agents", "Tools", "Systems, with every tool verified in them", "Targets of recent actions"]
+    assert "optgroup" not in visitor(stage, "reviewer").page("freezes")
+
+
+def test_a_system_is_frozen_as_the_tools_that_are_verified_in_it(stage):
+    operator = visitor(stage, "operator")
+    operator.post("freezes/place", what=f"system:{SYSTEM}", reason=REASON)
+    assert in_force(stage) == [("tool", "issue_refund")]
+    said = words(operator.page("freezes"))
+    assert "Frozen: issue_refund, the tool verified in shop. New actions are blocked; running actions finish." in said
+    assert "Tools registered later are not frozen." in said
+    again = operator.post("freezes/place", what=f"system:{SYSTEM}", reason=REASON)
+    assert "Every tool that is verified in shop is already frozen." in words(again.content.decode())
+    ghost = operator.post("freezes/place", scope="system", value="ghost", reason=REASON)
+    assert "No contract in force is verified in a system of this name" in words(ghost.content.decode())
+
+
+def test_a_choice_and_a_typed_name_together_are_refused(stage):
+    sent = {"what": "tenant:", "scope": "tool", "value": "ghost", "reason": REASON}
+    refused = visitor(stage, "operator").post("freezes/place", **sent)
+    assert "Choose from the list or type a name, not both." in words(refused.content.decode())
+    assert "Choose what to freeze." in words(
+        visitor(stage, "operator").post("freezes/place", reason=REASON).content.decode()
+    )
     assert in_force(stage) == []
 
 
@@ -85,9 +146,9 @@ def test_an_incident_contains_nothing_that_does_not_exist(stage):
         from reviews import queries
 
         incident = queries.incidents(stage.tenant)[0]
-    refused = operator.post(f"incidents/{incident.id}/contain", scope="agent", value="ghost", reason=REASON)
+    refused = operator.post(f"incidents/{incident.id}/contain", what="agent:ghost", reason=REASON)
     assert refused.status_code == 422
-    assert "No agent of this name is registered here. Nothing was frozen." in words(refused.content.decode())
+    assert "No agent with this name is registered here. Nothing was frozen." in words(refused.content.decode())
     assert in_force(stage) == []
 
 
@@ -96,13 +157,17 @@ def test_lifting_says_before_and_after_what_is_still_open(stage):
     operator = visitor(stage, "operator")
     operator.post("freezes/place", scope="target", value=case.target, reason=REASON)
     before = operator.page("freezes")
-    assert "still open:" in words(before)
+    assert "Unresolved:" in words(before)
+    warning = (
+        "The case or incident above is still unresolved; lifting does not resolve it. New actions can start immediately"
+    )
+    assert warning in words(before)
     assert f'href="/t/{stage.slug}/cases/{case.id}"' in before
     with tenancy(stage.tenant):
         freeze = freezes.freezes_in_force(stage.tenant)[0]
     operator.post(f"freezes/{freeze.id}/lift", reason="Looked at it.")
     after = words(operator.page("freezes"))
-    assert "Lifted. New actions can start again. Still open:" in after
+    assert "Lifted. New actions can start again. Unresolved:" in after
     assert f"{case.tool} on {case.target}" in after
 
 
@@ -130,3 +195,10 @@ def test_a_program_hears_what_is_still_open(stage):
     assert operator.get("/freezes").json()["items"][0]["still_open"] == open_work
     lifted = operator.post(f"/freezes/{placed['freeze_id']}/lift", {"reason": "Looked at it."}).json()
     assert lifted["still_open"] == open_work
+
+
+def test_home_shows_a_freeze_with_the_way_to_lift_it(stage):
+    operator = visitor(stage, "operator")
+    operator.post("freezes/place", what="tenant:", reason=REASON)
+    said = words(operator.page())
+    assert "Related cases or incidents may still be open; lifting does not resolve them." in said

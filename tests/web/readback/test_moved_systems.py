@@ -127,7 +127,7 @@ def test_the_page_shows_the_difference_and_takes_the_second_persons_word(books: 
     assert asked.status_code == 403
     assert "Confirm with your password or a one-time code." in words(asked.content.decode())
     ada.post(path, to="confirm", reason=REASON, password=PASSWORD)
-    assert "Confirmed. books is read so from now on." in words(ada.page("systems"))
+    assert "Confirmed. The new settings of books apply." in words(ada.page("systems"))
 
 
 # Under TLS alone

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
 
+from console.pages.systems.credentials import EXAMPLES
 from ledger.catalogue import queries as catalogue_queries
-from ledger.db import tenancy
+from ledger.db import execute, tenancy
+from ledger.record.queries import events
+from reviews.checks.catalogue import PATTERNS
+from reviews.checks.databases import DatabaseCheck
 from reviews.observations.operations import webhooks
 from reviews.readback.operations import systems
 from reviews.readback.operations.systems import ReadAttempt
+from reviews.readback.rules.addresses import resolve_address
+from reviews.reconciliation.rules.reading import Consistency, ReadEffect, Reading
 from tests.support.browser_users import visitor, words
 from tests.support.builders import AT
 from tests.web.readback.test_hooks import SECRET
@@ -92,3 +99,91 @@ def test_webhook_addresses_are_shown(stage, secrets_dir):
 def test_no_system_is_said_in_a_sentence(stage, monkeypatch):
     monkeypatch.setattr("console.pages.systems.context.all_systems", lambda *_, **__: [])
     assert "No system of record is registered." in words(visitor(stage, "operator").page(PATH))
+
+
+# Test connection: one reading for a person; on record is who asked, and that it answered
+
+
+def put_credential(settings, tmp_path, **content):
+    settings.COUNTERFOIL_SECRETS_DIR = tmp_path
+    folder = tmp_path / "systems" / "orchid"
+    folder.mkdir(parents=True)
+    (folder / "shop.json").write_text(json.dumps(content))
+
+
+def try_it(stage, role="operator"):
+    answer = visitor(stage, role).post(f"systems/{system_id(stage)}/connection")
+    return answer.status_code, words(answer.content.decode())
+
+
+def counted(stage):
+    statement = (
+        "SELECT (SELECT count(*) FROM ledger_event WHERE tenant_id = $1),"
+        " (SELECT count(*) FROM reviews_readingcount WHERE tenant_id = $1),"
+        " (SELECT count(*) FROM reviews_health WHERE tenant_id = $1),"
+        " (SELECT count(*) FROM console_sighting WHERE tenant_id = $1 AND kind = 'system')"
+    )
+    with tenancy(stage.tenant):
+        return execute(statement, stage.tenant)[0]
+
+
+def test_without_a_credential_the_test_says_so_and_the_page_says_where_it_belongs(stage, settings, tmp_path):
+    settings.COUNTERFOIL_SECRETS_DIR = tmp_path
+    status, said = try_it(stage)
+    assert status == 200
+    assert "No answer from shop. There is no credential for the system shop." in said
+    page = visitor(stage, "administrator").page(PATH)
+    assert str(tmp_path / "systems" / "orchid" / "shop.json") in page
+    assert "&quot;dbname&quot;: &quot;shop&quot;" in page
+    assert "Contracts issue_refund 1.0.0" in words(page)
+    assert "Credential" not in words(visitor(stage, "reviewer").page(PATH))
+    assert try_it(stage, "reviewer")[0] == 403
+
+
+def test_a_system_that_does_not_answer_says_why_and_only_the_access_is_on_record(stage, settings, tmp_path):
+    put_credential(settings, tmp_path, host="127.0.0.1", port=1, dbname="shop", user="reader", password="x")
+    visitor(stage, "operator")
+    before = counted(stage)
+    _, said = try_it(stage)
+    assert "No answer from shop." in said
+    assert "with placeholder arguments, because no action has been read here yet." in said
+    assert "Only the test itself was logged" in said
+    assert [now - then for now, then in zip(counted(stage), before, strict=True)] == [0, 0, 0, 1]
+
+
+def test_the_test_reads_by_the_contract_s_own_check_and_says_what_it_read(stage, settings, tmp_path, monkeypatch):
+    put_credential(settings, tmp_path, host="127.0.0.1", port=1, dbname="shop", user="reader", password="x")
+    asked_for = []
+
+    def read(self, *, system, verification, bindings, at, timeout_s):
+        asked_for.append((system.name, verification["lookup"], bindings["sr"]))
+        effects = (ReadEffect(name="refund", present=False),)
+        return Reading(
+            source=system.name,
+            consistency=Consistency.PRIMARY,
+            freshness="log position 0/16B3740",
+            observed_at=at,
+            pointer="shop.refunds",
+            effects=effects,
+        )
+
+    monkeypatch.setattr(DatabaseCheck, "read", read)
+    visitor(stage, "operator")
+    before = counted(stage)
+    _, said = try_it(stage)
+    assert [now - then for now, then in zip(counted(stage), before, strict=True)] == [1, 0, 0, 1]
+    with tenancy(stage.tenant):
+        event, _, detail = events.history(stage.tenant, system_id(stage))[-1]
+    assert (event.kind, detail) == ("connection_tested", {"contract": "issue_refund", "version": "1.0.0"})
+    assert asked_for[0][0] == "shop"
+    assert "connection-test" in asked_for[0][2].values()
+    assert "shop answered in" in said
+    assert "as primary, log position 0/16B3740." in said
+    assert "refund: not found." in said
+    assert "Read with the check of issue_refund 1.0.0" in said
+
+
+def test_every_pattern_has_the_form_of_its_credential_which_names_its_own_address():
+    assert set(EXAMPLES) == set(PATTERNS)
+    for pattern, example in EXAMPLES.items():
+        assert resolve_address({}, example)[1] == "", pattern

@@ -378,7 +378,7 @@ class TestBudget:
             clock.forward(seconds=5)
             tasks.verify_due()
         page = shop.operator.client.get(f"/t/{shop.slug}/systems").content.decode()
-        assert "The readings of this hour are used up" in page
+        assert "read budget is used up: waiting actions are read less often" in page
         assert "of 4" in page
 
 

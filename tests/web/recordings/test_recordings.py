@@ -50,7 +50,7 @@ def test_a_recording_is_imported_with_everything_that_the_audit_found(stage, rea
     code, out, err = imported(recording(tmp_path, GOOD, BAD))
 
     assert (code, err) == (0, "")
-    assert "2 conversations of 12 messages" in out
+    assert "2 conversations, 12 messages:" in out
     [row] = rows(stage)
     assert (row.file_name, row.conversations, row.messages, row.calls) == ("recording.jsonl", 2, 12, 4)
     assert (row.with_findings, row.faults) == (1, 0)
@@ -100,7 +100,7 @@ def test_the_same_bytes_are_taken_once(stage, tmp_path):
     code, out, err = imported(file.rename(tmp_path / "another-name.jsonl"))
 
     assert (code, err) == (0, "")
-    assert "was imported already" in out
+    assert "was already imported on" in out
     assert address(out) == first
     assert len(rows(stage, Event)) == before
     assert len(rows(stage)) == 1
@@ -158,7 +158,7 @@ def test_rubbish_is_refused_and_leaves_nothing(stage, tmp_path, text):
     code, out, err = imported(file)
     assert code == 2
     assert "was not imported. There is no conversation in this file that could be read." in err
-    assert "is imported" not in out
+    assert " was imported:" not in out
     assert (rows(stage), rows(stage, RecordedMessage), len(rows(stage, Event))) == ([], [], before)
 
 
@@ -184,7 +184,7 @@ def test_a_write_that_fails_leaves_nothing_of_its_file_and_the_files_before_it(s
     monkeypatch.setattr(recordings_operations.ledger, "append", once)
     code, _, err = imported(first, second)
     assert code == 1
-    assert "second.jsonl: nothing of it was imported. the record is full" in err
+    assert "second.jsonl: nothing was imported. the record is full" in err
     assert [row.file_name for row in rows(stage)] == ["recording.jsonl"]
     assert {row.recording_id for row in rows(stage, RecordedMessage)} == {rows(stage)[0].id}
 
@@ -192,8 +192,8 @@ def test_a_write_that_fails_leaves_nothing_of_its_file_and_the_files_before_it(s
 def test_what_it_needs_is_said(stage, tmp_path):
     file = recording(tmp_path, BAD)
     assert imported(file, tenant="nowhere") == (2, "", "There is no tenant nowhere.")
-    assert imported(file, "--as", "nobody")[2] == "There is nobody called nobody in the tenant orchid."
-    assert imported(file, tenant="")[2] == "--import needs --tenant: whose console is it for?"
+    assert imported(file, "--as", "nobody")[2] == "There is no member nobody in the tenant orchid."
+    assert imported(file, tenant="")[2] == "--import needs --tenant."
     assert rows(stage) == []
 
 
@@ -214,7 +214,7 @@ def test_long_texts_are_cut_and_say_by_how_much(stage, reader, tmp_path):
     message, call, _ = sorted(rows(stage, RecordedMessage), key=lambda row: row.number)
     assert (len(message.text), message.length) == (recording_rows.MOST_TEXT, recording_rows.MOST_TEXT + 5)
     assert len(call.calls[0]["arguments"]) == recording_rows.MOST_VALUE
-    assert "5 more characters in the file." in words(reader.page(f"{address(out)}/1"))
+    assert "5 more characters in the file" in words(reader.page(f"{address(out)}/1"))
 
 
 def test_texts_that_no_database_holds_lose_a_character_and_move_no_span(stage, reader, tmp_path):
@@ -375,7 +375,7 @@ def test_long_answers_and_arguments_stand_folded(stage, reader, tmp_path):
     talk = [user("Send it."), *asks("send_email", {"ok": "z" * 1500}, to="a@b.c", body="y" * 5000), agent("Well.")]
     page = words(reader.page(f"{address(imported(recording(tmp_path, talk, GOOD))[1])}/1"))
     assert "Answer to call 1, 1510 characters" in page
-    assert "Its arguments, the first 4000 characters" in page
+    assert "Arguments, the first 4000 characters" in page
     assert "z" * 1500 in page
 
 
@@ -419,7 +419,7 @@ def test_long_conversations_are_read_page_by_page(stage, reader, tmp_path, monke
     assert re.search(r'href="[^"]*from=4#message-4" rel="next"', first)
     assert re.search(r'href="[^"]*from=0#message-0" rel="prev"', middle)
     assert re.search(r'href="[^"]*from=8#message-8" rel="next"', middle)
-    assert "There is no message from here on." in reader.page(f"{path}/1?from=11")
+    assert "No further messages." in reader.page(f"{path}/1?from=11")
 
 
 def test_hostile_words_are_shown_and_do_nothing(stage, reader, tmp_path):

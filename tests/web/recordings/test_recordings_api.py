@@ -181,7 +181,7 @@ def erased(shop, run, path):
     )
     first, second = (Actor("person", uuid4()) for _ in range(2))
     with tenancy(shop.tenant):
-        row = erasure.request_erasure(tenant_id=shop.tenant, wish=wish, by=first, at=timezone.now())
+        row = erasure.request_erasure(tenant_id=shop.tenant, request=wish, by=first, at=timezone.now())
         erasure.confirm_erasure(tenant_id=shop.tenant, erasure_id=row.id, by=second, at=timezone.now())
     assert erase_here(run, shop.tenant, row.id) == 1
 

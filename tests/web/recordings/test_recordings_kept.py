@@ -136,7 +136,7 @@ def test_the_page_and_the_api_say_until_when_it_is_kept_and_what_comes_then(shop
     assert (told["retention"]["payload_days"], told["retention"]["standing"]) == (395, False)
     until = datetime.fromisoformat(told["retention"]["kept_until"])
     assert until - datetime.fromisoformat(told["imported_at"]) == timedelta(days=395)
-    assert "Its time ran out on" in page()
+    assert "Retention expired on" in page()
     assert "another person confirms" in page()
     assert "retention expired" in words(reader.page("recordings"))
 
@@ -144,7 +144,7 @@ def test_the_page_and_the_api_say_until_when_it_is_kept_and_what_comes_then(shop
     assert "then its texts are erased under the retention policy" in page()
     assert "retention expired" not in words(reader.page("recordings"))
     agree(carol, dora, standing=True)
-    assert "The retention policy has it erased." in page()
+    assert "The retention policy erases it." in page()
     assert reader.post("audit/holds/place", scope="recording", value=old, reason="A court asked.").status_code == 302
     assert "On hold." in page()
     assert f'href="/t/{shop.slug}/recordings/{old}"' in reader.page("audit/holds")

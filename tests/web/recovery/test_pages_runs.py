@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from console.pages.runs.context import RunView
 from tests.support.api_tenant import Clock
 from tests.support.refund_shop import Counter
 from tests.web.recovery.test_recovery_path import (
@@ -113,3 +115,12 @@ def test_what_was_tried_before_it_was_held_is_in_the_headline(cashier: Counter, 
     assert "Needs review: values differ from the request; a reversal did not settle it" in seen(
         cashier, f"actions/{action_id}"
     )
+
+
+def test_a_page_of_a_long_run_shows_the_newest_steps_or_those_around_an_action():
+    steps = [SimpleNamespace(row=SimpleNamespace(id=place)) for place in range(100)]
+    run = RunView(run_id="r", steps=steps, unwinding=None, complete=False, has_pivot=False)
+    newest, around, first = run.around(None, 10), run.around(50, 10), run.around(0, 10)
+    assert ([each.row.id for each in newest.steps], newest.earlier, newest.later) == (list(range(90, 100)), 90, 0)
+    assert ([each.row.id for each in around.steps], around.earlier, around.later) == (list(range(46, 56)), 46, 44)
+    assert ([each.row.id for each in first.steps], first.count) == (list(range(10)), 100)

@@ -34,7 +34,7 @@ def test_a_change_that_was_not_released_is_refused_and_says_the_way(shop: Worksh
     answer = shop.operator_key.post(f"/policies/{kind}", {"version": "2", "document": default_policy(kind)})
     assert refused(answer) == (409, "RELEASE_REQUIRED")
     assert answer.json()["detail"] == (
-        "A policy changes by release (page Releases, POST /releases): its gates passed, two people to promote it."
+        "A policy changes through a release (page Releases, POST /releases): all gates passed, promoted by two people."
     )
     assert in_force(shop, kind) == "1"
 
@@ -48,12 +48,12 @@ def test_a_looser_policy_waits_for_signatures_and_two_people_and_goes_back_in_on
     gates = run(shop, release)
     assert (gates["state"], gates["needs"]) == ("DRAFT", ["SIMULATION", "RG-02"])
     assert gates["SIMULATION"]["summary"] == (
-        "Of 2 calls that the policies decided about in this period, 2 would have gone otherwise: 2 would have been let"
-        " through and were held, none of which proved wrong later. 2 of these would have been let through that were"
-        " held or refused: a person who did not draft it must sign."
+        "Of 2 calls decided by the policies in this period, 2 would have been decided differently: 2 would have been"
+        " let through and were held, none of which later proved wrong. 2 of these were held or refused and would have"
+        " been let through: a person who did not draft it must sign."
     )
     assert gates["RG-02"]["summary"] == (
-        "1 place differs from version 2; 2 calls of the last 30 days would have gone otherwise."
+        "1 place differs from version 2; 2 calls of the last 30 days would have been decided differently."
         " A person who did not draft it must sign."
     )
     assert gates["RG-06"]["summary"] == "3 of 3 passed."
@@ -69,8 +69,8 @@ def test_a_looser_policy_waits_for_signatures_and_two_people_and_goes_back_in_on
     assert refused(first.post(f"{path}/canary", {})) == (409, "WRONG_STEP")
     assert refused(shop.operator_key.post(f"{path}/gates")) == (409, "WRONG_STEP")
     shown = words(Visitor(second.client, shop.slug).page(path.removeprefix("/")))
-    assert "Every gate is passed. Until it is promoted it decides nothing." in shown
-    assert "Calls that would have gone otherwise of 2 that the simulation decided again" in shown
+    assert "Every gate is passed. Until it is promoted it has no effect." in shown
+    assert "Calls decided differently of 2 that the simulation decided again" in shown
     assert "before: held under the draft: let through" in shown
 
     assert first.post(f"{path}/promotion", WORD).status_code == 200
@@ -142,7 +142,7 @@ def test_what_needs_which_gates_is_the_same_in_the_rules_and_in_the_database(sho
 def test_a_draft_of_an_approval_policy_is_typed_on_its_page(shop: Workshop, clock: Clock):
     person = Visitor(shop.person("operator", name="drafts@releases").client, shop.slug)
     assert "Draft: approval policy" in words(person.page("releases"))
-    assert "Why" in words(person.page("releases/draft?kind=approval"))
+    assert "Reason" in words(person.page("releases/draft?kind=approval"))
     fields = {"kind": "approval", "version": "2", "document": '{"decide_within": 60}', "reason": "Shorter."}
     wrong = person.post("releases/draft", **fields)
     assert wrong.status_code == 422

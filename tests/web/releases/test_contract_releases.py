@@ -86,7 +86,7 @@ def test_a_version_that_verifies_otherwise_is_not_registered_and_says_the_way(sh
         answer = shop.operator_key.post("/contracts", document)
         assert refused(answer) == (409, "RELEASE_REQUIRED"), document
     assert answer.json()["detail"] == (
-        "It changes what is verified. Draft it as a release: POST /contracts/releases, or on the contract's page."
+        "This changes what is verified. Draft it as a release: POST /contracts/releases, or on the contract's page."
     )
     assert disclosed(shop) == "1.0.0"
     quieter = other(description=contract(TOOL)["description"] + " Ask first.", report="Kept {sr.path}.")
@@ -182,7 +182,7 @@ def test_a_draft_that_no_longer_looks_is_found_by_replay_though_every_success_st
     person = Visitor(shop.person("administrator").client, shop.slug)
     page = words(person.page(f"releases/{loose['release_id']}"))
     assert "Contract of write_document 1.2.0" in page
-    assert "had this been otherwise: file in documents: `sha256` is another" in page
+    assert "planted difference: file in documents: `sha256` is another" in page
     assert "No longer checked: `sa.sha256 == sr.sha256`." in page
     assert "canary" not in page
 
@@ -213,7 +213,7 @@ def test_it_is_drafted_and_rolled_back_on_the_pages(shop: Workshop):
         done = each.post(f"releases/{made['release_id']}/promotion", reason="It was tried.", password=PASSWORD)
         assert done.status_code == 302
     after = words(person.page(f"contracts/{TOOL}/1.1.0"))
-    assert "It came in force by its release ." in after or "It came in force by its release." in after
+    assert "It took effect through its release ." in after or "It took effect through its release." in after
     page = words(person.page(f"contracts/{TOOL}/1.0.0"))
     assert "Roll back to 1.0.0" in page
     assert "Every later version is out of force and cannot come back as it was." in page

@@ -87,7 +87,7 @@ def test_an_outcome_that_a_replay_changes_stops_the_draft_until_a_person_signs_t
         call_command("release_gates", release["release_id"], tenant=shop.slug, stdout=printed)
     said = printed.getvalue()
     assert "RG-01 Trace replay: failed" in said
-    assert f"touches {action_id}" in said
+    assert f"affects {action_id}" in said
     assert "/table/" in said
 
 

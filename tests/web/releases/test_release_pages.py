@@ -44,18 +44,18 @@ def test_a_draft_begins_with_the_version_in_force_and_keeps_what_was_typed(shop:
     ada = visitor(shop)
     assert "Change this policy: draft a release" in words(ada.page("policies/"))
     form = words(ada.page("releases/draft", kind="verification"))
-    assert "begins with the version in force, 1" in form
+    assert "based on the version in force, 1" in form
     assert '"repeat_limit": 3' in form.replace("&quot;", '"')
     sent = {"kind": "verification", "version": "2", "reason": "Doubts take longer to settle."}
     for document, said in (
         ('{"repeat_limit": ', "The text is not JSON"),
-        ("[]", "The document is a JSON object."),
+        ("[]", "The document must be a JSON object."),
         (json.dumps(default_policy("verification") | {"repeat_limit": 0}), "/repeat_limit"),
     ):
         page = refused(ada, "releases/draft", **sent, document=document)
         assert said in words(page)
         assert "Doubts take longer to settle." in page
-    assert "No change was drafted yet." in words(ada.page("releases"))
+    assert "No drafts yet." in words(ada.page("releases"))
     assert ada.get("releases/draft", kind="approval").status_code == 200
 
 
@@ -67,11 +67,11 @@ def test_a_release_shows_its_gates_its_difference_and_who_is_missing_until_two_p
     path = drafted(ada)
     said = words(ada.page(path))
     for sentence in (
-        "It is a draft, and decides nothing. No gate was run.",
+        "It is a draft and has no effect yet. No gate was run.",
         "Next: Run the gates.",
-        "Trace replay: not run Stored actions are judged again by the draft, and their outcomes compared.",
-        "before: A doubt that 3 readings could not settle goes to a person.",
-        "now: A doubt that 5 readings could not settle goes to a person.",
+        "Trace replay: not run Stored actions are replayed under the draft and their outcomes compared.",
+        "before: If 3 readings could not settle a doubt, a person decides.",
+        "now: If 5 readings could not settle a doubt, a person decides.",
         "Drafted by Ada Promoted first by nobody yet Promoted by a second person nobody yet",
     ):
         assert sentence in said, sentence
@@ -82,7 +82,7 @@ def test_a_release_shows_its_gates_its_difference_and_who_is_missing_until_two_p
         "Failure injection: passed",
         "35 of 35 passed. by Ada",
         "You drafted it, so another person must sign.",
-        "Actions that would end otherwise of 0 that RG-01 judged again None.",
+        "Actions with a different outcome of 0 that RG-01 judged again None.",
     ):
         assert sentence in said, sentence
     assert "This is not your password." in words(
@@ -93,7 +93,7 @@ def test_a_release_shows_its_gates_its_difference_and_who_is_missing_until_two_p
     assert "It was tried on the night shift." in kept
     assert ben.post(f"{path}/signatures", **WORD, gate="RG-02").status_code == 302
     said = words(ben.page(path))
-    assert "Every gate but the canary is passed. It decides nothing yet." in said
+    assert "Every gate except the canary has passed. It has no effect yet." in said
     assert "Signed: It was tried on the night shift. by Ben" in said
     assert "less than or equal to 100" in words(refused(ben, f"{path}/canary", share=101, actions=2))
     assert ben.post(f"{path}/canary", tools="delete_document", share=50, actions=2).status_code == 302
@@ -117,27 +117,27 @@ def test_two_people_promote_on_the_page_and_one_puts_the_version_before_it_in_fo
     assert "Two people must promote it." in words(ada.page(path))
     assert ada.post(f"{path}/promotion", **WORD).status_code == 302
     said = words(ada.page(path))
-    assert "Ada promoted it; another person must, too." in said
-    assert "You promoted it first, so another person must promote it, too." in said
-    assert "This takes another person." in words(refused(ada, f"{path}/promotion", **WORD))
+    assert "Ada promoted it; another person must promote it as well." in said
+    assert "You promoted it first, so another person must promote it as well." in said
+    assert "Someone else must do this." in words(refused(ada, f"{path}/promotion", **WORD))
     assert ben.post(f"{path}/promotion", **WORD).status_code == 302
     said = words(ben.page(path))
     assert "Two people promoted it. It is in force." in said
     assert "Promoted first by Ada Promoted by a second person Ben" in said
-    assert "Put version 1 in force again" in said
-    assert "came in force by release 2" in words(ben.page("policies/verification/2"))
+    assert "Roll back to version 1" in said
+    assert "took effect through release 2" in words(ben.page("policies/verification/2"))
     back = "policies/verification/1/rollback"
     assert "Enter a reason. It is kept in the audit log." in words(refused(ben, back, reason="", password=PASSWORD))
     assert "This is not your password." in words(refused(ben, back, **WORD | {"password": "no"}))
     assert ben.post(back, **WORD).status_code == 302
     said = words(ben.page(path))
-    assert "It was in force, and an earlier version was put in its place." in said
-    assert "It cannot come back as it was; a change of it is a new release." in said
+    assert "It was in force and was rolled back to an earlier version." in said
+    assert "It cannot be reinstated; create a new release." in said
     assert "Rolled back" in words(ben.page("releases"))
     with tenancy(shop.tenant):
         assert queries.active_policies(shop.tenant)["verification"].version == "1"
     late = refused(ben, "policies/verification/2/rollback", **WORD)
-    assert "Only a version that was in force, and was not taken back itself, can come in force again." in words(late)
+    assert "Only a version that was in force, and was not itself rolled back, can be put in force again." in words(late)
 
 
 def test_a_draft_is_withdrawn_with_a_reason_and_gates_of_another_version_are_run_again(shop: Workshop):
@@ -146,12 +146,12 @@ def test_a_draft_is_withdrawn_with_a_reason_and_gates_of_another_version_are_run
     with tenancy(shop.tenant):
         pass_gates(shop.tenant, UUID(path.rpartition("/")[2]), but="RG-03")
         put_in_force(shop.tenant, "verification", "2", default_policy("verification") | {"repeat_limit": 9})
-    assert "Another version came in force since its gates ran. Run the gates again." in words(ada.page(path))
-    assert "Another version came in force" in words(refused(ada, f"{path}/canary", tools="", share=100, actions=1))
+    assert "Another version has taken effect since its gates ran. Run the gates again." in words(ada.page(path))
+    assert "Another version took effect" in words(refused(ada, f"{path}/canary", tools="", share=100, actions=1))
     assert "Enter a reason. It is kept in the audit log." in words(refused(ada, f"{path}/end", reason=""))
     assert ada.post(f"{path}/end", reason="Nobody needs it.").status_code == 302
     said = words(ada.page(path))
-    assert "It was withdrawn before it decided anything." in said
+    assert "It was withdrawn before it took effect." in said
     assert "Run the gates" not in said
     assert "The release is WITHDRAWN" in words(refused(ada, f"{path}/end", reason="Again."))
 
@@ -175,15 +175,15 @@ def test_whoever_may_only_read_finds_no_form(shop: Workshop):
 @pytest.mark.parametrize(
     ("state", "given", "said"),
     [
-        ("DRAFT", {"red": ["RG-04", "RG-02"], "ran": True}, "What failed is named below."),
+        ("DRAFT", {"red": ["RG-04", "RG-02"], "ran": True}, "Failures are listed below."),
         ("DRAFT", {"red": ["RG-01", "RG-02", "RG-03"], "ran": True}, "must sign RG-01 (Trace replay) and RG-02"),
         ("CANARY", {"red": [], "ran": True, "left": 1}, "Wait until 1 more action of its canary"),
         (
             "READY",
             {"red": [], "ran": True, "is_basis_old": True, "is_on_canary": True},
-            "Stop it, and draft the change anew.",
+            "Stop it and create a new draft.",
         ),
-        ("READY", {"red": [], "ran": True, "is_basis_old": True}, "Withdraw it, and draft the change anew."),
+        ("READY", {"red": [], "ran": True, "is_basis_old": True}, "Withdraw it and create a new draft."),
     ],
 )
 def test_the_next_step_follows_from_where_a_release_stands(state: str, given: dict[str, Any], said: str):
@@ -192,7 +192,7 @@ def test_the_next_step_follows_from_where_a_release_stands(state: str, given: di
 
 def test_what_stands_is_said_with_the_names_of_the_gates():
     assert standing_sentence("DRAFT", red=["RG-07"], ran=True) == (
-        "It is a draft, and decides nothing. RG-07 (False-success guard test) is not passed."
+        "It is a draft and has no effect yet. RG-07 (False-success guard test) is not passed."
     )
 
 

@@ -52,7 +52,8 @@ def test_a_change_without_a_release_is_refused_and_says_the_way(shop: Workshop):
         answer = shop.operator_key.post(f"/policies/{kind}", {"version": "2", "document": default_policy(kind)})
         assert refused(answer) == (409, "RELEASE_REQUIRED")
         assert answer.json()["detail"] == (
-            "A policy changes by release (page Releases, POST /releases): its gates passed, two people to promote it."
+            "A policy changes through a release (page Releases, POST /releases): "
+            "all gates passed, promoted by two people."
         )
         assert in_force(shop, kind) == "1"
 
@@ -77,7 +78,7 @@ def test_promotion_with_one_red_gate_is_refused_and_names_it(shop: Workshop, gat
     administrator = shop.person("administrator")
     answer = administrator.post(f"/releases/{release['release_id']}/promotion", WORD)
     assert refused(answer) == (409, "GATES_NOT_PASSED")
-    assert answer.json()["detail"] == f"Not every gate is passed: {gate} ({GATES[gate][0]})."
+    assert answer.json()["detail"] == f"Not all gates have passed: {gate} ({GATES[gate][0]})."
     assert in_force(shop) == "1"
 
 

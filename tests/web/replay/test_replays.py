@@ -61,15 +61,15 @@ def test_a_run_is_judged_again_by_the_policies_of_its_time_and_by_others(
     counter: Counter, refunded: str, tmp_path: Path
 ):
     then = replayed(counter, refunded)
-    assert then["text"] == "Judged again under the policies of its time: the same (1 of 1 run)."
-    assert then["runs"][0]["text"] == "Run 1, judged again under the policies of its time: the same."
+    assert then["text"] == "Replayed under the policies of its time: same result (1 of 1 run)."
+    assert then["runs"][0]["text"] == "Run 1, replayed under the policies of its time: same result."
     assert (then["same"], then["runs"][0]["differs"]) == (True, [])
     assert then["runs"][0]["under"] == {"verification": "1", "recovery": "1"}
     assert then["runs"][0]["recorded"] == then["runs"][0]["replayed"]
     assert then["runs"][0]["recorded"]["discrepancy"] == "VALUE_MISMATCH"
 
     other = replayed(counter, refunded, "?recovery_policy=2")
-    assert other["text"] == "Judged again under recovery policy 2: 1 of 1 run not the same."
+    assert other["text"] == "Replayed under recovery policy 2: 1 of 1 run with a different result."
     assert other["runs"][0]["text"] == HELD
     assert other["runs"][0]["replayed"]["held"]
     assert "decision.held_because" in other["runs"][0]["differs"]
@@ -83,22 +83,22 @@ def test_a_run_is_judged_again_by_the_policies_of_its_time_and_by_others(
     base = f"/t/{counter.slug}/actions/{refunded}"
     pages = counter.operator.client
     assert f'href="{base}/replay"' in pages.get(base).content.decode()
-    assert "Run 1, judged again under the policies of its time: the same." in spoken(
+    assert "Run 1, replayed under the policies of its time: same result." in spoken(
         pages.get(f"{base}/replay").content.decode()
     )
     assert HELD in spoken(pages.get(f"{base}/replay", {"recovery": "2"}).content.decode())
     assert pages.get(f"{base}/replay", {"recovery": "9"}).status_code == 404
 
-    assert commanded("--tenant", counter.slug) == (0, "Actions: 1, runs: 1, not the same: 0.\n")
+    assert commanded("--tenant", counter.slug) == (0, "Actions: 1, runs: 1, different: 0.\n")
     assert commanded("--action", refunded, "--policy", "recovery:2") == (
         1,
-        f"{refunded}: {HELD}\nActions: 1, runs: 1, not the same: 1.",
+        f"{refunded}: {HELD}\nActions: 1, runs: 1, different: 1.",
     )
     draft = tmp_path / "draft.json"
     draft.write_text(json.dumps(default_policy("recovery") | {"hold": ["RT-03"]}))
     code, said = commanded("--document", f"recovery:{draft}")
     assert (code, HELD.replace("policy 2", "policy draft") in said) == (1, True)
-    assert commanded("--since", "2300-01-01T00:00:00Z") == (0, "Actions: 0, runs: 0, not the same: 0.\n")
+    assert commanded("--since", "2300-01-01T00:00:00Z") == (0, "Actions: 0, runs: 0, different: 0.\n")
 
 
 def test_the_command_says_what_it_cannot_do(counter: Counter, tmp_path: Path):
@@ -111,7 +111,7 @@ def test_the_command_says_what_it_cannot_do(counter: Counter, tmp_path: Path):
         (("--document", f"approval:{draft}"), "A run is judged by a verification or a recovery policy"),
         (("--document", f"recovery:{tmp_path / 'gone'}"), "cannot be read: No such file or directory."),
         (("--action", "0198c0de-0000-7000-8000-000000000000"), "There is no action"),
-        (("--since", "yesterday"), "yesterday is no time with its zone"),
+        (("--since", "yesterday"), "yesterday is not a time with a time zone"),
     ):
         code, told = commanded(*arguments)
         assert said in told, told
@@ -132,9 +132,7 @@ def test_evidence_of_before_is_said_to_be_not_replayable(counter: Counter, refun
     with monkeypatch.context() as patched:
         patched.setattr(queries, "_evidence", as_before)
         then = replayed(counter, refunded)
-    assert then["text"] == (
-        "Nothing of it can be judged again. Its evidence was stored before circumstances were kept with it."
-    )
+    assert then["text"] == ("No run can be replayed. Its evidence was stored before circumstances were kept with it.")
     assert (then["same"], then["runs"][0]["same"], then["runs"][0]["replayed"]) == (False, None, None)
     with tenancy(counter.tenant):
         assert VerificationRun.objects.filter(tenant_id=counter.tenant, action_id=refunded).count() == 1
@@ -170,18 +168,18 @@ def test_bundles_are_replayed_elsewhere_with_the_same_result(counter: Counter, r
     draft = tmp_path / "draft.json"
     draft.write_text(json.dumps(default_policy("recovery") | {"hold": ["RT-03"]}))
     with connection.execute_wrapper(no_database):
-        assert commanded("--bundle", str(folder)) == (0, "Actions: 2, runs: 2, not the same: 0.\n")
+        assert commanded("--bundle", str(folder)) == (0, "Actions: 2, runs: 2, different: 0.\n")
         code, said = commanded("--bundle", str(folder / "two.zip"), "--document", f"recovery:{draft}")
         assert (code, f"{refunded}: {HELD.replace('policy 2', 'policy draft')}" in said) == (1, True)
         code, said = commanded("--bundle", str(folder), "--policy", "recovery:7")
-        assert (code, "there is no version 7 of the recovery policy in it." in said) == (2, True)
+        assert (code, "does not contain version 7 of the recovery policy." in said) == (2, True)
 
     altered = answer.json()
     altered["documents"]["contracts"][0] = altered["documents"]["contracts"][0].replace("refund", "refuse")
     (tmp_path / "altered.json").write_text(json.dumps(altered))
     code, said = commanded("--bundle", str(tmp_path / "altered.json"))
     assert (code, "The contract that it was judged by is not there." in said) == (0, True)
-    assert said.endswith("not the same: 0, cannot be judged again: 1.\n")
+    assert said.endswith("different: 0, not replayable: 1.\n")
     (tmp_path / "odd.json").write_text("[]")
     assert commanded("--bundle", str(tmp_path / "odd.json"))[0] == 2
 

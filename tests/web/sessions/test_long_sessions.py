@@ -108,18 +108,18 @@ def long(committed_db: Any, superuser_connection: psycopg.Connection) -> Long:
 def overheard() -> Iterator[list[tuple[str, Any]]]:
     """The statements that are sent, with their values: ours, and those of Django's ORM."""
     said: list[tuple[str, Any]] = []
-    real = db._dumped
+    real = db._encode
 
-    def dumped(line: Any, statement: Any, values: Any) -> Any:
+    def encode(conn: Any, statement: Any, values: Any) -> Any:
         said.append((statement, values))
-        return real(line, statement, values)
+        return real(conn, statement, values)
 
     def executed(execute: Any, statement: Any, values: Any, many: Any, context: Any) -> Any:
         said.append((statement, values))
         return execute(statement, values, many, context)
 
     with pytest.MonkeyPatch.context() as patch, connection.execute_wrapper(executed):
-        patch.setattr(db, "_dumped", dumped)
+        patch.setattr(db, "_encode", encode)
         yield said
 
 

@@ -260,7 +260,7 @@ def test_the_pages_of_session_and_run_say_the_same_words(shop: Workshop, clock: 
         assert f"/actions/{lost}" in shown
         assert MARKER not in shown
     page = shop.operator.client.get(f"/t/{shop.slug}/sessions/{session['session_id']}").content.decode()
-    assert "The limit of 2 calls was reached. No further call of this run is taken." in page
+    assert "The limit of 2 calls was reached. No further calls are accepted in this run." in page
 
 
 @pytest.mark.req("R-CG-22")

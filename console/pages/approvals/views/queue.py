@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -12,19 +11,19 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from approvals.agents import queries as agents_queries
 from approvals.requests.queries import approvals
 from approvals.voting.queries import approvers
 from approvals.voting.rules import batches
-from console.accounts import operations as accounts_operations
 from console.accounts import queries as directory
 from console.pages.actions.action_record import actor_names
 from console.pages.approvals import queue
-from console.pages.approvals.forms import QueueFilter, SaveViewForm
+from console.pages.approvals.forms import QueueFilter
 from console.pages.approvals.queue import QueueCard, queue_cards
-from console.web.http import TenantRequest, in_tenant, record_page_view, redirect_back
+from console.pages.lists.list_page import ListPage, list_context
+from console.web.http import TenantRequest, in_tenant, record_page_view
+from console.web.spreadsheets import MOST_EXPORTED, csv_answer
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.money import money_at_stake
@@ -35,8 +34,7 @@ TABS = {
     "decided": ("Decided", "No decisions yet"),
 }
 PAGE = 50
-MOST_EXPORTED = 5000
-_LEFT_OUT = ("after", "before", "tab")
+APPROVALS_LIST = ListPage("approvals", tuple(QueueFilter.base_fields))
 
 
 @in_tenant()
@@ -70,39 +68,7 @@ def export_csv(request: TenantRequest) -> HttpResponse:
     wanted = queue_filter(request, request.GET).wanted(me=request.caller.actor.id)
     found = approvals.queue(request.tenant.id, limit=MOST_EXPORTED, at=request.as_of, **wanted)
     record_page_view(request, "queue", request.tenant.id)
-    answer = HttpResponse(_table(request, found), content_type="text/csv; charset=utf-8")
-    answer["Content-Disposition"] = 'attachment; filename="approvals.csv"'
-    return answer
-
-
-@in_tenant()
-@require_POST
-def save_view(request: TenantRequest) -> HttpResponse:
-    form = SaveViewForm(request.POST)
-    if not form.is_valid():
-        messages.error(request, "Not saved: give the view a name of at most 60 characters.")
-        return redirect(_here(request))
-    query = _bare(QueryDict(form.cleaned_data["query"]))
-    accounts_operations.save_view(
-        tenant_id=request.tenant.id,
-        by=request.caller.actor,
-        page="approvals",
-        name=form.cleaned_data["name"],
-        query=query,
-        shared=form.cleaned_data["shared"],
-        at=request.as_of,
-    )
-    messages.success(request, f"Saved as {form.cleaned_data['name']}.")
-    return redirect(f"{_here(request)}?{query}" if query else _here(request))
-
-
-@in_tenant()
-@require_POST
-def remove_view(request: TenantRequest, view_id: UUID) -> HttpResponse:
-    accounts_operations.delete_view(
-        tenant_id=request.tenant.id, by=request.caller.actor, view_id=view_id, at=request.as_of
-    )
-    return redirect_back(request, _here(request))
+    return csv_answer("approvals", (*_COLUMNS, *_PEOPLE), _table(request, found))
 
 
 def queue_filter(request: TenantRequest, query: QueryDict) -> QueueFilter:
@@ -125,7 +91,7 @@ def _waiting(request: TenantRequest) -> dict[str, Any]:
     after = _uuid(request.GET.get("after", ""))
     found = approvals.queue(request.tenant.id, after=after, limit=PAGE + 1, at=request.as_of, **wanted)
     shown = queue_cards(request, found[:PAGE])
-    query = _bare(request.GET)
+    query = APPROVALS_LIST.view_query(request.GET)
     if request.session.get(_kept(request)) != query:
         request.session[_kept(request)] = query
     return {
@@ -135,8 +101,8 @@ def _waiting(request: TenantRequest) -> dict[str, Any]:
         "empty": "No approval matches these filters" if wanted else TABS[""][1],
         "filters": filters,
         "kept": {},
-        "query": query,
-        "views": _views(request, query),
+        "beside": f"approvals?{request.GET.urlencode()}".rstrip("?"),
+        **list_context(request, APPROVALS_LIST),
         "batch": _batch(request, shown),
         "export": f"{reverse('approvals-export', args=[request.tenant.slug])}?{query}",
         "looking": _looking(request, found[:PAGE]),
@@ -175,24 +141,6 @@ def _batch(request: TenantRequest, shown: list[QueueCard]) -> dict[str, Any] | N
     return {"href": reverse("approvals-batch", args=[request.tenant.slug]), "most": batches.MOST}
 
 
-def _views(request: TenantRequest, query: str) -> list[dict[str, Any]]:
-    found = directory.saved_views(request.tenant.id, "approvals", of=request.caller.actor.id)
-    called = actor_names(request.tenant.id) if found else {}
-    return [
-        {
-            "name": each.name,
-            "href": f"{_here(request)}?{each.query}" if each.query else _here(request),
-            "current": each.query == query,
-            "by": "" if each.owner == request.caller.actor.id else called.get(each.owner, "somebody"),
-            "shared": each.shared,
-            "remove": reverse("approvals-view-remove", args=[request.tenant.slug, each.id])
-            if each.owner == request.caller.actor.id
-            else "",
-        }
-        for each in found
-    ]
-
-
 def _looking(request: TenantRequest, found: list[Any]) -> str:
     ids = urlencode([("id", each.id) for each in found])
     return f"{reverse('approvals-looking', args=[request.tenant.slug])}?{ids}" if found else ""
@@ -209,12 +157,6 @@ def _tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
 def _page_after(request: TenantRequest, last: UUID | None) -> str:
     kept = {name: value for name, value in request.GET.items() if value and name != "after"}
     return f"{request.path}?{urlencode({**kept, 'after': last} if last else kept)}"
-
-
-def _bare(query: QueryDict) -> str:
-    """The filters of an address in one order, without its page: the same view is the same text."""
-    known = set(QueueFilter.base_fields) - set(_LEFT_OUT)
-    return urlencode(sorted((name, value) for name, value in query.items() if value and name in known))
 
 
 def _kept(request: TenantRequest) -> str:
@@ -236,10 +178,7 @@ _COLUMNS = ("approval", "action", "tool", "target", "agent", "class", "reversibi
 _PEOPLE = ("assigned_to", "claimed_by", "missing")
 
 
-def _table(request: TenantRequest, found: list[Any]) -> str:
-    text = io.StringIO()
-    written = csv.writer(text)
-    written.writerow((*_COLUMNS, *_PEOPLE))
+def _table(request: TenantRequest, found: list[Any]) -> Iterator[tuple[object, ...]]:
     actions = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found])
     called, missing = actor_names(request.tenant.id), queue.missing_votes(request.tenant.id, found)
     for each in found:
@@ -248,11 +187,4 @@ def _table(request: TenantRequest, found: list[Any]) -> str:
         row = (each.id, action.id, action.tool, action.target, action.agent, action.side_effect_class)
         times = (each.requested_at.isoformat(), each.decide_by.isoformat())
         people = (called.get(each.assigned_to, ""), called.get(claim.by, "") if claim else "", missing[each.id])
-        written.writerow([spreadsheet_cell(one) for one in (*row, action.reversibility, each.risk, *times, *people)])
-    return text.getvalue()
-
-
-def spreadsheet_cell(value: object) -> str:
-    """A cell that no spreadsheet takes for a formula."""
-    text = str(value)
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+        yield (*row, action.reversibility, each.risk, *times, *people)

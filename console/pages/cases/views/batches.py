@@ -99,12 +99,12 @@ def change_batch(request: TenantRequest, batch_id: UUID) -> HttpResponse:
     return redirect("batch", request.tenant.slug, batch_id)
 
 
-def _row(request: TenantRequest, row: Any, progress: Any, called: dict[UUID, str]) -> dict[str, Any]:
+def _row(request: TenantRequest, row: Any, progress: Any, names: dict[UUID, str]) -> dict[str, Any]:
     return {
         "row": row,
         "word": labels.BATCHES[row.kind],
         "state": labels.BATCH_STATES[row.state],
-        "by": called.get(row.started_by, "somebody"),
+        "by": names.get(row.started_by, "somebody"),
         "progress": progress,
         "href": reverse("batch", args=[request.tenant.slug, row.id]),
         "turn": reverse("batch-turn", args=[request.tenant.slug, row.id]),
@@ -129,11 +129,11 @@ def _items(request: TenantRequest, row: Any) -> list[dict[str, Any]]:
 _ICONS = {"WAITING": "clock", "DONE": "tick", "REFUSED": "stop", "LEFT": "minus"}
 
 
-def _told(row: Any, called: dict[UUID, str]) -> list[tuple[str, str]]:
+def _told(row: Any, names: dict[UUID, str]) -> list[tuple[str, str]]:
     """What the batch was told, in words."""
     told = dict(row.wanted)
     if "to" in told:
-        told["to"] = called.get(UUID(told["to"]), "somebody")
+        told["to"] = names.get(UUID(told["to"]), "somebody")
     if "until" in told:
         told["until"] = f"{told['until'][:16].replace('T', ' ')} UTC"
     return [(labels.sentence_case(name), value) for name, value in told.items()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse, JsonResponse, QueryDict
@@ -20,11 +20,13 @@ from console.pages.actions.action_record import actor_names, payloads_of
 from console.pages.cases import settlement_signing
 from console.pages.cases.context import case_context
 from console.pages.cases.ungated_effects import ungated_context
+from console.pages.lists.list_page import Column, ListPage, list_context, narrow_table
 from console.web import labels
 from console.web.erased_pages import erased_page
 from console.web.forms import BatchForm, CaseFilter, ConfirmationForm, RemarkForm, ResolutionForm
 from console.web.http import TenantRequest, in_tenant, record_page_view, undo_if_refused
 from console.web.labels import action_title
+from console.web.spreadsheets import MOST_EXPORTED, csv_answer
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue.rules.money import amount_of, money_at_stake
 from ledger.record.rules.refusals import Refused
@@ -36,6 +38,24 @@ from reviews.cases.rules.batches import MOST
 if TYPE_CHECKING:
     from reviews.models import Case
 
+CASES_LIST = ListPage(
+    "cases",
+    ("tab", *CaseFilter.base_fields),
+    "case",
+    (
+        Column("case", "Case", exports=("target",)),
+        Column("amount", "Amount", "num", exports=("amount",)),
+        Column(
+            "reason", "Reason", sorts=("discrepancy", "discrepancy"), exports=("reason", "discrepancy", "resolution")
+        ),
+        Column("state", "State", exports=("state",)),
+        Column("class", "Class", "roomy", exports=("class", "severity")),
+        Column("owner", "Owner", sorts=("owner", "owner"), exports=("owner",)),
+        Column("age", "Opened", "num", sorts=("oldest", "newest"), exports=("opened_at", "settled_at")),
+        Column("tool", "Tool", exports=("tool",), is_usual=False),
+        Column("id", "Id", is_usual=False),
+    ),
+)
 TABS = {"": "Open", "mine": "Mine", "free": "Unassigned", "snoozed": "Snoozed", "settled": "Settled"}
 PAGE = 50
 
@@ -54,15 +74,47 @@ def list_cases(request: TenantRequest) -> HttpResponse:
         "at_stake": "" if tab == "settled" else money_at_stake(row["payload"] for row in rows),
         "tabs": queue_tabs(request, tab),
         "batch": _batch(request),
+        "beside": f"cases?{request.GET.urlencode()}".rstrip("?") if tab in ("", "mine", "free") else "",
         "cases": rows,
+        **list_context(request, CASES_LIST, sort="" if tab == "settled" else request.GET.get("sort", "")),
         "order": "newest first" if tab == "settled" else _order(filters),
         "filters": filters,
         "kept": {"tab": tab} if tab else {},
+        "export": f"{reverse('cases-export', args=[request.tenant.slug])}?{request.GET.urlencode()}",
         "older": _page_after(request, found[PAGE - 1].id) if len(found) > PAGE else "",
         "newest": _page_after(request, None) if after else "",
         "empty": _EMPTY.get(tab, "No open case here"),
     }
     return render(request, "cases/_list.html" if request.htmx else "cases/list.html", context)
+
+
+@in_tenant()
+def export(request: TenantRequest) -> HttpResponse:
+    """What the list shows of a tab, as a table; of payloads the amount alone, where its column was chosen."""
+    tab = request.GET.get("tab", "")
+    if tab not in TABS:
+        raise Http404
+    found = found_cases(request, tab, case_filter(request), after=None, limit=MOST_EXPORTED)
+    called = actor_names(request.tenant.id)
+    record_page_view(request, "cases", uuid5(request.tenant.id, "cases"))
+    amounts = _amounts(request, found) if "amount" in request.GET.getlist("columns") else None
+    rows = (
+        (
+            *(each.id, each.action_id or "", each.tool, each.target, each.state, each.reason, each.discrepancy),
+            *(each.side_effect_class, each.severity, called.get(each.claimed_by, "") if each.claimed_by else ""),
+            *(each.opened_at.isoformat(), each.resolved_at.isoformat() if each.resolved_at else "", each.resolution),
+            *([amounts.get(each.action_id, "")] if amounts is not None else []),
+        )
+        for each in found
+    )
+    columns = ("case", "action", "tool", "target", "state", "reason", "discrepancy", "class", "severity", "owner")
+    exported = (*columns, "opened_at", "settled_at", "resolution", *(["amount"] if amounts is not None else []))
+    return csv_answer("cases", *narrow_table(CASES_LIST, request.GET, exported, rows))
+
+
+def _amounts(request: TenantRequest, found: list[Any]) -> dict[UUID, str]:
+    rows = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found if each.action_id])
+    return {action_id: amount_of(each) for action_id, each in payloads_of(request.tenant.id, rows.values()).items()}
 
 
 _EMPTY = {"settled": "No settled case", "snoozed": "No snoozed case"}

@@ -1,0 +1,143 @@
+"""`msmtp -t < FILE` and `sendmail -t < FILE`: one message that stands in a file.
+
+1. What goes out is read from the file: sender, recipients, subject, Message-ID and the digest of the text. The command
+   names nobody else.
+2. Only what can be found and compared again is proposed: plain text and nothing beside it, a Message-ID of its own, and
+   no hidden recipients, since no copy shows them.
+3. Other programs that send mail are said not to be recognised.
+"""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import hashlib
+import re
+from collections.abc import Sequence
+from email.message import EmailMessage
+from email.utils import getaddresses
+from pathlib import Path
+from typing import Final
+
+from counterfoil.coding_agents.shell import Effect, Program, Refusal
+
+_KNOWN: Final = frozenset(("msmtp", "sendmail"))
+_BARE: Final = frozenset(("-t", "-i", "-oi", "--read-recipients"))
+_ACCOUNT: Final = frozenset(("-a", "--account", "-C", "--file"))
+_SHOWS: Final = frozenset(("--version", "--help", "--serverinfo", "-S", "--pretend", "-P", "-bp"))
+_HIDDEN: Final = ("Bcc", "Resent-To", "Resent-Cc", "Resent-Bcc", "Resent-From")
+_MOST_BYTES: Final = 1_000_000
+_MOST_RECIPIENTS: Final = 20
+_MESSAGE_ID: Final = re.compile(r"<[!-;=?-~]{3,200}>")
+_ADDRESS: Final = re.compile(r"[!-~]+@[A-Za-z0-9.-]+")
+_INPUT: Final = re.compile(
+    r"(?P<head>\s*(?:cd\s+[\w./+-]+\s*&&\s*)?(?:[\w./-]*/)?(?:msmtp|sendmail)\s[^<>|&;\n]*)<\s*(?P<file>[\w./+@-]+)\s*"
+)
+_HOW: Final = (
+    "Write the message to a file, with From, To, Subject and a Message-ID of its own, in plain text, and send "
+    "`msmtp -t < FILE` or `sendmail -t < FILE`."
+)
+
+
+def name_input(command: str) -> str:
+    """The command with the file that its mail program reads as two words, `'<' FILE`: nothing else is redirected."""
+    found = _INPUT.fullmatch(command)
+    return f"{found['head']}'<' {found['file']}" if found else command
+
+
+def _sends(words: Sequence[str]) -> bool:
+    """Whether a simple command may send mail; these programs also show mail, which is not ours."""
+    name, rest = Path(words[0]).name, words[1:]
+    if name in ("mail", "mailx", "s-nail", "mutt", "neomutt"):
+        return "-s" in rest or any("@" in word for word in rest)
+    if name == "himalaya":
+        return not {"send", "reply", "forward", "write"}.isdisjoint(rest)
+    return name in _KNOWN or (name == "swaks" and _SHOWS.isdisjoint(rest))
+
+
+def _read(words: Sequence[str], folder: Path) -> Effect | None:
+    name, rest = Path(words[0]).name, list(words[1:])
+    if name not in _KNOWN:
+        raise Refusal(f"Not recognised: what `{name}` sends cannot be told beforehand. {_HOW}")
+    if rest and rest[0] in _SHOWS:
+        return None
+    if rest[-2:-1] != ["<"]:
+        raise Refusal(f"Not recognised: what `{name}` sends stands in no file. {_HOW}")
+    file, options = folder / rest[-1], iter(rest[:-2])
+    given = set[str]()
+    for word in options:
+        option, is_joined, _ = word.partition("=")
+        if name == "msmtp" and option in _ACCOUNT:
+            given.add(next(options, "") if not is_joined else "")
+        elif word not in _BARE:
+            raise Refusal(f"Send it without {word}: recipients and sender are those that the message names. {_HOW}")
+        given.add(option)
+    if given.isdisjoint(("-t", "--read-recipients")):
+        raise Refusal(f"Send it with -t: recipients are those that the message names. {_HOW}")
+    return Effect("email_send", _told(_message(file)))
+
+
+def _message(file: Path) -> EmailMessage:
+    try:
+        content = file.read_bytes()
+    except OSError as fault:
+        raise Refusal(f"{file.name} cannot be read: {fault.strerror}.") from fault
+    if len(content) > _MOST_BYTES:
+        raise Refusal(f"{file.name} is larger than {_MOST_BYTES} bytes.")
+    found = email.message_from_bytes(content, policy=email.policy.default)
+    if found.get_content_type() != "text/plain" or found.get_content_disposition() or found.defects:
+        raise Refusal(f"{file.name} is not a message in plain text alone, which is all that is compared. {_HOW}")
+    return found
+
+
+def _told(message: EmailMessage) -> dict[str, str]:
+    """What is proposed of a message (rules 1 and 2)."""
+    hidden = next((name for name in _HIDDEN if name in message), "")
+    if hidden:
+        raise Refusal(f"Send it without {hidden}: no copy shows who got it. {_HOW}")
+    senders = _addresses(message, "From")
+    recipients = _addresses(message, "To", "Cc")
+    if len(senders) != 1 or not 1 <= len(recipients) <= _MOST_RECIPIENTS:
+        raise Refusal(f"A message has one sender and at most {_MOST_RECIPIENTS} recipients. {_HOW}")
+    identities = [str(each).strip() for each in message.get_all("Message-ID", [])]
+    if len(identities) != 1 or not _MESSAGE_ID.fullmatch(identities[0]):
+        raise Refusal(
+            f"Give the message one Message-ID, like <any-words-of-yours@{senders[0].partition('@')[2]}>. {_HOW}"
+        )
+    subject = str(message.get("Subject", ""))
+    if not 1 <= len(subject) <= 300:
+        raise Refusal(f"Give the message a subject of at most 300 letters. {_HOW}")
+    try:
+        text = str(message.get_content())
+    except (LookupError, ValueError) as fault:
+        raise Refusal(f"The text cannot be read: {fault}.") from fault
+    return {
+        "message_id": identities[0],
+        "sender": senders[0],
+        "recipients": ", ".join(recipients),
+        "subject": subject,
+        "body_sha256": _text_digest(text),
+    }
+
+
+def _addresses(message: EmailMessage, *names: str) -> list[str]:
+    written = [str(value) for name in names for value in message.get_all(name, [])]
+    found = {address.lower() for _, address in getaddresses(written) if address}
+    if wrong := next((each for each in found if not _ADDRESS.fullmatch(each)), ""):
+        raise Refusal(f"{wrong} is no whole address. {_HOW}")
+    return sorted(found)
+
+
+def _text_digest(text: str) -> str:
+    """SHA-256 of the text, without trailing spaces and with \\n line ends, as the check pattern `email` counts it."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return hashlib.sha256("\n".join(line.rstrip() for line in lines).strip("\n").encode()).hexdigest()
+
+
+SEND: Final = Program(
+    title="msmtp -t < FILE",
+    mention=re.compile(r"\b(?:msmtp|sendmail|swaks|mutt|neomutt)\s+-|\bmailx?\s+-s\b|\bhimalaya\b[^|&;\n]*\bsend\b"),
+    is_command=_sends,
+    read=_read,
+    how="The one redirection that is known is the file with the message.",
+)

@@ -1,0 +1,258 @@
+"""`psql -c` and `psql -f`: rows of a table, and tables, columns, indexes and views.
+
+1. What a statement is, is told from its words (`sql`). Which rows it would change, and what they would hold, is asked
+   of the database itself, with the same connection, in a read-only transaction: what is proposed is the rows and their
+   values. The same for objects of the schema: which of them are there now.
+2. At most `MOST_ROWS` rows, each known by the table's primary key; a table without one is refused.
+3. Between that question and the statement, rows may come to match its condition. Sending it again asks anew: other
+   rows are another proposal.
+"""
+
+from __future__ import annotations
+
+import getopt
+import json
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from counterfoil.coding_agents.programs import sql
+from counterfoil.coding_agents.shell import Effect, Program, Refusal
+
+MOST_ROWS: Final = 20
+_PSQL_S: Final = 30
+_SHORT: Final = "c:f:h:p:U:d:XAtqaewWxbEn1lV?"
+_LONG: Final = (
+    *("command=", "file=", "host=", "port=", "username=", "dbname=", "no-psqlrc", "no-align", "tuples-only", "quiet"),
+    *("echo-all", "echo-queries", "echo-errors", "echo-hidden", "no-password", "password", "expanded", "csv", "html"),
+    *("no-readline", "single-transaction", "list", "version", "help"),
+)
+_CONNECTION: Final = frozenset(("-h", "--host", "-p", "--port", "-U", "--username", "-d", "--dbname"))
+_SHOWS: Final = frozenset(("-l", "--list", "-V", "--version", "-?", "--help"))
+_DESCRIBES: Final = re.compile(r"\\(d[A-Za-z]*[+]?|l[+]?|conninfo|encoding)( [\w.*\"]+)?\s*")
+_KINDS: Final = {"r": "table", "p": "table", "i": "index", "I": "index", "v": "view", "S": "sequence"}
+
+
+def _read(words: Sequence[str], folder: Path) -> Effect | None:
+    try:
+        options, names = getopt.gnu_getopt(list(words[1:]), _SHORT, _LONG)
+    except getopt.GetoptError as fault:
+        raise Refusal(f"Send `psql` without {fault.opt!r}: what it changes cannot be told beforehand.") from fault
+    given = {name for name, _ in options}
+    if given & _SHOWS:
+        return None
+    texts = [value for name, value in options if name in ("-c", "--command")]
+    files = [value for name, value in options if name in ("-f", "--file")]
+    if len(texts) + len(files) != 1 or len(names) > 2:
+        raise Refusal(
+            "Send `psql` with one -c or one -f: what it would read from elsewhere cannot be held for approval. "
+            "For several changes send several commands."
+        )
+    text = texts[0] if texts else _content(folder / files[0])
+    if texts and _DESCRIBES.fullmatch(text):
+        return None
+    asked = _Database([*(each for pair in options if pair[0] in _CONNECTION for each in pair), *names], folder)
+    return _effect(text, asked)
+
+
+PSQL: Final = Program(
+    title="psql -c",
+    mention=re.compile(r"\bpsql\b"),
+    is_command=lambda words: words[0] == "psql",
+    read=_read,
+)
+
+
+def _content(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as fault:
+        raise Refusal(f"{file.name} cannot be read: {type(fault).__name__}.") from fault
+
+
+def _effect(text: str, database: _Database) -> Effect | None:
+    found = sql.statements(text)
+    effective = [each for each in found if not sql.only_reads(each)]
+    if not effective:
+        return None
+    changes = [change for each in effective for change in sql.schema_changes(each)]
+    if changes and all(map(sql.schema_changes, effective)):
+        return Effect("psql_change_schema", _schema(changes, text, database))
+    change = sql.row_change(effective[0]) if len(found) == 1 else None
+    if change is None:
+        raise sql.not_recognised(
+            "its form is not known" if len(found) == 1 else "several statements, of which not all change the schema"
+        )
+    return Effect(f"psql_{change.kind}_rows", _rows(change, text, database))
+
+
+class _Database:
+    """The database that a command would change, asked with the command's own connection."""
+
+    def __init__(self, connection: Sequence[str], folder: Path) -> None:
+        self._connection = connection
+        self._folder = folder
+
+    def ask(self, query: str) -> Any:
+        """The one JSON value of a query, made in a transaction that cannot write."""
+        asked = ["BEGIN TRANSACTION READ ONLY", "SET LOCAL statement_timeout = '10s'", query, "ROLLBACK"]
+        words = [
+            "-X",
+            "-q",
+            "-A",
+            "-t",
+            "-w",
+            "-v",
+            "ON_ERROR_STOP=1",
+            *(part for one in asked for part in ("-c", one)),
+        ]
+        try:
+            said = subprocess.run(
+                ["psql", *self._connection, *words],
+                cwd=self._folder,
+                capture_output=True,
+                text=True,
+                timeout=_PSQL_S,
+                stdin=subprocess.DEVNULL,
+                env=os.environ | {"PGCONNECT_TIMEOUT": "10"},
+            )
+        except (OSError, subprocess.TimeoutExpired) as fault:
+            raise Refusal(f"psql could not say what this would change: {type(fault).__name__}.") from fault
+        if said.returncode:
+            why = next((line for line in said.stderr.splitlines() if line.strip()), "no reason given")
+            raise Refusal(f"The database cannot say what this would change: {why.strip()[:300]}")
+        return json.loads(said.stdout)
+
+
+_WHERE: Final = (
+    "'cluster', (SELECT system_identifier::text FROM pg_control_system()), 'database', current_database()::text"
+)
+
+
+def _rows(change: sql.RowChange, text: str, database: _Database) -> dict[str, Any]:
+    name = change.table.replace(" . ", ".")
+    about = database.ask(
+        f"SELECT json_build_object({_WHERE}, 'table', n.nspname || '.' || c.relname, 'kind', c.relkind,"
+        " 'columns', (SELECT json_object_agg(a.attname, format_type(a.atttypid, a.atttypmod)) FROM pg_attribute a"
+        "   WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),"
+        " 'key', (SELECT json_agg(a.attname ORDER BY array_position(i.indkey::int2[], a.attnum)) FROM pg_index i"
+        "   JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (i.indkey)"
+        "   WHERE i.indrelid = c.oid AND i.indisprimary))"
+        f" FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = {_quoted(name)}::regclass"
+    )
+    if about["kind"] not in ("r", "p") or not about["key"]:
+        raise Refusal(f"{name} is no table with a primary key, so its rows could not be told apart afterwards.")
+    types, key = about["columns"], about["key"]
+    unknown = set(change.columns) - set(types)
+    if unknown:
+        raise Refusal(f"{about['table']} has no column {', '.join(sorted(unknown))}.")
+    known = {*types, *(sql.bare(part) for part in (*change.table.split(" . "), change.alias))}
+    for words in (*((change.condition,) if change.condition else ()), *(each for row in change.values for each in row)):
+        sql.refuse_unless_plain(words, known)
+    rows = database.ask(_insert_query(change, key, types) if change.kind == "insert" else _query(change, key, types))
+    if not rows:
+        raise Refusal("No row matches now, so this would change nothing; nothing was run.")
+    if len(rows) > MOST_ROWS:
+        raise Refusal(f"This would change more than {MOST_ROWS} rows. Send it in parts, so that each row is approved.")
+    return {
+        "cluster": about["cluster"],
+        "database": about["database"],
+        "table": about["table"],
+        "statement": text.strip(),
+        "key_columns": key,
+        "columns": [each for each in change.columns if each not in key],
+        "rows": rows,
+        "count": len(rows),
+    }
+
+
+def _query(change: sql.RowChange, key: Sequence[str], types: dict[str, str]) -> str:
+    """The keys of the rows that a change is about, each with the values that it would leave there."""
+    if set(key) & set(change.columns):
+        raise sql.not_recognised("it changes the primary key")
+    kept = [f"{_identifier(each)}::text" for each in key]
+    (values,) = change.values or ((),)
+    made = [_value(words, types[column]) for column, words in zip(change.columns, values, strict=True)]
+    table = change.table.replace(" . ", ".") + (f" AS {change.alias}" if change.alias else "")
+    names = ", ".join(f"v{place}" for place in range(len(kept + made)))
+    return (
+        f"SELECT coalesce(json_agg(json_build_array({names})), '[]')"
+        f" FROM (SELECT {', '.join(f'{each} AS v{place}' for place, each in enumerate(kept + made))}"
+        f" FROM {table} WHERE {sql.as_written(change.condition)} ORDER BY 1 LIMIT {MOST_ROWS + 1}) AS found"
+    )
+
+
+def _insert_query(change: sql.RowChange, key: Sequence[str], types: dict[str, str]) -> str:
+    """The keys and values of the rows that an INSERT would add, as their columns would hold them."""
+    if not set(key) <= set(change.columns):
+        raise sql.not_recognised("it does not say the primary key of its rows, which the database would make up")
+    order = [*key, *(each for each in change.columns if each not in key)]
+    rows = []
+    for row in change.values:
+        values = dict(zip(change.columns, row, strict=True))
+        rows.append(f"json_build_array({', '.join(_value(values[each], types[each]) for each in order)})")
+    return f"SELECT json_build_array({', '.join(rows)})"
+
+
+def _value(words: sql.Statement, type_: str) -> str:
+    if sql.as_compared(words) == "default":
+        raise sql.not_recognised("DEFAULT is what the database would make up")
+    return f"({sql.as_written(words)})::{type_}::text"
+
+
+def _schema(changes: Sequence[sql.SchemaChange], text: str, database: _Database) -> dict[str, Any]:
+    found = database.ask(
+        f"SELECT json_build_object({_WHERE}, 'objects', json_build_array({', '.join(map(_object, changes))}))"
+    )
+    objects = []
+    for change, shown in zip(changes, found.pop("objects"), strict=True):
+        if shown["schema"] is None:
+            raise Refusal(f"{change.name.replace(' . ', '.')} stands in no schema that is there now.")
+        name = ".".join(filter(None, [shown["schema"], *shown["names"]]))
+        objects.append({"kind": change.kind, "name": name, "present": change.present, "datatype": shown["type"] or ""})
+        if shown["there"] is change.present:
+            raise Refusal(f"The {change.kind} {name} is {'there already' if change.present else 'not there'} now.")
+    return {**found, "statement": text.strip(), "objects": objects, "count": len(objects)}
+
+
+def _object(change: sql.SchemaChange) -> str:
+    """A query for where an object of the schema stands or would stand, and whether it is there now."""
+    parts = [sql.bare(each) for each in change.name.split(" . ")]
+    if change.kind == "schema":
+        return _object_row(
+            _quoted(parts[0]), [], f"EXISTS (SELECT FROM pg_namespace WHERE nspname = {_quoted(parts[0])})"
+        )
+    column = parts.pop() if change.kind == "column" else ""
+    owner = change.beside or (" . ".join(change.name.split(" . ")[:-1]) if column else change.name)
+    relation = f"to_regclass({_quoted(owner.replace(' . ', '.'))})"
+    found = f"(SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = {relation})"
+    told = owner.split(" . ")
+    schema = _quoted(sql.bare(told[0])) if len(told) == 2 else f"coalesce({found}, current_schema())"
+    kinds = ", ".join(_quoted(each) for each, kind in _KINDS.items() if kind in (change.kind, column and "table"))
+    there = (
+        f"SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = {schema}"
+        f" AND c.relname = {_quoted(parts[-1])}"
+    )
+    if not column:
+        return _object_row(schema, parts[-1:], f"EXISTS ({there} AND c.relkind IN ({kinds}))")
+    attribute = f" AND a.attname = {_quoted(column)} AND a.attnum > 0 AND NOT a.attisdropped"
+    there = there.replace(" WHERE ", " JOIN pg_attribute a ON a.attrelid = c.oid WHERE ", 1) + attribute
+    return _object_row(schema, [parts[-1], column], f"EXISTS ({there})", f"to_regtype({_quoted(change.type_)})::text")
+
+
+def _object_row(schema: str, names: Sequence[str], there: str, type_: str = "NULL") -> str:
+    listed = ", ".join(map(_quoted, names))
+    return (
+        f"json_build_object('schema', {schema}, 'names', json_build_array({listed}), 'there', {there}, 'type', {type_})"
+    )
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,236 @@
+"""`terraform apply` (and `tofu apply`) of a saved plan.
+
+1. A saved plan is what is proposed, since only that is what will run: `plan -out=FILE`, then `apply FILE`. Without one
+   an apply plans again by itself, and is refused.
+2. What the plan changes is asked of the program itself (`show -json`). Values that are sensitive or only known
+   afterwards are left out: the record holds none of them, and none of them is compared.
+3. Which state it changes is told by the lineage and serial in the plan, and by the place that `init` noted.
+4. Of the other commands, those that only read and those that change nothing but this folder run. Every other one is
+   said not to be recognised.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from counterfoil.coding_agents.shell import Effect, Program, Refusal, without_secret
+
+_ASK_S: Final = 60
+_MOST_CHANGES: Final = 200
+_MOST_TEXT: Final = 60_000
+_LONG: Final = 1000
+_NAMES: Final = ("terraform", "tofu")
+# fmt: off
+_READS: Final = frozenset(
+    (
+        "", "console", "fmt", "get", "graph", "help", "init", "metadata", "modules", "output", "plan", "providers",
+        "show", "validate", "version",
+    )
+)
+# fmt: on
+_READ_PAIRS: Final = frozenset(
+    (
+        *(("state", "list"), ("state", "show"), ("state", "pull")),
+        *(("workspace", "list"), ("workspace", "show"), ("workspace", "select")),
+    )
+)
+_APPLY_OPTIONS: Final = frozenset(
+    ("auto-approve", "compact-warnings", "concise", "input", "json", "lock-timeout", "no-color", "parallelism")
+)
+_ARGUMENTS: Final = ("TF_CLI_ARGS", "TF_CLI_ARGS_apply")
+_HOW: Final = "Known is the apply of a saved plan: `terraform plan -out=FILE`, then `terraform apply FILE`."
+
+
+def _read(words: Sequence[str], folder: Path) -> Effect | None:
+    rest = list(words[1:])
+    while rest and rest[0].startswith("-"):
+        option, _, value = rest.pop(0).lstrip("-").partition("=")
+        if option != "chdir":
+            return None
+        folder = folder / value
+    verb, rest = (rest[0], rest[1:]) if rest else ("", [])
+    if verb == "apply":
+        return _applied(words[0], rest, folder)
+    moves_state = verb == "init" and any("migrate-state" in each or "force-copy" in each for each in rest)
+    if (verb in _READS or (verb, rest[0] if rest else "") in _READ_PAIRS) and not moves_state:
+        return None
+    if verb == "destroy":
+        raise Refusal("Plan it first: `terraform plan -destroy -out=FILE`, then `terraform apply FILE`.")
+    raise Refusal(f"Not recognised: what `{words[0]} {verb}` changes cannot be held and read back here. {_HOW}")
+
+
+TERRAFORM: Final = Program(
+    title="terraform",
+    mention=re.compile(
+        r"\b(?:terraform|tofu)\b[^|&;\n]*\b(?:apply|destroy|import|(?:un)?taint|refresh|force-unlock|state)\b"
+    ),
+    is_command=lambda words: words[0] in _NAMES,
+    read=_read,
+)
+
+
+def _applied(program: str, words: Sequence[str], folder: Path) -> Effect | None:
+    plans = []
+    # What stands in the environment, the program puts before the words of the command.
+    for word in (*shlex.split(" ".join(os.environ.get(name, "") for name in _ARGUMENTS)), *words):
+        option = word.lstrip("-").partition("=")[0]
+        if not word.startswith("-"):
+            plans.append(word)
+        elif option == "help":
+            return None
+        elif option not in _APPLY_OPTIONS:
+            raise Refusal(f"Send `{program} apply` without {word}: what it changes cannot be told. {_HOW}")
+    if len(plans) != 1 or not (folder / plans[0]).is_file():
+        raise Refusal(f"Without a saved plan nobody could approve what will run. {_HOW}")
+    return _planned(program, plans[0], folder)
+
+
+def _planned(program: str, plan: str, folder: Path) -> Effect | None:
+    digest = _digest(folder / plan)
+    found = _asked(program, folder, "show", "-json", "-no-color", plan)
+    if _digest(folder / plan) != digest:
+        raise Refusal(f"{plan} changed while it was read. Send the command again.")
+    changes = [*map(_change, filter(_is_change, found.get("resource_changes", ()))), *_output_changes(found)]
+    drifted = sorted({str(each["address"]) for each in found.get("resource_drift", ())})
+    if not found.get("applyable", changes or drifted):
+        return None
+    if len(changes) + len(drifted) > _MOST_CHANGES or len(json.dumps(changes)) > _MOST_TEXT:
+        raise Refusal(f"The plan changes more than people can look at ({len(changes)}); plan less at a time.")
+    tool = "terraform_destroy" if any(each["action"] in ("delete", "replace", "forget") for each in changes) else None
+    return Effect(
+        tool or "terraform_apply",
+        {
+            **_place(program, folder),
+            **_prior_state(folder / plan),
+            "plan_sha256": digest,
+            "changes": changes,
+            "count": len(changes),
+            "drifted": drifted,
+        },
+    )
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _is_change(found: Mapping[str, Any]) -> bool:
+    """Whether something is to be otherwise afterwards: an import and a move are no actions of their own."""
+    other_place = "previous_address" in found or "importing" in found["change"]
+    return found["mode"] == "managed" and (other_place or found["change"]["actions"] != ["no-op"])
+
+
+def _change(found: Mapping[str, Any]) -> dict[str, Any]:
+    change, actions = found["change"], found["change"]["actions"]
+    action = "replace" if len(actions) > 1 else actions[0]
+    if action == "no-op":
+        action = "import" if "importing" in change else "move"
+    deposed = f" (deposed {found['deposed']})" if "deposed" in found else ""
+    before = change.get("before") or {}
+    told = {"address": found["address"] + deposed, "action": action}
+    if isinstance(before.get("id"), str) and action == "replace":
+        told["was"] = before["id"]
+    kept = {} if action in ("delete", "forget") else change.get("after") or {}
+    return told | {"values": list(_values(kept, {} if action == "replace" else before, change))}
+
+
+def _values(after: Mapping[str, Any], before: Mapping[str, Any], change: Mapping[str, Any]) -> Iterator[str]:
+    """Each attribute that is to be otherwise, as `name = JSON`, where it is known and not sensitive (rule 2)."""
+    for name, value in sorted(after.items()):
+        hidden = _holds_true(_part(change.get("after_unknown"), name)) or _holds_true(
+            _part(change.get("after_sensitive"), name)
+        )
+        if not hidden and value is not None and before.get(name) != value:
+            text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+            digest = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+            yield f"{name} = {text if len(text) <= _LONG else digest}"
+
+
+def _part(marks: Any, name: str) -> Any:
+    return marks.get(name) if isinstance(marks, dict) else marks
+
+
+def _holds_true(marks: Any) -> bool:
+    if isinstance(marks, dict | list):
+        return any(map(_holds_true, marks.values() if isinstance(marks, dict) else marks))
+    return marks is True
+
+
+def _output_changes(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for name, change in sorted(found.get("output_changes", {}).items()):
+        action = change["actions"][0]
+        if action != "no-op":
+            known = {} if action == "delete" else {"value": change.get("after")}
+            marks = {each: {"value": change.get(each)} for each in ("after_unknown", "after_sensitive")}
+            # An output that goes takes nothing with it.
+            told = "drop" if action == "delete" else action
+            yield {"address": f"output.{name}", "action": told, "values": list(_values(known, {}, marks))}
+
+
+def _prior_state(plan: Path) -> dict[str, Any]:
+    """Lineage and serial of the state that the plan was made for; a state that is not there yet has none."""
+    try:
+        with zipfile.ZipFile(plan) as parts:
+            state = json.loads(parts.read("tfstate"))
+        return {"lineage": str(state["lineage"]) or "-", "serial": int(state["serial"])}
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as fault:
+        raise Refusal(f"{plan.name} does not say which state it was made for: {type(fault).__name__}.") from fault
+
+
+def _place(program: str, folder: Path) -> dict[str, str]:
+    """The backend, and where in it the state stands, as `init` noted it in this folder (rule 3)."""
+    noted = folder / os.environ.get("TF_DATA_DIR", ".terraform") / "terraform.tfstate"
+    try:
+        backend = json.loads(noted.read_text())["backend"]
+        kind, settings = str(backend["type"]), dict(backend["config"])
+    except FileNotFoundError:
+        kind, settings = "local", {}
+    except (OSError, KeyError, ValueError, TypeError) as fault:
+        raise Refusal(f"{noted.name} does not say where the state stands: {type(fault).__name__}.") from fault
+    if kind == "http":
+        address = str(settings.get("address") or os.environ.get("TF_HTTP_ADDRESS", ""))
+        return {"backend": kind, "place": without_secret(address).partition("?")[0]}
+    workspace = _said(program, folder, "workspace", "show").strip()
+    if kind == "pg":
+        schema = settings.get("schema_name") or os.environ.get("PG_SCHEMA_NAME") or "terraform_remote_state"
+        return {"backend": kind, "place": f"{schema}/{workspace}"}
+    return {"backend": kind, "place": workspace}
+
+
+def _asked(program: str, folder: Path, *words: str) -> dict[str, Any]:
+    try:
+        found = json.loads(_said(program, folder, *words))
+    except ValueError as fault:
+        raise Refusal(f"{program} cannot say what this plan would change.") from fault
+    if not isinstance(found, dict) or "resource_changes" not in found:
+        raise Refusal(f"{words[-1]} is no plan that {program} can say the changes of.")
+    return found
+
+
+def _said(program: str, folder: Path, *words: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_CLI_ARGS")}
+    try:
+        said = subprocess.run(
+            [program, *words],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_ASK_S,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as fault:
+        raise Refusal(f"{program} could not say what this would change: {type(fault).__name__}.") from fault
+    if said.returncode:
+        why = " ".join(said.stderr.replace("│", " ").split()).partition("Error: ")[2]
+        raise Refusal(f"{program} cannot say what this would change: {why[:300] or 'no reason given'}")
+    return said.stdout

@@ -1,0 +1,57 @@
+"""How each destination of a tenant stands, for the API and the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from console.event_export import queries, sending
+from console.event_export.destinations import Destination
+from console.event_export.operations import NoSuchDestination
+from console.event_export.queries import ExportLag
+
+if TYPE_CHECKING:
+    from console.models import EventDestination
+    from ledger.models import Tenant
+
+
+@dataclass(frozen=True)
+class DestinationStatus:
+    """One name: its address, where one is set, and how far it is, where it is sent to."""
+
+    name: str
+    address: Destination | None
+    row: EventDestination | None
+    lag: ExportLag | None
+
+    @property
+    def state(self) -> str:
+        if self.row is None:
+            return "NOT_STARTED"
+        return "FAILING" if self.row.fault else "RUNNING"
+
+
+def statuses(tenant: Tenant) -> list[DestinationStatus]:
+    """Every destination that has an address or is being sent to, by name."""
+    known, rows = sending.addresses(tenant), queries.running_destinations(tenant.id)
+    return [
+        DestinationStatus(name, known.get(name), row, queries.lag(row) if row else None)
+        for name in sorted({*known, *rows})
+        for row in [rows.get(name)]
+    ]
+
+
+def status_of(tenant: Tenant, name: str) -> DestinationStatus:
+    """One of them; `NoSuchDestination` where nothing is known of that name."""
+    for each in statuses(tenant):
+        if each.name == name:
+            return each
+    raise NoSuchDestination
+
+
+def address_of(tenant: Tenant, name: str) -> Destination:
+    """The address of a destination; `NoSuchDestination` where none is set."""
+    found = sending.addresses(tenant).get(name)
+    if found is None:
+        raise NoSuchDestination
+    return found

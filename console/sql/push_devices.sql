@@ -1,0 +1,3 @@
+-- Whose devices these are.
+
+SELECT ledger_isolate('console_pushdevice');

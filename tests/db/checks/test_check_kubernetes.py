@@ -1,0 +1,185 @@
+"""Objects of a cluster changed with real kubectl, proposed and read back; the API server is the tests' own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from counterfoil.coding_agents.commands import read_command
+from counterfoil.coding_agents.shell import Refusal
+from reviews.checks.development.kubernetes import KubernetesCheck, differences
+from reviews.checks.interface import CheckFailed, SystemAccess
+from tests.support.outside import api_server
+
+CHECK = KubernetesCheck()
+WHERE = {name: f"sr.{name}" for name in ("cluster", "api_version", "kind", "namespace", "object")}
+APPLIED = WHERE | {"manifest": "sr.manifest"}
+SCALED = WHERE | {"replicas": "sr.replicas"}
+GONE = WHERE | {"uid": "sr.uid", "expect": "absent"}
+WEB = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web", "labels": {"app": "web"}},
+    "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "web", "image": "shop/web:7", "resources": {"limits": {"cpu": "500m"}}}]},
+        },
+    },
+}
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    with api_server.served() as found:
+        monkeypatch.setenv("KUBECONFIG", str(found.kubeconfig(tmp_path)))
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        (tmp_path / "web.json").write_text(json.dumps(WEB))
+        yield found
+
+
+def ran(folder, command):
+    done = subprocess.run(command.split(), cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def look(server, effect, part, **settings):
+    return CHECK.read(
+        system=SystemAccess("kubernetes", "kubernetes", {"url": server.url} | settings, {"token": server.token}),
+        verification={"lookup": {"effects": {"object": part}}},
+        bindings={"sr": effect.arguments},
+        at=datetime.now(UTC),
+        timeout_s=10,
+    ).effects[0]
+
+
+def test_an_applied_manifest_is_proposed_whole_and_the_live_object_is_compared_with_it(server, tmp_path):
+    command = "kubectl apply --validate=false -f web.json"
+    effect = read_command(command, tmp_path)
+    assert effect.tool == "kubectl_apply"
+    assert {name: effect.arguments[name] for name in ("api_version", "kind", "namespace", "object")} == {
+        "api_version": "apps/v1",
+        "kind": "Deployment",
+        "namespace": "shop",
+        "object": "web",
+    }
+    assert set(server.asked) == {"GET"}
+    assert not look(server, effect, APPLIED).present
+    ran(tmp_path, command)
+    found = look(server, effect, APPLIED)
+    assert (found.present, found.fields["differing"]) == (True, 0)
+    web = server.objects["/apis/apps/v1/namespaces/shop/deployments/web"]
+    web["spec"]["template"]["spec"]["containers"][0]["image"] = "shop/web:6"
+    assert look(server, effect, APPLIED).fields["differing"] == 1
+
+
+def test_replicas_are_read_from_the_object_before_and_after(server, tmp_path):
+    ran(tmp_path, "kubectl apply --validate=false -f web.json")
+    command = "kubectl -n shop scale deployment/web --replicas=5"
+    effect = read_command(command, tmp_path)
+    assert (effect.tool, effect.arguments["replicas"]) == ("kubectl_scale", 5)
+    assert look(server, effect, SCALED).fields["replicas"] == 2
+    ran(tmp_path, command)
+    assert look(server, effect, SCALED).fields["replicas"] == 5
+
+
+def test_a_removed_object_is_gone_when_the_server_says_so_and_one_of_the_same_name_is_another(server, tmp_path):
+    ran(tmp_path, "kubectl apply --validate=false -f web.json")
+    command = "kubectl delete deployment web --wait=false"
+    effect = read_command(command, tmp_path)
+    assert effect.tool == "kubectl_delete"
+    assert not look(server, effect, GONE).present
+    ran(tmp_path, command)
+    assert look(server, effect, GONE).present
+    ran(tmp_path, "kubectl apply --validate=false -f web.json")
+    assert look(server, effect, GONE).present
+
+
+def test_another_cluster_is_no_answer(server, tmp_path):
+    ran(tmp_path, "kubectl apply --validate=false -f web.json")
+    effect = read_command("kubectl delete deployment web", tmp_path)
+    effect.arguments["cluster"] = "elsewhere"
+    with pytest.raises(CheckFailed, match="the command ran on elsewhere") as failed:
+        look(server, effect, GONE)
+    assert not failed.value.retryable
+
+
+def test_a_namespace_that_may_not_be_read_and_an_answer_that_is_no_object_show_no_absence(server, tmp_path):
+    ran(tmp_path, "kubectl apply --validate=false -f web.json")
+    effect = read_command("kubectl delete deployment web", tmp_path)
+    with pytest.raises(CheckFailed, match="shop is not among the namespaces that may be read"):
+        look(server, effect, GONE, namespaces=["other"])
+    server.objects["/apis/apps/v1/namespaces/shop/deployments/web"] = {"kind": "Status", "metadata": {}}
+    with pytest.raises(CheckFailed, match="and no object") as failed:
+        look(server, effect, GONE)
+    assert failed.value.retryable
+
+
+def test_a_secret_is_not_proposed_since_its_content_would_stand_in_the_record(server, tmp_path):
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "data": {"word": "c2VjcmV0"}}
+    (tmp_path / "key.json").write_text(json.dumps(secret))
+    with pytest.raises(Refusal, match="A Secret is not proposed"):
+        read_command("kubectl apply -f key.json", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["kubectl get pods -A", "kubectl -n shop logs web", "kubectl rollout status deployment/web", "kubectl config view",
+     "kubectl", "kubectl --context live describe node a", "echo kubectl delete"],
+)  # fmt: skip
+def test_nothing_is_said_about_what_only_reads(command, tmp_path):
+    assert read_command(command, tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("kubectl exec web -- rm -rf /data", "Not recognised: what `kubectl exec` changes"),
+        ("kubectl drain node-1", "Not recognised: what `kubectl drain` changes"),
+        ("kubectl patch deployment web -p {}", "Send `kubectl` as a command of its own"),
+        ("kubectl rollout restart deployment/web", "Not recognised: what `kubectl rollout` changes"),
+        ("kubectl config use-context live", "Not recognised: what `kubectl config` changes"),
+        ("kubectl delete pods --all", "without 'all'"),
+        ("kubectl delete pods -l app=web", "without 'l'"),
+        ("kubectl apply -k overlays/live", "without 'k'"),
+        ("kubectl apply -f https://example.org/all.yaml", "one file that is there"),
+        ("cat web.json | kubectl apply -f -", "Send `kubectl` as a command of its own"),
+        ("kubectl apply --server-side -f web.json", "without 'server-side'"),
+        ("kubectl delete", "Name one object"),
+        ("bash -c 'kubectl delete ns shop'", "Send `kubectl` as a command of its own"),
+        ("kubectl delete deployment none", "kubectl cannot say what this would change"),
+        ("kubectl delete deployment/web configmap/x", "kubectl cannot say|one object at a time"),
+        ("kubectl scale deployment/web", "kubectl cannot say|Say how many"),
+    ],
+)
+def test_what_cannot_be_held_is_said_to_be_so_and_never_let_through(server, tmp_path, command, says):
+    with pytest.raises(Refusal, match=says):
+        read_command(command, tmp_path)
+    assert set(server.asked) <= {"GET"}
+
+
+def test_quantities_are_compared_as_numbers_and_what_the_server_adds_does_not_count():
+    wanted = {"cpu": "500m", "memory": "1Gi", "none": None, "listed": [1, 2]}
+    found = {"cpu": "0.5", "memory": "1024Mi", "added": True, "listed": [1, 3]}
+    assert list(differences(wanted, found)) == ["/listed/1"]
+
+
+@pytest.mark.parametrize(
+    ("part", "says"),
+    [
+        (WHERE, "must have either the manifest or the replicas that it should have"),
+        (WHERE | {"expect": "absent"}, "names the uid"),
+        (SCALED | {"labels": "sr.x"}, "unknown field `labels`"),
+    ],
+)
+def test_a_lookup_that_says_too_little_or_too_much_is_named(part, says):
+    assert any(says in fault for fault in CHECK.validate({"lookup": {"effects": {"object": part}}}))
