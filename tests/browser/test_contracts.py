@@ -19,6 +19,7 @@ def test_each_row_of_a_table_opens_what_it_names(people, site, width):
 
 def test_a_fault_leads_to_its_line_in_the_text(people, site):
     person = people("phone").sign_in("administrator")
+    person.expects_complaint("422")
     page = person.page
     person.go("contracts/new?start=example")
     typed = page.get_by_label("Contract document (JSON)")
@@ -28,4 +29,3 @@ def test_a_fault_leads_to_its_line_in_the_text(people, site):
     page.get_by_role("link", name="Line 19").click()
     selected = "(t => t.value.slice(t.selectionStart, t.selectionEnd))(document.querySelector('#id_document'))"
     assert page.evaluate(selected).strip() == '"colour": "red",'
-    person.complaints.clear()
