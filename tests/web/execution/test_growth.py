@@ -19,7 +19,6 @@ from psycopg import sql
 from ledger.log.queries import log
 from tests.support.api_tenant import Clock, Workshop, workshop
 from tests.support.builders import written_columns
-from tests.support.probes import executed, traced
 from tests.support.seals import as_sequencer, seal_up
 
 SIZES = (200, 500, 1_250)
@@ -50,9 +49,6 @@ TABLES = {
     "ledger_subjectkey": "jsonb_build_object('key_id', gen_random_uuid())",
     "ledger_leaf": "jsonb_build_object('index', 1000000 + n * 100 + t.index)",
 }
-# How many statements each request to the API may have the database execute, the edge's own few included.
-# Of those for `asked`, two open the session; simple queries, which the query builder sends, are not counted.
-MOST_STATEMENTS = {"asked": 21, "voted": 16, "claimed": 15, "started": 15}
 UNSEEN = """
 SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
     AND NOT coalesce(reloptions::text ~ 'autovacuum_enabled', false)
@@ -179,30 +175,3 @@ def more(small: dict[str, Any], large: dict[str, Any]) -> dict[str, Any]:
         for table, (rows, pages) in tables.items()
         if rows > small[step][table][0] + MORE_ROWS or pages > 2 * small[step][table][1] + MORE_PAGES
     }
-
-
-def test_each_step_of_a_round_trip_sends_few_statements(shop: Workshop, tmp_path: Path) -> None:
-    kept: dict[str, Any] = {}
-    # The first of each kind also fills what a process keeps.
-    shop.start(shop.claimed(path="notes/first.md", reason="Old."))
-
-    def asked() -> None:
-        kept["action"] = shop.propose(path="notes/second.md", reason="Old.")
-
-    def voted() -> None:
-        assert shop.vote(kept["approval"]).status_code in (200, 201)
-
-    def claimed() -> None:
-        [kept["order"]] = shop.claim()
-
-    def started() -> None:
-        assert shop.start(kept["order"]).status_code == 201
-
-    sent = {}
-    for step in (asked, voted, claimed, started):
-        with traced(tmp_path / step.__name__):
-            step()
-        sent[step.__name__] = executed(tmp_path / step.__name__)
-        if step is asked:
-            kept["approval"] = shop.approval_of(kept["action"])
-    assert {name: count for name, count in sent.items() if count > MOST_STATEMENTS[name]} == {}, sent

@@ -1,0 +1,169 @@
+"""How many statements and messages each step of an action sends to the database, by what its connection sends.
+
+Everything counts that a request sends outside its BEGIN, SET LOCAL and COMMIT: the edge's own statements, and those of
+the query builder. A message is one round trip to the server; here COMMIT is one, too, and BEGIN goes out with the
+transaction's first statement. Each step is counted once the process has filled what it keeps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from tests.support.api_tenant import DELETE, PASSWORD, Clock, Workshop, document, result, workshop
+from tests.support.callers import Api
+from tests.support.seals import seal_up
+
+# The most statements and messages of each step. Whoever saves one lowers its number.
+MOST = {
+    "propose": (17, 19),
+    "propose, with approval": (17, 19),
+    "vote": (24, 24),
+    "claim": (19, 19),
+    "start": (20, 19),
+    "observe": (22, 24),
+    "verdict": (24, 26),
+    "gateway's call": (41, 42),
+    "gateway's observation": (28, 30),
+}
+START = {"executor_id": "runner", "wrapper_version": "1", "timeout_s": 20}
+
+LINE = re.compile(r"^\d{4}-\d\d-\d\d [\d:.]+\t([FB])\t\d+\t(\w+)", re.MULTILINE)
+TEXTS = {"Parse": r' "([^"]*)" "(.*)" \d+[ \d]*\s*', "Bind": r' "[^"]*" "([^"]*)".*', "Query": r' "(.*)"\s*'}
+
+
+class Line:
+    """A connection whose messages are written down."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.prepared, self.read = path, dict[str, str](), 0
+
+    def sent(self) -> tuple[list[str], int]:
+        """The statements since the last time, by text, and how many messages they went out in."""
+        trace = self.path.read_text()[self.read :]
+        self.read += len(trace)
+        _, *parts = LINE.split(trace)
+        statements, messages, bound = list[str](), 0, ""
+        for sender, kind, rest in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+            if sender != "F":
+                continue
+            messages += kind in ("Sync", "Query")
+            text = re.fullmatch(TEXTS[kind], rest.removeprefix("\t"), re.DOTALL) if kind in TEXTS else None
+            if kind == "Parse" and text:
+                self.prepared[text[1]] = text[2]
+            elif kind == "Bind" and text:
+                bound = self.prepared[text[1]]
+            elif kind == "Execute":
+                statements.append(bound)
+            elif kind == "Query" and text:
+                statements.append(text[1])
+        return [text for text in statements if not re.match("BEGIN|SET LOCAL|COMMIT", text)], messages
+
+
+@pytest.fixture
+def line(committed_db: Any, tmp_path: Path) -> Iterator[Line]:
+    connection.ensure_connection()
+    server: Any = connection.connection
+    with (tmp_path / "sent").open("w") as file:
+        server.pgconn.trace(file.fileno())
+        try:
+            yield Line(tmp_path / "sent")
+        finally:
+            server.pgconn.untrace()
+
+
+class Trip:
+    """What each step of actions sends, one after another."""
+
+    def __init__(self, shop: Workshop, line: Line) -> None:
+        self.shop, self.line, self.clock = shop, line, Clock()
+        self.texts, self.counts = dict[str, list[str]](), dict[str, tuple[int, int]]()
+
+    def whole(self, number: int) -> None:
+        """An action with an approval up to its verdict, and one that its gateway starts at once."""
+        plain = self.proposal("write_document", document(f"notes/plain-{number}.md", "Quiet."))
+        self.request("propose", self.shop.agent, *plain)
+        asked = self.proposal("delete_document", DELETE | {"path": f"notes/{number}.md"})
+        action = self.request("propose, with approval", self.shop.agent, *asked)["results"][0]["action_id"]
+        shown = self.shop.approval_of(action)
+        vote = {name: shown[name] for name in ("payload_hash", "rendering_digest")}
+        vote |= {"verdict": "approve", "reason": "", "password": PASSWORD}
+        self.request("vote", self.shop.reviewer, f"/approvals/{shown['approval_id']}/votes", vote)
+        seal_up()
+        self.execute(action)
+        self.verify(action)
+        self.start_at_once(number)
+
+    def execute(self, action: str) -> None:
+        wanted = {"executor_id": "runner", "limit": 1, "actions": [action]}
+        [order] = self.request("claim", self.shop.executor, "/executions/claim", wanted)["orders"]
+        path = f"/actions/{action}/executions"
+        self.request("start", self.shop.executor, path, START | {"grant": order["grant"]}, DPoP=self.proof(path, order))
+        self.request("observe", self.shop.executor, f"{path}/1/observations", {"result": result()})
+
+    def verify(self, action: str) -> None:
+        self.clock.forward(seconds=90)
+        self.line.sent()
+        assert self.shop.read_back(action, self.clock) == "RECONCILED_SUCCESS"
+        self.note("verdict")
+
+    def start_at_once(self, number: int) -> None:
+        path, call = self.proposal("write_document", document(f"notes/gateway-{number}.md", "Quiet."), start=START)
+        key = self.shop.executor.headers["Authorization"]
+        proof = self.proof(path, {"grant": key.removeprefix("Bearer ")})
+        headers = {"Executor-Authorization": key, "Executor-DPoP": proof}
+        [begun] = self.request("gateway's call", self.shop.agent, path, call, **headers)["results"]
+        assert begun["state"] == "EXECUTING"
+        path = f"/actions/{begun['action_id']}/executions/1/observations?report=true"
+        answer = {"result": result(tool="write_document")}
+        told = self.request("gateway's observation", self.shop.executor, path, answer)
+        assert told["report"]["completed"] is False
+
+    def proposal(self, tool: str, arguments: dict[str, str], **more: Any) -> tuple[str, dict[str, Any]]:
+        session = self.shop.session()
+        call = {"call_id": uuid4().hex, "tool": tool, "arguments": arguments, "pin_hash": session["pin"]["hash"]}
+        return f"/sessions/{session['session_id']}/calls", {"calls": [call]} | more
+
+    def proof(self, path: str, order: dict[str, str]) -> str:
+        url, at = f"http://testserver/api/v1{path}", timezone.now().timestamp()
+        return self.shop.key.proof(method="POST", url=url, token=order["grant"], at=at)
+
+    def request(self, step: str, by: Api, path: str, body: dict[str, Any], **headers: str) -> dict[str, Any]:
+        """One write, as each client of ours sends it."""
+        self.line.sent()
+        answer = by.post(path, body, **{"Idempotency-Key": uuid4().hex} | headers)
+        self.note(step)
+        assert answer.status_code < 300, answer.content
+        told: dict[str, Any] = answer.json()
+        return told
+
+    def note(self, step: str) -> None:
+        self.texts[step], messages = self.line.sent()
+        self.counts[step] = len(self.texts[step]), messages
+
+
+@pytest.mark.unsealed
+def test_no_step_sends_more_than_it_is_known_to_send(
+    line: Line, broker: Any, secrets_dir: Path, tmp_path: Path, settings: Any
+):
+    settings.COUNTERFOIL_RATE_PER_S = 0
+    credential = secrets_dir / "systems" / "orchid" / "documents.json"
+    credential.parent.mkdir(parents=True)
+    credential.write_text("{}")
+    (tmp_path / "documents").mkdir()
+    trip = Trip(workshop("orchid").set_up(tmp_path / "documents"), line)
+    # The first of each kind also fills what a process keeps.
+    trip.whole(1)
+    trip.whole(2)
+    assert trip.counts.keys() == MOST.keys()
+    pairs = {step: zip(trip.counts[step], most, strict=True) for step, most in MOST.items()}
+    grown = [step for step, pair in pairs.items() if any(sent > most for sent, most in pair)]
+    shown = (f"{step} {trip.counts[step]}: {text[:300]}" for step in grown for text in trip.texts[step])
+    assert grown == [], "\n".join(shown)
