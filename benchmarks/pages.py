@@ -12,6 +12,7 @@ which counts no further than a thousand and offers no filters.
 from __future__ import annotations
 
 import logging
+import re
 import statistics
 import time
 from functools import partial
@@ -111,7 +112,8 @@ def count_statements(stand: Stand, pages: Pages) -> dict[str, int]:
             answer = client.get(path)
             line.pgconn.untrace()
         assert answer.status_code == 200, path
-        counts[name] = trace.read_text().count("\tExecute\t")
+        # One message a statement, by the extended protocol or, through the ORM, by the simple one.
+        counts[name] = len(re.findall(r"\tF\t\d+\t(?:Execute|Query)\t", trace.read_text()))
     return counts
 
 

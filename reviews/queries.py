@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def observations_of(tenant_id: UUID, action_id: UUID) -> list[Observation]:
-    return list(Observation.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("id"))
+    return select(Observation, "tenant_id = $1 AND action_id = $2 ORDER BY id", tenant_id, action_id)
 
 
 def observations_of_all(tenant_id: UUID, action_ids: list[UUID]) -> list[Observation]:
@@ -70,7 +70,7 @@ def observation_document(observation: Observation) -> dict[str, Any]:
 
 
 def runs_of(tenant_id: UUID, action_id: UUID) -> list[VerificationRun]:
-    return list(VerificationRun.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("number"))
+    return select(VerificationRun, "tenant_id = $1 AND action_id = $2 ORDER BY number", tenant_id, action_id)
 
 
 def count_doubtful_runs(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, int]:
@@ -101,7 +101,8 @@ def last_run_numbers(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, int]
 
 
 def last_run(tenant_id: UUID, action_id: UUID) -> VerificationRun | None:
-    return VerificationRun.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("-number").first()
+    newest = "tenant_id = $1 AND action_id = $2 ORDER BY number DESC LIMIT 1"
+    return fetch_one(VerificationRun, newest, tenant_id, action_id)
 
 
 def last_runs(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, VerificationRun]:
@@ -114,8 +115,8 @@ def last_runs(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Verificatio
 
 def last_partial_run(tenant_id: UUID, action_id: UUID) -> VerificationRun | None:
     """The newest reading that found an action done in part."""
-    found = VerificationRun.objects.filter(tenant_id=tenant_id, action_id=action_id, result=VerificationResult.PARTIAL)
-    return found.order_by("-number").first()
+    newest = "tenant_id = $1 AND action_id = $2 AND result = $3 ORDER BY number DESC LIMIT 1"
+    return fetch_one(VerificationRun, newest, tenant_id, action_id, str(VerificationResult.PARTIAL))
 
 
 def run_findings(run: VerificationRun) -> dict[str, Any]:
@@ -147,7 +148,7 @@ def action_id_of(case: Case) -> UUID:
 
 
 def case(tenant_id: UUID, case_id: UUID) -> Case | None:
-    return Case.objects.filter(tenant_id=tenant_id, id=case_id).first()
+    return fetch_one(Case, "tenant_id = $1 AND id = $2", tenant_id, case_id)
 
 
 def cases_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Case]:
@@ -278,7 +279,7 @@ def open_case_reasons(tenant_id: UUID) -> list[str]:
 
 def comments_of(tenant_id: UUID, subject_id: UUID) -> list[Comment]:
     """The thread of a case or an incident."""
-    return list(Comment.objects.filter(tenant_id=tenant_id, subject_id=subject_id).order_by("id"))
+    return select(Comment, "tenant_id = $1 AND subject_id = $2 ORDER BY id", tenant_id, subject_id)
 
 
 def incident(tenant_id: UUID, incident_id: UUID) -> Incident | None:

@@ -29,6 +29,14 @@ def agents(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = No
     return list(found[:limit])
 
 
+def agent_names(tenant_id: UUID) -> dict[UUID, str]:
+    """What each agent is called, by its pseudonym in the record."""
+    return {
+        row_id: str(name)
+        for row_id, name in execute("SELECT id, agent_id FROM approvals_agent WHERE tenant_id = $1", tenant_id)
+    }
+
+
 def agent_version(tenant_id: UUID, agent_id: str, version: str) -> AgentVersion | None:
     return fetch_one(AgentVersion, "tenant_id = $1 AND agent_id = $2 AND version = $3", tenant_id, agent_id, version)
 

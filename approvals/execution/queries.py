@@ -16,7 +16,7 @@ from approvals.models import (
 from approvals.sessions.queries import disclosed_contract
 from ledger.actions.queries.actions import READY
 from ledger.catalogue.rules.effects import Reversibility
-from ledger.db import execute, fetch_one
+from ledger.db import execute, fetch_one, select
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -89,7 +89,7 @@ def attempt(tenant_id: UUID, action_id: UUID, number: int) -> Attempt | None:
 
 
 def attempts_of(tenant_id: UUID, action_id: UUID) -> list[Attempt]:
-    return list(Attempt.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("number"))
+    return select(Attempt, "tenant_id = $1 AND action_id = $2 ORDER BY number", tenant_id, action_id)
 
 
 def due_work(*, at: datetime, limit: int = 200) -> list[tuple[UUID, UUID, str]]:

@@ -42,7 +42,8 @@ def call(tenant_id: UUID, session_id: UUID, call_id: str) -> Call | None:
 
 def call_of(tenant_id: UUID, session_id: UUID, action_id: UUID) -> Call | None:
     """The call that an action came from; None for a recovery action."""
-    return Call.objects.filter(tenant_id=tenant_id, session_id=session_id, action_id=action_id).first()
+    call = "tenant_id = $1 AND session_id = $2 AND action_id = $3 LIMIT 1"
+    return fetch_one(Call, call, tenant_id, session_id, action_id)
 
 
 def evidence_of(action: Action) -> tuple[EvidenceItem, ...]:

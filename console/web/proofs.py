@@ -162,15 +162,15 @@ def _signed(tenant_id: UUID, head: log.LogHead, note: bytes | None) -> tuple[int
 # The votes of an approval held to the record: what a page shows as a vote is what the vote's own event says.
 
 
-def find_vote_mismatch(tenant_id: UUID, approval_id: UUID, votes: Iterable[Any]) -> str:
-    """What of these stored votes is not as their events say, in a sentence; empty where nothing is.
+def find_vote_mismatch(history: Iterable[tuple[Any, Any, Any]], votes: Iterable[Any]) -> str:
+    """What of these stored votes is not as the history of their approval says, in a sentence; empty where nothing is.
 
     `verify_ledger` compares the same columns of every tenant, and the events themselves with the log. A reader of this
     page learns at once that somebody wrote into the table.
     """
     table = next(each for each in register.tables_of("approval") if each.model == "approvals.Vote")
     expected: dict[Any, Row] = {}
-    for event, entry, detail in events.history(tenant_id, approval_id):
+    for event, entry, detail in history:
         read = envelope.parse(bytes(event.envelope))
         table.take(expected, VerifiedEvent(envelope=read, detail=detail, entry=entry))
     stored = [

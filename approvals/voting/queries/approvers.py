@@ -33,7 +33,7 @@ def approver(tenant_id: UUID, actor_id: UUID) -> Approver | None:
 
 def approvers(tenant_id: UUID) -> list[Approver]:
     """All current approvers."""
-    return list(Approver.objects.filter(tenant_id=tenant_id, active=True).order_by("since", "actor_id"))
+    return select(Approver, "tenant_id = $1 AND active ORDER BY since, actor_id", tenant_id)
 
 
 def delegations_to(tenant_id: UUID, actor_id: UUID, at: datetime) -> list[Delegation]:
@@ -85,10 +85,9 @@ def absence(tenant_id: UUID, absence_id: UUID) -> Absence | None:
 
 def approver_keys(tenant_id: UUID, *, actor_id: UUID | None = None, states: Collection[str] = ()) -> list[ApproverKey]:
     """The passkeys of approvers, or of one of them, oldest first."""
-    found = ApproverKey.objects.filter(tenant_id=tenant_id)
-    if actor_id is not None:
-        found = found.filter(actor_id=actor_id)
-    return list((found.filter(state__in=states) if states else found).order_by("id"))
+    wanted = """tenant_id = $1 AND ($2::uuid IS NULL OR actor_id = $2)
+        AND ($3::text[] = '{}' OR state = ANY($3::text[])) ORDER BY id"""
+    return select(ApproverKey, wanted, tenant_id, actor_id, list(states))
 
 
 def approver_key_by_id(tenant_id: UUID, key_id: UUID) -> ApproverKey | None:

@@ -62,7 +62,7 @@ def votes_of(tenant_id: UUID, approval_id: UUID) -> list[Vote]:
 
 def thread_lines(tenant_id: UUID, approval_id: UUID) -> list[Comment]:
     """The thread of an approval, oldest first."""
-    return list(Comment.objects.filter(tenant_id=tenant_id, approval_id=approval_id).order_by("id"))
+    return select(Comment, "tenant_id = $1 AND approval_id = $2 ORDER BY id", tenant_id, approval_id)
 
 
 def thread_line(tenant_id: UUID, line_id: UUID) -> Comment | None:

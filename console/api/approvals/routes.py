@@ -13,7 +13,6 @@ from approvals.gate import queries as gate_queries
 from approvals.requests.operations.target_drift import drift_since_request, newest_reading
 from approvals.requests.queries import approvals
 from approvals.requests.rules.rendering import render_payload
-from approvals.sessions import queries as sessions_queries
 from approvals.voting.operations import eligibility, votes
 from approvals.voting.queries import votes as voting_read
 from approvals.voting.rules.binding import coverage_digest
@@ -72,9 +71,11 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> schemas.Approval:
     me = caller.actor.id
     stored = voting_read.votes_of(caller.tenant_id, approval_id)
     entry = events.entry(action.tenant_id, action.id, action.seq) or {}
-    session = sessions_queries.session(caller.tenant_id, action.session_id)
+    at, history = timezone.now(), events.history(caller.tenant_id, approval_id)
+    context = eligibility.load_context(approval, at=at, cast=stored)
+    session = context.session
     assert session is not None
-    why_not = eligibility_approvals.ineligibility_reason(approval, me, caller.roles, at=timezone.now())
+    why_not = eligibility_approvals.ineligibility_reason(approval, me, caller.roles, at=at, context=context)
     return schemas.Approval.of(
         approval,
         covers=covers.__dict__,
@@ -82,15 +83,15 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> schemas.Approval:
         payload=payload,
         fields=render_payload(payload),
         votes=[schemas.VoteCast.of(vote) for vote in stored],
-        votes_differ=proofs.find_vote_mismatch(caller.tenant_id, approval_id, stored),
+        votes_differ=proofs.find_vote_mismatch(history, stored),
         may_vote=not why_not,
         why_not=why_not,
-        quorum=schemas.Quorum.of(eligibility.voting_status(approval, at=timezone.now())),
+        quorum=schemas.Quorum.of(eligibility.voting_status(approval, at=at, context=context)),
         keys=votes_approvals.signing_keys(caller),
         agent_evidence=[each.document() for each in gate_queries.evidence_of(action)],
         edit=edit_of(action, names_of(caller.tenant_id)) if action.supersedes else None,
         contradictions=contradiction_rows(agent_contradictions(action, session, entry, payload)),
-        baseline=target_drift.baseline_document(approval),
+        baseline=target_drift.baseline_document(approval, history),
         drift=_drift(approval),
     )
 

@@ -31,6 +31,7 @@ from reviews.cases.rules import runbooks
 from reviews.reporting.rules import report
 
 if TYPE_CHECKING:
+    from approvals.models import Approval
     from ledger.models import Action, Event, Tenant
 
 
@@ -63,14 +64,15 @@ class ActionRecord:
 
 def actor_names(tenant_id: UUID) -> dict[UUID, str]:
     """What every pseudonym of the record is called: people, machines, agents and the console itself."""
-    agents = {agent.id: agent.agent_id for agent in agents_read.agents(tenant_id)}
+    agents = agents_read.agent_names(tenant_id)
     return {**accounts_queries.names_of(tenant_id), **agents, SYSTEM_ACTOR: "Counterfoil"}
 
 
-def load_action_record(tenant: Tenant, action: Action) -> ActionRecord:
-    """Load the account of an action."""
+def load_action_record(tenant: Tenant, action: Action, *, approval: Approval | None = None) -> ActionRecord:
+    """Load the account of an action; pass its `approval` where it was just read."""
     runs = after.runs_of(tenant.id, action.id)
-    approval = approvals.approval(tenant.id, action.approval_id) if action.approval_id else None
+    if approval is None and action.approval_id:
+        approval = approvals.approval(tenant.id, action.approval_id)
     return ActionRecord(
         slug=tenant.slug,
         action=action,

@@ -11,13 +11,16 @@ from approvals.requests.rules.preflight import render_value
 from console.web import labels
 from ledger.actions.queries import readings
 from ledger.catalogue.rules.money import format_money
-from ledger.record.queries import events
 from ledger.record.rules.envelope import instant
 
 if TYPE_CHECKING:
     from approvals.models import Approval
     from console.pages.actions.action_record import ActionRecord
+    from ledger.models import Event
     from ledger.record import operations as ledger
+
+    # The events of an approval in order, each with its entry and detail.
+    History = list[tuple[Event, dict[str, Any] | None, dict[str, Any] | None]]
 
 MOST = 40
 _SUMS = frozenset({"amount", "total", "refunded", "amount_refunded", "captured", "paid", "balance", "price"})
@@ -30,10 +33,11 @@ def request_reading(approval: Approval, *, roles: frozenset[str], by: ledger.Act
     return "reviewer" in roles and target_drift.request_reading(approval=approval, by=by, at=at)
 
 
-def baseline_document(approval: Approval) -> dict[str, Any] | None:
+def baseline_document(approval: Approval, history: History) -> dict[str, Any] | None:
     """The state that people were asked on, as the API tells it; None where the contract asks for none."""
-    said = _said(approval)
-    if not said and approval.baseline_pointer is None and not target_drift.needs_reading(approval):
+    requested = [detail for event, _, detail in history if event.kind == "approval_requested" and detail]
+    before = (requested[-1].get("before") if requested else None) or {}
+    if not before and approval.baseline_pointer is None and not target_drift.needs_reading(approval):
         return None
     taken = target_drift.baseline_of(approval)
     return {
@@ -43,15 +47,15 @@ def baseline_document(approval: Approval) -> dict[str, Any] | None:
         "source": taken.state.source if taken else None,
         "read_at": instant(taken.state.observed_at) if taken else None,
         "fields": [{"field": ".".join(path), "value": value} for path, value in _leaves(taken)],
-        "preflight": said.get("preflight", []),
-        "touches": said.get("touches"),
-        "raises": said.get("raises", []),
+        "preflight": before.get("preflight", []),
+        "touches": before.get("touches"),
+        "raises": before.get("raises", []),
     }
 
 
-def drift_panel(record: ActionRecord, approval: Approval) -> dict[str, Any] | None:
+def drift_panel(record: ActionRecord, approval: Approval, history: History) -> dict[str, Any] | None:
     """The panel of the approval page."""
-    known = baseline_document(approval)
+    known = baseline_document(approval, history)
     if known is None and not target_drift.can_show_target(approval):
         return None
     is_wanted, known = known is not None, known or _UNKNOWN
@@ -128,10 +132,3 @@ def _again(record: ActionRecord, approval: Approval) -> dict[str, Any]:
 
 def _leaves(taken: target_drift.TakenReading | None) -> list[tuple[tuple[str, ...], Any]]:
     return sorted(taken.state.leaves.items()) if taken else []
-
-
-def _said(approval: Approval) -> dict[str, Any]:
-    """What the event of the request said of the target."""
-    history = events.history(approval.tenant_id, approval.id)
-    requested = [detail for event, _, detail in history if event.kind == "approval_requested" and detail]
-    return (requested[-1].get("before") if requested else None) or {}

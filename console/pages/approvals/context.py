@@ -12,8 +12,8 @@ from approvals.gate.rules.intent import AgentStatement, Contradiction, find_cont
 from approvals.policy.rules import policy
 from approvals.requests.queries import approvals
 from approvals.requests.rules import rendering
-from approvals.sessions import queries as sessions_queries
 from approvals.voting.operations import break_glass, eligibility, votes
+from approvals.voting.operations.eligibility import EligibilityContext
 from approvals.voting.queries import approvers
 from approvals.voting.rules import binding
 from approvals.voting.rules import break_glass as break_glass_rules
@@ -85,17 +85,20 @@ def contradiction_rows(found: tuple[Contradiction, ...]) -> list[dict[str, str]]
     ]
 
 
-def approval_context(tenant: Tenant, approval: Approval, *, caller: Caller, at: datetime) -> dict[str, Any]:
+def approval_context(
+    tenant: Tenant, approval: Approval, eligible: EligibilityContext, *, caller: Caller, at: datetime
+) -> dict[str, Any]:
     """The approval page's context; `vote` is there only while this person may vote."""
-    action = actions.action(tenant.id, approval.action_id)
-    assert action is not None
-    record = load_action_record(tenant, action)
-    session = sessions_queries.session(tenant.id, action.session_id)
+    action, session = eligible.action, eligible.session
     assert session is not None
+    record = load_action_record(tenant, action, approval=approval)
+    history = events.history(tenant.id, approval.id)
     covers = votes.vote_coverage(approval)
-    seen = eligibility.voting_status(approval, at=at)
-    asked = eligibility_approvals.eligibility_panel(seen, record.names)
-    why_not = eligibility_approvals.ineligibility_reason(approval, caller.actor.id, caller.roles, at=at)
+    status = eligibility.voting_status(approval, at=at, context=eligible)
+    asked = eligibility_approvals.eligibility_panel(status, record.names)
+    why_not = eligibility_approvals.ineligibility_reason(
+        approval, caller.actor.id, caller.roles, at=at, context=eligible
+    )
     glass = _glass(record, approval, caller, at=at)
     icon, word = labels.APPROVALS[approval.state]
     return {
@@ -103,6 +106,7 @@ def approval_context(tenant: Tenant, approval: Approval, *, caller: Caller, at: 
         "row": approval,
         "action": action,
         "title": record.title,
+        "names": record.names,
         "strip": _strip(record, approval),
         "decision": None if approval.state == "REQUESTED" else {"icon": icon, "word": word},
         "passed": pass_notice(tenant, approval),
@@ -116,13 +120,13 @@ def approval_context(tenant: Tenant, approval: Approval, *, caller: Caller, at: 
         "canonical": (record.payload or b"").decode(),
         "claims": _claims(record),
         "verification": record.contract.verification,
-        "target": target_drift.drift_panel(record, approval),
+        "target": target_drift.drift_panel(record, approval, history),
         "revision": edit_form.revision(record),
         "edit": record.page("approval-edit", approval.id) if edit_form.may_edit(approval, action, caller.roles) else "",
         "predicates": _predicates(record),
         "remedies": _remedies(record),
         "kin": find_related(record),
-        "votes_differ": proofs.find_vote_mismatch(action.tenant_id, approval.id, record.votes),
+        "votes_differ": proofs.find_vote_mismatch(history, record.votes),
         "votes": [_vote(record, each) | {"fallen": each.id in asked["fallen"]} for each in record.votes],
         "asked": asked,
         "because": labels.approval_reason_label(approval.policy_row),

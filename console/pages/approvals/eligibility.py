@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 
 def ineligibility_reason(
-    approval: Approval, actor_id: UUID, roles: frozenset[str], *, at: datetime, on: EligibilityContext | None = None
+    approval: Approval,
+    actor_id: UUID,
+    roles: frozenset[str],
+    *,
+    at: datetime,
+    context: EligibilityContext | None = None,
 ) -> str:
     """Why this person's vote would not be taken now, as far as the person is concerned; "" where it would be.
 
@@ -29,7 +34,7 @@ def ineligibility_reason(
     bar = binding.voter_refusal(state=approval.state, decide_by=approval.decide_by, roles=roles, at=at)
     if bar is None:
         try:
-            eligibility.eligible_voter(approval, actor_id, at=at, context=on)
+            eligibility.eligible_voter(approval, actor_id, at=at, context=context)
         except Refused as found:
             bar = found
     return bar.detail if bar is not None else ""
@@ -40,8 +45,10 @@ def ineligibility_reasons(
 ) -> dict[UUID, str]:
     """The same of many approvals; what can be known without reading anything is not read."""
     asked = [each for each in found if each.state == "REQUESTED"] if binding.REVIEWER in roles else []
-    on = eligibility.load_contexts(tenant_id, asked, at=at) if asked else {}
-    return {each.id: ineligibility_reason(each, actor_id, roles, at=at, on=on.get(each.id)) for each in found}
+    contexts = eligibility.load_contexts(tenant_id, asked, at=at) if asked else {}
+    return {
+        each.id: ineligibility_reason(each, actor_id, roles, at=at, context=contexts.get(each.id)) for each in found
+    }
 
 
 def eligibility_panel(status: VotingStatus, names: Mapping[UUID, str]) -> dict[str, Any]:

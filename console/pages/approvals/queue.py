@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -15,7 +15,6 @@ from approvals.requests.rules import assignments, clocks, threads
 from approvals.sessions import queries as sessions_read
 from approvals.voting.operations import batch_votes
 from approvals.voting.operations import eligibility as standing
-from approvals.voting.queries import approvers
 from approvals.voting.queries import votes as votes_queries
 from approvals.voting.rules import batches, quorum
 from console.pages.actions.action_record import actor_names, payloads_of
@@ -29,6 +28,7 @@ from ledger.actions.queries import actions as actions_queries
 
 if TYPE_CHECKING:
     from approvals.models import Approval
+    from approvals.voting.operations.eligibility import EligibilityContext
     from ledger.models import Action
 
 
@@ -158,17 +158,18 @@ def _missing(approval: Approval, votes: Sequence[Any]) -> str:
 # One approval
 
 
-def assignment_panel(request: TenantRequest, approval: Approval) -> dict[str, Any]:
+def assignment_panel(
+    request: TenantRequest, approval: Approval, eligible: EligibilityContext, called: Mapping[UUID, str]
+) -> dict[str, Any]:
     """What the page of one approval shows of the work on it."""
     tenant, me, at = request.tenant, request.caller.actor.id, request.as_of
-    called = actor_names(tenant.id)
     lines = votes_queries.thread_lines(tenant.id, approval.id)
     is_open = approval.state in ("PREPARING", "REQUESTED")
     works = is_open and bool(request.caller.roles & {"reviewer", "operator"})
     claim = active_claim(approval, at=at) if is_open else None
     other = assignments.claim_of_another(claim, me=me)
     clock = deadlines.clock_of(approval, at=at) if approval.state in ("REQUESTED", "APPROVED") else None
-    among = eligible_assignees(approval, at=at) if works else []
+    among = eligible_assignees(approval, eligible, at=at) if works else []
     load = approvals.workload(tenant.id, at=at) if works else {}
     return {
         "claim": claim,
@@ -203,7 +204,7 @@ def _why(clock: clocks.Clock | None) -> str:
     return "Waiting for the agent; deadline paused, as long as the policy allows."
 
 
-def _thread(lines: Sequence[Any], names: dict[UUID, str]) -> list[dict[str, Any]]:
+def _thread(lines: Sequence[Any], names: Mapping[UUID, str]) -> list[dict[str, Any]]:
     asked = {line.id: line.text for line in lines if line.kind == "question"}
     waiting = {line.id for line in threads.open_questions(lines)}
     return [
@@ -219,10 +220,12 @@ def _thread(lines: Sequence[Any], names: dict[UUID, str]) -> list[dict[str, Any]
     ]
 
 
-def eligible_assignees(approval: Approval, *, at: datetime) -> list[UUID]:
+def eligible_assignees(approval: Approval, context: EligibilityContext | None = None, *, at: datetime) -> list[UUID]:
     """Whose vote may still decide an approval and who is not away, in the order in which they came to the roster."""
-    present = {place.actor for place in standing.voting_status(approval, at=at).may_vote if not place.away}
-    return [each.actor_id for each in approvers.approvers(approval.tenant_id) if each.actor_id in present]
+    context = context or standing.load_context(approval, at=at)
+    voters = standing.voting_status(approval, at=at, context=context).may_vote
+    present = {place.actor for place in voters if not place.away}
+    return [actor for actor, place in context.people.roster.items() if place.active and actor in present]
 
 
 def refuse_no_assignee() -> NoReturn:

@@ -278,10 +278,10 @@ def actions_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Action]:
 
 def related_actions(action: Action) -> list[tuple[Action, str]]:
     """(action, relation) of parents, children and replacements, oldest first."""
-    parents = [each for each in (action.supersedes, action.parent_id) if each is not None]
-    related = Q(supersedes=action.id) | Q(parent_id=action.id) | Q(id__in=parents)
-    found = Action.objects.filter(related, tenant_id=action.tenant_id).exclude(id=action.id).order_by("id")
-    return [(each, _relation_text(action, each)) for each in found[:20]]
+    related = """tenant_id = $1 AND id <> $2 AND (supersedes = $2 OR parent_id = $2 OR id = ANY(ARRAY[$3, $4]::uuid[]))
+        ORDER BY id LIMIT 20"""
+    found = select(Action, related, action.tenant_id, action.id, action.supersedes, action.parent_id)
+    return [(each, _relation_text(action, each)) for each in found]
 
 
 def _relation_text(action: Action, other: Action) -> str:
@@ -294,20 +294,20 @@ def _relation_text(action: Action, other: Action) -> str:
 
 def same_operation(action: Action, *, limit: int) -> list[tuple[Action, str]]:
     """Other actions of the same logical mutation, newest first."""
-    found = Action.objects.filter(tenant_id=action.tenant_id, operation_key=action.operation_key)
-    return [(each, "") for each in found.exclude(id=action.id).order_by("-id")[:limit]]
+    same = "tenant_id = $1 AND operation_key = $2 AND id <> $3 ORDER BY id DESC LIMIT $4"
+    return [(each, "") for each in select(Action, same, action.tenant_id, action.operation_key, action.id, limit)]
 
 
 def same_target(action: Action, *, limit: int) -> list[tuple[Action, str]]:
     """Other actions on the same target, by whatever tool, newest first."""
-    found = Action.objects.filter(tenant_id=action.tenant_id, target=action.target)
-    return [(each, "") for each in found.exclude(id=action.id).order_by("-id")[:limit]]
+    same = "tenant_id = $1 AND target = $2 AND id <> $3 ORDER BY id DESC LIMIT $4"
+    return [(each, "") for each in select(Action, same, action.tenant_id, action.target, action.id, limit)]
 
 
 def same_agent_and_tool(action: Action, *, limit: int) -> list[Action]:
     """The newest other actions of the same agent with the same tool."""
-    found = Action.objects.filter(tenant_id=action.tenant_id, agent=action.agent, tool=action.tool)
-    return list(found.exclude(id=action.id).order_by("-id")[:limit])
+    same = "tenant_id = $1 AND agent = $2 AND tool = $3 AND id <> $4 ORDER BY id DESC LIMIT $5"
+    return select(Action, same, action.tenant_id, action.agent, action.tool, action.id, limit)
 
 
 def waiting_actions(tenant_id: UUID, **about: str) -> QuerySet[Action, UUID]:

@@ -10,7 +10,7 @@ from uuid import UUID
 import orjson
 from django.db.models import Count, F
 
-from ledger.db import call_function, call_functions, execute, select
+from ledger.db import call_function, call_functions, columns, execute, load_models, select
 from ledger.models import (
     Entry,
     Event,
@@ -137,10 +137,16 @@ def creator_of(tenant_id: UUID, subject_id: UUID) -> UUID | None:
 
 def history(tenant_id: UUID, subject_id: UUID) -> list[tuple[Event, dict[str, Any] | None, dict[str, Any] | None]]:
     """Every event of a subject in order, each with its entry and detail."""
-    # Events first: an event that is appended between the two queries is only in the second, and left out.
-    events = list(Event.objects.filter(tenant_id=tenant_id, subject_id=subject_id).order_by("seq"))
-    kept = {row.seq: row for row in Entry.objects.filter(tenant_id=tenant_id, subject_id=subject_id)}
-    return [(event, load_json(kept[event.seq].entry), load_json(kept[event.seq].detail)) for event in events]
+    rows = execute(_HISTORY, tenant_id, subject_id)
+    events = (load_models(row, Event) for row in rows)
+    return [(event, load_json(entry), load_json(detail)) for (event,), (entry, detail) in events]
+
+
+_HISTORY = f"""
+SELECT {columns(Event, "e")}, n.entry, n.detail FROM ledger_event e
+    JOIN ledger_entry n ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id AND n.seq = e.seq
+    WHERE e.tenant_id = $1 AND e.subject_id = $2 ORDER BY e.seq
+"""
 
 
 def histories(tenant_id: UUID, subjects: list[UUID]) -> dict[UUID, list[tuple[Event, Any, Any]]]:

@@ -291,8 +291,8 @@ def _remedies(action: Action) -> frozenset[Relation]:
     """What can be ordered for an action: a recovery action is not recovered itself."""
     if action.relation or runs.has_open_order(action.tenant_id, action.id):
         return frozenset()
-    planned = {relation: recovery.manual_orders(action, relation)[0] for relation in Relation}
-    return frozenset(relation for relation, orders_wanted in planned.items() if not isinstance(orders_wanted, str))
+    planned = recovery.manual_orders(action)
+    return frozenset(relation for relation, (orders, _) in planned.items() if not isinstance(orders, str))
 
 
 def _verifiable(action: Action, contract: Any) -> bool:
@@ -587,7 +587,7 @@ def _order(
         return action
     behind = actions.action(case.tenant_id, queries.action_id_of(case))
     assert behind is not None
-    wanted, concerned = recovery.manual_orders(behind, relation)
+    wanted, concerned = recovery.manual_orders(behind)[relation]
     if isinstance(wanted, str):
         raise resolutions.NotOffered(wanted)
     return recovery.order_recovery(

@@ -139,18 +139,21 @@ def recovered_effects(tenant_id: UUID, action_id: UUID) -> frozenset[str]:
     return frozenset(found)
 
 
-def manual_orders(action: Action, relation: Relation) -> tuple[tuple[RecoveryOrder, ...] | str, tuple[str, ...]]:
-    """What a person's order would be, from what the last run read, and the effects that it concerns."""
+def manual_orders(action: Action) -> dict[Relation, tuple[tuple[RecoveryOrder, ...] | str, tuple[str, ...]]]:
+    """What a person's order of each kind would be, from what the last run read, and the effects that it concerns."""
     plan = plan_for(action.tenant_id, action.id)
     facts = ContractFacts.of(plan.contract)
     run = queries.last_run(action.tenant_id, action.id)
-    found = queries.run_findings(run) if run else {}
-    wanted = LACKING if relation is Relation.FORWARD else SEEN
-    effects = found.get("verdict", {}).get("effects", [])
-    concerned = tuple(each["name"] for each in effects if EffectStatus(each["found"]) in wanted)
-    layers = {**plan.bindings, "sa": found.get("layers", {}).get("sa", {})}
-    footing = PlanBasis(recovery=facts.recovery, tools=remedy_arguments(action.tenant_id, facts), layers=layers)
-    return remedies.plan_recovery(footing, relation, concerned=concerned), concerned
+    findings = queries.run_findings(run) if run else {}
+    effects = findings.get("verdict", {}).get("effects", [])
+    layers = {**plan.bindings, "sa": findings.get("layers", {}).get("sa", {})}
+    basis = PlanBasis(recovery=facts.recovery, tools=remedy_arguments(action.tenant_id, facts), layers=layers)
+    orders = {}
+    for relation in Relation:
+        wanted = LACKING if relation is Relation.FORWARD else SEEN
+        concerned = tuple(each["name"] for each in effects if EffectStatus(each["found"]) in wanted)
+        orders[relation] = (remedies.plan_recovery(basis, relation, concerned=concerned), concerned)
+    return orders
 
 
 def current_action(head: ledger.SubjectHead) -> Any:

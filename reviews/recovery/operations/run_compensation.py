@@ -108,7 +108,7 @@ def compensate_next(*, tenant_id: UUID, unwinding_id: UUID, at: datetime) -> boo
 def _decision(action: Action, policy: DecidingPolicy) -> tuple[RecoveryDecision, tuple[str, ...]]:
     """What the policy says of a committed effect that must be reversed (RT-51, RT-52)."""
     facts = ContractFacts.of(contract_of(action.tenant_id, action))
-    orders_wanted, concerned = recovery.manual_orders(action, Relation.COMPENSATION)
+    orders_wanted, concerned = recovery.manual_orders(action)[Relation.COMPENSATION]
     asked = facts.situation(
         str(Discrepancy.COMPENSATION_REQUIRED), compensation_available=not isinstance(orders_wanted, str)
     )

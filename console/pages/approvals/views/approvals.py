@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from approvals.requests.queries import approvals
+from approvals.voting.operations import eligibility
 from console.pages.approvals import queue
 from console.pages.approvals.context import approval_context
 from console.pages.approvals.forms import CommentForm
@@ -35,12 +36,14 @@ def render_approval(
     found = approvals.approval(request.tenant.id, approval_id)
     if found is None:
         raise Http404
+    eligible = eligibility.load_context(found, at=request.as_of)
+    shown = approval_context(request.tenant, found, eligible, caller=request.caller, at=request.as_of)
     context = {
         "here": "approvals",
         "approvals_href": reverse("approvals", args=[request.tenant.slug]),
-        "approval": approval_context(request.tenant, found, caller=request.caller, at=request.as_of),
+        "approval": shown,
         "form": form,
-        "work": queue.assignment_panel(request, found),
+        "work": queue.assignment_panel(request, found, eligible, shown["names"]),
         "said": CommentForm(auto_id="said-%s"),
         "refusal": refusal,
     }
