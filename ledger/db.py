@@ -52,6 +52,13 @@ class _Statement(NamedTuple):
     types: tuple[int, ...] | None = None
 
 
+class RawCall(NamedTuple):
+    """A call for `pipeline` whose values are bytes or text as in `call_function`."""
+
+    statement: bytes
+    values: Sequence[bytes | str | None]
+
+
 class Row(models.Model):
     """A model whose constructor copies named values without visiting each field and sending signals."""
 
@@ -161,10 +168,12 @@ def execute(statement: LiteralString, *values: Any) -> list[_Row]:
     return _decode_rows(conn, _execute(conn, _encode(conn, statement, values)))
 
 
-def pipeline(*calls: tuple[Any, ...]) -> list[list[_Row]]:
+def pipeline(*calls: tuple[Any, ...] | RawCall) -> list[list[_Row]]:
     """Run several statements, each a tuple of the text and its values, in order and in one message."""
     conn = _connection()
-    statements = [_encode(conn, statement, values) for statement, *values in calls]
+    statements = [
+        _encode_raw(*call) if isinstance(call, RawCall) else _encode(conn, call[0], call[1:]) for call in calls
+    ]
     return [_decode_rows(conn, result) for result in _execute_pipeline(conn, statements)]
 
 
@@ -209,9 +218,14 @@ def insert(*rows: models.Model, then: tuple[Any, ...] = ()) -> list[_Row]:
     `then` is one more statement and its values, run together with the inserts; its placeholders are `{}`, in order.
     Its rows are returned.
     """
+    return execute(*insert_call(*rows, then=then))
+
+
+def insert_call(*rows: models.Model, then: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+    """The same as a call for `pipeline`."""
     statement, *values = then or ("",)
     inserted = (value for row in rows for value in _column_values(row))
-    return execute(_insert_sql(tuple(type(row) for row in rows), statement), *inserted, *values)
+    return _insert_sql(tuple(type(row) for row in rows), statement), *inserted, *values
 
 
 def insert_each(rows: Sequence[models.Model]) -> None:

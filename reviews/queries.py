@@ -447,27 +447,26 @@ def last_deliveries(tenant_id: UUID, hook_ids: list[UUID]) -> dict[UUID, datetim
     return dict(found.distinct("hook_id").values_list("hook_id", "at"))
 
 
+_SYSTEMS_ASKED = """
+SELECT p.document, s.id, s.name, h.probe_at IS NOT NULL, h.stopped_at IS NOT NULL
+FROM ledger_policyversion p JOIN ledger_system s ON s.tenant_id = $1
+LEFT JOIN reviews_health h ON h.tenant_id = $1 AND h.system_id = s.id
+WHERE p.tenant_id = $1 AND p.kind = 'verification' AND p.active ORDER BY s.name
+"""
+
+
 def release_stops(tenant_id: UUID, *, at: datetime) -> dict[str, StopReason]:
     """The systems to which nothing irreversible is released now, and why; a fact for whoever releases."""
-    policy = catalogue_queries.active_policies(tenant_id)["verification"]
-    rules = policies.release_stop_rule(orjson.loads(bytes(policy.document)))
-    asked = health_by_system(tenant_id)
-    counted = rules.waiting is not None or rules.oldest_s is not None
-    if not asked and not counted:
-        return {}
     found: dict[str, StopReason] = {}
-    for system in catalogue_queries.systems(tenant_id):
-        health = asked.get(system.id)
-        owed = verification_debt(tenant_id, system.id, at=at) if counted else NO_DEBT
-        stop = release_stop(
-            rules,
-            is_open=health is not None and health.probe_at is not None,
-            stopped=health is not None and health.stopped_at is not None,
-            debt=owed,
-            at=at,
-        )
+    for document, system_id, name, is_open, stopped in execute(_SYSTEMS_ASKED, tenant_id):
+        rules = policies.release_stop_rule(orjson.loads(document))
+        counted = rules.waiting is not None or rules.oldest_s is not None
+        if not (is_open or stopped or counted):
+            continue
+        owed = verification_debt(tenant_id, system_id, at=at) if counted else NO_DEBT
+        stop = release_stop(rules, is_open=is_open, stopped=stopped, debt=owed, at=at)
         if stop is not None:
-            found[system.name] = stop
+            found[name] = stop
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from approvals.models import (
@@ -85,7 +85,38 @@ def startable_actions(
 
 
 def attempt(tenant_id: UUID, action_id: UUID, number: int) -> Attempt | None:
-    return Attempt.objects.filter(tenant_id=tenant_id, action_id=action_id, number=number).first()
+    return fetch_one(Attempt, "tenant_id = $1 AND action_id = $2 AND number = $3", tenant_id, action_id, number)
+
+
+class ReportedAttempt(NamedTuple):
+    """An attempt that its executor reports on; `erasure_id` is the request that its action was erased under."""
+
+    contract_digest: str
+    erasure_id: UUID | None
+    timeout_s: int
+    lease_expires_at: datetime
+    executor_id: str
+    tools: list[str]
+    disclosed: list[str] | None
+
+
+_REPORTED_ATTEMPT = """
+SELECT a.contract_digest, r.erasure_id, t.timeout_s, t.lease_expires_at, x.executor_id, x.tools,
+    (SELECT s.contract->'sub_tools_disclosed' FROM approvals_session s WHERE s.tenant_id = $1 AND s.id = a.session_id)
+FROM ledger_action a
+LEFT JOIN ledger_erased r ON r.tenant_id = $1 AND r.subject_id = a.id
+LEFT JOIN approvals_attempt t ON t.tenant_id = $1 AND t.action_id = a.id AND t.number = $3
+LEFT JOIN approvals_executor x ON x.tenant_id = $1 AND x.executor_id = t.executor_id AND x.key_actor IN ($4, x.id)
+WHERE a.tenant_id = $1 AND a.id = $2
+"""
+
+
+def reported_attempt(tenant_id: UUID, action_id: UUID, number: int, *, key_actor: UUID) -> ReportedAttempt | None:
+    """An attempt with its action, for a report by this API key; the parts of an attempt that is not there, and of an
+    executor that the key may not use, are None.
+    """
+    rows = execute(_REPORTED_ATTEMPT, tenant_id, action_id, number, key_actor)
+    return ReportedAttempt(*rows[0]) if rows else None
 
 
 def attempts_of(tenant_id: UUID, action_id: UUID) -> list[Attempt]:

@@ -8,15 +8,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
-from django.db import IntegrityError, transaction
-
 from approvals.voting.operations import approvers
 from console.accounts import queries as accounts_queries
 from console.accounts.members import operations as people
 from console.accounts.members.rules import ROLES as ROLES
 from console.accounts.members.rules import MemberRoles
 from console.models import AnsweredWrite, ApiKey, Membership, SavedView, SpentProof, User
-from ledger.db import execute, tenancy
+from ledger.db import execute, pipeline, tenancy
 from ledger.record import operations as ledger
 from ledger.record.rules import encryption
 from ledger.record.rules.canonical import digest
@@ -157,21 +155,25 @@ def add_member(
     )
 
 
-def reserve_answer(*, tenant_id: UUID, caller: UUID, key: str, request: bytes, at: datetime) -> bool:
-    """Whether this write is the first of its key. A concurrent repeat waits here until the first has ended."""
-    secret = accounts_queries.answer_encryption_key(key)
-    try:
-        with transaction.atomic():
-            AnsweredWrite.objects.create(
-                tenant_id=tenant_id,
-                caller=caller,
-                key_hash=digest(key.encode()),
-                request_hash=accounts_queries.request_hash(secret, request),
-                at=at,
-            )
-    except IntegrityError:
-        return False
-    return True
+_RESERVE_ANSWER = (
+    "INSERT INTO console_answeredwrite (tenant_id, caller, key_hash, request_hash, status, body, at)"
+    " VALUES ($1, $2, $3, $4, 0, '', $5) ON CONFLICT DO NOTHING RETURNING key_hash"
+)
+
+
+def reserve_answer(
+    *, tenant_id: UUID, caller: UUID, key: str, request: bytes, proof: str | None = None, at: datetime
+) -> bool:
+    """Whether this write is the first of its key. A concurrent repeat waits here until the first has ended.
+
+    A `proof` is spent first, for a repeat too.
+    """
+    hashed = accounts_queries.request_hash(accounts_queries.answer_encryption_key(key), request)
+    spend = () if proof is None else ((_SPEND_PROOF, tenant_id, proof, at),)
+    *spent, reserved = pipeline(*spend, (_RESERVE_ANSWER, tenant_id, caller, digest(key.encode()), hashed, at))
+    if spend and not spent[0]:
+        raise ProofReplayed
+    return bool(reserved)
 
 
 def store_answer(*, tenant_id: UUID, caller: UUID, key: str, status: int, body: bytes) -> None:
@@ -183,23 +185,29 @@ def store_answer(*, tenant_id: UUID, caller: UUID, key: str, status: int, body: 
     sealed = encryption.seal(
         accounts_queries.answer_encryption_key(key), secrets.token_bytes(encryption.NONCE_BYTES), body, place
     )
-    AnsweredWrite.objects.filter(tenant_id=tenant_id, caller=caller, key_hash=digest(key.encode())).update(
-        status=status, body=sealed
+    execute(
+        "UPDATE console_answeredwrite SET status = $4, body = $5"
+        " WHERE tenant_id = $1 AND caller = $2 AND key_hash = $3",
+        *(tenant_id, caller, digest(key.encode()), status, sealed),
     )
 
 
 def release_answer(*, tenant_id: UUID, caller: UUID, key: str) -> None:
     """There is nothing to answer yet; the next look with this key is the first again."""
-    AnsweredWrite.objects.filter(tenant_id=tenant_id, caller=caller, key_hash=digest(key.encode())).delete()
+    execute(
+        "DELETE FROM console_answeredwrite WHERE tenant_id = $1 AND caller = $2 AND key_hash = $3",
+        *(tenant_id, caller, digest(key.encode())),
+    )
+
+
+_SPEND_PROOF = (
+    "INSERT INTO console_spentproof (tenant_id, jti, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING jti"
+)
 
 
 def consume_proof(*, tenant_id: UUID, jti: str, at: datetime) -> None:
     """Take a proof's id out of circulation; a second use is refused (RFC 9449 section 11.1)."""
-    spent = execute(
-        "INSERT INTO console_spentproof (tenant_id, jti, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING jti",
-        *(tenant_id, jti, at),
-    )
-    if not spent:
+    if not execute(_SPEND_PROOF, tenant_id, jti, at):
         raise ProofReplayed
 
 

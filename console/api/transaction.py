@@ -125,14 +125,15 @@ def run_once(
     *,
     status: int = 200,
     bound_to: str = "",
-    each_time: Callable[[], None] | None = None,
+    proof: str | None = None,
 ) -> HttpResponse | None:
     """Run `write` in the caller's tenant, or give the answer that its `Idempotency-Key` got before.
 
     The reservation, the write and its answer are one transaction. If we crash before the commit, none of it happened
     and the repeat does it; if we crash after, the repeat gets the first answer. `bound_to` is what else must be the
-    same in a repeat, `each_time` what is done first for a repeat too. A `write` that returns None has nothing to
-    answer yet: what it wrote stays, the key is free. `status` is sent with an answer that is no response yet.
+    same in a repeat; the id of a `proof` of possession is spent first, for a repeat too. A `write` that returns None
+    has nothing to answer yet: what it wrote stays, the key is free. `status` is sent with an answer that is no response
+    yet.
     """
     caller = caller_of(request)
     body = request.body if request.method == "POST" else b""
@@ -144,11 +145,11 @@ def run_once(
 
     try:
         with request_tenancy(request, caller.tenant_id):
-            if each_time is not None:
-                each_time()
-            if not key:
-                return respond()
-            return _once(caller, key, f"{request.path}\n{bound_to}\n".encode() + body, respond)
+            if key:
+                return _once(caller, key, f"{request.path}\n{bound_to}\n".encode() + body, respond, proof)
+            if proof is not None:
+                accounts_operations.consume_proof(tenant_id=caller.tenant_id, jti=proof, at=timezone.now())
+            return respond()
     except Refused as refusal:
         record_refusal(caller.tenant_id, refusal)
         raise
@@ -167,9 +168,11 @@ def record_refusal(tenant_id: UUID, refusal: Refused) -> None:
             write_refusal_records(tenant_id, refusal)
 
 
-def _once(caller: Caller, key: str, request: bytes, write: Callable[[], HttpResponse | None]) -> HttpResponse | None:
+def _once(
+    caller: Caller, key: str, request: bytes, write: Callable[[], HttpResponse | None], proof: str | None
+) -> HttpResponse | None:
     of: dict[str, Any] = {"tenant_id": caller.tenant_id, "caller": caller.actor.id, "key": key}
-    if accounts_operations.reserve_answer(**of, request=request, at=timezone.now()):
+    if accounts_operations.reserve_answer(**of, request=request, proof=proof, at=timezone.now()):
         response = write()
         if response is None:
             accounts_operations.release_answer(**of)

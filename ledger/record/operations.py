@@ -21,7 +21,7 @@ from uuid import UUID, uuid4
 import orjson
 
 from ledger import keystore
-from ledger.db import call_function, call_functions, insert
+from ledger.db import RawCall, call_function, call_functions, insert
 from ledger.models import (
     Evidence,
     Idempotency,
@@ -151,6 +151,18 @@ def lock_behind_tenant(*, tenant_id: UUID, subject_id: UUID, kind: str) -> Subje
     return SubjectHead(**head)
 
 
+def lock_and_read(
+    *reads: tuple[Any, ...], tenant_id: UUID, subject_id: UUID, kind: str, behind_tenant: bool = False
+) -> tuple[SubjectHead, list[list[tuple[Any, ...]]]]:
+    """Lock a subject, the tenant's gate first if `behind_tenant`, and run these statements behind the locks, in one
+    message.
+    """
+    head, found = queries.lock_and_read(tenant_id, subject_id, kind, *reads, through_gate=behind_tenant)
+    if head is None:
+        raise NoSuchSubject
+    return SubjectHead(**head), found
+
+
 def lock_subjects(*, tenant_id: UUID, subject_ids: Iterable[UUID], kind: str) -> list[SubjectHead]:
     """Lock those of these subjects that exist, in the order of their ids and in one message."""
     return [SubjectHead(**head) for head in queries.heads_for_update(tenant_id, sorted(subject_ids), kind)]
@@ -176,9 +188,13 @@ def write_events(*drafts: EventDraft) -> None:
     if len(drafts) > _MOST_PREPARED:
         call_functions(_append_statement(1), [each.values for each in drafts])
     else:
-        call_function(
-            _append_statement(len(drafts)), *(value for each in drafts for value in each.values), prepared=True
-        )
+        statement, values = events_call(*drafts)
+        call_function(statement, *values, prepared=True)
+
+
+def events_call(*drafts: EventDraft) -> RawCall:
+    """The same of a few events as a call for `pipeline`; the rows that they point to must be inserted before it."""
+    return RawCall(_append_statement(len(drafts)), [value for each in drafts for value in each.values])
 
 
 def draft_event(head: SubjectHead, event: NewEvent, *, actor: Actor, at: datetime) -> EventDraft:
@@ -303,11 +319,11 @@ def seal_pieces(
     subject_id: UUID,
     pieces: Mapping[str, bytes],
     sources: Mapping[str, str],
-    media_type: str,
+    media_types: Mapping[str, str],
     at: datetime,
     key_id: UUID | None,
 ) -> tuple[tuple[SealedEvidence, ...], list[SubjectKey | Evidence]]:
-    """Encrypt several pieces of evidence of one subject, by purpose, with the source of each."""
+    """Encrypt several pieces of evidence of one subject, by purpose, with the source and the media type of each."""
     evidence: list[SealedEvidence] = []
     rows: list[SubjectKey | Evidence] = []
     for purpose, data in pieces.items():
@@ -316,7 +332,7 @@ def seal_pieces(
             subject_id=subject_id,
             purpose=purpose,
             data=data,
-            media_type=media_type,
+            media_type=media_types[purpose],
             source=sources[purpose],
             at=at,
             key_id=key_id,

@@ -103,12 +103,15 @@ def extend_lease(
     return until
 
 
-def finish_attempt(*, tenant_id: UUID, action_id: UUID, number: int, at: datetime) -> None:
-    """End an attempt that its executor has reported, and its lease."""
-    Attempt.objects.filter(tenant_id=tenant_id, action_id=action_id, number=number, ended_at__isnull=True).update(
-        ended_at=at
-    )
-    Deadline.objects.filter(subject_id=action_id, what="lease").delete()
+_FINISH_ATTEMPT = """
+WITH lease AS (DELETE FROM approvals_due WHERE subject_id = $2 AND what = 'lease')
+UPDATE approvals_attempt SET ended_at = $4 WHERE tenant_id = $1 AND action_id = $2 AND number = $3 AND ended_at IS NULL
+"""
+
+
+def finish_attempt_call(*, tenant_id: UUID, action_id: UUID, number: int, at: datetime) -> tuple[Any, ...]:
+    """The call for `pipeline` that ends an attempt which its executor has reported, and its lease."""
+    return _FINISH_ATTEMPT, tenant_id, action_id, number, at
 
 
 def end_lease(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
@@ -137,7 +140,7 @@ def end_lease(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
         actor=ledger.SYSTEM,
         at=at,
     )
-    finish_attempt(tenant_id=tenant_id, action_id=action_id, number=attempt.number, at=at)
+    execute(*finish_attempt_call(tenant_id=tenant_id, action_id=action_id, number=attempt.number, at=at))
 
 
 class GrantConsumed(Refused):

@@ -191,11 +191,12 @@ def _seal_call(
     """Seal the payload and the evidence that the agent gave with it (R-AP-04); also the rows of both."""
     given = {agent_evidence.PURPOSE: agent_evidence.write_evidence(call.evidence)} if call.evidence else {}
     agent = f"agent {session.agent_id}"
+    pieces = {"payload": verdict.payload, **given}
     sealed, rows = ledger.seal_pieces(
         tenant_id=session.tenant_id,
         subject_id=action_id,
-        pieces={"payload": verdict.payload, **given},
-        media_type="application/json",
+        pieces=pieces,
+        media_types=dict.fromkeys(pieces, "application/json"),
         sources={"payload": "a reviewer's edit" if call_origin.editor else agent, agent_evidence.PURPOSE: agent},
         at=at,
         key_id=None,

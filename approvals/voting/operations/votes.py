@@ -311,7 +311,7 @@ def _store_vote(
         subject_id=approval.id,
         pieces=pieces,
         sources=dict.fromkeys(pieces, "voter"),
-        media_type="application/json",
+        media_types=dict.fromkeys(pieces, "application/json"),
         at=at,
         key_id=facts.key_id,
     )

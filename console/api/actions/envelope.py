@@ -68,12 +68,11 @@ def status_of(answer: CallAnswer, tenant_id: UUID) -> UserStatus:
 
 def issue_report(request: HttpRequest, action: models.Action, *, at: datetime) -> Report:
     """The report on an action as it stands, put on record as told to the caller."""
-    entry = events.entry(action.tenant_id, action.id, action.seq) or {}
-    told = reports.report_on(action, entry)
+    event_id, entry = events.event_id_with_entry(action.tenant_id, action.id, action.seq)
+    told = reports.report_on(action, entry or {})
     to: dict[str, Any] = {"tenant_id": action.tenant_id, "to": caller_of(request).actor.id, "at": at}
     note_access(request, session_reports.remember_reports, told=[(action, told)], **to)
-    event = events.event(action.tenant_id, action.id, action.seq)
-    return Report.of(told, parts=list(told.parts), as_of=at, entry_id=event.id)
+    return Report.of(told, parts=list(told.parts), as_of=at, entry_id=event_id)
 
 
 def envelope(action: models.Action, caller: Caller) -> Action:

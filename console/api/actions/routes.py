@@ -217,5 +217,10 @@ def visible_action(request: HttpRequest, action_id: UUID, *, or_erased: bool = F
             raise NotFound
     gone = None if or_erased else retention_queries.erased_subject(caller.tenant_id, action_id)
     if gone is not None:
-        raise EvidenceErased(f"This was erased under request {gone.erasure_id}; its events stay at /history.")
+        raise erased(gone.erasure_id)
     return action
+
+
+def erased(erasure_id: UUID) -> EvidenceErased:
+    """The refusal of what an erased action could answer with."""
+    return EvidenceErased(f"This was erased under request {erasure_id}; its events stay at /history.")

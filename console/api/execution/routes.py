@@ -10,7 +10,6 @@ from datetime import datetime
 from functools import partial
 from operator import attrgetter
 from threading import BoundedSemaphore
-from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -28,14 +27,15 @@ from approvals.voting.queries import votes
 from console.accounts import operations as accounts_operations
 from console.api import paging, problems
 from console.api.actions import envelope
-from console.api.actions.routes import visible_action
+from console.api.actions.routes import erased
 from console.api.auth import Caller, admits, caller_of
 from console.api.execution import schemas
 from console.api.execution.results import raw_evidence, read_result
 from console.api.openapi import request_body
 from console.api.schemas import Page
-from console.api.transaction import after_commit, in_tenancy, record_refusal, run_once
+from console.api.transaction import NotFound, after_commit, in_tenancy, record_refusal, run_once
 from console.pages.approvals.context import verdict_for_agent
+from ledger.actions.queries import actions
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.schemas import first_fault
 from ledger.record.rules.refusals import Refused
@@ -155,9 +155,8 @@ def start(request: HttpRequest, action_id: UUID, body: schemas.StartBody) -> Htt
     )
     try:
         proof = proof_of(request, body.grant, at=at)
-        spend = partial(accounts_operations.consume_proof, tenant_id=caller.tenant_id, jti=proof.jti, at=at)
         write = partial(_start, request, wanted, proof, at)
-        return run_once(request, write, status=201, bound_to=proof.thumbprint, each_time=spend)
+        return run_once(request, write, status=201, bound_to=proof.thumbprint, proof=proof.jti)
     except (dpop.ProofInvalid, accounts_operations.ProofReplayed) as refusal:
         refusal.records = (executions.refused_start(wanted, refusal, by=caller.actor, at=at),)
         record_refusal(caller.tenant_id, refusal)
@@ -211,61 +210,61 @@ def observe(
 ) -> schemas.Observed:
     caller = caller_of(request)
     at = timezone.now()
-    action = visible_action(request, action_id)
-    row = execution_queries.attempt(caller.tenant_id, action_id, attempt)
-    executor = execution_queries.executor(caller.tenant_id, row.executor_id) if row else None
-    if row is None or executor is None or not execution_queries.may_use(executor, caller.actor.id):
+    tenant_id = caller.tenant_id
+    reported = execution_queries.reported_attempt(tenant_id, action_id, attempt, key_actor=caller.actor.id)
+    if reported is None:
+        raise NotFound
+    if reported.erasure_id is not None:
+        raise erased(reported.erasure_id)
+    if reported.executor_id is None:
         raise UnknownExecutor("This executor has no attempt with this number.")
     document, raw = read_result(request.body)
-    contract = sessions_queries.disclosed_contract(caller.tenant_id, action.contract_digest)
+    contract = sessions_queries.disclosed_contract(tenant_id, reported.contract_digest)
     state = observations.record_answer(
-        tenant_id=caller.tenant_id,
+        tenant_id=tenant_id,
         action_id=action_id,
         contract=contract,
         answer=observations.AttemptAnswer(
             attempt=attempt,
-            timeout_s=row.timeout_s,
-            lease_ends_at=row.lease_expires_at,
+            timeout_s=reported.timeout_s,
+            lease_ends_at=reported.lease_expires_at,
             document=document,
             raw=raw,
             source="executor",
-            disclosed=_disclosed(action),
+            disclosed=tuple(reported.disclosed or ()),
         ),
         by=caller.actor,
         at=at,
+        ended=executions.finish_attempt_call(tenant_id=tenant_id, action_id=action_id, number=attempt, at=at),
     )
     if contract.answer_only:
-        by = _answerer(executor, contract, request.body)
-        state = verification.check_answer(tenant_id=caller.tenant_id, action_id=action_id, by=by, at=at) or state
-    executions.finish_attempt(tenant_id=caller.tenant_id, action_id=action_id, number=attempt, at=at)
+        by = _answerer(tenant_id, reported, contract, request.body)
+        state = verification.check_answer(tenant_id=tenant_id, action_id=action_id, by=by, at=at) or state
     after_commit(verify_due)
     if not wanted.report:
         return schemas.Observed(state=state)
-    action = visible_action(request, action_id)
+    action = actions.action(tenant_id, action_id)
+    assert action is not None
     report = envelope.issue_report(request, action, at=at)
     return schemas.Observed.model_validate(
         {"state": action.state, "report": report, "approval": verdict_for_agent(action)}
     )
 
 
-def _answerer(executor: Any, contract: Contract, body: bytes) -> verification.AnswerSource:
+def _answerer(
+    tenant_id: UUID, reported: execution_queries.ReportedAttempt, contract: Contract, body: bytes
+) -> verification.AnswerSource:
     """Who answered a read, and what the answer breaks of the contract's answer schema.
 
     It is held against the answer as it was sent: in the record, fractions are text.
     """
     fault = first_fault(contract.result_schema, raw_evidence(body)) if contract.result_schema else ""
     return verification.AnswerSource(
-        executor_id=executor.executor_id,
-        tenant_id=executor.tenant_id,
-        tools=tuple(executor.tools),
+        executor_id=reported.executor_id,
+        tenant_id=tenant_id,
+        tools=tuple(reported.tools),
         schema_fault=fault,
     )
-
-
-def _disclosed(action: Any) -> tuple[str, ...]:
-    """The tools of the session that an action came from."""
-    session = sessions_queries.session(action.tenant_id, action.session_id)
-    return tuple(session.contract["sub_tools_disclosed"]) if session is not None else ()
 
 
 def proof_of(request: HttpRequest, token: str, *, header: str = "DPoP", at: datetime) -> dpop.DpopProof:

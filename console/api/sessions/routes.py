@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import secrets
 from dataclasses import replace
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +25,6 @@ from approvals.sessions.operations import sessions
 from approvals.sessions.operations.sessions import NoSuchSession
 from approvals.sessions.rules.nudge import NextMove
 from approvals.voting.operations.refusal_records import write_refusal_records
-from console.accounts import operations as accounts_operations
 from console.api.actions import predicates
 from console.api.actions.envelope import status_of, unanswered_questions, user_status
 from console.api.auth import Caller, admits, caller_of, second_executor
@@ -173,7 +171,7 @@ def propose(request: HttpRequest, session_id: UUID, body: schemas.CallsBody) -> 
         request,
         lambda: _propose_and_start(request, session_id, body, executor, wanted),
         bound_to=proof.thumbprint,
-        each_time=partial(accounts_operations.consume_proof, tenant_id=executor.tenant_id, jti=proof.jti, at=at),
+        proof=proof.jti,
     )
 
 

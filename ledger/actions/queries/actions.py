@@ -444,16 +444,6 @@ def open_phases(tenant_id: UUID, session_id: UUID) -> set[str]:
     return {each for (each,) in execute(_OPEN_PHASES, tenant_id, session_id)}
 
 
-def event_ids(tenant_id: UUID, places: list[tuple[UUID, int]]) -> dict[UUID, UUID]:
-    """The id of each of these events (subject, seq), by subject."""
-    found = execute(
-        "SELECT subject_id, id FROM ledger_event WHERE tenant_id = $1"
-        " AND (subject_id, seq) IN (SELECT * FROM unnest($2::uuid[], $3::integer[]))",
-        *(tenant_id, [subject for subject, _ in places], [seq for _, seq in places]),
-    )
-    return dict(map(tuple, found))
-
-
 def newest_action(tenant_id: UUID, session_id: UUID) -> Action | None:
     """The action that a session proposed last."""
     return Action.objects.filter(tenant_id=tenant_id, session_id=session_id).order_by("-id").first()

@@ -10,7 +10,7 @@ from uuid import UUID
 import orjson
 from django.db.models import Count, F
 
-from ledger.db import call_function, call_functions, columns, execute, load_models, select
+from ledger.db import RawCall, call_function, call_functions, columns, execute, load_models, pipeline, select
 from ledger.models import (
     Entry,
     Event,
@@ -37,6 +37,18 @@ def head_for_update(
     return _head_fields(tenant_id, subject_id, kind, rows[0]) if rows else None
 
 
+def lock_and_read(
+    tenant_id: UUID, subject_id: UUID, kind: str, *reads: tuple[Any, ...], through_gate: bool = False
+) -> tuple[dict[str, Any] | None, list[list[tuple[Any, ...]]]]:
+    """Lock as `head_for_update` does and run more statements behind the lock, all in one message."""
+    lock = RawCall(_LOCK_HEAD_AND_GATE if through_gate else _LOCK_HEAD, (subject_id.bytes, kind))
+    rows, *found = pipeline(lock, *reads)
+    if not rows:
+        return None, found
+    state, seq, head, entry = rows[0]
+    return _head(tenant_id, subject_id, kind, state, seq, head, entry), found
+
+
 def heads_for_update(tenant_id: UUID, subject_ids: list[UUID], kind: str) -> list[dict[str, Any]]:
     """Lock the heads of those of these subjects that exist, in this order."""
     results = call_functions(_LOCK_HEAD, [(subject_id.bytes, kind) for subject_id in subject_ids])
@@ -57,12 +69,18 @@ def _head_fields(tenant_id: UUID, subject_id: UUID, kind: str, row: tuple[bytes 
     state, seq, head, entry = row
     assert state is not None
     assert seq is not None
+    return _head(tenant_id, subject_id, kind, state.decode(), int.from_bytes(seq), head, entry)
+
+
+def _head(
+    tenant_id: UUID, subject_id: UUID, kind: str, state: str, seq: int, head: bytes | None, entry: bytes | None
+) -> dict[str, Any]:
     return {
         "tenant_id": tenant_id,
         "id": subject_id,
         "kind": kind,
-        "state": state.decode(),
-        "seq": int.from_bytes(seq),
+        "state": state,
+        "seq": seq,
         "hash": head,
         "entry": orjson.loads(entry) if entry is not None else None,
     }
@@ -105,6 +123,17 @@ def entry(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any] | None:
         *(tenant_id, subject_id, seq),
     )
     return load_json(kept[0][0]) if kept else None
+
+
+def event_id_with_entry(tenant_id: UUID, subject_id: UUID, seq: int) -> tuple[UUID, dict[str, Any] | None]:
+    """The id of event `seq` of a subject, and the entry that it carries."""
+    [(event_id, data)] = execute(
+        "SELECT e.id, n.entry FROM ledger_event e"
+        " LEFT JOIN ledger_entry n ON n.tenant_id = $1 AND n.subject_id = $2 AND n.seq = $3"
+        " WHERE e.tenant_id = $1 AND e.subject_id = $2 AND e.seq = $3",
+        *(tenant_id, subject_id, seq),
+    )
+    return event_id, load_json(data)
 
 
 def entries(tenant_id: UUID, places: list[tuple[UUID, int]]) -> dict[UUID, dict[str, Any]]:

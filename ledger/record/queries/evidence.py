@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from ledger import keystore
@@ -14,11 +15,14 @@ from ledger.record.rules import encryption
 
 def key_id(tenant_id: UUID, subject_id: UUID) -> UUID | None:
     """The id of the key that encrypts a subject's evidence, if it has one."""
-    kept = execute(
-        "SELECT key_id FROM ledger_subjectkey WHERE tenant_id = $1 AND subject_id = $2", tenant_id, subject_id
-    )
-    key: UUID | None = kept[0][0] if kept else None
-    return key
+    [(key,)] = execute(*key_call(tenant_id, subject_id))
+    return key  # type: ignore[no-any-return]
+
+
+def key_call(tenant_id: UUID, subject_id: UUID) -> tuple[Any, ...]:
+    """The same as a call for `pipeline`: always one row."""
+    statement = "SELECT (SELECT key_id FROM ledger_subjectkey WHERE tenant_id = $1 AND subject_id = $2)"
+    return statement, tenant_id, subject_id
 
 
 def key_ids(tenant_id: UUID, subject_ids: list[UUID]) -> dict[UUID, UUID]:

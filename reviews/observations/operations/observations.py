@@ -14,15 +14,17 @@ from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.effects import Boundary
-from ledger.db import tenancy
+from ledger.db import insert_call, pipeline, tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
+from ledger.record.queries import evidence as evidence_queries
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
 from reviews.models import Observation
 from reviews.observations.rules import observe as rules
-from reviews.readback.operations.schedules import schedule
+from reviews.readback.operations import work_queue
+from reviews.readback.operations.schedules import schedule_call
 from reviews.readback.rules import schedule as schedule_rules
 
 
@@ -42,17 +44,45 @@ class AttemptAnswer:
     disclosed: tuple[str, ...] = ()
 
 
+_MEDIA_TYPES = {"observation": "application/json", "raw_output": "application/octet-stream"}
+
+
 def record_answer(
-    *, tenant_id: UUID, action_id: UUID, contract: Contract, answer: AttemptAnswer, by: ledger.Actor, at: datetime
+    *,
+    tenant_id: UUID,
+    action_id: UUID,
+    contract: Contract,
+    answer: AttemptAnswer,
+    by: ledger.Actor,
+    at: datetime,
+    ended: tuple[Any, ...] = (),
 ) -> str:
     """Store an answer and take the step it allows; returns the state after. Late ones are taken too (R-OB-13).
 
     If we crash after this commit, the schedule row is there: the reading happens whether or not a message arrives.
+    `ended` is the call that ends the attempt, sent with everything else that is written.
     """
-    head = ledger.lock_subject(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    head, ([key], systems) = ledger.lock_and_read(
+        evidence_queries.key_call(tenant_id, action_id),
+        work_queue.system_call(tenant_id, contract),
+        tenant_id=tenant_id,
+        subject_id=action_id,
+        kind="action",
+    )
     assert head.entry is not None
     seen = _judged(answer.document, contract)
-    evidence = _stored(tenant_id, action_id, answer, at=at)
+    pieces = {"observation": orjson.dumps(answer.document)} | (
+        {"raw_output": answer.raw} if answer.raw is not None else {}
+    )
+    evidence, rows = ledger.seal_pieces(
+        tenant_id=tenant_id,
+        subject_id=action_id,
+        pieces=pieces,
+        sources=dict.fromkeys(pieces, answer.source),
+        media_types=_MEDIA_TYPES,
+        at=at,
+        key_id=key[0],
+    )
     pointer = evidence[0].pointer
     local = contract.transaction_boundary is Boundary.LOCAL_TRANSACTION
     step = rules.answer_step(
@@ -64,7 +94,7 @@ def record_answer(
         local=local,
         readable=contract.mutating and contract.verifiable,
     )
-    row = Observation.objects.create(
+    row = Observation(
         tenant_id=tenant_id,
         id=ledger.new_id(at),
         action_id=action_id,
@@ -78,22 +108,24 @@ def record_answer(
         raw_pointer=evidence[1].pointer if answer.raw is not None else None,
         at=at,
     )
-    ledger.append(head, _happening(row, seen, step, contract, answer, evidence, at=at), actor=by, at=at)
-    _follow(head, step, contract, at=at)
+    happening = _happening(row, seen, step, contract, answer, evidence, at=at)
+    calls = [insert_call(*rows, row), ledger.events_call(ledger.draft_event(head, happening, actor=by, at=at))]
+    # Still EXECUTING means that the tool says it has rolled back: that is read at once.
+    if step.state in (State.PENDING, State.ACCEPTED, State.UNKNOWN, State.EXECUTING):
+        first = contract.verification.polling.first_after_s if contract.verification else 0
+        due_at = at + (timedelta(seconds=first) if step.moves else timedelta(0))
+        place = work_queue.position_in_lane(tenant_id, contract, systems)
+        calls.append(schedule_call(tenant_id, action_id, place, due_at=due_at, priority=place.rank, at=at))
+    pipeline(*calls, *([ended] if ended else []))
+    if step.state is State.FAILED and step.moves:
+        action = actions.action(tenant_id, action_id)
+        assert action is not None
+        ledger_orders.unwind_after_failure(action, str(step.state), at=at)
     return str(step.state)
 
 
 def _judged(document: dict[str, Any], contract: Contract) -> rules.ParsedObservation:
     return rules.parse_result(document.get("result"), tool=contract.name, sub_results=document.get("sub_results"))
-
-
-def _stored(
-    tenant_id: UUID, action_id: UUID, answer: AttemptAnswer, *, at: datetime
-) -> tuple[ledger.SealedEvidence, ...]:
-    kept = _seal(tenant_id, action_id, orjson.dumps(answer.document), "observation", answer.source, at=at)
-    if answer.raw is None:
-        return (kept,)
-    return kept, _seal(tenant_id, action_id, answer.raw, "raw_output", answer.source, at=at)
 
 
 def _happening(
@@ -152,33 +184,6 @@ def _view(step: Any, horizon_at: datetime) -> dict[str, Any]:
     # Where only the executor's word says that nothing was sent, a repeat waits until that could no longer be wrong.
     blocks = {"blocks_until": instant(horizon_at)} if step.state is State.FAILED else {}
     return {"horizon_at": instant(horizon_at), **blocks}
-
-
-def _follow(head: ledger.SubjectHead, step: Any, contract: Contract, *, at: datetime) -> None:
-    if step.state is State.FAILED and step.moves:
-        action = actions.action(head.tenant_id, head.id)
-        assert action is not None
-        ledger_orders.unwind_after_failure(action, str(step.state), at=at)
-    # Still EXECUTING means that the tool says it has rolled back: that is read at once.
-    if step.state in (State.PENDING, State.ACCEPTED, State.UNKNOWN, State.EXECUTING):
-        first = contract.verification.polling.first_after_s if contract.verification else 0
-        wait = timedelta(seconds=first) if step.moves else timedelta(0)
-        rank = contract.side_effect_class.rank
-        schedule(tenant_id=head.tenant_id, action_id=head.id, due_at=at + wait, priority=rank, at=at)
-
-
-def _seal(
-    tenant_id: UUID, action_id: UUID, data: bytes, purpose: str, source: str, *, at: datetime
-) -> ledger.SealedEvidence:
-    return ledger.store_evidence(
-        tenant_id=tenant_id,
-        subject_id=action_id,
-        purpose=purpose,
-        data=data,
-        media_type="application/json" if purpose == "observation" else "application/octet-stream",
-        source=source,
-        at=at,
-    )
 
 
 def deciding_answer(documents: list[dict[str, Any]], contract: Contract) -> rules.ParsedObservation | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from ledger.actions.queries import actions, readings
@@ -23,13 +24,28 @@ def schedule(*, tenant_id: UUID, action_id: UUID, due_at: datetime, at: datetime
     """
     place = work_queue.queue_position(tenant_id=tenant_id, action_id=action_id)
     execute(
-        "INSERT INTO reviews_schedule (action_id, tenant_id, system_id, due_at, priority, readings, opened_at)"
-        " VALUES ($1, $2, $3, $4, $5, 0, $6) ON CONFLICT (action_id) DO UPDATE SET"
-        " due_at = least(reviews_schedule.due_at, excluded.due_at), asked_at = excluded.opened_at,"
-        " system_id = excluded.system_id,"
-        " priority = greatest(reviews_schedule.priority, excluded.priority)",
-        *(action_id, tenant_id, place.system_id, due_at, place.rank if priority is None else priority, at),
+        *schedule_call(
+            tenant_id, action_id, place, due_at=due_at, priority=place.rank if priority is None else priority, at=at
+        )
     )
+
+
+_SCHEDULE = f"""
+WITH lane AS ({work_queue.NEW_LANE})
+INSERT INTO reviews_schedule (action_id, tenant_id, system_id, due_at, priority, readings, opened_at)
+VALUES ($5, $2, $1, $6, $7, 0, $8) ON CONFLICT (action_id) DO UPDATE SET
+    due_at = least(reviews_schedule.due_at, excluded.due_at), asked_at = excluded.opened_at,
+    system_id = excluded.system_id, priority = greatest(reviews_schedule.priority, excluded.priority)
+"""
+
+
+def schedule_call(
+    tenant_id: UUID, action_id: UUID, place: work_queue.QueuePosition, *, due_at: datetime, priority: int, at: datetime
+) -> tuple[Any, ...]:
+    """The same as a call for `db.pipeline`, for an action whose place in the queue is known."""
+    limits = place.limits
+    lane = (place.system_id, tenant_id, limits.concurrency, limits.reads_per_minute)
+    return _SCHEDULE, *lane, action_id, due_at, priority, at
 
 
 def restart_schedule(*, tenant_id: UUID, action_id: UUID, priority: int, at: datetime) -> None:
@@ -41,21 +57,18 @@ def restart_schedule(*, tenant_id: UUID, action_id: UUID, priority: int, at: dat
 def schedule_recheck(*, tenant_id: UUID, action_id: UUID, due_at: datetime, number: int, at: datetime) -> None:
     """Have a settled action read once more at `due_at`, as the contract's recheck of that number."""
     place = work_queue.queue_position(tenant_id=tenant_id, action_id=action_id)
-    Schedule.objects.update_or_create(
-        action_id=action_id,
-        defaults={
-            "tenant_id": tenant_id,
-            "system_id": place.system_id,
-            "due_at": due_at,
-            "claimed_until": None,
-            "claim": None,
-            "asked_at": None,
-            "priority": 0,
-            "readings": 0,
-            "opened_at": at,
-            "recheck": number,
-        },
-    )
+    lane = (place.system_id, tenant_id, place.limits.concurrency, place.limits.reads_per_minute)
+    execute(_SCHEDULE_RECHECK, *lane, action_id, due_at, at, number)
+
+
+_SCHEDULE_RECHECK = f"""
+WITH lane AS ({work_queue.NEW_LANE})
+INSERT INTO reviews_schedule (action_id, tenant_id, system_id, due_at, priority, readings, opened_at, recheck)
+VALUES ($5, $2, $1, $6, 0, 0, $7, $8) ON CONFLICT (action_id) DO UPDATE SET
+    tenant_id = excluded.tenant_id, system_id = excluded.system_id, due_at = excluded.due_at, claimed_until = NULL,
+    claim = NULL, asked_at = NULL, priority = 0, readings = 0, opened_at = excluded.opened_at,
+    recheck = excluded.recheck
+"""
 
 
 def recheck_now(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:

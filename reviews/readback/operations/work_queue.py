@@ -4,46 +4,49 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, LiteralString
 from uuid import UUID
-
-from django.db import connection
 
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.contract import Contract
-from ledger.catalogue.rules.effects import SideEffectClass
+from ledger.db import execute
 from reviews.models import Lane
 from reviews.readback.rules.limits import BadLimits, SystemLimits, limits_of
 
 
 @dataclass(frozen=True)
 class QueuePosition:
-    """Where an action's readings queue: its system's lane, with the rank of its class."""
+    """Where an action's readings queue: its system's lane, made with these limits if new, and the rank of its class."""
 
     system_id: UUID
     rank: int
+    limits: SystemLimits
 
 
 def queue_position(*, tenant_id: UUID, action_id: UUID) -> QueuePosition:
-    """The lane of an action, which is made where there is none yet."""
+    """The lane of an action."""
     action = actions.action(tenant_id, action_id)
     row = catalogue_queries.contract_by_digest(tenant_id, action.contract_digest) if action is not None else None
     if action is None or row is None:
-        return QueuePosition(_lane(tenant_id, tenant_id, SystemLimits()), 0)
+        return QueuePosition(tenant_id, 0, SystemLimits())
     contract = contracts.load_stored(bytes(row.document), expected_digest=row.digest)
-    return QueuePosition(
-        lane_of(tenant_id=tenant_id, contract=contract), SideEffectClass(action.side_effect_class).rank
-    )
+    return position_in_lane(tenant_id, contract, execute(*system_call(tenant_id, contract)))
 
 
-def lane_of(*, tenant_id: UUID, contract: Contract) -> UUID:
-    """The lane of a contract's system; what names no registered system queues in the tenant's own lane."""
+def system_call(tenant_id: UUID, contract: Contract) -> tuple[Any, ...]:
+    """The call that reads the system which a contract's actions are verified in."""
     name = contract.verification.system if contract.verification is not None else ""
-    system = catalogue_queries.system(tenant_id, name) if name else None
-    if system is None:
-        return _lane(tenant_id, tenant_id, SystemLimits())
-    return _lane(tenant_id, system.id, _limits(system))
+    return "SELECT id, settings FROM ledger_system WHERE tenant_id = $1 AND name = $2", tenant_id, name
+
+
+def position_in_lane(tenant_id: UUID, contract: Contract, systems: list[tuple[Any, ...]]) -> QueuePosition:
+    """The lane of that system; what names no registered system queues in the tenant's own lane."""
+    rank = contract.side_effect_class.rank
+    for system_id, settings in systems:
+        return QueuePosition(system_id, rank, _limits(settings))
+    return QueuePosition(tenant_id, rank, SystemLimits())
 
 
 def set_lane_limits(*, tenant_id: UUID, system_id: UUID, limits: SystemLimits) -> None:
@@ -62,20 +65,20 @@ def update_pace(
     Lane.objects.filter(system_id=system_id).update(pace_ms=pace_ms, held_until=held_until)
 
 
-def _limits(system: object) -> SystemLimits:
+def _limits(settings: dict[str, Any]) -> SystemLimits:
     # Registered before limits were looked at: such a system is asked as any other.
     try:
-        return limits_of(system.settings)  # type: ignore[attr-defined]
+        return limits_of(settings)
     except BadLimits:
         return SystemLimits()
 
 
-def _lane(tenant_id: UUID, system_id: UUID, limits: SystemLimits) -> UUID:
-    # Always written, never remembered: a lane that a rollback took away would leave its rows unread for ever.
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO reviews_lane (system_id, tenant_id, concurrency, reads_per_minute) VALUES (%s, %s, %s, %s)"
-            " ON CONFLICT (system_id) DO NOTHING",
-            [system_id, tenant_id, limits.concurrency, limits.reads_per_minute],
-        )
-    return system_id
+# Always written, never remembered: a lane that a rollback took away would leave its rows unread for ever.
+NEW_LANE: LiteralString = (
+    "INSERT INTO reviews_lane (system_id, tenant_id, concurrency, reads_per_minute) VALUES ($1, $2, $3, $4)"
+    " ON CONFLICT (system_id) DO NOTHING"
+)
+
+
+def _lane(tenant_id: UUID, system_id: UUID, limits: SystemLimits) -> None:
+    execute(NEW_LANE, system_id, tenant_id, limits.concurrency, limits.reads_per_minute)

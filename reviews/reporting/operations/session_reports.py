@@ -11,13 +11,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from ledger.actions.queries import actions as actions_queries
+from ledger.db import execute
 from ledger.log.queries import log
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
 from ledger.record.rules.lifecycle import State
 from reviews import queries
-from reviews.models import Report as Told
 from reviews.reconciliation.rules.freshness import freshness_marks
 from reviews.reconciliation.rules.reading import parse_reading
 from reviews.reporting.operations.reports import report_on
@@ -80,23 +79,20 @@ def _version(action: Action) -> str:
 
 def remember_reports(*, tenant_id: UUID, told: Iterable[tuple[Any, StatusReport]], to: UUID, at: datetime) -> None:
     """Remember reports as told to `to`, each on the state of the record that its action was read in (R-RI-15)."""
-    told = list(told)
-    events = actions_queries.event_ids(tenant_id, [(action.id, action.seq) for action, _ in told])
-    Told.objects.bulk_create(
-        [
-            Told(
-                tenant_id=tenant_id,
-                id=ledger.new_id(at),
-                action_id=action.id,
-                event_id=events[action.id],
-                code=str(report.code),
-                text=report.text,
-                completed=report.completed,
-                told_to=to,
-                at=at,
-            )
-            for action, report in told
-            if action.id in events
-        ],
-        ignore_conflicts=True,
-    )
+    rows = [
+        (ledger.new_id(at), action.id, action.seq, str(report.code), report.text, report.completed)
+        for action, report in told
+    ]
+    columns = [list(column) for column in zip(*rows, strict=True)] if rows else []
+    if columns:
+        execute(_REMEMBER, tenant_id, to, at, *columns)
+
+
+_REMEMBER = """
+INSERT INTO reviews_report (tenant_id, id, action_id, event_id, code, text, completed, told_to, at)
+SELECT $1, t.id, t.action_id, e.id, t.code, t.text, t.completed, $2, $3
+FROM unnest($4::uuid[], $5::uuid[], $6::integer[], $7::text[], $8::text[], $9::boolean[])
+    AS t (id, action_id, seq, code, text, completed)
+JOIN ledger_event e ON e.tenant_id = $1 AND e.subject_id = t.action_id AND e.seq = t.seq
+ON CONFLICT DO NOTHING
+"""
