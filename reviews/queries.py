@@ -367,8 +367,8 @@ def count_overdue_readings(*, at: datetime) -> int:
 
 def count_waiting_cases(tenant_id: UUID, *, at: datetime, most: int = 1000) -> tuple[int, datetime | None]:
     """How many cases are open and awake, counted up to `most`, and since when the oldest is."""
-    times = list(_shelved(tenant_id, "open", at).values_list("opened_at", flat=True)[:most])
-    return len(times), min(times, default=None)
+    awake = _shelved(tenant_id, "open", at)[:most].aggregate(Count("id"), Min("opened_at"))
+    return awake["id__count"], awake["opened_at__min"]
 
 
 def recent_runs(tenant_id: UUID, *, limit: int = 200) -> list[VerificationRun]:
@@ -376,20 +376,26 @@ def recent_runs(tenant_id: UUID, *, limit: int = 200) -> list[VerificationRun]:
     return list(VerificationRun.objects.filter(tenant_id=tenant_id).order_by("-id")[:limit])
 
 
-def verification_debt(tenant_id: UUID, system_id: UUID, *, at: datetime) -> VerificationDebt:
-    """The verification debt of a system: actions whose outcome it must still tell."""
-    [(waiting, due, oldest_at)] = execute(
-        "SELECT count(*), count(*) FILTER (WHERE due_at <= $3), min(opened_at) FROM ("
-        " SELECT due_at, opened_at FROM reviews_schedule"
-        " WHERE tenant_id = $1 AND system_id = $2 AND recheck IS NULL LIMIT 10000) AS open_rows",
-        *(tenant_id, system_id, at),
-    )
-    return VerificationDebt(waiting=waiting, due=due, oldest_at=oldest_at)
+def verification_debts(tenant_id: UUID, system_ids: list[UUID], *, at: datetime) -> dict[UUID, VerificationDebt]:
+    """The verification debt of each of these systems: actions whose outcome it must still tell."""
+    rows = execute(_DEBTS, tenant_id, system_ids, at)
+    return {
+        system: VerificationDebt(waiting=waiting, due=due, oldest_at=oldest) for system, waiting, due, oldest in rows
+    }
+
+
+_DEBTS = """
+SELECT asked.system_id, waiting, due, oldest_at FROM unnest($2::uuid[]) AS asked (system_id) CROSS JOIN LATERAL (
+    SELECT count(*), count(*) FILTER (WHERE due_at <= $3), min(opened_at) FROM (
+        SELECT due_at, opened_at FROM reviews_schedule s
+        WHERE s.tenant_id = $1 AND s.system_id = asked.system_id AND recheck IS NULL LIMIT 10000) AS open_rows
+) AS debt (waiting, due, oldest_at)
+"""
 
 
 def health_by_system(tenant_id: UUID) -> dict[UUID, SystemHealth]:
     """How each system that was ever asked has answered, by its id."""
-    return {each.system_id: each for each in SystemHealth.objects.filter(tenant_id=tenant_id)}
+    return {each.system_id: each for each in select(SystemHealth, "tenant_id = $1", tenant_id)}
 
 
 def incident_with_cause(tenant_id: UUID, about: str) -> Incident | None:
@@ -458,13 +464,14 @@ WHERE p.tenant_id = $1 AND p.kind = 'verification' AND p.active ORDER BY s.name
 def release_stops(tenant_id: UUID, *, at: datetime) -> dict[str, StopReason]:
     """The systems to which nothing irreversible is released now, and why; a fact for whoever releases."""
     found: dict[str, StopReason] = {}
-    for document, system_id, name, is_open, stopped in execute(_SYSTEMS_ASKED, tenant_id):
-        rules = policies.release_stop_rule(orjson.loads(document))
-        counted = rules.waiting is not None or rules.oldest_s is not None
-        if not (is_open or stopped or counted):
-            continue
-        owed = verification_debt(tenant_id, system_id, at=at) if counted else NO_DEBT
-        stop = release_stop(rules, is_open=is_open, stopped=stopped, debt=owed, at=at)
+    rows = execute(_SYSTEMS_ASKED, tenant_id)
+    if not rows:
+        return found
+    rules = policies.release_stop_rule(orjson.loads(rows[0][0]))
+    counted = rules.waiting is not None or rules.oldest_s is not None
+    debts = verification_debts(tenant_id, [row[1] for row in rows], at=at) if counted else {}
+    for _, system_id, name, is_open, stopped in rows:
+        stop = release_stop(rules, is_open=is_open, stopped=stopped, debt=debts.get(system_id, NO_DEBT), at=at)
         if stop is not None:
             found[name] = stop
     return found

@@ -251,7 +251,7 @@ def system_by_id(tenant_id: UUID, system_id: UUID) -> System | None:
 
 
 def systems(tenant_id: UUID) -> list[System]:
-    return list(System.objects.filter(tenant_id=tenant_id).order_by("name"))
+    return select(System, "tenant_id = $1 ORDER BY name", tenant_id)
 
 
 def policy_versions_by_digest(tenant_id: UUID, kind: str) -> dict[str, str]:

@@ -294,8 +294,10 @@ def open_approvals(tenant_id: UUID) -> list[UUID]:
 
 def waiting_times(tenant_id: UUID, *, most: int = 1000) -> list[tuple[datetime, datetime]]:
     """(since when, to be decided by) of the approvals that wait for a vote; of at most `most`."""
-    asked = Approval.objects.filter(tenant_id=tenant_id, state="REQUESTED")[:most]
-    return list(asked.values_list("requested_at", "decide_by"))
+    waiting = (
+        "SELECT requested_at, decide_by FROM approvals_approval WHERE tenant_id = $1 AND state = 'REQUESTED' LIMIT $2"
+    )
+    return [(since, until) for since, until in execute(waiting, tenant_id, most)]
 
 
 def decided_approvals(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50) -> list[Approval]:

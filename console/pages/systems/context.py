@@ -52,26 +52,25 @@ def change_sender(system: System | SystemStatus) -> UUID | None:
 
 def all_systems(tenant_id: UUID, *, at: datetime) -> list[SystemStatus]:
     """All registered systems now, by name."""
-    asked, stopped = after.health_by_system(tenant_id), after.release_stops(tenant_id, at=at)
-    return [_shown(tenant_id, row, asked, stopped, at=at) for row in catalogue_queries.systems(tenant_id)]
-
-
-def _shown(
-    tenant_id: UUID, row: Any, asked: dict[UUID, Any], stopped: dict[str, StopReason], *, at: datetime
-) -> SystemStatus:
-    health = asked.get(row.id) or systems.initial_health(tenant_id, row.id)
-    return SystemStatus(
-        id=row.id,
-        name=row.name,
-        pattern=row.pattern,
-        settings=row.settings,
-        proposal=row.proposal,
-        health=health,
-        standing=circuit.circuit_state(systems.circuit_of(health), at=at),
-        debt=after.verification_debt(tenant_id, row.id, at=at),
-        limits=asdict(systems.limits_for(tenant_id, row.id)),
-        stop=stopped.get(row.name),
-    )
+    rows, answers = catalogue_queries.systems(tenant_id), after.health_by_system(tenant_id)
+    debts = after.verification_debts(tenant_id, [row.id for row in rows], at=at)
+    stops = after.release_stops(tenant_id, at=at)
+    health = {row.id: answers.get(row.id) or systems.initial_health(tenant_id, row.id) for row in rows}
+    return [
+        SystemStatus(
+            id=row.id,
+            name=row.name,
+            pattern=row.pattern,
+            settings=row.settings,
+            proposal=row.proposal,
+            health=health[row.id],
+            standing=circuit.circuit_state(systems.circuit_of(health[row.id]), at=at),
+            debt=debts[row.id],
+            limits=asdict(systems.limits_in_force(row.settings)),
+            stop=stops.get(row.name),
+        )
+        for row in rows
+    ]
 
 
 def contracts_by_system(tenant: Tenant) -> dict[str, list[dict[str, Any]]]:

@@ -5,7 +5,7 @@ A reading is counted when it has been made, not before: a worker that dies loses
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -80,7 +80,8 @@ def record_attempts(*, tenant_id: UUID, system_id: UUID, asked: Iterable[ReadAtt
         )
         return
     row = _locked(tenant_id, system_id)
-    limits = limits_for(tenant_id, system_id)
+    system = catalogue_queries.system_by_id(tenant_id, system_id)
+    limits = limits_in_force(system.settings if system is not None else {})
     before = circuit_of(row)
     after = before
     for each in made:
@@ -124,11 +125,10 @@ def circuit_of(row: SystemHealth) -> Circuit:
     return Circuit(failures=row.failures, since=row.since, probe_at=row.probe_at, cooldown_s=row.cooldown_s)
 
 
-def limits_for(tenant_id: UUID, system_id: UUID) -> SystemLimits:
-    """The limits of a registered system; the defaults where its settings were stored before limits were checked."""
-    system = catalogue_queries.system_by_id(tenant_id, system_id)
+def limits_in_force(settings: Mapping[str, Any]) -> SystemLimits:
+    """The limits of a system by its settings; the defaults where these were stored before limits were checked."""
     try:
-        return limits_of(system.settings if system is not None else {})
+        return limits_of(settings)
     except BadLimits:
         return SystemLimits()
 
@@ -215,7 +215,7 @@ def _raise_alarm(tenant_id: UUID, system_id: UUID, *, at: datetime) -> None:
     ):
         return
     limits = limits_of(system.settings)
-    waiting = queries.verification_debt(tenant_id, system_id, at=at).waiting
+    waiting = queries.verification_debts(tenant_id, [system_id], at=at)[system_id].waiting
     if (at - row.since).total_seconds() < limits.incident_after_s and waiting < limits.incident_actions:
         return
     incidents_operations.open_for_cause(
