@@ -233,9 +233,6 @@ class Counter(Workshop):
         return answer.json()
 
 
-def counter(slug: str, till: Till) -> Counter:
-    """A founded tenant beside the till, with nothing registered."""
-    from tests.support.api_tenant import workshop
-
-    founded = workshop(slug)
+def counter(founded: Workshop, till: Till) -> Counter:
+    """This tenant beside the till, with nothing registered."""
     return Counter(**vars(founded), till=till)

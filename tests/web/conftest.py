@@ -61,6 +61,13 @@ def database_of_shop(prepared_databases: PreparedDatabases, root_of_documents: P
 
 
 @pytest.fixture(scope="session")
+def database_of_counter(prepared_databases: PreparedDatabases) -> PreparedDatabase:
+    from tests.support.api_tenant import workshop
+
+    return prepared_databases.make("counter", lambda: workshop("orchid"))
+
+
+@pytest.fixture(scope="session")
 def database_of_day(
     prepared_databases: PreparedDatabases, run: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> PreparedDatabase:
@@ -191,13 +198,13 @@ def till(open_till: Any) -> Any:
 
 
 @pytest.fixture
-def counter(db: None, secrets_dir: Path, till: Any) -> Iterator[Any]:
+def counter(db: None, database_of_counter: PreparedDatabase, secrets_dir: Path, till: Any) -> Iterator[Any]:
     """A tenant whose agent refunds orders at the till; nothing is registered yet. Whatever was read there can be judged
     again, and comes out the same.
     """
     from tests.support.refund_shop import counter
     from tests.support.replays import replays_alike
 
-    made = counter("orchid", till)
+    made = counter(database_of_counter.content.with_clients_of_its_own(), till)
     yield made
     assert replays_alike(made.tenant) == []

@@ -20,7 +20,7 @@ import redis
 from django.db import connections
 
 from tests.peers.support.standby import standby
-from tests.support.api_tenant import Clock
+from tests.support.api_tenant import Clock, workshop
 from tests.support.callers import Api, new_client
 from tests.support.refund_shop import ORDER, TOOL, Counter, refund_contract
 
@@ -127,7 +127,7 @@ def open_desk(committed_db: Any, secrets_dir: Path, till: Any, settings: Any) ->
     """The desk in a database where commits are real."""
     from tests.support.refund_shop import counter
 
-    return counter("orchid", till).open(secrets_dir)
+    return counter(workshop("orchid"), till).open(secrets_dir)
 
 
 @pytest.mark.req("R-HS-06", "R-EX-03")

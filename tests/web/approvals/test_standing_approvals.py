@@ -21,7 +21,7 @@ from ledger.db import execute, insert, savepoint, tenancy
 from ledger.management.commands import verify_ledger
 from ledger.record.operations import Actor
 from ledger.record.queries import events
-from tests.support.api_tenant import PASSWORD
+from tests.support.api_tenant import PASSWORD, workshop
 from tests.support.browser_users import Visitor, words
 from tests.support.refund_shop import TOOL, Counter, counter, refund_contract
 
@@ -127,7 +127,7 @@ def test_what_passes_under_it_is_asked_of_nobody_is_counted_and_ends_with_its_bu
 def test_of_two_calls_at_once_for_the_last_place_of_a_budget_one_passes(
     committed_db: Any, secrets_dir: Any, till: Any, clock: Any
 ):
-    desk = opened(counter("orchid", till), secrets_dir)
+    desk = opened(counter(workshop("orchid"), till), secrets_dir)
     standing_id = in_force(desk, clock, count=1, sum_minor=1250)
     sessions, ready = [desk.session() for _ in range(2)], Barrier(2)
 
