@@ -58,10 +58,6 @@ def may_use(executor: Executor, key_actor: UUID) -> bool:
     return executor.key_actor in (key_actor, executor.id)
 
 
-def grant(tenant_id: UUID, jti: UUID) -> Grant | None:
-    return fetch_one(Grant, "tenant_id = $1 AND jti = $2", tenant_id, jti)
-
-
 # The approved come first, and as an array: what waits for people is not looked at, however much of it there is.
 _STARTABLE = f"""
 SELECT a.id, EXISTS (SELECT FROM approvals_grant g WHERE g.tenant_id = $1 AND g.action_id = a.id

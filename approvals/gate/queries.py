@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from django.db.models import (
@@ -22,10 +22,14 @@ from approvals.agents.rules.acceptance import CallTally, sum_tallies
 from approvals.gate.rules import agent_evidence
 from approvals.gate.rules.agent_evidence import EvidenceItem
 from approvals.models import (
+    Agent,
+    AgentVersion,
     Call,
+    Session,
 )
 from ledger.actions.queries import actions
-from ledger.db import execute, fetch_one
+from ledger.catalogue.queries import POLICIES_IN_FORCE, PolicyInForce, policies_in_force
+from ledger.db import columns, execute, fetch_one, load_models, pipeline
 from ledger.record.queries import evidence
 from ledger.record.rules.ids import lower_bound
 
@@ -38,6 +42,69 @@ BY_CALL_ID: Final = "tenant_id = $1 AND session_id = $2 AND call_id = $3 AND cal
 
 def call(tenant_id: UUID, session_id: UUID, call_id: str) -> Call | None:
     return fetch_one(Call, BY_CALL_ID, tenant_id, session_id, call_id)
+
+
+class CallerFacts(NamedTuple):
+    """The agent of a session with its version, each None if missing, and the policies in force."""
+
+    agent: Agent | None
+    version: AgentVersion | None
+    policies: dict[str, PolicyInForce]
+
+
+_CALLER = f"""
+SELECT {columns(Agent, "a")}, {columns(AgentVersion, "v")}, {POLICIES_IN_FORCE}
+FROM (SELECT) one LEFT JOIN approvals_agent a ON a.tenant_id = $1 AND a.agent_id = $2
+LEFT JOIN approvals_agentversion v ON v.tenant_id = a.tenant_id AND v.agent_id = $2 AND v.version = $3
+"""
+
+
+def caller_facts(session: Session) -> CallerFacts:
+    """What a call of a session is judged by, as it stands now."""
+    [row] = execute(_CALLER, session.tenant_id, session.agent_id, session.agent_version)
+    (agent, version), (policies,) = load_models(row, Agent, AgentVersion)
+    return CallerFacts(agent, version, policies_in_force(session.tenant_id, policies))
+
+
+# Behind the lock, in a statement of its own: it sees what whoever held the lock before has left.
+_BEHIND_LOCK = f"""
+SELECT (SELECT min(o.forced_at) FROM approvals_session o WHERE o.tenant_id = $1 AND o.run_id = s.run_id
+        AND o.key_actor = s.key_actor AND o.forced_at IS NOT NULL), {columns(Call, "c")}
+FROM approvals_session s LEFT JOIN approvals_call c
+    ON c.tenant_id = $1 AND c.session_id = $2 AND c.call_id = $3 AND c.call_id <> ''
+WHERE s.tenant_id = $1 AND s.id = $2
+"""
+
+
+class LockedSession(NamedTuple):
+    """A session that takes no other call until the end of the transaction.
+
+    `limit_reached_at` is since when its run takes no more calls of its key, because one of its sessions reached its
+    limit; `recorded` is the call of the id that was asked for, if there was one.
+    """
+
+    session: Session
+    limit_reached_at: datetime | None
+    recorded: Call | None
+
+
+def lock_session(tenant_id: UUID, session_id: UUID, *, call_id: str, behind_tenant: bool) -> LockedSession | None:
+    """Lock a session, the tenant's gate and the session's head first if `behind_tenant`; None if there is none."""
+    gate = (("SELECT seq FROM ledger_enter($1, $2)", session_id, "session"),) if behind_tenant else ()
+    *_, locked, behind = pipeline(
+        *gate,
+        (
+            f"SELECT {columns(Session, 's')} FROM approvals_session s WHERE s.tenant_id = $1 AND s.id = $2"
+            " FOR NO KEY UPDATE",
+            *(tenant_id, session_id),
+        ),
+        (_BEHIND_LOCK, tenant_id, session_id, call_id),
+    )
+    if not locked:
+        return None
+    (session,), _ = load_models(locked[0], Session)
+    (recorded,), _ = load_models(behind[0][1:], Call)
+    return LockedSession(session, behind[0][0], recorded)
 
 
 def call_of(tenant_id: UUID, session_id: UUID, action_id: UUID) -> Call | None:

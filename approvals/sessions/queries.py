@@ -19,21 +19,11 @@ from approvals.models import (
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.contract import Contract
-from ledger.db import execute, fetch_one
+from ledger.db import fetch_one
 
 
 def session(tenant_id: UUID, session_id: UUID) -> Session | None:
     return fetch_one(Session, "tenant_id = $1 AND id = $2", tenant_id, session_id)
-
-
-def limit_reached_at(tenant_id: UUID, run_id: str, key_actor: UUID) -> datetime | None:
-    """Since when a run takes no more calls of a key, because one of its sessions reached its limit."""
-    found = execute(
-        "SELECT min(forced_at) FROM approvals_session"
-        " WHERE tenant_id = $1 AND run_id = $2 AND key_actor = $3 AND forced_at IS NOT NULL",
-        *(tenant_id, run_id, key_actor),
-    )
-    return found[0][0] if found else None
 
 
 def count_refused_calls(tenant_id: UUID, session_id: UUID) -> dict[str, int]:

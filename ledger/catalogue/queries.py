@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Final, LiteralString
 from uuid import UUID
 
@@ -180,6 +181,42 @@ def tools_remedied_by(tenant_id: UUID, tool: str) -> list[str]:
 def active_policies(tenant_id: UUID) -> dict[str, PolicyVersion]:
     """The policy version in force, by kind."""
     return {policy.kind: policy for policy in select(PolicyVersion, "tenant_id = $1 AND active", tenant_id)}
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyInForce:
+    """The version of a policy that now decides. Which one that is is read each time; a process keeps the documents, by
+    digest.
+    """
+
+    tenant_id: UUID
+    kind: str
+    version: str
+    digest: str
+
+    @property
+    def document(self) -> bytes:
+        """The policy itself."""
+        return _policy_document(self.tenant_id, self.kind, self.digest)
+
+
+POLICIES_IN_FORCE: Final = (
+    "(SELECT jsonb_object_agg(p.kind, jsonb_build_array(p.version, p.digest)) FROM ledger_policyversion p"
+    " WHERE p.tenant_id = $1 AND p.active)"
+)
+"""Version and digest of each policy in force, as a column of a query whose first value is the tenant."""
+
+
+def policies_in_force(tenant_id: UUID, found: Mapping[str, Sequence[str]] | None) -> dict[str, PolicyInForce]:
+    """The policies of a `POLICIES_IN_FORCE` column, by kind."""
+    return {kind: PolicyInForce(tenant_id, kind, *each) for kind, each in (found or {}).items()}
+
+
+@lru_cache(maxsize=1024)
+def _policy_document(tenant_id: UUID, kind: str, digest: str) -> bytes:
+    row = policy_by_digest(tenant_id, kind, digest)
+    assert row is not None
+    return bytes(row.document)
 
 
 def digest_in_force(tenant_id: UUID, kind: str) -> str:

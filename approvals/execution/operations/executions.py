@@ -26,20 +26,20 @@ from django.db import IntegrityError
 
 from approvals.execution import queries as execution_queries
 from approvals.execution.operations import grant_keys, ready_actions
-from approvals.execution.operations.executors import UnknownExecutor, owned_executor, starting_executor
+from approvals.execution.operations.executors import UnknownExecutor, check_may_start, owned_executor
 from approvals.execution.operations.ready_actions import ClaimedAction
 from approvals.execution.operations.release_check import (
     ReleaseContext,
     current_epoch,
     grant_terms,
-    load_context,
+    lock_context,
     state_refusal,
     stored_payload,
 )
 from approvals.execution.queries import is_unverifiable
 from approvals.execution.rules import grants
 from approvals.execution.rules.grants import GrantInvalid
-from approvals.models import Approval, Attempt, Deadline
+from approvals.models import Approval, Attempt, Deadline, Grant
 from approvals.requests.operations.preflight import drift_refusal
 from approvals.requests.operations.requests import LIVE, approval_block, request_again, void_approval, void_grants
 from approvals.requests.queries import approvals
@@ -50,9 +50,10 @@ from approvals.voting.rules import binding
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
-from ledger.db import execute
+from ledger.db import execute, pipeline
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import parse
+from ledger.record.rules.entry import Entry
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import Ground
 from ledger.record.rules.refusals import Refused
@@ -183,6 +184,7 @@ class StartedExecution:
     idempotency_key: str | None
     lease_expires_at: datetime
     trace_id: str
+    entry: Entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,11 +202,12 @@ class StartRequest:
 
 @dataclass(frozen=True, slots=True)
 class _VerifiedGrant:
-    """A grant that matches the current state and is not spent yet."""
+    """A grant that matches the current state and is not spent yet; `calls` are those that write it, if it is new."""
 
     grant: grants.GrantClaims
     context: ReleaseContext
     payload: bytes
+    calls: tuple[Any, ...] = ()
 
 
 def start_execution(
@@ -228,8 +231,31 @@ def claim_and_start(
     """Claim one action for the executor and start it, both in this transaction; None where anything prevents it.
 
     `request.token` is ignored: the grant is the one that the claim mints. The caller has taken the tenant's gate lock
-    before any other, so that nothing can come between claim and start.
+    before any other, so that nothing can come between claim and start. Where nobody has approved the action, the start
+    rests on what the claim has just read behind that lock and the action's own: only what the executor presents is left
+    to be checked.
     """
+    head, context = lock_context(tenant_id, request.action_id, executor_id=request.executor_id, at=at)
+    if context.approval is not None:
+        return _claim_then_start(tenant_id, request, unverifiable, by=by, at=at)
+    minted = ready_actions.grant_unclaimed(head, context, unverifiable, by=by, at=at)
+    if minted is None:
+        return None
+    assert context.executor is not None
+    request = replace(request, token=minted.claimed.grant)
+    try:
+        if context.executor.thumbprint != request.thumbprint:
+            raise grants.GrantWrongExecutor
+        verified = _VerifiedGrant(minted.claims, minted.context, minted.payload, minted.calls)
+        return minted.claimed, _begin_execution(minted.event.head, verified, request, by=by, at=at)
+    except Refused as refusal:
+        refusal.records = (refused_start(request, refusal, by=by, at=at),)
+        raise
+
+
+def _claim_then_start(
+    tenant_id: UUID, request: StartRequest, unverifiable: Collection[str], *, by: ledger.Actor, at: datetime
+) -> tuple[ClaimedAction, StartedExecution] | None:
     claimed = ready_actions.claim_actions(
         tenant_id=tenant_id,
         executor_id=request.executor_id,
@@ -265,14 +291,19 @@ def refused_start(request: StartRequest, refusal: Refused, *, by: ledger.Actor, 
 def _start(
     tenant_id: UUID, request: StartRequest, unverifiable: Collection[str], *, by: ledger.Actor, at: datetime
 ) -> StartedExecution | Refused:
-    head = ledger.lock_behind_tenant(tenant_id=tenant_id, subject_id=request.action_id, kind="action")
-    context = load_context(tenant_id, request.action_id, at=at)
-    assert context is not None
-    executor = starting_executor(tenant_id, request.executor_id, by)
+    head, context = lock_context(
+        tenant_id,
+        request.action_id,
+        executor_id=request.executor_id,
+        token_hash=grants.token_hash(request.token),
+        behind_tenant=True,
+        at=at,
+    )
+    executor = check_may_start(context.executor, by)
     grant = _verify_grant(tenant_id, request, context.record.now)
     if executor.thumbprint != request.thumbprint:
         raise grants.GrantWrongExecutor
-    _check_unspent(tenant_id, grant, request, context.record.now)
+    _check_unspent(context.grant, grant, context.record.now)
     if head.state != "VALIDATED" or head.entry is None:
         raise NotStartable
     attempt = head.entry["execution"]["attempt_count"] + 1
@@ -321,10 +352,12 @@ def _verify_grant(tenant_id: UUID, request: StartRequest, now: datetime) -> gran
     return grant
 
 
-def _check_unspent(tenant_id: UUID, grant: grants.GrantClaims, request: StartRequest, now: datetime) -> None:
-    """Refuse a grant that cannot be spent; the lock on its action keeps this true until it is."""
-    row = execution_queries.grant(tenant_id, UUID(grant.jti))
-    if row is None or row.action_id != request.action_id or row.token_hash != grants.token_hash(request.token):
+def _check_unspent(row: Grant | None, grant: grants.GrantClaims, now: datetime) -> None:
+    """Refuse a grant that cannot be spent; the lock on its action keeps this true until it is.
+
+    The row was found by its action and the hash of the token.
+    """
+    if row is None or row.jti != UUID(grant.jti):
         # Signed with our key, but not on record: we did not mint it (B29).
         raise GrantInvalid
     if row.consumed_at is not None:
@@ -397,7 +430,7 @@ def _begin_execution(
     locked = None
     if approval is not None:
         locked = ledger.lock_subject(tenant_id=action.tenant_id, subject_id=approval.id, kind="approval")
-    attempt = _redeem_grant(context, grant, request, at=at)
+    attempt, redeem = _new_attempt(context, grant, request, at=at)
     changes: dict[str, Any] = {
         "execution": {"status": "EXECUTING", "attempt_count": attempt.number},
         "timestamps": {"executed_at": instant(at)},
@@ -416,13 +449,25 @@ def _begin_execution(
         changes["approval"] = {name: value for name, value in block.items() if name != "approver_id"}
     drafts.append(ledger.draft_event(head, _started_event(attempt, context, request, changes), actor=by, at=at))
     try:
-        ledger.write_events(*drafts)
+        *_, [(spent, used)], _ = pipeline(*verified.calls, redeem, ledger.events_call(*drafts))
     except IntegrityError as error:
         if "action_one_open_mutation" in str(error):
             raise DuplicateBlocked from None
         raise
+    if spent is None:
+        raise grants.GrantExpired
+    if approval is not None and used is None:
+        raise binding.ApprovalExpired
+    entry = drafts[-1].head.entry
+    assert entry is not None
     return StartedExecution(
-        attempt.number, verified.payload, action.payload_hash, key, attempt.lease_expires_at, action.trace_id
+        attempt=attempt.number,
+        payload=verified.payload,
+        payload_hash=action.payload_hash,
+        idempotency_key=key,
+        lease_expires_at=attempt.lease_expires_at,
+        trace_id=action.trace_id,
+        entry=entry,
     )
 
 
@@ -445,10 +490,11 @@ def _started_event(
     )
 
 
-def _redeem_grant(
+def _new_attempt(
     context: ReleaseContext, grant: grants.GrantClaims, request: StartRequest, *, at: datetime
-) -> Attempt:
-    """Redeem the grant and create its attempt, of which there can be only one, with a lease.
+) -> tuple[Attempt, tuple[Any, ...]]:
+    """The attempt of a grant, of which there can be only one, and the call that redeems the grant and inserts both the
+    attempt and its lease.
 
     The write is conditional (R-AP-07), by the database's clock at that moment (B14).
     """
@@ -467,17 +513,12 @@ def _redeem_grant(
         lease_expires_at=min(at + lease, ends_at),
         ends_at=ends_at,
     )
-    [(spent, used)] = execute(
+    return attempt, (
         _REDEEM_GRANT,
         *(tenant_id, attempt.jti, attempt.action_id, attempt.executor_id, grants.token_hash(request.token)),
         *(attempt.number, attempt.wrapper_version, at, attempt.timeout_s, attempt.lease_expires_at, ends_at),
         approval.id if approval is not None else None,
     )
-    if spent is None:
-        raise grants.GrantExpired
-    if approval is not None and used is None:
-        raise binding.ApprovalExpired
-    return attempt
 
 
 def _fail_closed(

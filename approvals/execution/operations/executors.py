@@ -94,7 +94,12 @@ def revoke_executor(*, tenant_id: UUID, executor_id: str, reason: str, by: ledge
 
 def starting_executor(tenant_id: UUID, executor_id: str, by: ledger.Actor) -> Executor:
     """The executor, if it belongs to this API key and may still claim and start."""
-    executor = owned_executor(tenant_id, executor_id, by)
+    return check_may_start(execution_queries.executor(tenant_id, executor_id), by)
+
+
+def check_may_start(executor: Executor | None, by: ledger.Actor) -> Executor:
+    """Refuse an executor that does not belong to this API key, or may no longer claim and start."""
+    executor = _check_owned(executor, by)
     if executor.revoked_at is not None:
         raise ExecutorRevoked
     return executor
@@ -102,7 +107,10 @@ def starting_executor(tenant_id: UUID, executor_id: str, by: ledger.Actor) -> Ex
 
 def owned_executor(tenant_id: UUID, executor_id: str, by: ledger.Actor) -> Executor:
     """The executor, if it belongs to this API key."""
-    executor = execution_queries.executor(tenant_id, executor_id)
+    return _check_owned(execution_queries.executor(tenant_id, executor_id), by)
+
+
+def _check_owned(executor: Executor | None, by: ledger.Actor) -> Executor:
     if executor is None or not execution_queries.may_use(executor, by.id):
         raise UnknownExecutor
     return executor

@@ -13,7 +13,7 @@ from django.conf import settings
 
 from approvals.execution import queries as execution_queries
 from approvals.execution.operations import grant_keys
-from approvals.execution.operations.executors import starting_executor
+from approvals.execution.operations.executors import check_may_start, starting_executor
 from approvals.execution.operations.release_check import (
     ReleaseContext,
     current_epoch,
@@ -37,13 +37,15 @@ from approvals.voting.rules import quorum
 from ledger.actions.queries import actions
 from ledger.actions.queries import readings as readings_read
 from ledger.catalogue.rules.effects import Reversibility
-from ledger.db import insert
+from ledger.db import insert_call, pipeline
 from ledger.log.queries import log
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.envelope import instant
 
 if TYPE_CHECKING:
+    from django.db.models import Model
+
     from ledger.models import Idempotency
 
 PAGE = 200
@@ -59,6 +61,23 @@ class ClaimedAction:
     grant: str
     grant_expires_at: datetime
     approval_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class MintedGrant:
+    """A new grant, before its rows and its event are written; `context` has the idempotency key that it names."""
+
+    claims: grants.GrantClaims
+    claimed: ClaimedAction
+    context: ReleaseContext
+    payload: bytes
+    rows: tuple[Model, ...]
+    event: ledger.EventDraft
+
+    @property
+    def calls(self) -> tuple[Any, ...]:
+        """The calls for `pipeline` that write it."""
+        return insert_call(*self.rows), ledger.events_call(self.event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +222,35 @@ def _claim_action(
         clocks.settle_clock_if_late(locked, context.approval, at=at)
         if locked.state != "APPROVED" or state_refusal(context.approval, at=at) is not None:
             return None
+    minted = _grant_locked(executor, head, context, by=by, at=at)
+    if minted is None:
+        return None
+    pipeline(*minted.calls)
+    return minted.claimed
+
+
+def grant_unclaimed(
+    head: ledger.SubjectHead, context: ReleaseContext, unverifiable: Collection[str], *, by: ledger.Actor, at: datetime
+) -> MintedGrant | None:
+    """Mint the grant of an action that the caller has locked, if it could be claimed now; the caller writes it.
+
+    The action needs no approval, and its context was read behind the lock.
+    """
+    executor = check_may_start(context.executor, by)
+    action = context.action
+    is_ready = action.phase == action.state == "VALIDATED" and action.tool in executor.tools
+    if not is_ready or context.reserved:
+        return None
+    if any(_blockers(context, unverifiable, _log_lateness(action.tenant_id), at=at)):
+        return None
+    return _grant_locked(executor, head, context, by=by, at=at)
+
+
+def _grant_locked(
+    executor: Executor, head: ledger.SubjectHead, context: ReleaseContext, *, by: ledger.Actor, at: datetime
+) -> MintedGrant | None:
+    """Mint the grant of a locked action; None where a reading or a new approval is needed first, which it requests."""
+    assert head.entry is not None
     if _needs_baseline_reading(context, head.entry, at=at):
         _request_reading(head, by=by, at=at)
         return None
@@ -212,10 +260,10 @@ def _claim_action(
         eligibility = load_eligibility(context.approval, at=at, parties=context.parties, cast=context.cast)
         refusal = revalidation_refusal(context.approval, at=at, context=eligibility, in_force=in_force)
     if _must_ask_again(context, head.entry, at=at):
-        request_again(head=head, action=action, at=at)
+        request_again(head=head, action=context.action, at=at)
         return None
     if isinstance(refusal, VotesFallen):
-        request_again(head=head, action=action, why=refusal.detail, at=at)
+        request_again(head=head, action=context.action, why=refusal.detail, at=at)
     if refusal is not None or drift_refusal(context.approval, at=at) is not None:
         return None
     return _mint_grant(executor, head, context, by=by, at=at)
@@ -223,7 +271,7 @@ def _claim_action(
 
 def _mint_grant(
     executor: Executor, head: ledger.SubjectHead, context: ReleaseContext, *, by: ledger.Actor, at: datetime
-) -> ClaimedAction | None:
+) -> MintedGrant | None:
     action, entry = context.action, head.entry
     assert entry is not None
     # The grant will be checked against the clock of the database; ours may be wrong.
@@ -233,6 +281,7 @@ def _mint_grant(
     if expires <= begun:
         return None
     context, key = _ensure_idempotency_key(context)
+    payload = stored_payload(context)
     grant = grants.GrantClaims(
         issuer=settings.COUNTERFOIL_PUBLIC_URL,
         jti=str(ledger.new_id(at)),
@@ -241,27 +290,30 @@ def _mint_grant(
         terms=grant_terms(
             context,
             executor,
-            stored_payload(context),
+            payload,
             attempt=entry["execution"]["attempt_count"] + 1,
             epoch=current_epoch(),
         ),
     )
     token = grants.mint_token(grant, key=grant_keys.signing_key(context.record.now))
-    insert(
-        *key,
-        Grant(
-            tenant_id=executor.tenant_id,
-            jti=UUID(grant.jti),
-            action_id=action.id,
-            executor_id=executor.executor_id,
-            token_hash=grants.token_hash(token),
-            attempt=grant.terms.attempt,
-            minted_at=context.record.now,
-            expires_at=expires,
-        ),
+    row = Grant(
+        tenant_id=executor.tenant_id,
+        jti=UUID(grant.jti),
+        action_id=action.id,
+        executor_id=executor.executor_id,
+        token_hash=grants.token_hash(token),
+        attempt=grant.terms.attempt,
+        minted_at=context.record.now,
+        expires_at=expires,
     )
-    ledger.append(head, _grant_event(grant, grants.token_hash(token)), actor=by, at=at)
-    return ClaimedAction(action.id, action.tool, action.tool_version, token, expires, action.approval_id)
+    return MintedGrant(
+        claims=grant,
+        claimed=ClaimedAction(action.id, action.tool, action.tool_version, token, expires, action.approval_id),
+        context=context,
+        payload=payload,
+        rows=(*key, row),
+        event=ledger.draft_event(head, _grant_event(grant, row.token_hash), actor=by, at=at),
+    )
 
 
 def _grant_event(grant: grants.GrantClaims, token_hash: str) -> ledger.NewEvent:

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
 
 from approvals.execution.rules import grants
-from approvals.models import Agent, Approval, Executor, Session, Vote
+from approvals.models import Agent, Approval, Executor, Grant, Session, Vote
 from approvals.policy.rules.policy import ApprovalPolicy
 from approvals.requests.queries import deadlines
 from approvals.requests.queries.approvals import Parties
 from approvals.sessions import queries as sessions_queries
-from approvals.voting.queries import votes
 from approvals.voting.rules import binding
 from ledger.actions.queries.release import ReleaseFacts, read_release, release_statement
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.effects import Reversibility
-from ledger.db import columns, execute, load_models
+from ledger.db import columns, load_models, pipeline
 from ledger.log.signer_state import read_epoch
+from ledger.record import operations as ledger
 from ledger.record.queries import evidence
 from ledger.record.rules.canonical import canonical, digest, parse
 from ledger.record.rules.refusals import Refused
@@ -41,7 +41,8 @@ REVISION = 1
 class ReleaseContext:
     """The current state that a release depends on: facts on record, the approval and its votes, session and agent.
 
-    `reserved` is whether a live grant holds the action, by the clock of the database.
+    `reserved` is whether a live grant holds the action, by the clock of the database. Only a start reads the executor,
+    the grant that it presents, and the stored payload: whose it is, sealed, and the id of the key.
     """
 
     record: ReleaseFacts
@@ -50,6 +51,9 @@ class ReleaseContext:
     agent: Agent | None
     reserved: bool
     cast: tuple[Vote, ...]
+    executor: Executor | None = None
+    grant: Grant | None = None
+    payload_row: tuple[UUID | None, bytes | None, UUID | None] | None = None
 
     @property
     def parties(self) -> Parties:
@@ -90,25 +94,65 @@ class ReleaseContext:
         return irreversible or self.approval.terms.get("wait_for_seal", True) is not False
 
 
-_RELEASE_QUERY = release_statement(
-    f"""{columns(Approval, "w")}, {columns(Session, "s")}, {columns(Agent, "m")},
+_COLUMNS = f"""{columns(Approval, "w")}, {columns(Session, "s")}, {columns(Agent, "m")},
     EXISTS (SELECT FROM approvals_grant h WHERE h.tenant_id = $1 AND h.action_id = a.id
-        AND h.consumed_at IS NULL AND h.voided_at IS NULL AND h.expires_at > clock_timestamp())""",
-    """LEFT JOIN approvals_approval w ON w.tenant_id = $1 AND w.id = a.approval_id
+        AND h.consumed_at IS NULL AND h.voided_at IS NULL AND h.expires_at > clock_timestamp())"""
+_JOINS = """LEFT JOIN approvals_approval w ON w.tenant_id = $1 AND w.id = a.approval_id
 LEFT JOIN approvals_session s ON s.tenant_id = $1 AND s.id = a.session_id
-LEFT JOIN approvals_agent m ON m.tenant_id = $1 AND m.agent_id = s.agent_id""",
+LEFT JOIN approvals_agent m ON m.tenant_id = $1 AND m.agent_id = s.agent_id"""
+_RELEASE_QUERY = release_statement(_COLUMNS, _JOINS)
+_START_QUERY = release_statement(
+    f"{_COLUMNS}, v.subject_id, v.sealed, k.key_id, {columns(Executor, 'x')}, {columns(Grant, 'g')}",
+    f"""{_JOINS}
+LEFT JOIN ledger_evidence v ON v.tenant_id = $1 AND v.id = a.payload_pointer
+LEFT JOIN ledger_subjectkey k ON k.tenant_id = $1 AND k.subject_id = v.subject_id
+LEFT JOIN approvals_executor x ON x.tenant_id = $1 AND x.executor_id = $4
+LEFT JOIN approvals_grant g ON g.tenant_id = $1 AND g.action_id = $2 AND g.token_hash = $5""",
 )
+_VOTES = f"""
+SELECT {columns(Vote, "v")} FROM ledger_action a
+JOIN approvals_vote v ON v.tenant_id = $1 AND v.approval_id = a.approval_id
+WHERE a.tenant_id = $1 AND a.id = $2 ORDER BY v.id
+"""
 
 
 def load_context(tenant_id: UUID, action_id: UUID, *, at: datetime) -> ReleaseContext | None:
     """Load the context of an action's release; None where there is no such action."""
-    rows = execute(_RELEASE_QUERY, tenant_id, action_id, at)
+    rows, cast = pipeline((_RELEASE_QUERY, tenant_id, action_id, at), (_VOTES, tenant_id, action_id))
     if not rows:
         return None
     facts, extra = read_release(rows[0])
     (approval, session, agent), (reserved,) = load_models(extra, Approval, Session, Agent)
-    cast = tuple(votes.votes_of(tenant_id, approval.id)) if approval is not None else ()
-    return ReleaseContext(facts, approval, session, agent, reserved, cast)
+    return ReleaseContext(facts, approval, session, agent, reserved, _votes(cast))
+
+
+def lock_context(
+    tenant_id: UUID,
+    action_id: UUID,
+    *,
+    executor_id: str,
+    token_hash: str = "",
+    behind_tenant: bool = False,
+    at: datetime,
+) -> tuple[ledger.SubjectHead, ReleaseContext]:
+    """Lock an action, the tenant's gate first if `behind_tenant`, and load what its start depends on: one message."""
+    head, (rows, cast) = ledger.lock_and_read(
+        (_START_QUERY, tenant_id, action_id, at, executor_id, token_hash),
+        (_VOTES, tenant_id, action_id),
+        tenant_id=tenant_id,
+        subject_id=action_id,
+        kind="action",
+        behind_tenant=behind_tenant,
+    )
+    facts, extra = read_release(rows[0])
+    (approval, session, agent), (reserved, *stored) = load_models(extra, Approval, Session, Agent)
+    (executor, grant), _ = load_models(tuple(stored[3:]), Executor, Grant)
+    payload_row = (stored[0], stored[1], stored[2])
+    return head, ReleaseContext(facts, approval, session, agent, reserved, _votes(cast), executor, grant, payload_row)
+
+
+def _votes(rows: list[tuple[Any, ...]]) -> tuple[Vote, ...]:
+    return tuple(load_models(row, Vote)[0][0] for row in rows)
 
 
 def current_epoch() -> int:
@@ -118,8 +162,13 @@ def current_epoch() -> int:
 
 def stored_payload(context: ReleaseContext) -> bytes:
     """The stored payload, which is the one that executes (D9); refuses one that was altered at rest."""
-    pointer = context.action.payload_pointer
-    data = evidence.open_evidence(context.action.tenant_id, pointer) if pointer is not None else None
+    tenant_id, pointer = context.action.tenant_id, context.action.payload_pointer
+    data = None
+    if pointer is not None and context.payload_row is None:
+        data = evidence.open_evidence(tenant_id, pointer)
+    elif pointer is not None and context.payload_row is not None:
+        subject_id, sealed, key_id = context.payload_row
+        data = evidence.open_sealed(tenant_id, pointer, subject_id, sealed, key_id) if subject_id else None
     if data is None or digest(data) != context.action.payload_hash:
         raise binding.PayloadChanged
     return data

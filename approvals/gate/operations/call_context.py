@@ -6,13 +6,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from approvals.agents import queries as agents_queries
 from approvals.agents.operations.registry_entry import is_sealed
 from approvals.gate.rules import gate, stale_reads
 from approvals.gate.rules.gate import CallerContext, GateVerdict, TargetContext
 from approvals.gate.rules.proposals import Proposal
 from approvals.gate.rules.stale_reads import ResourceChange
-from approvals.models import Session
+from approvals.models import Agent, AgentVersion, Session
 from approvals.sessions import queries as sessions_queries
 from approvals.sessions.queries import disclosed_contract
 from approvals.sessions.rules import pins
@@ -24,10 +23,11 @@ if TYPE_CHECKING:
     from ledger.models import Action
 
 
-def caller_context(session: Session, call: Proposal, *, at: datetime) -> CallerContext:
+def caller_context(
+    session: Session, call: Proposal, agent: Agent | None, version: AgentVersion | None
+) -> CallerContext:
     """The current state of the agent and its session."""
     tenant_id = session.tenant_id
-    agent, version = agents_queries.agent_with_version(tenant_id, session.agent_id, session.agent_version)
     disclosed = {tool["name"]: disclosed_contract(tenant_id, tool["digest"]) for tool in session.contract["tools"]}
     return CallerContext(
         registered=agent is not None and agent.revoked_at is None and version is not None,

@@ -36,7 +36,6 @@ from approvals.policy.operations import policy_evaluation
 from approvals.policy.operations.policy_evaluation import evaluate_policy, gather_facts, rules_of
 from approvals.policy.rules import autonomy
 from approvals.requests.queries import approvals
-from approvals.sessions import queries as sessions_queries
 from approvals.sessions.operations import sessions
 from approvals.sessions.operations.sessions import NoSuchSession
 from approvals.sessions.rules.nudge import Nudge
@@ -86,18 +85,34 @@ def propose_calls(
     compile_predicate: Compiler,
     at: datetime,
     origin: RecoveryOrigin | None = None,
+    behind_tenant: bool = False,
 ) -> tuple[list[CallAnswer], Nudge]:
-    """Check and record a batch of calls, in order; the nudge says whether to go on or to wait (R-MC-06, R-MC-09)."""
-    session = sessions_queries.lock_session(tenant_id, session_id)
-    if session is None or session.key_actor != key_actor:
+    """Check and record a batch of calls, in order; the nudge says whether to go on or to wait (R-MC-06, R-MC-09).
+
+    With `behind_tenant` nothing that a start is judged by changes from here to the end of the transaction.
+    """
+    proposed = [(raw, _without_nul(read_call(raw))) for raw in raw_calls]
+    only = proposed[0][1] if len(proposed) == 1 else None
+    locked = gate_queries.lock_session(
+        tenant_id, session_id, call_id=_recorded_call_id(only) if only else "", behind_tenant=behind_tenant
+    )
+    if locked is None or locked.session.key_actor != key_actor:
         raise NoSuchSession
-    call_origin = CallOrigin(trace, origin)
-    if origin is None:
-        sessions.inherit_limit(session)
-    answers = [
-        _answer_call(session, raw, call_origin=call_origin, compile_predicate=compile_predicate, at=at)
-        for raw in raw_calls
-    ]
+    session, call_origin = locked.session, CallOrigin(trace, origin)
+    if origin is None and session.forced_at is None:
+        # Only in memory: its run reached its limit in another session.
+        session.forced_at = locked.limit_reached_at
+    answers = []
+    for raw, call in proposed:
+        # One of several may repeat one before it.
+        before, request_hash = locked.recorded if only else _recorded_call(session, call), _request_hash(raw)
+        answers.append(
+            _replay_answer(before, request_hash)
+            if before is not None
+            else _answer_call(
+                session, call, request_hash, call_origin=call_origin, compile_predicate=compile_predicate, at=at
+            )
+        )
     refused = [str(answer.document["result"]["error"]["code"]) for answer in answers if not answer.document["accepted"]]
     if "ITERATION_LIMIT" in refused:
         sessions.record_limit_reached(session, at=at)
@@ -105,13 +120,14 @@ def propose_calls(
 
 
 def _answer_call(
-    session: Session, raw: Any, *, call_origin: CallOrigin, compile_predicate: Compiler, at: datetime
+    session: Session,
+    call: Proposal,
+    request_hash: str,
+    *,
+    call_origin: CallOrigin,
+    compile_predicate: Compiler,
+    at: datetime,
 ) -> CallAnswer:
-    call = _without_nul(read_call(raw))
-    request_hash = _request_hash(raw)
-    before = _recorded_call(session, call)
-    if before is not None:
-        return _replay_answer(before, request_hash)
     try:
         with savepoint():
             judgement = _judge_call(
@@ -176,7 +192,8 @@ def _judge_call(
     session: Session, call: Proposal, *, compile_predicate: Compiler, at: datetime, remedy: bool
 ) -> _Judgement:
     """Take the gate's steps in order; the first refusal is the verdict. A remedy has no boundary or budget."""
-    caller = caller_context(session, call, at=at)
+    facts = gate_queries.caller_facts(session)
+    caller = caller_context(session, call, facts.agent, facts.version)
     target: gate.TargetContext | None = None
     policies: Mapping[str, Any] | None = None
     verdict: GateVerdict | None = None
@@ -187,7 +204,7 @@ def _judge_call(
             target = target or target_context(session, call, verdict, at=at, remedy=remedy)
             verdict = gate.check_target(step, verdict, call, target, at=at)
         elif verdict is not None:
-            policies = policies or catalogue_queries.active_policies(session.tenant_id)
+            policies = facts.policies
             verdict = _POLICY_CHECKS[step](session, verdict, policies, at=at, remedy=remedy)
         if verdict is not None and not verdict.accepted:
             break

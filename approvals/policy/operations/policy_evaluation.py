@@ -15,12 +15,13 @@ from approvals.policy.rules.policy_facts import Facts
 from approvals.sessions import queries as sessions_queries
 from approvals.sessions.queries import disclosed_contract
 from ledger.catalogue.rules.contract import Contract
+from ledger.catalogue.rules.policies import DecidingPolicy
 from ledger.db import execute, savepoint
 from ledger.record.queries import evidence
 from ledger.record.rules.canonical import parse
 
 if TYPE_CHECKING:
-    from ledger.models import Action, PolicyVersion
+    from ledger.models import Action
 
 
 def evaluate_policy(
@@ -55,7 +56,7 @@ def reevaluate_policy(action: Action, *, rules: ApprovalPolicy, at: datetime) ->
     return wanted, payload
 
 
-def rules_of(version: PolicyVersion) -> ApprovalPolicy:
+def rules_of(version: DecidingPolicy) -> ApprovalPolicy:
     """The rules of a stored version."""
     return policy.load_stored(bytes(version.document))
 

@@ -303,12 +303,6 @@ def _steps(session: Session) -> tuple[str, ...]:
 REACHED = "iteration_limit_reached"
 
 
-def inherit_limit(session: Session) -> None:
-    """Set on a session, in memory only, that its run reached its limit in another session."""
-    if session.forced_at is None:
-        session.forced_at = sessions_queries.limit_reached_at(session.tenant_id, session.run_id, session.key_actor)
-
-
 def record_limit_reached(session: Session, *, at: datetime) -> None:
     """Record once that the session has reached its limit."""
     first = execute(

@@ -16,17 +16,18 @@ from approvals.agents.operations import withheld_tools
 from approvals.agents.rules.acceptance import share
 from approvals.agents.rules.relevance import WithheldReason, WithheldTool
 from approvals.execution.operations import executions
-from approvals.execution.operations.executions import StartRequest
+from approvals.execution.operations.executions import StartedExecution, StartRequest
+from approvals.execution.operations.ready_actions import ClaimedAction
 from approvals.gate import queries as calls_read
 from approvals.gate.operations import calls
-from approvals.gate.operations.actions import Trace
+from approvals.gate.operations.actions import CallAnswer, Trace
 from approvals.sessions import queries as sessions_read
 from approvals.sessions.operations import sessions
 from approvals.sessions.operations.sessions import NoSuchSession
-from approvals.sessions.rules.nudge import NextMove
+from approvals.sessions.rules.nudge import NextMove, Nudge
 from approvals.voting.operations.refusal_records import write_refusal_records
 from console.api.actions import predicates
-from console.api.actions.envelope import status_of, unanswered_questions, user_status
+from console.api.actions.envelope import status_of, unanswered_questions
 from console.api.auth import Caller, admits, caller_of, second_executor
 from console.api.execution.routes import proof_of
 from console.api.execution.schemas import StartedAtOnce
@@ -36,7 +37,6 @@ from console.api.transaction import in_tenancy, run_once
 from console.pages.sessions import session_context
 from ledger.actions.queries import actions
 from ledger.db import savepoint
-from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused
 from reviews import queries as after
 from reviews.guarding import operations as guarding
@@ -183,53 +183,56 @@ def _propose_and_start(
     If we crash before the commit, neither happened; after it the action is EXECUTING, and a repeat of this request
     gets the same attempt. A start that is refused undoes nothing of the proposal: the order waits as any other.
     """
-    try:
-        ledger.lock_behind_tenant(tenant_id=executor.tenant_id, subject_id=session_id, kind="session")
-    except ledger.NoSuchSubject:
-        raise NoSuchSession from None
-    answer = _propose(request, session_id, body)
+    [made], nudge = _make_calls(request, session_id, body, behind_tenant=True)
+    answer = _answer_of([made], nudge, tenant_id=executor.tenant_id, session_id=session_id)
     result = answer.results[0]
     result.started = None
     if not result.accepted or result.action_id is None or result.state != "VALIDATED":
         return answer
-    started = _start(executor, replace(wanted, action_id=result.action_id))
-    if started is not None:
-        result.started = started
+    tool = made.document["result"]["tool"]
+    if executor.keep_to("tool", [tool]) != [tool]:
+        return answer
+    begun = _start(executor, replace(wanted, action_id=result.action_id))
+    if begun is not None:
+        order, started = begun
+        result.started = StartedAtOnce.of(
+            started,
+            action_id=result.action_id,
+            tool=order.tool,
+            version=order.version,
+            grant=order.grant,
+            grant_expires_at=order.grant_expires_at,
+        )
         result.state = "EXECUTING"
-        result.user_status = user_status(executor.tenant_id, result.action_id)
+        # One that was proposed before may have more on record than its entry says.
+        entry = started.entry if made.entry is not None else None
+        result.user_status = status_of(replace(made, state="EXECUTING", entry=entry), executor.tenant_id)
     return answer
 
 
-def _start(executor: Caller, wanted: StartRequest) -> StartedAtOnce | None:
+def _start(executor: Caller, wanted: StartRequest) -> tuple[ClaimedAction, StartedExecution] | None:
     at = timezone.now()
-    action = actions.action(executor.tenant_id, wanted.action_id)
-    if action is None or executor.keep_to("tool", [action.tool]) != [action.tool]:
-        return None
     stops = after.release_stops(executor.tenant_id, at=at).keys()
     try:
         with savepoint():
-            begun = executions.claim_and_start(
+            return executions.claim_and_start(
                 tenant_id=executor.tenant_id, request=wanted, unverifiable=stops, by=executor.actor, at=at
             )
     except Refused as refusal:
         write_refusal_records(executor.tenant_id, refusal)
         return None
-    if begun is None:
-        return None
-    order, started = begun
-    return StartedAtOnce.of(
-        started,
-        action_id=wanted.action_id,
-        tool=order.tool,
-        version=order.version,
-        grant=order.grant,
-        grant_expires_at=order.grant_expires_at,
-    )
 
 
 def _propose(request: HttpRequest, session_id: UUID, body: schemas.CallsBody) -> schemas.CallResults:
+    made, nudge = _make_calls(request, session_id, body)
+    return _answer_of(made, nudge, tenant_id=caller_of(request).tenant_id, session_id=session_id)
+
+
+def _make_calls(
+    request: HttpRequest, session_id: UUID, body: schemas.CallsBody, *, behind_tenant: bool = False
+) -> tuple[list[CallAnswer], Nudge]:
     caller = caller_of(request)
-    made, nudge = calls.propose_calls(
+    return calls.propose_calls(
         tenant_id=caller.tenant_id,
         session_id=session_id,
         key_actor=caller.actor.id,
@@ -237,11 +240,15 @@ def _propose(request: HttpRequest, session_id: UUID, body: schemas.CallsBody) ->
         trace=trace_of(request),
         compile_predicate=predicates.agent_predicate_fault,
         at=timezone.now(),
+        behind_tenant=behind_tenant,
     )
-    results = [schemas.CallResult(**each.document, user_status=status_of(each, caller.tenant_id)) for each in made]
+
+
+def _answer_of(made: list[CallAnswer], nudge: Nudge, *, tenant_id: UUID, session_id: UUID) -> schemas.CallResults:
+    results = [schemas.CallResult(**each.document, user_status=status_of(each, tenant_id)) for each in made]
     # A run that has come to its limit ends with its summary, behind the results (R-FB-01, R-FB-04).
     forced = nudge.move is NextMove.STOP
-    session = sessions_read.session(caller.tenant_id, session_id) if forced else None
+    session = sessions_read.session(tenant_id, session_id) if forced else None
     summary = session_context.summary_document(session) if session else None
     return schemas.CallResults(
         results=results,

@@ -8,6 +8,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from ledger.actions.queries.actions import open_duplicates_sql
 from ledger.actions.queries.freezes import COVERS
+from ledger.catalogue.queries import POLICIES_IN_FORCE
 from ledger.db import columns, load_models
 from ledger.models import Action
 
@@ -59,8 +60,7 @@ def release_statement(extra_columns: LiteralString, joins: LiteralString) -> Lit
     """
     return f"""
 SELECT {columns(Action, "a")}, clock_timestamp(),
-    (SELECT jsonb_object_agg(p.kind, jsonb_build_array(p.version, p.digest)) FROM ledger_policyversion p
-        WHERE p.tenant_id = $1 AND p.active),
+    {POLICIES_IN_FORCE},
     EXISTS (SELECT FROM ledger_freeze f WHERE f.tenant_id = $1 AND f.lifted_at IS NULL AND {COVERS}),
     a.relation = '' AND EXISTS (SELECT FROM ledger_unwinding u WHERE u.tenant_id = $1 AND u.run_id = a.run_id),
     a.mutating AND EXISTS (SELECT FROM ({open_duplicates_sql(key="a.operation_key", at="$3")}) r WHERE r.id <> a.id),

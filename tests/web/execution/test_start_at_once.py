@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.utils import timezone
 
+from approvals.agents.operations import agents
+from approvals.execution.operations import executors
 from counterfoil.proof import ExecutorKey, read_claims
+from ledger.catalogue.operations import registration
+from ledger.db import tenancy
+from ledger.record import operations as ledger
 from tests.support.api_tenant import DELETE, Workshop, document, new_key
 from tests.support.callers import Api, key_for
 
@@ -146,3 +152,64 @@ def test_a_proof_that_was_used_before_starts_nothing_again(shop: Workshop):
     replayed = send(shop, session=session, headers={"Executor-DPoP": proof})
     assert replayed.status_code == 403
     assert len(actions_of(shop)) == 1
+
+
+def stop_executor(shop: Workshop) -> None:
+    executors.revoke_executor(
+        tenant_id=shop.tenant, executor_id="runner", reason="Gone.", by=ledger.SYSTEM, at=timezone.now()
+    )
+
+
+def stop_agent(shop: Workshop) -> None:
+    agents.revoke_agent(
+        tenant_id=shop.tenant, agent_id="librarian", reason="Gone.", by=ledger.SYSTEM, at=timezone.now()
+    )
+
+
+def freeze_target(shop: Workshop) -> None:
+    registration.place_freeze(
+        tenant_id=shop.tenant,
+        scope="target",
+        value="document/notes/next.md",
+        reason="Wait.",
+        actor=ledger.SYSTEM,
+        at=timezone.now(),
+    )
+
+
+def release_rule(shop: Workshop, rule: dict[str, str]) -> None:
+    assert shop.operator_key.release("approval", {"version": "2", "document": {"rules": [rule]}}).status_code == 201
+
+
+def hold_everything(shop: Workshop) -> None:
+    release_rule(shop, {"name": "all", "outcome": "hold"})
+
+
+def refuse_everything(shop: Workshop) -> None:
+    release_rule(shop, {"name": "none", "outcome": "refuse", "reason": "Nothing is written any more."})
+
+
+@pytest.mark.parametrize(
+    ("change", "accepted", "code"),
+    [
+        (stop_executor, True, None),
+        (stop_agent, False, "AGENT_NOT_REGISTERED"),
+        (freeze_target, False, "TARGET_FROZEN"),
+        (hold_everything, True, None),
+        (refuse_everything, False, "OUTSIDE_AUTONOMY"),
+    ],
+)
+def test_what_changes_between_two_calls_is_seen_by_the_second_one(
+    shop: Workshop, change: Callable[[Workshop], None], accepted: bool, code: str | None
+):
+    session = shop.session()
+    assert only(send(shop, session=session))["state"] == "EXECUTING"
+    with tenancy(shop.tenant):
+        change(shop)
+    result = only(send(shop, session=session, arguments=document("notes/next.md", "Quiet.")))
+    assert (result["accepted"], result["started"], (result["result"]["error"] or {}).get("code")) == (
+        accepted,
+        None,
+        code,
+    )
+    assert result["approval"]["required"] is (change is hold_everything)

@@ -509,7 +509,7 @@ def test_a_registry_that_cannot_be_read_lets_nobody_in(shop: Workshop):
         assert (answer.status_code, answer.json()["code"]) == (503, "REGISTRY_UNREADABLE")
         assert SECRET not in answer.content.decode()
     for broken in (
-        patch("approvals.agents.queries.agent_with_version", side_effect=DatabaseError(SECRET)),
+        patch("approvals.gate.queries.caller_facts", side_effect=DatabaseError(SECRET)),
         patch("approvals.gate.operations.call_context.is_sealed", side_effect=OSError(SECRET)),
     ):
         with broken:
