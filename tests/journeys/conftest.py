@@ -1,4 +1,7 @@
-"""Grounds for journeys: each starts the real processes once and serves every test of this worker."""
+"""Grounds for journeys: each starts the real processes once, serves every journey of this worker and ends with them.
+
+Left to the end of the run, their workers would look for what is due every second until then.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ import pytest
 from tests.journeys.ground import Ground, opened, tended
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def busy_ground(template, run) -> Iterator[Ground]:
     """The console and the whole example: an executor that is started again when it dies, and the mailer."""
     with opened(run) as ground, tended(ground, "executor", "consumer"):
         yield ground
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def quiet_ground(template, run) -> Iterator[Ground]:
     """The console with the shop beside it, and nobody at work there; its record must hold in the end."""
     with opened(run) as ground:
