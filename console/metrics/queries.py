@@ -71,9 +71,10 @@ def _delays(
     tenant_id: UUID, by: str, *, since: datetime, until: datetime, span: int, about: MetricFilter
 ) -> dict[tuple[Any, ...], dict[int, tuple[int, int]]]:
     chosen, values = _chosen(tenant_id, since, until, span, about)
+    # Whole milliseconds add up exactly as floating-point numbers, which takes half the time of adding them as numeric.
     rows = execute(
-        f"SELECT kind, {by}, rounded_ms, sum(count), sum(total_ms)::bigint FROM console_metricdelay WHERE {chosen}"
-        f" GROUP BY kind, {by}, rounded_ms",
+        f"SELECT kind, {by}, rounded_ms, sum(count), sum(total_ms::float8)::bigint FROM console_metricdelay"
+        f" WHERE {chosen} GROUP BY kind, {by}, rounded_ms",
         *values,
     )
     delays: dict[tuple[Any, ...], dict[int, tuple[int, int]]] = {}
@@ -99,10 +100,13 @@ def count_by_hour_of_week(
 ) -> dict[tuple[int, int], list[int]]:
     """These counts by weekday (1 is Monday) and hour of the day, in UTC."""
     chosen, values = _chosen(tenant_id, since, until, 1, about)
-    sums = ", ".join(f"sum({name})" for name in names)
+    sums = ", ".join(f"sum({name}) AS {name}" for name in names)
+    of_week = ", ".join(f"sum({name})::bigint" for name in names)
+    # Each hour is added up before it is asked for its place in the week, which costs more than the adding.
     rows = execute(
         "SELECT extract(isodow FROM start AT TIME ZONE 'UTC')::int, extract(hour FROM start AT TIME ZONE 'UTC')::int,"
-        f" {sums} FROM console_metricrollup WHERE {chosen} GROUP BY 1, 2",
+        f" {of_week} FROM (SELECT start, {sums} FROM console_metricrollup WHERE {chosen} GROUP BY start) AS hours"
+        " GROUP BY 1, 2",
         *values,
     )
     return {(day, clock): list(counts) for day, clock, *counts in rows}

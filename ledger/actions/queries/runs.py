@@ -75,7 +75,7 @@ def proposal_links(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, dict[s
 
 def steps_of(tenant_id: UUID, run_id: str, *, limit: int = 500) -> list[Action]:
     """The actions of a run, oldest first, including recovery actions."""
-    return list(Action.objects.filter(tenant_id=tenant_id, run_id=run_id).order_by("id")[:limit])
+    return select(Action, "tenant_id = $1 AND run_id = $2 ORDER BY id LIMIT $3", tenant_id, run_id, limit)
 
 
 def unstarted_steps(tenant_id: UUID, runs: list[str]) -> list[tuple[UUID, str]]:

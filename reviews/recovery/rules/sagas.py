@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -86,17 +86,24 @@ def next_to_compensate(steps: Sequence[SagaStep]) -> SagaStep | None:
 
 def silent_steps(steps: Sequence[SagaStep]) -> tuple[SilentStep, ...]:
     """Every step that went on in silence, in the order of the steps (rule 3)."""
-    return tuple(one for place, step in enumerate(steps) for one in _over(step, steps[:place]))
-
-
-def _over(step: SagaStep, earlier: Sequence[SagaStep]) -> Iterator[SilentStep]:
-    for other in earlier:
-        if not (other.state in _FAILED or other.id in step.depends_on) or other.id in step.acknowledges:
-            continue
-        if other.state in _FAILED and not _later(other, step):
-            yield SilentStep(step.id, other.id, f"It ended {other.state}, which had not been acknowledged.")
-        elif other.id in step.depends_on and _later(other, step):
-            yield SilentStep(step.id, other.id, "Its outcome was not known yet.")
+    silent: list[SilentStep] = []
+    # A run may have hundreds of steps: of those before a step only the failed ones and its dependencies are looked at.
+    earlier, failed = dict[str, SagaStep](), list[tuple[SagaStep, datetime | None]]()
+    for step in steps:
+        silent += [
+            SilentStep(step.id, other.id, f"It ended {other.state}, which had not been acknowledged.")
+            for other, ended_at in failed
+            if (ended_at is None or ended_at <= step.proposed_at) and other.id not in step.acknowledges
+        ]
+        silent += [
+            SilentStep(step.id, each, "Its outcome was not known yet.")
+            for each in step.depends_on
+            if each in earlier and each not in step.acknowledges and _later(earlier[each], step)
+        ]
+        earlier[step.id] = step
+        if step.state in _FAILED:
+            failed.append((step, datetime.fromisoformat(step.ended_at) if step.ended_at else None))
+    return tuple(silent)
 
 
 def _later(other: SagaStep, step: SagaStep) -> bool:
