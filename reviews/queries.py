@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -13,7 +14,7 @@ from django.db.models.functions import Coalesce
 from ledger.actions.queries import actions, freezes
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules import policies
-from ledger.db import execute, fetch_one, select
+from ledger.db import columns, execute, fetch_one, load_models, select
 from ledger.record.queries import evidence
 from ledger.record.rules.ids import lower_bound
 from reviews.cases.rules.batches import Progress
@@ -44,17 +45,27 @@ from reviews.reconciliation.rules.verdict import VerificationResult
 from reviews.reporting.rules.success_patterns import FindingSource
 
 if TYPE_CHECKING:
-    from ledger.models import Freeze
+    from ledger.models import Action, Freeze
 
 
 def observations_of(tenant_id: UUID, action_id: UUID) -> list[Observation]:
     return select(Observation, "tenant_id = $1 AND action_id = $2 ORDER BY id", tenant_id, action_id)
 
 
-def observations_of_all(tenant_id: UUID, action_ids: list[UUID]) -> list[Observation]:
+_ANSWERS = (
+    f"SELECT {columns(Observation, 'o')} FROM reviews_observation o"
+    " WHERE o.tenant_id = $1 AND o.action_id = ANY($2) AND o.source <> 'webhook' ORDER BY o.id"
+)
+
+
+def observations_call(tenant_id: UUID, action_ids: list[UUID]) -> tuple[Any, ...]:
+    """The call for `pipeline` whose rows `read_observations` reads."""
+    return _ANSWERS, tenant_id, action_ids
+
+
+def read_observations(rows: Iterable[tuple[Any, ...]]) -> list[Observation]:
     """What the tools and the runtime answered about these actions, oldest first; a webhook is no answer."""
-    answers = "tenant_id = $1 AND action_id = ANY($2) AND source <> 'webhook' ORDER BY id"
-    return select(Observation, answers, tenant_id, action_ids)
+    return [load_models(row, Observation)[0][0] for row in rows]
 
 
 def last_observation(tenant_id: UUID, action_id: UUID) -> Observation | None:
@@ -73,15 +84,13 @@ def runs_of(tenant_id: UUID, action_id: UUID) -> list[VerificationRun]:
     return select(VerificationRun, "tenant_id = $1 AND action_id = $2 ORDER BY number", tenant_id, action_id)
 
 
-def count_doubtful_runs(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, int]:
-    """How many runs of each action had an answer that bore nothing out, and settled nothing."""
-    return dict(
-        execute(
-            "SELECT action_id, count(*) FROM reviews_run WHERE tenant_id = $1 AND action_id = ANY($2)"
-            " AND result = 'PENDING' AND discrepancy = 'UNVERIFIABLE_STATE' GROUP BY action_id",
-            *(tenant_id, action_ids),
-        )
+def doubtful_runs_call(tenant_id: UUID, action_ids: list[UUID]) -> tuple[Any, ...]:
+    """The call for `pipeline` that counts the runs of each action whose answer bore nothing out and settled nothing."""
+    statement = (
+        "SELECT action_id, count(*) FROM reviews_run WHERE tenant_id = $1 AND action_id = ANY($2)"
+        " AND result = 'PENDING' AND discrepancy = 'UNVERIFIABLE_STATE' GROUP BY action_id"
     )
+    return statement, tenant_id, action_ids
 
 
 def last_run_number(tenant_id: UUID, action_id: UUID) -> int:
@@ -346,6 +355,35 @@ def reports_between(tenant_id: UUID, *, after: datetime, until: datetime, limit:
     return list(found.order_by("id")[:limit])
 
 
+_CONCLUDED = f"""
+SELECT {actions.action_columns("a")}, {columns(Schedule, "s")},
+    (SELECT coalesce(max(r.number), 0) FROM reviews_run r WHERE r.tenant_id = $1 AND r.action_id = $2),
+    (SELECT k.key_id FROM ledger_subjectkey k WHERE k.tenant_id = $1 AND k.subject_id = $2)
+FROM ledger_action a LEFT JOIN reviews_schedule s ON s.action_id = $2 WHERE a.tenant_id = $1 AND a.id = $2
+"""
+
+
+class RunFacts(NamedTuple):
+    """What a run of an action is concluded with; the number of its newest run is 0 before the first."""
+
+    action: Action
+    schedule: Schedule | None
+    last_number: int
+    key_id: UUID | None
+
+
+def run_facts_call(tenant_id: UUID, action_id: UUID) -> tuple[Any, ...]:
+    """The call for `pipeline` whose row `read_run_facts` reads."""
+    return _CONCLUDED, tenant_id, action_id
+
+
+def read_run_facts(row: tuple[Any, ...]) -> RunFacts:
+    """Read what a run is concluded with."""
+    action, rest = actions.read_action(row)
+    (schedule,), (number, key_id) = load_models(rest, Schedule)
+    return RunFacts(action, schedule, number, key_id)
+
+
 def schedule_of(action_id: UUID) -> Schedule | None:
     return fetch_one(Schedule, "action_id = $1", action_id)
 
@@ -471,6 +509,8 @@ def release_stops(tenant_id: UUID, *, at: datetime) -> dict[str, StopReason]:
     counted = rules.waiting is not None or rules.oldest_s is not None
     debts = verification_debts(tenant_id, [row[1] for row in rows], at=at) if counted else {}
     for _, system_id, name, is_open, stopped in rows:
+        if not (is_open or stopped or counted):
+            continue
         stop = release_stop(rules, is_open=is_open, stopped=stopped, debt=debts.get(system_id, NO_DEBT), at=at)
         if stop is not None:
             found[name] = stop

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
-from functools import lru_cache
 from uuid import UUID
 
 from django.db.models import (
@@ -16,9 +15,7 @@ from approvals.models import (
     Session,
     Spending,
 )
-from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.rules import contract as contracts
-from ledger.catalogue.rules.contract import Contract
+from ledger.catalogue.queries import registered_contract
 from ledger.db import fetch_one
 
 
@@ -73,10 +70,4 @@ def budget_spending(
     return list(found.order_by("-window_from", "holder", "budget", "unit")[:limit])
 
 
-@lru_cache(maxsize=4096)
-def disclosed_contract(tenant_id: UUID, contract_digest: str) -> Contract:
-    """A registered contract by its digest. Versions never change, so a process reads each once."""
-    row = catalogue_queries.contract_by_digest(tenant_id, contract_digest)
-    if row is None:
-        raise LookupError(f"no contract {contract_digest}")
-    return contracts.load_stored(bytes(row.document), expected_digest=contract_digest)
+disclosed_contract = registered_contract

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Final, LiteralString
+from typing import Any, Final, LiteralString
 from uuid import UUID
 
 from django.db.models import Q
@@ -14,7 +14,7 @@ from django.db.models import Q
 from ledger.catalogue.rules.contract import Contract, load_stored
 from ledger.catalogue.rules.releases import CONTRACT, CanaryScope
 from ledger.catalogue.rules.versions import ActiveVersion, choose_version
-from ledger.db import execute, fetch_one, select
+from ledger.db import columns, execute, fetch_one, load_models, select
 from ledger.models import (
     Action,
     ContractVersion,
@@ -37,6 +37,15 @@ def contract_version(tenant_id: UUID, name: str, version: str) -> ContractVersio
 
 def contract_by_digest(tenant_id: UUID, digest: str) -> ContractVersion | None:
     return fetch_one(ContractVersion, "tenant_id = $1 AND digest = $2 LIMIT 1", tenant_id, digest)
+
+
+@lru_cache(maxsize=4096)
+def registered_contract(tenant_id: UUID, digest: str) -> Contract:
+    """A registered contract by its digest. Versions never change, so a process reads each once."""
+    row = contract_by_digest(tenant_id, digest)
+    if row is None:
+        raise LookupError(f"no contract {digest}")
+    return load_stored(bytes(row.document), expected_digest=digest)
 
 
 def contract_versions(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = None) -> list[ContractVersion]:
@@ -244,7 +253,23 @@ class DecidingPolicies:
 
 def deciding_policies(tenant_id: UUID, kind: str) -> DecidingPolicies:
     """The version of a kind of policy in force, and the one on canary beside it."""
-    found = select(PolicyVersion, "tenant_id = $1 AND kind = $2 AND (active OR canary IS NOT NULL)", tenant_id, kind)
+    return read_deciding_policies(execute(*deciding_policies_call(tenant_id, kind)))
+
+
+_DECIDING = (
+    f"SELECT {columns(PolicyVersion, 'p')} FROM ledger_policyversion p"
+    " WHERE p.tenant_id = $1 AND p.kind = $2 AND (p.active OR p.canary IS NOT NULL)"
+)
+
+
+def deciding_policies_call(tenant_id: UUID, kind: str) -> tuple[Any, ...]:
+    """The call for `pipeline` whose rows `read_deciding_policies` reads."""
+    return _DECIDING, tenant_id, kind
+
+
+def read_deciding_policies(rows: Iterable[tuple[Any, ...]]) -> DecidingPolicies:
+    """Read the version in force, and the one on canary beside it."""
+    found: list[PolicyVersion] = [load_models(row, PolicyVersion)[0][0] for row in rows]
     in_force = next(row for row in found if row.active)
     return DecidingPolicies(in_force, next((row for row in found if row.canary is not None), None))
 
@@ -281,6 +306,11 @@ def gate_results(tenant_id: UUID, release_id: UUID) -> dict[str, ReleaseGate]:
 
 def system(tenant_id: UUID, name: str) -> System | None:
     return fetch_one(System, "tenant_id = $1 AND name = $2", tenant_id, name)
+
+
+def systems_named(tenant_id: UUID, names: Collection[str]) -> dict[str, System]:
+    """Those of these systems that are registered, by name."""
+    return {row.name: row for row in select(System, "tenant_id = $1 AND name = ANY($2)", tenant_id, list(names))}
 
 
 def system_by_id(tenant_id: UUID, system_id: UUID) -> System | None:

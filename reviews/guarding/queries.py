@@ -15,6 +15,7 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.fields import compare_fields
 from ledger.catalogue.rules.policies import MessageRule, message_rule
+from ledger.db import execute
 from ledger.record.queries import events
 from ledger.record.queries import evidence as evidence_queries
 from ledger.record.rules.encryption import CannotOpen, EvidenceErased
@@ -211,7 +212,7 @@ def _arguments(tenant_id: UUID, actions: list[Any]) -> dict[UUID, Any]:
 
 
 def _answers(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, list[Any]]:
-    observed = queries.observations_of_all(tenant_id, ids)
+    observed = queries.read_observations(execute(*queries.observations_call(tenant_id, ids)))
     opened = _opened(tenant_id, [each.pointer for each in observed])
     found: dict[UUID, list[Any]] = {}
     for each in observed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final, LiteralString
+from typing import Any, Final, LiteralString, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -378,6 +378,42 @@ def attributable_actions(
     wanted += [Q(target__in=targets)] if targets else []
     found = Action.objects.filter(tenant_id=tenant_id, attempt_count__gt=0).order_by("-id")
     return list({each.id: each for part in wanted for each in found.filter(part)[:limit]}.values())
+
+
+class ActionRecord(NamedTuple):
+    """An action with its entry, the durable record of its mutation, and the newest reading taken before it ran."""
+
+    action: Action
+    entry: dict[str, Any]
+    idempotency: Idempotency | None
+    reading: UUID | None
+
+
+_RECORDS = f"""
+SELECT {columns(Action, "a")}, {columns(Idempotency, "i")}, n.entry,
+    (SELECT t.detail FROM ledger_event e JOIN ledger_entry t
+            ON t.tenant_id = $1 AND t.subject_id = e.subject_id AND t.seq = e.seq
+        WHERE e.tenant_id = $1 AND e.subject_id = a.id AND e.kind = 'reading_taken' ORDER BY e.seq DESC LIMIT 1)
+FROM ledger_action a
+LEFT JOIN ledger_entry n ON n.tenant_id = $1 AND n.subject_id = a.id AND n.seq = a.seq
+LEFT JOIN ledger_idempotency i ON i.tenant_id = $1 AND i.action_id = a.id
+WHERE a.tenant_id = $1 AND a.id = ANY($2)
+"""
+
+
+def records_call(tenant_id: UUID, action_ids: list[UUID]) -> tuple[Any, ...]:
+    """The call for `pipeline` whose rows `read_records` reads."""
+    return _RECORDS, tenant_id, action_ids
+
+
+def read_records(rows: Iterable[tuple[Any, ...]]) -> list[ActionRecord]:
+    """Read these actions with all that is on record of them."""
+    records = []
+    for row in rows:
+        (action, idempotency), (entry, detail) = load_models(row, Action, Idempotency)
+        reading = UUID(orjson.loads(detail)["pointer"]) if detail is not None else None
+        records.append(ActionRecord(action, orjson.loads(entry) if entry is not None else {}, idempotency, reading))
+    return records
 
 
 def idempotencies(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Idempotency]:

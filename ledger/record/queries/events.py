@@ -94,6 +94,11 @@ def tenant_by_id(tenant_id: UUID) -> Tenant:
     return Tenant.objects.get(id=tenant_id)
 
 
+def slug_call(tenant_id: UUID) -> tuple[Any, ...]:
+    """The call for `pipeline` that reads a tenant's slug."""
+    return "SELECT slug FROM ledger_tenant WHERE id = $1", tenant_id
+
+
 def tenants_by_id(ids: list[UUID]) -> dict[UUID, Tenant]:
     """These tenants, in one query."""
     return {each.id: each for each in select(Tenant, "id = ANY($1::uuid[])", ids)}

@@ -17,12 +17,11 @@ import orjson
 from django.conf import settings
 
 from ledger.actions.queries import actions as actions_queries
-from ledger.actions.queries import readings
 from ledger.catalogue import queries as catalogue_queries
-from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules import policies
 from ledger.catalogue.rules.contract import Contract, Source, Verification
 from ledger.catalogue.rules.policies import DecidingPolicy, VerificationNumbers
+from ledger.db import pipeline
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import digest as sha256
 from ledger.record.rules.canonical import parse
@@ -92,24 +91,26 @@ def plan_for(tenant_id: UUID, action_id: UUID) -> ReadPlan:
 
 def plans_for(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, ReadPlan]:
     """The plans for these actions, by action; an action that does not exist has none."""
-    slug = events.tenant_by_id(tenant_id).slug
-    found = actions_queries.actions_by_id(tenant_id, action_ids)
-    by_digest = {action.contract_digest: action for action in found.values()}
-    agreed = {digest: contract_of(tenant_id, action) for digest, action in by_digest.items()}
-    deciding = catalogue_queries.deciding_policies(tenant_id, "verification")
-    asked = {digest: _questions(tenant_id, slug, contract) for digest, contract in agreed.items()}
+    *found, policies, [(slug,)] = pipeline(
+        *_record_calls(tenant_id, action_ids),
+        catalogue_queries.deciding_policies_call(tenant_id, "verification"),
+        events.slug_call(tenant_id),
+    )
+    deciding = catalogue_queries.read_deciding_policies(policies)
+    known = _read_snapshots(tenant_id, *found)
+    agreed = {each.action.contract_digest: contract_of(tenant_id, each.action) for each in known}
+    systems = catalogue_queries.systems_named(tenant_id, {name for each in agreed.values() for name in _systems(each)})
+    asked = {digest: _questions(systems, slug, contract) for digest, contract in agreed.items()}
     return {
-        known.action.id: _plan(slug, known, agreed[digest], asked[digest], deciding.of(known.action))
-        for known in _known(tenant_id, list(found.values()), agreed)
-        if (digest := known.action.contract_digest)
+        each.action.id: _plan(slug, each, agreed[digest], asked[digest], deciding.of(each.action))
+        for each in known
+        if (digest := each.action.contract_digest)
     }
 
 
 def contract_of(tenant_id: UUID, action: Action) -> Contract:
     """The contract that an action was proposed under."""
-    row = catalogue_queries.contract_by_digest(tenant_id, action.contract_digest)
-    assert row is not None
-    return contracts.load_stored(bytes(row.document), expected_digest=row.digest)
+    return catalogue_queries.registered_contract(tenant_id, action.contract_digest)
 
 
 @lru_cache(maxsize=64)
@@ -117,23 +118,29 @@ def _numbers(document: bytes) -> VerificationNumbers:
     return policies.verification_numbers(parse(document))
 
 
-def action_snapshot(tenant_id: UUID, action: Action, contract: Contract) -> ActionSnapshot:
+def action_snapshot(tenant_id: UUID, action_id: UUID) -> ActionSnapshot:
     """The current record of one action."""
-    return _known(tenant_id, [action], {action.contract_digest: contract})[0]
+    return _read_snapshots(tenant_id, *pipeline(*_record_calls(tenant_id, [action_id])))[0]
 
 
-def _known(tenant_id: UUID, actions: list[Any], agreed: dict[str, Contract]) -> list[ActionSnapshot]:
-    ids = [action.id for action in actions]
-    entries = events.entries(tenant_id, [(action.id, action.seq) for action in actions])
-    keys = actions_queries.idempotencies(tenant_id, ids)
-    taken = readings.newest_reading_pointers(tenant_id, ids)
-    seen = queries.observations_of_all(tenant_id, ids)
-    doubted = queries.count_doubtful_runs(tenant_id, ids)
-    payloads = [action.payload_pointer for action in actions if action.payload_pointer is not None]
-    opened = evidence.open_evidence_many(tenant_id, [*payloads, *taken.values(), *(each.pointer for each in seen)])
+def _record_calls(tenant_id: UUID, action_ids: list[UUID]) -> tuple[tuple[Any, ...], ...]:
+    """The calls whose rows `_read_snapshots` reads."""
+    return (
+        actions_queries.records_call(tenant_id, action_ids),
+        queries.observations_call(tenant_id, action_ids),
+        queries.doubtful_runs_call(tenant_id, action_ids),
+    )
+
+
+def _read_snapshots(
+    tenant_id: UUID, found: list[tuple[Any, ...]], answered: list[tuple[Any, ...]], doubtful: list[tuple[Any, ...]]
+) -> list[ActionSnapshot]:
+    records, seen, doubted = actions_queries.read_records(found), queries.read_observations(answered), dict(doubtful)
+    pointers = [pointer for each in records for pointer in (each.action.payload_pointer, each.reading) if pointer]
+    opened = evidence.open_evidence_many(tenant_id, [*pointers, *(each.pointer for each in seen)])
     answers: dict[UUID, list[Any]] = {}
     digests: dict[UUID, str] = {}
-    attempts = {action.id: action.attempt_count for action in actions}
+    attempts = {each.action.id: each.action.attempt_count for each in records}
     for each in seen:
         # Only the newest attempt's answers tell: what one before claimed was read back and settled then.
         if each.attempt < attempts[each.action_id]:
@@ -144,16 +151,16 @@ def _known(tenant_id: UUID, actions: list[Any], agreed: dict[str, Contract]) -> 
     return [
         ActionSnapshot(
             action=action,
-            entry=entries.get(action.id, {}),
+            entry=entry,
             payload=orjson.loads(opened.get(action.payload_pointer, b"{}")) if action.payload_pointer else {},
-            observation=observations.deciding_answer(answers.get(action.id, []), agreed[action.contract_digest]),
-            baseline=_baseline(opened.get(taken[action.id])) if action.id in taken else None,
-            idempotency=keys.get(action.id),
+            observation=observations.deciding_answer(answers.get(action.id, []), contract_of(tenant_id, action)),
+            baseline=_baseline(opened.get(reading)) if reading is not None else None,
+            idempotency=idempotency,
             doubts=doubted.get(action.id, 0),
             request_hash=sha256(opened.get(action.payload_pointer, b"")) if action.payload_pointer else "",
             answer_digest=digests.get(action.id, ""),
         )
-        for action in actions
+        for action, entry, idempotency, reading in records
     ]
 
 
@@ -201,22 +208,32 @@ def _scope(slug: str, known: ActionSnapshot) -> dict[str, Any]:
     }
 
 
-def _questions(tenant_id: UUID, slug: str, contract: Contract) -> tuple[SourceQuery, ...]:
+def _systems(contract: Contract) -> tuple[str, ...]:
+    """The systems that an action of a contract is read in."""
+    verification = contract.verification
+    return (verification.system, *(each.system for each in verification.further)) if verification is not None else ()
+
+
+def _questions(systems: Mapping[str, Any], slug: str, contract: Contract) -> tuple[SourceQuery, ...]:
     verification = contract.verification
     if verification is None:
         return ()
-    further = (_question(tenant_id, slug, each.name, each) for each in verification.further)
-    return (_question(tenant_id, slug, "", verification), *further)
+    further = (_question(systems, slug, each.name, each) for each in verification.further)
+    return (_question(systems, slug, "", verification), *further)
 
 
-def _question(tenant_id: UUID, slug: str, name: str, part: Verification | Source) -> SourceQuery:
-    access, missing = system_access(tenant_id, slug, part.system)
+def _question(systems: Mapping[str, Any], slug: str, name: str, part: Verification | Source) -> SourceQuery:
+    access, missing = access_to(systems.get(part.system), slug, part.system)
     return SourceQuery(name=name, pattern=part.pattern, document=part.document, access=access, missing=missing)
 
 
 def system_access(tenant_id: UUID, slug: str, name: str) -> tuple[SystemAccess | None, str]:
     """Settings and credential of a registered system, or what is missing; the credential is a file, never a column."""
-    system = catalogue_queries.system(tenant_id, name)
+    return access_to(catalogue_queries.system(tenant_id, name), slug, name)
+
+
+def access_to(system: Any, slug: str, name: str) -> tuple[SystemAccess | None, str]:
+    """The same for the row of a system, None where none is registered under this name."""
     if system is None:
         return None, f"The system {name} is not registered."
     try:

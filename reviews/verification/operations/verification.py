@@ -17,7 +17,7 @@ import orjson
 from ledger.actions import operations as ledger_orders
 from ledger.actions.queries import actions
 from ledger.catalogue.rules.policies import DecidingPolicy, policy_context
-from ledger.db import insert, insert_each, tenancy
+from ledger.db import insert, insert_call, insert_each, pipeline, tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import evidence
 from ledger.record.rules.envelope import instant
@@ -124,10 +124,14 @@ def conclude_run(
 ) -> str | None:
     """Judge what was read under the action's lock, and write down what follows; returns the state after."""
     context = context or recovery.TenantDecisionContext(plan.tenant_id)
-    head = ledger.lock_subject(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
-    action = actions.action(plan.tenant_id, plan.action_id)
-    row = queries.schedule_of(plan.action_id)
-    if action is None or head.entry is None or not is_open(action):
+    head, [rows] = ledger.lock_and_read(
+        queries.run_facts_call(plan.tenant_id, plan.action_id),
+        tenant_id=plan.tenant_id,
+        subject_id=plan.action_id,
+        kind="action",
+    )
+    action, row, last_number, key_id = queries.read_run_facts(rows[0])
+    if head.entry is None or not is_open(action):
         schedules.end_schedule(action_id=plan.action_id)
         return None
     pointer = uuid4()
@@ -136,13 +140,10 @@ def conclude_run(
     outcome = rules.judge_run(inputs)
     first = pacing.asked and row is not None and row.readings == 0
     if outcome.steps or first or repeats_doubt(inputs, outcome):
-        tenant_id, action_id = plan.tenant_id, plan.action_id
-        place = _RunPlace(queries.last_run_number(tenant_id, action_id) + 1, evidence.key_id(tenant_id, action_id))
-        rows, drafts = _written(plan, action, head, inputs, outcome, place, context, at=at)
-        insert(*rows)
-        if drafts:
-            ledger.write_events(*drafts)
-            head = drafts[-1].head
+        place = _RunPlace(last_number + 1, key_id)
+        new, drafts = _written(plan, action, head, inputs, outcome, place, context, at=at)
+        pipeline(insert_call(*new), *([ledger.events_call(*drafts)] if drafts else []))
+        head = drafts[-1].head if drafts else head
         head = _ordered(head, outcome, at=at)
     _follow(plan, action, outcome, asked=pacing.asked, at=at)
     return head.state
@@ -229,7 +230,7 @@ def run_inputs(
     opened_at = row.opened_at if row is not None else at
     # Whatever came since the plan was made has moved the action's last event.
     unmoved = plan.known.action.seq == head.seq
-    known = plan.known if unmoved else action_snapshot(plan.tenant_id, action, plan.contract)
+    known = plan.known if unmoved else action_snapshot(plan.tenant_id, action.id)
     return RunInputs(
         state=State(head.state),
         facts=facts,

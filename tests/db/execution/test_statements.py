@@ -31,7 +31,7 @@ MOST = {
     "claim": (16, 13),
     "start": (14, 9),
     "observe": (11, 7),
-    "verdict": (23, 25),
+    "verdict": (15, 11),
     "gateway's call": (26, 19),
     "gateway's observation": (14, 10),
 }
