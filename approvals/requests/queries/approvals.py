@@ -30,7 +30,7 @@ from approvals.models import (
 from approvals.voting.queries.approvers import IN_FORCE
 from approvals.voting.rules import quorum
 from ledger.actions.queries import actions, freezes
-from ledger.db import columns, execute, fetch_one, load_models, select_pipeline
+from ledger.db import columns, execute, fetch_one, load_models, select, select_pipeline
 from ledger.record.queries import evidence
 
 if TYPE_CHECKING:
@@ -225,7 +225,8 @@ def _behind(last: Any, order: tuple[str, ...]) -> Q:
 
 def approvals_named(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, Approval]:
     """The approvals with these ids, in the order of their ids."""
-    return {each.id: each for each in Approval.objects.filter(tenant_id=tenant_id, id__in=ids).order_by("id")}
+    found = select(Approval, "tenant_id = $1 AND id = ANY($2) ORDER BY id", tenant_id, list(ids))
+    return {each.id: each for each in found}
 
 
 def count_waiting(tenant_id: UUID, agent_id: str, *, most: int) -> int:
@@ -265,14 +266,17 @@ def approvals_with_moved_clock(tenant_id: UUID, *, since: datetime, limit: int =
     return list(found)[:limit]
 
 
-def eligibility_rows(tenant_id: UUID, at: datetime) -> tuple[list[Approver], list[Delegation], list[Absence]]:
-    """Roster, delegations and absences, read in one round trip."""
-    roster, lent, away = select_pipeline(
+def eligibility_rows(
+    tenant_id: UUID, at: datetime, *, votes_of: UUID | None = None
+) -> tuple[list[Approver], list[Delegation], list[Absence], list[Vote]]:
+    """Roster, delegations and absences, and the votes of one approval if wanted, read in one round trip."""
+    roster, lent, away, *cast = select_pipeline(
         (Approver, "tenant_id = $1 ORDER BY since, actor_id", tenant_id),
         (Delegation, IN_FORCE + " ORDER BY starts_at, id", tenant_id, at),
         (Absence, IN_FORCE, tenant_id, at),
+        *([(Vote, "tenant_id = $1 AND approval_id = $2 ORDER BY id", tenant_id, votes_of)] if votes_of else []),
     )
-    return roster, lent, away
+    return roster, lent, away, cast[0] if cast else []
 
 
 def agents_by_name(tenant_id: UUID, names: Collection[str]) -> dict[str, Agent]:

@@ -6,13 +6,14 @@ moment the payload was served to the vote.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from approvals.models import Approval, ApprovalDisplay
 from approvals.requests.queries import approvals, deadlines
+from ledger.db import execute
 from ledger.record.rules.refusals import Refused
 
 MOST_SECTIONS = 50
@@ -25,22 +26,22 @@ class DwellRequired(Refused):
     code = "DWELL_REQUIRED"
 
 
-def record_display(*, approval: Approval, actor_id: UUID, payload_bytes: int, at: datetime) -> None:
-    """Record when a payload was first displayed to a person, if the tenant has opted in."""
-    if approval.state != "REQUESTED" or not _wanted(approval):
-        return
-    ApprovalDisplay.objects.bulk_create(
-        [
-            ApprovalDisplay(
-                tenant_id=approval.tenant_id,
-                approval_id=approval.id,
-                actor_id=actor_id,
-                payload_bytes=payload_bytes,
-                served_at=at,
-            )
-        ],
-        ignore_conflicts=True,
-    )
+# The length is kept beside what is sealed; an erased payload is displayed to nobody.
+_RECORD_DISPLAYS = """
+INSERT INTO approvals_attention (tenant_id, approval_id, actor_id, payload_bytes, served_at)
+SELECT $1, p.id, $2, v.length, t.at FROM unnest($3::uuid[], $4::timestamptz[]) AS t (id, at)
+JOIN approvals_approval p ON p.tenant_id = $1 AND p.id = t.id AND p.state = 'REQUESTED'
+JOIN ledger_action a ON a.tenant_id = $1 AND a.id = p.action_id
+JOIN ledger_evidence v ON v.tenant_id = $1 AND v.id = a.payload_pointer AND v.sealed IS NOT NULL
+ON CONFLICT DO NOTHING
+"""
+
+
+def record_displays(*, tenant_id: UUID, actor_id: UUID, opened: Mapping[UUID, datetime]) -> None:
+    """Record when the payloads of these approvals were first displayed to a person, if the tenant has opted in."""
+    wanted = [each.id for each in approvals.approvals_named(tenant_id, opened).values() if _wanted(each)]
+    if wanted:
+        execute(_RECORD_DISPLAYS, tenant_id, actor_id, wanted, [opened[each] for each in wanted])
 
 
 def record_page_report(
@@ -80,5 +81,7 @@ def delete_expired(*, tenant_id: UUID, before: datetime) -> None:
 
 
 def _wanted(approval: Approval) -> bool:
+    if approval.state != "REQUESTED":
+        return False
     rules = deadlines.policy_of(approval)
     return rules.reviewer_quality != "off" or rules.min_dwell_s > 0

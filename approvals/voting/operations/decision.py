@@ -21,7 +21,7 @@ from approvals.voting.operations.eligibility import EligibilityContext, VotingSt
 from approvals.voting.rules import binding, quorum
 from approvals.voting.rules.quorum import VoteTally
 from ledger.catalogue import queries as catalogue_queries
-from ledger.db import execute
+from ledger.db import execute, pipeline
 from ledger.record import operations as ledger
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import Refused
@@ -81,8 +81,8 @@ def apply_vote(
         at=at,
     )
     if tally.state == "approved":
-        # Both events in one message.
-        ledger.write_events(voted, _grant_approval(action_head, approval, row, seen, actor, at=at))
+        granted = _draft_grant(action_head, approval, row, seen, actor, at=at)
+        pipeline(_close_call(approval, "APPROVED", at=at), ledger.events_call(voted, granted))
         return
     ledger.write_events(voted)
     head = voted.head
@@ -135,7 +135,7 @@ def _vote_detail(row: Vote, status: VotingStatus, *, at: datetime) -> dict[str, 
     return detail
 
 
-def _grant_approval(
+def _draft_grant(
     action_head: ledger.SubjectHead,
     approval: Approval,
     row: Vote,
@@ -145,7 +145,6 @@ def _grant_approval(
     at: datetime,
 ) -> ledger.EventDraft:
     approval.release_by = release_deadline(status.terms, decided_at=at)
-    _close_approval(approval, "APPROVED", at=at)
     deciding = [UUID(each.voter) for each in status.tally.deciding]
     return ledger.draft_event(
         action_head,
@@ -165,7 +164,7 @@ def _grant_approval(
 
 
 def _reject_approval(approval: Approval, row: Vote, tally: VoteTally, actor: ledger.Actor, *, at: datetime) -> None:
-    _close_approval(approval, "REJECTED", at=at)
+    execute(*_close_call(approval, "REJECTED", at=at))
     Deadline.objects.filter(subject_id=approval.id, what="approval").delete()
     fail_unexecuted_action(approval, code=tally.code, reason=row.reason, actor=actor, at=at)
 
@@ -177,9 +176,9 @@ WHERE tenant_id = $1 AND id = $2
 """
 
 
-def _close_approval(approval: Approval, state: str, *, at: datetime) -> None:
-    """Store the decision; a granted approval is due again when its release deadline passes."""
-    execute(_CLOSE_APPROVAL, approval.tenant_id, approval.id, state, at, approval.release_by)
+def _close_call(approval: Approval, state: str, *, at: datetime) -> tuple[Any, ...]:
+    """The call that stores the decision; a granted approval is due again when its release deadline passes."""
+    return _CLOSE_APPROVAL, approval.tenant_id, approval.id, state, at, approval.release_by
 
 
 def _record_met_thresholds(head: ledger.SubjectHead, row: Vote, status: VotingStatus, *, at: datetime) -> None:

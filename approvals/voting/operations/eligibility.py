@@ -141,7 +141,9 @@ def load_context(
     """Load the context of an approval; pass `parties` and the votes `cast` where they were just read."""
     tenant_id = approval.tenant_id
     action, session, agent = parties or approvals_queries.parties(tenant_id, approval.action_id)
-    roster, lent, away = approvals_queries.eligibility_rows(tenant_id, at)
+    roster, lent, away, votes = approvals_queries.eligibility_rows(
+        tenant_id, at, votes_of=approval.id if cast is None else None
+    )
     return EligibilityContext(
         people=Roster(
             roster={row.actor_id: row for row in roster},
@@ -152,7 +154,7 @@ def load_context(
         session=session,
         agent=agent,
         policy_authors=deadlines.authors_of_policy(tenant_id, approval.policy_version),
-        cast=tuple(votes_queries.votes_of(tenant_id, approval.id) if cast is None else cast),
+        cast=tuple(votes if cast is None else cast),
     )
 
 
@@ -161,7 +163,7 @@ def load_contexts(tenant_id: UUID, approvals: Sequence[Approval], *, at: datetim
     actions = actions_queries.actions_by_id(tenant_id, [each.action_id for each in approvals])
     opened = sessions_queries.sessions_by_id(tenant_id, {each.session_id for each in actions.values()})
     votes = votes_queries.votes_by_approval(tenant_id, [each.id for each in approvals])
-    roster, lent, away = approvals_queries.eligibility_rows(tenant_id, at)
+    roster, lent, away, _ = approvals_queries.eligibility_rows(tenant_id, at)
     people = Roster(
         roster={row.actor_id: row for row in roster},
         lent=tuple(lent),

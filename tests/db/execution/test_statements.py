@@ -27,7 +27,7 @@ from tests.support.seals import seal_up
 MOST = {
     "propose": (13, 13),
     "propose, with approval": (13, 13),
-    "vote": (22, 21),
+    "vote": (20, 17),
     "claim": (16, 13),
     "start": (14, 9),
     "observe": (11, 7),
