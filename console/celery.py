@@ -49,6 +49,8 @@ app.conf.update(
     # A hint that cannot be sent now is dropped, not waited for: the next tick finds the row.
     task_publish_retry=False,
     broker_transport_options={
+        # Nor is a connection for it: kombu would try again for six seconds, and a request would take as long.
+        "max_retries": 0,
         # The message of a worker that died before it began comes back after the visibility timeout, looked for
         # every 5 s; without the throttle kombu would look only each tenth time.
         "visibility_timeout": 120,
