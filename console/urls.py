@@ -32,7 +32,7 @@ from console.pages.glossary import views as glossary
 from console.pages.home import views as home
 from console.pages.incidents import views as incidents
 from console.pages.ledger import views as ledger
-from console.pages.lists import views as saved_views
+from console.pages.lists import views as lists
 from console.pages.me import sign_in_views
 from console.pages.me import views as me
 from console.pages.metrics import views as metrics
@@ -63,9 +63,9 @@ pages: list[URLPattern | URLResolver] = [
     path("approvals/next", queue.next_approval, name="approvals-next"),
     path("approvals/batch", batch_votes.vote_on_several, name="approvals-batch"),
     path("approvals/looking", assignment.list_presence, name="approvals-looking"),
-    path("<slug:list_name>/views", saved_views.save_view, name="view-save"),
-    path("<slug:list_name>/views/<uuid:view_id>/remove", saved_views.remove_view, name="view-remove"),
-    path("approvals.csv", queue.export_csv, name="approvals-export"),
+    path("<slug:list_name>.csv", lists.export_list, name="list-export"),
+    path("<slug:list_name>/views", lists.save_view, name="view-save"),
+    path("<slug:list_name>/views/<uuid:view_id>/remove", lists.remove_view, name="view-remove"),
     path("approvals/<uuid:approval_id>", approvals.approval, name="approval"),
     path("approvals/<uuid:approval_id>/claim", assignment.claim, name="approval-claim"),
     path("approvals/<uuid:approval_id>/release", assignment.release, name="approval-release"),
@@ -78,7 +78,6 @@ pages: list[URLPattern | URLResolver] = [
     path("approvals/<uuid:approval_id>/shown", voting.vote_coverage, name="approval-shown"),
     path("approvals/<uuid:approval_id>/edit", edits.edit, name="approval-edit"),
     path("cases", cases.list_cases, name="cases"),
-    path("cases.csv", cases.export, name="cases-export"),
     path("standing-approvals", standing_approvals.list_page, name="standing-approvals"),
     path("standing-approvals/propose", standing_approvals.propose, name="standing-approval-propose"),
     path("standing-approvals/<uuid:standing_approval_id>", standing_approvals.page, name="standing-approval"),
@@ -111,7 +110,6 @@ pages: list[URLPattern | URLResolver] = [
     path("cases/<uuid:case_id>/challenge", cases.challenge, name="case-challenge"),
     path("cases/<uuid:case_id>/confirm", cases.confirm, name="case-confirm"),
     path("actions", actions.list_actions, name="actions"),
-    path("actions.csv", actions.export, name="actions-export"),
     path("target", targets.page, name="target"),
     path("target/read", targets.read, name="target-read"),
     path("actions/<uuid:action_id>", actions.action, name="action"),
@@ -139,7 +137,6 @@ pages: list[URLPattern | URLResolver] = [
     path("runs/<path:run_id>/cancel", runs.cancel_run, name="run-cancel"),
     path("runs/<path:run_id>", runs.run, name="run"),
     path("incidents", incidents.list_incidents, name="incidents"),
-    path("incidents.csv", incidents.export, name="incidents-export"),
     path("incidents/new", incidents.new_incident, name="incident-new"),
     path("incidents/<uuid:incident_id>", incidents.incident, name="incident"),
     path("incidents/<uuid:incident_id>/join", incidents.link_subject, name="incident-join"),
@@ -201,9 +198,7 @@ pages: list[URLPattern | URLResolver] = [
     path("systems/<uuid:system_id>/stop", systems.stop, name="system-stop"),
     path("systems/<uuid:system_id>/resume", systems.resume, name="system-resume"),
     path("audit", audit.search_events, name="audit"),
-    path("audit.csv", audit.export_events, name="audit-export"),
     path("audit/objects", audit.suggest_objects, name="audit-objects"),
-    path("audit/sightings.csv", audit.export_sightings, name="sightings-export"),
     path("audit/sightings", audit.sightings, name="sightings"),
     path("audit/exports", exports.list_exports, name="exports"),
     path("audit/exports/start", exports.start_export, name="export-start"),

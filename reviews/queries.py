@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce
 from ledger.actions.queries import actions, freezes
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules import policies
-from ledger.db import columns, execute, fetch_one, load_models, select
+from ledger.db import columns, execute, fetch_one, load_models, page_in_order, select
 from ledger.record.queries import evidence
 from ledger.record.rules.ids import lower_bound
 from reviews.cases.rules.batches import Progress
@@ -310,16 +310,24 @@ def actions_with_incidents(tenant_id: UUID, action_ids: list[UUID]) -> set[UUID]
 
 
 def incidents(
-    tenant_id: UUID, *, state: str = "OPEN", tag: str = "", after: UUID | None = None, limit: int = 200
+    tenant_id: UUID,
+    *,
+    state: str = "OPEN",
+    tag: str = "",
+    sort: str = "",
+    after: UUID | None = None,
+    limit: int = 200,
 ) -> list[Incident]:
-    """Open incidents, the gravest first and then the oldest, or closed ones, newest first; behind the row `after`, and
-    of one part of the taxonomy (R-CG-20).
+    """Open incidents, the gravest first and then the oldest, or closed ones, newest first, or in the order of a column;
+    behind the row `after`, and of one part of the taxonomy (R-CG-20).
     """
     found = Incident.objects.filter(tenant_id=tenant_id, state=state)
     if tag:
         books, causes = runbooks_with_tag(tag)
         named = Q(*(Q(runbook="", about__startswith=f"{cause}:") for cause in causes), _connector=Q.OR)
         found = found.filter(Q(runbook__in=books) | named if causes else Q(runbook__in=books))
+    if sort:
+        return page_in_order(found, sort, behind=after, limit=limit)
     last = incident(tenant_id, after) if after is not None else None
     if state == "OPEN":
         if last is not None:
@@ -332,6 +340,14 @@ def incidents(
 
 def links_of(tenant_id: UUID, incident_id: UUID) -> list[IncidentLink]:
     return list(IncidentLink.objects.filter(tenant_id=tenant_id, incident_id=incident_id).order_by("id"))
+
+
+def links_by_incident(tenant_id: UUID, incident_ids: Collection[UUID]) -> dict[UUID, list[IncidentLink]]:
+    """What belongs to each of these incidents, oldest first."""
+    found: dict[UUID, list[IncidentLink]] = {each: [] for each in incident_ids}
+    for link in IncidentLink.objects.filter(tenant_id=tenant_id, incident_id__in=list(incident_ids)).order_by("id"):
+        found[link.incident_id].append(link)
+    return found
 
 
 def freezes_held(row: Incident) -> list[Any]:

@@ -14,19 +14,18 @@ from approvals.models import (
     Agent,
     AgentVersion,
 )
-from ledger.db import columns, execute, fetch_one, load_models
+from ledger.db import columns, execute, fetch_one, load_models, page_in_order
 
 
 def agent(tenant_id: UUID, agent_id: str) -> Agent | None:
     return fetch_one(Agent, "tenant_id = $1 AND agent_id = $2", tenant_id, agent_id)
 
 
-def agents(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = None) -> list[Agent]:
-    """The agents by their names, starting behind the row `after`."""
-    found = Agent.objects.filter(tenant_id=tenant_id).order_by("agent_id")
-    if after is not None:
-        found = found.filter(agent_id__gt=found.filter(id=after).values_list("agent_id", flat=True)[:1])
-    return list(found[:limit])
+def agents(
+    tenant_id: UUID, *, order: str = "agent_id", after: UUID | None = None, limit: int | None = None
+) -> list[Agent]:
+    """The agents by their names, or in the order of another column, starting behind the row `after`."""
+    return page_in_order(Agent.objects.filter(tenant_id=tenant_id), order, behind=after, limit=limit)
 
 
 def agent_names(tenant_id: UUID) -> dict[UUID, str]:

@@ -29,7 +29,7 @@ from approvals.models import (
 )
 from ledger.actions.queries import actions
 from ledger.catalogue.queries import POLICIES_IN_FORCE, PolicyInForce, policies_in_force
-from ledger.db import columns, execute, fetch_one, load_models, pipeline
+from ledger.db import columns, execute, fetch_one, load_models, page_in_order, pipeline
 from ledger.record.queries import evidence
 from ledger.record.rules.ids import lower_bound
 
@@ -171,11 +171,18 @@ def calls_between(tenant_id: UUID, *, since: datetime, until: datetime, **about:
 
 
 def calls_page(
-    tenant_id: UUID, *, since: datetime, until: datetime, before: UUID | None, limit: int, **about: Any
+    tenant_id: UUID,
+    *,
+    since: datetime,
+    until: datetime,
+    before: UUID | None,
+    oldest: bool = False,
+    limit: int,
+    **about: Any,
 ) -> list[Call]:
-    """The calls of a period, newest first, starting below the id `before`."""
+    """The calls of a period, newest first or with `oldest` the oldest first, starting behind the id `before`."""
     found = calls_between(tenant_id, since=since, until=until, **about)
-    return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])
+    return page_in_order(found, "id" if oldest else "-id", behind=before, limit=limit)
 
 
 def call_tallies(

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from approvals.models import Approval, StandingApproval, StandingPass
 from approvals.standing.rules.standing import DecidedAction
-from ledger.db import execute, fetch_one
+from ledger.db import execute, fetch_one, page_in_order
 
 LIVE = ("PROPOSED", "ACTIVE", "PAUSED")
 READ_BACK = 2000
@@ -98,11 +98,16 @@ def standing_approval(tenant_id: UUID, standing_id: UUID) -> StandingApproval | 
 
 
 def standing_approvals(
-    tenant_id: UUID, *, states: Collection[str] = LIVE, before: UUID | None = None, limit: int = 50
+    tenant_id: UUID,
+    *,
+    states: Collection[str] = LIVE,
+    order: str = "-id",
+    before: UUID | None = None,
+    limit: int = 50,
 ) -> list[StandingApproval]:
-    """Standing approvals in these states, newest first, below the id `before`."""
+    """Standing approvals in these states, newest first, or in the order of a column; behind the row `before`."""
     found = StandingApproval.objects.filter(tenant_id=tenant_id, state__in=list(states))
-    return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])
+    return page_in_order(found, order, behind=before, limit=limit)
 
 
 def standing_approvals_named(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, StandingApproval]:

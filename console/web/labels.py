@@ -248,11 +248,6 @@ CHANNELS: Final[dict[str, str]] = {"log": "process log", "email": "mail", "webho
 ANCHORS: Final[dict[str, str]] = {"witness": "Witness", "tsa": "Time stamp"}
 SEEN: Final[dict[str, str]] = {
     "action": "Action",
-    "actions": "Export of actions",
-    "events": "Export of events",
-    "accesses": "Export of the access log",
-    "cases": "Export of cases",
-    "incidents": "Export of incidents",
     "approval": "Approval",
     "case": "Case",
     "evidence": "Evidence",
@@ -260,6 +255,28 @@ SEEN: Final[dict[str, str]] = {
     "log": "Log",
     "recording": "Recording",
     "system": "Connection test of system",
+    # Lists that somebody took away as a CSV, by their names.
+    "actions": "CSV of actions",
+    "agents": "CSV of agents",
+    "api-keys": "CSV of API keys",
+    "approvals": "CSV of approvals",
+    "audit": "CSV of events",
+    "call-rates": "CSV of hallucinations",
+    "calls": "CSV of calls",
+    "cases": "CSV of cases",
+    "contracts": "CSV of contracts",
+    "emergencies": "CSV of break-glass uses",
+    "executors": "CSV of executors",
+    "exports": "CSV of exports",
+    "freezes": "CSV of freezes",
+    "incidents": "CSV of incidents",
+    "notices": "CSV of notifications",
+    "people": "CSV of people",
+    "recordings": "CSV of recordings",
+    "releases": "CSV of releases",
+    "sightings": "CSV of the access log",
+    "standing": "CSV of standing approvals",
+    "systems": "CSV of systems",
 }
 KEY_KINDS: Final[dict[str, str]] = {"agent": "Agent", "exec": "Executor", "oper": "Operator", "audit": "Auditor"}
 """What a key of each kind is for."""

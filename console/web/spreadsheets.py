@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from django.http import HttpResponse
@@ -26,6 +27,10 @@ def csv_answer(name: str, columns: Sequence[str], rows: Iterable[Sequence[object
 
 
 def spreadsheet_cell(value: object) -> str:
-    """A cell that no spreadsheet takes for a formula."""
-    text = str(value)
+    """A cell that no spreadsheet takes for a formula; a time in ISO 8601 and UTC, several values in one line."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else "" if value is None else str(value)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

@@ -14,7 +14,7 @@ from django.db.models import Q
 from ledger.catalogue.rules.contract import Contract, load_stored
 from ledger.catalogue.rules.releases import CONTRACT, CanaryScope
 from ledger.catalogue.rules.versions import ActiveVersion, choose_version
-from ledger.db import columns, execute, fetch_one, load_models, select
+from ledger.db import columns, execute, fetch_one, load_models, page_in_order, select
 from ledger.models import (
     Action,
     ContractVersion,
@@ -48,8 +48,14 @@ def registered_contract(tenant_id: UUID, digest: str) -> Contract:
     return load_stored(bytes(row.document), expected_digest=digest)
 
 
-def contract_versions(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = None) -> list[ContractVersion]:
-    """Every version of every contract, by name and then newest first; starting behind the row `after`."""
+def contract_versions(
+    tenant_id: UUID, *, order: str = "", after: UUID | None = None, limit: int | None = None
+) -> list[ContractVersion]:
+    """Every version of every contract, by name and then newest first, or in the order of a column; starting behind the
+    row `after`.
+    """
+    if order:
+        return page_in_order(ContractVersion.objects.filter(tenant_id=tenant_id), order, behind=after, limit=limit)
     found = ContractVersion.objects.filter(tenant_id=tenant_id).order_by("name", "-id")
     if after is not None:
         last = found.filter(id=after).values_list("name", flat=True)[:1]
@@ -285,10 +291,11 @@ def open_release(tenant_id: UUID, kind: str, version: str, *, tool: str = "") ->
     return found.exclude(state__in=ended).first()
 
 
-def releases(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = None) -> list[Release]:
-    """The releases of a tenant, newest first; starting behind the row `after`."""
-    found = Release.objects.filter(tenant_id=tenant_id)
-    return list((found.filter(id__lt=after) if after is not None else found).order_by("-id")[:limit])
+def releases(
+    tenant_id: UUID, *, order: str = "-id", after: UUID | None = None, limit: int | None = None
+) -> list[Release]:
+    """The releases of a tenant, newest first, or in the order of a column; starting behind the row `after`."""
+    return page_in_order(Release.objects.filter(tenant_id=tenant_id), order, behind=after, limit=limit)
 
 
 def canaries(tenant_id: UUID) -> list[Release]:

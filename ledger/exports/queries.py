@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db.models import Q
 
 from ledger.actions.queries import actions
-from ledger.db import execute
+from ledger.db import execute, page_in_order
 from ledger.exports.rules.export_requests import OF_ACTIONS, LeafEvent
 from ledger.log.queries import anchors, log
 from ledger.log.rules.merkle import HASH_BYTES
@@ -34,10 +34,9 @@ def export(tenant_id: UUID, export_id: UUID) -> Export | None:
     return Export.objects.filter(tenant_id=tenant_id, id=export_id).first()
 
 
-def exports(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50) -> list[Export]:
-    """The exports of a tenant, newest first."""
-    found = Export.objects.filter(tenant_id=tenant_id)
-    return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])
+def exports(tenant_id: UUID, *, order: str = "-id", before: UUID | None = None, limit: int = 50) -> list[Export]:
+    """The exports of a tenant, newest first, or in the order of a column; behind the row `before`."""
+    return page_in_order(Export.objects.filter(tenant_id=tenant_id), order, behind=before, limit=limit)
 
 
 def running_exports(tenant_id: UUID) -> list[UUID]:

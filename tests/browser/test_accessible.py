@@ -23,12 +23,12 @@ def checker():
 # Addresses that a form is sent to, that hand out a file or that only lead on, and a page that its own tests look at;
 # in the last line pages that are newer than this list.
 FORMS_FILES_AND_NEWER = """
-    beside approvals-next approvals-looking view-save view-remove approvals-export approvals-batch
+    beside approvals-next approvals-looking list-export view-save view-remove approvals-batch
     approval-looking approval-shown approval-claim approval-release approval-assign approval-comment
     approval-ask approval-vote approval-challenge standing-approval standing-approval-propose
     standing-approval-answer standing-approval-resume standing-approval-stop emergency-review batch-turn
     case-claim case-assign case-release case-snooze case-wake case-reopen case-comment case-step case-resolve
-    case-challenge case-confirm actions-export action-verify action-replay-bundle action-effect-receipt
+    case-challenge case-confirm action-verify action-replay-bundle action-effect-receipt
     action-signed-receipts action-narrative-pdf case-narrative-pdf run-cancel incident-join incident-contain
     incident-comment incident-close incident-reopen incident-step incident-export agent-revoke recording-erase
     contract-rollback contract-answer contract-retire policy-rollback release-gates release-sign release-canary
@@ -39,8 +39,8 @@ FORMS_FILES_AND_NEWER = """
     member-invite-again member-change member-answer member-remove member-link member-separate
     approver-key-answer key-create key-revoke delegation-end my-key-enrol my-key-stop my-absence my-absence-end
     my-delegation my-delegation-end notice-next notices-read notice-wishes notice-channels-set notice-again
-    freeze-place freeze-lift system-connection executor-revoke verifier-policy cases-export incidents-export
-    target-read audit-export audit-objects sightings-export event-export-start event-export-stop
+    freeze-place freeze-lift system-connection executor-revoke verifier-policy
+    target-read audit-objects event-export-start event-export-stop
     event-export-test notice-device-add notice-device-remove notice-channel-test
     executors executor machine-key event-export"""
 NOT_LOOKED_AT = frozenset(FORMS_FILES_AND_NEWER.split())

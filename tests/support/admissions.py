@@ -32,9 +32,9 @@ PAGES: Final = _rows(
             standing-approvals standing-approval releases release
             executors executor
             glossary help policies policy policy-touched metrics metric-actions metrics-export
-            search target verifier-policy cases-export incidents-export
+            search target verifier-policy list-export
             home beside quality approvals approvals-next approvals-looking view-save view-remove
-            approvals-export approval approval-looking approval-shown cases emergencies case actions actions-export
+            approval approval-looking approval-shown cases emergencies case actions
             action action-entry action-trace action-replay action-replay-bundle action-effect-receipt
             action-signed-receipts action-narrative action-narrative-pdf
             case-narrative case-narrative-pdf
@@ -66,7 +66,7 @@ PAGES: Final = _rows(
             recording-erase export-start export-bundle hold-place hold-lift erasure-ask erasure-answer
             retention-propose retention-answer""",
         "compliance administrator": """
-            audit audit-export audit-objects sightings sightings-export exports event-export event-export-start
+            audit audit-objects sightings exports event-export event-export-start
             event-export-stop event-export-test holds alarm-acknowledge integrity-check integrity-turn""",
         "reviewer compliance administrator": "people member",
         "reviewer administrator": "approver-key-answer",

@@ -211,7 +211,13 @@ def _permissions(tenant_id: UUID, period: MetricPeriod, at: datetime) -> Rows:
         for action_id, moment in wrong
     ]
     calls = gate.calls_page(
-        tenant_id, before=None, limit=limit, accepted=False, layer=str(Layer.PERMISSIONS), **stretch
+        tenant_id,
+        since=period.since,
+        until=period.until,
+        before=None,
+        limit=limit,
+        accepted=False,
+        layer=str(Layer.PERMISSIONS),
     )
     found += [
         {

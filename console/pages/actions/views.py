@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse, QueryDict
@@ -26,7 +25,15 @@ from console.pages.actions.action_record import (
     payloads_of,
 )
 from console.pages.actions.trace_waterfall import waterfall
-from console.pages.lists.list_page import Column, ListPage, list_context, narrow_table
+from console.pages.lists.list_page import (
+    Column,
+    FilterNotValid,
+    ListPage,
+    amount_column,
+    list_context,
+    pager_context,
+    sortable,
+)
 from console.pages.runs import context as runs_context
 from console.pages.standing_approvals.context import pass_notice
 from console.templatetags.console import marked, outcome_badge, stamp
@@ -36,7 +43,7 @@ from console.web.forms import ActionFilter
 from console.web.http import TenantRequest, in_tenant, record_page_view
 from console.web.labels import action_title
 from console.web.proofs import proof_panel
-from console.web.spreadsheets import MOST_EXPORTED, csv_answer
+from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions
 from ledger.catalogue.rules.money import amount_of
 from ledger.record.queries import events as queries
@@ -52,23 +59,24 @@ ACTIONS_LIST = ListPage(
     tuple(ActionFilter.base_fields),
     "action",
     (
-        Column("outcome", "Outcome", exports=("outcome", "state")),
-        Column("action", "Action", sorts=("target", "-target"), exports=("target",)),
-        Column("amount", "Amount", "num", exports=("amount",)),
-        Column("agent", "Agent", sorts=("agent", "-agent"), exports=("agent",)),
-        Column("tool", "Tool", "roomy", sorts=("tool", "-tool"), exports=("tool",)),
-        Column("class", "Class", "roomy", exports=("class",)),
-        Column("discrepancy", "Discrepancy", exports=("discrepancy",)),
-        Column("changed", "Changed", "num", exports=("changed_at",)),
-        Column("proposed", "Proposed", "num", sorts=("oldest", ""), exports=("proposed_at",), is_usual=False),
-        Column("version", "Version", exports=("version",), is_usual=False),
-        Column("run", "Run", exports=("run",), is_usual=False),
-        Column("id", "Id", is_usual=False),
+        Column(
+            "outcome",
+            "Outcome",
+            lambda row: labels.outcome_label(row[0]),
+            more={"State (code)": lambda row: row[0].state},
+        ),
+        Column("action", "Action", lambda row: row[0].target, sorts=("target", "-target")),
+        amount_column(lambda row: row[1]),
+        sortable("agent", "Agent", lambda row: row[0].agent),
+        sortable("tool", "Tool", lambda row: row[0].tool, "roomy"),
+        Column("class", "Class", lambda row: labels.side_effect_class_label(row[0].side_effect_class), "roomy"),
+        Column("discrepancy", "Discrepancy", lambda row: labels.finding_label(row[0])),
+        Column("changed", "Changed", lambda row: row[0].changed_at, "num"),
+        Column("proposed", "Proposed", lambda row: row[0].proposed_at, "num", ("oldest", ""), is_usual=False),
+        Column("version", "Version", lambda row: row[0].tool_version, is_usual=False),
+        Column("run", "Run", lambda row: row[0].run_id, is_usual=False),
+        Column("id", "Id", lambda row: row[0].id, is_usual=False),
     ),
-)
-_EXPORTED = (
-    *("action", "outcome", "state", "tool", "target", "agent", "class", "discrepancy"),
-    *("proposed_at", "changed_at", "version", "run", "amount"),
 )
 _IN_WORDS = {"": "newest first", "oldest": "oldest first"}
 
@@ -82,7 +90,6 @@ def list_actions(request: TenantRequest) -> HttpResponse:
         return redirect("action", request.tenant.slug, named)
     before, sort = _uuid(request.GET.get("before", "")), _sort(request.GET, wanted)
     found = _sorted(request, wanted, sort, before=before, limit=PAGE + 1)
-    query = request.GET.urlencode()
     context = {
         "here": "actions",
         "filters": filters,
@@ -92,10 +99,8 @@ def list_actions(request: TenantRequest) -> HttpResponse:
         "order": _order(sort, asked=request.GET.get("sort", "")),
         "turn": f"{request.path}?{ACTIONS_LIST.address(request.GET, sort='' if sort == 'oldest' else 'oldest')}",
         "turn_word": "newest first" if sort == "oldest" else "oldest first",
-        "older": _page_after(request, found[PAGE - 1].id) if len(found) > PAGE else "",
-        "newest": _page_after(request, None) if before else "",
+        **pager_context(request, ACTIONS_LIST, found, PAGE, place="before"),
         "empty": "No action matches" if wanted else "No actions yet",
-        "export": f"{reverse('actions-export', args=[request.tenant.slug])}?{query}",
         **list_context(request, ACTIONS_LIST, sort=sort),
     }
     return render(request, "actions/_list.html" if request.htmx else "actions/list.html", context)
@@ -123,34 +128,15 @@ def _order(sort: str, *, asked: str) -> str:
     return _IN_WORDS[sort] + ("; other orders are offered without filters" if asked not in ("", sort) else "")
 
 
-@in_tenant()
-def export(request: TenantRequest) -> HttpResponse:
-    """The first actions that the list shows, as a table; of payloads the amount alone, where its column was chosen."""
+def exported_rows(request: TenantRequest) -> list[tuple[Action, Mapping[str, Any]]]:
+    """The first actions that the list shows; of payloads the amount alone, where its column was chosen."""
     filters = ActionFilter(request.GET)
     if not filters.is_valid():
-        return redirect(f"{reverse('actions', args=[request.tenant.slug])}?{request.GET.urlencode()}")
+        raise FilterNotValid
     wanted = filters.wanted()
     found = _sorted(request, wanted, _sort(request.GET, wanted), limit=MOST_EXPORTED)
-    record_page_view(request, "actions", uuid5(request.tenant.id, "actions"))
-    with_amounts = "amount" in request.GET.getlist("columns")
-    payloads = payloads_of(request.tenant.id, found) if with_amounts else {}
-    exported = _EXPORTED if with_amounts else _EXPORTED[:-1]
-    return csv_answer("actions", *narrow_table(ACTIONS_LIST, request.GET, exported, _table(found, payloads)))
-
-
-def _table(found: list[Action], payloads: Mapping[UUID, Any]) -> Iterator[tuple[object, ...]]:
-    for each in found:
-        about = (
-            each.id,
-            labels.outcome_label(each),
-            each.state,
-            each.tool,
-            each.target,
-            each.agent,
-            each.side_effect_class,
-        )
-        times = (each.proposed_at.isoformat(), each.changed_at.isoformat())
-        yield (*about, each.discrepancy, *times, each.tool_version, each.run_id, amount_of(payloads.get(each.id)))
+    payloads = payloads_of(request.tenant.id, found) if "amount" in request.GET.getlist("columns") else {}
+    return [(each, payloads.get(each.id, {})) for each in found]
 
 
 @in_tenant()
@@ -240,11 +226,6 @@ def _uuid(text: str) -> UUID | None:
         return UUID(text)
     except ValueError:
         return None
-
-
-def _page_after(request: TenantRequest, last: UUID | None) -> str:
-    kept = {name: value for name, value in request.GET.items() if value and name != "before"}
-    return f"{request.path}?{urlencode({**kept, 'before': last} if last else kept)}"
 
 
 def action_rows(

@@ -21,12 +21,13 @@ from approvals.sessions import queries as sessions_queries
 from console.pages.actions.action_record import actor_names
 from console.pages.calls import context as calls_context
 from console.pages.calls.context import Period
+from console.pages.lists.list_page import Column, ListPage, list_context, pager_context, place_in, sortable
 from console.web import charts, labels
 from console.web.forms import LiftFreezeForm
 from console.web.http import TenantRequest, in_tenant
+from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions, freezes
 from ledger.catalogue import queries as catalogue_queries
-from ledger.verification.queries import storage
 
 if TYPE_CHECKING:
     from approvals.models import Agent
@@ -34,6 +35,24 @@ if TYPE_CHECKING:
 PAGE = 50
 RECENT = 20
 MAY_END = ("operator", "administrator")
+AGENTS_LIST = ListPage(
+    "agents",
+    ("period",),
+    columns=(
+        sortable("agent_id", "Agent", lambda row: row["agent"].agent_id),
+        Column("version", "Version", lambda row: row["agent"].version, is_usual=False),
+        Column("flags", "Flags", lambda row: [each["word"] for each in row["flags"]], is_usual=False),
+        Column("frozen", "Frozen", lambda row: row["frozen"], is_usual=False),
+        Column("revoked", "Revoked", lambda row: row["agent"].revoked_at, is_usual=False),
+        Column("calls", "Calls", lambda row: row["tally"].made, "num"),
+        Column("refused", "Refused", lambda row: row["tally"].refused, "num"),
+        Column("accepted", "Accepted", lambda row: row["acceptance"], "num"),
+        Column("acceptance", "Acceptance"),
+        Column("unknown", "Unknown tool", lambda row: row["phantoms"], "num"),
+        Column("rate", "Unknown-tool rate"),
+        Column("id", "Id", lambda row: row["agent"].id, is_usual=False),
+    ),
+)
 
 
 def agent_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
@@ -56,7 +75,7 @@ def list_agents(request: TenantRequest) -> HttpResponse:
     tenant = request.tenant.id
     over = calls_context.period_ending_at(request.GET.get("period", ""), at=request.as_of)
     flagged = agents_read.flagged_agents(tenant)
-    found = agents_read.agents(tenant, after=_after(request), limit=PAGE + 1)
+    found = _agents(request, after=place_in(request), limit=PAGE + 1)
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "agents"),
@@ -64,9 +83,21 @@ def list_agents(request: TenantRequest) -> HttpResponse:
         "period": over,
         "flagged": _rows(request, flagged, over),
         "agents": _rows(request, [each for each in found[:PAGE] if each not in flagged], over),
-        "more": f"{request.path}?after={found[PAGE - 1].id}&period={over.name}" if len(found) > PAGE else "",
+        **pager_context(request, AGENTS_LIST, found, PAGE),
+        **list_context(request, AGENTS_LIST),
     }
     return render(request, "agents/_list.html" if request.htmx else "agents/list.html", context)
+
+
+def _agents(request: TenantRequest, *, after: UUID | None = None, limit: int) -> list[Agent]:
+    order = AGENTS_LIST.sort(request.GET) or "agent_id"
+    return agents_read.agents(request.tenant.id, order=order, after=after, limit=limit)
+
+
+def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
+    """The agents with the figures of the period."""
+    over = calls_context.period_ending_at(request.GET.get("period", ""), at=request.as_of)
+    return _rows(request, _agents(request, limit=MOST_EXPORTED), over)
 
 
 @in_tenant()
@@ -140,11 +171,6 @@ def _found(request: TenantRequest, agent_id: str) -> Any:
     if found is None:
         raise Http404
     return found
-
-
-def _after(request: TenantRequest) -> UUID | None:
-    asked = request.GET.get("after", "")
-    return UUID(asked) if storage.is_uuid(asked) else None
 
 
 def _rows(request: TenantRequest, agents: list[Any], over: Period) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
@@ -17,14 +17,14 @@ from approvals.requests.queries import approvals as approvals_queries
 from console.accounts import queries as directory
 from console.api.auth import NotAllowed
 from console.pages.actions.action_record import actor_names, format_json
-from console.pages.lists.list_page import Column, ListPage, list_context, narrow_table
+from console.pages.lists.list_page import Column, FilterNotValid, ListPage, list_context
 from console.searching import queries as searching
 from console.templatetags.console import moment, plainly, standing
 from console.web import labels
 from console.web.forms import AuditFilter, SightingFilter
-from console.web.http import TenantRequest, in_tenant, record_page_view
+from console.web.http import TenantRequest, in_tenant
 from console.web.proofs import proof_panel
-from console.web.spreadsheets import MOST_EXPORTED, csv_answer
+from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions, search
 from ledger.record.operations import SYSTEM_ACTOR
 from ledger.record.queries import events
@@ -61,16 +61,47 @@ AUDIT_LIST = ListPage(
     tuple(AuditFilter.base_fields),
     "event",
     (
-        Column("event", "Event", exports=("event", "kind")),
-        Column("object", "Object", exports=("subject_kind", "subject", "target")),
-        Column("by", "By", exports=("by",)),
-        Column("state", "New state", "roomy", exports=("from_state", "state")),
+        Column("event", "Event", lambda row: labels.event_label(row["event"].kind)),
+        Column(
+            "object",
+            "Object",
+            lambda row: row["target"] or row["event"].subject_id,
+            more={
+                "Object kind": lambda row: labels.SUBJECTS.get(row["event"].subject_kind, row["event"].subject_kind),
+                "Object id": lambda row: row["event"].subject_id,
+            },
+        ),
+        Column("by", "By", lambda row: row["by"]),
+        Column(
+            "state",
+            "New state",
+            lambda row: row["event"].state,
+            "roomy",
+            more={"Earlier state": lambda row: row["event"].from_state},
+        ),
         Column("index", "Log index"),
-        Column("when", "When", "num", sorts=("oldest", ""), exports=("at",)),
-        Column("kind", "Kind (code)", exports=("kind",), is_usual=False),
-        Column("seq", "Number", "num", exports=("seq",), is_usual=False),
+        Column("when", "When", lambda row: row["event"].at, "num", ("oldest", "")),
+        Column("kind", "Kind (code)", lambda row: row["event"].kind, is_usual=False),
+        Column("seq", "Number", lambda row: row["event"].seq, "num", is_usual=False),
+        Column("id", "Id", lambda row: row["event"].id, is_usual=False),
     ),
     frozenset(MAY),
+)
+SIGHTINGS_LIST = ListPage(
+    "sightings",
+    tuple(SightingFilter.base_fields),
+    columns=(
+        Column("who", "Who", lambda row: row["who"]),
+        Column(
+            "object",
+            "Object",
+            lambda row: labels.SEEN.get(row["seen"].kind, row["seen"].kind),
+            more={"Object id": lambda row: row["seen"].thing_id},
+        ),
+        Column("when", "When", lambda row: row["seen"].at, "num"),
+        Column("id", "Id", lambda row: row["seen"].id, is_usual=False),
+    ),
+    roles=frozenset(MAY),
 )
 
 _ABOUT_A_VERSION = frozenset({"policy_activated", "policy_promoted", "policy_restored", "policy_canary_started"})
@@ -92,7 +123,6 @@ def search_events(request: TenantRequest) -> HttpResponse:
         "filters": filters,
         "kept": {"sort": request.GET["sort"]} if _upwards(request) else {},
         "rows": _events(request, found[:PAGE], called, shown=AUDIT_LIST.shown_columns(request.GET)),
-        "export": f"{reverse('audit-export', args=[request.tenant.slug])}?{request.GET.urlencode()}",
         "order": f"by action, the {order}" if wanted and wanted.by_action else order,
         **list_context(request, AUDIT_LIST, sort="oldest" if _upwards(request) else ""),
         "older": _address(request, last) if last else "",
@@ -102,25 +132,23 @@ def search_events(request: TenantRequest) -> HttpResponse:
     return render(request, "audit/_list.html" if request.htmx else "audit/list.html", context)
 
 
-@in_tenant(*MAY)
-def export_events(request: TenantRequest) -> HttpResponse:
-    """The first events that the list shows, as a table; who takes it is noted."""
+def exported_events(request: TenantRequest) -> list[dict[str, Any]]:
+    """The first events that the list shows."""
     called = actor_names(request.tenant.id)
     filters = AuditFilter(request.GET, people=_people(request, called), kinds=sorted(EVENT_KINDS))
+    if not filters.is_valid():
+        raise FilterNotValid
     wanted = _wanted(request, filters)
     found = search.search_events(request.tenant.id, wanted, limit=MOST_EXPORTED) if wanted else []
-    record_page_view(request, "events", uuid5(request.tenant.id, "events"))
-    targets = actions.actions_by_id(request.tenant.id, [each.subject_id for each in found])
-    rows = (
-        (
-            *(each.at.isoformat(), labels.event_label(each.kind), each.kind, each.subject_kind, each.subject_id),
-            targets[each.subject_id].target if each.subject_id in targets else "",
-            *(called.get(each.actor_id, each.actor_kind), each.from_state, each.state, each.seq),
-        )
+    acted = actions.actions_by_id(request.tenant.id, [each.subject_id for each in found])
+    return [
+        {
+            "event": each,
+            "target": acted[each.subject_id].target if each.subject_id in acted else "",
+            "by": called.get(each.actor_id, each.actor_kind),
+        }
         for each in found
-    )
-    columns = ("at", "event", "kind", "subject_kind", "subject", "target", "by", "from_state", "state", "seq")
-    return csv_answer("events", *narrow_table(AUDIT_LIST, request.GET, columns, rows))
+    ]
 
 
 @in_tenant(*MAY)
@@ -135,14 +163,14 @@ def suggest_objects(request: TenantRequest) -> HttpResponse:
     return HttpResponse(options)
 
 
-@in_tenant(*MAY)
-def export_sightings(request: TenantRequest) -> HttpResponse:
-    """The newest page views that the filters leave, as a table; who takes it is noted."""
+def exported_sightings(request: TenantRequest) -> list[dict[str, Any]]:
+    """The newest page views that the filters leave."""
     called = actor_names(request.tenant.id)
-    found = _seen(request, SightingFilter(request.GET, people=_people(request, called)), limit=MOST_EXPORTED)
-    record_page_view(request, "accesses", uuid5(request.tenant.id, "accesses"))
-    rows = ((each.at.isoformat(), called.get(each.actor_id, "somebody"), each.kind, each.thing_id) for each in found)
-    return csv_answer("access-log", ("at", "who", "kind", "id"), rows)
+    filters = SightingFilter(request.GET, people=_people(request, called))
+    if not filters.is_valid():
+        raise FilterNotValid
+    found = _seen(request, filters, limit=MOST_EXPORTED)
+    return [{"seen": each, "who": called.get(each.actor_id, "somebody")} for each in found]
 
 
 @in_tenant(*MAY)
@@ -155,7 +183,7 @@ def sightings(request: TenantRequest) -> HttpResponse:
         "tabs": audit_tabs(request, "sightings"),
         "filters": filters,
         "rows": _sightings(request, found[:PAGE], called),
-        "export": f"{reverse('sightings-export', args=[request.tenant.slug])}?{request.GET.urlencode()}",
+        **list_context(request, SIGHTINGS_LIST),
         "older": _address(request, str(found[PAGE - 1].id)) if len(found) > PAGE else "",
         "newest": _address(request, "") if _behind(request) else "",
         "empty": "No matching access" if filters.changed_data else "No access yet",
@@ -339,6 +367,7 @@ def _cells(
         "when": f'<td class="num fit">{when}</td>',
         "kind": f'<td class="nowrap mono">{escape(event.kind)}</td>',
         "seq": f'<td class="num">{event.seq}</td>',
+        "id": f'<td class="nowrap mono">{event.id}</td>',
     }
 
 

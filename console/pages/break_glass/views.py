@@ -15,11 +15,29 @@ from approvals.voting.queries import approvers
 from approvals.voting.rules import break_glass as rules
 from console.pages.actions.action_record import actor_names
 from console.pages.break_glass import context as break_glass_context
+from console.pages.lists.list_page import Column, ListPage, list_context
 from console.web.forms import BreakGlassReviewForm
 from console.web.http import TenantRequest, in_tenant
+from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions as actions_queries
 
 REVIEWERS = ("reviewer", "operator", "compliance", "administrator")
+EMERGENCIES_LIST = ListPage(
+    "emergencies",
+    columns=(
+        Column("action", "Action", lambda row: f"{row['action'].tool} on {row['action'].target}"),
+        Column("used_by", "Used by", lambda row: row["by"]),
+        Column("used", "Used", lambda row: row["row"].used_at),
+        Column("why", "Why", lambda row: row["row"].reason),
+        Column("due", "Review due", lambda row: row["row"].review_by),
+        Column("reviewed", "Reviewed", lambda row: row["row"].reviewed_at),
+        Column(
+            "reviews", "Reviews", lambda row: "; ".join(f"{each['by']}: {each['found']}" for each in row["reviews"])
+        ),
+        Column("action_id", "Action id", lambda row: row["row"].action_id),
+        Column("id", "Id", lambda row: row["row"].id),
+    ),
+)
 FOUND = {"justified": "justified", "not_justified": "not justified"}
 
 
@@ -60,8 +78,37 @@ def _page(
         "waiting": [_shown(request, each, actions, called, form if each.id == about else None) for each in waiting],
         "done": [_shown(request, each, actions, called, None) for each in done],
         "findings": FOUND.items(),
+        **list_context(request, EMERGENCIES_LIST),
     }
     return render(request, "approvals/emergencies.html", context, status=status)
+
+
+def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
+    """The uses that wait for a review, then the reviewed ones."""
+    called = actor_names(request.tenant.id)
+    found = [
+        each
+        for reviewed in (False, True)
+        for each in approvers.break_glass_uses(request.tenant.id, reviewed=reviewed, limit=MOST_EXPORTED)
+    ]
+    actions = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found])
+    return [_about(each, actions, called) for each in found]
+
+
+def _about(used: Any, actions: dict[UUID, Any], names: dict[UUID, str]) -> dict[str, Any]:
+    return {
+        "row": used,
+        "action": actions.get(used.action_id),
+        "by": names.get(used.used_by, "an operator"),
+        "reviews": [
+            {
+                "by": names.get(UUID(each["actor"]), "somebody"),
+                "found": FOUND[each["finding"]],
+                "reason": each["reason"],
+            }
+            for each in used.reviews
+        ],
+    }
 
 
 def _shown(
@@ -73,15 +120,7 @@ def _shown(
 ) -> dict[str, Any]:
     mine = approvers.person_of(request.tenant.id, request.caller.actor.id)
     gone = {each["person"] for each in used.reviews} | {str(approvers.person_of(request.tenant.id, used.used_by))}
-    reviews = [
-        {"by": names.get(UUID(each["actor"]), "somebody"), "found": FOUND[each["finding"]], "reason": each["reason"]}
-        for each in used.reviews
-    ]
-    return {
-        "row": used,
-        "action": actions.get(used.action_id),
-        "by": names.get(used.used_by, "an operator"),
-        "reviews": reviews,
+    return _about(used, actions, names) | {
         "late": used.reviewed_at is None and used.review_by <= request.as_of,
         "may_review": used.reviewed_at is None and str(mine) not in gone,
         "approval_href": reverse("approval", args=[request.tenant.slug, used.approval_id]),

@@ -18,9 +18,19 @@ from approvals.gate import queries as gate_queries
 from console.pages.agents.views import agent_tabs
 from console.pages.calls import context as calls_context
 from console.pages.calls.context import Period
+from console.pages.lists.list_page import (
+    Column,
+    FilterNotValid,
+    ListPage,
+    export_address,
+    list_context,
+    pager_context,
+    place_in,
+)
 from console.web import charts
+from console.web.forms import PlainSelect
 from console.web.http import TenantRequest, in_tenant
-from ledger.verification.queries import storage
+from console.web.spreadsheets import MOST_EXPORTED
 from reviews.reporting.rules.success_patterns import MEANINGS, PATTERNS
 
 PAGE = 50
@@ -33,15 +43,54 @@ OUTCOMES = [
     ("undisclosed", "Tool not disclosed"),
     ("failed", "Accepted, then the tool failed"),
 ]
+CALLS_LIST = ListPage(
+    "calls",
+    ("period", "from", "to", "agent", "tool", "outcome", "code", "tier", "least", "most"),
+    "tool",
+    (
+        Column("tool", "Tool", lambda row: row.tool),
+        Column("outcome", "Outcome", lambda row: "Accepted" if row.accepted else "Refused"),
+        Column("code", "Code", lambda row: "" if row.accepted else row.code, is_usual=False),
+        Column("reason", "Reason", lambda row: row.reason),
+        Column("agent", "Agent", lambda row: row.agent_id),
+        Column("disclosed", "Tools shown", lambda row: row.disclosed, "num roomy"),
+        Column("tier", "Model tier", lambda row: row.model_tier, "roomy"),
+        Column("at", "When", lambda row: row.at, "num", ("oldest", "")),
+        Column("action", "Action id", lambda row: row.action_id, is_usual=False),
+        Column("session", "Session id", lambda row: row.session_id, is_usual=False),
+        Column("id", "Id", lambda row: row.id, is_usual=False),
+    ),
+)
 WORDS = {"agent": "Agent", "tool": "Tool", "tier": "Model tier", "disclosed": "Tools disclosed"}
+HALLUCINATIONS_LIST = ListPage(
+    "call-rates",
+    page="hallucinations",
+    columns=(
+        Column("by", "By", lambda row: row["word"]),
+        Column("rate", "Unknown-tool rate", lambda row: row["phantom_share"]),
+        Column("acceptance", "Accepted", lambda row: row["acceptance"]),
+        *(
+            Column(name, word, lambda row, place=place: row["doors"][place]["count"])  # type: ignore[misc]
+            for place, (name, word) in enumerate(
+                {
+                    "calls": "Calls",
+                    "unknown": "Unknown tool",
+                    "arguments": "Wrong arguments",
+                    "failed": "Tool failed",
+                    "refused": "Refused",
+                }.items()
+            )
+        ),
+    ),
+)
 
 
 class CallFilter(forms.Form):
     """What to list; links are state, so every field stands in the address."""
 
-    agent = forms.CharField(required=False, max_length=128)
-    tool = forms.CharField(required=False, max_length=200)
-    outcome = forms.ChoiceField(required=False, choices=OUTCOMES)
+    agent = forms.CharField(required=False, max_length=128, widget=forms.TextInput(attrs={"type": "search"}))
+    tool = forms.CharField(required=False, max_length=200, widget=forms.TextInput(attrs={"type": "search"}))
+    outcome = forms.ChoiceField(required=False, choices=OUTCOMES, widget=PlainSelect)
     code = forms.CharField(required=False, max_length=40, widget=forms.HiddenInput)
     tier = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
     least = forms.IntegerField(required=False, min_value=0, widget=forms.HiddenInput)
@@ -62,37 +111,49 @@ class CallFilter(forms.Form):
 
 @in_tenant()
 def list_calls(request: TenantRequest) -> HttpResponse:
-    over = calls_context.chosen_period(request.GET, at=request.as_of)
-    form = CallFilter(request.GET)
-    about = form.about(request.tenant.id, over) if form.is_valid() else {}
-    found = gate_queries.calls_page(
-        request.tenant.id, since=over.since, until=over.until, before=_before(request), limit=PAGE + 1, **about
-    )
+    form, over = CallFilter(request.GET), calls_context.chosen_period(request.GET, at=request.as_of)
+    found = _found(request, form, over, before=place_in(request, "before"), limit=PAGE + 1)
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "calls"),
         "periods": calls_context.period_tabs(request.path, request.GET.dict(), over),
         "period": over,
-        "form": form,
+        "filters": form,
+        "kept": {"period": over.name},
         "calls": [_call(request, each) for each in found[:PAGE]],
-        "older": _older(request, found[PAGE - 1].id) if len(found) > PAGE else "",
+        **pager_context(request, CALLS_LIST, found, PAGE, place="before"),
+        **list_context(request, CALLS_LIST),
     }
     return render(request, "calls/_list.html" if request.htmx else "calls/list.html", context)
+
+
+def exported_rows(request: TenantRequest) -> list[Any]:
+    """The first calls that the list shows."""
+    form = CallFilter(request.GET)
+    if not form.is_valid():
+        raise FilterNotValid
+    return _found(request, form, calls_context.chosen_period(request.GET, at=request.as_of), limit=MOST_EXPORTED)
+
+
+def _found(
+    request: TenantRequest, form: CallFilter, over: Period, *, before: UUID | None = None, limit: int
+) -> list[Any]:
+    about = form.about(request.tenant.id, over) if form.is_valid() else {}
+    return gate_queries.calls_page(
+        request.tenant.id,
+        since=over.since,
+        until=over.until,
+        before=before,
+        oldest=CALLS_LIST.sort(request.GET) == "oldest",
+        limit=limit,
+        **about,
+    )
 
 
 @in_tenant()
 def hallucinations(request: TenantRequest) -> HttpResponse:
     tenant, slug = request.tenant.id, request.tenant.slug
-    over = calls_context.period_ending_at(request.GET.get("period", ""), at=request.as_of)
-    by = request.GET.get("by", "") if request.GET.get("by", "") in calls_context.SLICES else "agent"
-    found = gate_queries.two_periods(
-        tenant,
-        calls_context.SLICES[by],
-        before=over.before.since,
-        since=over.since,
-        until=over.until,
-        step=over.step,
-    )
+    by, over, found = _rates(request)
     made, earlier = found.by_step, found.earlier
     now = acceptance.sum_tallies(made.values())
     context = {
@@ -116,11 +177,32 @@ def hallucinations(request: TenantRequest) -> HttpResponse:
         ],
         "by": WORDS[by],
         "lines": _lines(request, by, over, found.by_column),
+        "export": export_address(request, HALLUCINATIONS_LIST),
         "cut_off": now.made >= gate_queries.MOST_CALLS,
         "most": gate_queries.MOST_CALLS,
     }
     name = "calls/_hallucinations.html" if request.htmx else "calls/hallucinations.html"
     return render(request, name, context)
+
+
+def exported_rates(request: TenantRequest) -> list[dict[str, Any]]:
+    """The rates of the period by what the page shows them by."""
+    by, over, found = _rates(request)
+    return _lines(request, by, over, found.by_column)
+
+
+def _rates(request: TenantRequest) -> tuple[str, Period, Any]:
+    over = calls_context.period_ending_at(request.GET.get("period", ""), at=request.as_of)
+    by = request.GET.get("by", "") if request.GET.get("by", "") in calls_context.SLICES else "agent"
+    found = gate_queries.two_periods(
+        request.tenant.id,
+        calls_context.SLICES[by],
+        before=over.before.since,
+        since=over.since,
+        until=over.until,
+        step=over.step,
+    )
+    return by, over, found
 
 
 def _patterns(tenant_id: UUID, over: Period) -> list[dict[str, Any]]:
@@ -175,13 +257,3 @@ def _call(request: TenantRequest, call: Any) -> dict[str, Any]:
     slug = request.tenant.slug
     page = ("action", call.action_id) if call.action_id else ("session", call.session_id)
     return {"row": call, "href": reverse(page[0], args=[slug, page[1]])}
-
-
-def _older(request: TenantRequest, last: UUID) -> str:
-    kept = {name: value for name, value in request.GET.items() if value and name != "before"}
-    return f"{request.path}?{urlencode(kept | {'before': str(last)})}"
-
-
-def _before(request: TenantRequest) -> UUID | None:
-    asked = request.GET.get("before", "")
-    return UUID(asked) if storage.is_uuid(asked) else None

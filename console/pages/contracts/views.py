@@ -30,16 +30,41 @@ from console.pages.contracts.registration import (
     note_refusal,
 )
 from console.pages.contracts.retirement import retirement_panel
+from console.pages.lists.list_page import Column, ListPage, list_context, pager_context, place_in, sortable
 from console.pages.releases.forms import ReleaseWordForm, apply_word
+from console.web import labels
 from console.web.http import TenantRequest, in_tenant, record_page_view, undo_if_refused
 from console.web.predicate_sentences import predicate_sentence
+from console.web.spreadsheets import MOST_EXPORTED
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import registration, releases, second_person
 from ledger.catalogue.rules.contract import Contract, read
 from ledger.record.rules.refusals import Refused
-from ledger.verification.queries import storage
 
 PAGE = 100
+CONTRACTS_LIST = ListPage(
+    "contracts",
+    columns=(
+        sortable("name", "Tool", lambda row: row["row"].name),
+        Column("version", "Version", lambda row: row["row"].version),
+        Column("state", "State", lambda row: labels.sentence_case(row["state"]), is_usual=False),
+        Column(
+            "class",
+            "Class",
+            lambda row: labels.side_effect_class_label(row["contract"].side_effect_class),
+            more={"Reversibility": lambda row: labels.reversibility_label(row["contract"].reversibility)},
+        ),
+        Column(
+            "verified",
+            "Verified by",
+            lambda row: path.system if (path := row["contract"].verification) else "attestation only",
+        ),
+        Column("findings", "Findings", lambda row: row["findings"], "num"),
+        Column("digest", "Digest", lambda row: row["row"].digest),
+        sortable("registered_at", "Registered", lambda row: row["row"].registered_at, "num"),
+        Column("id", "Id", lambda row: row["row"].id, is_usual=False),
+    ),
+)
 MAY_TRY = frozenset({"administrator", "operator"})
 
 
@@ -52,19 +77,23 @@ class TryPredicateForm(forms.Form):
 
 @in_tenant()
 def list_contracts(request: TenantRequest) -> HttpResponse:
-    asked = request.GET.get("after", "")
     found = catalogue_queries.contract_versions(
-        request.tenant.id, after=forms.UUIDField().clean(asked) if storage.is_uuid(asked) else None, limit=PAGE + 1
+        request.tenant.id, order=CONTRACTS_LIST.sort(request.GET), after=place_in(request), limit=PAGE + 1
     )
-    systems = registered_systems(request.tenant.id)
-    states = catalogue_queries.contract_states(request.tenant.id, [each.id for each in found])
     context = {
         "here": "contracts",
         "may_register": bool(MAY_TRY & request.caller.roles),
-        "contracts": [_row(request, each, systems) | {"state": states[each.id]} for each in found[:PAGE]],
-        "more": f"{request.path}?after={found[PAGE - 1].id}" if len(found) > PAGE else "",
+        "contracts": _rows(request, found[:PAGE]),
+        **pager_context(request, CONTRACTS_LIST, found, PAGE),
+        **list_context(request, CONTRACTS_LIST),
     }
     return render(request, "contracts/_list.html" if request.htmx else "contracts/list.html", context)
+
+
+def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
+    """Every version of every contract."""
+    order = CONTRACTS_LIST.sort(request.GET)
+    return _rows(request, catalogue_queries.contract_versions(request.tenant.id, order=order, limit=MOST_EXPORTED))
 
 
 @in_tenant()
@@ -223,6 +252,12 @@ def _contract(
     return render(
         request, "contracts/_detail.html" if request.htmx else "contracts/detail.html", context, status=status
     )
+
+
+def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
+    systems = registered_systems(request.tenant.id)
+    states = catalogue_queries.contract_states(request.tenant.id, [each.id for each in found])
+    return [_row(request, each, systems) | {"state": states[each.id]} for each in found]
 
 
 def _row(request: TenantRequest, row: Any, systems: Collection[str]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from approvals.execution import queries as execution_queries
 from approvals.execution.operations import executors as operations
 from console.accounts import queries as directory
 from console.pages.agents.views import agent_tabs
+from console.pages.lists.list_page import Column, ListPage, in_order, list_context, sortable
 from console.web.forms import LiftFreezeForm
 from console.web.http import TenantRequest, in_tenant
 from ledger.actions.queries import actions, freezes
@@ -25,22 +26,41 @@ if TYPE_CHECKING:
 
 MAY_REVOKE = ("operator", "administrator")
 RECENT = 20
+EXECUTORS_LIST = ListPage(
+    "executors",
+    columns=(
+        sortable("executor", "Executor", lambda row: row["row"].executor_id),
+        sortable("seen", "Last seen", lambda row: row["seen_at"]),
+        sortable("running", "Running", lambda row: row["running"], "num"),
+        Column("tools", "May start", lambda row: row["row"].tools),
+        sortable("key", "API key", lambda row: row["key"].name if row["key"] else ""),
+        Column("registered", "Registered", lambda row: row["row"].registered_at, is_usual=False),
+        Column("revoked", "Revoked", lambda row: row["row"].revoked_at, is_usual=False),
+        Column("id", "Id", lambda row: row["row"].id, is_usual=False),
+    ),
+)
 
 
 @in_tenant()
 def list_executors(request: TenantRequest) -> HttpResponse:
-    tenant = request.tenant
-    rows, keys = execution_queries.executors(tenant.id), _keys(request)
-    work = execution_queries.executor_work(tenant.id)
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "executors"),
-        "executors": [
-            {"row": each, "href": reverse("executor", args=[tenant.slug, each.executor_id])} | _seen(each, keys, work)
-            for each in rows
-        ],
+        "executors": exported_rows(request),
+        **list_context(request, EXECUTORS_LIST),
     }
     return render(request, "executors/_list.html" if request.htmx else "executors/list.html", context)
+
+
+def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
+    """All executors, in the order that the address asks for."""
+    tenant, keys = request.tenant, _keys(request)
+    work = execution_queries.executor_work(tenant.id)
+    rows = [
+        {"row": each, "href": reverse("executor", args=[tenant.slug, each.executor_id])} | _seen(each, keys, work)
+        for each in execution_queries.executors(tenant.id)
+    ]
+    return in_order(EXECUTORS_LIST, rows, EXECUTORS_LIST.sort(request.GET))
 
 
 @in_tenant()

@@ -16,15 +16,37 @@ from console.api.transaction import after_commit, note_access
 from console.pages.actions.action_record import actor_names
 from console.pages.audit.views import MAY, audit_tabs
 from console.pages.exports import bundle_information
+from console.pages.lists.list_page import Column, ListPage, list_context, pager_context, place_in, sortable
 from console.tasks import work_exports
 from console.web import labels
 from console.web.forms import ExportForm
 from console.web.http import TenantRequest, in_tenant
+from console.web.spreadsheets import MOST_EXPORTED
 from ledger.exports import queries as exports_queries
 from ledger.exports.operations import exports as operations
 from ledger.record.queries import events
 
 SHOWN = 20
+EXPORTS_LIST = ListPage(
+    "exports",
+    columns=(
+        sortable("state", "State", lambda row: labels.EXPORTS.get(row["row"].state, row["row"].state)),
+        Column("asked", "Content", lambda row: _asked(row["row"].wanted)),
+        Column("by", "Requested by", lambda row: row["by"]),
+        sortable("requested_at", "Requested", lambda row: row["row"].requested_at),
+        Column("finished", "Finished", lambda row: row["row"].finished_at),
+        Column("expires", "Expires", lambda row: row["row"].expires_at),
+        Column("log", "Log", lambda row: row["row"].log or ""),
+        Column("start", "First entry", lambda row: row["row"].start if row["row"].log else ""),
+        Column("end", "End", lambda row: row["row"].end if row["row"].log else ""),
+        Column("withheld", "Withheld", lambda row: row["row"].withheld),
+        Column("size", "Size, bytes", lambda row: row["row"].size),
+        Column("sha256", "SHA-256", lambda row: row["row"].sha256),
+        Column("reason", "Reason", lambda row: row["row"].reason),
+        Column("id", "Id", lambda row: row["row"].id),
+    ),
+    roles=frozenset(MAY),
+)
 
 
 @in_tenant(*MAY)
@@ -57,7 +79,8 @@ def download_bundle(request: TenantRequest, export_id: UUID) -> HttpResponseBase
 
 
 def _page(request: TenantRequest, form: ExportForm, status: int = 200) -> HttpResponse:
-    rows = exports_queries.exports(request.tenant.id, limit=SHOWN)
+    found = _found(request, before=place_in(request), limit=SHOWN + 1)
+    rows = found[:SHOWN]
     called = actor_names(request.tenant.id)
     histories = events.histories(request.tenant.id, [each.id for each in rows])
     context = {
@@ -65,10 +88,24 @@ def _page(request: TenantRequest, form: ExportForm, status: int = 200) -> HttpRe
         "tabs": audit_tabs(request, "exports"),
         "form": form,
         "exports": [_shown(request, each, histories[each.id], called) for each in rows],
+        **pager_context(request, EXPORTS_LIST, found, SHOWN),
+        **list_context(request, EXPORTS_LIST),
         "may_export": "compliance" in request.caller.roles,
         "action": reverse("export-start", args=[request.tenant.slug]),
     }
     return render(request, "exports/_list.html" if request.htmx else "exports/list.html", context, status=status)
+
+
+def _found(request: TenantRequest, *, before: UUID | None = None, limit: int) -> list[Any]:
+    order = EXPORTS_LIST.sort(request.GET) or "-id"
+    return exports_queries.exports(request.tenant.id, order=order, before=before, limit=limit)
+
+
+def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
+    """The exports, with who asked for each."""
+    called = actor_names(request.tenant.id)
+    found = _found(request, limit=MOST_EXPORTED)
+    return [{"row": each, "by": called.get(each.requested_by, "somebody")} for each in found]
 
 
 def _shown(request: TenantRequest, row: Any, history: list[Any], names: dict[UUID, str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -21,8 +22,11 @@ from console.pages.cases.containment import (
     open_work_panel,
 )
 from console.pages.incidents.views import incident_tabs
+from console.pages.lists.list_page import Column, ListPage, list_context, pager_context, place_in, sortable
+from console.web import labels
 from console.web.forms import FreezeForm, LiftFreezeForm
 from console.web.http import TenantRequest, in_tenant, redirect_back
+from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import freezes
 from ledger.catalogue.operations import registration
 from ledger.record.queries import events
@@ -32,6 +36,20 @@ if TYPE_CHECKING:
     from ledger.models import Freeze
 
 PAST = 30
+FREEZES_LIST = ListPage(
+    "freezes",
+    columns=(
+        sortable("scope", "Scope", lambda row: labels.sentence_case(row["freeze"].scope)),
+        sortable("value", "Value", lambda row: row["freeze"].value or "everything"),
+        Column("reason", "Reason", lambda row: row["freeze"].reason),
+        sortable("placed_at", "Placed", lambda row: row["freeze"].placed_at),
+        Column("placed_by", "Placed by", lambda row: row["placed_by"]),
+        Column("lifted", "Lifted", lambda row: row["freeze"].lifted_at),
+        Column("lifted_by", "Lifted by", lambda row: row["lifted_by"]),
+        Column("lifted_because", "Reason for lifting", lambda row: row["lifted_because"]),
+        Column("id", "Id", lambda row: row["freeze"].id),
+    ),
+)
 
 
 @in_tenant()
@@ -44,18 +62,38 @@ def _page(request: TenantRequest, form: FreezeForm | None = None, status: int = 
     may_freeze = bool({"operator", "administrator"} & request.caller.roles)
     form = form or FreezeForm()
     form.offered = freeze_choices(tenant) if may_freeze else {}
-    in_force, past = freezes.freezes_in_force(tenant), freezes.lifted_freezes(tenant, limit=PAST)
+    in_force, past = _in_force(request), _lifted(request, after=place_in(request), limit=PAST + 1)
     context = {
         "here": "incidents",
         "tabs": incident_tabs(request, "freezes"),
         "in_force": _rows(request, in_force),
-        "past": _rows(request, past),
+        "past": _rows(request, past[:PAST]),
+        **pager_context(request, FREEZES_LIST, past, PAST),
+        **list_context(request, FREEZES_LIST),
         "may_freeze": may_freeze,
         "form": form,
         "empty": "No active freeze",
     }
     name = "freezes/_list.html" if request.htmx else "freezes/list.html"
     return render(request, name, context, status=status)
+
+
+def _in_force(request: TenantRequest) -> list[Freeze]:
+    found, sort = freezes.freezes_in_force(request.tenant.id), FREEZES_LIST.sort(request.GET)
+    column = attrgetter(sort.removeprefix("-")) if sort else attrgetter("id")
+    return sorted(found, key=column, reverse=sort.startswith("-"))
+
+
+def _lifted(request: TenantRequest, *, after: UUID | None = None, limit: int) -> list[Freeze]:
+    order = FREEZES_LIST.sort(request.GET) or "-id"
+    return freezes.lifted_freezes(request.tenant.id, order=order, after=after, limit=limit)
+
+
+def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
+    """The freezes in force, then the lifted ones."""
+    found = [*_in_force(request), *_lifted(request, limit=MOST_EXPORTED)]
+    called, histories = actor_names(request.tenant.id), events.histories(request.tenant.id, [each.id for each in found])
+    return [_who_and_why(each, histories[each.id], called) for each in found]
 
 
 @in_tenant("operator", "administrator")
@@ -100,15 +138,20 @@ def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _row(freeze: Freeze, history: list[Any], names: dict[UUID, str], slug: str) -> dict[str, Any]:
+def _who_and_why(freeze: Freeze, history: list[Any], names: dict[UUID, str]) -> dict[str, Any]:
     by = {event.kind: (names.get(event.actor_id, event.actor_kind), detail or {}) for event, _, detail in history}
     lifted_by, lifted = by.get("freeze_lifted", ("", {}))
-    waiting = 0 if freeze.lifted_at else freezes.count_frozen_actions(freeze)
     return {
         "freeze": freeze,
         "placed_by": by.get("freeze_placed", ("", {}))[0],
         "lifted_by": lifted_by,
         "lifted_because": lifted.get("reason", ""),
+    }
+
+
+def _row(freeze: Freeze, history: list[Any], names: dict[UUID, str], slug: str) -> dict[str, Any]:
+    waiting = 0 if freeze.lifted_at else freezes.count_frozen_actions(freeze)
+    return _who_and_why(freeze, history, names) | {
         "waiting": f"{waiting}+" if waiting == 100 else waiting,
         "waiting_href": _stopped(freeze, slug) if waiting else "",
         "incidents": [

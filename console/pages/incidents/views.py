@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
@@ -14,11 +15,12 @@ from django.views.decorators.http import require_POST
 
 from console.pages.cases.containment import freeze_choices, freezes_asked_for, freezes_placed_message
 from console.pages.incidents.context import incident_context, postmortem_facts
+from console.pages.lists.list_page import Column, ListPage, list_context, pager_context, sortable
 from console.web import labels
 from console.web.forms import CloseIncidentForm, FreezeForm, LinkSubjectForm, NewIncidentForm, ReasonForm, RemarkForm
-from console.web.http import TenantRequest, in_tenant, record_page_view
-from console.web.spreadsheets import MOST_EXPORTED, csv_answer
-from ledger.actions.queries import actions
+from console.web.http import TenantRequest, in_tenant
+from console.web.spreadsheets import MOST_EXPORTED
+from ledger.actions.queries import actions, freezes
 from reviews import queries
 from reviews.cases.rules.runbooks import TAGS, tag_of
 from reviews.incidents import operations as incidents_operations
@@ -30,6 +32,27 @@ if TYPE_CHECKING:
 
 TABS = {"": ("Open", "No open incident"), "closed": ("Closed", "No closed incident")}
 PAGE = 50
+INCIDENTS_LIST = ListPage(
+    "incidents",
+    ("tab", "tag"),
+    "title",
+    (
+        sortable("severity", "Severity", lambda row: row["severity"]),
+        sortable("title", "Incident", lambda row: row["row"].title),
+        Column("category", "Category", lambda row: row["tag"], is_usual=False),
+        sortable("kind", "Kind", lambda row: row["row"].kind.capitalize()),
+        Column(
+            "affected",
+            "Affected",
+            lambda row: f"{row['counts']['action']} actions, {row['counts']['case']} cases",
+        ),
+        Column("freezes", "Freezes", lambda row: row["freezes"]),
+        sortable("opened_at", "Opened", lambda row: row["row"].opened_at, "num"),
+        Column("state", "State", lambda row: row["row"].state.capitalize(), is_usual=False),
+        Column("closed", "Closed", lambda row: row["row"].closed_at, is_usual=False),
+        Column("id", "Id", lambda row: row["row"].id, is_usual=False),
+    ),
+)
 
 
 @in_tenant()
@@ -39,37 +62,31 @@ def list_incidents(request: TenantRequest) -> HttpResponse:
         raise Http404
     after = _uuid(request.GET.get("after", ""))
     tag = request.GET.get("tag", "")
-    state = "CLOSED" if tab else "OPEN"
-    found = queries.incidents(request.tenant.id, state=state, tag=tag, after=after, limit=PAGE + 1)
-    here = reverse("incidents", args=[request.tenant.slug])
-    kept = "".join(f"{urlencode({name: value})}&" for name, value in (("tab", tab), ("tag", tag)) if value)
+    found = _found_on(request, tab, after=after, limit=PAGE + 1)
     context = {
         "here": "incidents",
         "tabs": incident_tabs(request, tab),
-        "incidents": [_row(request, each) for each in found[:PAGE]],
-        "tags": _tags(here, tab, tag),
+        "incidents": _rows(request, found[:PAGE]),
+        "tags": _tags(reverse("incidents", args=[request.tenant.slug]), tab, tag),
         "order": "newest first" if tab else "Most severe first, then oldest",
-        "older": f"{here}?{kept}after={found[PAGE - 1].id}" if len(found) > PAGE else "",
-        "newest": f"{here}?{kept}".rstrip("?&") if after else "",
-        "export": f"{reverse('incidents-export', args=[request.tenant.slug])}?{request.GET.urlencode()}",
+        **pager_context(request, INCIDENTS_LIST, found, PAGE),
+        **list_context(request, INCIDENTS_LIST),
         "may_open": "operator" in request.caller.roles,
         "empty": TABS[tab][1],
     }
     return render(request, "incidents/_list.html" if request.htmx else "incidents/list.html", context)
 
 
-@in_tenant()
-def export(request: TenantRequest) -> HttpResponse:
-    """The incidents of a tab, as a table; who takes it is noted."""
-    state = "CLOSED" if request.GET.get("tab") else "OPEN"
-    tag = request.GET.get("tag", "")
-    found = queries.incidents(request.tenant.id, state=state, tag=tag, after=None, limit=MOST_EXPORTED)
-    record_page_view(request, "incidents", uuid5(request.tenant.id, "incidents"))
-    rows = (
-        (each.id, each.title, each.kind, labels.SEVERITIES[each.severity], each.state, each.opened_at.isoformat())
-        for each in found
-    )
-    return csv_answer("incidents", ("incident", "title", "kind", "severity", "state", "opened_at"), rows)
+def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
+    """The incidents of a tab."""
+    return _rows(request, _found_on(request, request.GET.get("tab", ""), limit=MOST_EXPORTED))
+
+
+def _found_on(request: TenantRequest, tab: str, *, after: UUID | None = None, limit: int) -> list[Incident]:
+    if tab not in TABS:
+        raise Http404
+    state, tag, sort = "CLOSED" if tab else "OPEN", request.GET.get("tag", ""), INCIDENTS_LIST.sort(request.GET)
+    return queries.incidents(request.tenant.id, state=state, tag=tag, sort=sort, after=after, limit=limit)
 
 
 def _tags(here: str, tab: str, chosen: str) -> list[dict[str, Any]]:
@@ -300,13 +317,17 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-def _row(request: TenantRequest, incident: Incident) -> dict[str, Any]:
-    links = queries.links_of(request.tenant.id, incident.id)
-    return {
-        "row": incident,
-        "href": reverse("incident", args=[request.tenant.slug, incident.id]),
-        "severity": labels.SEVERITIES[incident.severity],
-        "tag": tag_of(incident.runbook, incident.about).replace("_", " ").capitalize(),
-        "counts": {kind: sum(link.kind == kind for link in links) for kind in ("action", "case")},
-        "freezes": len(queries.freezes_held(incident)),
-    }
+def _rows(request: TenantRequest, found: list[Incident]) -> list[dict[str, Any]]:
+    links = queries.links_by_incident(request.tenant.id, [each.id for each in found])
+    frozen = {each.id for each in freezes.freezes_in_force(request.tenant.id)}
+    return [
+        {
+            "row": each,
+            "href": reverse("incident", args=[request.tenant.slug, each.id]),
+            "severity": labels.SEVERITIES[each.severity],
+            "tag": tag_of(each.runbook, each.about).replace("_", " ").capitalize(),
+            "counts": Counter(link.kind for link in links[each.id]),
+            "freezes": sum(link.kind == "freeze" and link.subject_id in frozen for link in links[each.id]),
+        }
+        for each in found
+    ]

@@ -1,26 +1,68 @@
-"""Views of a list under a name: whose filters, columns and order somebody keeps, and shares."""
+"""Every list of the console by its name: its rows as a CSV, and its filters, columns and order as named views."""
 
 from __future__ import annotations
 
-from uuid import UUID
+from collections.abc import Callable, Iterable
+from typing import Any
+from uuid import UUID, uuid5
 
 from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect
-from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from console.accounts import operations as accounts_operations
 from console.api.auth import NotAllowed
-from console.pages.actions.views import ACTIONS_LIST
-from console.pages.approvals.views.queue import APPROVALS_LIST
-from console.pages.audit.views import AUDIT_LIST
-from console.pages.cases.views.cases import CASES_LIST
+from console.pages.actions import views as actions
+from console.pages.agents import views as agents
+from console.pages.approvals.views import queue
+from console.pages.audit import views as audit
+from console.pages.break_glass import views as break_glass
+from console.pages.calls import views as calls
+from console.pages.cases.views import cases
+from console.pages.contracts import views as contracts
+from console.pages.executors import views as executors
+from console.pages.exports import views as exports
+from console.pages.freezes import views as freezes
+from console.pages.incidents import views as incidents
 from console.pages.lists.list_page import ListPage
-from console.web.http import TenantRequest, in_tenant, redirect_back
+from console.pages.notices import views as notices
+from console.pages.people import views as people
+from console.pages.recordings import views as recordings
+from console.pages.releases import views as releases
+from console.pages.standing_approvals import views as standing_approvals
+from console.pages.systems import views as systems
+from console.web.http import TenantRequest, in_tenant, record_page_view, redirect_back
+from console.web.spreadsheets import csv_answer
 
-LISTS = {page.name: page for page in (ACTIONS_LIST, APPROVALS_LIST, AUDIT_LIST, CASES_LIST)}
+LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
+    page.name: (page, rows)
+    for page, rows in (
+        (actions.ACTIONS_LIST, actions.exported_rows),
+        (agents.AGENTS_LIST, agents.exported_rows),
+        (queue.APPROVALS_LIST, queue.exported_rows),
+        (audit.AUDIT_LIST, audit.exported_events),
+        (audit.SIGHTINGS_LIST, audit.exported_sightings),
+        (break_glass.EMERGENCIES_LIST, break_glass.exported_rows),
+        (calls.CALLS_LIST, calls.exported_rows),
+        (calls.HALLUCINATIONS_LIST, calls.exported_rates),
+        (cases.CASES_LIST, cases.exported_rows),
+        (contracts.CONTRACTS_LIST, contracts.exported_rows),
+        (executors.EXECUTORS_LIST, executors.exported_rows),
+        (exports.EXPORTS_LIST, exports.exported_rows),
+        (freezes.FREEZES_LIST, freezes.exported_rows),
+        (incidents.INCIDENTS_LIST, incidents.exported_rows),
+        (notices.NOTICES_LIST, notices.exported_rows),
+        (people.PEOPLE_LIST, people.exported_members),
+        (people.API_KEYS_LIST, people.exported_keys),
+        (recordings.RECORDINGS_LIST, recordings.exported_rows),
+        (releases.RELEASES_LIST, releases.exported_rows),
+        (standing_approvals.STANDING_LIST, standing_approvals.exported_rows),
+        (systems.SYSTEMS_LIST, systems.exported_rows),
+    )
+}
+"""Each list, and what reads the rows of its CSV: those that its page shows for the same address, at most 5,000."""
 
 
 class SaveViewForm(forms.Form):
@@ -32,14 +74,21 @@ class SaveViewForm(forms.Form):
 
 
 @in_tenant()
+def export_list(request: TenantRequest, list_name: str) -> HttpResponse:
+    """What an address shows of a list, as a CSV; who takes it is noted."""
+    page = _page(request, list_name)
+    record_page_view(request, page.name, uuid5(request.tenant.id, page.name))
+    return csv_answer(page.name, *page.table(request.GET, LISTS[page.name][1](request)))
+
+
+@in_tenant()
 @require_POST
 def save_view(request: TenantRequest, list_name: str) -> HttpResponse:
-    page, here = _page(request, list_name), reverse(list_name, args=[request.tenant.slug])
-    form = SaveViewForm(request.POST)
+    page, form = _page(request, list_name), SaveViewForm(request.POST)
+    here, query = page.path(request), page.view_query(QueryDict(request.POST.get("query")))
     if not form.is_valid():
         messages.error(request, "Not saved: give the view a name of at most 60 characters.")
-        return redirect(here)
-    query = page.view_query(QueryDict(form.cleaned_data["query"]))
+        return redirect(f"{here}?{query}" if query else here)
     accounts_operations.save_view(
         tenant_id=request.tenant.id,
         by=request.caller.actor,
@@ -60,14 +109,14 @@ def remove_view(request: TenantRequest, list_name: str, view_id: UUID) -> HttpRe
     accounts_operations.delete_view(
         tenant_id=request.tenant.id, by=request.caller.actor, view_id=view_id, at=request.as_of
     )
-    return redirect_back(request, reverse(page.name, args=[request.tenant.slug]))
+    return redirect_back(request, page.path(request))
 
 
 def _page(request: TenantRequest, name: str) -> ListPage:
     """The list of this name, for whoever may see it."""
-    page = LISTS.get(name)
-    if page is None:
+    if name not in LISTS:
         raise Http404
+    page = LISTS[name][0]
     if page.roles and not request.caller.roles & page.roles:
         raise NotAllowed("This list is not for your role.")
     return page

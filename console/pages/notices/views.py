@@ -19,9 +19,23 @@ from console.notifications import operations as notifications_operations
 from console.notifications import queries as notifications_queries
 from console.notifications.forms import ChannelsForm, MailPreferencesForm
 from console.notifications.messages import TITLES, message_title
+from console.pages.lists.list_page import Column, ListPage, export_address
+from console.web import labels
 from console.web.http import TenantRequest, in_tenant
+from console.web.spreadsheets import MOST_EXPORTED
 
 PAGE = 50
+NOTICES_LIST = ListPage(
+    "notices",
+    columns=(
+        Column("title", "Notification", lambda row: row.title),
+        Column("what", "About", lambda row: row.what),
+        Column("raised", "Raised", lambda row: row.row.raised_at),
+        Column("read", "Read", lambda row: row.row.read_at),
+        Column("risk", "Risk", lambda row: labels.RISKS.get(row.row.risk, "")),
+        Column("id", "Id", lambda row: row.row.id),
+    ),
+)
 CHANNELS = {"email": "Mail", "push": "Phones and browsers", "slack": "Chat room", "webhook": "Webhook", "log": "Log"}
 # In this order: each names those after it as well.
 _BROWSERS = {
@@ -171,11 +185,18 @@ def _page(request: TenantRequest, form: MailPreferencesForm, *, status: int = 20
         "older": f"{here}?before={found[-1].id}" if len(found) == PAGE else "",
         "newest_href": here if before else "",
         "next": inbox.next_item(tenant, me),
+        "export": export_address(request, NOTICES_LIST),
         "form": form,
         "push": _push(request),
         "address": sending.mail_address(request.user) if "email" in sending.available_channels(tenant) else "",
     }
     return render(request, "notices/_list.html" if request.htmx else "notices/list.html", context, status=status)
+
+
+def exported_rows(request: TenantRequest) -> list[inbox.InboxItem]:
+    """A person's own notifications."""
+    found = notifications_queries.messages(request.tenant.id, request.caller.actor.id, limit=MOST_EXPORTED)
+    return inbox.inbox_items(request.tenant, found)
 
 
 def _way(name: str, word: str, is_there: bool) -> str:

@@ -25,6 +25,8 @@ from console.accounts.members.rules import current_roles
 from console.accounts.sign_in import single_sign_on
 from console.accounts.step_up import is_proven, is_recently_authenticated, redirect_to_reauthentication
 from console.pages.actions import action_record
+from console.pages.lists.list_page import Column, ListPage, export_address, in_order, list_context, sortable
+from console.web import labels
 from console.web.forms import ReasonForm
 from console.web.http import TenantRequest, in_tenant
 from ledger.record.queries import events
@@ -38,6 +40,34 @@ MAY_BY_KIND = {
 }
 READERS = ("administrator", "reviewer", "compliance")
 MAY_ANSWER_KEYS = ("administrator", "reviewer")
+PEOPLE_LIST = ListPage(
+    "people",
+    columns=(
+        sortable("name", "Name", lambda row: row["name"]),
+        sortable("address", "Address", lambda row: row["email"]),
+        sortable("state", "State", lambda row: row["state"]),
+        sortable("roles", "Roles", lambda row: ", ".join(row["roles"])),
+        Column("groups", "Groups", lambda row: row["groups"]),
+        sortable("joined", "Joined", lambda row: row["row"].joined_at),
+        Column("id", "Id", lambda row: row["row"].id),
+    ),
+    roles=frozenset(READERS),
+)
+API_KEYS_LIST = ListPage(
+    "api-keys",
+    page="people",
+    columns=(
+        Column("name", "Name", lambda row: row.name),
+        Column("kind", "Kind", lambda row: labels.KEY_KINDS.get(row.kind, row.kind)),
+        Column("scopes", "Only", lambda row: row.scopes),
+        Column("created", "Created", lambda row: row.created_at),
+        Column("used", "Used", lambda row: row.last_used_at),
+        Column("expires", "Expires", lambda row: row.expires_at),
+        Column("revoked", "Revoked", lambda row: row.revoked_at),
+        Column("id", "Id", lambda row: row.id),
+    ),
+    roles=frozenset({"administrator"}),
+)
 WAITING, LIVE = ("PENDING", "SUSPENDED"), ("PENDING", "ACTIVE", "SUSPENDED")
 
 
@@ -263,22 +293,35 @@ def end_delegation(request: TenantRequest, delegation_id: UUID) -> HttpResponse:
 def _page(request: TenantRequest, *, status: int = 200, **shown: Any) -> HttpResponse:
     tenant_id, may = request.tenant.id, "administrator" in request.caller.roles
     called = action_record.actor_names(tenant_id)
-    away = approvers.absent_approvers(tenant_id, request.as_of)
     context = {
         "here": "people",
         "may_change": may,
+        **list_context(request, PEOPLE_LIST),
+        "keys_export": export_address(request, API_KEYS_LIST),
         "is_fresh": is_recently_authenticated(request),
         "may_answer": bool(request.caller.roles & set(MAY_ANSWER_KEYS)),
-        "members": [_told(request, row, away) for row in members_queries.members(tenant_id)],
+        "members": exported_members(request),
         "keys": [_key(request, row, called) for row in approvers.approver_keys(tenant_id, states=LIVE)],
         "loans": [_loan(request, row, called) for row in approvers.delegations(tenant_id, request.as_of)],
-        "machines": directory.api_keys(tenant_id) if may else [],
+        "machines": exported_keys(request) if may else [],
         "providers": single_sign_on.configured_providers(),
         "invitation": InvitationForm(),
         "new_key": NewKeyForm(),
         "back": reverse("people", args=[request.tenant.slug]),
     }
     return render(request, _template(request, "page"), context | shown, status=status)
+
+
+def exported_members(request: TenantRequest) -> list[dict[str, Any]]:
+    """Everybody who belongs here, in the order that the address asks for."""
+    away = approvers.absent_approvers(request.tenant.id, request.as_of)
+    rows = [_told(request, row, away) for row in members_queries.members(request.tenant.id)]
+    return in_order(PEOPLE_LIST, rows, PEOPLE_LIST.sort(request.GET))
+
+
+def exported_keys(request: TenantRequest) -> list[Any]:
+    """All API keys, newest first; of each only its hash is kept, and that is in no list."""
+    return directory.api_keys(request.tenant.id)
 
 
 def _member(
@@ -320,6 +363,13 @@ def _told(request: TenantRequest, row: Any, away: set[UUID]) -> dict[str, Any]:
         "roles": sorted(now.roles),
         "groups": sorted(now.groups),
         "href": reverse("member", args=[request.tenant.slug, row.id]),
+        "state": "invited"
+        if not row.joined_at
+        else "closed"
+        if not row.user.is_active
+        else "away"
+        if row.actor_id in away
+        else "active",
         "is_away": row.actor_id in away,
         "is_oneself": row.actor_id == request.caller.actor.id,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -14,6 +14,15 @@ from django.views.decorators.http import require_POST
 
 from console.pages.actions.action_record import actor_names
 from console.pages.agents.views import agent_tabs
+from console.pages.lists.list_page import (
+    Column,
+    FilterNotValid,
+    ListPage,
+    list_context,
+    pager_context,
+    place_in,
+    sortable,
+)
 from console.transcripts.recordings import context as recordings_context
 from console.transcripts.recordings import operations as recordings_operations
 from console.transcripts.recordings import queries as recordings_queries
@@ -21,33 +30,69 @@ from console.transcripts.recordings.forms import ConversationFilter, EraseRecord
 from console.transcripts.recordings.queries import ConversationPage, PagePosition
 from console.web.erased_pages import erased_page
 from console.web.http import TenantRequest, in_tenant, record_page_view
+from console.web.spreadsheets import MOST_EXPORTED
 from ledger.retention import queries as retention_queries
 from ledger.retention.rules.retention import retention_cutoff
-from ledger.verification.queries import storage
+
+if TYPE_CHECKING:
+    from console.models import Recording
 
 PAGE = 50
 MESSAGES = 40
 LARGEST = 2**31 - 1
+RECORDINGS_LIST = ListPage(
+    "recordings",
+    tuple(RecordingFilter.base_fields),
+    "file_name",
+    (
+        sortable("file_name", "File", lambda row: row["row"].file_name or "Erased"),
+        sortable("conversations", "Conversations", lambda row: row["row"].conversations, "num"),
+        sortable("messages", "Messages", lambda row: row["row"].messages, "num"),
+        sortable("calls", "Calls", lambda row: row["row"].calls, "num"),
+        sortable("with_findings", "With findings", lambda row: row["row"].with_findings, "num"),
+        sortable("false_claims", "Unsupported claims", lambda row: row["row"].false_claims, "num"),
+        Column("named", "Imported by", lambda row: row["named"]),
+        sortable("at", "Imported", lambda row: row["row"].at, "num"),
+        Column("faults", "Not read", lambda row: row["row"].faults, "num", is_usual=False),
+        Column("id", "Id", lambda row: row["row"].id, is_usual=False),
+    ),
+)
 
 
 @in_tenant()
 def list_recordings(request: TenantRequest) -> HttpResponse:
-    filters, before, found = RecordingFilter(request.GET), _before(request), []
-    if filters.is_valid():
-        found = recordings_queries.recordings(request.tenant.id, filters.wanted(), before=before, limit=PAGE + 1)
-    called = actor_names(request.tenant.id)
-    run_out = retention_cutoff(retention_queries.policy(request.tenant.id), at=request.as_of)
+    filters = RecordingFilter(request.GET)
+    found = _listed(request, filters, before=place_in(request, "before"), limit=PAGE + 1) if filters.is_valid() else []
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "recordings"),
-        "recordings": [
-            recordings_context.import_row(request.tenant.slug, each, called, run_out=run_out) for each in found[:PAGE]
-        ],
+        "recordings": _rows(request, found[:PAGE]),
         "filters": filters,
-        "first": _address(request) if before else "",
-        "further": _address(request, before=str(found[PAGE - 1].id)) if len(found) > PAGE else "",
+        **list_context(request, RECORDINGS_LIST),
+        **pager_context(request, RECORDINGS_LIST, found, PAGE, place="before"),
     }
     return render(request, "recordings/_list.html" if request.htmx else "recordings/list.html", context)
+
+
+def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
+    """The imports that the filters leave."""
+    filters = RecordingFilter(request.GET)
+    if not filters.is_valid():
+        raise FilterNotValid
+    return _rows(request, _listed(request, filters, limit=MOST_EXPORTED))
+
+
+def _listed(
+    request: TenantRequest, filters: RecordingFilter, *, before: UUID | None = None, limit: int
+) -> list[Recording]:
+    order = RECORDINGS_LIST.sort(request.GET) or "-id"
+    return recordings_queries.recordings(request.tenant.id, filters.wanted(), order=order, before=before, limit=limit)
+
+
+def _rows(request: TenantRequest, found: list[Recording]) -> list[dict[str, Any]]:
+    called = actor_names(request.tenant.id)
+    run_out = retention_cutoff(retention_queries.policy(request.tenant.id), at=request.as_of)
+    return [recordings_context.import_row(request.tenant.slug, each, called, run_out=run_out) for each in found]
 
 
 @in_tenant()
@@ -143,11 +188,6 @@ def _found(request: TenantRequest, recording_id: UUID) -> Any:
     if found is None:
         raise Http404
     return found
-
-
-def _before(request: TenantRequest) -> UUID | None:
-    asked = request.GET.get("before", "")
-    return UUID(asked) if storage.is_uuid(asked) else None
 
 
 def _place(asked: str) -> PagePosition | None:

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_POST
 from console.accounts.members.queries import is_same_person
 from console.accounts.step_up import is_proven, is_recently_authenticated
 from console.pages.actions.action_record import actor_names, format_json
+from console.pages.lists.list_page import Column, ListPage, list_context, pager_context, place_in, sortable
 from console.pages.policies import policy_changes
 from console.pages.policies.policy_sentences import KIND_NAMES
 from console.pages.releases import release_sentences, release_steps
@@ -24,6 +25,7 @@ from console.pages.releases.forms import CanaryForm, DraftForm, EndForm, GateSig
 from console.pages.releases.release_sentences import OPEN_STATES
 from console.web import labels, policy_simulation
 from console.web.http import TenantRequest, in_tenant, undo_if_refused
+from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue
 from ledger.catalogue.operations import releases
@@ -47,13 +49,26 @@ from ledger.record.rules.canonical import parse
 from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.event_kinds import EVENT_KINDS
 from ledger.record.rules.refusals import Refused
-from ledger.verification.queries import storage
 from reviews.release_gates import queries as gate_queries
 
 if TYPE_CHECKING:
     from ledger.models import ContractVersion, PolicyVersion, Release, ReleaseGate
 
 PAGE = 50
+RELEASES_LIST = ListPage(
+    "releases",
+    columns=(
+        sortable("kind", "Change", lambda row: _name(row["row"].kind, row["row"].tool)),
+        Column("version", "Version", lambda row: row["row"].version),
+        sortable("state", "State", lambda row: release_sentences.STATE_NAMES[row["row"].state]),
+        Column("author", "Author", lambda row: row["author"]),
+        Column("reason", "Reason", lambda row: row["row"].reason),
+        sortable("created_at", "Created", lambda row: row["row"].created_at),
+        sortable("changed_at", "Changed", lambda row: row["row"].changed_at),
+        Column("digest", "Digest", lambda row: row["row"].digest),
+        Column("id", "Id", lambda row: row["row"].id),
+    ),
+)
 FIRST_KIND = "verification"
 MAY = ("administrator", "operator")
 _OUTCOME_WORDS = ("ends_in", "result", "discrepancy", "recovery")
@@ -61,19 +76,27 @@ _OUTCOME_WORDS = ("ends_in", "result", "discrepancy", "recovery")
 
 @in_tenant()
 def list_releases(request: TenantRequest) -> HttpResponse:
-    asked = request.GET.get("after", "")
-    after = UUID(asked) if storage.is_uuid(asked) else None
-    found = catalogue.releases(request.tenant.id, after=after, limit=PAGE + 1)
+    order = RELEASES_LIST.sort(request.GET) or "-id"
+    found = catalogue.releases(request.tenant.id, order=order, after=place_in(request), limit=PAGE + 1)
     names = actor_names(request.tenant.id)
-    in_force = {(row.kind, row.tool): _in_force(row) for row in found[:PAGE]}
+    newest = {(row.kind, row.tool): row for row in found[:PAGE]}
+    in_force = {what: _in_force(row) for what, row in newest.items()}
     context = {
         "here": "policies",
         "releases": [_listed(request, row, names, in_force[row.kind, row.tool]) for row in found[:PAGE]],
-        "older": f"{request.path}?after={found[PAGE - 1].id}" if len(found) > PAGE else "",
+        **pager_context(request, RELEASES_LIST, found, PAGE),
+        **list_context(request, RELEASES_LIST),
         "kinds": list(KIND_NAMES.items()),
         "may_draft": _may(request),
     }
     return render(request, "releases/_list.html" if request.htmx else "releases/list.html", context)
+
+
+def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
+    """The releases, without how far their gates are."""
+    order, names = RELEASES_LIST.sort(request.GET) or "-id", actor_names(request.tenant.id)
+    found = catalogue.releases(request.tenant.id, order=order, limit=MOST_EXPORTED)
+    return [{"row": each, "author": names.get(each.author, "somebody")} for each in found]
 
 
 @in_tenant()

@@ -12,7 +12,7 @@ from django.db.models.expressions import RawSQL
 
 from console.models import RecordedConversation, RecordedMessage, Recording
 from console.transcripts.recordings import search_words as words
-from ledger.db import execute
+from ledger.db import execute, page_in_order
 from ledger.record.rules.ids import lower_bound
 
 LITERALLY: Final = str.maketrans({sign: f"\\{sign}" for sign in "\\%_"})
@@ -78,11 +78,16 @@ class ConversationPage:
 
 
 def recordings(
-    tenant_id: UUID, sought: RecordingQuery | None = None, *, before: UUID | None = None, limit: int
+    tenant_id: UUID,
+    sought: RecordingQuery | None = None,
+    *,
+    order: str = "-id",
+    before: UUID | None = None,
+    limit: int,
 ) -> list[Recording]:
-    """What was imported, newest first, behind the row `before`."""
+    """What was imported, newest first, or in the order of a column; behind the row `before`."""
     rows = Recording.objects.filter(_sought(tenant_id, sought or RecordingQuery()))
-    return list((rows.filter(id__lt=before) if before else rows).order_by("-id")[:limit])
+    return page_in_order(rows, order, behind=before, limit=limit)
 
 
 def find_recording(tenant_id: UUID, recording_id: UUID) -> Recording | None:

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from ledger.actions.queries.actions import in_state
-from ledger.db import execute, select
+from ledger.db import execute, page_in_order, select
 from ledger.models import (
     Action,
     Freeze,
@@ -26,10 +26,10 @@ def freezes_in_force(tenant_id: UUID) -> list[Freeze]:
     return list(Freeze.objects.filter(tenant_id=tenant_id, lifted_at__isnull=True).order_by("id"))
 
 
-def lifted_freezes(tenant_id: UUID, *, after: UUID | None = None, limit: int = 50) -> list[Freeze]:
-    """Lifted freezes, newest first, after the row `after`."""
+def lifted_freezes(tenant_id: UUID, *, order: str = "-id", after: UUID | None = None, limit: int = 50) -> list[Freeze]:
+    """Lifted freezes, newest first, or in the order of a column; after the row `after`."""
     found = Freeze.objects.filter(tenant_id=tenant_id, lifted_at__isnull=False)
-    return list((found.filter(id__lt=after) if after else found).order_by("-id")[:limit])
+    return page_in_order(found, order, behind=after, limit=limit)
 
 
 def freezes_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Freeze]:

@@ -191,17 +191,19 @@ def test_the_object_of_events_is_found_by_free_text_offered_while_typing_and_tak
     offered = reader.page("audit/objects", action="ccc1")
     assert '<option value="order/EX-CCC1">Target</option>' in offered
     table = reader.page("audit.csv", action="ccc1").splitlines()
-    assert table[0].startswith("at,event,kind,subject_kind,subject,target,by,")
-    assert all("order/EX-CCC1" in line or ",approval," in line for line in table[1:])
+    assert table[0].startswith("Id,Event,Object,Object kind,Object id,By,New state,Earlier state,When,")
+    assert all("order/EX-CCC1" in line or ",Approval," in line for line in table[1:])
     assert len(table) == rows(page) + 1
-    assert "Export of events" in words(reader.page("audit/sightings"))
-    assert reader.page("audit/sightings.csv").startswith("at,who,kind,id")
+    assert "CSV of events" in words(reader.page("audit/sightings"))
+    assert reader.page("sightings.csv").startswith("Id,Who,Object,Object id,When")
 
 
 def test_cases_and_incidents_are_taken_away_as_tables(stage):
     case = stage.case()
     operator = visitor(stage, "operator")
     table = operator.page("cases.csv").splitlines()
-    assert [line.split(",")[0] for line in table] == ["case", str(case.id)]
-    assert operator.page("incidents.csv").splitlines()[0] == "incident,title,kind,severity,state,opened_at"
+    assert [line.split(",")[0] for line in table] == ["Id", str(case.id)]
+    assert operator.page("incidents.csv").splitlines()[0] == (
+        "Id,Severity,Incident,Category,Kind,Affected,Freezes,Opened,State,Closed"
+    )
     assert operator.get("audit.csv").status_code == 403

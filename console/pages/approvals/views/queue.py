@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -21,9 +20,10 @@ from console.pages.actions.action_record import actor_names
 from console.pages.approvals import queue
 from console.pages.approvals.forms import QueueFilter
 from console.pages.approvals.queue import QueueCard, queue_cards
-from console.pages.lists.list_page import ListPage, list_context
-from console.web.http import TenantRequest, in_tenant, record_page_view
-from console.web.spreadsheets import MOST_EXPORTED, csv_answer
+from console.pages.lists.list_page import Column, ListPage, list_context, pager_context
+from console.web import labels
+from console.web.http import TenantRequest, in_tenant
+from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.money import money_at_stake
@@ -34,7 +34,26 @@ TABS = {
     "decided": ("Decided", "No decisions yet"),
 }
 PAGE = 50
-APPROVALS_LIST = ListPage("approvals", tuple(QueueFilter.base_fields))
+APPROVALS_LIST = ListPage(
+    "approvals",
+    tuple(QueueFilter.base_fields),
+    columns=(
+        Column("action", "Action", lambda row: row["action"].target, more={"Action id": lambda row: row["action"].id}),
+        Column("tool", "Tool", lambda row: row["action"].tool),
+        Column("agent", "Agent", lambda row: row["action"].agent),
+        Column("class", "Class", lambda row: labels.side_effect_class_label(row["action"].side_effect_class)),
+        Column("reversibility", "Reversibility", lambda row: labels.REVERSIBILITY.get(row["action"].reversibility, "")),
+        Column("risk", "Risk", lambda row: labels.RISKS.get(row["approval"].risk, "")),
+        Column("state", "State", lambda row: labels.APPROVALS[row["approval"].state][1]),
+        Column("requested", "Requested", lambda row: row["approval"].requested_at),
+        Column("deadline", "Deadline", lambda row: row["approval"].decide_by),
+        Column("assigned", "Assigned to", lambda row: row["assigned_to"]),
+        Column("claimed", "Claimed by", lambda row: row["claimed_by"]),
+        Column("missing", "Votes missing", lambda row: row["missing"]),
+        Column("id", "Id", lambda row: row["approval"].id),
+    ),
+    orders=("deadline", "oldest", "newest"),
+)
 
 
 @in_tenant()
@@ -43,7 +62,7 @@ def inbox(request: TenantRequest) -> HttpResponse:
     if tab not in TABS:
         raise Http404
     context = _waiting(request) if tab == "" else _settled(request, tab)
-    context |= {"here": "approvals", "tabs": _tabs(request, tab)}
+    context |= {"here": "approvals", "tabs": _tabs(request, tab), **list_context(request, APPROVALS_LIST)}
     return render(request, "approvals/_list.html" if request.htmx else "approvals/list.html", context)
 
 
@@ -62,13 +81,36 @@ def next_approval(request: TenantRequest) -> HttpResponse:
     return redirect("approval", request.tenant.slug, after.id)
 
 
-@in_tenant()
-def export_csv(request: TenantRequest) -> HttpResponse:
-    """What the filters leave of the queue, as a table; nothing of any payload."""
+def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
+    """What the filters leave of a tab; nothing of any payload."""
+    tenant, tab = request.tenant.id, request.GET.get("tab", "")
+    found = _found_on(request, tab, limit=MOST_EXPORTED)
+    actions = actions_queries.actions_by_id(tenant, [each.action_id for each in found])
+    called, missing = actor_names(tenant), queue.missing_votes(tenant, found)
+    claims = {each.id: queue.active_claim(each, at=request.as_of) for each in found}
+    return [
+        {
+            "approval": each,
+            "action": actions[each.action_id],
+            "assigned_to": called.get(each.assigned_to, ""),
+            "claimed_by": called.get(claim.by, "") if (claim := claims[each.id]) else "",
+            "missing": missing[each.id],
+        }
+        for each in found
+    ]
+
+
+def _found_on(request: TenantRequest, tab: str, *, after: UUID | None = None, limit: int) -> list[Any]:
+    """The approvals of a tab behind the row `after`; those that wait under their filters."""
+    tenant = request.tenant.id
+    if tab == "decided":
+        return approvals.decided_approvals(tenant, before=after, limit=limit)
+    if tab == "approved":
+        return approvals.approvals(tenant, states=("APPROVED",), after=after, limit=limit)
+    if tab:
+        raise Http404
     wanted = queue_filter(request, request.GET).wanted(me=request.caller.actor.id)
-    found = approvals.queue(request.tenant.id, limit=MOST_EXPORTED, at=request.as_of, **wanted)
-    record_page_view(request, "queue", request.tenant.id)
-    return csv_answer("approvals", (*_COLUMNS, *_PEOPLE), _table(request, found))
+    return approvals.queue(tenant, after=after, limit=limit, at=request.as_of, **wanted)
 
 
 def queue_filter(request: TenantRequest, query: QueryDict) -> QueueFilter:
@@ -77,7 +119,7 @@ def queue_filter(request: TenantRequest, query: QueryDict) -> QueueFilter:
     called = directory.names_of(tenant)
     people = [(str(each.actor_id), called.get(each.actor_id, "somebody")) for each in approvers.approvers(tenant)]
     return QueueFilter(
-        query,
+        APPROVALS_LIST.without_faults(query),
         people=people,
         tools=sorted(catalogue_queries.tool_names(tenant)),
         agents=[each.agent_id for each in agents_queries.agents(tenant)],
@@ -102,28 +144,20 @@ def _waiting(request: TenantRequest) -> dict[str, Any]:
         "filters": filters,
         "kept": {},
         "beside": f"approvals?{request.GET.urlencode()}".rstrip("?"),
-        **list_context(request, APPROVALS_LIST),
         "batch": _batch(request, shown),
-        "export": f"{reverse('approvals-export', args=[request.tenant.slug])}?{query}",
         "looking": _looking(request, found[:PAGE]),
-        "older": _page_after(request, found[PAGE - 1].id) if len(found) > PAGE else "",
-        "newest": _page_after(request, None) if after else "",
+        **pager_context(request, APPROVALS_LIST, found, PAGE),
     }
 
 
 def _settled(request: TenantRequest, tab: str) -> dict[str, Any]:
-    here, before = _here(request), _uuid(request.GET.get("before", ""))
-    if tab == "decided":
-        found = approvals.decided_approvals(request.tenant.id, before=before, limit=PAGE)
-    else:
-        found = approvals.approvals(request.tenant.id, states=("APPROVED",), limit=PAGE)
-    more = tab == "decided" and len(found) == PAGE
+    after = _uuid(request.GET.get("after", ""))
+    found = _found_on(request, tab, after=after, limit=PAGE + 1)
     return {
-        "cards": queue_cards(request, found),
+        "cards": queue_cards(request, found[:PAGE]),
         "order": "newest first" if tab == "decided" else "Earliest deadline first",
         "empty": TABS[tab][1],
-        "older": f"{here}?tab=decided&before={found[-1].id}" if more else "",
-        "newest": f"{here}?tab=decided" if before else "",
+        **pager_context(request, APPROVALS_LIST, found, PAGE),
     }
 
 
@@ -154,11 +188,6 @@ def _tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
     ]
 
 
-def _page_after(request: TenantRequest, last: UUID | None) -> str:
-    kept = {name: value for name, value in request.GET.items() if value and name != "after"}
-    return f"{request.path}?{urlencode({**kept, 'after': last} if last else kept)}"
-
-
 def _kept(request: TenantRequest) -> str:
     return f"queue:{request.tenant.slug}"
 
@@ -172,19 +201,3 @@ def _uuid(text: str) -> UUID | None:
         return UUID(text)
     except ValueError:
         return None
-
-
-_COLUMNS = ("approval", "action", "tool", "target", "agent", "class", "reversibility", "risk", "asked_at", "decide_by")
-_PEOPLE = ("assigned_to", "claimed_by", "missing")
-
-
-def _table(request: TenantRequest, found: list[Any]) -> Iterator[tuple[object, ...]]:
-    actions = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found])
-    called, missing = actor_names(request.tenant.id), queue.missing_votes(request.tenant.id, found)
-    for each in found:
-        action = actions[each.action_id]
-        claim = queue.active_claim(each, at=request.as_of)
-        row = (each.id, action.id, action.tool, action.target, action.agent, action.side_effect_class)
-        times = (each.requested_at.isoformat(), each.decide_by.isoformat())
-        people = (called.get(each.assigned_to, ""), called.get(claim.by, "") if claim else "", missing[each.id])
-        yield (*row, action.reversibility, each.risk, *times, *people)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse, JsonResponse, QueryDict
@@ -20,13 +19,13 @@ from console.pages.actions.action_record import actor_names, payloads_of
 from console.pages.cases import settlement_signing
 from console.pages.cases.context import case_context
 from console.pages.cases.ungated_effects import ungated_context
-from console.pages.lists.list_page import Column, ListPage, list_context, narrow_table
+from console.pages.lists.list_page import Column, FilterNotValid, ListPage, amount_column, list_context, pager_context
 from console.web import labels
 from console.web.erased_pages import erased_page
 from console.web.forms import BatchForm, CaseFilter, ConfirmationForm, RemarkForm, ResolutionForm
 from console.web.http import TenantRequest, in_tenant, record_page_view, undo_if_refused
 from console.web.labels import action_title
-from console.web.spreadsheets import MOST_EXPORTED, csv_answer
+from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue.rules.money import amount_of, money_at_stake
 from ledger.record.rules.refusals import Refused
@@ -43,18 +42,38 @@ CASES_LIST = ListPage(
     ("tab", *CaseFilter.base_fields),
     "case",
     (
-        Column("case", "Case", exports=("target",)),
-        Column("amount", "Amount", "num", exports=("amount",)),
+        Column("case", "Case", lambda row: row["row"].target),
+        amount_column(lambda row: row["payload"]),
         Column(
-            "reason", "Reason", sorts=("discrepancy", "discrepancy"), exports=("reason", "discrepancy", "resolution")
+            "reason",
+            "Reason",
+            lambda row: row["found"],
+            sorts=("discrepancy", "discrepancy"),
+            more={"Reason detail": lambda row: row["reason"]},
         ),
-        Column("state", "State", exports=("state",)),
-        Column("class", "Class", "roomy", exports=("class", "severity")),
-        Column("owner", "Owner", sorts=("owner", "owner"), exports=("owner",)),
-        Column("age", "Opened", "num", sorts=("oldest", "newest"), exports=("opened_at", "settled_at")),
-        Column("tool", "Tool", exports=("tool",), is_usual=False),
-        Column("id", "Id", is_usual=False),
+        Column("state", "State", lambda row: labels.CASES.get(row["row"].state, row["row"].state)),
+        Column(
+            "class",
+            "Class",
+            lambda row: labels.side_effect_class_label(row["row"].side_effect_class),
+            "roomy",
+            more={"Severity": lambda row: row["row"].severity},
+        ),
+        Column("owner", "Owner", lambda row: row["owner"], sorts=("owner", "owner")),
+        Column(
+            "age",
+            "Opened",
+            lambda row: row["row"].opened_at,
+            "num",
+            ("oldest", "newest"),
+            {"Settled": lambda row: row["row"].resolved_at},
+        ),
+        Column("tool", "Tool", lambda row: row["row"].tool, is_usual=False),
+        Column(
+            "id", "Id", lambda row: row["row"].id, more={"Action id": lambda row: row["row"].action_id}, is_usual=False
+        ),
     ),
+    orders=("reason",),
 )
 TABS = {"": "Open", "mine": "Mine", "free": "Unassigned", "snoozed": "Snoozed", "settled": "Settled"}
 PAGE = 50
@@ -76,45 +95,41 @@ def list_cases(request: TenantRequest) -> HttpResponse:
         "batch": _batch(request),
         "beside": f"cases?{request.GET.urlencode()}".rstrip("?") if tab in ("", "mine", "free") else "",
         "cases": rows,
-        **list_context(request, CASES_LIST, sort="" if tab == "settled" else request.GET.get("sort", "")),
+        **list_context(request, CASES_LIST, sort="" if tab == "settled" else None),
         "order": "newest first" if tab == "settled" else _order(filters),
         "filters": filters,
         "kept": {"tab": tab} if tab else {},
-        "export": f"{reverse('cases-export', args=[request.tenant.slug])}?{request.GET.urlencode()}",
-        "older": _page_after(request, found[PAGE - 1].id) if len(found) > PAGE else "",
-        "newest": _page_after(request, None) if after else "",
+        **pager_context(request, CASES_LIST, found, PAGE),
         "empty": _EMPTY.get(tab, "No open case here"),
     }
     return render(request, "cases/_list.html" if request.htmx else "cases/list.html", context)
 
 
-@in_tenant()
-def export(request: TenantRequest) -> HttpResponse:
-    """What the list shows of a tab, as a table; of payloads the amount alone, where its column was chosen."""
+def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
+    """What the list shows of a tab; of payloads the amount alone, where its column was chosen."""
     tab = request.GET.get("tab", "")
     if tab not in TABS:
         raise Http404
-    found = found_cases(request, tab, case_filter(request), after=None, limit=MOST_EXPORTED)
+    filters = case_filter(request)
+    if not filters.is_valid():
+        raise FilterNotValid
+    found = found_cases(request, tab, filters, limit=MOST_EXPORTED)
     called = actor_names(request.tenant.id)
-    record_page_view(request, "cases", uuid5(request.tenant.id, "cases"))
-    amounts = _amounts(request, found) if "amount" in request.GET.getlist("columns") else None
-    rows = (
-        (
-            *(each.id, each.action_id or "", each.tool, each.target, each.state, each.reason, each.discrepancy),
-            *(each.side_effect_class, each.severity, called.get(each.claimed_by, "") if each.claimed_by else ""),
-            *(each.opened_at.isoformat(), each.resolved_at.isoformat() if each.resolved_at else "", each.resolution),
-            *([amounts.get(each.action_id, "")] if amounts is not None else []),
-        )
+    payloads = _payloads(request, found) if "amount" in request.GET.getlist("columns") else {}
+    return [
+        {
+            "row": each,
+            "payload": payloads.get(each.action_id, {}),
+            "owner": called.get(each.claimed_by, "") if each.claimed_by else "",
+            **_found(each),
+        }
         for each in found
-    )
-    columns = ("case", "action", "tool", "target", "state", "reason", "discrepancy", "class", "severity", "owner")
-    exported = (*columns, "opened_at", "settled_at", "resolution", *(["amount"] if amounts is not None else []))
-    return csv_answer("cases", *narrow_table(CASES_LIST, request.GET, exported, rows))
+    ]
 
 
-def _amounts(request: TenantRequest, found: list[Any]) -> dict[UUID, str]:
+def _payloads(request: TenantRequest, found: list[Any]) -> dict[UUID, dict[str, Any]]:
     rows = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found if each.action_id])
-    return {action_id: amount_of(each) for action_id, each in payloads_of(request.tenant.id, rows.values()).items()}
+    return payloads_of(request.tenant.id, rows.values())
 
 
 _EMPTY = {"settled": "No settled case", "snoozed": "No snoozed case"}
@@ -278,7 +293,7 @@ def _unplaced(page: dict[str, Any], form: ResolutionForm | None) -> dict[str, st
 
 def case_filter(request: TenantRequest, query: QueryDict | None = None) -> CaseFilter:
     """The filters of an address, over what this tenant has to choose from."""
-    seen = request.GET if query is None else query
+    seen = CASES_LIST.without_faults(request.GET) if query is None else query
     return CaseFilter(seen, owners=_owners(request), reasons=queries.open_case_reasons(request.tenant.id))
 
 
@@ -324,11 +339,6 @@ def queue_tabs(request: TenantRequest, current: str) -> list[dict[str, Any]]:
     if "operator" in request.caller.roles:
         tabs.append(("batches", "Batches", reverse("batches", args=[request.tenant.slug])))
     return [{"href": href, "word": word, "current": name == current} for name, word, href in tabs]
-
-
-def _page_after(request: TenantRequest, last: UUID | None) -> str:
-    kept = {name: value for name, value in request.GET.items() if value and name != "after"}
-    return f"{request.path}?{urlencode({**kept, 'after': last} if last else kept)}"
 
 
 def _uuid(text: str) -> UUID | None:

@@ -92,19 +92,19 @@ def test_columns_are_chosen_and_taken_away_as_they_are_shown(stage):
     assert "columns=agent&columns=proposed" in sort_link(page, "Agent")
     export = unescape(page.partition("/actions.csv?")[2].partition('"')[0])
     table = person.client.get(f"/t/{stage.slug}/actions.csv?{export}").content.decode().splitlines()
-    assert table[0] == "action,target,agent,proposed_at"
+    assert table[0] == "Id,Action,Agent,Proposed"
     assert [row.split(",")[1:3] for row in table[1:]] == [["order/N-1", "a"], ["order/N-0", "b"]]
     whole = person.client.get(f"/t/{stage.slug}/actions.csv").content.decode().splitlines()[0]
-    assert whole == ("action,outcome,state,tool,target,agent,class,discrepancy,proposed_at,changed_at,version,run")
+    assert whole == "Id,Outcome,State (code),Action,Agent,Tool,Class,Discrepancy,Changed,Proposed,Version,Run"
 
 
 def test_an_amount_is_taken_away_only_where_its_column_was_chosen(stage):
     stage.propose()
     person = visitor(stage, "operator")
     table = person.page("actions.csv", columns="amount").splitlines()
-    assert table[0] == "action,target,amount"
-    assert table[1].endswith(" EUR")
-    assert "amount" not in person.page("actions.csv").splitlines()[0]
+    assert table[0] == "Id,Action,Amount,Currency"
+    assert re.fullmatch(r".*,\d+\.\d\d,EUR", table[1])
+    assert "Amount" not in person.page("actions.csv").splitlines()[0]
 
 
 def test_a_view_keeps_filters_columns_and_order_of_each_list_and_is_shared(stage):
@@ -143,14 +143,14 @@ def test_cases_and_audit_show_the_chosen_columns_and_export_them(stage):
     assert headers(page) == ["Selected", "Case", "Owner", "Tool"]
     assert "Unassigned" in page.partition("<tbody>")[2]
     table = person.client.get(f"/t/{stage.slug}/cases.csv?columns=owner&columns=tool").content.decode().splitlines()
-    assert table[0] == "case,tool,target,owner"
-    assert table[1].startswith(f"{case.id},issue_refund,")
+    assert table[0] == "Id,Action id,Case,Owner,Tool"
+    assert re.fullmatch(f"{case.id},{case.action_id},.*,,issue_refund", table[1])
     assert sort_link(person.page("cases"), "Opened").endswith("cases?sort=oldest")
     audit = person.client.get(f"/t/{stage.slug}/audit?columns=kind&sort=oldest").content.decode()
     assert headers(audit) == ["Event", "Kind (code)"]
     assert "tenant_founded" in audit.partition("<tbody>")[2].partition("</tr>")[0]
     events = person.client.get(f"/t/{stage.slug}/audit.csv?columns=kind&sort=oldest").content.decode().splitlines()
-    assert events[0] == "at,event,kind"
+    assert events[0] == "Id,Event,Kind (code)"
     assert events[1].endswith(",Tenant created,tenant_founded")
 
 

@@ -1,0 +1,175 @@
+"""Every list of the console, found by its address: its CSV has the rows and the headings of its page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from datetime import datetime, timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+
+from console.pages.lists.list_page import ListPage
+from console.pages.lists.views import LISTS
+from console.web import labels
+from ledger.catalogue.operations import registration
+from ledger.db import tenancy
+from ledger.record.operations import SYSTEM
+from tests.support.browser_users import visitor, words
+from tests.support.probes import Day, names_in, pages, pages_of_tenants, probe
+from tests.support.scenes import Stage, now
+
+# Pages whose address names nothing, that are no list of records.
+NO_LISTS = {
+    "home": "what waits for a person, from several lists",
+    "beside": "the list of another page, beside an item of it",
+    "search": "what a search found, of every kind",
+    "quality": "figures about reviewers",
+    "approvals-looking": "who looks at what right now",
+    "target": "one target",
+    "glossary": "words",
+    "help": "help",
+    "runbooks": "written steps",
+    "policies": "the four policies in force",
+    "metrics": "figures, with a CSV of their own",
+    "metrics-export": "that CSV",
+    "metric-actions": "the actions behind one figure",
+    "audit-objects": "what the Audit filter can mean",
+    "ledger": "one log",
+    "verifier-policy": "a file",
+    "holds": "forms, and the few holds and erasures",
+    "me": "one's own account",
+    "notice-channels": "settings",
+    "event-export": "the destinations of the settings file",
+    "incident-new": "a form",
+    "contract-new": "a form",
+    "release-draft": "a form",
+    "batches": "a form",
+}
+IDS = re.compile(r'data-(?:part|id)="([0-9a-f]{8}-[0-9a-f-]{27})"')
+HEADINGS = re.compile(r'<th scope="col"[^>]*>(.*?)</th>', re.S)
+
+
+def asked(day: Day, path: str) -> Any:
+    return probe(day.own["everything"], "GET", f"/t/{day.shop.slug}/{path}")
+
+
+def path_of(page: ListPage) -> str:
+    route = next(route for route, name in pages_of_tenants() if name == (page.page or page.name))
+    return route.removeprefix("t/<slug:slug>/")
+
+
+def csv_link(text: str, page: ListPage) -> str:
+    found = re.search(rf'href="/t/[^/]+/({page.name}\.csv[^"]*)" download>', text)
+    assert found is not None, f"{page.name} has no CSV"
+    return unescape(found[1])
+
+
+def shown(day: Day, path: str) -> str:
+    """A page with all that follow it."""
+    text = asked(day, path).body_read.decode()
+    further = re.search(r'href="/t/[^/]+/([^"]+)" rel="next"', text)
+    return text + (shown(day, unescape(further[1])) if further else "")
+
+
+def table(answer: Any) -> list[dict[str, str]]:
+    assert answer.status_code == 200
+    return list(csv.DictReader(io.StringIO(answer.body_read.decode())))
+
+
+def test_every_page_that_names_nothing_is_a_list_with_a_csv_or_says_why_not(day: Day):
+    of_lists = {page.page or page.name for page, _ in LISTS.values()}
+    answering = set()
+    for route, name in pages_of_tenants():
+        if not names_in(route) and asked(day, route.removeprefix("t/<slug:slug>/")).status_code == 200:
+            answering.add(name)
+    assert answering - of_lists <= set(NO_LISTS)
+    assert not of_lists & set(NO_LISTS)
+    assert of_lists <= answering
+
+
+@pytest.mark.req("R-UI-12")
+@pytest.mark.parametrize("name", LISTS)
+def test_the_csv_of_a_list_has_the_rows_and_the_words_of_its_page(day: Day, name: str):
+    page = LISTS[name][0]
+    text = shown(day, path_of(page))
+    rows = table(asked(day, csv_link(text, page)))
+    if any(each.name == "id" for each in page.columns):
+        assert len({row["Id"] for row in rows}) == len(rows)
+        listed = IDS.findall(text)
+        # One page shows both people and keys.
+        both = {row["Id"] for row in rows} if name not in ("people", "api-keys") else set(listed)
+        assert {row["Id"] for row in rows} <= set(listed) == both
+    headings = list(rows[0]) if rows else asked(day, csv_link(text, page)).body_read.decode().strip().split(",")
+    usual = [each.word for each in page.columns if each.is_usual and each.value is not None and not each.of_payload]
+    assert set(usual) <= set(headings)
+    if "<thead>" in text and name != "call-rates":
+        on_page = [words(each).strip() for each in HEADINGS.findall(text)]
+        assert set(on_page) - {"Selected"} == {each.word for each in page.columns if each.is_usual}
+
+
+@pytest.mark.req("R-UI-12")
+@pytest.mark.parametrize("name", LISTS)
+def test_every_order_of_a_list_is_that_of_its_page_and_loses_no_row(day: Day, name: str):
+    page = LISTS[name][0]
+    orders = {order for each in page.columns for order in each.sorts or () if order}
+    usual = ids_in(day, page, "")
+    assert sorted(ids_in(day, page, "sort=-nonsense")) == sorted(usual)
+    for order in sorted(orders):
+        listed = ids_in(day, page, f"sort={order}")
+        assert sorted(listed) == sorted(usual), order
+        assert [row["Id"] for row in table(asked(day, f"{page.name}.csv?sort={order}"))] == listed, order
+
+
+def ids_in(day: Day, page: ListPage, query: str) -> list[str]:
+    """The ids of a list in the order of its page; of the page of people and keys those of the list alone."""
+    known = {row.get("Id", "") for row in table(asked(day, f"{page.name}.csv"))}
+    return [each for each in IDS.findall(shown(day, f"{path_of(page)}?{query}")) if each in known]
+
+
+@pytest.mark.parametrize("name", [name for name, (page, _) in LISTS.items() if page.columns and not page.page])
+def test_an_unknown_order_or_column_is_named_and_loses_nothing(day: Day, name: str):
+    page = LISTS[name][0]
+    if name == "notices":
+        return
+    text = shown(day, f"{path_of(page)}?sort=luck&columns=weather")
+    said = words(unescape(text))
+    assert "This list has no order “luck”; its usual order is shown." in said
+    assert "This list has no column “weather”; the others are shown." in said
+    assert sorted(IDS.findall(text)) == sorted(IDS.findall(shown(day, path_of(page))))
+
+
+def test_a_list_is_for_those_whom_its_page_admits():
+    admitted = {str(page.name): page.callback.admitted_roles for route, page in pages() if route.startswith("t/<")}
+    assert {name: page.roles for name, (page, _) in LISTS.items()} == {
+        name: admitted[page.page or page.name] for name, (page, _) in LISTS.items() if name != "api-keys"
+    } | {"api-keys": frozenset({"administrator"})}
+
+
+def test_what_somebody_takes_away_is_on_the_access_log_in_words(stage: Stage):
+    person = visitor(stage, "reviewer", "operator", "compliance", "administrator")
+    for name in LISTS:
+        person.page(f"{name}.csv")
+    seen = person.page("sightings.csv")
+    assert {labels.SEEN[name] for name in LISTS if f"{labels.SEEN[name]}," not in seen} == set()
+    assert visitor(stage, "reviewer").get("audit.csv").status_code == 403
+    assert visitor(stage, "reviewer").get("nothing.csv").status_code == 404
+
+
+def test_a_csv_has_times_in_utc_and_starts_no_formula(stage: Stage):
+    with tenancy(stage.tenant):
+        registration.place_freeze(
+            tenant_id=stage.tenant, scope="target", value="=HYPERLINK(1)", reason="@x", actor=SYSTEM, at=now()
+        )
+    (row,) = csv.DictReader(io.StringIO(visitor(stage, "operator").page("freezes.csv")))
+    assert (row["Value"], row["Reason"], row["Lifted"]) == ("'=HYPERLINK(1)", "'@x", "")
+    assert datetime.fromisoformat(row["Placed"]).utcoffset() == timedelta(0)
+
+
+def test_a_list_ends_at_as_many_rows_as_it_says(stage: Stage, monkeypatch: pytest.MonkeyPatch):
+    for _ in range(3):
+        stage.propose()
+    monkeypatch.setattr("console.pages.actions.views.MOST_EXPORTED", 2)
+    assert len(visitor(stage, "operator").page("actions.csv").splitlines()) == 1 + 2
