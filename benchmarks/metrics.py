@@ -169,7 +169,7 @@ def _pair(counts: Counter[str], metric: str) -> tuple[int, int]:
 
 def _signed_in(stand: Stand, database: str, port: int) -> Wire:
     session = apart(stand, database, "benchmarks.pages:sign_in")
-    return Wire(port, Cookie=f"sessionid={session}")
+    return Wire(port, Cookie=f"sessionid={session}", **{"Accept-Encoding": "gzip"})
 
 
 def _asked(name: str, query: str, rounds: int, more: Wire, less: Wire) -> tuple[Figure, Figure]:

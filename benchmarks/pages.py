@@ -209,7 +209,7 @@ def _filled(stand: Stand, database: str, count: int, busy: UUID) -> UUID:
 
 def _signed_in(stand: Stand, database: str, port: int) -> Wire:
     session = apart(stand, database, "benchmarks.pages:sign_in", EVERYBODY)
-    return Wire(port, Cookie=f"sessionid={session}")
+    return Wire(port, Cookie=f"sessionid={session}", **{"Accept-Encoding": "gzip"})
 
 
 def sign_in(stand: Stand, username: str = "") -> str:

@@ -211,6 +211,7 @@ MIDDLEWARE = [
     "console.telemetry.logging_lines.name_requests",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "console.web.http_protocol.compress_pages",
     "console.web.http_protocol.security_headers",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

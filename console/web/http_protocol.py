@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import h11
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.middleware.gzip import GZipMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 UNREAD_BYTES = 1_048_576
@@ -110,6 +111,21 @@ FEATURES: Final = (
     "camera=(), geolocation=(), microphone=(), payment=(), usb=(),"
     " publickey-credentials-create=(self), publickey-credentials-get=(self)"
 )
+
+
+def compress_pages(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Middleware; a page goes out compressed, an API answer, a stream or a download as it is.
+
+    The library pads each page at random, and CSRF tokens are masked anew for each, so that lengths tell nothing.
+    """
+    library = GZipMiddleware(answer)
+
+    def with_compression(request: HttpRequest) -> HttpResponse:
+        response = answer(request)
+        is_page = not response.streaming and response.headers.get("Content-Type", "").startswith("text/html")
+        return cast(HttpResponse, library.process_response(request, response)) if is_page else response
+
+    return with_compression
 
 
 def security_headers(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:

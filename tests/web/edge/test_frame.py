@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -122,3 +124,29 @@ def test_a_form_that_expired_keeps_the_frame(stage, monkeypatch):
     said = words(answer.content.decode())
     assert "Access denied Your role does not allow this, or the form expired." in said
     assert "Approvals Cases Incidents" in said
+
+
+# What goes over the wire
+
+
+def test_a_page_goes_out_compressed_and_an_answer_of_the_api_as_it_is(stage):
+    operator = visitor(stage, "operator")
+    for amount in range(1, 60):
+        stage.propose(amount=amount)
+    taken = {"Accept-Encoding": "gzip, br"}
+    for path in ("", "approvals", "actions", "metrics/?period=month"):
+        address = f"/t/{stage.slug}/{path}"
+        whole, packed = operator.client.get(address), operator.client.get(address, headers=taken)
+        assert (packed["Content-Encoding"], packed["Vary"].count("Accept-Encoding")) == ("gzip", 1), path
+        assert words(gzip.decompress(packed.content).decode())[:400] == words(whole.content.decode())[:400]
+        # With the 55 KB of shared files (`test_static_files`) a first visit stays under 90.
+        assert len(packed.content) < 35_000, path
+        assert "Content-Encoding" not in whole
+    assert "Content-Encoding" not in operator.client.get("/api/v1/openapi.json", headers=taken)
+
+
+def test_a_value_is_shown_exactly_as_it_is_bound_with_its_meaning_beside_it(stage):
+    page = visitor(stage, "reviewer").page(f"approvals/{stage.approval(stage.propose(amount=2050)).id}")
+    row = next(each for each in page.split("<tr") if "/amount" in each)
+    assert re.search(r">\s*2050\s*<", row)
+    assert "20.50 EUR" in row
