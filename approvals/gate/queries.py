@@ -28,7 +28,7 @@ from approvals.models import (
     Session,
 )
 from ledger.actions.queries import actions
-from ledger.catalogue.queries import POLICIES_IN_FORCE, PolicyInForce, policies_in_force
+from ledger.catalogue.queries import POLICIES_IN_FORCE, PolicyVersionInForce, policies_in_force
 from ledger.db import columns, execute, fetch_one, load_models, page_in_order, pipeline
 from ledger.record.queries import evidence
 from ledger.record.rules.ids import lower_bound
@@ -49,7 +49,7 @@ class CallerFacts(NamedTuple):
 
     agent: Agent | None
     version: AgentVersion | None
-    policies: dict[str, PolicyInForce]
+    policies: dict[str, PolicyVersionInForce]
 
 
 _CALLER = f"""

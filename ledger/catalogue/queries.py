@@ -199,7 +199,7 @@ def active_policies(tenant_id: UUID) -> dict[str, PolicyVersion]:
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyInForce:
+class PolicyVersionInForce:
     """The version of a policy that now decides. Which one that is is read each time; a process keeps the documents, by
     digest.
     """
@@ -222,9 +222,9 @@ POLICIES_IN_FORCE: Final = (
 """Version and digest of each policy in force, as a column of a query whose first value is the tenant."""
 
 
-def policies_in_force(tenant_id: UUID, found: Mapping[str, Sequence[str]] | None) -> dict[str, PolicyInForce]:
+def policies_in_force(tenant_id: UUID, found: Mapping[str, Sequence[str]] | None) -> dict[str, PolicyVersionInForce]:
     """The policies of a `POLICIES_IN_FORCE` column, by kind."""
-    return {kind: PolicyInForce(tenant_id, kind, *each) for kind, each in (found or {}).items()}
+    return {kind: PolicyVersionInForce(tenant_id, kind, *each) for kind, each in (found or {}).items()}
 
 
 @lru_cache(maxsize=1024)

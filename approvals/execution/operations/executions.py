@@ -235,7 +235,7 @@ def claim_and_start(
     rests on what the claim has just read behind that lock and the action's own: only what the executor presents is left
     to be checked.
     """
-    head, context = lock_context(tenant_id, request.action_id, executor_id=request.executor_id, at=at)
+    head, context = lock_context(tenant_id, request.action_id, executor_id=request.executor_id, token_hash=None, at=at)
     if context.approval is not None:
         return _claim_then_start(tenant_id, request, unverifiable, by=by, at=at)
     minted = ready_actions.grant_unclaimed(head, context, unverifiable, by=by, at=at)
@@ -296,7 +296,6 @@ def _start(
         request.action_id,
         executor_id=request.executor_id,
         token_hash=grants.token_hash(request.token),
-        behind_tenant=True,
         at=at,
     )
     executor = check_may_start(context.executor, by)

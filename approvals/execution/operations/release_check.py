@@ -131,24 +131,29 @@ def lock_context(
     action_id: UUID,
     *,
     executor_id: str,
-    token_hash: str = "",
-    behind_tenant: bool = False,
+    token_hash: str | None,
     at: datetime,
 ) -> tuple[ledger.SubjectHead, ReleaseContext]:
-    """Lock an action, the tenant's gate first if `behind_tenant`, and load what its start depends on: one message."""
-    head, (rows, cast) = ledger.lock_and_read(
-        (_START_QUERY, tenant_id, action_id, at, executor_id, token_hash),
-        (_VOTES, tenant_id, action_id),
+    """Lock an action and load what its start depends on, in one message.
+
+    With the hash of a grant, the tenant's gate is locked first and the votes are loaded, too. Without one, the caller
+    has passed the gate, and nobody has voted yet.
+    """
+    presented = token_hash is not None
+    head, (rows, *cast) = ledger.lock_and_read(
+        (_START_QUERY, tenant_id, action_id, at, executor_id, token_hash or ""),
+        *([(_VOTES, tenant_id, action_id)] if presented else []),
         tenant_id=tenant_id,
         subject_id=action_id,
         kind="action",
-        behind_tenant=behind_tenant,
+        behind_tenant=presented,
     )
     facts, extra = read_release(rows[0])
     (approval, session, agent), (reserved, *stored) = load_models(extra, Approval, Session, Agent)
     (executor, grant), _ = load_models(tuple(stored[3:]), Executor, Grant)
     payload_row = (stored[0], stored[1], stored[2])
-    return head, ReleaseContext(facts, approval, session, agent, reserved, _votes(cast), executor, grant, payload_row)
+    voted = _votes(cast[0]) if cast else ()
+    return head, ReleaseContext(facts, approval, session, agent, reserved, voted, executor, grant, payload_row)
 
 
 def _votes(rows: list[tuple[Any, ...]]) -> tuple[Vote, ...]:

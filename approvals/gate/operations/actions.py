@@ -25,7 +25,7 @@ from approvals.requests.operations.requests import (
 from approvals.standing.operations.passing import StandingMatch, find_standing
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.policies import policy_context
-from ledger.db import insert
+from ledger.db import insert_call
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.entry import Entry
@@ -111,10 +111,11 @@ def create_action(
     call_origin: CallOrigin,
     at: datetime,
     policies: Mapping[str, Any] | None = None,
-) -> CallAnswer:
+) -> tuple[CallAnswer, tuple[Any, ...]]:
     """Create an action: PROPOSED, then VALIDATED (with an approval, where one is needed) or FAILED.
 
-    `policies` are those that the call was checked against, if it was.
+    `policies` are those that the call was checked against, if it was. The caller sends the calls for `pipeline` that
+    write the action.
     """
     assert verdict.contract is not None
     by = ledger.Actor("person", call_origin.editor) if call_origin.editor else ledger.Actor("agent", session.actor_id)
@@ -145,12 +146,12 @@ def create_action(
             people, proposed.head, verdict, policies, digests, match=match, evidence=rows, at=at
         )
     else:
-        insert(*rows)
         approval, following = None, [_draft_failure(proposed.head, verdict, at=at)]
-    ledger.write_events(proposed, *following)
+    evidence_call = () if approval is not None else (insert_call(*rows),)
     end = following[-1].head
     told = answer_document(call, verdict, at=at, action_id=action_id, state=end.state, approval=approval)
-    return CallAnswer(told, action_id, end.state, end.entry)
+    written = (*evidence_call, ledger.events_call(proposed, *following))
+    return CallAnswer(told, action_id, end.state, end.entry), written
 
 
 def _standing_match(
@@ -236,7 +237,8 @@ def _draft_validation(
 ) -> tuple[Approval | None, list[ledger.EventDraft]]:
     """Validate the action and request its approval, if it needs one; `people` are requester and editor.
 
-    With a `match`, the standing approval covers the call and nobody is asked. Inserts the rows of its `evidence`.
+    With a `match`, the standing approval covers the call and nobody is asked. Inserts the rows of its `evidence` where
+    an approval is needed.
     """
     assert verdict.contract is not None
     assert verdict.demand is not None
@@ -259,8 +261,6 @@ def _draft_validation(
             evidence=evidence,
         )
         drafts += requested
-    else:
-        insert(*evidence)
     block = {"approval": approval_block(approval)} if approval else {}
     validated = ledger.draft_event(
         head,

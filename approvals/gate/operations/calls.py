@@ -41,7 +41,7 @@ from approvals.sessions.operations.sessions import NoSuchSession
 from approvals.sessions.rules.nudge import Nudge
 from ledger.actions.queries import runs
 from ledger.catalogue import queries as catalogue_queries
-from ledger.db import insert, savepoint
+from ledger.db import insert_call, pipeline, savepoint
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.rules.canonical import canonical, digest
@@ -279,9 +279,11 @@ def _record_call(
     # A dry run creates no action: its caller may run the tool without us, so neither "failed" nor "never ran" would
     # be true of it.
     if verdict.on_record and not verdict.dry_run:
-        answer = create_action(session, call, verdict, call_origin=call_origin, at=at, policies=judgement.policies)
+        answer, written = create_action(
+            session, call, verdict, call_origin=call_origin, at=at, policies=judgement.policies
+        )
     else:
-        answer = reject_call(call, verdict, at)
+        answer, written = reject_call(call, verdict, at), ()
     _write_call(
         session,
         Call(
@@ -306,6 +308,7 @@ def _record_call(
             at=at,
         ),
         verdict,
+        written,
     )
     if verdict.accepted and answer.action_id is not None:
         _acknowledge_failures(session, call, answer.action_id, at=at)
@@ -333,14 +336,16 @@ UPDATE approvals_session SET calls_accepted = calls_accepted + {}, calls_refused
 """
 
 
-def _write_call(session: Session, call: Call, verdict: GateVerdict) -> None:
-    """Insert a call and update its session's counters."""
+def _write_call(session: Session, call: Call, verdict: GateVerdict, written: tuple[Any, ...]) -> None:
+    """Insert a call behind what it has `written`, and update its session's counters, in one message."""
     counted = {
         "calls_accepted": verdict.accepted,
         "calls_refused": not verdict.accepted,
         "undisclosed_attempts": not verdict.accepted and verdict.code == "UNDISCLOSED_TOOL",
         "drifts": not verdict.accepted and verdict.code == "ASK_DRIFT",
     }
-    insert(call, then=(_COUNT_CALL, *map(int, counted.values()), session.tenant_id, session.id))
+    pipeline(
+        *written, insert_call(call, then=(_COUNT_CALL, *map(int, counted.values()), session.tenant_id, session.id))
+    )
     for name, more in counted.items():
         setattr(session, name, getattr(session, name) + int(more))

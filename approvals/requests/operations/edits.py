@@ -35,6 +35,7 @@ from approvals.voting.rules import binding
 from ledger.actions.queries import actions as actions_queries
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
+from ledger.db import pipeline
 from ledger.record import operations as ledger
 from ledger.record.queries import events, evidence
 from ledger.record.rules.canonical import parse
@@ -149,7 +150,8 @@ def apply_edit(
     note = {"reason": edit.reason, "expectations_dropped": [each.document() for each in result.dropped]}
     revision = actions.Revision(before.action.id, editor, note)
     call_origin = actions.CallOrigin(actions.trace_of(before.action), revision=revision)
-    answer = actions.create_action(before.session, before.call, verdict, call_origin=call_origin, at=at)
+    answer, written = actions.create_action(before.session, before.call, verdict, call_origin=call_origin, at=at)
+    pipeline(*written)
     assert answer.action_id is not None
     _supersede(before.approval, result, edit.reason, by=answer.action_id, editor=editor, at=at)
     approval_of_edit = UUID(answer.document["approval"]["approval_id"])

@@ -66,9 +66,9 @@ def status_of(answer: CallAnswer, tenant_id: UUID) -> UserStatus:
     return UserStatus.of(reports.report_on_new(State(answer.state), answer.entry))
 
 
-def issue_report(request: HttpRequest, action: models.Action, *, at: datetime) -> Report:
+def issue_report(request: HttpRequest, latest: actions.LatestEvent, *, at: datetime) -> Report:
     """The report on an action as it stands, put on record as told to the caller."""
-    event_id, entry = events.event_id_with_entry(action.tenant_id, action.id, action.seq)
+    action, event_id, entry = latest
     told = reports.report_on(action, entry or {})
     to: dict[str, Any] = {"tenant_id": action.tenant_id, "to": caller_of(request).actor.id, "at": at}
     note_access(request, session_reports.remember_reports, told=[(action, told)], **to)

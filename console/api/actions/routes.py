@@ -168,7 +168,8 @@ def get_trace(request: HttpRequest, action_id: UUID) -> schemas.ActionTrace:
 @admits(*READERS)
 @in_tenancy
 def get_report(request: HttpRequest, action_id: UUID) -> schemas.Report:
-    return envelope.issue_report(request, visible_action(request, action_id), at=timezone.now())
+    action = visible_action(request, action_id)
+    return envelope.issue_report(request, actions.latest_event(action.tenant_id, action.id), at=timezone.now())
 
 
 @router.post(
@@ -217,10 +218,10 @@ def visible_action(request: HttpRequest, action_id: UUID, *, or_erased: bool = F
             raise NotFound
     gone = None if or_erased else retention_queries.erased_subject(caller.tenant_id, action_id)
     if gone is not None:
-        raise erased(gone.erasure_id)
+        raise erasure_refusal(gone.erasure_id)
     return action
 
 
-def erased(erasure_id: UUID) -> EvidenceErased:
+def erasure_refusal(erasure_id: UUID) -> EvidenceErased:
     """The refusal of what an erased action could answer with."""
     return EvidenceErased(f"This was erased under request {erasure_id}; its events stay at /history.")

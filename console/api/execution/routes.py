@@ -27,7 +27,7 @@ from approvals.voting.queries import votes
 from console.accounts import operations as accounts_operations
 from console.api import paging, problems
 from console.api.actions import envelope
-from console.api.actions.routes import erased
+from console.api.actions.routes import erasure_refusal
 from console.api.auth import Caller, admits, caller_of
 from console.api.execution import schemas
 from console.api.execution.results import raw_evidence, read_result
@@ -215,7 +215,7 @@ def observe(
     if reported is None:
         raise NotFound
     if reported.erasure_id is not None:
-        raise erased(reported.erasure_id)
+        raise erasure_refusal(reported.erasure_id)
     if reported.executor_id is None:
         raise UnknownExecutor("This executor has no attempt with this number.")
     document, raw = read_result(request.body)
@@ -243,11 +243,10 @@ def observe(
     after_commit(verify_due)
     if not wanted.report:
         return schemas.Observed(state=state)
-    action = actions.action(tenant_id, action_id)
-    assert action is not None
-    report = envelope.issue_report(request, action, at=at)
+    latest = actions.latest_event(tenant_id, action_id)
+    report = envelope.issue_report(request, latest, at=at)
     return schemas.Observed.model_validate(
-        {"state": action.state, "report": report, "approval": verdict_for_agent(action)}
+        {"state": latest.action.state, "report": report, "approval": verdict_for_agent(latest.action)}
     )
 
 

@@ -62,6 +62,29 @@ def action(tenant_id: UUID, action_id: UUID) -> Action | None:
     return fetch_one(Action, "tenant_id = $1 AND id = $2", tenant_id, action_id)
 
 
+class LatestEvent(NamedTuple):
+    """An action with its newest event: the event's id, and the entry that it carries."""
+
+    action: Action
+    event_id: UUID
+    entry: dict[str, Any] | None
+
+
+_LATEST = f"""
+SELECT {columns(Action, "a")}, e.id, n.entry FROM ledger_action a
+JOIN ledger_event e ON e.tenant_id = $1 AND e.subject_id = $2 AND e.seq = a.seq
+LEFT JOIN ledger_entry n ON n.tenant_id = $1 AND n.subject_id = $2 AND n.seq = a.seq
+WHERE a.tenant_id = $1 AND a.id = $2
+"""
+
+
+def latest_event(tenant_id: UUID, action_id: UUID) -> LatestEvent:
+    """An action, which must exist, with its newest event."""
+    [row] = execute(_LATEST, tenant_id, action_id)
+    (action,), (event_id, entry) = load_models(row, Action)
+    return LatestEvent(action, event_id, orjson.loads(entry) if entry is not None else None)
+
+
 def action_columns(alias: LiteralString) -> LiteralString:
     """The columns of an action for a query that joins it to others, in the order in which `read_action` reads them."""
     return columns(Action, alias)

@@ -130,17 +130,6 @@ def entry(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any] | None:
     return load_json(kept[0][0]) if kept else None
 
 
-def event_id_with_entry(tenant_id: UUID, subject_id: UUID, seq: int) -> tuple[UUID, dict[str, Any] | None]:
-    """The id of event `seq` of a subject, and the entry that it carries."""
-    [(event_id, data)] = execute(
-        "SELECT e.id, n.entry FROM ledger_event e"
-        " LEFT JOIN ledger_entry n ON n.tenant_id = $1 AND n.subject_id = $2 AND n.seq = $3"
-        " WHERE e.tenant_id = $1 AND e.subject_id = $2 AND e.seq = $3",
-        *(tenant_id, subject_id, seq),
-    )
-    return event_id, load_json(data)
-
-
 def entries(tenant_id: UUID, places: list[tuple[UUID, int]]) -> dict[UUID, dict[str, Any]]:
     """The entries that these events (subject, seq) carry, by subject."""
     kept = execute(

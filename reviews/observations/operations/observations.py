@@ -71,27 +71,15 @@ def record_answer(
     )
     assert head.entry is not None
     seen = _judged(answer.document, contract)
-    pieces = {"observation": orjson.dumps(answer.document)} | (
-        {"raw_output": answer.raw} if answer.raw is not None else {}
-    )
-    evidence, rows = ledger.seal_pieces(
-        tenant_id=tenant_id,
-        subject_id=action_id,
-        pieces=pieces,
-        sources=dict.fromkeys(pieces, answer.source),
-        media_types=_MEDIA_TYPES,
-        at=at,
-        key_id=key[0],
-    )
+    evidence, rows = _sealed(tenant_id, action_id, answer, key_id=key[0], at=at)
     pointer = evidence[0].pointer
-    local = contract.transaction_boundary is Boundary.LOCAL_TRANSACTION
     step = rules.answer_step(
         seen,
         state=State(head.state),
         entry=head.entry,
         pointer=str(pointer),
         at=at,
-        local=local,
+        local=contract.transaction_boundary is Boundary.LOCAL_TRANSACTION,
         readable=contract.mutating and contract.verifiable,
     )
     row = Observation(
@@ -109,19 +97,46 @@ def record_answer(
         at=at,
     )
     happening = _happening(row, seen, step, contract, answer, evidence, at=at)
-    calls = [insert_call(*rows, row), ledger.events_call(ledger.draft_event(head, happening, actor=by, at=at))]
-    # Still EXECUTING means that the tool says it has rolled back: that is read at once.
-    if step.state in (State.PENDING, State.ACCEPTED, State.UNKNOWN, State.EXECUTING):
-        first = contract.verification.polling.first_after_s if contract.verification else 0
-        due_at = at + (timedelta(seconds=first) if step.moves else timedelta(0))
-        place = work_queue.position_in_lane(tenant_id, contract, systems)
-        calls.append(schedule_call(tenant_id, action_id, place, due_at=due_at, priority=place.rank, at=at))
-    pipeline(*calls, *([ended] if ended else []))
+    event = ledger.events_call(ledger.draft_event(head, happening, actor=by, at=at))
+    again = _schedule_calls(head, step, contract, systems, at=at)
+    pipeline(insert_call(*rows, row), event, *again, *([ended] if ended else []))
     if step.state is State.FAILED and step.moves:
         action = actions.action(tenant_id, action_id)
         assert action is not None
         ledger_orders.unwind_after_failure(action, str(step.state), at=at)
     return str(step.state)
+
+
+def _sealed(
+    tenant_id: UUID, action_id: UUID, answer: AttemptAnswer, *, key_id: UUID | None, at: datetime
+) -> tuple[tuple[ledger.SealedEvidence, ...], list[Any]]:
+    """The answer as evidence, and its raw output where there is some; also the rows of both."""
+    pieces = {"observation": orjson.dumps(answer.document)}
+    if answer.raw is not None:
+        pieces["raw_output"] = answer.raw
+    sealed, rows = ledger.seal_pieces(
+        tenant_id=tenant_id,
+        subject_id=action_id,
+        pieces=pieces,
+        sources=dict.fromkeys(pieces, answer.source),
+        media_types=_MEDIA_TYPES,
+        at=at,
+        key_id=key_id,
+    )
+    return sealed, list(rows)
+
+
+def _schedule_calls(
+    head: ledger.SubjectHead, step: Any, contract: Contract, systems: list[tuple[Any, ...]], *, at: datetime
+) -> list[tuple[Any, ...]]:
+    """The call that has the action read back, where its step leads there."""
+    # Still EXECUTING means that the tool says it has rolled back: that is read at once.
+    if step.state not in (State.PENDING, State.ACCEPTED, State.UNKNOWN, State.EXECUTING):
+        return []
+    first = contract.verification.polling.first_after_s if contract.verification else 0
+    due_at = at + (timedelta(seconds=first) if step.moves else timedelta(0))
+    place = work_queue.position_in_lane(head.tenant_id, contract, systems)
+    return [schedule_call(head.tenant_id, head.id, place, due_at=due_at, priority=place.rank, at=at)]
 
 
 def _judged(document: dict[str, Any], contract: Contract) -> rules.ParsedObservation:
