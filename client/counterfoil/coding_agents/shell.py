@@ -115,7 +115,7 @@ class Program:
         if len(commands) != 1 or not script.plain or not self.is_command(commands[0]):
             raise Refusal(
                 f"Send `{self.title}` as a command of its own, without other commands, variables, patterns or "
-                "redirections: what stands around it may change what it does." + (f" {self.how}" if self.how else "")
+                "redirections: what surrounds it may change what it does." + (f" {self.how}" if self.how else "")
             )
         return commands[0], folder
 

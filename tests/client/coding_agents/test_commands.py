@@ -104,7 +104,7 @@ def test_nothing_is_said_about_what_is_there_already(clone):
         ("git push origin HEAD:main; true", "Send `git push` as a command of its own"),
         ("bash -c 'git push origin HEAD:main'", "Send `git push` as a command of its own"),
         ("GIT_DIR=x git push", "Send `git push` as a command of its own"),
-        ("git -c push.default=current push", "without other options of git before `push` than -C"),
+        ("git -c push.default=current push", "with no git option before `push` other than -C"),
         ("git push 'origin", "The command cannot be read"),
         ("git push nowhere HEAD:main", "git would not push this"),
     ],
@@ -192,9 +192,9 @@ def test_an_upload_names_the_file_its_digest_and_the_index(built):
         ("twine upload dist/my_app-1.0.tar.gz dist/my_app-1.0-py3-none-any.whl", "Publish one file at a time"),
         ("twine upload", "Publish one file at a time"),
         ("twine upload --sign dist/my_app-1.0.tar.gz", "without --sign"),
-        ("twine upload dist/notes.txt", "notes.txt is the name of no sdist and of no wheel"),
+        ("twine upload dist/notes.txt", "notes.txt is not the name of an sdist or a wheel"),
         ("twine upload dist/none-1.0.tar.gz", "none-1.0.tar.gz cannot be read: No such file"),
-        ("twine upload -r nowhere dist/my_app-1.0.tar.gz", "names no index nowhere"),
+        ("twine upload -r nowhere dist/my_app-1.0.tar.gz", "defines no index nowhere"),
     ],
 )
 def test_an_upload_that_cannot_be_told_is_refused_with_how_to_send_it(built, command, says):

@@ -150,7 +150,7 @@ def test_a_column_of_another_type_is_not_the_one_that_was_asked_for(user):
         ("DELETE FROM shop.orders", "without WHERE changes every row"),
         ("DELETE FROM shop.orders WHERE id > 2", "more than 20 rows"),
         ("DELETE FROM shop.orders WHERE id = 999", "No row matches now"),
-        ("DELETE FROM shop.loose WHERE word = 'x'", "no table with a primary key"),
+        ("DELETE FROM shop.loose WHERE word = 'x'", "not a table with a primary key"),
         ("DELETE FROM shop.nothing WHERE id = 1", "does not exist"),
         ("UPDATE shop.orders SET id = 5 WHERE id = 4", "changes the primary key"),
         ("UPDATE shop.orders SET colour = 'x' WHERE id = 4", "has no column colour"),
@@ -159,8 +159,8 @@ def test_a_column_of_another_type_is_not_the_one_that_was_asked_for(user):
         ("DELETE FROM shop.orders WHERE shop.remove_all(id)", "remove_all is no column"),
         ("DELETE FROM shop.orders WHERE orders.remove_all", "remove_all is no column"),
         ("DELETE FROM shop.orders WHERE id = 1) OR (1 = 1", "brackets do not match"),
-        ("DROP TABLE shop.nothing", "is not there now"),
-        ("ALTER TABLE shop.orders ADD COLUMN note text", "is there already now"),
+        ("DROP TABLE shop.nothing", "does not exist."),
+        ("ALTER TABLE shop.orders ADD COLUMN note text", "exists already."),
     ],
 )
 def test_what_cannot_be_held_and_read_back_is_refused_with_the_reason_and_nothing_has_run(user, statement, says):

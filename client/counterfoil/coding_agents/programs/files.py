@@ -64,7 +64,7 @@ def read_file_tool(path: str, content: str | None, folder: Path) -> Effect | Non
     if not _is_outside(path, folder, folder):
         return None
     if content is None:
-        raise Refusal(f"This would change {path}, outside the project, in part. {_HOW}")
+        raise Refusal(f"This would change {path}, outside the project, only in part. {_HOW}")
     return _write(folder / _expanded(path), content.encode())
 
 
@@ -73,19 +73,21 @@ def machine() -> str:
     try:
         return hashlib.sha256(b"counterfoil " + Path("/etc/machine-id").read_bytes().strip()).hexdigest()[:32]
     except OSError as fault:
-        raise Refusal("This machine has no /etc/machine-id, so nobody could tell where the file is.") from fault
+        raise Refusal(
+            "This machine has no /etc/machine-id, so the record could not name the machine that the file is on."
+        ) from fault
 
 
 def _write(path: Path, content: bytes) -> Effect:
     if path.is_symlink():
-        raise Refusal(f"{path} is a link; write to the file that it leads to.")
+        raise Refusal(f"{path} is a link; write to the file it points to.")
     about = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
     return Effect("file_write", {"machine": machine(), "path": _resolved(path), **about})
 
 
 def _removal(path: Path) -> Effect:
     if not path.is_file() and not path.is_symlink():
-        raise Refusal(f"{path} is no file that is there, so nothing would be removed.")
+        raise Refusal(f"{path} does not exist, so nothing would be removed.")
     return Effect("file_remove", {"machine": machine(), "path": _resolved(path)})
 
 
@@ -134,7 +136,7 @@ def _is_outside(path: str, here: Path, folder: Path) -> bool:
     path = _expanded(path)
     found = Path(os.path.normpath(here / path))
     if re.search(r"[$`]", path) or (_UNTOLD.search(path) and not found.is_relative_to(_tree(folder))):
-        raise Refusal(f"Where {path} leads cannot be told beforehand. {_HOW}")
+        raise Refusal(f"Where {path} leads cannot be known in advance. {_HOW}")
     found = found.parent.resolve() / found.name
     own = (_tree(folder), Path(os.environ.get("TMPDIR", "/tmp")).resolve(), Path("/dev"), Path("/proc"))
     return not any(found.is_relative_to(each) for each in own)

@@ -42,7 +42,7 @@ _RELEASE_UNTOLD: Final = frozenset({"--discussion-category", "--draft", "-d", "-
 _SENDS: Final = re.compile(r"-[fF]|--(?:raw-)?field\b|--input\b|-X(?!=?GET)|--method(?!=GET)")
 _ABOUT: Final = re.compile(r"/merges?\b|/merge-upstream\b|/releases\b|mergePullRequest|AutoMerge|enqueuePullRequest")
 _HOW: Final = (
-    "Known are `gh pr merge NUMBER --squash --match-head-commit COMMIT` (or --merge, --rebase) and "
+    "Supported are `gh pr merge NUMBER --squash --match-head-commit COMMIT` (or --merge, --rebase) and "
     "`gh release create TAG --verify-tag`, with options for texts and with files."
 )
 
@@ -75,7 +75,7 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
         return _merge(rest, folder)
     if (group, verb) in (("release", "create"), ("release", "new")):
         return _release(rest, folder)
-    raise Refusal(f"Not recognised: what this `gh {group}` changes cannot be held and read back here. {_HOW}")
+    raise Refusal(f"Not recognised: what this `gh {group}` changes cannot be held for approval and read back. {_HOW}")
 
 
 GH: Final = Program(
@@ -90,7 +90,9 @@ def _options(words: Sequence[str], short: str, long: Sequence[str], title: str) 
     try:
         options, names = getopt.gnu_getopt(list(words), short, [*long])
     except getopt.GetoptError as fault:
-        raise Refusal(f"Send `{title}` without {fault.opt!r}: what it changes cannot be told. {_HOW}") from fault
+        raise Refusal(
+            f"Send `{title}` without {fault.opt!r}: what it would change cannot be known in advance. {_HOW}"
+        ) from fault
     return dict(options), names
 
 
@@ -99,10 +101,10 @@ def _merge(words: Sequence[str], folder: Path) -> Effect | None:
     if "--help" in given:
         return None
     if untold := sorted(_MERGE_UNTOLD & given.keys()):
-        raise Refusal(f"Send `gh pr merge` without {untold[0]}: it does more than one merge, or another day. {_HOW}")
+        raise Refusal(f"Send `gh pr merge` without {untold[0]}: it does more than one merge, or merges later. {_HOW}")
     methods = [name for short, name in _METHODS.items() if given.keys() & {short, f"--{name}"}]
     if len(methods) != 1 or len(names) != 1 or not names[0].isdecimal():
-        raise Refusal(f"Name one pull request by its number, and how it is merged. {_HOW}")
+        raise Refusal(f"Name one pull request by its number, and the merge method. {_HOW}")
     forge = _Forge(given.get("--repo", given.get("-R", "")), folder)
     pull = forge.ask(f"pulls/{names[0]}")
     head, base = str(pull["head"]["sha"]), pull["base"]
@@ -110,7 +112,7 @@ def _merge(words: Sequence[str], folder: Path) -> Effect | None:
         raise Refusal(f"Pull request {names[0]} is {'merged' if pull.get('merged') else pull.get('state')} already.")
     if given.get("--match-head-commit") != head:
         raise Refusal(
-            f"Name the commit that is to be merged, so that no other is: `gh pr merge {names[0]} --{methods[0]} "
+            f"Name the commit to merge, so that no other one is merged: `gh pr merge {names[0]} --{methods[0]} "
             f"--match-head-commit {head}`."
         )
     where = {"host": str(urlsplit(pull["html_url"]).hostname), "repository": str(base["repo"]["full_name"])}
@@ -124,7 +126,9 @@ def _release(words: Sequence[str], folder: Path) -> Effect | None:
     if "--help" in given:
         return None
     if untold := sorted(_RELEASE_UNTOLD & given.keys()):
-        raise Refusal(f"Send `gh release create` without {untold[0]}: what is out afterwards cannot be told. {_HOW}")
+        raise Refusal(
+            f"Send `gh release create` without {untold[0]}: what would be published cannot be known in advance. {_HOW}"
+        )
     if not names or "--verify-tag" not in given:
         raise Refusal(f"Push the tag first, by `git push`, then release that tag with --verify-tag. {_HOW}")
     forge = _Forge(given.get("--repo", given.get("-R", "")), folder)

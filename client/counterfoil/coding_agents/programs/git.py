@@ -35,7 +35,7 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
     while words[0] == "-C":
         folder, words = folder / words[1], words[2:]
     if words[0] != "push":
-        raise Refusal("Send `git push` without other options of git before `push` than -C.")
+        raise Refusal("Send `git push` with no git option before `push` other than -C.")
     if "--dry-run" in words or "-n" in words:
         return None
     return _pushed(folder, words[1:])

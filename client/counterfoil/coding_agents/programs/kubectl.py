@@ -41,7 +41,7 @@ _READ_PAIRS: Final = frozenset(
     )
 )
 _HOW: Final = (
-    "Known are `kubectl apply -f FILE`, `kubectl scale KIND/NAME --replicas=N` and `kubectl delete KIND/NAME`."
+    "Supported are `kubectl apply -f FILE`, `kubectl scale KIND/NAME --replicas=N` and `kubectl delete KIND/NAME`."
 )
 
 
@@ -50,23 +50,27 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
     if verb in _READS or (verb, next((each for each in rest if not each.startswith("-")), "")) in _READ_PAIRS:
         return None
     if verb not in _OPTIONS:
-        raise Refusal(f"Not recognised: what `kubectl {verb}` changes cannot be held and read back here. {_HOW}")
+        raise Refusal(
+            f"Not recognised: what `kubectl {verb}` changes cannot be held for approval and read back. {_HOW}"
+        )
     long = [*_OPTIONS[verb], *(each[2:] + "=" for each in _CONNECTION if each.startswith("--"))]
     try:
         options, names = getopt.gnu_getopt(rest, "f:n:o:", long)
     except getopt.GetoptError as fault:
-        raise Refusal(f"Send `kubectl {verb}` without {fault.opt!r}: what it changes cannot be told. {_HOW}") from fault
+        raise Refusal(
+            f"Send `kubectl {verb}` without {fault.opt!r}: what it would change cannot be known in advance. {_HOW}"
+        ) from fault
     given = {name: value for name, value in options if name not in _CONNECTION}
     files = [value for name, value in options if name in ("-f", "--filename")]
     if len(files) > 1 or bool(files) == bool(names) or (files and not (folder / files[0]).is_file()):
-        raise Refusal(f"Name one object, or one file that is there. {_HOW}")
+        raise Refusal(f"Name one object, or one existing file. {_HOW}")
     cluster = _Cluster([part for each in options if each[0] in _CONNECTION for part in each], folder)
     if verb == "apply":
         if not files:
-            raise Refusal(f"Name one object, or one file that is there. {_HOW}")
+            raise Refusal(f"Name one object, or one existing file. {_HOW}")
         found = cluster.ask("create", "--dry-run=client", "--validate=false", "-f", files[0])
         if found.get("kind") == "Secret":
-            raise Refusal("A Secret is not proposed: what it holds would stand in the record. A person can apply it.")
+            raise Refusal("A Secret cannot be proposed: its content would be recorded. A person can apply it.")
         found.get("metadata", {}).pop("creationTimestamp", None)
         found.pop("status", None)
         return Effect("kubectl_apply", {**_named(found, cluster), "manifest": json.dumps(found, sort_keys=True)})
@@ -74,7 +78,7 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
     if verb == "delete":
         return Effect("kubectl_delete", {**_named(found, cluster), "uid": str(found["metadata"]["uid"])})
     if not re.fullmatch(r"\d{1,5}", given.get("--replicas", "")):
-        raise Refusal(f"Say how many with --replicas=N. {_HOW}")
+        raise Refusal(f"Give the number of replicas with --replicas=N. {_HOW}")
     return Effect("kubectl_scale", {**_named(found, cluster), "replicas": int(given["--replicas"])})
 
 

@@ -58,11 +58,11 @@ def _sends(words: Sequence[str]) -> bool:
 def _read(words: Sequence[str], folder: Path) -> Effect | None:
     name, rest = Path(words[0]).name, list(words[1:])
     if name not in _KNOWN:
-        raise Refusal(f"Not recognised: what `{name}` sends cannot be told beforehand. {_HOW}")
+        raise Refusal(f"Not recognised: what `{name}` sends cannot be known in advance. {_HOW}")
     if rest and rest[0] in _SHOWS:
         return None
     if rest[-2:-1] != ["<"]:
-        raise Refusal(f"Not recognised: what `{name}` sends stands in no file. {_HOW}")
+        raise Refusal(f"Not recognised: what `{name}` sends is not in a file. {_HOW}")
     file, options = folder / rest[-1], iter(rest[:-2])
     given = set[str]()
     for word in options:
@@ -70,10 +70,12 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
         if name == "msmtp" and option in _ACCOUNT:
             given.add(next(options, "") if not is_joined else "")
         elif word not in _BARE:
-            raise Refusal(f"Send it without {word}: recipients and sender are those that the message names. {_HOW}")
+            raise Refusal(
+                f"Send it without {word}: recipients and sender must be the ones named in the message. {_HOW}"
+            )
         given.add(option)
     if given.isdisjoint(("-t", "--read-recipients")):
-        raise Refusal(f"Send it with -t: recipients are those that the message names. {_HOW}")
+        raise Refusal(f"Send it with -t: the recipients must be the ones named in the message. {_HOW}")
     return Effect("email_send", _told(_message(file)))
 
 
@@ -86,7 +88,7 @@ def _message(file: Path) -> EmailMessage:
         raise Refusal(f"{file.name} is larger than {_MOST_BYTES} bytes.")
     found = email.message_from_bytes(content, policy=email.policy.default)
     if found.get_content_type() != "text/plain" or found.get_content_disposition() or found.defects:
-        raise Refusal(f"{file.name} is not a message in plain text alone, which is all that is compared. {_HOW}")
+        raise Refusal(f"{file.name} is not a plain-text message, the only kind that can be compared afterwards. {_HOW}")
     return found
 
 
@@ -94,7 +96,7 @@ def _told(message: EmailMessage) -> dict[str, str]:
     """What is proposed of a message (rules 1 and 2)."""
     hidden = next((name for name in _HIDDEN if name in message), "")
     if hidden:
-        raise Refusal(f"Send it without {hidden}: no copy shows who got it. {_HOW}")
+        raise Refusal(f"Send it without {hidden}: no copy would show who received it. {_HOW}")
     senders = _addresses(message, "From")
     recipients = _addresses(message, "To", "Cc")
     if len(senders) != 1 or not 1 <= len(recipients) <= _MOST_RECIPIENTS:
@@ -102,7 +104,7 @@ def _told(message: EmailMessage) -> dict[str, str]:
     identities = [str(each).strip() for each in message.get_all("Message-ID", [])]
     if len(identities) != 1 or not _MESSAGE_ID.fullmatch(identities[0]):
         raise Refusal(
-            f"Give the message one Message-ID, like <any-words-of-yours@{senders[0].partition('@')[2]}>. {_HOW}"
+            f"Give the message one Message-ID, such as <any-unique-words@{senders[0].partition('@')[2]}>. {_HOW}"
         )
     subject = str(message.get("Subject", ""))
     if not 1 <= len(subject) <= 300:
@@ -124,7 +126,7 @@ def _addresses(message: EmailMessage, *names: str) -> list[str]:
     written = [str(value) for name in names for value in message.get_all(name, [])]
     found = {address.lower() for _, address in getaddresses(written) if address}
     if wrong := next((each for each in found if not _ADDRESS.fullmatch(each)), ""):
-        raise Refusal(f"{wrong} is no whole address. {_HOW}")
+        raise Refusal(f"{wrong} is not a complete address. {_HOW}")
     return sorted(found)
 
 
@@ -139,5 +141,5 @@ SEND: Final = Program(
     mention=re.compile(r"\b(?:msmtp|sendmail|swaks|mutt|neomutt)\s+-|\bmailx?\s+-s\b|\bhimalaya\b[^|&;\n]*\bsend\b"),
     is_command=_sends,
     read=_read,
-    how="The one redirection that is known is the file with the message.",
+    how="The only supported redirection is the file with the message.",
 )

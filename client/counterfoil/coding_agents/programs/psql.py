@@ -40,7 +40,7 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
     try:
         options, names = getopt.gnu_getopt(list(words[1:]), _SHORT, _LONG)
     except getopt.GetoptError as fault:
-        raise Refusal(f"Send `psql` without {fault.opt!r}: what it changes cannot be told beforehand.") from fault
+        raise Refusal(f"Send `psql` without {fault.opt!r}: what it would change cannot be known in advance.") from fault
     given = {name for name, _ in options}
     if given & _SHOWS:
         return None
@@ -48,8 +48,8 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
     files = [value for name, value in options if name in ("-f", "--file")]
     if len(texts) + len(files) != 1 or len(names) > 2:
         raise Refusal(
-            "Send `psql` with one -c or one -f: what it would read from elsewhere cannot be held for approval. "
-            "For several changes send several commands."
+            "Send `psql` with one -c or one -f: input from elsewhere cannot be held for approval. "
+            "Send several changes as several commands."
         )
     text = texts[0] if texts else _content(folder / files[0])
     if texts and _DESCRIBES.fullmatch(text):
@@ -144,7 +144,7 @@ def _rows(change: sql.RowChange, text: str, database: _Database) -> dict[str, An
         f" FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = {_quoted(name)}::regclass"
     )
     if about["kind"] not in ("r", "p") or not about["key"]:
-        raise Refusal(f"{name} is no table with a primary key, so its rows could not be told apart afterwards.")
+        raise Refusal(f"{name} is not a table with a primary key, so its rows could not be identified afterwards.")
     types, key = about["columns"], about["key"]
     unknown = set(change.columns) - set(types)
     if unknown:
@@ -210,11 +210,11 @@ def _schema(changes: Sequence[sql.SchemaChange], text: str, database: _Database)
     objects = []
     for change, shown in zip(changes, found.pop("objects"), strict=True):
         if shown["schema"] is None:
-            raise Refusal(f"{change.name.replace(' . ', '.')} stands in no schema that is there now.")
+            raise Refusal(f"{change.name.replace(' . ', '.')} is in no existing schema.")
         name = ".".join(filter(None, [shown["schema"], *shown["names"]]))
         objects.append({"kind": change.kind, "name": name, "present": change.present, "datatype": shown["type"] or ""})
         if shown["there"] is change.present:
-            raise Refusal(f"The {change.kind} {name} is {'there already' if change.present else 'not there'} now.")
+            raise Refusal(f"The {change.kind} {name} {'exists already' if change.present else 'does not exist'}.")
     return {**found, "statement": text.strip(), "objects": objects, "count": len(objects)}
 
 

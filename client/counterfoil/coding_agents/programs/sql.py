@@ -126,10 +126,10 @@ def as_written(words: Sequence[Word]) -> str:
 def not_recognised(why: str) -> Refusal:
     """What a statement is refused with that no form here fits."""
     return Refusal(
-        f"Not recognised: {why}. What this statement changes cannot be told beforehand, so it is neither held for "
-        "approval nor taken for harmless. Known are plain SELECT, INSERT ... VALUES, UPDATE and DELETE ... WHERE of "
-        "one table, and CREATE, ALTER and DROP of tables, columns, indexes and views, in a `psql -c` or `-f` of "
-        "their own."
+        f"Not recognised: {why}. What this statement would change cannot be known in advance, so it was neither held "
+        "for approval nor treated as harmless. Supported are plain SELECT, INSERT ... VALUES, UPDATE and DELETE ... "
+        "WHERE of one table, and CREATE, ALTER and DROP of tables, columns, indexes and views, in a `psql -c` or `-f` "
+        "of their own."
     )
 
 

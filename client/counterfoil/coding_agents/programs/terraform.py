@@ -47,7 +47,7 @@ _APPLY_OPTIONS: Final = frozenset(
     ("auto-approve", "compact-warnings", "concise", "input", "json", "lock-timeout", "no-color", "parallelism")
 )
 _ARGUMENTS: Final = ("TF_CLI_ARGS", "TF_CLI_ARGS_apply")
-_HOW: Final = "Known is the apply of a saved plan: `terraform plan -out=FILE`, then `terraform apply FILE`."
+_HOW: Final = "Only a saved plan can be applied: `terraform plan -out=FILE`, then `terraform apply FILE`."
 
 
 def _read(words: Sequence[str], folder: Path) -> Effect | None:
@@ -65,7 +65,7 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
         return None
     if verb == "destroy":
         raise Refusal("Plan it first: `terraform plan -destroy -out=FILE`, then `terraform apply FILE`.")
-    raise Refusal(f"Not recognised: what `{words[0]} {verb}` changes cannot be held and read back here. {_HOW}")
+    raise Refusal(f"Not recognised: what `{words[0]} {verb}` changes cannot be held for approval and read back. {_HOW}")
 
 
 TERRAFORM: Final = Program(
@@ -88,7 +88,9 @@ def _applied(program: str, words: Sequence[str], folder: Path) -> Effect | None:
         elif option == "help":
             return None
         elif option not in _APPLY_OPTIONS:
-            raise Refusal(f"Send `{program} apply` without {word}: what it changes cannot be told. {_HOW}")
+            raise Refusal(
+                f"Send `{program} apply` without {word}: what it would change cannot be known in advance. {_HOW}"
+            )
     if len(plans) != 1 or not (folder / plans[0]).is_file():
         raise Refusal(f"Without a saved plan nobody could approve what will run. {_HOW}")
     return _planned(program, plans[0], folder)
@@ -195,7 +197,7 @@ def _place(program: str, folder: Path) -> dict[str, str]:
     except FileNotFoundError:
         kind, settings = "local", {}
     except (OSError, KeyError, ValueError, TypeError) as fault:
-        raise Refusal(f"{noted.name} does not say where the state stands: {type(fault).__name__}.") from fault
+        raise Refusal(f"{noted.name} does not say where the state is stored: {type(fault).__name__}.") from fault
     if kind == "http":
         address = str(settings.get("address") or os.environ.get("TF_HTTP_ADDRESS", ""))
         return {"backend": kind, "place": without_secret(address).partition("?")[0]}
@@ -212,7 +214,7 @@ def _asked(program: str, folder: Path, *words: str) -> dict[str, Any]:
     except ValueError as fault:
         raise Refusal(f"{program} cannot say what this plan would change.") from fault
     if not isinstance(found, dict) or "resource_changes" not in found:
-        raise Refusal(f"{words[-1]} is no plan that {program} can say the changes of.")
+        raise Refusal(f"{words[-1]} is not a plan whose changes {program} can list.")
     return found
 
 

@@ -49,7 +49,7 @@ def _read(words: Sequence[str], folder: Path) -> Effect:
     file = folder / files[0]
     named = _SDIST.fullmatch(file.name) or _WHEEL.fullmatch(file.name)
     if named is None:
-        raise Refusal(f"{file.name} is the name of no sdist and of no wheel.")
+        raise Refusal(f"{file.name} is not the name of an sdist or a wheel.")
     try:
         content = file.read_bytes()
     except OSError as fault:
@@ -77,7 +77,7 @@ def _upload_options(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         elif name not in _BARE:
             name = "--repository" if name == "-r" else name
             if name not in _WITH_VALUE:
-                raise Refusal(f"Send `twine upload` without {name}: what it changes cannot be told beforehand.")
+                raise Refusal(f"Send `twine upload` without {name}: what it would change cannot be known in advance.")
             options[name] = value if is_joined else next(rest, "")
     return files, options
 
@@ -91,7 +91,7 @@ def _index_address(repository: str, settings: Path, folder: Path) -> str:
     except (configparser.Error, UnicodeDecodeError) as fault:
         raise Refusal(f"{settings} cannot be read: {type(fault).__name__}.") from fault
     if not found:
-        raise Refusal(f"{settings} names no index {repository}; name its address with --repository-url.")
+        raise Refusal(f"{settings} defines no index {repository}; name its address with --repository-url.")
     return found
 
 
