@@ -22,8 +22,8 @@ LONGEST = 2_000
 def recorded_readings(tenant_id: UUID, tool: str) -> list[tuple[Any, Any]]:
     """(action, newest run) of the newest actions of a tool that were read back."""
     actions = actions_queries.actions(tenant_id, tool=tool, limit=MOST_READ)
-    runs = [(each, after.runs_of(tenant_id, each.id)) for each in actions]
-    return [(action, found[-1]) for action, found in runs if found]
+    runs = after.last_runs(tenant_id, [each.id for each in actions])
+    return [(each, runs[each.id]) for each in actions if each.id in runs]
 
 
 def try_predicate(run: VerificationRun, text: str) -> dict[str, str]:
