@@ -27,12 +27,15 @@ from console.pages.exports import views as exports
 from console.pages.freezes import views as freezes
 from console.pages.incidents import views as incidents
 from console.pages.lists.list_page import ListPage
+from console.pages.metrics import views as metrics
 from console.pages.notices import views as notices
 from console.pages.people import views as people
 from console.pages.recordings import views as recordings
 from console.pages.releases import views as releases
+from console.pages.retention import views as retention
 from console.pages.standing_approvals import views as standing_approvals
 from console.pages.systems import views as systems
+from console.pages.targets import views as targets
 from console.web.http import TenantRequest, in_tenant, record_page_view, redirect_back
 from console.web.spreadsheets import csv_answer
 
@@ -53,13 +56,19 @@ LISTS: dict[str, tuple[ListPage, Callable[[TenantRequest], Iterable[Any]]]] = {
         (exports.EXPORTS_LIST, exports.exported_rows),
         (freezes.FREEZES_LIST, freezes.exported_rows),
         (incidents.INCIDENTS_LIST, incidents.exported_rows),
+        (metrics.FIGURE_LIST, metrics.exported_actions),
         (notices.NOTICES_LIST, notices.exported_rows),
         (people.PEOPLE_LIST, people.exported_members),
         (people.API_KEYS_LIST, people.exported_keys),
+        (people.PASSKEYS_LIST, people.exported_passkeys),
+        (people.DELEGATIONS_LIST, people.exported_delegations),
         (recordings.RECORDINGS_LIST, recordings.exported_rows),
         (releases.RELEASES_LIST, releases.exported_rows),
+        (retention.HOLDS_LIST, retention.exported_holds),
+        (retention.ERASURES_LIST, retention.exported_erasures),
         (standing_approvals.STANDING_LIST, standing_approvals.exported_rows),
         (systems.SYSTEMS_LIST, systems.exported_rows),
+        (targets.TARGET_LIST, targets.exported_rows),
     )
 }
 """Each list, and what reads the rows of its CSV: those that its page shows for the same address, at most 5,000."""

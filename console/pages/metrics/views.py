@@ -22,19 +22,33 @@ from console.metrics.rules.alerts import SHARES, WINDOWS_H, AlertTerms
 from console.metrics.rules.facts import OF_ACTIONS
 from console.metrics.rules.filters import MetricFilter
 from console.metrics.rules.periods import MetricPeriod, period_named
+from console.pages.lists.list_page import Column, ListPage, list_context, pager_context, place_in
 from console.pages.metrics import context
 from console.web import labels
 from console.web.forms import PlainSelect, ReasonForm
 from console.web.http import TenantRequest, in_tenant, undo_if_refused
+from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions
 from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.record.rules.refusals import Refused
-from ledger.verification.queries import storage
 
 if TYPE_CHECKING:
     from console.models import AlertRule
 
 PAGE = 50
+FIGURE_LIST = ListPage(
+    "figure",
+    page="metric-actions",
+    columns=(
+        Column("outcome", "Outcome", labels.outcome_label),
+        Column("target", "Target", lambda row: row.target or "erased"),
+        Column("tool", "Tool", lambda row: row.tool),
+        Column("agent", "Agent", lambda row: row.agent),
+        Column("discrepancy", "Discrepancy", labels.finding_label),
+        Column("changed", "Changed", lambda row: row.changed_at, "num"),
+        Column("id", "Id", lambda row: row.id, is_usual=False),
+    ),
+)
 CLEARED = 10
 COUNT_WORDS = {
     "actions": "All actions",
@@ -275,47 +289,52 @@ class _BehindForm(forms.Form):
 
 @in_tenant()
 def list_actions(request: TenantRequest) -> HttpResponse:
-    given = request.GET
-    form = _BehindForm({"count": given.get("count"), "start": given.get("from"), "end": given.get("to")})
-    about = MetricFilter(
-        given.get("tool", ""), given.get("agent", ""), given.get("class", ""), given.get("version", "")
-    )
-    rows: list[Any] = []
-    if form.is_valid():
-        wanted = form.cleaned_data
-        ids = queries.actions_behind(
-            request.tenant.id,
-            wanted["count"],
-            since=wanted["start"],
-            until=wanted["end"],
-            about=about,
-            before=_before(request),
-            limit=PAGE + 1,
-        )
-        found = actions.actions_by_id(request.tenant.id, ids)
-        rows = [found[each] for each in ids if each in found]
+    form, about = _behind_form(request), _behind_filter(request)
+    rows = _behind(request, before=place_in(request, "before"), limit=PAGE + 1)
     shown = {
         "here": "metrics",
-        "title": COUNT_WORDS.get(given.get("count", ""), "Actions"),
+        "title": COUNT_WORDS.get(request.GET.get("count", ""), "Actions"),
         "about": form.cleaned_data if form.is_valid() else None,
         "narrowed": list(about.columns().values()),
         "rows": rows[:PAGE],
-        "older": _older(request, rows[PAGE - 1].id) if len(rows) > PAGE else "",
+        **list_context(request, FIGURE_LIST),
+        **pager_context(request, FIGURE_LIST, rows, PAGE, place="before"),
     }
     return render(request, "metrics/_actions.html" if request.htmx else "metrics/actions.html", shown)
+
+
+def exported_actions(request: TenantRequest) -> list[Any]:
+    """The actions behind a figure."""
+    return _behind(request, limit=MOST_EXPORTED)
+
+
+def _behind(request: TenantRequest, *, before: UUID | None = None, limit: int) -> list[Any]:
+    form = _behind_form(request)
+    if not form.is_valid():
+        return []
+    wanted = form.cleaned_data
+    ids = queries.actions_behind(
+        request.tenant.id,
+        wanted["count"],
+        since=wanted["start"],
+        until=wanted["end"],
+        about=_behind_filter(request),
+        before=before,
+        limit=limit,
+    )
+    found = actions.actions_by_id(request.tenant.id, ids)
+    return [found[each] for each in ids if each in found]
+
+
+def _behind_form(request: TenantRequest) -> _BehindForm:
+    given = request.GET
+    return _BehindForm({"count": given.get("count"), "start": given.get("from"), "end": given.get("to")})
+
+
+def _behind_filter(request: TenantRequest) -> MetricFilter:
+    return MetricFilter(*(request.GET.get(name, "") for name in ("tool", "agent", "class", "version")))
 
 
 def _form(request: TenantRequest, period: MetricPeriod) -> FigureFilterForm:
     known = queries.known_values(request.tenant.id, since=period.earlier.since, until=period.until)
     return FigureFilterForm(request.GET, known=known)
-
-
-def _before(request: TenantRequest) -> UUID | None:
-    asked = request.GET.get("before", "")
-    return UUID(asked) if storage.is_uuid(asked) else None
-
-
-def _older(request: TenantRequest, last: UUID) -> str:
-    kept = request.GET.copy()
-    kept["before"] = str(last)
-    return f"{request.path}?{kept.urlencode()}"

@@ -68,6 +68,35 @@ API_KEYS_LIST = ListPage(
     ),
     roles=frozenset({"administrator"}),
 )
+PASSKEYS_LIST = ListPage(
+    "passkeys",
+    page="people",
+    columns=(
+        Column("name", "Name", lambda row: row["row"].name),
+        Column("holder", "Of", lambda row: row["holder"]),
+        Column("state", "State", lambda row: row["row"].state.lower()),
+        Column("enrolled", "Enrolled", lambda row: row["row"].created_at),
+        Column("confirmed", "Confirmed by", lambda row: row["confirmed_by"]),
+        Column("synced", "Synced between devices", lambda row: row["row"].backup_eligible),
+        Column("id", "Id", lambda row: row["row"].id),
+    ),
+    roles=frozenset(READERS),
+)
+DELEGATIONS_LIST = ListPage(
+    "delegations",
+    page="people",
+    columns=(
+        Column("giver", "From", lambda row: row["giver"]),
+        Column("receiver", "To", lambda row: row["receiver"]),
+        Column("groups", "Groups", lambda row: row["row"].groups),
+        Column("tools", "Only", lambda row: row["row"].tools),
+        Column("starts", "Starts", lambda row: row["row"].starts_at),
+        Column("ends", "Ends", lambda row: row["row"].ends_at),
+        Column("reason", "Reason", lambda row: row["row"].reason),
+        Column("id", "Id", lambda row: row["row"].id),
+    ),
+    roles=frozenset(READERS),
+)
 WAITING, LIVE = ("PENDING", "SUSPENDED"), ("PENDING", "ACTIVE", "SUSPENDED")
 
 
@@ -291,18 +320,19 @@ def end_delegation(request: TenantRequest, delegation_id: UUID) -> HttpResponse:
 
 
 def _page(request: TenantRequest, *, status: int = 200, **shown: Any) -> HttpResponse:
-    tenant_id, may = request.tenant.id, "administrator" in request.caller.roles
-    called = action_record.actor_names(tenant_id)
+    may = "administrator" in request.caller.roles
     context = {
         "here": "people",
         "may_change": may,
         **list_context(request, PEOPLE_LIST),
         "keys_export": export_address(request, API_KEYS_LIST),
+        "passkeys_export": export_address(request, PASSKEYS_LIST),
+        "delegations_export": export_address(request, DELEGATIONS_LIST),
         "is_fresh": is_recently_authenticated(request),
         "may_answer": bool(request.caller.roles & set(MAY_ANSWER_KEYS)),
         "members": exported_members(request),
-        "keys": [_key(request, row, called) for row in approvers.approver_keys(tenant_id, states=LIVE)],
-        "loans": [_loan(request, row, called) for row in approvers.delegations(tenant_id, request.as_of)],
+        "keys": exported_passkeys(request),
+        "loans": exported_delegations(request),
         "machines": exported_keys(request) if may else [],
         "providers": single_sign_on.configured_providers(),
         "invitation": InvitationForm(),
@@ -317,6 +347,18 @@ def exported_members(request: TenantRequest) -> list[dict[str, Any]]:
     away = approvers.absent_approvers(request.tenant.id, request.as_of)
     rows = [_told(request, row, away) for row in members_queries.members(request.tenant.id)]
     return in_order(PEOPLE_LIST, rows, PEOPLE_LIST.sort(request.GET))
+
+
+def exported_passkeys(request: TenantRequest) -> list[dict[str, Any]]:
+    """The passkeys that sign, wait for a second person or are suspended."""
+    called = action_record.actor_names(request.tenant.id)
+    return [_key(request, row, called) for row in approvers.approver_keys(request.tenant.id, states=LIVE)]
+
+
+def exported_delegations(request: TenantRequest) -> list[dict[str, Any]]:
+    """Every delegation that has not ended."""
+    called = action_record.actor_names(request.tenant.id)
+    return [_loan(request, row, called) for row in approvers.delegations(request.tenant.id, request.as_of)]
 
 
 def exported_keys(request: TenantRequest) -> list[Any]:

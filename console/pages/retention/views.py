@@ -16,10 +16,12 @@ from django.views.decorators.http import require_POST
 from approvals.voting.rules import binding
 from console.pages.actions.action_record import actor_names
 from console.pages.audit.views import MAY, audit_tabs
+from console.pages.lists.list_page import Column, ListPage, export_address
 from console.pages.retention import erasure as erasure_retention
 from console.web import labels
 from console.web.forms import ErasureForm, HoldForm, ReasonForm, RetentionForm
 from console.web.http import TenantRequest, in_tenant
+from console.web.spreadsheets import MOST_EXPORTED
 from ledger.retention import queries
 from ledger.retention.operations import erasure as operations
 from ledger.retention.operations import retention as clocks
@@ -27,6 +29,37 @@ from ledger.retention.rules.retention import HoldScope
 from ledger.verification.queries import storage
 
 SHOWN = 20
+HOLDS_LIST = ListPage(
+    "holds",
+    columns=(
+        Column("scope", "Scope", lambda row: row["word"]),
+        Column("value", "Value", lambda row: row["row"].value),
+        Column("reason", "Reason", lambda row: row["row"].reason),
+        Column("by", "Placed by", lambda row: row["by"]),
+        Column("placed", "Placed", lambda row: row["row"].placed_at),
+        Column("lifted", "Lifted", lambda row: row["row"].lifted_at),
+        Column("id", "Id", lambda row: row["row"].id),
+    ),
+    roles=frozenset(MAY),
+)
+ERASURES_LIST = ListPage(
+    "erasures",
+    page="holds",
+    columns=(
+        Column("state", "State", lambda row: row["word"]),
+        Column("basis", "Legal basis", lambda row: row["row"].legal_basis),
+        Column("reason", "Reason", lambda row: row["row"].reason),
+        Column("subjects", "Subjects", lambda row: row["row"].subjects),
+        Column("erased", "Erased", lambda row: row["row"].erased),
+        Column("by", "Requested by", lambda row: row["by"]),
+        Column("requested", "Requested", lambda row: row["row"].requested_at),
+        Column("second", "Confirmed by", lambda row: row["second"]),
+        Column("confirmed", "Confirmed", lambda row: row["row"].confirmed_at),
+        Column("ended", "Ended", lambda row: row["row"].ended_at),
+        Column("id", "Id", lambda row: row["row"].id),
+    ),
+    roles=frozenset(MAY),
+)
 
 
 @in_tenant(*MAY)
@@ -184,8 +217,23 @@ def _page(
             "policy": policy or RetentionForm(initial=queries.policy(tenant).document()),
         },
         "may_change": "compliance" in request.caller.roles,
+        "holds_export": export_address(request, HOLDS_LIST),
+        "erasures_export": export_address(request, ERASURES_LIST),
     }
     return render(request, "retention/_page.html" if request.htmx else "retention/page.html", context, status=status)
+
+
+def exported_holds(request: TenantRequest) -> list[dict[str, Any]]:
+    """The holds in force, then the lifted ones."""
+    tenant, called = request.tenant.id, actor_names(request.tenant.id)
+    found = [each for lifted in (False, True) for each in queries.holds(tenant, lifted=lifted, limit=MOST_EXPORTED)]
+    return [_hold(request, each, called) for each in found]
+
+
+def exported_erasures(request: TenantRequest) -> list[dict[str, Any]]:
+    """Every request to erase, newest first."""
+    called = actor_names(request.tenant.id)
+    return [_erasure(request, each, called) for each in queries.erasures(request.tenant.id, limit=MOST_EXPORTED)]
 
 
 def _hold(request: TenantRequest, row: Any, names: dict[UUID, str]) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
-from uuid import UUID
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
@@ -14,13 +15,14 @@ from django.views.decorators.http import require_POST
 
 from approvals.requests.operations import target_drift
 from console.pages.actions.action_record import actor_names, payloads_of
-from console.pages.actions.views import PAGE, action_rows
+from console.pages.actions.views import ACTIONS_LIST, PAGE, action_rows
+from console.pages.lists.list_page import export_address, pager_context, place_in
 from console.pages.targets import context as targets
 from console.web import labels
 from console.web.http import TenantRequest, in_tenant, record_page_view
+from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions, freezes
 from ledger.catalogue.rules.money import money_at_stake
-from ledger.verification.queries.storage import is_uuid
 from reviews import queries as after
 from reviews.readback.operations import schedules
 
@@ -28,11 +30,13 @@ if TYPE_CHECKING:
     from ledger.models import Action
 
 
+TARGET_LIST = replace(ACTIONS_LIST, name="target", fields=(), orders=())
+
+
 @in_tenant()
 def page(request: TenantRequest) -> HttpResponse:
     name = request.GET.get("name", "")
-    asked = request.GET.get("before", "")
-    before = UUID(asked) if is_uuid(asked) else None
+    before = place_in(request, "before")
     tenant_id = request.tenant.id
     newest = actions.actions(tenant_id, target=name, limit=PAGE + 1) if name else []
     found = actions.actions(tenant_id, target=name, before=before, limit=PAGE + 1) if name and before else newest
@@ -54,8 +58,8 @@ def page(request: TenantRequest) -> HttpResponse:
         "count": len(newest[:PAGE]),
         "is_all": len(newest) <= PAGE,
         "worth": money_at_stake(payloads.values()),
-        "older": _address(name, found[PAGE - 1].id) if len(found) > PAGE else "",
-        "newest": _address(name, None) if before else "",
+        **pager_context(request, TARGET_LIST, found, PAGE, place="before"),
+        "export": export_address(request, TARGET_LIST),
         "cases": [
             {
                 "row": case,
@@ -67,6 +71,14 @@ def page(request: TenantRequest) -> HttpResponse:
         "stops": stops,
     }
     return render(request, "targets/_page.html" if request.htmx else "targets/page.html", context)
+
+
+def exported_rows(request: TenantRequest) -> list[tuple[Action, Mapping[str, Any]]]:
+    """The actions on the target."""
+    name = request.GET.get("name", "")
+    found = actions.actions(request.tenant.id, target=name, limit=MOST_EXPORTED) if name else []
+    payloads = payloads_of(request.tenant.id, found) if "amount" in request.GET.getlist("columns") else {}
+    return [(each, payloads.get(each.id, {})) for each in found]
 
 
 @in_tenant("reviewer", "operator")
@@ -91,7 +103,7 @@ def read(request: TenantRequest) -> HttpResponse:
         messages.success(request, "The target is being read.")
     else:
         messages.error(request, "No action on this target is due for a reading, so nothing was read.")
-    return redirect(f"{reverse('target', args=[request.tenant.slug])}{_address(name, None)}")
+    return redirect(f"{reverse('target', args=[request.tenant.slug])}?{urlencode({'name': name})}")
 
 
 def _readable(request: TenantRequest, found: list[Action]) -> bool:
@@ -103,7 +115,3 @@ def _readable(request: TenantRequest, found: list[Action]) -> bool:
     if approval is not None and target_drift.can_show_target(approval):
         return True
     return "operator" in roles and targets.unsettled_action(found) is not None
-
-
-def _address(name: str, last: UUID | None) -> str:
-    return f"?{urlencode({'name': name, **({'before': last} if last else {})})}"

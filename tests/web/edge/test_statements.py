@@ -19,8 +19,9 @@ LISTS = """
     calls calls/hallucinations recordings audit audit?agent=support audit/sightings audit/exports audit/holds ledger
     people notices standing-approvals emergencies approvals/quality search?q=order event-export
     actions.csv?columns=amount agents.csv api-keys.csv approvals.csv approvals.csv?tab=decided audit.csv call-rates.csv
-    calls.csv cases.csv?columns=amount contracts.csv emergencies.csv executors.csv exports.csv freezes.csv incidents.csv
-    notices.csv people.csv recordings.csv releases.csv sightings.csv standing.csv systems.csv
+    calls.csv cases.csv?columns=amount contracts.csv emergencies.csv executors.csv exports.csv freezes.csv
+    incidents.csv notices.csv passkeys.csv delegations.csv holds.csv erasures.csv people.csv recordings.csv
+    releases.csv sightings.csv standing.csv systems.csv
 """
 EACH_TIME = 2
 
