@@ -426,6 +426,8 @@ STORAGES = {
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
 }
+# Pages name the hashed file and nothing else, so no other is compressed and kept: half of what collecting takes.
+WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 # Else served from the apps' own folders, so a checkout needs no collecting step.
 WHITENOISE_USE_FINDERS = not STATIC_ROOT
 

@@ -44,6 +44,7 @@ def test_collected_files_are_compressed_hashed_and_immutable_and_a_first_page_is
         assert address.startswith(f"/static/{stem}."), address
         assert address.endswith(f".{ending}"), address
         assert address != f"/static/{name}"
+        assert not (tmp_path / name).exists(), name
         assert (status, kept) == (200, "max-age=315360000, public, immutable"), name
         assert encoding == "br" or name == "console/mark.svg", name
     sizes = {name: size for name, (*_, size) in found.items()}
