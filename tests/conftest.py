@@ -177,6 +177,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # Until everything is collected: hardly any of it is garbage, and looking for that would take half of the time.
     gc.disable()
     if not hasattr(config, "workerinput"):
+        # As in the Makefile: what a run's processes load is compiled once, whatever an image says.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        sys.dont_write_bytecode = False
         os.environ["COUNTERFOIL_TEST_RUN"] = str(_new_folder())
     run = _run(Path(os.environ["COUNTERFOIL_TEST_RUN"]))
     os.environ |= environment(run, TEMPLATE)
