@@ -109,7 +109,7 @@ class Bad(Exception):
 
 
 class Unknown(Exception):
-    """A part is of a version that this file does not know."""
+    """A part is of a version that this verifier does not know."""
 
 
 class Untrusted(Exception):
@@ -233,19 +233,19 @@ def _ordered(value: Any) -> Any:
 def members(value: object, *names: str) -> dict[str, Any]:
     """An object with exactly these members."""
     if not isinstance(value, dict) or set(value) != set(names):
-        raise Bad("it has other members than it must have")
+        raise Bad("it has missing or unexpected members")
     return value
 
 
 def number(value: object) -> int:
     if type(value) is not int or value < 0:
-        raise Bad("a number is not one")
+        raise Bad("a number is not valid")
     return value
 
 
 def text_of(value: object) -> str:
     if type(value) is not str:
-        raise Bad("a text is not one")
+        raise Bad("a text is not a string")
     return value
 
 
@@ -261,9 +261,9 @@ def base64_of(value: object) -> bytes:
     try:
         data = base64.b64decode(text_of(value), validate=True)
     except (binascii.Error, ValueError):
-        raise Bad("a base64 text is not one") from None
+        raise Bad("a text is not valid base64") from None
     if base64.b64encode(data).decode() != value:
-        raise Bad("a base64 text is spelt oddly")
+        raise Bad("a base64 text is not in canonical form")
     return data
 
 
@@ -271,7 +271,7 @@ def base64url_of(value: object) -> bytes:
     """Bytes in base64url without padding, as WebAuthn spells them."""
     text = text_of(value)
     if re.fullmatch("[A-Za-z0-9_-]+", text) is None or len(text) % 4 == 1:
-        raise Bad("a base64url text is not one")
+        raise Bad("a text is not valid base64url")
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
@@ -312,7 +312,7 @@ class Frontier:
 
     def push(self, node: bytes, height: int = 0) -> None:
         if self.size % (1 << height):
-            raise Bad("a subtree does not fit where it stands")
+            raise Bad("a subtree does not fit at its place")
         self.size += 1 << height
         while self.nodes and self.nodes[-1][0] == height:
             node = node_hash(self.nodes.pop()[1], node)
@@ -408,7 +408,7 @@ def read_key(vkey: str, kind: int) -> Key:
     key_id, _, encoded = rest.partition("+")
     data = base64_of(encoded)
     if not name or len(data) != 33 or data[0] != kind or re.fullmatch("[0-9a-f]{8}", key_id) is None:
-        raise Bad(f"{shown(vkey)} is not a key of the kind that is wanted here (Ed25519, type {kind})")
+        raise Bad(f"{shown(vkey)} is not the kind of key required here (Ed25519, type {kind})")
     if hashlib.sha256(name.encode() + b"\n" + data).digest()[:4].hex() != key_id:
         raise Bad(f"the id of the key {shown(vkey)} is not its own")
     return Key(name, bytes.fromhex(key_id), kind, data[1:])
@@ -421,7 +421,7 @@ def read_note(note: bytes) -> tuple[bytes, list[tuple[str, bytes, bytes]]]:
     except UnicodeDecodeError:
         raise Bad("a note is not UTF-8") from None
     if any(ord(c) < 32 and c != "\n" for c in whole) or not whole.endswith("\n"):
-        raise Bad("a note holds what no note may hold")
+        raise Bad("a note contains characters that are not allowed")
     text, gap, lines = whole.rpartition("\n\n")
     rows = lines.split("\n")[:-1]
     if not gap or not text or not 0 < len(rows) <= MAX_SIGNATURES:
@@ -431,7 +431,7 @@ def read_note(note: bytes) -> tuple[bytes, list[tuple[str, bytes, bytes]]]:
         match = re.fullmatch("\N{EM DASH} ([^ +]+) ([A-Za-z0-9+/=]+)", row)
         data = base64_of(match[2]) if match else b""
         if match is None or not data[4:]:
-            raise Bad("a signature line is not one")
+            raise Bad("a signature line is malformed")
         signatures.append((match[1], data[:4], data[4:]))
     return f"{text}\n".encode(), signatures
 
@@ -443,7 +443,7 @@ def read_checkpoint(text: bytes) -> tuple[str, int, bytes]:
         raise Bad("a checkpoint is not three lines: origin, size, root")
     root = base64_of(lines[2])
     if len(root) != 32 or int(lines[1]) > MAX_INT:
-        raise Bad("a checkpoint names no root, or too big a size")
+        raise Bad("a checkpoint has no root, or its size is too large")
     return lines[0], int(lines[1]), root
 
 
@@ -475,7 +475,7 @@ def _valid(policy: Policy, signers: list[Key], origin: str, size: int) -> tuple[
         raise Untrusted(f"no log key of the policy signed the checkpoint of {shown(origin)}")
     valid = tuple(key for key in signers if policy.is_valid(key, size))
     if not valid:
-        raise Untrusted(f"the key {signers[0]} does not count for a checkpoint of {size} entries")
+        raise Untrusted(f"the key {signers[0]} is not valid for a checkpoint of {size} entries")
     return valid
 
 
@@ -541,7 +541,7 @@ def read_policy(data: bytes) -> Policy:
         except (Bad, KeyError, IndexError, ValueError) as problem:
             raise CannotBegin(f"Line {place} of the policy file cannot be used: {problem}.") from None
     if not policy.quorum:
-        raise CannotBegin("The policy file has no quorum line; write `quorum none` if you demand no witness.")
+        raise CannotBegin("The policy file has no quorum line; write `quorum none` if you require no witness.")
     if not policy.logs:
         raise CannotBegin("The policy file names no log.")
     unknown = set(policy.validity) - set(map(str, policy.logs))
@@ -555,7 +555,7 @@ def _log_line(policy: Policy, words: list[str]) -> None:
         raise Bad("log VKEY [URL]")
     key = read_key(words[0], LOG)
     if key.public in [each.public for each in policy.logs]:
-        raise Bad("the same key stands twice")
+        raise Bad("the same key is listed twice")
     policy.logs.append(key)
 
 
@@ -565,7 +565,7 @@ def _witness_line(policy: Policy, words: list[str]) -> None:
     _fresh(policy, words[0])
     key = read_key(words[1], WITNESS)
     if key.public in [each.public for each in policy.witnesses.values()]:
-        raise Bad("the same key stands twice")
+        raise Bad("the same key is listed twice")
     policy.witnesses[words[0]] = key
 
 
@@ -574,10 +574,10 @@ def _group_line(policy: Policy, words: list[str]) -> None:
     _fresh(policy, name)
     count = {"all": len(names), "any": 1}.get(least) or _count(least)
     if not names or not 1 <= count <= len(names) or len(set(names)) != len(names):
-        raise Bad("a group needs members, and a number between one and theirs")
+        raise Bad("a group needs members, and a number from one to how many they are")
     for each in names:
         if each not in policy.witnesses and each not in policy.groups:
-            raise Bad(f"{shown(each)} is not known on this line")
+            raise Bad(f"{shown(each)} is not defined before this line")
         if each in policy.members:
             raise Bad(f"{shown(each)} is a member twice")
     policy.members |= set(names)
@@ -616,7 +616,7 @@ def _fresh(policy: Policy, name: str) -> None:
 
 def _count(text: str) -> int:
     if re.fullmatch("0|[1-9][0-9]{0,15}", text) is None:
-        raise Bad("a number is not one")
+        raise Bad("a number is not valid")
     return int(text)
 
 
@@ -659,12 +659,12 @@ class Der:
             part, rest = read_der(rest)
             parts.append(part)
         if [part.tag for part in parts[: len(tags)]] != list(tags):
-            raise Bad("a time stamp holds something else than it must")
+            raise Bad("a time stamp has unexpected content")
         return parts
 
     def oid(self) -> str:
         if self.tag != _OID or not self.content:
-            raise Bad("a time stamp has no name where one must be")
+            raise Bad("a time stamp lacks a required name")
         arcs, value = [], 0
         for byte in self.content:
             value = value << 7 | byte & 0x7F
@@ -684,7 +684,7 @@ def read_der(data: bytes) -> tuple[Der, bytes]:
         more = length & 0x7F
         start += more
         if not 1 <= more <= 4:
-            raise Bad("a time stamp has a length that is none")
+            raise Bad("a time stamp has an invalid length")
         length = int.from_bytes(data[2:start])
         if length < 0x80 or length >> 8 * (more - 1) == 0:
             raise Bad("a time stamp is not DER")
@@ -724,7 +724,7 @@ def read_stamp(response: bytes) -> Stamp:
     data = wrapped.parts(_SEQUENCE)[0].parts(_INTEGER, _SET, _SEQUENCE)
     kind, content = data[2].parts(_OID, 0xA0)[:2]
     if kind.oid() != _TST_INFO or data[-1].tag != _SET:
-        raise Bad("a time stamp stamps something else")
+        raise Bad("a time stamp covers something else")
     info = content.parts(_OCTETS)[0].content
     certificates = [x509.load_der_x509_certificate(c.whole) for d in data[3:-1] if d.tag == 0xA0 for c in d.parts()]
     (signer,) = data[-1].parts()
@@ -740,7 +740,7 @@ def _stamp(info: bytes, signer: Der, certificates: list[x509.Certificate]) -> St
         raise Bad("a time stamp has no signed attributes")
     named = [row.parts(_OID, _SET) for row in attributes.parts()]
     if len({name.oid() for name, _ in named}) != len(named):
-        raise Bad("a time stamp says something twice")
+        raise Bad("a time stamp repeats an attribute")
     return Stamp(
         at=_time(fields[4].content),
         hash=_hash(algorithm.parts(_OID)[0]),
@@ -756,7 +756,7 @@ def _stamp(info: bytes, signer: Der, certificates: list[x509.Certificate]) -> St
 
 def _hash(name: Der) -> hashes.HashAlgorithm:
     if name.oid() not in _HASHES:
-        raise Bad("a time stamp uses a hash that is not taken here")
+        raise Bad("a time stamp uses a hash that is not accepted here")
     return _HASHES[name.oid()]
 
 
@@ -778,7 +778,7 @@ def check_stamp(response: bytes, text: bytes, authorities: list[x509.Certificate
     stamp = read_stamp(response)
     signer = _signer(stamp)
     if not _leads_to(signer, stamp, authorities):
-        raise Untrusted("no authority of the policy stands behind the time stamp")
+        raise Untrusted("the time stamp is from no authority in the policy")
     _check_purpose(signer)
     kind, digest = stamp.attributes.get(_CONTENT_TYPE), stamp.attributes.get(_MESSAGE_DIGEST)
     if kind is None or kind.oid() != _TST_INFO or digest is None:
@@ -788,7 +788,7 @@ def check_stamp(response: bytes, text: bytes, authorities: list[x509.Certificate
     if not _holds(signer, stamp):
         raise Bad("the signature of the time stamp does not hold")
     if stamp.imprint != hashed(stamp.hash, text):
-        raise Bad("the time stamp is of something else than this checkpoint")
+        raise Bad("the time stamp is not for this checkpoint")
     return stamp.at
 
 
@@ -836,7 +836,7 @@ def _check_purpose(signer: x509.Certificate) -> None:
     except x509.ExtensionNotFound:
         raise Bad("the certificate of the time stamp is not for time stamps") from None
     if list(usage.value) != [ExtendedKeyUsageOID.TIME_STAMPING] or not usage.critical:
-        raise Bad("the certificate of the time stamp is not for time stamps only")
+        raise Bad("the certificate of the time stamp may be used for other purposes")
 
 
 def _holds(signer: x509.Certificate, stamp: Stamp) -> bool:
@@ -879,7 +879,7 @@ def check_passkey(public_key: bytes, assertion: dict[str, str], statement: bytes
     if not flags & _PRESENT or not flags & _VERIFIED:
         raise Bad("its passkey did not verify who used it")
     if flags & _ATTESTED or (flags & _BACKED_UP and not flags & _MAY_BACK_UP):
-        raise Bad("its passkey's answer is of another kind")
+        raise Bad("its passkey's response is of the wrong type")
     if not _passkey_signed(public_key, data + hashlib.sha256(client).digest(), signature):
         raise Bad("the signature of its passkey does not hold")
 
@@ -891,13 +891,13 @@ def _check_client(client: bytes, statement: bytes, rp_id: str) -> None:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise Bad("the client data of its passkey cannot be read") from None
     if kind != "webauthn.get" or said.get("crossOrigin", False) is not False:
-        raise Bad("its passkey was asked for something else")
+        raise Bad("its passkey was given another challenge")
     if challenge != hashlib.sha256(_CHALLENGE_DOMAIN + statement).digest():
         raise Bad("its passkey signed something else than its statement")
     match = re.fullmatch(r"(https?)://([^/:@?#]+)(:[0-9]{1,5})?", origin)
     is_ours = match is not None and (match[2] == rp_id or match[2].endswith(f".{rp_id}"))
     if match is None or not is_ours or (match[1] == "http" and rp_id != "localhost"):
-        raise Bad("its passkey was asked at another address")
+        raise Bad("its passkey was used at another address")
 
 
 def _passkey_signed(public_key: bytes, message: bytes, signature: bytes) -> bool:
@@ -942,7 +942,7 @@ class Bundle:
         if place != end:
             raise Malformed("there are bytes between the members and the directory")
         if sum(info.file_size for info in infos) > MAX_TOTAL:
-            raise Malformed("it is larger than what is read")
+            raise Malformed("it is larger than the limit")
         self.files = self._manifest()
 
     def _manifest(self) -> dict[str, tuple[int, bytes]]:
@@ -954,7 +954,7 @@ class Bundle:
             raise Malformed(f"the manifest cannot be read: {problem}") from None
         listed, held = self.manifest.files, [name for name in self.infos if name != "manifest.json"]
         if list(listed) != held:
-            raise Malformed("the manifest lists other members than there are")
+            raise Malformed("the manifest does not list exactly the members that are there")
         return listed
 
     def names(self, folder: str) -> list[str]:
@@ -974,7 +974,7 @@ class Bundle:
         with self._zip.open(name) as file:
             while line := file.readline(MAX_LINE + 1):
                 if len(line) > MAX_LINE or not line.endswith(b"\n"):
-                    raise Malformed(f"{name} holds a line that is too long or has no end")
+                    raise Malformed(f"{name} has a line that is too long or unterminated")
                 size += len(line)
                 digest.update(line)
                 yield line
@@ -998,7 +998,7 @@ class Bundle:
 
     def _check(self, name: str, size: int, digest: Any) -> None:
         if self.files[name] != (size, digest.digest()):
-            raise Malformed(f"{name} is not what the manifest says")
+            raise Malformed(f"{name} does not match the manifest")
 
 
 def _directory(file: BinaryIO) -> int:
@@ -1024,13 +1024,13 @@ def _directory(file: BinaryIO) -> int:
 
 def _check_member(info: zipfile.ZipInfo) -> None:
     if _NAMES.fullmatch(info.filename) is None or info.filename != info.orig_filename:
-        raise Malformed(f"no bundle holds a member of the name {shown(info.filename, 80)}")
+        raise Malformed(f"a bundle cannot have a member named {shown(info.filename, 80)}")
     if info.flag_bits & ~0x0800 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise Malformed(f"{info.filename} is packed in a way that is not taken here")
+        raise Malformed(f"{info.filename} uses a compression that is not accepted here")
     if info.file_size > MAX_MEMBER:
         raise Malformed(f"{info.filename} is too big")
     if info.file_size > FREE_RATIO and info.file_size > MAX_RATIO * info.compress_size:
-        raise Malformed(f"{info.filename} swells too much when it is unpacked")
+        raise Malformed(f"{info.filename} expands too much when unpacked")
     if info.compress_type == zipfile.ZIP_STORED and info.file_size != info.compress_size:
         raise Malformed(f"{info.filename} has two sizes")
 
@@ -1092,7 +1092,7 @@ def read_envelope(data: bytes) -> dict[str, Any]:
     if value["v"] != 1 or type(value["v"]) is not int:
         raise Unknown(f"its envelope is of version {shown(str(value['v']), 20)}")
     if value.keys() != _ENVELOPE or canonical(value) != data:
-        raise Bad("its envelope is not written as envelopes are")
+        raise Bad("its envelope is not in canonical form")
     for name in ("origin", "id", "kind", "from", "to", "at"):
         text_of(value[name])
     for name in ("subject", "actor"):
@@ -1298,7 +1298,7 @@ class Subjects:
         envelope = seen.envelope
         kind = envelope["subject"]["kind"]
         if kind not in _STEPS:
-            self._find(seen, f"this file does not know subjects of the kind {shown(kind, 40)}", Verdict.UNKNOWN)
+            self._find(seen, f"this verifier does not know subjects of the kind {shown(kind, 40)}", Verdict.UNKNOWN)
             return
         key = f"{kind}/{envelope['subject']['id']}"
         before = self.memory.get(key)
@@ -1335,7 +1335,7 @@ class Subjects:
         gap: int = envelope["seq"] - last["seq"] - 1
         room = self.unseen - last["unseen"]
         if gap < 0:
-            self._find(seen, "its subject was further already")
+            self._find(seen, "its subject was already past it")
         elif gap > room and not (before is None and self.is_second):
             self._find(seen, f"event {last['seq'] + 1} of its subject is missing before it")
         elif gap == 0 and envelope["prev"] != last["hash"]:
@@ -1360,7 +1360,7 @@ class Subjects:
         grounds = detail.get("grounds")
         named = set(map(str, grounds)) if isinstance(grounds, list) else set()
         if "changes_nothing" in named and (seen.document("entry") or READS).get("side_effect_class") != "READ_ONLY":
-            self._find(seen, "it says that it changes nothing, of a tool that does not only read")
+            self._find(seen, "it says that it changes nothing, but its tool can change something")
         needs = set(NEEDS.get(f"{start}>{target}", "").split())
         missing = {need for need in needs - named if STANDS_FOR.get(need) not in named}
         if missing:
@@ -1473,7 +1473,7 @@ class Subjects:
         hashed = detail.get("statement_hash")
         payload = after.get("payload_hash") or about[1]
         if hashed is not None and hashed != hashlib.sha256(data).hexdigest():
-            self._find(seen, "the statement of its vote is another one than it names")
+            self._find(seen, "the statement of its vote is not the one it names")
         elif about != (seen.envelope["subject"]["id"], payload, seen.envelope["actor"]["id"]):
             self._find(seen, "the statement of its vote is about something else")
         elif statement.get("version") != 1:
@@ -1483,13 +1483,13 @@ class Subjects:
         """What the statement says of its proof, and the signature of a passkey over it."""
         try:
             if statement["version"] not in (2, 3):
-                raise Unknown("the statement of its vote is of a version that this file does not know")
+                raise Unknown("the statement of its vote is of a version that this verifier does not know")
             if statement["version"] == 3:
                 self._check_evidence(statement["covers"])
             vote = statement["vote"]
             proof = text_of(vote["evidence_class"])
             if detail and detail.get("evidence_class") != proof:
-                raise Bad("its vote says another proof than its statement")
+                raise Bad("its vote and its statement name different proofs")
             _check_reason(detail, vote)
             self._check_head(seen, vote)
             if proof == "A":
@@ -1535,9 +1535,9 @@ class Subjects:
         statement = members(strict(data), "domain", "version", "type", "covers", "settlement")
         covers, said = statement["covers"], statement["settlement"]
         if (statement["domain"], statement["version"], statement["type"]) != _SETTLEMENT:
-            raise Unknown("the statement of its settlement is of a version that this file does not know")
+            raise Unknown("the statement of its settlement is of a version that this verifier does not know")
         if detail and detail.get("statement_hash") != hashlib.sha256(data).hexdigest():
-            raise Bad("the statement of its settlement is another one than it names")
+            raise Bad("the statement of its settlement is not the one it names")
         _check_about(envelope, detail, seen.document("entry") or {}, covers, said)
         _check_words(detail, said)
         self._check_head(seen, said)
@@ -1567,7 +1567,7 @@ class Subjects:
         key = members(said["key"], "id", "credential_id", "public_key")
         names = {text_of(assertion["id"]), text_of(key["credential_id"]), text_of(vote["credential_id"])}
         if len(names) != 1:
-            raise Bad("another passkey signed its vote than its statement names")
+            raise Bad("its vote was signed by another passkey than its statement names")
         self._check_key(key, signer)
         check_passkey(base64url_of(key["public_key"]), assertion, data, text_of(vote["rp_id"]))
         self.seen["passkey signatures"] += 1
@@ -1581,11 +1581,11 @@ class Subjects:
             self.seen["passkeys whose enrolment is not visible"] += 1
             return
         if (known["public_key"], known["credential_id"]) != (key["public_key"], key["credential_id"]):
-            raise Bad("its passkey is another one than was enrolled")
+            raise Bad("its passkey is not the one that was enrolled")
         if known["holder"] != voter:
             raise Bad("its passkey is somebody else's")
         if known["state"] != "ACTIVE":
-            raise Bad("its passkey was not one that could sign then")
+            raise Bad("its passkey was not active then")
 
     def _signing_key(self, seen: Seen, after: dict[str, Any]) -> None:
         """A key signs only after another person than its holder has said so."""
@@ -1593,7 +1593,7 @@ class Subjects:
         if kind == "key_enrolled" and detail:
             after |= {name: detail.get(name) for name in ("holder", "person", "credential_id", "public_key")}
             if seen.envelope["actor"]["id"] != detail.get("holder"):
-                self._find(seen, "somebody else enrolled a passkey than its holder")
+                self._find(seen, "a passkey was enrolled by somebody other than its holder")
         if seen.envelope["to"] != "ACTIVE" or seen.envelope["from"] == "ACTIVE" or "holder" not in after:
             return
         another = seen.envelope["actor"]["id"] != after["holder"]
@@ -1634,7 +1634,7 @@ def _check_reason(detail: dict[str, Any], vote: dict[str, Any]) -> None:
     reason, salt = text_of(detail["reason"]).encode(), bytes.fromhex(text_of(detail["reason_salt"]))
     promise = {"purpose": "reason", "length": len(reason), "digest": text_of(vote["reason_commitment"])}
     if not keeps(promise, salt, reason):
-        raise Bad("the reason of its vote is another one than was signed")
+        raise Bad("the reason of its vote differs from the one that was signed")
 
 
 def _check_about(
@@ -1655,7 +1655,7 @@ def _check_about(
     if is_action and (covers["record_seq"], covers["record_hash"]) != (envelope["seq"] - 1, envelope["prev"]):
         raise Bad("its settlement was signed on another state of the record than it was made on")
     if detail and (detail["resolution"], detail["evidence_class"]) != (said["resolution"], said["evidence_class"]):
-        raise Bad("its settlement says something else than its statement")
+        raise Bad("its settlement differs from its statement")
 
 
 def _check_words(detail: dict[str, Any], said: dict[str, Any]) -> None:
@@ -1665,7 +1665,7 @@ def _check_words(detail: dict[str, Any], said: dict[str, Any]) -> None:
     words = canonical({"reason": detail["reason"], "evidence": detail["evidence"]})
     promise = {"purpose": "settlement", "length": len(words), "digest": text_of(said["words_commitment"])}
     if not keeps(promise, bytes.fromhex(text_of(detail["words_salt"])), words):
-        raise Bad("the reason or the evidence of its settlement is another one than was signed")
+        raise Bad("the reason or the evidence of its settlement differs from what was signed")
 
 
 def _check_proposal(detail: dict[str, Any], covers: dict[str, Any], said: dict[str, Any], first: bytes) -> None:
@@ -1673,7 +1673,7 @@ def _check_proposal(detail: dict[str, Any], covers: dict[str, Any], said: dict[s
     statement = strict(first)
     proposed = statement["settlement"]
     if said["over"] != hashlib.sha256(first).hexdigest() or detail.get("proposal_hash", said["over"]) != said["over"]:
-        raise Bad("its second person confirmed another proposal than the one that is here")
+        raise Bad("its second person confirmed another proposal")
     if (statement["covers"], proposed["resolution"], proposed["act"]) != (covers, said["resolution"], "propose"):
         raise Bad("its second person confirmed something else than was proposed")
     if said["act"] != "confirm" or proposed["by"] != detail.get("by", proposed["by"]):
@@ -1695,7 +1695,7 @@ class Erasures:
         """The event of this index is said to have gone under the retention policy `by`."""
         self.pruned[by] = (self.pruned.get(by, (0, 0))[0] + 1, index)
         if len(self.pruned) > IN_MEMORY:
-            raise Bad("it names more policies than can be")
+            raise Bad("it names too many policies")
 
     def tell_pruned(self, seen: Seen) -> None:
         """An event of a policy: how many events went under it, and from which index on all are there."""
@@ -1726,7 +1726,7 @@ class Erasures:
         self.memory.put(f"claimed/{place}", {"upto": upto, "count": claims["count"] + 1})
         self.unproven[by] += 1
         if len(self.unproven) > IN_MEMORY:
-            raise Bad("it names more erasures than can be")
+            raise Bad("it names too many erasures")
 
     def tell(self, seen: Seen) -> None:
         """An event of an erasure: which subjects it emptied, and up to which of their events."""
@@ -1793,7 +1793,7 @@ class Walk:
             raise Bad("it is not an object")
         index = number(line.get("index"))
         if index < self.next:
-            raise Bad(f"index {index} stands twice, or out of order")
+            raise Bad(f"index {index} is repeated or out of order")
         if index > self.next:
             self._skip(index)
         if "leaves" in line:
@@ -1803,7 +1803,7 @@ class Walk:
         else:
             self._event(index, line)
         if self.next > self.manifest.end:
-            raise Bad("it lies beyond the range")
+            raise Bad("it is outside the range")
 
     def _skip(self, index: int) -> None:
         what = "one entry is" if index == self.next + 1 else f"{index - self.next} entries are"
@@ -1883,7 +1883,7 @@ class Walk:
     def _opened(self, index: int, envelope: dict[str, Any], opened: Any) -> dict[str, bytes]:
         promises = envelope["commitments"]
         if not isinstance(opened, list) or len(opened) != len(promises):
-            raise Bad(f"index {index} does not say what became of each of its commitments")
+            raise Bad(f"index {index} does not account for each of its commitments")
         kept: dict[str, bytes] = {}
         for promise, said in zip(promises, opened, strict=True):
             data = self._one(index, envelope, promise, said)
@@ -1917,7 +1917,7 @@ class Walk:
         elif why == "lost":
             self.report.find("commitments", Verdict.INCOMPLETE, f"its {purpose} is gone, and no erasure says so", index)
         else:
-            raise Bad("it says of a commitment what nobody knows")
+            raise Bad("it says something unknown of a commitment")
 
     def _note(self, seen: Seen) -> None:
         envelope = seen.envelope
@@ -2038,7 +2038,7 @@ class Check:
             raise Malformed(f"its proofs cannot be read: {problem}") from None
         before, after = blocks(0, start), blocks(end, size)
         if len(left) != len(before) or len(right) != len(after):
-            raise Malformed("its proof has another length than one of this range has")
+            raise Malformed("its proof has the wrong length for this range")
         frontier = Frontier()
         for (_, height), node in zip(before, left, strict=True):
             frontier.push(node, height)
@@ -2129,7 +2129,7 @@ class Check:
         if anchored < size:
             wanted = dict.fromkeys(self.policy.wanted())
             missing = [name for name in wanted if self.policy.witnesses[name] not in self.head.witnesses]
-            text = f"on {size} entries these have not signed: {shown(', '.join(missing))}; anchored are {anchored}"
+            text = f"these have not signed for {size} entries: {shown(', '.join(missing))}; anchored are {anchored}"
             self.report.find("witness quorum", Verdict.UNANCHORED, text)
 
     def _judge_stamps(self) -> None:

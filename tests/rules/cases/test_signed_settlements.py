@@ -206,11 +206,14 @@ def test_a_passkey_that_signed_something_else_is_found():
         (Scene(covers={"case_id": "ca-2"}), "the statement of its settlement is about something else"),
         (Scene(second={"by": "p-3"}), "the statement of its settlement is about something else"),
         (Scene(confirmed_by=OTHER), "the statement of its settlement is about something else"),
-        (Scene(second={"resolution": Resolution.ATTEST_PRESENT}), "its settlement says something else"),
-        (Scene(detail={"resolution": "FAIL"}), "its settlement says something else than its statement"),
-        (Scene(detail={"statement_hash": "cd" * 32}), "the statement of its settlement is another one than it names"),
-        (Scene(reason="Nobody answered."), "the reason or the evidence of its settlement is another one"),
-        (Scene(detail={"evidence": ["nothing"]}), "the reason or the evidence of its settlement is another one"),
+        (Scene(second={"resolution": Resolution.ATTEST_PRESENT}), "its settlement differs from its statement"),
+        (Scene(detail={"resolution": "FAIL"}), "its settlement differs from its statement"),
+        (Scene(detail={"statement_hash": "cd" * 32}), "the statement of its settlement is not the one it names"),
+        (Scene(reason="Nobody answered."), "the reason or the evidence of its settlement differs from what was signed"),
+        (
+            Scene(detail={"evidence": ["nothing"]}),
+            "the reason or the evidence of its settlement differs from what was signed",
+        ),
         (Scene(second={"over": "cd" * 32}), "its second person confirmed another proposal"),
         (Scene(first={"resolution": Resolution.ABANDON}), "its second person confirmed something else"),
         (Scene(second={"person": "human-p-1"}), "its settlement was not confirmed by a second person"),
@@ -226,4 +229,4 @@ def test_a_statement_of_a_version_to_come_is_not_called_verified(monkeypatch):
     monkeypatch.setattr(settlements, "STATEMENT_VERSION", 2)
     report = judged(Scene())
     assert report.worst is Verdict.UNKNOWN
-    assert "of a version that this file does not know" in report.findings[0].text
+    assert "of a version that this verifier does not know" in report.findings[0].text

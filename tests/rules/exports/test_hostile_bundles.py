@@ -290,7 +290,7 @@ def test_what_is_large_may_be_in_a_bundle_and_what_swells_may_not():
     large = random.Random(1).randbytes(2_000_000)
     assert judged(repacked(lambda members: {**members, "keys.json": large})).worst is Verdict.VERIFIED
     said = str(judged(swollen()).of(Verdict.MALFORMED))
-    assert "swells too much" in said
+    assert "expands too much when unpacked" in said
 
 
 NOTES = {
