@@ -70,8 +70,8 @@ def amount_column(payload: Callable[[Any], Mapping[str, Any]]) -> Column:
 class ListPage:
     """A list: the name of its address, its columns, and, where it has filters, what of an address makes a view of it.
 
-    `lead` is the column that is always shown: it opens what the row is about. `page` is the address of the page, where
-    that shows several lists.
+    `lead` is the column that is always shown where the others can be chosen: it opens what the row is about. `page` is
+    the address of the page, where that shows several lists. `orders` are further ones than those of the columns.
     """
 
     name: str
@@ -87,11 +87,13 @@ class ListPage:
         return reverse(self.page or self.name, args=[request.tenant.slug])
 
     def shown_columns(self, query: QueryDict) -> tuple[Column, ...]:
-        """The columns that an address names, in the order of the list; the usual ones where it names none."""
+        """The columns that an address names, in the order of the list; the usual ones where it names none, or where the
+        list offers no choice.
+        """
         chosen = set(query.getlist("columns"))
-        if not chosen & {each.name for each in self.columns}:
-            return tuple(each for each in self.columns if each.is_usual)
-        return tuple(each for each in self.columns if each.name in chosen or each.name == self.lead)
+        if self.lead and chosen & {each.name for each in self.columns}:
+            return tuple(each for each in self.columns if each.name in chosen or each.name == self.lead)
+        return tuple(each for each in self.columns if each.is_usual)
 
     def sort(self, query: QueryDict) -> str:
         """The order that an address asks for, if it is one of the list's."""
@@ -127,7 +129,7 @@ class ListPage:
     def table(self, query: QueryDict, rows: Iterable[Any]) -> tuple[list[str], Iterator[list[object]]]:
         """Headings and rows of the CSV: the id and the columns that an address names; without any, all but payloads."""
         shown = {each.name for each in self.shown_columns(query)}
-        if not query.getlist("columns"):
+        if not self.lead or not query.getlist("columns"):
             shown = {each.name for each in self.columns if not each.of_payload}
         cells: list[tuple[str, Callable[[Any], object]]] = []
         for each in sorted(self.columns, key=lambda column: column.name != "id"):

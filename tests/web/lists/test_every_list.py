@@ -90,6 +90,10 @@ def all_pages(day: Day, path: str) -> str:
     return text + (all_pages(day, unescape(further[1])) if further else "")
 
 
+def headings(text: str) -> list[str]:
+    return [words(each).strip() for each in HEADINGS.findall(text)]
+
+
 def table(answer: Any) -> list[dict[str, str]]:
     assert answer.status_code == 200
     return list(csv.DictReader(io.StringIO(answer.body_read.decode())))
@@ -118,12 +122,11 @@ def test_the_csv_of_a_list_has_the_rows_and_the_words_of_its_page(day: Day, name
         listed = IDS.findall(text)
         assert {row["Id"] for row in rows} <= set(listed)
         assert set(listed) == {row["Id"] for row in rows} or name in SHARED
-    headings = list(rows[0]) if rows else get(day, csv_link(text, page)).body_read.decode().strip().split(",")
+    in_csv = list(rows[0]) if rows else get(day, csv_link(text, page)).body_read.decode().strip().split(",")
     usual = [each.word for each in page.columns if each.is_usual and each.value is not None and not each.of_payload]
-    assert set(usual) <= set(headings)
+    assert set(usual) <= set(in_csv)
     if "<thead>" in text and name not in ("call-rates", "target"):
-        on_page = [words(each).strip() for each in HEADINGS.findall(text)]
-        assert set(on_page) - {"Selected"} == {each.word for each in page.columns if each.is_usual}
+        assert set(headings(text)) - {"Selected"} == {each.word for each in page.columns if each.is_usual}
 
 
 @pytest.mark.req("R-UI-12")
@@ -155,6 +158,15 @@ def test_an_unknown_order_or_column_is_named_and_loses_nothing(day: Day, name: s
     assert sorted(IDS.findall(text)) == sorted(IDS.findall(all_pages(day, path_of(day, page))))
 
 
+@pytest.mark.parametrize("name", sorted(name for name, (page, _) in LISTS.items() if not page.lead))
+def test_a_list_without_a_choice_of_columns_shows_all_of_them(day: Day, name: str):
+    page = LISTS[name][0]
+    chosen = path_of(day, page, f"columns={page.columns[-1].name}")
+    assert headings(all_pages(day, chosen)) == headings(all_pages(day, path_of(day, page)))
+    columns = get(day, csv_of(day, page, f"columns={page.columns[-1].name}")).body_read.decode().splitlines()[0]
+    assert columns == get(day, csv_of(day, page)).body_read.decode().splitlines()[0]
+
+
 def test_a_list_is_for_those_whom_its_page_admits():
     admitted = {str(page.name): page.callback.admitted_roles for route, page in pages() if route.startswith("t/<")}
     assert {name: page.roles for name, (page, _) in LISTS.items()} == {
@@ -180,6 +192,28 @@ def test_a_csv_has_times_in_utc_and_starts_no_formula(stage: Stage):
     (row,) = csv.DictReader(io.StringIO(visitor(stage, "operator").page("freezes.csv")))
     assert (row["Value"], row["Reason"], row["Lifted"]) == ("'=HYPERLINK(1)", "'@x", "")
     assert datetime.fromisoformat(row["Placed"]).utcoffset() == timedelta(0)
+
+
+@pytest.mark.parametrize("order", ["scope", "-scope", "value", "-placed_at"])
+def test_pages_in_the_order_of_a_column_leave_no_equal_out(stage: Stage, monkeypatch: pytest.MonkeyPatch, order: str):
+    monkeypatch.setattr("console.pages.freezes.views.PAST", 2)
+    with tenancy(stage.tenant):
+        for value in ("b", "a", "c", "b/2", "a/2"):
+            freeze = registration.place_freeze(
+                tenant_id=stage.tenant, scope="target", value=value, reason="x", actor=SYSTEM, at=now()
+            )
+            registration.lift_freeze(tenant_id=stage.tenant, freeze_id=freeze.id, reason="over", actor=SYSTEM, at=now())
+    person, path, seen = visitor(stage, "operator"), f"/t/{stage.slug}/freezes?sort={order}", []
+    while path:
+        text = person.client.get(path).content.decode()
+        seen += IDS.findall(text)
+        further = re.search(r'href="([^"]+)" rel="next"', text)
+        path = unescape(further[1]) if further else ""
+    rows = list(csv.DictReader(io.StringIO(person.page("freezes.csv", sort=order))))
+    assert [row["Id"] for row in rows] == seen
+    assert len(seen) == 5
+    values = [row["Value"] for row in rows]
+    assert {"value": sorted(values), "-placed_at": ["a/2", "b/2", "c", "a", "b"]}.get(order, values) == values
 
 
 def test_a_list_ends_at_as_many_rows_as_it_says(stage: Stage, monkeypatch: pytest.MonkeyPatch):
