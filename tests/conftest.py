@@ -56,8 +56,8 @@ hypothesis.settings.load_profile("bounded")
 STARTED: list[processes.Child] = []
 
 
-# What shares a whole installation, or a tenant after a whole day, is done by one worker.
-SHARED = ("tests/journeys/", "tests/web/edge/test_(every_address|odd_values|openapi).py")
+# What shares an installation, a browser with its web process, or a tenant after a whole day, is done by one worker.
+SHARED = ("tests/journeys/", "tests/browser/", "tests/web/edge/test_(every_address|odd_values|openapi).py")
 # What takes longest comes first, so that no worker is left alone with it at the end: the rules, which need no server
 # and take seconds a module, fill what is left.
 SLOW_FIRST = ("journeys", "browser", "db", "mcp", "web", "peers", "client")
