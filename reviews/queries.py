@@ -508,7 +508,7 @@ def last_deliveries(tenant_id: UUID, hook_ids: list[UUID]) -> dict[UUID, datetim
 
 
 _SYSTEMS_ASKED = """
-SELECT p.document, s.id, s.name, h.probe_at IS NOT NULL, h.stopped_at IS NOT NULL
+SELECT p.version, p.digest, s.id, s.name, h.probe_at IS NOT NULL, h.stopped_at IS NOT NULL
 FROM ledger_policyversion p JOIN ledger_system s ON s.tenant_id = $1
 LEFT JOIN reviews_health h ON h.tenant_id = $1 AND h.system_id = s.id
 WHERE p.tenant_id = $1 AND p.kind = 'verification' AND p.active ORDER BY s.name
@@ -521,10 +521,11 @@ def release_stops(tenant_id: UUID, *, at: datetime) -> dict[str, StopReason]:
     rows = execute(_SYSTEMS_ASKED, tenant_id)
     if not rows:
         return found
-    rules = policies.release_stop_rule(orjson.loads(rows[0][0]))
+    policy = catalogue_queries.PolicyVersionInForce(tenant_id, "verification", *rows[0][:2])
+    rules = policies.release_stop_rule(orjson.loads(policy.document))
     counted = rules.waiting is not None or rules.oldest_s is not None
-    debts = verification_debts(tenant_id, [row[1] for row in rows], at=at) if counted else {}
-    for _, system_id, name, is_open, stopped in rows:
+    debts = verification_debts(tenant_id, [row[2] for row in rows], at=at) if counted else {}
+    for _, _, system_id, name, is_open, stopped in rows:
         if not (is_open or stopped or counted):
             continue
         stop = release_stop(rules, is_open=is_open, stopped=stopped, debt=debts.get(system_id, NO_DEBT), at=at)
