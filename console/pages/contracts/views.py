@@ -38,7 +38,7 @@ from console.web.predicate_sentences import predicate_sentence
 from console.web.spreadsheets import MOST_EXPORTED
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import registration, releases, second_person
-from ledger.catalogue.rules.contract import Contract, read
+from ledger.catalogue.rules.contract import Contract, load_stored, read
 from ledger.record.rules.refusals import Refused
 
 PAGE = 100
@@ -261,7 +261,7 @@ def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
 
 
 def _row(request: TenantRequest, row: Any, systems: Collection[str]) -> dict[str, Any]:
-    known = sessions_queries.disclosed_contract(request.tenant.id, row.digest)
+    known = load_stored(bytes(row.document), expected_digest=row.digest)
     return {
         "row": row,
         "contract": known,

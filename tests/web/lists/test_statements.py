@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from ledger.actions.queries import actions
 from ledger.catalogue.operations import registration
+from ledger.catalogue.rules import contract as contracts
 from ledger.db import tenancy
 from ledger.record.operations import SYSTEM
+from reviews.incidents import operations as incidents
+from reviews.incidents.rules.incidents import IncidentKind, Severity
 from tests.support.browser_users import Visitor, visitor
 from tests.support.probes import executed, traced
-from tests.support.scenes import Stage, now
+from tests.support.scenes import CONTRACTS, Stage, now
 
 LISTS = """
     home approvals approvals?tab=approved approvals?tab=decided cases cases?tab=settled incidents freezes actions
@@ -27,15 +31,35 @@ EACH_TIME = 2
 
 
 def grow(stage: Stage, count: int, start: int) -> None:
-    """So many more of each: a case, an action that was verified, a request that waits, a freeze."""
+    """So many more of each: a case, an action that was verified, a request that waits, a freeze, a lifted one, an
+    incident and a tool.
+    """
+    document = json.loads((CONTRACTS / "issue_refund.json").read_text())
     for place in range(start, start + count):
-        stage.case()
+        case = stage.case()
         stage.done()
         stage.propose(order_id=f"EX-W{place:03d}")
         with tenancy(stage.tenant):
             registration.place_freeze(
                 tenant_id=stage.tenant, scope="target", value=f"order/F-{place}", reason="x", actor=SYSTEM, at=now()
             )
+            lifted = registration.place_freeze(
+                tenant_id=stage.tenant, scope="target", value=f"order/L-{place}", reason="x", actor=SYSTEM, at=now()
+            )
+            registration.lift_freeze(tenant_id=stage.tenant, freeze_id=lifted.id, reason="over", actor=SYSTEM, at=now())
+            incidents.open_for_cause(
+                tenant_id=stage.tenant,
+                title=f"Down {place}",
+                kind=IncidentKind.OPERATIONS,
+                severity=Severity(2),
+                about=f"system:{place}",
+                actions=[case.action_id],
+                note="x",
+                by=SYSTEM,
+                at=now(),
+            )
+            tool = contracts.validate(document | {"name": f"tool_{place}"}, compile_predicate=lambda text: None)
+            registration.register_contract(tenant_id=stage.tenant, contract=tool, actor=SYSTEM, at=now())
 
 
 def addresses(stage: Stage, case: Any, done: Any, waits: Any) -> dict[str, str]:
