@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
@@ -190,8 +190,19 @@ def is_case_target(tenant_id: UUID, target: str) -> bool:
     return Case.objects.filter(tenant_id=tenant_id, target=target).exists()
 
 
-def open_cases_under(freeze: Freeze, *, limit: int) -> list[Case]:
-    """The open cases about what a freeze covers, and those of its incidents, the gravest first."""
+def open_cases_under(found: Sequence[Freeze], *, limit: int) -> dict[UUID, list[Case]]:
+    """By freeze the open cases about what it covers, and those of its incidents, the gravest first."""
+    under: dict[UUID, list[Case]] = {each.id: [] for each in found}
+    cases = [_open_cases_under(each)[:limit] for each in found]
+    for case in cases[0].union(*cases[1:], all=True) if cases else ():
+        under[case.freeze_id].append(case)  # type: ignore[attr-defined]
+    return {
+        freeze_id: sorted(rows, key=lambda case: (-case.severity, case.opened_at, case.id))
+        for freeze_id, rows in under.items()
+    }
+
+
+def _open_cases_under(freeze: Freeze) -> QuerySet[Case]:
     tenant_id, value = freeze.tenant_id, freeze.value
     own = IncidentLink.objects.filter(tenant_id=tenant_id, subject_id=freeze.id).values("incident_id")
     linked = IncidentLink.objects.filter(tenant_id=tenant_id, incident_id__in=own, kind="case").values("subject_id")
@@ -201,8 +212,8 @@ def open_cases_under(freeze: Freeze, *, limit: int) -> list[Case]:
         "agent": Q(action_id__in=actions.actions_of_agent(tenant_id, value)),
     }.get(freeze.scope, Q())
     concerned = covered | Q(id__in=linked) if covered else Q()
-    found = Case.objects.filter(concerned, tenant_id=tenant_id)
-    return list(found.exclude(state="RESOLVED").order_by(*SORTS[""])[:limit])
+    found = Case.objects.filter(concerned, tenant_id=tenant_id).exclude(state="RESOLVED")
+    return found.annotate(freeze_id=Value(freeze.id, output_field=UUIDField())).order_by(*SORTS[""])
 
 
 SORTS: dict[str, tuple[str, ...]] = {
@@ -300,6 +311,18 @@ def incidents_of(tenant_id: UUID, subject_id: UUID) -> list[Incident]:
     linked = IncidentLink.objects.filter(tenant_id=tenant_id, subject_id=subject_id).values("incident_id")
     found = Incident.objects.filter(Q(action_id=subject_id) | Q(id__in=linked), tenant_id=tenant_id)
     return list(found.order_by("id"))
+
+
+def incidents_by_freeze(tenant_id: UUID, freeze_ids: Collection[UUID]) -> dict[UUID, list[Incident]]:
+    """The incidents that each of these freezes belongs to, oldest first."""
+    links = IncidentLink.objects.filter(tenant_id=tenant_id, subject_id__in=list(freeze_ids), kind="freeze")
+    pairs = list(links.values_list("subject_id", "incident_id"))
+    rows = Incident.objects.filter(tenant_id=tenant_id, id__in=[incident_id for _, incident_id in pairs])
+    found: dict[UUID, list[Incident]] = {each: [] for each in freeze_ids}
+    by_id = {row.id: row for row in rows}
+    for freeze_id, incident_id in sorted(pairs):
+        found[freeze_id].append(by_id[incident_id])
+    return found
 
 
 def actions_with_incidents(tenant_id: UUID, action_ids: list[UUID]) -> set[UUID]:

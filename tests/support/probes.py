@@ -316,5 +316,6 @@ def executed(path: Path) -> int:
     for line in path.read_text().splitlines():
         if "SET LOCAL ROLE" in line or "RESET ROLE" in line:
             ours = "RESET ROLE" in line
-        count += ours and "\tExecute\t" in line
+        # The query builder sends a statement as a simple query, all others are executed in parts.
+        count += ours and ("\tExecute\t" in line or "\tQuery\t" in line)
     return count

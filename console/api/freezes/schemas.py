@@ -34,7 +34,8 @@ class OpenWork(Answer):
     @classmethod
     def of(cls, freeze: models.Freeze, /, **more: Any) -> Self:
         """What is still open of the things that a freeze stops."""
-        return cls(**{kind: [row.id for row in rows] for kind, rows in containment.open_work(freeze).items()})
+        work = containment.open_work(freeze.tenant_id, [freeze])[freeze.id]
+        return cls(**{kind: [row.id for row in rows] for kind, rows in work.items()})
 
 
 class Freeze(FreezePlaced):

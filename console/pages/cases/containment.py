@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -152,17 +153,25 @@ def freeze_choices(tenant_id: UUID) -> dict[str, list[tuple[str, str]]]:
     return {kind: [(f"{scope}:{name}", name) for name in names] for kind, (scope, names) in named.items() if names}
 
 
-def open_work(freeze: Freeze) -> dict[str, list[Any]]:
-    """The incidents that a freeze belongs to and the cases that it covers, as far as they are open."""
+def open_work(tenant_id: UUID, found: Sequence[Freeze]) -> dict[UUID, dict[str, list[Any]]]:
+    """By freeze the incidents that it belongs to and the cases that it covers, as far as they are open."""
+    incidents = after.incidents_by_freeze(tenant_id, [each.id for each in found])
+    cases = after.open_cases_under(found, limit=100)
     return {
-        "incidents": [row for row in after.incidents_of(freeze.tenant_id, freeze.id) if row.state == "OPEN"],
-        "cases": after.open_cases_under(freeze, limit=100),
+        each.id: {
+            "incidents": [row for row in incidents[each.id] if row.state == "OPEN"],
+            "cases": cases[each.id],
+        }
+        for each in found
     }
 
 
-def open_work_panel(tenant: Tenant, freeze: Freeze) -> dict[str, Any]:
+def open_work_panels(tenant: Tenant, found: Sequence[Freeze]) -> dict[UUID, dict[str, Any]]:
     """The same for a page: links, and how many more there are."""
-    found, slug = open_work(freeze), tenant.slug
+    return {freeze_id: _panel(tenant.slug, work) for freeze_id, work in open_work(tenant.id, found).items()}
+
+
+def _panel(slug: str, found: dict[str, list[Any]]) -> dict[str, Any]:
     incidents = [
         {"href": reverse("incident", args=[slug, row.id]), "word": f"incident “{row.title}”"}
         for row in found["incidents"]
@@ -176,7 +185,7 @@ def open_work_panel(tenant: Tenant, freeze: Freeze) -> dict[str, Any]:
 
 def open_work_message(tenant: Tenant, freeze: Freeze) -> str:
     """The sentence about it for whoever has lifted the freeze."""
-    found = open_work_panel(tenant, freeze)
+    found = open_work_panels(tenant, [freeze])[freeze.id]
     if not found["links"]:
         return "No related case or incident is open."
     more = f" and {found['more']} more cases" if found["more"] else ""
@@ -194,9 +203,10 @@ def containment_panel(
     """The freezes that cover these, and the ones that could be placed from here."""
     covering = freezes.freezes_on(tenant.id, agent=agent, tool=tool, target=target)
     stopped = {(each.scope, each.value) for each in covering}
+    panels = open_work_panels(tenant, covering)
     named = (("target", "This target", target), ("tool", "This tool", tool), ("agent", "This agent", agent))
     return {
-        "freezes": [{"freeze": each, "open": open_work_panel(tenant, each)} for each in covering],
+        "freezes": [{"freeze": each, "open": panels[each.id]} for each in covering],
         "may_freeze": bool({"operator", "administrator"} & caller.roles),
         "open": [
             {"scope": scope, "word": word, "value": value}

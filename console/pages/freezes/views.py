@@ -19,7 +19,7 @@ from console.pages.cases.containment import (
     freezes_asked_for,
     freezes_placed_message,
     open_work_message,
-    open_work_panel,
+    open_work_panels,
 )
 from console.pages.incidents.views import incident_tabs
 from console.pages.lists.list_page import Column, ListPage, list_context, pager_context, place_in, sortable
@@ -129,11 +129,21 @@ def lift(request: TenantRequest, freeze_id: UUID) -> HttpResponse:
 
 
 def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
-    called, slug = actor_names(request.tenant.id), request.tenant.slug
-    told = events.histories(request.tenant.id, [each.id for each in found])
+    tenant, ids = request.tenant, [each.id for each in found]
+    in_force = [each for each in found if each.lifted_at is None]
+    called, told = actor_names(tenant.id), events.histories(tenant.id, ids)
+    incidents, waiting = after.incidents_by_freeze(tenant.id, ids), freezes.count_frozen_actions(in_force)
+    panels = open_work_panels(tenant, in_force)
     return [
-        _row(each, told[each.id], called, slug)
-        | {"open": None if each.lifted_at else open_work_panel(request.tenant, each)}
+        _who_and_why(each, told[each.id], called)
+        | {
+            "waiting": f"{waiting[each.id]}+" if waiting[each.id] == 100 else waiting[each.id],
+            "waiting_href": _stopped(each, tenant.slug) if waiting[each.id] else "",
+            "incidents": [
+                {"row": row, "href": reverse("incident", args=[tenant.slug, row.id])} for row in incidents[each.id]
+            ],
+            "open": panels.get(each.id),
+        }
         for each in found
     ]
 
@@ -146,18 +156,6 @@ def _who_and_why(freeze: Freeze, history: list[Any], names: dict[UUID, str]) -> 
         "placed_by": by.get("freeze_placed", ("", {}))[0],
         "lifted_by": lifted_by,
         "lifted_because": lifted.get("reason", ""),
-    }
-
-
-def _row(freeze: Freeze, history: list[Any], names: dict[UUID, str], slug: str) -> dict[str, Any]:
-    waiting = 0 if freeze.lifted_at else freezes.count_frozen_actions(freeze)
-    return _who_and_why(freeze, history, names) | {
-        "waiting": f"{waiting}+" if waiting == 100 else waiting,
-        "waiting_href": _stopped(freeze, slug) if waiting else "",
-        "incidents": [
-            {"row": each, "href": reverse("incident", args=[slug, each.id])}
-            for each in after.incidents_of(freeze.tenant_id, freeze.id)
-        ],
     }
 
 

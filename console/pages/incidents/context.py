@@ -12,7 +12,7 @@ from django.urls import reverse
 from console.api.auth import Caller
 from console.pages.actions.action_record import actor_names, event_rows
 from console.pages.cases.checklist import checklist_panel
-from console.pages.cases.containment import open_work_panel
+from console.pages.cases.containment import open_work_panels
 from console.web import labels
 from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
@@ -64,17 +64,15 @@ def incident_context(tenant: Tenant, row: Incident, *, caller: Caller) -> dict[s
     """The incident page's context."""
     told = _gathered(tenant, row)
     works, is_open = "operator" in caller.roles, row.state == "OPEN"
+    held = [each for each in told.freezes.values() if each.lifted_at is None]
+    panels = open_work_panels(tenant, held)
     return {
         "row": row,
         "severity": labels.SEVERITIES[row.severity],
         "actions": [_action(told, each) for each in told.actions.values()],
         "cases": [_case(told, each) for each in told.cases.values()],
         "freezes": list(told.freezes.values()),
-        "held": [
-            {"freeze": each, "open": open_work_panel(tenant, each)}
-            for each in told.freezes.values()
-            if each.lifted_at is None
-        ],
+        "held": [{"freeze": each, "open": panels[each.id]} for each in held],
         "timeline": _timeline(told),
         "comments": [
             {"by": told.names.get(each.author, "somebody"), "at": each.at, "text": each.text}
