@@ -138,7 +138,9 @@ def test_a_page_goes_out_compressed_and_an_answer_of_the_api_as_it_is(stage):
         address = f"/t/{stage.slug}/{path}"
         whole, packed = operator.client.get(address), operator.client.get(address, headers=taken)
         assert (packed["Content-Encoding"], packed["Vary"].count("Accept-Encoding")) == ("gzip", 1), path
-        assert words(gzip.decompress(packed.content).decode())[:400] == words(whole.content.decode())[:400]
+        texts = (gzip.decompress(packed.content).decode(), whole.content.decode())
+        # How long ago something was may have grown by a second between the two.
+        assert len({re.sub(r"\d+", "", words(each))[:400] for each in texts}) == 1
         # With the 55 KB of shared files (`test_static_files`) a first visit stays under 90.
         assert len(packed.content) < 35_000, path
         assert "Content-Encoding" not in whole
