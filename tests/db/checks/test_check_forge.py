@@ -98,7 +98,7 @@ def test_a_merge_is_of_the_commit_that_was_asked_for_and_the_base_branch_holds_i
 def test_a_merge_that_names_no_commit_or_an_older_head_is_refused_with_the_command_to_send(forge):
     whole = f"`gh pr merge 7 --squash --match-head-commit {forge.head}`"
     for words in ("", f" --match-head-commit {'0' * 40}"):
-        with pytest.raises(Refusal, match="so that no other is") as refused:
+        with pytest.raises(Refusal, match="so that no other one is merged") as refused:
             read_command(f"gh pr merge -s 7 -R {forges.HOST}/{forge.name}{words}", forge.work.parent)
         assert whole in str(refused.value)
 
@@ -167,7 +167,7 @@ def test_nothing_is_said_about_what_neither_merges_nor_releases(command, tmp_pat
     [
         ("gh pr merge", "Name one pull request by its number"),
         ("gh pr merge better --squash", "Name one pull request by its number"),
-        ("gh pr merge 7", "Name one pull request by its number, and how"),
+        ("gh pr merge 7", "Name one pull request by its number, and the merge method"),
         ("gh pr merge 7 --squash --auto", "without --auto"),
         ("gh pr merge 7 --squash --admin", "without --admin"),
         ("gh pr merge 7 -sd", "without -d"),

@@ -175,7 +175,10 @@ def test_nothing_is_said_about_what_only_reads(command, tmp_path):
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        ("terraform apply", "Without a saved plan nobody could approve what will run. Known is the apply of a saved"),
+        (
+            "terraform apply",
+            "Without a saved plan nobody could approve what will run. Only a saved plan can be applied",
+        ),
         ("tofu apply -auto-approve", "Without a saved plan"),
         ("terraform apply none.tfplan", "Without a saved plan"),
         ("terraform apply a.tfplan b.tfplan", "Without a saved plan"),
