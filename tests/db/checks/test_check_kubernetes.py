@@ -127,7 +127,7 @@ def test_a_namespace_that_may_not_be_read_and_an_answer_that_is_no_object_show_n
 def test_a_secret_is_not_proposed_since_its_content_would_stand_in_the_record(server, tmp_path):
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "data": {"word": "c2VjcmV0"}}
     (tmp_path / "key.json").write_text(json.dumps(secret))
-    with pytest.raises(Refusal, match="A Secret cannot be proposed: its content would be recorded."):
+    with pytest.raises(Refusal, match="A Secret cannot be proposed: its content would be recorded"):
         read_command("kubectl apply -f key.json", tmp_path)
 
 
