@@ -164,10 +164,14 @@ def call_functions(statement: bytes, calls: Sequence[Sequence[bytes | str | None
     return [_raw_rows(result) for result in _execute_pipeline(_connection(), statements)] if statements else []
 
 
-def execute(statement: LiteralString, *values: Any) -> list[_Row]:
-    """Run one statement with the values `$1`, `$2` ... and return its rows, none if it returns nothing."""
+def execute(statement: LiteralString, *values: Any, prepared: bool = True) -> list[_Row]:
+    """Run one statement with the values `$1`, `$2` ... and return its rows, none if it returns nothing.
+
+    Not `prepared` is for statements whose best plan depends on their values, as over a stretch of time of any length:
+    after five executions the server may plan a prepared one for values of any kind.
+    """
     conn = _connection()
-    return _decode_rows(conn, _execute(conn, _encode(conn, statement, values)))
+    return _decode_rows(conn, _execute(conn, _encode(conn, statement, values), prepared=prepared))
 
 
 def pipeline(*calls: tuple[Any, ...] | RawCall) -> list[list[_Row]]:

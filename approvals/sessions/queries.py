@@ -16,7 +16,7 @@ from approvals.models import (
     Spending,
 )
 from ledger.catalogue.queries import registered_contract
-from ledger.db import fetch_one
+from ledger.db import fetch_one, select
 
 
 def session(tenant_id: UUID, session_id: UUID) -> Session | None:
@@ -35,7 +35,7 @@ def lock_session(tenant_id: UUID, session_id: UUID) -> Session | None:
 
 
 def sessions_by_id(tenant_id: UUID, ids: set[UUID]) -> dict[UUID, Session]:
-    return {each.id: each for each in Session.objects.filter(tenant_id=tenant_id, id__in=ids)}
+    return {each.id: each for each in select(Session, "tenant_id = $1 AND id = ANY($2)", tenant_id, list(ids))}
 
 
 def sessions_of_key(tenant_id: UUID, key_actor: UUID) -> list[UUID]:

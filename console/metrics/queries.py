@@ -76,6 +76,7 @@ def _delays(
         f"SELECT kind, {by}, rounded_ms, sum(count), sum(total_ms::float8)::bigint FROM console_metricdelay"
         f" WHERE {chosen} GROUP BY kind, {by}, rounded_ms",
         *values,
+        prepared=False,
     )
     delays: dict[tuple[Any, ...], dict[int, tuple[int, int]]] = {}
     for *key, rounded, count, total in rows:
@@ -108,6 +109,7 @@ def count_by_hour_of_week(
         f" {of_week} FROM (SELECT start, {sums} FROM console_metricrollup WHERE {chosen} GROUP BY start) AS hours"
         " GROUP BY 1, 2",
         *values,
+        prepared=False,
     )
     return {(day, clock): list(counts) for day, clock, *counts in rows}
 

@@ -151,16 +151,15 @@ def approvals_of(tenant_id: UUID, action_id: UUID) -> list[Approval]:
 
 
 def approvals(
-    tenant_id: UUID, *, states: tuple[str, ...] = ("REQUESTED",), after: UUID | None = None, limit: int = 100
+    tenant_id: UUID, *, state: str = "REQUESTED", after: UUID | None = None, limit: int = 100
 ) -> list[Approval]:
     """The inbox: what must be decided soonest comes first; starting behind the row `after`."""
-    found = Approval.objects.filter(tenant_id=tenant_id, state__in=states).order_by("decide_by", "id")
-    if after is not None:
-        last = approval(tenant_id, after)
-        if last is None:
-            return []
-        found = found.filter(Q(decide_by__gt=last.decide_by) | Q(decide_by=last.decide_by, id__gt=last.id))
-    return list(found[:limit])
+    waiting = "tenant_id = $1 AND state = $2"
+    if after is None:
+        return select(Approval, waiting + " ORDER BY decide_by, id LIMIT $3", tenant_id, state, limit)
+    last = "(SELECT decide_by, id FROM approvals_approval WHERE tenant_id = $1 AND id = $4)"
+    behind = f"{waiting} AND (decide_by, id) > {last} ORDER BY decide_by, id LIMIT $3"
+    return select(Approval, behind, tenant_id, state, limit, after)
 
 
 _RANK = Case(When(risk="HIGH", then=2), When(risk="LOW", then=0), default=1)
@@ -281,7 +280,8 @@ def eligibility_rows(
 
 def agents_by_name(tenant_id: UUID, names: Collection[str]) -> dict[str, Agent]:
     """The agents of these names."""
-    return {each.agent_id: each for each in Agent.objects.filter(tenant_id=tenant_id, agent_id__in=list(names))}
+    named = select(Agent, "tenant_id = $1 AND agent_id = ANY($2)", tenant_id, list(names))
+    return {each.agent_id: each for each in named}
 
 
 def stranded_approvals(tenant_id: UUID, *, limit: int = 50) -> list[Approval]:

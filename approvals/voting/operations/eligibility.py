@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -90,8 +91,12 @@ class Roster:
 
     def person(self, actor: UUID) -> str:
         """The person behind an account; the account itself if no person is known."""
-        row = self.roster.get(actor)
-        return str(row.person_id if row else actor)
+        return self._people.get(actor) or str(actor)
+
+    @cached_property
+    def _people(self) -> dict[UUID, str]:
+        """A roster is asked for the same few people hundreds of times for one inbox."""
+        return {actor: str(row.person_id) for actor, row in self.roster.items()}
 
     def groups(self, actor: UUID) -> frozenset[str]:
         """The groups of an active account; empty for any other."""

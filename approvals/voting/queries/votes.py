@@ -51,7 +51,7 @@ def vote_facts(tenant_id: UUID, *, since: datetime, until: datetime, limit: int)
 def votes_by_approval(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, list[Vote]]:
     """The votes on several approvals, oldest first."""
     found: dict[UUID, list[Vote]] = {}
-    for vote in Vote.objects.filter(tenant_id=tenant_id, approval_id__in=ids).order_by("id"):
+    for vote in select(Vote, "tenant_id = $1 AND approval_id = ANY($2) ORDER BY id", tenant_id, list(ids)):
         found.setdefault(vote.approval_id, []).append(vote)
     return found
 

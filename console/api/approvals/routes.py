@@ -46,7 +46,7 @@ def list_approvals(request: HttpRequest, wanted: Query[schemas.ApprovalsWanted])
             caller.tenant_id, sort=wanted.order, after=after, limit=limit, at=at, **wanted.filters()
         )
     else:
-        found = approvals.approvals(caller.tenant_id, states=(wanted.state,), after=after, limit=limit)
+        found = approvals.approvals(caller.tenant_id, state=wanted.state, after=after, limit=limit)
     return paging.page_of(schemas.ApprovalRow.of, found, wanted.limit)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from html import escape
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.urls import reverse
-from django.utils.html import escape, format_html_join
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from console.metrics import figures, queries
@@ -124,7 +125,7 @@ def actions_href(slug: str, count: str, since: datetime, until: datetime, about:
         wanted = {"outcome": figures.CALLS_OUTCOME[count], "tool": about.tool, "agent": about.agent}
         named = {name: value for name, value in wanted.items() if value}
         return "&".join(filter(None, (f"{_address('calls', slug)}?{_stretch(since, until)}", urlencode(named))))
-    narrowed = urlencode(figures.filter_query(about))
+    narrowed = _narrowed(about)
     start = f"{_address('metric-actions', slug)}?count={count}&{_stretch(since, until)}"
     return f"{start}&{narrowed}" if narrowed else start
 
@@ -133,6 +134,16 @@ def actions_href(slug: str, count: str, since: datetime, until: datetime, about:
 @lru_cache(maxsize=1024)
 def _stretch(since: datetime, until: datetime) -> str:
     return "&".join(f"{name}={at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" for name, at in (("from", since), ("to", until)))
+
+
+@lru_cache(maxsize=1024)
+def _narrowed(about: MetricFilter) -> str:
+    return urlencode(figures.filter_query(about))
+
+
+@lru_cache(maxsize=1024)
+def _moment(at: datetime, hourly: bool) -> str:
+    return at.strftime("%a %d %b, %H:%M UTC" if hourly else "%a %d %b")
 
 
 @lru_cache(maxsize=1024)
@@ -195,8 +206,7 @@ def _cases(figure: MetricFigure) -> str:
 
 
 def _point(slug: str, figure: MetricFigure, point: FigurePoint, report: MetricReport) -> DrawnPoint:
-    hourly = report.period.step.total_seconds() < 86_400
-    when = point.since.strftime("%a %d %b, %H:%M UTC" if hourly else "%a %d %b")
+    when = _moment(point.since, report.period.step.total_seconds() < 86_400)
     of = f" ({point.part:,} of {point.whole:,})" if figure.metric.kind is MetricKind.SHARE else ""
     href = actions_href(slug, _count_of(figure), point.since, point.until, report.about)
     return DrawnPoint(point.value, f"{when}: {format_value(figure, point.value)}{of}", href)

@@ -106,7 +106,7 @@ def _found_on(request: TenantRequest, tab: str, *, after: UUID | None = None, li
     if tab == "decided":
         return approvals.decided_approvals(tenant, before=after, limit=limit)
     if tab == "approved":
-        return approvals.approvals(tenant, states=("APPROVED",), after=after, limit=limit)
+        return approvals.approvals(tenant, state="APPROVED", after=after, limit=limit)
     if tab:
         raise Http404
     wanted = queue_filter(request, request.GET).wanted(me=request.caller.actor.id)
