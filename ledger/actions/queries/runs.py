@@ -63,14 +63,14 @@ def has_open_order(tenant_id: UUID, action_id: UUID) -> bool:
 
 def unproposed_orders(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, dict[str, Any]]:
     """The orders for these actions that are not proposed yet, by action: the order's detail with its time."""
-    waiting = RecoveryOrder.objects.filter(tenant_id=tenant_id, action_id__in=action_ids, proposed=False)
+    waiting = select(RecoveryOrder, "tenant_id = $1 AND action_id = ANY($2) AND NOT proposed", tenant_id, action_ids)
     return {each.action_id: order_details(tenant_id, each.action_id)[each.event_id] for each in waiting}
 
 
 def proposal_links(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, dict[str, Any]]:
     """The detail of each action's first event: its call, its dependencies and what it acknowledges."""
-    found = Entry.objects.filter(tenant_id=tenant_id, subject_id__in=action_ids, seq=1)
-    return {subject: load_json(detail) or {} for subject, detail in found.values_list("subject_id", "detail")}
+    first = "SELECT subject_id, detail FROM ledger_entry WHERE tenant_id = $1 AND subject_id = ANY($2) AND seq = 1"
+    return {subject: load_json(detail) or {} for subject, detail in execute(first, tenant_id, action_ids)}
 
 
 def steps_of(tenant_id: UUID, run_id: str, *, limit: int = 500) -> list[Action]:
