@@ -191,7 +191,8 @@ class Person:
         from playwright.sync_api import Error
 
         try:
-            return bool(self.page.evaluate(condition))
+            # While a page is being replaced it has no active element, and no body.
+            return bool(self.page.evaluate(f"() => {{ try {{ return {condition}; }} catch {{ return false; }} }}"))
         except Error as fault:
             if "navigation" in str(fault):
                 return False

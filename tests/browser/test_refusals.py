@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-SEEN = """() => {
+SEEN = """(() => {
   const refusal = document.querySelector("[data-refused]");
   const box = refusal?.getBoundingClientRect();
   return refusal !== null && document.activeElement === refusal && box.top >= 0 && box.bottom <= innerHeight;
-}"""
+})()"""
 
 
 def test_on_a_phone_a_refused_form_shows_its_reason_and_leads_to_the_field(people, site):
