@@ -41,9 +41,13 @@ IS_OPEN = f"(contradicted OR {in_states('phase', phases(OPEN))})"
 def in_state(*states: str) -> Q:
     """Actions in one of these states, found by their phase."""
     phase_is = Q(phase=phases(states)[0]) if len(phases(states)) == 1 else Q(phase__in=phases(states))
-    # A state of its own phase is not asked for twice: the planner would think the second condition rare.
-    exact = all(state not in PHASES.values() and state not in PHASES for state in states)
-    return phase_is if exact else phase_is & Q(state__in=list(states))
+    return phase_is if _have_own_phases(states) else phase_is & Q(state__in=list(states))
+
+
+def _have_own_phases(states: Iterable[str]) -> bool:
+    """Whether each state is a phase of its own; it is not asked for twice: the planner would think the second condition
+    rare."""
+    return all(state not in PHASES.values() and state not in PHASES for state in states)
 
 
 def open_duplicates_sql(*, key: str, at: str) -> str:
@@ -473,8 +477,7 @@ _COUNTED = """SELECT count(*), min(changed_at) FROM (
 def _in_state_sql(states: tuple[str, ...]) -> str:
     """The condition of `in_state` as text."""
     phase_is = in_states("phase", phases(states))
-    exact = all(state not in PHASES.values() and state not in PHASES for state in states)
-    return phase_is if exact else f"{phase_is} AND {in_states('state', states)}"
+    return phase_is if _have_own_phases(states) else f"{phase_is} AND {in_states('state', states)}"
 
 
 # The actions of one session or run as a whole: how many in which state, and what is still open.
