@@ -8,6 +8,7 @@ import platform
 import signal
 import sys
 import time
+import traceback
 from datetime import UTC, datetime
 
 from benchmarks import cpu
@@ -19,6 +20,7 @@ from benchmarks.stand import stand
 NAMES = (
     "append",
     "ledger",
+    "log",
     "propose",
     "gate",
     "approvals",
@@ -46,18 +48,26 @@ def main() -> None:
     os.environ[cpu.ROOT] = str(os.getpid())
     load = os.getloadavg()[0]
     figures: list[Figure] = []
+    failed: list[str] = []
     with stand() as made:
         for name in chosen.names or NAMES:
             print(f"{name} …", flush=True)
             began = time.monotonic()
             made.database(name)
-            figures += apart(made, name, f"benchmarks.{name}:measure", chosen.rounds)
+            try:
+                figures += apart(made, name, f"benchmarks.{name}:measure", chosen.rounds)
+            except Exception:  # noqa: BLE001
+                # What the others measure, in the hour that all of them take, is not lost with it.
+                traceback.print_exc()
+                failed.append(name)
             print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
     print(f"\n{table(figures)}\n")
     print(
         f"{datetime.now(UTC):%Y-%m-%d}, {chosen.rounds} rounds, {os.cpu_count()} processors, {platform.machine()},"
         f" Python {platform.python_version()}, load {load:.1f} at the beginning"
     )
+    if failed:
+        sys.exit(f"benchmarks: {', '.join(failed)} failed; what they said stands above.")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The record and its log: appending, sealing, checking and proving, each against what it competes with.
 
 `append` here is the whole operation: a transaction that knows its tenant, the action's row locked, one step, event,
-entry, present view and the row that waits for its leaf. benchmarks/growing.py has what depends on the size of a log.
+entry, present view and the row that waits for its leaf. benchmarks/log.py has what depends on the size of a log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from benchmarks import append, growing
+from benchmarks import append
 from benchmarks.ratios import Figure, in_turn
 from benchmarks.sizes import sized
 from benchmarks.slow_disk import slow_disk
@@ -39,7 +39,7 @@ def measure(stand: Stand, rounds: int) -> list[Figure]:
     _make_audited(stand)
     _make_recorder(stand, DATABASE)
     figures = [*_saves(stand, rounds), *_plain(stand, rounds), *_sealing(stand, rounds)]
-    return [*figures, *_slow(stand, rounds), *growing.measure(stand, rounds)]
+    return [*figures, *_slow(stand, rounds)]
 
 
 # (a) the public operation, through Django

@@ -24,23 +24,25 @@ import psycopg
 from psycopg import sql
 
 from benchmarks.ratios import Figure, in_turn
+from benchmarks.sizes import sized
 from benchmarks.stand import Stand
 from console.local import processes
 from console.local.installation import ROOT
 
-DATABASE = "growing"
-EVENTS = int(os.environ.get("COUNTERFOIL_BENCH_EVENTS", "300000"))
+DATABASE = "log"
+EVENTS = sized(int(os.environ.get("COUNTERFOIL_BENCH_EVENTS", "300000")), tiny=2_000)
 SIZES = [*(size for size in (10_000,) if size < EVENTS), EVENTS]
-TREES = (10_000, 10_000_000)
+TREES = (10_000, sized(10_000_000, tiny=20_000))
 PER_S, PROVED, PROOF_MS = 100_000.0, 400, 5.0
-PACED_PER_S, PACED_S = 500, 20
+PACED_PER_S, PACED_S = 500, sized(20, tiny=1)
 
 _EVENTS = """
 INSERT INTO ledger_event (tenant_id, subject_id, seq, prev_seq, id, subject_kind, kind, from_state, state, prev,
     envelope, entry_hash, actor_kind, actor_id, at, recorded_at)
-SELECT %(tenant)s, subject, seq, nullif(seq - 1, 0), gen_random_uuid(), 'case', 'proposed', 'OPEN', 'OPEN',
-    CASE WHEN seq > 1 THEN sha256('x') END, envelope, sha256('\\x00'::bytea || envelope), 'system', %(tenant)s,
-    now(), now()
+SELECT %(tenant)s, subject, seq, nullif(seq - 1, 0), gen_random_uuid(), 'case', 'case_opened',
+    CASE WHEN seq = 1 THEN '' WHEN seq %% 2 = 0 THEN 'OPEN' ELSE 'AWAITING_SECOND' END,
+    CASE seq %% 2 WHEN 1 THEN 'OPEN' ELSE 'AWAITING_SECOND' END, CASE WHEN seq > 1 THEN sha256('x') END,
+    envelope, sha256('\\x00'::bytea || envelope), 'system', %(tenant)s, now(), now()
 FROM (SELECT (lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint - 40000000 + i / 10), 12, '0') || '7'
             || substr(md5((i / 10)::text), 1, 3) || '8' || substr(md5((i / 10)::text), 4, 15))::uuid AS subject,
         i %% 10 + 1 AS seq, convert_to(i::text || repeat(md5(i::text), 22), 'UTF8') AS envelope
@@ -63,7 +65,6 @@ SELECT e.envelope FROM ledger_leaf l JOIN ledger_event e ON e.tenant_id = $1 AND
 def measure(stand: Stand, rounds: int) -> list[Figure]:
     from benchmarks.ledger import sequencing
 
-    stand.database(DATABASE)
     tenant = UUID(stand.founded(DATABASE)["tenant"]["id"])
     figures: list[Figure] = []
     with sequencing(stand, DATABASE) as child:
@@ -107,8 +108,8 @@ def _filled(stand: Stand, tenant: UUID, first: int, last: int) -> float:
 
 
 def _checked(stand: Stand, tenant: UUID, size: int, rounds: int) -> list[Figure]:
-    """The check of the whole log with one process and with two, and reading and hashing the stored bytes alone."""
-    if size < 100_000:
+    """The check of the largest log with one process and with two, and reading and hashing the stored bytes alone."""
+    if size < EVENTS:
         return []
     sides = {str(number): partial(_check, stand, size, number) for number in (1, 2)}
     found = in_turn(min(rounds, 3), sides | {"bytes": partial(_hash, stand, tenant, size)})
@@ -154,7 +155,7 @@ def _paced(stand: Stand) -> list[Figure]:
     from benchmarks.ledger import Watched, _drained
     from benchmarks.writers import ask, writers
 
-    with writers(stand, DATABASE, 1, "benchmarks.growing:paced") as pipes:
+    with writers(stand, DATABASE, 1, "benchmarks.log:paced") as pipes:
         with Watched(stand, DATABASE).watching() as watched:
             ask(pipes, "append", PACED_S)
             _drained(stand, DATABASE)
@@ -228,7 +229,7 @@ def _proving(stand: Stand, tenant: UUID, log: int, size: int) -> tuple[float, fl
     """p50 and p99 of a proof at a random place, in milliseconds, in a process that keeps the tiles it used last."""
     from benchmarks.apart import apart
 
-    answer: tuple[float, float] = apart(stand, DATABASE, "benchmarks.growing:proving", tenant, log, size)
+    answer: tuple[float, float] = apart(stand, DATABASE, "benchmarks.log:proving", tenant, log, size)
     return answer
 
 
