@@ -8,8 +8,9 @@ values, which never become part of the text.
                            its plan. `call_functions` sends several sets of values in one message
     execute                run any statement with Python's types as a prepared statement
     pipeline               run several such statements in one message
-    select                 load rows of one table as model instances; `fetch_one` loads the first, `select_pipeline`
-                           loads from several tables
+    defer                  run statements whose rows nobody reads with the next message, at the latest with COMMIT
+    select                 load rows of one table as model instances; `fetch_one` loads the first, and `select_call` is
+                           for `pipeline`, whose rows `instances` loads
     page_in_order          a page of any rows of the ORM in the order of a column, behind a row
     columns, load_models   the same from a join that the caller writes
     insert                 insert rows into any tables in one statement; `insert_each` uses one statement per row and
@@ -101,14 +102,15 @@ class _AdaptedConnection:
 class _Connection:
     """A connection as Django and as libpq know it, with the state that lasts as long as it does.
 
-    That state is the adaptation of Python's types and the names of prepared statements (None where a pooler may put
-    another server behind the connection).
+    That state is the adaptation of Python's types, the names of prepared statements (None where a pooler may put
+    another server behind the connection), and the statements that wait for the next message.
     """
 
     django: BaseDatabaseWrapper
     server: Any
     types: Any
     plans: dict[tuple[bytes | str, tuple[int, ...] | None], bytes] | None
+    deferred: list[_Statement]
     prepared: int = 0
 
     @property
@@ -122,6 +124,7 @@ _TEXT, _BINARY = 0, 1
 _ATOMIC_BLOCK = transaction.Atomic(DEFAULT_DB_ALIAS, savepoint=True, durable=False)
 # The connection of this thread's transaction: while it lasts, the connection needs no health check.
 _current_transaction = local()
+_COMMIT = _Statement(b"COMMIT", (), ())
 # Prepared statements per connection; beyond this all are deallocated.
 _MAX_PLANS = 500
 
@@ -177,25 +180,36 @@ def execute(statement: LiteralString, *values: Any, prepared: bool = True) -> li
 def pipeline(*calls: tuple[Any, ...] | RawCall) -> list[list[_Row]]:
     """Run several statements, each a tuple of the text and its values, in order and in one message."""
     conn = _connection()
-    statements = [
-        _encode_raw(*call) if isinstance(call, RawCall) else _encode(conn, call[0], call[1:]) for call in calls
-    ]
-    return [_decode_rows(conn, result) for result in _execute_pipeline(conn, statements)]
+    return [_decode_rows(conn, result) for result in _execute_pipeline(conn, _encode_calls(conn, calls))]
+
+
+def defer(*calls: tuple[Any, ...] | RawCall) -> None:
+    """Run statements whose rows nobody reads with the transaction's next message, at the latest with its COMMIT.
+
+    Everything that follows sees what they did; an error of theirs is raised by that message. Outside a transaction of
+    `tenancy` they run at once.
+    """
+    conn = _connection()
+    if conn is getattr(_current_transaction, "connection", None):
+        conn.deferred += _encode_calls(conn, calls)
+    else:
+        _execute_pipeline(conn, _encode_calls(conn, calls))
 
 
 def select(model: type[M], where: LiteralString, *values: Any) -> list[M]:
     """Load the rows of a table that a condition selects; an order and a limit may follow the condition."""
-    statement, names = _select_sql(model)
-    return [_model_instance(model, names, row) for row in execute(statement + where, *values)]
+    return instances(model, execute(*select_call(model, where, *values)))
 
 
-def select_pipeline(*queries: tuple[Any, ...]) -> list[list[Any]]:
-    """Load rows of several tables in one message: each query is a model, a condition and its values."""
-    results = pipeline(*((_select_sql(model)[0] + where, *values) for model, where, *values in queries))
-    return [
-        [_model_instance(model, _select_sql(model)[1], row) for row in rows]
-        for (model, *_), rows in zip(queries, results, strict=True)
-    ]
+def select_call(model: type[models.Model], where: LiteralString, *values: Any) -> tuple[Any, ...]:
+    """The same as a call for `pipeline`."""
+    return _select_sql(model)[0] + where, *values
+
+
+def instances(model: type[M], rows: list[_Row]) -> list[M]:
+    """The rows of a `select_call` as model instances."""
+    names = _select_sql(model)[1]
+    return [_model_instance(model, names, row) for row in rows]
 
 
 def fetch_one(model: type[M], where: LiteralString, *values: Any) -> M | None:
@@ -256,15 +270,25 @@ def insert_each(rows: Sequence[models.Model]) -> None:
 @contextmanager
 def savepoint() -> Iterator[None]:
     """A part of the transaction that is rolled back alone if it fails. Nothing in it may register an on-commit hook."""
-    call_function(b"SAVEPOINT apart")
+    conn = _connection()
+    place, begin = len(conn.deferred), RawCall(b"SAVEPOINT apart", ())
+    defer(begin)
+    begun = conn.deferred[place:]
     try:
         yield
+        # What it has deferred fails in it.
+        _send_deferred(conn)
     except BaseException:
-        call_function(b"ROLLBACK TO SAVEPOINT apart")
+        if begun and conn.deferred[place : place + 1] == begun:
+            # Nothing has been sent since.
+            del conn.deferred[place:]
+        else:
+            conn.deferred.clear()
+            call_function(b"ROLLBACK TO SAVEPOINT apart")
+            call_function(b"RELEASE SAVEPOINT apart")
         transaction.set_rollback(False)
         raise
-    finally:
-        call_function(b"RELEASE SAVEPOINT apart")
+    defer(RawCall(b"RELEASE SAVEPOINT apart", ()))
 
 
 def _model_instance(model: type[M], names: list[str], row: _Row) -> M:
@@ -324,7 +348,12 @@ def _tenant_transaction(conn: _Connection, tenant_id: UUID, *, reads_only: bool)
     begin = (b"BEGIN READ ONLY" if reads_only else b"BEGIN", b"SET LOCAL app.tenant = '%b'" % str(tenant_id).encode())
 
     def start() -> Iterator[None]:
-        if server.transaction_status == TransactionStatus.IDLE:
+        if server.transaction_status == TransactionStatus.INERROR:
+            # Only a rollback to a savepoint can follow, and what waits was to come before it.
+            conn.deferred.clear()
+        elif conn.deferred:
+            _send_deferred(conn)
+        elif server.transaction_status == TransactionStatus.IDLE:
             _check_result(server, server.exec_(b"; ".join(begin)))
         yield from ()
 
@@ -335,12 +364,16 @@ def _tenant_transaction(conn: _Connection, tenant_id: UUID, *, reads_only: bool)
     committed = False
     try:
         yield
-        if server.transaction_status == TransactionStatus.INTRANS and not django.needs_rollback:
+        if not django.needs_rollback and conn.deferred:
+            conn.deferred.append(_COMMIT)
+            _send_deferred(conn)
+        elif not django.needs_rollback and server.transaction_status == TransactionStatus.INTRANS:
             _check_result(server, server.exec_(b"COMMIT"))
         # An error ends the transaction even if the caller caught it.
         committed = server.transaction_status == TransactionStatus.IDLE
     finally:
         _current_transaction.connection = None
+        conn.deferred.clear()
         django.atomic_blocks.pop()
         django.in_atomic_block = django.needs_rollback = False
         del raw.counterfoil_begin, raw._start_query
@@ -370,9 +403,11 @@ def _roll_back(server: Any) -> bool:
 
 
 def _execute(conn: _Connection, statement: _Statement, *, prepared: bool = True) -> Any:
-    """Run one statement; the first of a transaction is sent together with its BEGIN."""
-    if conn.starts_transaction:
+    """Run one statement; the first of a transaction is sent together with its BEGIN, any with what waits for it."""
+    if conn.starts_transaction or conn.deferred:
         return _execute_pipeline(conn, [statement], prepared=prepared)[0]
+    if prepared:
+        _limit_plans(conn)
     server, name = conn.server, _prepared_name(conn, statement) if prepared else b""
     try:
         if name:
@@ -388,21 +423,33 @@ def _execute(conn: _Connection, statement: _Statement, *, prepared: bool = True)
 
 
 def _execute_pipeline(conn: _Connection, statements: list[_Statement], *, prepared: bool = True) -> list[Any]:
-    """Run several statements in one message."""
-    server, names = conn.server, [_prepared_name(conn, each) if prepared else b"" for each in statements]
+    """Run several statements in one message, behind those that wait for it."""
+    _limit_plans(conn)
+    server, waiting, conn.deferred = conn.server, conn.deferred, []
+    names = [_prepared_name(conn, each) for each in waiting]
+    names += [_prepared_name(conn, each) if prepared else b"" for each in statements]
     begin = getattr(conn.django.connection, "counterfoil_begin", (b"BEGIN",)) if conn.starts_transaction else ()
     with conn.django.wrap_database_errors:
         server.enter_pipeline_mode()
         for command in begin:
             server.send_query_params(command, None)
-        for name, each in zip(names, statements, strict=True):
+        for name, each in zip(names, [*waiting, *statements], strict=True):
             if name:
                 server.send_query_prepared(name, each.values, each.formats, _BINARY)
             else:
                 server.send_query_params(_statement_bytes(each), each.values, each.types, each.formats, _BINARY)
         server.pipeline_sync()
         results = _pipeline_results(server)
-    return [_check_result(server, result) for result in results][len(begin) :]
+    return [_check_result(server, result) for result in results][len(begin) + len(waiting) :]
+
+
+def _send_deferred(conn: _Connection) -> None:
+    if conn.deferred:
+        _execute_pipeline(conn, [])
+
+
+def _encode_calls(conn: _Connection, calls: Sequence[tuple[Any, ...] | RawCall]) -> list[_Statement]:
+    return [_encode_raw(*call) if isinstance(call, RawCall) else _encode(conn, call[0], call[1:]) for call in calls]
 
 
 def _encode(conn: _Connection, statement: LiteralString, values: Sequence[Any]) -> _Statement:
@@ -465,6 +512,13 @@ def _next_result(server: Any) -> Any:
     return server.get_result()
 
 
+def _limit_plans(conn: _Connection) -> None:
+    """Deallocate all prepared statements where there are too many, before a message and never within one."""
+    if conn.plans is not None and len(conn.plans) >= _MAX_PLANS:
+        _check_result(conn.server, conn.server.exec_(b"DEALLOCATE ALL"))
+        conn.plans.clear()
+
+
 def _prepared_name(conn: _Connection, statement: _Statement) -> bytes:
     """The name of the prepared statement, prepared on first use; empty where the server cannot keep it."""
     plans, server, key = conn.plans, conn.server, (statement.text, statement.types)
@@ -473,9 +527,6 @@ def _prepared_name(conn: _Connection, statement: _Statement) -> bytes:
     # The key holds the text as given: a str remembers its hash, freshly encoded bytes do not.
     name = plans.get(key)
     if name is None:
-        if len(plans) == _MAX_PLANS:
-            _check_result(server, server.exec_(b"DEALLOCATE ALL"))
-            plans.clear()
         name, conn.prepared = b"counterfoil_%d" % conn.prepared, conn.prepared + 1
         _check_result(server, server.prepare(name, _statement_bytes(statement), statement.types))
         plans[key] = name
@@ -501,7 +552,7 @@ def _connection() -> _Connection:
         server = _libpq_connection()
         process = _check_result(server, server.exec_(b"SELECT pg_backend_pid()")).get_value(0, 0)
         plans: dict[Any, bytes] | None = {} if process == b"%d" % server.backend_pid else None
-        raw.counterfoil_connection = conn = _Connection(django, server, Transformer(_AdaptedConnection(raw)), plans)
+        raw.counterfoil_connection = conn = _Connection(django, server, Transformer(_AdaptedConnection(raw)), plans, [])
     # A pool hands the same connection to one thread after another; the Django wrapper is that of the current thread.
     conn.django = django
     return conn

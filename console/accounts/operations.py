@@ -14,7 +14,7 @@ from console.accounts.members import operations as people
 from console.accounts.members.rules import ROLES as ROLES
 from console.accounts.members.rules import MemberRoles
 from console.models import AnsweredWrite, ApiKey, Membership, SavedView, SpentProof, User
-from ledger.db import execute, pipeline, tenancy
+from ledger.db import defer, execute, pipeline, tenancy
 from ledger.record import operations as ledger
 from ledger.record.rules import encryption
 from ledger.record.rules.canonical import digest
@@ -185,10 +185,12 @@ def store_answer(*, tenant_id: UUID, caller: UUID, key: str, status: int, body: 
     sealed = encryption.seal(
         accounts_queries.answer_encryption_key(key), secrets.token_bytes(encryption.NONCE_BYTES), body, place
     )
-    execute(
-        "UPDATE console_answeredwrite SET status = $4, body = $5"
-        " WHERE tenant_id = $1 AND caller = $2 AND key_hash = $3",
-        *(tenant_id, caller, digest(key.encode()), status, sealed),
+    defer(
+        (
+            "UPDATE console_answeredwrite SET status = $4, body = $5"
+            " WHERE tenant_id = $1 AND caller = $2 AND key_hash = $3",
+            *(tenant_id, caller, digest(key.encode()), status, sealed),
+        )
     )
 
 

@@ -168,9 +168,12 @@ def lock_subjects(*, tenant_id: UUID, subject_ids: Iterable[UUID], kind: str) ->
     return [SubjectHead(**head) for head in queries.heads_for_update(tenant_id, sorted(subject_ids), kind)]
 
 
-def lock_by_statement(tenant_id: UUID, statement: bytes, *values: UUID) -> list[SubjectHead]:
-    """Lock subjects by a statement of the caller, in its order (`queries.heads_locked`)."""
-    return [SubjectHead(**head) for head in queries.heads_locked(tenant_id, statement, *values)]
+def lock_by_statement(
+    tenant_id: UUID, statement: bytes, *values: UUID, reads: Iterable[tuple[Any, ...]] = ()
+) -> tuple[list[SubjectHead], list[list[tuple[Any, ...]]]]:
+    """Lock subjects by a statement of the caller, in its order, and read behind the locks (`queries.heads_locked`)."""
+    heads, found = queries.heads_locked(tenant_id, statement, *values, reads=reads)
+    return [SubjectHead(**head) for head in heads], found
 
 
 def append(head: SubjectHead, event: NewEvent, *, actor: Actor, at: datetime) -> SubjectHead:

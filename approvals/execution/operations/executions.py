@@ -45,7 +45,7 @@ from approvals.requests.operations.requests import LIVE, approval_block, request
 from approvals.requests.queries import approvals
 from approvals.sessions.queries import disclosed_contract
 from approvals.voting.operations.decision import VotesFallen, revalidation_refusal
-from approvals.voting.operations.eligibility import load_context as load_eligibility
+from approvals.voting.operations.eligibility import Roster
 from approvals.voting.rules import binding
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
@@ -317,26 +317,33 @@ def _start(
     if request.payload_hash is not None and request.payload_hash != context.action.payload_hash:
         return _fail_closed(head, context, grant, request, by=by, at=at)
     _check_release(context, unverifiable, at=at)
-    refusal_after_grant = _approval_end(head, context, at=at)
-    if refusal_after_grant is not None:
+    locked = _lock_approval(head, context, at=at) if context.approval is not None else None
+    if isinstance(locked, Refused):
         void_grants(tenant_id=tenant_id, action_id=head.id, at=at)
-        return refusal_after_grant
-    return _begin_execution(head, _VerifiedGrant(grant, context, payload), request, by=by, at=at)
+        return locked
+    return _begin_execution(head, _VerifiedGrant(grant, context, payload), request, locked, by=by, at=at)
 
 
-def _approval_end(head: ledger.SubjectHead, context: ReleaseContext, *, at: datetime) -> Refused | None:
-    """The refusal where the approval no longer holds: its target changed, or its votes no longer count (B18)."""
-    drifted = drift_refusal(context.approval, at=at)
-    if drifted is not None or context.approval is None:
+def _lock_approval(head: ledger.SubjectHead, context: ReleaseContext, *, at: datetime) -> ledger.SubjectHead | Refused:
+    """Lock the approval of a locked action; returns the refusal where it no longer holds: its target changed, or its
+    votes no longer count (B18).
+    """
+    approval, tenant_id = context.approval, head.tenant_id
+    assert approval is not None
+    drifted = drift_refusal(approval, at=at)
+    if drifted is not None:
         return drifted
+    locked, people = ledger.lock_and_read(
+        *approvals.roster_calls(tenant_id, at), tenant_id=tenant_id, subject_id=approval.id, kind="approval"
+    )
+    eligibility = replace(context, people=Roster.of(*people)).eligibility
     in_force = context.record.policies["approval"].digest
-    eligibility = load_eligibility(context.approval, at=at, parties=context.parties, cast=context.cast)
-    refusal = revalidation_refusal(context.approval, at=at, context=eligibility, in_force=in_force)
+    refusal = revalidation_refusal(approval, at=at, context=eligibility, in_force=in_force)
     if isinstance(refusal, VotesFallen):
         request_again(head=head, action=context.action, why=refusal.detail, at=at)
     elif refusal is not None:
         raise refusal
-    return refusal
+    return refusal or locked
 
 
 def _verify_grant(tenant_id: UUID, request: StartRequest, now: datetime) -> grants.GrantClaims:
@@ -422,13 +429,17 @@ def _check_approval(action: Action, approval: Approval, *, at: datetime) -> None
 
 
 def _begin_execution(
-    head: ledger.SubjectHead, verified: _VerifiedGrant, request: StartRequest, *, by: ledger.Actor, at: datetime
+    head: ledger.SubjectHead,
+    verified: _VerifiedGrant,
+    request: StartRequest,
+    locked: ledger.SubjectHead | None = None,
+    *,
+    by: ledger.Actor,
+    at: datetime,
 ) -> StartedExecution:
+    """Spend the grant and record the attempt; `locked` is the head of the action's approval, if it has one."""
     grant, context = verified.grant, verified.context
     action, approval = context.action, context.approval
-    locked = None
-    if approval is not None:
-        locked = ledger.lock_subject(tenant_id=action.tenant_id, subject_id=approval.id, kind="approval")
     attempt, redeem = _new_attempt(context, grant, request, at=at)
     changes: dict[str, Any] = {
         "execution": {"status": "EXECUTING", "attempt_count": attempt.number},

@@ -30,17 +30,18 @@ from approvals.policy.rules import allowed_hours
 from approvals.requests.operations import clocks
 from approvals.requests.operations.preflight import drift_refusal
 from approvals.requests.operations.requests import lock_with_action, request_again, reserve_key
+from approvals.requests.queries import approvals
 from approvals.requests.rules import drift
 from approvals.voting.operations.decision import VotesFallen, revalidation_refusal
-from approvals.voting.operations.eligibility import load_context as load_eligibility
+from approvals.voting.operations.eligibility import Roster
 from approvals.voting.rules import quorum
 from ledger.actions.queries import actions
 from ledger.actions.queries import readings as readings_read
 from ledger.catalogue.rules.effects import Reversibility
-from ledger.db import insert_call, pipeline
+from ledger.db import defer, insert_call
 from ledger.log.queries import log
 from ledger.record import operations as ledger
-from ledger.record.queries import events
+from ledger.record.queries import events, evidence
 from ledger.record.rules.envelope import instant
 
 if TYPE_CHECKING:
@@ -210,22 +211,26 @@ def _claim_action(
     executor: Executor, context: ReleaseContext, *, by: ledger.Actor, at: datetime
 ) -> ClaimedAction | None:
     """Lock an action and mint its grant; None where it must be approved again or can no longer be claimed."""
-    action, approval = context.action, context.approval
+    tenant_id, action, approval, locked = executor.tenant_id, context.action, context.approval, None
+    payload = evidence.sealed_call(tenant_id, action.payload_pointer)
     if approval is not None:
-        head, locked = lock_with_action(executor.tenant_id, approval.id)
+        roster = approvals.roster_calls(tenant_id, at)
+        head, locked, (stored, *people) = lock_with_action(tenant_id, approval.id, payload, *roster)
+        context = replace(context, people=Roster.of(*people))
     else:
-        head, locked = ledger.lock_subject(tenant_id=executor.tenant_id, subject_id=action.id, kind="action"), None
+        head, (stored,) = ledger.lock_and_read(payload, tenant_id=tenant_id, subject_id=action.id, kind="action")
+    context = replace(context, payload_row=stored[0] if stored else None)
     # A grant is an event of its action: an unchanged sequence number means that nobody else has claimed it.
     if head.state != "VALIDATED" or head.seq != action.seq or head.entry is None:
         return None
-    if context.approval is not None and locked is not None:
-        clocks.settle_clock_if_late(locked, context.approval, at=at)
-        if locked.state != "APPROVED" or state_refusal(context.approval, at=at) is not None:
+    if approval is not None and locked is not None:
+        clocks.settle_clock_if_late(locked, approval, at=at)
+        if locked.state != "APPROVED" or state_refusal(approval, at=at) is not None:
             return None
     minted = _grant_locked(executor, head, context, by=by, at=at)
     if minted is None:
         return None
-    pipeline(*minted.calls)
+    defer(*minted.calls)
     return minted.claimed
 
 
@@ -257,8 +262,7 @@ def _grant_locked(
     refusal = None
     if context.approval is not None:
         in_force = context.record.policies["approval"].digest
-        eligibility = load_eligibility(context.approval, at=at, parties=context.parties, cast=context.cast)
-        refusal = revalidation_refusal(context.approval, at=at, context=eligibility, in_force=in_force)
+        refusal = revalidation_refusal(context.approval, at=at, context=context.eligibility, in_force=in_force)
     if _must_ask_again(context, head.entry, at=at):
         request_again(head=head, action=context.action, at=at)
         return None

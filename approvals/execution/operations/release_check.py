@@ -19,6 +19,7 @@ from approvals.policy.rules.policy import ApprovalPolicy
 from approvals.requests.queries import deadlines
 from approvals.requests.queries.approvals import Parties
 from approvals.sessions import queries as sessions_queries
+from approvals.voting.operations.eligibility import EligibilityContext, Roster, make_context
 from approvals.voting.rules import binding
 from ledger.actions.queries.release import ReleaseFacts, read_release, release_statement
 from ledger.catalogue.rules.contract import Contract
@@ -41,8 +42,9 @@ REVISION = 1
 class ReleaseContext:
     """The current state that a release depends on: facts on record, the approval and its votes, session and agent.
 
-    `reserved` is whether a live grant holds the action, by the clock of the database. Only a start reads the executor,
-    the grant that it presents, and the stored payload: whose it is, sealed, and the id of the key.
+    `reserved` is whether a live grant holds the action, by the clock of the database. Only a start reads the executor
+    and the grant that it presents; the stored payload (whose it is, sealed, and the id of the key) and, where there is
+    an approval, the roster are read behind the lock.
     """
 
     record: ReleaseFacts
@@ -54,6 +56,14 @@ class ReleaseContext:
     executor: Executor | None = None
     grant: Grant | None = None
     payload_row: tuple[UUID | None, bytes | None, UUID | None] | None = None
+    people: Roster | None = None
+
+    @property
+    def eligibility(self) -> EligibilityContext:
+        """What the votes are judged by; the action has an approval, and its lock is held."""
+        assert self.approval is not None
+        assert self.people is not None
+        return make_context(self.approval, self.parties, self.people, self.cast)
 
     @property
     def parties(self) -> Parties:
@@ -169,9 +179,7 @@ def stored_payload(context: ReleaseContext) -> bytes:
     """The stored payload, which is the one that executes (D9); refuses one that was altered at rest."""
     tenant_id, pointer = context.action.tenant_id, context.action.payload_pointer
     data = None
-    if pointer is not None and context.payload_row is None:
-        data = evidence.open_evidence(tenant_id, pointer)
-    elif pointer is not None and context.payload_row is not None:
+    if pointer is not None and context.payload_row is not None:
         subject_id, sealed, key_id = context.payload_row
         data = evidence.open_sealed(tenant_id, pointer, subject_id, sealed, key_id) if subject_id else None
     if data is None or digest(data) != context.action.payload_hash:

@@ -305,12 +305,14 @@ UNION ALL SELECT $2::uuid, 'approval', l.state, l.seq, l.head, l.entry FROM ledg
 """
 
 
-def lock_with_action(tenant_id: UUID, approval_id: UUID) -> tuple[ledger.SubjectHead, ledger.SubjectHead]:
-    """Lock the action of an approval and the approval."""
-    heads = ledger.lock_by_statement(tenant_id, _LOCK_WITH_ACTION, tenant_id, approval_id)
+def lock_with_action(
+    tenant_id: UUID, approval_id: UUID, *reads: tuple[Any, ...]
+) -> tuple[ledger.SubjectHead, ledger.SubjectHead, list[list[tuple[Any, ...]]]]:
+    """Lock the action of an approval and the approval, and run these statements behind the locks, in one message."""
+    heads, found = ledger.lock_by_statement(tenant_id, _LOCK_WITH_ACTION, tenant_id, approval_id, reads=reads)
     if len(heads) != 2:
         raise NoSuchApproval
-    return heads[0], heads[1]
+    return heads[0], heads[1], found
 
 
 def lock_approval(tenant_id: UUID, approval_id: UUID) -> ledger.SubjectHead:

@@ -30,7 +30,8 @@ from approvals.models import (
 from approvals.voting.queries.approvers import IN_FORCE
 from approvals.voting.rules import quorum
 from ledger.actions.queries import actions, freezes
-from ledger.db import columns, execute, fetch_one, load_models, select, select_pipeline
+from ledger.db import columns, execute, fetch_one, load_models, select, select_call
+from ledger.log.queries.log import CURRENT_CHECKPOINT
 from ledger.record.queries import evidence
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class ApprovalFacts(NamedTuple):
     """An approval and everything on record that a vote on it covers and is judged by, as one statement saw it.
 
     `stored_payload` is the payload as it lies there: whose it is, sealed, and the id of the key. `key_id` is that of
-    the approval's own evidence, if it has any; `in_force` is the digest of the policy that now decides.
+    the approval's own evidence, if it has any; `in_force` is the digest of the policy that now decides; `checkpoint`
+    are the origin and the newest signed note of the tenant's log.
     """
 
     approval: Approval
@@ -60,6 +62,7 @@ class ApprovalFacts(NamedTuple):
     key_id: UUID | None
     frozen: bool
     in_force: str
+    checkpoint: tuple[str | None, bytes | None]
 
     def payload(self) -> bytes:
         """The stored payload; `Erased` where it was erased, `CannotOpen` when its key is gone."""
@@ -77,13 +80,15 @@ SELECT {actions.action_columns("a")}, {columns(Approval, "p")}, {columns(Session
         ORDER BY v.observed_at, v.id LIMIT 1),
     (SELECT o.key_id FROM ledger_subjectkey o WHERE o.tenant_id = $1 AND o.subject_id = p.id),
     EXISTS (SELECT FROM ledger_freeze f WHERE f.tenant_id = $1 AND f.lifted_at IS NULL AND {freezes.COVERS}),
-    (SELECT r.digest FROM ledger_policyversion r WHERE r.tenant_id = $1 AND r.kind = 'approval' AND r.active)
+    (SELECT r.digest FROM ledger_policyversion r WHERE r.tenant_id = $1 AND r.kind = 'approval' AND r.active),
+    h.origin, h.note
 FROM approvals_approval p
 JOIN ledger_action a ON a.tenant_id = $1 AND a.id = p.action_id
 LEFT JOIN approvals_session s ON s.tenant_id = $1 AND s.id = a.session_id
 LEFT JOIN approvals_agent g ON g.tenant_id = $1 AND g.agent_id = s.agent_id
 LEFT JOIN ledger_evidence e ON e.tenant_id = $1 AND e.id = a.payload_pointer
 LEFT JOIN ledger_subjectkey k ON k.tenant_id = $1 AND k.subject_id = e.subject_id
+LEFT JOIN ({CURRENT_CHECKPOINT}) h ON true
 WHERE p.tenant_id = $1 AND p.id = $2
 """
 _PARTIES = f"""
@@ -96,12 +101,20 @@ WHERE a.tenant_id = $1 AND a.id = $2
 
 def approval_facts(tenant_id: UUID, approval_id: UUID) -> ApprovalFacts | None:
     """What holds now about an approval; None where there is no such approval."""
-    rows = execute(_FACTS, tenant_id, approval_id, agent_evidence.PURPOSE)
-    if not rows:
-        return None
+    rows = execute(*facts_call(tenant_id, approval_id))
+    return read_facts(rows) if rows else None
+
+
+def facts_call(tenant_id: UUID, approval_id: UUID) -> tuple[Any, ...]:
+    """The same as a call for `pipeline`, whose rows `read_facts` reads."""
+    return _FACTS, tenant_id, approval_id, agent_evidence.PURPOSE
+
+
+def read_facts(rows: list[tuple[Any, ...]]) -> ApprovalFacts:
+    """The facts in the one row of a `facts_call`."""
     action, rest = actions.read_action(rows[0])
     (approval, session, agent), rest = load_models(rest, Approval, Session, Agent)
-    owner, sealed, key, commitment, said, own_key, frozen, in_force = rest
+    owner, sealed, key, commitment, said, own_key, frozen, in_force, origin, note = rest
     return ApprovalFacts(
         approval,
         Parties(action, session, agent),
@@ -111,6 +124,7 @@ def approval_facts(tenant_id: UUID, approval_id: UUID) -> ApprovalFacts | None:
         own_key,
         frozen,
         in_force,
+        (origin, note),
     )
 
 
@@ -265,17 +279,18 @@ def approvals_with_moved_clock(tenant_id: UUID, *, since: datetime, limit: int =
     return list(found)[:limit]
 
 
-def eligibility_rows(
-    tenant_id: UUID, at: datetime, *, votes_of: UUID | None = None
-) -> tuple[list[Approver], list[Delegation], list[Absence], list[Vote]]:
-    """Roster, delegations and absences, and the votes of one approval if wanted, read in one round trip."""
-    roster, lent, away, *cast = select_pipeline(
-        (Approver, "tenant_id = $1 ORDER BY since, actor_id", tenant_id),
-        (Delegation, IN_FORCE + " ORDER BY starts_at, id", tenant_id, at),
-        (Absence, IN_FORCE, tenant_id, at),
-        *([(Vote, "tenant_id = $1 AND approval_id = $2 ORDER BY id", tenant_id, votes_of)] if votes_of else []),
-    )
-    return roster, lent, away, cast[0] if cast else []
+def roster_calls(tenant_id: UUID, at: datetime) -> list[tuple[Any, ...]]:
+    """The calls for `pipeline` that read the roster, the delegations in force and who is away."""
+    return [
+        select_call(Approver, "tenant_id = $1 ORDER BY since, actor_id", tenant_id),
+        select_call(Delegation, IN_FORCE + " ORDER BY starts_at, id", tenant_id, at),
+        select_call(Absence, IN_FORCE, tenant_id, at),
+    ]
+
+
+def votes_call(tenant_id: UUID, approval_id: UUID) -> tuple[Any, ...]:
+    """The call for `pipeline` that reads the votes of an approval, oldest first."""
+    return select_call(Vote, "tenant_id = $1 AND approval_id = $2 ORDER BY id", tenant_id, approval_id)
 
 
 def agents_by_name(tenant_id: UUID, names: Collection[str]) -> dict[str, Agent]:

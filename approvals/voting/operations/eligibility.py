@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
-from approvals.models import Agent, Approval, Approver, Delegation, Session, Vote
+from approvals.models import Absence, Agent, Approval, Approver, Delegation, Session, Vote
 from approvals.requests.queries import approvals as approvals_queries
 from approvals.requests.queries import deadlines
 from approvals.requests.queries.approvals import Parties
@@ -24,6 +24,7 @@ from approvals.voting.queries import votes as votes_queries
 from approvals.voting.rules import binding, quorum
 from approvals.voting.rules.quorum import EVERYBODY, ApprovalTerms, Ballot, VoteTally
 from ledger.actions.queries import actions as actions_queries
+from ledger.db import instances, pipeline
 from ledger.record.rules.refusals import Refused
 
 ROLES = {
@@ -89,6 +90,15 @@ class Roster:
     lent: tuple[Delegation, ...]
     away: frozenset[UUID]
 
+    @classmethod
+    def of(cls, roster: list[Any], lent: list[Any], away: list[Any]) -> Roster:
+        """The roster that is in the rows of `roster_calls`."""
+        return cls(
+            roster={row.actor_id: row for row in instances(Approver, roster)},
+            lent=tuple(instances(Delegation, lent)),
+            away=frozenset(row.actor_id for row in instances(Absence, away)),
+        )
+
     def person(self, actor: UUID) -> str:
         """The person behind an account; the account itself if no person is known."""
         return self._people.get(actor) or str(actor)
@@ -145,21 +155,21 @@ def load_context(
 ) -> EligibilityContext:
     """Load the context of an approval; pass `parties` and the votes `cast` where they were just read."""
     tenant_id = approval.tenant_id
-    action, session, agent = parties or approvals_queries.parties(tenant_id, approval.action_id)
-    roster, lent, away, votes = approvals_queries.eligibility_rows(
-        tenant_id, at, votes_of=approval.id if cast is None else None
-    )
+    parties = parties or approvals_queries.parties(tenant_id, approval.action_id)
+    votes = [approvals_queries.votes_call(tenant_id, approval.id)] if cast is None else []
+    rows = pipeline(*approvals_queries.roster_calls(tenant_id, at), *votes)
+    return make_context(approval, parties, Roster.of(*rows[:3]), instances(Vote, rows[3]) if cast is None else cast)
+
+
+def make_context(approval: Approval, parties: Parties, people: Roster, cast: Sequence[Vote]) -> EligibilityContext:
+    """The context of an approval from what was read."""
     return EligibilityContext(
-        people=Roster(
-            roster={row.actor_id: row for row in roster},
-            lent=tuple(lent),
-            away=frozenset(row.actor_id for row in away),
-        ),
-        action=action,
-        session=session,
-        agent=agent,
-        policy_authors=deadlines.authors_of_policy(tenant_id, approval.policy_version),
-        cast=tuple(votes if cast is None else cast),
+        people=people,
+        action=parties.action,
+        session=parties.session,
+        agent=parties.agent,
+        policy_authors=deadlines.authors_of_policy(approval.tenant_id, approval.policy_version),
+        cast=tuple(cast),
     )
 
 
@@ -168,12 +178,7 @@ def load_contexts(tenant_id: UUID, approvals: Sequence[Approval], *, at: datetim
     actions = actions_queries.actions_by_id(tenant_id, [each.action_id for each in approvals])
     opened = sessions_queries.sessions_by_id(tenant_id, {each.session_id for each in actions.values()})
     votes = votes_queries.votes_by_approval(tenant_id, [each.id for each in approvals])
-    roster, lent, away, _ = approvals_queries.eligibility_rows(tenant_id, at)
-    people = Roster(
-        roster={row.actor_id: row for row in roster},
-        lent=tuple(lent),
-        away=frozenset(row.actor_id for row in away),
-    )
+    people = Roster.of(*pipeline(*approvals_queries.roster_calls(tenant_id, at)))
     agents = approvals_queries.agents_by_name(tenant_id, {each.agent_id for each in opened.values()})
     versions = {each.policy_version for each in approvals}
     authors = {version: deadlines.authors_of_policy(tenant_id, version) for version in versions}

@@ -97,10 +97,18 @@ def relying_party() -> passkeys.RelyingParty:
 def signed_log_head(tenant_id: UUID) -> dict[str, Any]:
     """The newest signed checkpoint of the tenant's log: its origin, size and root; of size 0 before the first."""
     newest = log.current_log(tenant_id)
-    if newest is None or newest.note is None:
-        origin = newest.origin if newest else ledger.tenant_origin(tenant_id)
-        return {"log_origin": origin, "log_size": 0, "log_root": sha256().hexdigest()}
-    origin, size, root = bytes(newest.note).decode().split("\n")[:3]
+    return read_log_head(tenant_id, newest.origin if newest else None, newest.note if newest else None)
+
+
+def read_log_head(tenant_id: UUID, origin: str | None, note: bytes | None) -> dict[str, Any]:
+    """The same from the origin of the current log and its newest signed note, each None where there is none."""
+    if note is None:
+        return {
+            "log_origin": origin or ledger.tenant_origin(tenant_id),
+            "log_size": 0,
+            "log_root": sha256().hexdigest(),
+        }
+    origin, size, root = note.decode().split("\n")[:3]
     return {"log_origin": origin, "log_size": int(size), "log_root": b64decode(root).hex()}
 
 

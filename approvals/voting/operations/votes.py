@@ -24,9 +24,9 @@ from approvals.requests.queries.approvals import ApprovalFacts
 from approvals.requests.rules import rendering
 from approvals.voting.operations import attention, break_glass, eligibility, signatures
 from approvals.voting.operations.decision import apply_vote
-from approvals.voting.operations.eligibility import EligibilityContext
+from approvals.voting.operations.eligibility import EligibilityContext, Roster
 from approvals.voting.rules import binding
-from ledger.db import insert
+from ledger.db import defer, insert_call, instances
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import canonical, digest, parse
 from ledger.record.rules.envelope import commitment
@@ -140,19 +140,26 @@ def cast_vote(
     try:
         # Lock challenge and key before action and approval, in the same order as suspending a key does.
         opened = signatures.consume_challenge(tenant_id, approval_id, voter.actor, signed, at=at) if signed else None
-        action_head, head = lock_with_action(tenant_id, approval_id)
-        facts = load_facts(tenant_id, approval_id)
+        action_head, head, (found, cast, *people) = lock_with_action(
+            *(tenant_id, approval_id),
+            approvals.facts_call(tenant_id, approval_id),
+            approvals.votes_call(tenant_id, approval_id),
+            *approvals.roster_calls(tenant_id, at),
+        )
+        facts = approvals.read_facts(found)
         approval = facts.approval
         head = clocks.settle_clock_if_late(head, approval, at=at)
         assignment.check_voting_rate(approval, UUID(voter.actor), at=at)
-        context = eligibility.load_context(approval, at=at, parties=facts.parties)
+        context = eligibility.make_context(approval, facts.parties, Roster.of(*people), instances(Vote, cast))
         covers = vote_coverage(approval, facts)
         voter, bar = identify_voter(
             approval, replace(voter, evidence_class="A") if opened else voter, context=context, at=at
         )
         check_vote(head.state, approval, covers, verdict, voter, seen, reason, bar=bar, facts=facts, at=at)
         if opened is None:
-            signed_vote = _sign_by_session(covers, verdict, voter, reason, at=at)
+            salt = secrets.token_bytes(32)
+            statement = write_statement(facts, covers, verdict, voter, reason, salt=salt, at=at)
+            signed_vote = _SignedVote(statement=statement, salt=salt)
         else:
             proof = signatures.verify_vote_signature(
                 opened, covers=covers, verdict=verdict, voter=voter, reason=reason, at=at
@@ -166,17 +173,23 @@ def cast_vote(
     except Refused as refusal:
         refusal.records = (refused_vote(approval_id, UUID(voter.actor), refusal, at=at), *refusal.records)
         raise
-    row, evidence = _store_vote(facts, signed_vote, verdict, voter, reason, at=at)
-    context = replace(context, cast=(*context.cast, row))
-    apply_vote(
-        (action_head, head),
-        approval,
-        row,
-        evidence=evidence,
-        detail=_vote_detail(row, signed_vote),
-        context=context,
-        at=at,
-    )
+    row, evidence, stored = _seal_vote(facts, signed_vote, verdict, voter, reason, at=at)
+    try:
+        # In one message with what it decides.
+        defer(stored)
+        apply_vote(
+            (action_head, head),
+            approval,
+            row,
+            evidence=evidence,
+            detail=_vote_detail(row, signed_vote),
+            context=replace(context, cast=(*context.cast, row)),
+            at=at,
+        )
+    except IntegrityError as error:
+        if "vote_once" in str(error):
+            raise binding.AlreadyDecided from None
+        raise
     return row
 
 
@@ -235,6 +248,7 @@ def check_vote(
 
 
 def write_statement(
+    facts: ApprovalFacts,
     covers: binding.Coverage,
     verdict: binding.VoteChoice,
     voter: binding.Voter,
@@ -263,19 +277,12 @@ def write_statement(
             issued_at=at,
             not_before=at,
             expires_at=at + life,
-            **signatures.signed_log_head(UUID(covers.tenant)),
+            **signatures.read_log_head(facts.approval.tenant_id, *facts.checkpoint),
         ),
     )
 
 
-def _sign_by_session(
-    covers: binding.Coverage, verdict: binding.VoteChoice, voter: binding.Voter, reason: str, *, at: datetime
-) -> _SignedVote:
-    salt = secrets.token_bytes(32)
-    return _SignedVote(statement=write_statement(covers, verdict, voter, reason, salt=salt, at=at), salt=salt)
-
-
-def _store_vote(
+def _seal_vote(
     facts: ApprovalFacts,
     signed_vote: _SignedVote,
     verdict: binding.VoteChoice,
@@ -283,8 +290,10 @@ def _store_vote(
     reason: str,
     *,
     at: datetime,
-) -> tuple[Vote, tuple[ledger.SealedEvidence, ...]]:
-    """Insert the vote; as evidence the statement, and with a passkey the raw assertion and the public key."""
+) -> tuple[Vote, tuple[ledger.SealedEvidence, ...], tuple[Any, ...]]:
+    """The vote with its evidence, and the call that inserts them: the statement, and with a passkey the raw assertion
+    and the public key.
+    """
     approval = facts.approval
     row = Vote(
         tenant_id=approval.tenant_id,
@@ -315,11 +324,7 @@ def _store_vote(
         at=at,
         key_id=facts.key_id,
     )
-    try:
-        insert(row, *rows)
-    except IntegrityError:
-        raise binding.AlreadyDecided from None
-    return row, sealed
+    return row, sealed, insert_call(row, *rows)
 
 
 def _vote_detail(row: Vote, signed_vote: _SignedVote) -> dict[str, Any]:

@@ -122,6 +122,13 @@ def logs(tenant_id: UUID) -> list[LogHead]:
     ]
 
 
+CURRENT_CHECKPOINT: Final = (
+    "SELECT l.origin, t.note FROM ledger_log l JOIN ledger_tip t ON t.tenant_id = l.tenant_id AND t.log = l.number"
+    " WHERE l.tenant_id = $1 ORDER BY l.number DESC LIMIT 1"
+)
+"""The origin of the current log and its newest signed note, as a query whose first value is the tenant."""
+
+
 def current_log(tenant_id: UUID) -> LogHead | None:
     """The current log, or None before the sequencer has opened the first."""
     return next(iter(logs(tenant_id)), None)

@@ -57,12 +57,15 @@ def heads_for_update(tenant_id: UUID, subject_ids: list[UUID], kind: str) -> lis
     ]
 
 
-def heads_locked(tenant_id: UUID, statement: bytes, *values: UUID) -> list[dict[str, Any]]:
-    """Lock heads by a statement, in its order; its rows are a subject's id, kind, state, seq, head and entry, the last
-    four as `ledger_lock` returns them.
+def heads_locked(
+    tenant_id: UUID, statement: bytes, *values: UUID, reads: Iterable[tuple[Any, ...]] = ()
+) -> tuple[list[dict[str, Any]], list[list[tuple[Any, ...]]]]:
+    """Lock heads by a statement, in its order, and run more statements behind the locks, all in one message.
+
+    Its rows are a subject's id, kind, state, seq, head and entry, the last four as `ledger_lock` returns them.
     """
-    rows = call_function(statement, *(value.bytes for value in values), prepared=True)
-    return [_head_fields(tenant_id, UUID(bytes=row[0]), (row[1] or b"").decode(), row[2:]) for row in rows if row[0]]
+    rows, *found = pipeline(RawCall(statement, [value.bytes for value in values]), *reads)
+    return [_head(tenant_id, *row) for row in rows], found
 
 
 def _head_fields(tenant_id: UUID, subject_id: UUID, kind: str, row: tuple[bytes | None, ...]) -> dict[str, Any]:

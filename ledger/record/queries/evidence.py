@@ -78,9 +78,14 @@ _SEALED_EVIDENCE = (
 )
 
 
+def sealed_call(tenant_id: UUID, pointer: UUID | None) -> tuple[Any, ...]:
+    """The call for `pipeline` that reads evidence as it lies there: whose it is, sealed, and the id of the key."""
+    return _SEALED_EVIDENCE, tenant_id, pointer
+
+
 def open_evidence(tenant_id: UUID, pointer: UUID) -> bytes | None:
     """Decrypt evidence; `EvidenceErased` if it was erased, `CannotOpen` if its key was destroyed."""
-    rows = execute(_SEALED_EVIDENCE, tenant_id, pointer)
+    rows = execute(*sealed_call(tenant_id, pointer))
     return open_sealed(tenant_id, pointer, *rows[0]) if rows else None
 
 

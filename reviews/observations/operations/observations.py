@@ -14,7 +14,7 @@ from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.effects import Boundary
-from ledger.db import insert_call, pipeline, tenancy
+from ledger.db import defer, insert_call, tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
 from ledger.record.queries import evidence as evidence_queries
@@ -99,7 +99,7 @@ def record_answer(
     happening = _happening(row, seen, step, contract, answer, evidence, at=at)
     event = ledger.events_call(ledger.draft_event(head, happening, actor=by, at=at))
     again = _schedule_calls(head, step, contract, systems, at=at)
-    pipeline(insert_call(*rows, row), event, *again, *([ended] if ended else []))
+    defer(insert_call(*rows, row), event, *again, *([ended] if ended else []))
     if step.state is State.FAILED and step.moves:
         action = actions.action(tenant_id, action_id)
         assert action is not None

@@ -11,9 +11,23 @@ import pytest
 from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
 
 from ledger import db as edge
-from ledger.db import call_function, execute, fetch_one, insert, pipeline, savepoint, select, select_pipeline, tenancy
+from ledger.db import (
+    call_function,
+    defer,
+    execute,
+    fetch_one,
+    insert,
+    insert_call,
+    instances,
+    pipeline,
+    savepoint,
+    select,
+    select_call,
+    tenancy,
+)
 from ledger.models import Action, ContractVersion, Freeze
 from tests.support.builders import AT, propose
+from tests.support.callers import found
 
 # Outlives the transaction, unless that is rolled back.
 CHANGE = b"SELECT set_config('application_name', 'changed', false)"
@@ -94,6 +108,16 @@ def insert_and_fail(row: Freeze) -> None:
     raise ZeroDivisionError
 
 
+def defer_and_fail(row: Freeze) -> None:
+    defer(insert_call(row))
+    raise ZeroDivisionError
+
+
+def insert_behind_deferred(deferred: Freeze, row: Freeze) -> None:
+    defer(insert_call(deferred))
+    insert(row)
+
+
 def test_rows_come_as_the_orm_gives_them(tenant: UUID):
     with tenancy(tenant):
         head = propose(tenant)
@@ -127,13 +151,13 @@ def test_rows_of_several_tables_come_in_one_message(tenant: UUID):
     with tenancy(tenant):
         head = propose(tenant)
         insert(a_freeze(tenant, "one"), a_freeze(tenant, "two"))
-        freezes, none, actions = select_pipeline(
-            (Freeze, "tenant_id = $1 ORDER BY value", tenant),
-            (Freeze, "tenant_id = $1 AND value = $2", tenant, "three"),
-            (Action, "tenant_id = $1", tenant),
+        freezes, none, actions = pipeline(
+            select_call(Freeze, "tenant_id = $1 ORDER BY value", tenant),
+            select_call(Freeze, "tenant_id = $1 AND value = $2", tenant, "three"),
+            select_call(Action, "tenant_id = $1", tenant),
         )
-    assert [row.value for row in freezes] == ["one", "two"]
-    assert (none, [row.id for row in actions]) == ([], [head.id])
+    assert [row.value for row in instances(Freeze, freezes)] == ["one", "two"]
+    assert (none, [row.id for row in instances(Action, actions)]) == ([], [head.id])
 
 
 def test_rows_of_several_tables_are_written_together_or_not_at_all(tenant: UUID):
@@ -292,6 +316,13 @@ def test_a_connection_keeps_a_bounded_number_of_plans(committed_db, monkeypatch:
             assert execute(f"SELECT {number}") == [(number,)]
             assert execute("SELECT $1::uuid", UUID(int=7)) == [(UUID(int=7),)]
         assert len(plans()) <= 3
+        # Of one message none is forgotten before it is sent.
+        for number in range(10):
+            assert pipeline(*((f"SELECT {number + 1}",), ("SELECT 2",), (f"SELECT {number + 3}",))) == [
+                [(number + 1,)],
+                [(2,)],
+                [(number + 3,)],
+            ]
     connection.close()
 
 
@@ -303,6 +334,65 @@ def test_statements_in_one_message_see_each_other_in_their_order(committed_db):
             ("SELECT $1::int + 1, $2::uuid[]", 1, [UUID(int=8)]),
         )
     assert said == [[("one",)], [("one", str(UUID(int=7)))], [(2, [UUID(int=8)])]]
+
+
+SAY = "SELECT set_config('app.word', $1, true)"
+
+
+def word_by_the_orm() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('app.word')")
+        return str(cursor.fetchone()[0])
+
+
+def test_whatever_follows_a_deferred_statement_finds_it_done(committed_db):
+    readers = (
+        lambda: execute("SELECT current_setting('app.word')")[0][0],
+        lambda: pipeline(("SELECT current_setting('app.word')",))[0][0][0],
+        lambda: (call_function(b"SELECT current_setting('app.word')")[0][0] or b"").decode(),
+        word_by_the_orm,
+    )
+    for number, read in enumerate(readers):
+        with tenancy(UUID(int=7)):
+            defer((SAY, "first"), (SAY, f"word {number}"))
+            assert read() == f"word {number}"
+    with tenancy(UUID(int=7)):
+        defer((SAY, "outer"))
+        with tenancy(UUID(int=8)):
+            assert word_by_the_orm() == "outer"
+
+
+def test_what_is_deferred_to_the_end_is_committed_and_by_a_failure_forgotten(committed_db):
+    tenant = found("orchid")
+    with tenancy(tenant):
+        defer(insert_call(a_freeze(tenant, "kept")))
+    with pytest.raises(ZeroDivisionError), tenancy(tenant):
+        defer_and_fail(a_freeze(tenant, "undone"))
+    with pytest.raises(IntegrityError), tenancy(tenant):
+        defer(insert_call(a_freeze(tenant, "undone too")), insert_call(a_freeze(tenant, "kept")))
+    with tenancy(tenant):
+        assert [each.value for each in select(Freeze, "tenant_id = $1", tenant)] == ["kept"]
+
+
+def test_what_is_deferred_apart_fails_apart(committed_db):
+    tenant = found("orchid")
+    with tenancy(tenant):
+        defer(insert_call(a_freeze(tenant, "before")))
+        with pytest.raises(ZeroDivisionError), savepoint():
+            defer_and_fail(a_freeze(tenant, "never sent"))
+        with pytest.raises(IntegrityError), savepoint():
+            defer(insert_call(a_freeze(tenant, "before")))
+        with pytest.raises(ZeroDivisionError), savepoint():
+            insert_and_fail(a_freeze(tenant, "sent"))
+        with pytest.raises(IntegrityError), savepoint():
+            insert_behind_deferred(a_freeze(tenant, "fine"), a_freeze(tenant, "before"))
+        with savepoint():
+            defer(insert_call(a_freeze(tenant, "inside")))
+            with pytest.raises(ZeroDivisionError), savepoint():
+                defer_and_fail(a_freeze(tenant, "deeper"))
+        defer(insert_call(a_freeze(tenant, "behind")))
+    with tenancy(tenant):
+        assert sorted(each.value for each in select(Freeze, "tenant_id = $1", tenant)) == ["before", "behind", "inside"]
 
 
 def test_of_statements_in_one_message_the_first_that_is_refused_ends_all(committed_db):
