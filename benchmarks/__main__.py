@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from benchmarks import cpu
 from benchmarks.apart import apart
-from benchmarks.ratios import Figure, table
+from benchmarks.ratios import table
 from benchmarks.sizes import VARIABLE
 from benchmarks.stand import stand
 
@@ -44,30 +44,27 @@ def main() -> None:
     if chosen.tiny:
         os.environ[VARIABLE] = "1"
     # Whoever ends it from outside ends its servers too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ[cpu.ROOT] = str(os.getpid())
     load = os.getloadavg()[0]
-    figures: list[Figure] = []
-    failed: list[str] = []
+    failed = []
     with stand() as made:
         for name in chosen.names or NAMES:
             print(f"{name} …", flush=True)
             began = time.monotonic()
             made.database(name)
             try:
-                figures += apart(made, name, f"benchmarks.{name}:measure", chosen.rounds)
-            except Exception:  # noqa: BLE001
-                # What the others measure, in the hour that all of them take, is not lost with it.
+                print(f"\n{table(apart(made, name, f'benchmarks.{name}:measure', chosen.rounds))}\n")
+            except (Exception, SystemExit):  # noqa: BLE001 - the others are still measured
                 traceback.print_exc()
                 failed.append(name)
             print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
-    print(f"\n{table(figures)}\n")
     print(
         f"{datetime.now(UTC):%Y-%m-%d}, {chosen.rounds} rounds, {os.cpu_count()} processors, {platform.machine()},"
         f" Python {platform.python_version()}, load {load:.1f} at the beginning"
     )
     if failed:
-        sys.exit(f"benchmarks: {', '.join(failed)} failed; what they said stands above.")
+        sys.exit(f"benchmarks: {', '.join(failed)} failed; what they said stands above")
 
 
 if __name__ == "__main__":

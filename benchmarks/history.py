@@ -10,7 +10,9 @@ past days change.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -314,24 +316,33 @@ WHERE a.tenant_id = %(tenant)s AND a.id = told.id AND learnt.late
 def fill(connection: psycopg.Connection, tenant: UUID, count: int, *, late: bool) -> None:
     """Put the history of `count` actions there, up to ten days ago; with `late` what became known of them later.
 
-    The connection is that of the superuser, for checks and triggers of single rows are passed over.
+    The connection is that of the superuser, for checks and triggers of single rows are passed over. A large history is
+    put there by as many connections as there are processors.
     """
-    for first in range(1, count + 1, AT_A_TIME):
-        _fill_part(connection, tenant, count, range(first, min(first + AT_A_TIME, count + 1)), late=late)
-        if first == 1:
-            # Whatever comes next is planned for tables that have something in them.
-            connection.execute("ANALYZE")
+    first, *more = (range(at, min(at + AT_A_TIME, count + 1)) for at in range(1, count + 1, AT_A_TIME))
+    with without_triggers(connection):
+        if not late:
+            _found(connection, tenant)
+        _fill_part(connection, tenant, count, first, late=late)
+        # Whatever comes next is planned for tables that have something in them.
+        connection.execute("ANALYZE")
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(lambda part: _fill_apart(connection, tenant, count, part, late=late), more))
+
+
+def _fill_apart(connection: psycopg.Connection, tenant: UUID, count: int, part: range, *, late: bool) -> None:
+    """One part by a connection of its own."""
+    with psycopg.connect(connection.info.dsn, password=connection.info.password, autocommit=True) as own:
+        _fill_part(own, tenant, count, part, late=late)
 
 
 def _fill_part(connection: psycopg.Connection, tenant: UUID, count: int, part: range, *, late: bool) -> None:
     steps, stories = _rows()
-    with without_triggers(connection):
-        values: dict[str, Any] = {"tenant": tenant, "count": count, "late": late, "weight": WEIGHT}
-        values |= {"first": part[0], "last": part[-1]}
-        values |= {"tools": list(TOOLS), "classes": list(CLASSES), "agents": AGENTS, "settling": list(SETTLING)}
-        values |= {"steps": json.dumps(steps), "stories": json.dumps(stories)}
-        if not late and part[0] == 1:
-            _found(connection, values)
+    values: dict[str, Any] = {"tenant": tenant, "count": count, "late": late, "weight": WEIGHT}
+    values |= {"first": part[0], "last": part[-1]}
+    values |= {"tools": list(TOOLS), "classes": list(CLASSES), "agents": AGENTS, "settling": list(SETTLING)}
+    values |= {"steps": json.dumps(steps), "stories": json.dumps(stories)}
+    with _in_bulk(connection):
         values |= _known(connection, tenant)
         _run(connection, _BEGUN, values)
         for seq in sorted({each["seq"] for each in steps if each["late"] is late}):
@@ -344,24 +355,34 @@ def _fill_part(connection: psycopg.Connection, tenant: UUID, count: int, part: r
 
 @contextmanager
 def without_triggers(connection: psycopg.Connection) -> Iterator[None]:
-    """One transaction in which no trigger runs: what they would have made is made here, by the same rules."""
-    with connection.transaction():
-        connection.execute("SET LOCAL session_replication_role = replica")
-        always = [tuple(map(sql.Identifier, each)) for each in connection.execute(_ALWAYS).fetchall()]
-        for table, trigger in always:
-            connection.execute(sql.SQL("ALTER TABLE {} DISABLE TRIGGER {}").format(table, trigger))
-        connection.execute("SET LOCAL synchronous_commit = off")
-        connection.execute("SET LOCAL timezone = 'UTC'")
+    """No trigger runs until the end: what they would have made is made here, by the same rules."""
+    always = [tuple(map(sql.Identifier, each)) for each in connection.execute(_ALWAYS).fetchall()]
+    for table, trigger in always:
+        connection.execute(sql.SQL("ALTER TABLE {} DISABLE TRIGGER {}").format(table, trigger))
+    try:
         yield
+    finally:
         for table, trigger in always:
             connection.execute(sql.SQL("ALTER TABLE {} ENABLE ALWAYS TRIGGER {}").format(table, trigger))
 
 
-def _found(connection: psycopg.Connection, values: dict[str, Any]) -> None:
+@contextmanager
+def _in_bulk(connection: psycopg.Connection) -> Iterator[None]:
+    """One transaction that passes over the triggers that are left, and waits for no disk."""
+    with connection.transaction():
+        connection.execute("SET LOCAL session_replication_role = replica")
+        connection.execute("SET LOCAL synchronous_commit = off")
+        connection.execute("SET LOCAL timezone = 'UTC'")
+        yield
+
+
+def _found(connection: psycopg.Connection, tenant: UUID) -> None:
     """A second version of the verification policy, and contracts that are registered while the history runs."""
-    [(until,)] = connection.execute("SELECT date_trunc('hour', now()) - interval '10 days'").fetchall()
-    _run(connection, _POLICY, values | {"version": "history", "digest": "7" * 64})
-    _run(connection, _CONTRACT, values | {"until": until})
+    values: dict[str, Any] = {"tenant": tenant, "tools": list(TOOLS), "classes": list(CLASSES)}
+    with _in_bulk(connection):
+        [(until,)] = connection.execute("SELECT date_trunc('hour', now()) - interval '10 days'").fetchall()
+        _run(connection, _POLICY, values | {"version": "history", "digest": "7" * 64})
+        _run(connection, _CONTRACT, values | {"until": until})
 
 
 def _known(connection: psycopg.Connection, tenant: UUID) -> dict[str, Any]:
@@ -482,7 +503,7 @@ def surround(connection: psycopg.Connection, tenant: UUID, *, busy: UUID) -> Non
     One action in twenty gets the tool and the agent of the action `busy`, one in a thousand its target and session.
     """
     values = {"tenant": tenant, "busy": busy}
-    with without_triggers(connection):
+    with without_triggers(connection), _in_bulk(connection):
         _run(connection, _BUSY, values)
         for table, chosen, actions in _COPIES:
             _run(connection, _COPY.format(table=table, chosen=chosen, actions=actions), values)
