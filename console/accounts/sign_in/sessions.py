@@ -1,17 +1,22 @@
-"""A browser's session and whose it is: two statements of every request, prepared, and past the ORM's compiler."""
+"""A browser's session, whose it is and whether it is locked: statements of every request, past the ORM's compiler."""
 
 from __future__ import annotations
 
 from typing import Any
 from uuid import UUID
 
+from axes.attempts import get_cool_off_threshold
+from axes.handlers.database import AxesDatabaseHandler
+from axes.helpers import get_client_username
 from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.sessions.backends.db import SessionStore as StoredSessions
 from django.contrib.sessions.models import Session
+from django.http import HttpRequest
 from django.utils import timezone
 
 from console.models import User
-from ledger.db import fetch_one
+from ledger.db import execute, fetch_one
 
 
 class SessionStore(StoredSessions):
@@ -27,6 +32,40 @@ class SessionStore(StoredSessions):
 class PasswordBackend(ModelBackend):
     """Django's accounts with passwords."""
 
+    def authenticate(
+        self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any
+    ) -> User | None:
+        """The account of this name and password; one that the request itself comes from is not read a second time."""
+        user = getattr(request, "user", None)
+        if user is None or password is None or not user.is_authenticated or user.get_username() != username:
+            return super().authenticate(request, username=username, password=password, **kwargs)
+        return user if user.check_password(password) and self.user_can_authenticate(user) else None
+
     def get_user(self, user_id: UUID) -> User | None:
         user = fetch_one(User, "id = $1", user_id)
         return user if user is not None and self.user_can_authenticate(user) else None
+
+
+class AttemptHandler(AxesDatabaseHandler):
+    """The lock of an account after too many wrong passwords."""
+
+    def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
+        """The wrong passwords for an account from one address, as `AXES_LOCKOUT_PARAMETERS` says."""
+        username, address = get_client_username(request, credentials), getattr(request, "axes_ip_address", None)
+        if username is None or address is None:
+            return int(super().get_failures(request, credentials))
+        [(failures,)] = execute(
+            "SELECT coalesce(sum(failures_since_start), 0) FROM axes_accessattempt"
+            " WHERE username = $1 AND ip_address = $2::inet AND attempt_time >= $3",
+            *(username, address, get_cool_off_threshold(request)),
+        )
+        return int(failures)
+
+
+class SignInMiddleware(LoginRequiredMiddleware):
+    """Whoever opens a page has signed in; the API says for itself whom it admits, and by a key needs no session."""
+
+    def process_view(self, request: HttpRequest, view_func: Any, *arguments: Any) -> Any:
+        if not getattr(view_func, "login_required", True):
+            return None
+        return super().process_view(request, view_func, *arguments)
