@@ -220,7 +220,7 @@ def observe(
         raise UnknownExecutor("This executor has no attempt with this number.")
     document, raw = read_result(request.body)
     contract = sessions_queries.disclosed_contract(tenant_id, reported.contract_digest)
-    state = observations.record_answer(
+    stored = observations.record_answer(
         tenant_id=tenant_id,
         action_id=action_id,
         contract=contract,
@@ -237,10 +237,13 @@ def observe(
         at=at,
         ended=executions.finish_attempt_call(tenant_id=tenant_id, action_id=action_id, number=attempt, at=at),
     )
+    state = stored.state
     if contract.answer_only:
         by = _answerer(tenant_id, reported, contract, request.body)
         state = verification.check_answer(tenant_id=tenant_id, action_id=action_id, by=by, at=at) or state
-    after_commit(verify_due)
+    # What is read later is found by whoever looks then.
+    if stored.read_at is not None and stored.read_at <= at:
+        after_commit(verify_due)
     if not wanted.report:
         return schemas.Observed(state=state)
     latest = actions.latest_event(tenant_id, action_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -26,6 +26,13 @@ from reviews.observations.rules import observe as rules
 from reviews.readback.operations import work_queue
 from reviews.readback.operations.schedules import schedule_call
 from reviews.readback.rules import schedule as schedule_rules
+
+
+class StoredAnswer(NamedTuple):
+    """The state of the action after an answer, and when it is read back, if it is."""
+
+    state: str
+    read_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +63,8 @@ def record_answer(
     by: ledger.Actor,
     at: datetime,
     ended: tuple[Any, ...] = (),
-) -> str:
-    """Store an answer and take the step it allows; returns the state after. Late ones are taken too (R-OB-13).
+) -> StoredAnswer:
+    """Store an answer and take the step it allows. Late ones are taken too (R-OB-13).
 
     If we crash after this commit, the schedule row is there: the reading happens whether or not a message arrives.
     `ended` is the call that ends the attempt, sent with everything else that is written.
@@ -98,13 +105,14 @@ def record_answer(
     )
     happening = _happening(row, seen, step, contract, answer, evidence, at=at)
     event = ledger.events_call(ledger.draft_event(head, happening, actor=by, at=at))
-    again = _schedule_calls(head, step, contract, systems, at=at)
+    read_at = _next_reading(step, contract, at=at)
+    again = [_schedule_call(head, contract, systems, due_at=read_at, at=at)] if read_at is not None else []
     defer(insert_call(*rows, row), event, *again, *([ended] if ended else []))
     if step.state is State.FAILED and step.moves:
         action = actions.action(tenant_id, action_id)
         assert action is not None
         ledger_orders.unwind_after_failure(action, str(step.state), at=at)
-    return str(step.state)
+    return StoredAnswer(str(step.state), read_at)
 
 
 def _sealed(
@@ -126,17 +134,21 @@ def _sealed(
     return sealed, list(rows)
 
 
-def _schedule_calls(
-    head: ledger.SubjectHead, step: Any, contract: Contract, systems: list[tuple[Any, ...]], *, at: datetime
-) -> list[tuple[Any, ...]]:
-    """The call that has the action read back, where its step leads there."""
+def _next_reading(step: Any, contract: Contract, *, at: datetime) -> datetime | None:
+    """When the action is read back, where its step leads there."""
     # Still EXECUTING means that the tool says it has rolled back: that is read at once.
     if step.state not in (State.PENDING, State.ACCEPTED, State.UNKNOWN, State.EXECUTING):
-        return []
+        return None
     first = contract.verification.polling.first_after_s if contract.verification else 0
-    due_at = at + (timedelta(seconds=first) if step.moves else timedelta(0))
+    return at + (timedelta(seconds=first) if step.moves else timedelta(0))
+
+
+def _schedule_call(
+    head: ledger.SubjectHead, contract: Contract, systems: list[tuple[Any, ...]], *, due_at: datetime, at: datetime
+) -> tuple[Any, ...]:
+    """The call that has the action read back."""
     place = work_queue.position_in_lane(head.tenant_id, contract, systems)
-    return [schedule_call(head.tenant_id, head.id, place, due_at=due_at, priority=place.rank, at=at)]
+    return schedule_call(head.tenant_id, head.id, place, due_at=due_at, priority=place.rank, at=at)
 
 
 def _judged(document: dict[str, Any], contract: Contract) -> rules.ParsedObservation:

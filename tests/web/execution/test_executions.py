@@ -822,3 +822,16 @@ def test_a_scope_that_would_narrow_nothing_is_refused(founded: UUID):
     for kind, scope in {"oper": "tool:x", "exec": "agent:x", "agent": "everything"}.items():
         with pytest.raises(UnknownScope):
             key_for(founded, kind, scopes=[scope])
+
+
+def test_workers_are_told_of_an_answer_only_where_it_is_read_back_at_once(
+    shop: Workshop, django_capture_on_commit_callbacks
+):
+    started = shop.started()
+    with django_capture_on_commit_callbacks() as hints:
+        assert shop.observe(started).status_code == 202
+    # Its contract reads back after a second, which nobody needs to be told of.
+    assert hints == []
+    with django_capture_on_commit_callbacks() as hints:
+        assert shop.observe(started).status_code == 202
+    assert len(hints) == 1
