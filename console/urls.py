@@ -262,6 +262,10 @@ handler404 = "console.web.error_pages.not_found"
 handler403 = "console.web.error_pages.access_denied"
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    # They are compared in turn, and machines ask most.
+    path("api/v1/stream", stream.stream_changes, name="stream"),
+    path("api/v1/sessions/<uuid:session_id>/stream", session_stream.stream_session, name="session-stream"),
+    path("api/v1/", api.urls),
     path("", entrance.choose_tenant, name="door"),
     # The names are allauth's, which looks its pages up by them.
     path("sign-in", entrance.sign_in, name="account_login"),
@@ -302,9 +306,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("invitations/<uuid:member_id>/accept", entrance.accept_invitation, name="invitation-accept"),
     path("preferences", entrance.save_preferences, name="preferences"),
     path("t/<slug:slug>/", include(pages)),
-    path("api/v1/stream", stream.stream_changes, name="stream"),
-    path("api/v1/sessions/<uuid:session_id>/stream", session_stream.stream_session, name="session-stream"),
-    path("api/v1/", api.urls),
     path(".well-known/jwks.json", installation.jwks_page, name="jwks"),
     path(".well-known/acta-keys.json", installation.receipt_keys_page, name="receipt-keys"),
     path("healthz", installation.healthz_page, name="healthz"),

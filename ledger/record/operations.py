@@ -381,7 +381,7 @@ def _next_entry(head: SubjectHead, event: NewEvent, state: str) -> entries.Entry
 def _detail_document(event: NewEvent) -> dict[str, Any] | None:
     detail = dict(event.detail)
     if event.grounds:
-        detail["grounds"] = sorted(event.grounds)
+        detail["grounds"] = sorted(map(str, event.grounds))
     if event.view:
         detail["view"] = dict(event.view)
     return detail or None

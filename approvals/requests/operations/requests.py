@@ -33,7 +33,7 @@ from ledger.actions.queries import actions, runs
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.policies import policy_context
-from ledger.db import insert
+from ledger.db import defer, insert, insert_call
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import digest, parse
 from ledger.record.rules.envelope import instant
@@ -99,7 +99,7 @@ def request_approval(
 
     Where its target must be read first (`prepare`), nobody is asked yet. Where a standing approval covers it (`match`),
     nobody is asked at all. The caller writes the events, with its own. Rows of the action's `evidence` are inserted
-    with the approval.
+    with the approval, in one message with what follows.
     """
     ready_by = at + timedelta(seconds=contract.preparation.within_s if prepare else 0)
     approval = Approval(
@@ -124,10 +124,11 @@ def request_approval(
     _apply_preflight(approval, found, rules_of(version))
     if match is not None:
         _approve_by_standing(approval, match, at=at)
-        insert(*evidence, approval, _release_deadline_row(approval))
+        defer(insert_call(*evidence, approval, _release_deadline_row(approval)))
         return approval, [_draft_request(approval, found, at=at), *use_standing(match, approval, at=at)]
     due = [Deadline(tenant_id=tenant_id, subject_id=approval.id, what="prepare", due_at=ready_by)]
-    insert(*evidence, approval, *(due if prepare else _deadline_rows(approval, rules_of(version), at=at)))
+    rows = due if prepare else _deadline_rows(approval, rules_of(version), at=at)
+    defer(insert_call(*evidence, approval, *rows))
     return approval, [_draft_request(approval, found, at=at)]
 
 
@@ -251,7 +252,7 @@ def _draft_request(
         "rendering_digest": approval.rendering_digest,
         "decide_by": instant(approval.decide_by),
         "rules": approval.policy_row.split(", "),
-        "risk": approval.risk,
+        "risk": str(approval.risk),
         "terms": approval.terms,
         "step_up": approval.step_up,
         "policy_version": approval.policy_version,

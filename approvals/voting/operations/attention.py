@@ -13,7 +13,7 @@ from uuid import UUID
 
 from approvals.models import Approval, ApprovalDisplay
 from approvals.requests.queries import approvals, deadlines
-from ledger.db import execute
+from ledger.db import defer
 from ledger.record.rules.refusals import Refused
 
 MOST_SECTIONS = 50
@@ -41,7 +41,7 @@ def record_displays(*, tenant_id: UUID, actor_id: UUID, opened: Mapping[UUID, da
     """Record when the payloads of these approvals were first displayed to a person, if the tenant has opted in."""
     wanted = [each.id for each in approvals.approvals_named(tenant_id, opened).values() if _wanted(each)]
     if wanted:
-        execute(_RECORD_DISPLAYS, tenant_id, actor_id, wanted, [opened[each] for each in wanted])
+        defer((_RECORD_DISPLAYS, tenant_id, actor_id, wanted, [opened[each] for each in wanted]))
 
 
 def record_page_report(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from enum import StrEnum
+from functools import cache
 
 from ledger.record.rules.refusals import Refused
 
@@ -373,6 +374,7 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
 """Legal pairs by kind of subject; the empty start state means that the event creates the subject."""
 
 
+@cache
 def states(kind: str) -> frozenset[str]:
     """Every state that a subject of `kind` can be in."""
     return frozenset(target for _, target in MACHINES[kind])

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger.actions.queries import actions, readings
-from ledger.db import execute, tenancy
+from ledger.db import defer, execute, tenancy
 from ledger.record.queries import events
 from reviews.models import Schedule
 from reviews.readback.operations import work_queue
@@ -104,12 +104,12 @@ def reschedule(*again: NextReading) -> None:
 
 def end_schedule(*, action_id: UUID) -> None:
     """End the schedule of an action."""
-    execute("DELETE FROM reviews_schedule WHERE action_id = $1", action_id)
+    defer(("DELETE FROM reviews_schedule WHERE action_id = $1", action_id))
 
 
 def end_schedules(action_ids: list[UUID]) -> None:
     """End the schedules of several actions."""
-    execute("DELETE FROM reviews_schedule WHERE action_id = ANY($1)", action_ids)
+    defer(("DELETE FROM reviews_schedule WHERE action_id = ANY($1)", action_ids))
 
 
 def schedule_missing(*, at: datetime) -> int:

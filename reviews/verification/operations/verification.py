@@ -17,7 +17,7 @@ import orjson
 from ledger.actions import operations as ledger_orders
 from ledger.actions.queries import actions
 from ledger.catalogue.rules.policies import DecidingPolicy, policy_context
-from ledger.db import insert, insert_call, insert_each, pipeline, tenancy
+from ledger.db import defer, insert, insert_call, insert_each, tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import evidence
 from ledger.record.rules.envelope import instant
@@ -142,7 +142,7 @@ def conclude_run(
     if outcome.steps or first or repeats_doubt(inputs, outcome):
         place = _RunPlace(last_number + 1, key_id)
         new, drafts = _written(plan, action, head, inputs, outcome, place, context, at=at)
-        pipeline(insert_call(*new), *([ledger.events_call(*drafts)] if drafts else []))
+        defer(insert_call(*new), *([ledger.events_call(*drafts)] if drafts else []))
         head = drafts[-1].head if drafts else head
         head = _ordered(head, outcome, at=at)
     _follow(plan, action, outcome, asked=pacing.asked, at=at)
