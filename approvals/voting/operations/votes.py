@@ -140,26 +140,17 @@ def cast_vote(
     try:
         # Lock challenge and key before action and approval, in the same order as suspending a key does.
         opened = signatures.consume_challenge(tenant_id, approval_id, voter.actor, signed, at=at) if signed else None
-        action_head, head, (found, cast, *people) = lock_with_action(
-            *(tenant_id, approval_id),
-            approvals.facts_call(tenant_id, approval_id),
-            approvals.votes_call(tenant_id, approval_id),
-            *approvals.roster_calls(tenant_id, at),
-        )
-        facts = approvals.read_facts(found)
+        action_head, head, facts, context = _lock_and_read(tenant_id, approval_id, at=at)
         approval = facts.approval
         head = clocks.settle_clock_if_late(head, approval, at=at)
         assignment.check_voting_rate(approval, UUID(voter.actor), at=at)
-        context = eligibility.make_context(approval, facts.parties, Roster.of(*people), instances(Vote, cast))
         covers = vote_coverage(approval, facts)
         voter, bar = identify_voter(
             approval, replace(voter, evidence_class="A") if opened else voter, context=context, at=at
         )
         check_vote(head.state, approval, covers, verdict, voter, seen, reason, bar=bar, facts=facts, at=at)
         if opened is None:
-            salt = secrets.token_bytes(32)
-            statement = write_statement(facts, covers, verdict, voter, reason, salt=salt, at=at)
-            signed_vote = _SignedVote(statement=statement, salt=salt)
+            signed_vote = _sign_by_session(facts, covers, verdict, voter, reason, at=at)
         else:
             proof = signatures.verify_vote_signature(
                 opened, covers=covers, verdict=verdict, voter=voter, reason=reason, at=at
@@ -174,23 +165,31 @@ def cast_vote(
         refusal.records = (refused_vote(approval_id, UUID(voter.actor), refusal, at=at), *refusal.records)
         raise
     row, evidence, stored = _seal_vote(facts, signed_vote, verdict, voter, reason, at=at)
+    detail, context = _vote_detail(row, signed_vote), replace(context, cast=(*context.cast, row))
     try:
         # In one message with what it decides.
         defer(stored)
-        apply_vote(
-            (action_head, head),
-            approval,
-            row,
-            evidence=evidence,
-            detail=_vote_detail(row, signed_vote),
-            context=replace(context, cast=(*context.cast, row)),
-            at=at,
-        )
+        apply_vote((action_head, head), approval, row, evidence=evidence, detail=detail, context=context, at=at)
     except IntegrityError as error:
         if "vote_once" in str(error):
             raise binding.AlreadyDecided from None
         raise
     return row
+
+
+def _lock_and_read(
+    tenant_id: UUID, approval_id: UUID, *, at: datetime
+) -> tuple[ledger.SubjectHead, ledger.SubjectHead, ApprovalFacts, EligibilityContext]:
+    """Lock the action of an approval and the approval, and read behind the locks what a vote is judged by."""
+    action_head, head, (found, cast, *people) = lock_with_action(
+        *(tenant_id, approval_id),
+        approvals.facts_call(tenant_id, approval_id),
+        approvals.votes_call(tenant_id, approval_id),
+        *approvals.roster_calls(tenant_id, at),
+    )
+    facts = approvals.read_facts(found)
+    roster, votes = Roster.of(*people), instances(Vote, cast)
+    return action_head, head, facts, eligibility.make_context(facts.approval, facts.parties, roster, votes)
 
 
 def refused_vote(approval_id: UUID, voter: UUID, refusal: Refused, *, at: datetime) -> ledger.RefusedEvent:
@@ -280,6 +279,19 @@ def write_statement(
             **signatures.read_log_head(facts.approval.tenant_id, *facts.checkpoint),
         ),
     )
+
+
+def _sign_by_session(
+    facts: ApprovalFacts,
+    covers: binding.Coverage,
+    verdict: binding.VoteChoice,
+    voter: binding.Voter,
+    reason: str,
+    *,
+    at: datetime,
+) -> _SignedVote:
+    salt = secrets.token_bytes(32)
+    return _SignedVote(statement=write_statement(facts, covers, verdict, voter, reason, salt=salt, at=at), salt=salt)
 
 
 def _seal_vote(
