@@ -57,7 +57,12 @@ STARTED: list[processes.Child] = []
 
 
 # What shares an installation, a browser with its web process, or a tenant after a whole day, is done by one worker.
-SHARED = ("tests/journeys/", "tests/browser/", "tests/web/edge/test_(every_address|odd_values|openapi).py")
+SHARED = (
+    "tests/journeys/test_(happy_path|kills|traces)",
+    "tests/journeys/test_(cases|guarding|offline|release|standing_approval)",
+    "tests/browser/",
+    "tests/web/edge/test_(every_address|odd_values|openapi).py",
+)
 # What takes longest comes first, so that no worker is left alone with it at the end: the rules, which need no server
 # and take seconds a module, fill what is left.
 SLOW_FIRST = ("journeys", "browser", "db", "mcp", "web", "peers", "client")
@@ -531,7 +536,8 @@ def valkey_url(broker: servers.Valkey) -> str:
 def secrets_dir(run: Run, tmp_path: Path, settings: object) -> Path:
     """A copy of the run's key files for tests that add to them or take some away."""
     folder = tmp_path / "secrets"
-    shutil.copytree(run.secrets, folder)
+    # What the signer's guard keeps comes and goes while others use it.
+    shutil.copytree(run.secrets, folder, ignore=shutil.ignore_patterns("*.sqlite*"))
     folder.chmod(0o700)
     settings.COUNTERFOIL_SECRETS_DIR = folder  # type: ignore[attr-defined]
     return folder

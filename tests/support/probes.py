@@ -117,7 +117,7 @@ def opened(folder: Path, secrets: Path) -> Iterator[tuple[Workshop, Clock]]:
 
 
 def _prepare(folder: Path, secrets: Path) -> None:
-    shutil.copytree(secrets, folder / "secrets")
+    shutil.copytree(secrets, folder / "secrets", ignore=shutil.ignore_patterns("*.sqlite*"))
     (folder / "secrets").chmod(0o700)
     (folder / "documents" / "policies").mkdir(parents=True)
     (folder / "documents" / "policies" / "returns.md").write_text("Returns within 14 days.")

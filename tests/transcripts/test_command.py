@@ -248,7 +248,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize("kind", ["lines", "array"])
+@pytest.mark.parametrize("kind", ["lines", pytest.param("array", marks=pytest.mark.long)])
 def test_memory_stays_flat_when_the_file_grows(tmp_path, kind):
     peaks = []
     for count in (100, 1_200):
