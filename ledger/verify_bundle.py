@@ -1049,8 +1049,11 @@ class Manifest:
     """What the bundle says of itself: a table of contents, and claims that the rest must bear out."""
 
     def __init__(self, value: Any) -> None:
-        if isinstance(value, dict) and value.get("format") == FORMAT and value.get("version") != VERSION:
-            raise Unknown(f"the bundle is of version {shown(str(value.get('version')), 20)}")
+        if isinstance(value, dict) and value.get("format") == FORMAT:
+            version = value.get("version")
+            # In Python true is 1.
+            if version != VERSION or version is True:
+                raise Unknown(f"the bundle is of version {shown(str(version), 20)}")
         said = members(value, "format", "version", "origin", "from", "to", "withheld", "request", "files")
         if said["format"] != FORMAT:
             raise Bad("it is not a bundle of this kind")

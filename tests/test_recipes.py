@@ -75,7 +75,7 @@ def test_a_recipe_is_whole(copy: Path, title: str, blocks: int):
 
 @pytest.mark.long
 def test_the_recipe_of_a_page_is_whole(copy: Path):
-    carry_out("A page", copy, 7)
+    carry_out("A page", copy, 8)
 
 
 def test_a_step_that_is_left_out_is_missed(copy: Path):

@@ -141,8 +141,7 @@ def _part_faults(where: str, part: Any) -> Iterator[str]:
         if name in part:
             yield from lookups.text_faults(f"{where}/{name}", part[name])
     yield from lookups.scope_faults(where, part, ("namespace", "policy" if "policy" in part else "principal"))
-    if part.get("expect", "present") not in {"present", "absent"}:
-        yield f"{where}/expect is either present or absent."
+    yield from lookups.expectation_faults(where, part)
     depth = part.get("wildcard_depth", WILDCARD_DEPTH)
     if not isinstance(depth, int) or isinstance(depth, bool) or depth < 1:
         yield f"{where}/wildcard_depth must be a whole number of at least 1."

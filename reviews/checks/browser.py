@@ -307,8 +307,7 @@ def _part_faults(where: str, part: Any) -> Iterator[str]:
             yield from _selector_faults(f"{where}/{name}", part[name])
     if "text" in part and "element" not in part:
         yield f"{where}/text is what an element must say: name the element."
-    if part.get("expect", "present") not in {"present", "absent"}:
-        yield f"{where}/expect is either present or absent."
+    yield from lookups.expectation_faults(where, part)
     yield from _shown_faults(f"{where}/shown", part.get("shown", {}))
     yield from _inner_faults(where, part)
     shown = part.get("shown", {})

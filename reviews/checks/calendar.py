@@ -165,8 +165,7 @@ def _part_faults(where: str, part: Any) -> Iterator[str]:
     yield from lookups.field_faults(f"{where}/fields", part.get("fields", []))
     yield from _name_faults(f"{where}/fields", part.get("fields", []))
     yield from _name_faults(where, [part[name] for name in ("tenant_property", "target_property") if name in part])
-    if part.get("expect", "present") not in {"present", "absent"}:
-        yield f"{where}/expect is either present or absent."
+    yield from lookups.expectation_faults(where, part)
     if not isinstance(part.get("exclusive", False), bool):
         yield f"{where}/exclusive is either true or false."
 

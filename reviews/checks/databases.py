@@ -127,8 +127,7 @@ def _part_faults(where: str, part: Any, known: frozenset[str]) -> Iterator[str]:
     if "equals" in part:
         yield from lookups.map_faults(f"{where}/equals", part["equals"])
         yield from name_faults(f"{where}/equals", part["equals"])
-    if part.get("expect", "present") not in {"present", "absent"}:
-        yield f"{where}/expect is either present or absent."
+    yield from lookups.expectation_faults(where, part)
     if "present_if" in part:
         yield from _condition_faults(f"{where}/present_if", part["present_if"])
 

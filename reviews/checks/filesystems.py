@@ -125,8 +125,7 @@ def _part_faults(where: str, part: Any) -> Iterator[str]:
     for name in ("sha256", "size", "mode", "machine"):
         if name in part:
             yield from lookups.text_faults(f"{where}/{name}", part[name])
-    if part.get("expect", "present") not in {"present", "absent"}:
-        yield f"{where}/expect is either present or absent."
+    yield from lookups.expectation_faults(where, part)
 
 
 def _root(system: SystemAccess, verification: Mapping[str, Any]) -> tuple[Path, tuple[str, ...]]:

@@ -162,6 +162,12 @@ def reads_faults(where: str, part: Any, *kinds: str, beside: frozenset[str] = fr
         yield f"{where}/reads is {'either ' if len(kinds) > 1 else ''}{' or '.join(kinds)}."
 
 
+def expectation_faults(where: str, part: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with what a part says of whether its thing is there."""
+    if part.get("expect", "present") not in ("present", "absent"):
+        yield f"{where}/expect is either present or absent."
+
+
 def thing_faults(
     where: str, part: Any, names: Sequence[str], wanted: Sequence[str], *, beside: Sequence[str] = ()
 ) -> Iterator[str]:
@@ -171,9 +177,9 @@ def thing_faults(
         return
     for name in (*names, *(each for each in (*wanted, *beside) if each in part)):
         yield from text_faults(f"{where}/{name}", part.get(name))
-    if part.get("expect", "present") not in {"present", "absent"}:
-        yield f"{where}/expect is either present or absent."
-    elif bool(part.keys() & {*wanted}) == (part.get("expect") == "absent"):
+    wrong = [*expectation_faults(where, part)]
+    yield from wrong
+    if not wrong and bool(part.keys() & {*wanted}) == (part.get("expect") == "absent"):
         yield f"{where} must have either the {' or the '.join(wanted)} that it should have, or expect absent."
 
 

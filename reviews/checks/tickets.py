@@ -132,8 +132,7 @@ def _part_faults(where: str, part: Any) -> Iterator[str]:
     yield from lookups.field_faults(f"{where}/fields", part.get("fields", []))
     yield from _name_faults(f"{where}/fields", part.get("fields", []))
     yield from _name_faults(where, [part.get("kind", "issue"), *(part[name] for name in _COLUMNS if name in part)])
-    if part.get("expect", "present") not in {"present", "absent"}:
-        yield f"{where}/expect is either present or absent."
+    yield from lookups.expectation_faults(where, part)
 
 
 def _name_faults(where: str, names: Any) -> Iterator[str]:

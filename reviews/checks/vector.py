@@ -125,8 +125,7 @@ def _part_faults(where: str, part: Any) -> Iterator[str]:
             yield from lookups.text_faults(f"{where}/{name}", part[name])
         if name in part and column not in part:
             yield f"{where}/{name} needs {column}."
-    if part.get("expect", "present") not in {"present", "absent"}:
-        yield f"{where}/expect is either present or absent."
+    yield from lookups.expectation_faults(where, part)
     if "retrieval" in part:
         yield from _retrieval_faults(f"{where}/retrieval", part["retrieval"])
 

@@ -120,6 +120,7 @@ def test_a_list_of_refs_is_whole_or_no_answer():
         ({"repository": "sr.r", "ref": "sr.ref"}, "must have either the commit"),
         (PUSH | {"branch": "sr.b"}, "has an unknown field `branch`"),
         (PUSH | {"expect": "maybe"}, "expect is either present or absent"),
+        (PUSH | {"expect": {}}, "expect is either present or absent"),
     ],
 )
 def test_a_bad_lookup_is_told_at_registration(part, fault):

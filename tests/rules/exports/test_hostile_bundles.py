@@ -495,6 +495,10 @@ def is_sound_inside(path: tuple[Any, ...], value: Any) -> None:
         assert same or path[:2] == ("manifest", "request"), (path, value)
 
 
+def test_true_is_no_version():
+    is_sound_inside(("manifest", "version"), True)
+
+
 @QUICK
 @given(st.sampled_from(EVERYWHERE), VALUES)
 def test_a_document_that_says_something_else_is_never_verified(path, value):
