@@ -35,7 +35,7 @@ test-adapters: install  ## The adapters whose packages `make install` leaves out
 	build/crewai/bin/python -m pytest $(APART) --disable-warnings tests/client/adapters/test_adapter_crewai.py
 
 test-long: install  ## The rest: fuzzing, chaos, peers
-	@exec $(PY) -m pytest -m "long or hypothesis" --hypothesis-profile whole $(TESTS)
+	@exec $(PY) -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "long or hypothesis" --hypothesis-profile whole $(TESTS)
 
 check: install  ## Everything that needs no server
 	$(BIN)/ruff check

@@ -32,6 +32,7 @@ class Api:
     client: Client
     headers: dict[str, str]
     tenant: UUID | None = None
+    user: Any = None
 
     def get(self, path: str, **headers: str) -> Any:
         return self.client.get(f"/api/v1{path}", headers=self.headers | headers)
@@ -41,11 +42,15 @@ class Api:
             f"/api/v1{path}", body if body is not None else {}, "application/json", headers=self.headers | headers
         )
 
+    def sign_in(self) -> None:
+        """Begin a new session: one lasts twelve hours."""
+        self.client = signed_in(self.user)
+
     def again(self) -> Api:
         """The same caller, who has heard nothing yet of what happens from now on."""
         client = new_client()
         client.cookies.update(self.client.cookies)
-        return Api(client, dict(self.headers), self.tenant)
+        return Api(client, dict(self.headers), self.tenant, self.user)
 
     def release_contract(self, document: dict[str, Any]) -> None:
         """Have a version of a contract in force that changes what is verified, with gates that nobody ran."""
@@ -102,7 +107,7 @@ def person_for(tenant: UUID, *roles: str, name: str = "") -> Api:
         by=ledger.SYSTEM,
         at=_now(),
     )
-    return Api(signed_in(place.user), {}, tenant)
+    return Api(signed_in(place.user), {}, tenant, place.user)
 
 
 def signed_in(user: Any) -> Client:

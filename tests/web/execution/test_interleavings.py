@@ -65,6 +65,8 @@ class Shift(RuleBasedStateMachine):
     def open(self) -> None:
         self.order = f"EX-{next(ORDERS)}"
         self.counter.till.order(self.order)
+        self.counter.operator.sign_in()
+        self.counter.reviewer.sign_in()
         self.actions: list[str] = []
         self.started: list[dict[str, Any]] = []
         self.dead = False
