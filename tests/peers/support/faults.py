@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 
+from console.local import processes
 from tests.peers.support.errand import Errand
 from tests.peers.support.path import Ended, Office, Work, succeeded
 from tests.peers.support.proxy import SAYS, Fault, Net, timed
@@ -48,6 +49,8 @@ def endured(
         office.observe(work)
         before = office.verify(work, later=timedelta(0))
         assert before.state == "PENDING", before.document["verdict"]
+        # A conversation is kept once both sides have hung up, which may come after the answer.
+        processes.wait_until(lambda: any(net.heard.values()), within_s=SLOW_MACHINE_S)
         heard = sum(len(one) for tapes in net.heard.values() for one in tapes)
         assert heard > 100, net.heard
         effect(work)
