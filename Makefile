@@ -3,7 +3,7 @@
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 UV_VERSION := 0.13.9
-# One more than processors: much of the suite waits for processes that it has killed.
+# Twice the processors: some tests wait for processes that they have killed. With six, two processors took longer.
 WORKERS ?= 4
 BIN := .venv/bin
 PY := $(BIN)/python

@@ -117,6 +117,7 @@ def opened(folder: Path, secrets: Path) -> Iterator[tuple[Workshop, Clock]]:
 
 
 def _prepare(folder: Path, secrets: Path) -> None:
+    # What the signer's guard keeps comes and goes while others use it.
     shutil.copytree(secrets, folder / "secrets", ignore=shutil.ignore_patterns("*.sqlite*"))
     (folder / "secrets").chmod(0o700)
     (folder / "documents" / "policies").mkdir(parents=True)

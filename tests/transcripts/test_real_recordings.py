@@ -44,10 +44,10 @@ def test_exchanges_of_langchain_with_anthropic(tmp_path):
     assert ("web_search", "max_uses_exceeded") in failed
     assert any(tool == "text_editor_code_execution" and "parsing error" in reason for tool, reason in failed)
     assert totals["answers"]["no answer"] > 0
-    # Answers on documentation, citations and weather: no words that say of a tool that it changed something.
-    assert totals["spoken"] > 40
-    assert (totals["claims"], totals["false_claims"]) == ({}, {})
-    assert totals["patterns"] == {"HS-06": 1}
+    # Answers on documentation, citations and weather; "Done!" stands behind a step that failed.
+    assert sum(totals["claims"].values()) > 40
+    assert totals["false_claims"].keys() <= {"SILENT_CHAIN", "PHANTOM"}
+    assert sum(totals["false_claims"].values()) <= 2
 
 
 @pytest.mark.long
