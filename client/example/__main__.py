@@ -9,7 +9,8 @@ cases      list the cases
 Environment: COUNTERFOIL_URL, COUNTERFOIL_AGENT_KEY, COUNTERFOIL_EXECUTOR_KEY,
 COUNTERFOIL_OPERATOR_KEY, SHOP_ADMIN_URL (setup only), SHOP_DATABASE_URL (the writer),
 SHOP_READER_URL (setup only: the verifier's role), SHOP_VALKEY_URL, SHOP_FOLDER,
-COUNTERFOIL_EXAMPLE_STATE; COUNTERFOIL_ISSUER where the console is reached by another address than its own.
+COUNTERFOIL_EXAMPLE_STATE; COUNTERFOIL_ISSUER where the console is reached by another address than its own;
+COUNTERFOIL_EXAMPLE_TIMEOUT_S, how long one attempt may take (5).
 """
 
 from __future__ import annotations

@@ -43,6 +43,8 @@ WORDS = ShopPasswords(
 )
 # Nobody waits so long where nothing is broken, however busy the machine is.
 WITHIN_S = 180.0
+# An attempt of the example's executor. Not its usual 5 s: the run's first minute keeps a process waiting for longer.
+ATTEMPT_S = 15
 
 
 class Caller:
@@ -135,7 +137,8 @@ class Ground:
     def program(self, name: str, *, url: str = "") -> Any:
         """One of the example's programs; `url` is where it believes the console to be."""
         told = self.shop.environment(console_url=url or self.stack.url, keys=self.known["keys"])
-        return self.shop.program(name, told | {"COUNTERFOIL_ISSUER": self.stack.url})
+        told |= {"COUNTERFOIL_ISSUER": self.stack.url, "COUNTERFOIL_EXAMPLE_TIMEOUT_S": str(ATTEMPT_S)}
+        return self.shop.program(name, told)
 
     def start(self, name: str, *, url: str = "") -> Child:
         return self.stack.run(self.program(name, url=url))

@@ -15,7 +15,7 @@ import pytest
 
 from example.cases import BY_NAME
 from example.stage import Sent
-from tests.journeys.ground import Ground, moves
+from tests.journeys.ground import ATTEMPT_S, Ground, moves
 
 REPORTS = json.loads(files("reviews.reporting.rules").joinpath("reporting.json").read_bytes())["by_state"]
 
@@ -312,7 +312,7 @@ def test_a_case_ends_as_the_table_says(played, row):
     assert played.sent[row.name].code == row.code
     assert entry["reconciliation"]["discrepancy_class"] == row.found
     assert {row.seen} <= {None, *_classes(history)}
-    assert (entry["reconciliation"]["recovery_decision"] or "").partition(" ")[0] == (row.decided or "")
+    assert _decisions(history)[-1:] == ([row.decided] if row.decided else [])
     assert [each["state"] for each in ground.cases(action_id)] == ["OPEN"] * row.review
     assert _incidents(history) == ([row.incident] if row.incident else [])
     assert bool(entry.get("recovery", {}).get("incident_id")) == bool(row.incident)
@@ -325,6 +325,16 @@ def test_a_case_ends_as_the_table_says(played, row):
 
 def _classes(history):
     return [event["entry"]["reconciliation"]["discrepancy_class"] for event in history]
+
+
+def _decisions(history):
+    """The rows of the recovery table that decided, in order; not RT-19, which reads again what gave no answer."""
+    found = []
+    for event in history:
+        decided = (event["entry"]["reconciliation"]["recovery_decision"] or "").partition(" ")[0]
+        if decided not in ("", "RT-19", *found[-1:]):
+            found.append(decided)
+    return found
 
 
 def _incidents(history):
@@ -397,9 +407,9 @@ def test_absence_counts_only_after_the_late_effect_horizon(played):
     ground, action_id = played.ground, played.action("dies_before_write")
     ground.wait_for(action_id, "FAILED")
     steps = {move["to"]: _at(move["event"]) for move in moves(ground.history(action_id))}
-    # The attempt's lease and its timeout are 5 s each, and the contract lets 2 s settle.
-    assert steps["UNKNOWN"] - steps["EXECUTING"] >= timedelta(seconds=5)
-    assert steps["FAILED"] - steps["EXECUTING"] >= timedelta(seconds=5 + 5 + 2)
+    # The attempt's lease and its timeout are as long, and the contract lets 2 s settle.
+    assert steps["UNKNOWN"] - steps["EXECUTING"] >= timedelta(seconds=ATTEMPT_S)
+    assert steps["FAILED"] - steps["EXECUTING"] >= timedelta(seconds=ATTEMPT_S + ATTEMPT_S + 2)
 
 
 @pytest.mark.req("R-VD-11")
