@@ -1632,7 +1632,7 @@ class Subjects:
 
 def _check_reason(detail: dict[str, Any], vote: dict[str, Any]) -> None:
     """The reason on record is the one that the statement committed to."""
-    if not {"reason", "reason_salt"} <= detail.keys():
+    if not all(name in detail for name in ("reason", "reason_salt")):
         return
     reason, salt = text_of(detail["reason"]).encode(), bytes.fromhex(text_of(detail["reason_salt"]))
     promise = {"purpose": "reason", "length": len(reason), "digest": text_of(vote["reason_commitment"])}
@@ -1663,7 +1663,7 @@ def _check_about(
 
 def _check_words(detail: dict[str, Any], said: dict[str, Any]) -> None:
     """The reason and the evidence on record are those that the statement of a settlement committed to."""
-    if not {"reason", "evidence", "words_salt"} <= detail.keys():
+    if not all(name in detail for name in ("reason", "evidence", "words_salt")):
         return
     words = canonical({"reason": detail["reason"], "evidence": detail["evidence"]})
     promise = {"purpose": "settlement", "length": len(words), "digest": text_of(said["words_commitment"])}

@@ -44,10 +44,9 @@ def test_exchanges_of_langchain_with_anthropic(tmp_path):
     assert ("web_search", "max_uses_exceeded") in failed
     assert any(tool == "text_editor_code_execution" and "parsing error" in reason for tool, reason in failed)
     assert totals["answers"]["no answer"] > 0
-    # Answers on documentation, citations and weather; "Done!" stands behind a step that failed.
-    assert sum(totals["claims"].values()) > 40
-    assert totals["false_claims"].keys() <= {"SILENT_CHAIN", "PHANTOM"}
-    assert sum(totals["false_claims"].values()) <= 2
+    # No contract says here which words report a change, so an answer on the weather claims nothing, nor does a "Done!".
+    assert totals["spoken"] > 40
+    assert (totals["claims"], totals["false_claims"]) == ({}, {})
 
 
 @pytest.mark.long

@@ -186,6 +186,11 @@ def test_what_two_people_signed_is_verified_and_counted():
     assert "2 settlements" in report.looked["subjects"]
 
 
+def test_whoever_settles_may_have_seen_the_whole_log_before_it():
+    assert judged(Scene(second={"log_size": 9})).worst is Verdict.VERIFIED
+    assert "its voter saw a log that was longer than it was" in broken(Scene(second={"log_size": 10}))
+
+
 def test_a_settlement_that_a_passkey_signed_is_verified_by_its_signature():
     report = judged(Scene(device=device()))
     assert (report.worst, report.findings) == (Verdict.VERIFIED, [])

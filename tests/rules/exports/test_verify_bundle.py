@@ -670,6 +670,52 @@ def test_a_gated_start_consumed_an_approval_of_its_own():
     assert "only the vote of a person" in lines_of(story(*BEGUN, ASKED, by_machine, SPENT, gated))
 
 
+def test_a_tool_that_only_reads_needs_no_reading_and_no_other_may_say_so():
+    for side_effects, says in (("READ_ONLY", ""), ("HIGH_RISK_EXTERNAL", "its tool can change something")):
+        entry = {"action_id": "a", "side_effect_class": side_effects}
+        done = ("action/a", "committed", "COMMITTED", {"entry": entry, "detail": {"grounds": ["changes_nothing"]}})
+        assert lines_of(story(*BEGUN, started(), done)).endswith(says)
+        assert story(*BEGUN, started(), done).worst is (Verdict.BROKEN if says else Verdict.VERIFIED)
+
+
+def standing(kind: str, to: str, person: str, *, human: str = "") -> tuple[str, str, str, dict[str, object]]:
+    said = {"by": ("person", person)} | ({"detail": {"person": human}} if human else {})
+    return ("standing_approval/s", f"standing_approval_{kind}", to, said)
+
+
+OFFERED = standing("proposed", "PROPOSED", "x", human="human-x")
+AGREED = standing("agreed", "ACTIVE", "y", human="human-y")
+PASSED = ("approval/p", "standing_approval_passed", "APPROVED", {"detail": {"standing_approval_id": "s"}})
+
+
+def test_a_standing_approval_takes_two_persons():
+    assert story(OFFERED, AGREED).worst is Verdict.VERIFIED
+    assert story(standing("proposed", "PROPOSED", "x"), standing("agreed", "ACTIVE", "y")).worst is Verdict.VERIFIED
+    by_machine = ("standing_approval/s", "standing_approval_agreed", "ACTIVE", {"by": SYSTEM})
+    alone = standing("agreed", "ACTIVE", "x")
+    same_human = standing("agreed", "ACTIVE", "y", human="human-x")
+    for agreed in (by_machine, alone, same_human):
+        report = story(OFFERED, agreed)
+        assert first(report) == (Verdict.BROKEN, "subjects", 1)
+        assert "a standing approval takes two persons" in lines_of(report)
+
+
+def test_what_passes_without_a_vote_rests_on_a_standing_approval_in_force():
+    report = story(OFFERED, AGREED, ASKED, PASSED)
+    assert report.worst is Verdict.VERIFIED
+    assert report.looked["subjects"] == "2 subjects"
+    paused = ("standing_approval/s", "standing_approval_paused", "PAUSED", {})
+    assert "that was not in force" in lines_of(story(OFFERED, AGREED, paused, ASKED, PASSED))
+    assert "that was not in force" in lines_of(story(OFFERED, ASKED, PASSED))
+    assert "that is not there" in lines_of(story(ASKED, PASSED))
+    log = Log()
+    for subject, kind, to, said in (OFFERED, AGREED, ASKED, PASSED):
+        log.add(subject, kind, to, **said)  # type: ignore[arg-type]
+    hidden = checked(draft(log, withheld=frozenset({0, 1})))
+    assert hidden.worst is Verdict.VERIFIED
+    assert hidden.looked["subjects"] == "1 passes whose standing approval is not visible, 1 subjects"
+
+
 def test_a_second_start_needs_a_grant_and_an_approval_again():
     again = [
         ("action/a", "failed", "FAILED", {"detail": {"grounds": ["nothing_sent"]}}),

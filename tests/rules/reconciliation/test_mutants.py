@@ -8,7 +8,8 @@ import pytest
 
 from ledger import verify_bundle
 from ledger.log.rules import merkle, tiles
-from tests.rules.exports import test_bundle_stamps, test_hostile_bundles, test_verify_bundle
+from tests.rules.cases import test_signed_settlements
+from tests.rules.exports import test_bundle_stamps, test_hostile_bundles, test_signed_bundles, test_verify_bundle
 from tests.rules.log import test_merkle, test_tiles
 from tests.support.mutants import Check, Mutant, checks_of, mutants, notices, survives
 from tests.support.outside.authorities import Authority
@@ -29,7 +30,7 @@ THOROUGH = (
 
 
 def verifying(**fixtures: Any) -> list[Check]:
-    modules = (test_verify_bundle, test_hostile_bundles, test_bundle_stamps)
+    modules = (test_verify_bundle, test_hostile_bundles, test_bundle_stamps, test_signed_bundles, test_signed_settlements)
     return checks_of(*modules, but=SLOW, **fixtures)
 
 
