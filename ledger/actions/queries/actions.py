@@ -151,11 +151,11 @@ def actions(
     Filters: state, outcome, tool, agent, session, run, side_effect_class, discrepancy, target (exact), q (part of the
     target), since and until (datetimes).
     """
-    upwards = oldest and not q
-    found = Action.objects.filter(filter_condition(filters), tenant_id=tenant_id).order_by("id" if upwards else "-id")
+    upwards, condition = oldest and not q, filter_condition(filters)
+    found = Action.objects.filter(condition, tenant_id=tenant_id).order_by("id" if upwards else "-id")
     if before is not None:
         found = found.filter(id__gt=before) if upwards else found.filter(id__lt=before)
-    return _with_target_like(found, q, limit=limit) if q else list(found[:limit])
+    return _with_target_like(found, q, limit=limit, is_filtered=bool(condition)) if q else list(found[:limit])
 
 
 LOOKED_THROUGH = 2000
@@ -163,11 +163,12 @@ LOOKED_THROUGH = 2000
 MOST_MATCHES = 1000
 
 
-def _with_target_like(found: QuerySet[Action], part: str, *, limit: int) -> list[Action]:
+def _with_target_like(found: QuerySet[Action], part: str, *, limit: int, is_filtered: bool) -> list[Action]:
     """The newest of these actions that have `part` in their target.
 
     Frequent matches are found among the newest actions. Rare ones come from the index, which does not know the other
-    filters; only if both find too few are the remaining actions scanned.
+    filters: where there are some, it is asked for more than is wanted. Only if both find too few are the remaining
+    actions scanned.
     """
     matching = found.filter(target__icontains=part)
     edge = next(iter(found.values_list("id", flat=True)[LOOKED_THROUGH : LOOKED_THROUGH + 1]), None)
@@ -177,10 +178,11 @@ def _with_target_like(found: QuerySet[Action], part: str, *, limit: int) -> list
     if len(rows) == limit:
         return rows
     pattern = "%" + part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-    named = execute("SELECT action_id FROM ledger_search($1, $2, $3)", pattern, edge, MOST_MATCHES)
+    most = MOST_MATCHES if is_filtered else limit - len(rows)
+    named = execute("SELECT action_id FROM ledger_search($1, $2, $3)", pattern, edge, most)
     ids = [action_id for (action_id,) in named]
     rows += found.filter(id__in=ids)[: limit - len(rows)]
-    if len(ids) < MOST_MATCHES or len(rows) == limit:
+    if len(ids) < most or len(rows) == limit:
         return rows
     return rows + list(matching.filter(id__lt=ids[-1])[: limit - len(rows)])
 
