@@ -17,7 +17,8 @@ _MARKS: Final[LiteralString] = """
     SELECT EXISTS (SELECT FROM ledger_action WHERE tenant_id = $1 AND phase = 'RECONCILED_SUCCESS'),
            (SELECT array_agg(DISTINCT kind) FROM console_apikey WHERE tenant_id = $1 AND revoked_at IS NULL),
            EXISTS (SELECT FROM ledger_system WHERE tenant_id = $1),
-           EXISTS (SELECT FROM ledger_subject WHERE tenant_id = $1 AND kind = 'contract' AND state = 'REGISTERED'),
+           EXISTS (SELECT FROM ledger_contractversion c JOIN ledger_subject s ON s.tenant_id = $1 AND s.id = c.id
+               WHERE c.tenant_id = $1 AND s.state = 'REGISTERED'),
            EXISTS (SELECT FROM ledger_system s JOIN ledger_event e ON e.tenant_id = $1 AND e.subject_id = s.id
                WHERE s.tenant_id = $1 AND e.kind = 'connection_tested'),
            EXISTS (SELECT FROM approvals_agent WHERE tenant_id = $1),

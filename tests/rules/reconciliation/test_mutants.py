@@ -30,7 +30,13 @@ THOROUGH = (
 
 
 def verifying(**fixtures: Any) -> list[Check]:
-    modules = (test_verify_bundle, test_hostile_bundles, test_bundle_stamps, test_signed_bundles, test_signed_settlements)
+    modules = (
+        test_verify_bundle,
+        test_hostile_bundles,
+        test_bundle_stamps,
+        test_signed_bundles,
+        test_signed_settlements,
+    )
     return checks_of(*modules, but=SLOW, **fixtures)
 
 
