@@ -11,11 +11,8 @@ import time
 import traceback
 from datetime import UTC, datetime
 
-from benchmarks import cpu
-from benchmarks.apart import apart
-from benchmarks.ratios import table
-from benchmarks.sizes import VARIABLE
-from benchmarks.stand import stand
+from benchmarks.figures import ROOT_PROCESS, TINY, table
+from benchmarks.stand import apart, stand
 
 NAMES = (
     "append",
@@ -42,10 +39,10 @@ def main() -> None:
     if unknown := set(chosen.names) - set(NAMES):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
     if chosen.tiny:
-        os.environ[VARIABLE] = "1"
+        os.environ[TINY] = "1"
     # Whoever ends it from outside ends its servers too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    os.environ[cpu.ROOT] = str(os.getpid())
+    os.environ[ROOT_PROCESS] = str(os.getpid())
     load = os.getloadavg()[0]
     failed = []
     with stand() as made:

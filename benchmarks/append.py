@@ -16,8 +16,7 @@ from uuid import UUID, uuid4
 
 from django.utils import timezone
 
-from benchmarks.ratios import Figure, interleaved
-from benchmarks.sizes import sized
+from benchmarks.figures import Figure, interleaved, sized
 from benchmarks.stand import Stand
 from benchmarks.writers import Write, rate, writers
 

@@ -17,18 +17,16 @@ from functools import partial
 from multiprocessing.connection import Connection
 
 from benchmarks import trips
-from benchmarks.apart import apart
+from benchmarks.figures import Figure, in_turn, sized
 from benchmarks.ledger import sequencing
-from benchmarks.ratios import Figure, in_turn
-from benchmarks.sizes import sized
-from benchmarks.stand import Stand
+from benchmarks.stand import Stand, apart
 from benchmarks.writers import ask, rate, writers
 from console.local import servers
 
 SECONDS, BRIEF_S, WRITERS = sized(2.0, tiny=0.3), sized(1.0, tiny=0.2), sized(8, tiny=2)
 MANY = (2,) if WRITERS == 2 else (2, 4, 8)
 DATABASE = "approvals"
-PEERS = {"DBOS": "dbos_trips", "LangGraph": "langgraph_trips"}
+PEERS = {"DBOS": "dbos", "LangGraph": "langgraph"}
 UNIT = "round trips per s"
 EQUAL = "LangGraph, equal work"
 STARTERS = sized(4, tiny=2)
@@ -103,12 +101,12 @@ def _best(pipes: list[Connection]) -> int:
 def _peers(stand: Stand) -> Iterator[dict[str, list[Connection]]]:
     with ExitStack() as stack:
         found = {}
-        for name, module in PEERS.items():
-            stand.postgres.make_database(module)
-            told = {"WORKFLOWS_URL": stand.postgres.url(servers.OWNER, module)}
+        for name, engine in PEERS.items():
+            stand.postgres.make_database(engine)
+            told = {"WORKFLOWS_URL": stand.postgres.url(servers.OWNER, engine)}
             os.environ |= told
-            apart(stand, DATABASE, f"benchmarks.{module}:prepare")
-            found[name] = stack.enter_context(writers(stand, DATABASE, WRITERS, f"benchmarks.{module}:ways", told))
+            apart(stand, DATABASE, f"benchmarks.workflows:prepare_{engine}")
+            found[name] = stack.enter_context(writers(stand, DATABASE, WRITERS, f"benchmarks.workflows:{engine}", told))
         yield found
 
 
@@ -126,7 +124,7 @@ def _known_sizes(stand: Stand, ours: list[Connection], theirs: dict[str, list[Co
 
 def _starts(stand: Stand, ours: list[Connection], rounds: int) -> Figure:
     told = {"WRITES_URL": stand.postgres.url(servers.SUPERUSER, DATABASE)}
-    with writers(stand, DATABASE, STARTERS, "benchmarks.six_writes:ways", told) as bare:
+    with writers(stand, DATABASE, STARTERS, "benchmarks.plain:starts", told) as bare:
         sides = {
             "ours": partial(rate, ours[:STARTERS], "redeem", BRIEF_S / 2),
             "bare": partial(rate, bare, "six", BRIEF_S / 2),

@@ -17,8 +17,7 @@ from uuid import UUID, uuid4
 
 from django.utils import timezone
 
-from benchmarks import registered
-from benchmarks.stand import Stand
+from benchmarks.stand import AGENT, CONTRACTS, Stand
 
 GOAL = "Write down what is owed."
 TEXT = "Paid."
@@ -77,7 +76,7 @@ def open_office(stand: Stand, tenant: dict[str, Any], *, silent_port: int, polli
     (folder / f"{SILENT}.json").write_text(json.dumps({"url": f"postgresql://nobody@127.0.0.1:{silent_port}/none"}))
     entry = registry.RegistryEntry(
         tenant=str(tenant_id),
-        agent_id=registered.AGENT,
+        agent_id=AGENT,
         version="1",
         registered_by="benchmarks",
         tools=(TOOL, SILENT_TOOL),
@@ -85,7 +84,7 @@ def open_office(stand: Stand, tenant: dict[str, Any], *, silent_port: int, polli
         model_tier="",
         registered_at=at,
     )
-    wish = sessions.SessionRequest(agent_id=registered.AGENT, goal=GOAL, ttl_seconds=3600)
+    wish = sessions.SessionRequest(agent_id=AGENT, goal=GOAL, ttl_seconds=3600)
     with tenancy(tenant_id):
         _register_systems(tenant_id, root)
         for document in _contracts(polling):
@@ -117,7 +116,7 @@ def _register_systems(tenant_id: UUID, root: Path) -> None:
 
 
 def _contracts(polling: dict[str, Any]) -> list[dict[str, Any]]:
-    document: dict[str, Any] = json.loads((registered.CONTRACTS / f"{TOOL}.json").read_text())
+    document: dict[str, Any] = json.loads((CONTRACTS / f"{TOOL}.json").read_text())
     # What is not there yet may come for a day: such a reading brings no verdict.
     document["verification"] |= {"settle_s": 86_400, "polling": polling}
     lookup = {"effects": {"file": {"table": "notes", "where": {"path": "sr.path"}, "fields": ["path"]}}}

@@ -15,11 +15,9 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from benchmarks import registered
+from benchmarks.figures import Figure, interleaved, sized
 from benchmarks.keepalive import Ask, Wire, rate
-from benchmarks.ratios import Figure, interleaved
-from benchmarks.sizes import sized
-from benchmarks.stand import Stand
+from benchmarks.stand import AGENT, CONTRACTS, Stand, register_example
 
 SECONDS = sized(1.0, tiny=0.4)
 CALLERS = 4
@@ -34,7 +32,7 @@ def measure(stand: Stand, rounds: int) -> list[Figure]:
     figures = [_pure("accepted", GOOD, rounds), _pure("malformed", WRONG, rounds)]
     keys = stand.founded("gate")["keys"]
     with stand.web("gate") as port:
-        registered.register(Wire(port, Authorization=f"Bearer {keys['oper']}"))
+        register_example(Wire(port, Authorization=f"Bearer {keys['oper']}"))
         wires = [Wire(port, Authorization=f"Bearer {keys['agent']}") for _ in range(CALLERS)]
         ours, peer = interleaved(rounds, partial(_refuse, wires), partial(_insert, wires))
     return [*figures, Figure(name="gate over HTTP, refused", unit="requests per s", ours=ours, peer=peer, aim=AIM)]
@@ -49,7 +47,7 @@ def _pure(name: str, arguments: dict[str, Any], rounds: int) -> Figure:
     from ledger.catalogue.rules import contract as contracts
     from ledger.record.rules.canonical import canonical, digest
 
-    document = json.loads((registered.CONTRACTS / f"{TOOL}.json").read_text())
+    document = json.loads((CONTRACTS / f"{TOOL}.json").read_text())
     contract = contracts.validate(document, compile_predicate=lambda text: None)
     at = datetime.now(UTC)
     pin = pins.new_pin(session_id="s", goal=GOAL, ttl_seconds=600, at=at)
@@ -98,7 +96,7 @@ def _insert(wires: list[Wire]) -> float:
 
 
 def _refusing(wire: Wire) -> Ask:
-    session = wire.post("/api/v1/sessions", {"agent_id": registered.AGENT, "goal": GOAL, "ttl_seconds": 600})
+    session = wire.post("/api/v1/sessions", {"agent_id": AGENT, "goal": GOAL, "ttl_seconds": 600})
     path, pin = f"/api/v1/sessions/{session['session_id']}/calls", session["pin"]["hash"]
 
     def ask() -> None:

@@ -22,9 +22,8 @@ import mcp_types as types
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
+from benchmarks.figures import Figure, sized
 from benchmarks.keepalive import Wire
-from benchmarks.ratios import Figure
-from benchmarks.sizes import sized
 from benchmarks.stand import Stand
 
 SECONDS = sized(3.0, tiny=0.2)

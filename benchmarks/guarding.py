@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from time import process_time
 
-from benchmarks.ratios import Figure
+from benchmarks.figures import Figure
 from benchmarks.stand import Stand
 from reviews.guarding.rules.detector import reports_in
 from reviews.guarding.rules.receipt import receipt_of

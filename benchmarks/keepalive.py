@@ -9,8 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from benchmarks import cpu
-from benchmarks.cpu import Rate
+from benchmarks.figures import Rate, spent_ms
 
 Ask = Callable[[], None]
 
@@ -78,9 +77,9 @@ def rate(asks: list[Ask], seconds: float) -> float:
             made += 1
         return made
 
-    before, began = cpu.spent_ms(), time.perf_counter()
+    before, began = spent_ms(), time.perf_counter()
     with ThreadPoolExecutor(len(asks)) as pool:
         # What one of them runs into ends the benchmark.
         made = sum(pool.map(count, asks))
     per_s = made / (time.perf_counter() - began)
-    return Rate.of(per_s, spent_ms=cpu.spent_ms() - before, operations=made)
+    return Rate.of(per_s, spent_ms=spent_ms() - before, operations=made)

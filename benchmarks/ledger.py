@@ -7,6 +7,7 @@ entry, present view and the row that waits for its leaf. benchmarks/log.py has w
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -14,19 +15,19 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from benchmarks import append
-from benchmarks.ratios import Figure, in_turn
-from benchmarks.sizes import sized
-from benchmarks.slow_disk import slow_disk
-from benchmarks.stand import Stand
+from benchmarks.figures import Figure, in_turn, sized
+from benchmarks.stand import Stand, prepare
 from benchmarks.writers import Write, ask, rate, writers
-from console.local import programs, servers
+from console.local import processes, programs, servers
 from console.local.installation import ROOT
+from console.local.keys import ensure_keys
 
 SECONDS = sized(1.0, tiny=0.1)
 DATABASE, AUDITED, SLOW = "ledger", "audited", "slow"
@@ -251,3 +252,62 @@ def sampled(number: int) -> dict[str, Write]:
     """What one writer can do."""
     samples = Samples()
     return {"append": samples, "samples": Told(samples)}
+
+
+# A slow disk
+
+SHIM = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <unistd.h>
+
+int fsync(int file) {
+    static int (*real)(int);
+    if (!real) real = (int (*)(int)) dlsym(RTLD_NEXT, "fsync");
+    usleep(1000);
+    return real(file);
+}
+
+int fdatasync(int file) {
+    static int (*real)(int);
+    if (!real) real = (int (*)(int)) dlsym(RTLD_NEXT, "fdatasync");
+    usleep(1000);
+    return real(file);
+}
+"""
+
+
+@contextmanager
+def slow_disk(stand: Stand) -> Iterator[Stand | None]:
+    """The same stand with a server on a slow disk; None where there is no compiler.
+
+    The embedded servers write to whatever disk there is, often one that is far faster than network storage. A shim in
+    front of the C library adds one millisecond to each fsync and fdatasync; all else is as on the first server.
+    """
+    compiler = shutil.which("cc")
+    if compiler is None:
+        yield None
+        return
+    folder = servers.private_folder(stand.folder / "slow", stand.postgres.account)
+    ensure_keys(folder / "secrets")
+    slow = replace(stand.postgres, folder=folder / "postgres", port=servers.free_port())
+    slow.initialise()
+    program = slow.program()
+    shim = _compiled(compiler, folder)
+    child = processes.spawn(replace(program, environment=dict(program.environment) | {"LD_PRELOAD": str(shim)}))
+    processes.record_processes(stand.folder / "slow.running", [child])
+    try:
+        slow.wait(child)
+        made = Stand(folder=folder, postgres=slow, valkey=stand.valkey)
+        prepare(made)
+        yield made
+    finally:
+        processes.stop_children([child])
+
+
+def _compiled(compiler: str, folder: Path) -> Path:
+    source, shim = folder / "slow.c", folder / "slow.so"
+    source.write_text(SHIM)
+    subprocess.run([compiler, "-shared", "-fPIC", "-O2", "-o", str(shim), str(source), "-ldl"], check=True)
+    shim.chmod(0o755)
+    return shim

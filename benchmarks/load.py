@@ -27,8 +27,7 @@ from uuid import uuid4
 import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from benchmarks.apart import apart
-from benchmarks.stand import Stand, stand
+from benchmarks.stand import Stand, apart, stand
 from console.local import programs, servers
 from console.local.installation import ROOT
 from counterfoil.proof import ExecutorKey

@@ -23,8 +23,7 @@ import psutil
 import psycopg
 from psycopg import sql
 
-from benchmarks.ratios import Figure, in_turn
-from benchmarks.sizes import sized
+from benchmarks.figures import Figure, in_turn, sized
 from benchmarks.stand import Stand
 from console.local import processes
 from console.local.installation import ROOT
@@ -227,7 +226,7 @@ def _hashes(first: int, last: int) -> Iterator[bytes]:
 
 def _proving(stand: Stand, tenant: UUID, log: int, size: int) -> tuple[float, float]:
     """p50 and p99 of a proof at a random place, in milliseconds, in a process that keeps the tiles it used last."""
-    from benchmarks.apart import apart
+    from benchmarks.stand import apart
 
     answer: tuple[float, float] = apart(stand, DATABASE, "benchmarks.log:proving", tenant, log, size)
     return answer

@@ -23,11 +23,9 @@ from uuid import UUID
 from psycopg import sql
 
 from benchmarks import history
-from benchmarks.apart import apart
+from benchmarks.figures import Figure, interleaved, sized
 from benchmarks.keepalive import Wire
-from benchmarks.ratios import Figure, interleaved
-from benchmarks.sizes import sized
-from benchmarks.stand import Stand
+from benchmarks.stand import Stand, apart
 from console.local import servers
 
 FEW, MANY = sized(10_000, tiny=100), sized(1_000_000, tiny=1_000)
@@ -45,16 +43,15 @@ VIEWS = {
     "search, none matches": "?q=EX-NOSUCH",
 }
 
-# Every list, each of which one person with all roles may open.
+# Every list, each of which one person with all roles may open. Metrics over a month and more are measured by `metrics`.
 LISTS = """
     actions actions?sort=oldest actions?sort=agent actions?sort=target approvals approvals?tab=decided cases
-    cases?tab=settled incidents freezes agents executors contracts policies/ releases metrics/ metrics/?period=month
-    metrics/?period=quarter systems calls calls/hallucinations recordings audit audit?sort=oldest audit/sightings
-    audit/exports audit/holds ledger people notices standing-approvals emergencies approvals/quality search?q=order
-    event-export runbooks me
+    cases?tab=settled incidents freezes agents executors contracts policies/ releases metrics/ systems calls
+    calls/hallucinations recordings audit audit?sort=oldest audit/sightings audit/exports audit/holds ledger people
+    notices standing-approvals emergencies approvals/quality search?q=order event-export runbooks me
 """
-# A file of a hundred events and more is no page.
-DOWNLOADS = ("export-bundle",)
+# A file of a hundred events, or of all rows of a list, is no page.
+DOWNLOADS = ("export-bundle", "list-export")
 
 Pages = dict[str, str]
 

@@ -13,11 +13,9 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from benchmarks import registered
+from benchmarks.figures import Figure, interleaved, sized
 from benchmarks.keepalive import Ask, Wire, rate
-from benchmarks.ratios import Figure, interleaved
-from benchmarks.sizes import sized
-from benchmarks.stand import Stand
+from benchmarks.stand import AGENT, Stand, register_example
 
 SECONDS = sized(1.0, tiny=0.4)
 CALLERS = 4
@@ -29,7 +27,7 @@ GOAL = "Refund order EX-7F3A21 in full."
 def measure(stand: Stand, rounds: int) -> list[Figure]:
     keys = stand.founded("propose")["keys"]
     with stand.web("propose") as port:
-        registered.register(Wire(port, Authorization=f"Bearer {keys['oper']}"))
+        register_example(Wire(port, Authorization=f"Bearer {keys['oper']}"))
         wires = [Wire(port, Authorization=f"Bearer {keys['agent']}") for _ in range(CALLERS)]
         return [
             _figure("no approval", wires, "refund_small_amount", rounds),
@@ -66,7 +64,7 @@ def _insert(wires: list[Wire], tool: str) -> float:
 
 
 def _proposing(wire: Wire, tool: str) -> Ask:
-    session = wire.post("/api/v1/sessions", {"agent_id": registered.AGENT, "goal": GOAL, "ttl_seconds": 600})
+    session = wire.post("/api/v1/sessions", {"agent_id": AGENT, "goal": GOAL, "ttl_seconds": 600})
     path, pin = f"/api/v1/sessions/{session['session_id']}/calls", session["pin"]["hash"]
 
     def ask() -> None:

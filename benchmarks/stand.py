@@ -13,15 +13,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from importlib.resources import files
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
+from benchmarks.keepalive import Wire
 from console.local import processes, programs, servers
 from console.local.installation import ROOT
 from console.local.keys import ensure_keys, ensure_log_key
@@ -29,6 +33,10 @@ from console.local.keys import ensure_keys, ensure_log_key
 SETTINGS = "benchmarks.bare.settings"
 TEMPLATE = "prepared"
 KEYS = "keys"
+
+AGENT = "support"
+CONTRACTS = ROOT / "client" / "example" / "contracts"
+SYSTEMS = {"shop": "databases", "documents": "filesystems", "events": "queues_events"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,3 +203,41 @@ def prepare(made: Stand) -> None:
     made.manage(TEMPLATE, "prepare_database", DJANGO_SETTINGS_MODULE="console.settings", **owners)
     with made.superuser(TEMPLATE) as connection:
         connection.execute(files("benchmarks.bare").joinpath("tables.sql").read_bytes())
+
+
+def register_example(operator: Wire) -> None:
+    """Register what the live example does, its systems, contracts and agent, with the operator's key."""
+    for name, pattern in SYSTEMS.items():
+        operator.post("/api/v1/systems", {"name": name, "pattern": pattern, "settings": {}})
+    documents = [json.loads(file.read_text()) for file in sorted(CONTRACTS.glob("*.json"))]
+    for document in documents:
+        operator.post("/api/v1/contracts", document)
+    tools = [document["name"] for document in documents]
+    operator.post("/api/v1/agents", {"agent_id": AGENT, "version": "1", "tools": tools})
+
+
+# Processes of their own: Django knows one database per process.
+
+
+def apart(stand: Stand, database: str, function: str, *arguments: Any) -> Any:
+    """What `module:function` answers in a process that works on this database; the stand comes first."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_run, stand, database, function, arguments).result()
+
+
+def set_up(stand: Stand, database: str, more: dict[str, str] | None = None) -> None:
+    """Make this process one that works on a database of the stand."""
+    import django
+
+    os.environ |= stand.environment(database) | (more or {})
+    django.setup()
+
+
+def named(function: str) -> Any:
+    module, name = function.split(":")
+    return getattr(import_module(module), name)
+
+
+def _run(stand: Stand, database: str, function: str, arguments: tuple[Any, ...]) -> Any:
+    set_up(stand, database)
+    return named(function)(stand, *arguments)

@@ -17,8 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ratios import Figure
-from benchmarks.sizes import sized
+from benchmarks.figures import Figure, sized
 from benchmarks.stand import Stand
 
 CONVERSATIONS = sized(400, tiny=4)

@@ -17,8 +17,8 @@ from uuid import UUID, uuid4
 
 from django.utils import timezone
 
-from benchmarks import registered
-from benchmarks.sizes import sized
+from benchmarks.figures import sized
+from benchmarks.stand import CONTRACTS
 from benchmarks.writers import Write
 
 GOAL = "Keep the notes of the desk in order."
@@ -291,7 +291,7 @@ def _register(tenant: UUID, tool: str) -> None:
     from ledger.catalogue.rules import contract as contracts
     from ledger.record import operations as ledger
 
-    document: dict[str, Any] = json.loads((registered.CONTRACTS / "write_document.json").read_text())
+    document: dict[str, Any] = json.loads((CONTRACTS / "write_document.json").read_text())
     document |= {"name": tool, "approval_required": True}
     if tool.startswith(PATIENT):
         document |= {"reversibility": "IRREVERSIBLE", "side_effect_class": "HIGH_RISK_EXTERNAL"}

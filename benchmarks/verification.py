@@ -22,11 +22,9 @@ from uuid import UUID, uuid4
 import psycopg
 import redis
 
-from benchmarks import cpu, documents
-from benchmarks.cpu import Rate
+from benchmarks import documents
 from benchmarks.documents import Office, Written
-from benchmarks.ratios import Figure, interleaved
-from benchmarks.sizes import sized
+from benchmarks.figures import Figure, Rate, interleaved, sized, spent_ms
 from benchmarks.stand import Stand
 from console.local import programs
 
@@ -89,9 +87,9 @@ def _verdicts(watcher: psycopg.Connection, office: Office, processes: int) -> fl
         each.do()
     ids = [each.action_id for each in due]
     watcher.execute("UPDATE reviews_schedule SET due_at = now() - interval '1 h' WHERE action_id = ANY(%s)", [ids])
-    before = cpu.spent_ms()
+    before = spent_ms()
     took = _timed(watcher, "due_at < now() - interval '30 min'", processes)
-    spent = cpu.spent_ms() - before
+    spent = spent_ms() - before
     done = "SELECT count(*) FROM ledger_action WHERE state = 'RECONCILED_SUCCESS' AND id = ANY(%s)"
     if watcher.execute(done, [ids]).fetchone() != (VERDICTS,):
         raise SystemExit("benchmarks: not every action was verified")
@@ -128,12 +126,12 @@ def _tasks(stand: Stand) -> Callable[[], float]:
     broker = redis.Redis.from_url(stand.valkey.url())
 
     def run() -> float:
-        before, began = cpu.spent_ms(), time.perf_counter()
+        before, began = spent_ms(), time.perf_counter()
         for _ in range(TASKS):
             nothing.delay()
         _wait(lambda: broker.llen("celery") + broker.hlen("unacked") == 0)
         per_s = TASKS / (time.perf_counter() - began)
-        return Rate.of(per_s, spent_ms=cpu.spent_ms() - before, operations=TASKS)
+        return Rate.of(per_s, spent_ms=spent_ms() - before, operations=TASKS)
 
     return run
 

@@ -9,10 +9,8 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from benchmarks import cpu
-from benchmarks.apart import named, set_up
-from benchmarks.cpu import Rate
-from benchmarks.stand import Stand
+from benchmarks.figures import Rate, spent_ms
+from benchmarks.stand import Stand, named, set_up
 
 Write = Callable[[], Any]
 
@@ -46,9 +44,9 @@ def writers(
 def rate(pipes: list[Connection], what: str, seconds: float) -> float:
     """Writes per second of all writers together; those that need to get something ready do so before."""
     ask(pipes, what, 0)
-    before = cpu.spent_ms()
+    before = spent_ms()
     per_s: float = sum(ask(pipes, what, seconds))
-    return Rate.of(per_s, spent_ms=cpu.spent_ms() - before, operations=per_s * seconds)
+    return Rate.of(per_s, spent_ms=spent_ms() - before, operations=per_s * seconds)
 
 
 def ask(pipes: list[Connection], what: str, seconds: float) -> list[Any]:

@@ -1,14 +1,59 @@
-"""Two sides of one figure, measured in turn in one run: the speed of a shared machine drifts, a ratio drifts less."""
+"""Figures: two sides measured in turn in one run, the processor time of both, and how much of it a tiny run does.
+
+The speed of a shared machine drifts, a ratio drifts less; and what an operation costs is nearly the same on any day.
+"""
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
 
-from benchmarks.cpu import Rate
+import psutil
 
+N = TypeVar("N", int, float)
 Measure = Callable[[], float]
+
+TINY = "COUNTERFOIL_BENCH_TINY"
+ROOT_PROCESS = "COUNTERFOIL_BENCH_PROCESS"
+
+
+def sized(whole: N, *, tiny: N) -> N:
+    """How much to do in this process: enough to measure or, for the test that runs them all, to go through once."""
+    return tiny if os.environ.get(TINY) else whole
+
+
+class Rate(float):
+    """Operations a second, with the processor time of one in milliseconds."""
+
+    cpu_ms: float
+
+    @classmethod
+    def of(cls, per_s: float, *, spent_ms: float, operations: float) -> Rate:
+        made = cls(per_s)
+        made.cpu_ms = spent_ms / operations if operations else 0.0
+        return made
+
+
+def spent_ms() -> float:
+    """What all processes below the one that began the run have used so far: writers, web, workers, servers and the
+    sequencer together; those that have ended are not counted.
+    """
+    root = psutil.Process(int(os.environ[ROOT_PROCESS]))
+    return sum(_spent_ms(process.pid) for process in [root, *root.children(recursive=True)])
+
+
+def _spent_ms(process: int) -> float:
+    spent = 0
+    with suppress(OSError):
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            with suppress(OSError):
+                spent += int((thread / "schedstat").read_text().split()[0])
+    return spent / 1e6
 
 
 @dataclass(frozen=True, kw_only=True)

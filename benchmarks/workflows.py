@@ -1,6 +1,8 @@
-"""The same wait in LangGraph: a node that interrupts, a resume, and a node behind it, with its PostgreSQL checkpointer.
+"""The same wait in two workflow engines, each on a database of its own beside ours, on the same server.
 
-`durability="sync"` writes each step before the next begins. One process has one connection.
+LangGraph: a node that interrupts, a resume, and a node behind it, with its PostgreSQL checkpointer; `durability="sync"`
+writes each step before the next begins, and one process has one connection. DBOS: a workflow that waits for a message,
+and a step behind it; everything is durable there, and one process is one executor with its own pool.
 """
 
 from __future__ import annotations
@@ -15,15 +17,17 @@ from uuid import uuid4
 from benchmarks.stand import Stand
 from benchmarks.writers import Write
 
+_TOPIC = "verdict"
 
-class State(TypedDict, total=False):
+
+class _State(TypedDict, total=False):
     payload: dict[str, str]
     verdict: str
     done: str
 
 
-def prepare(stand: Stand) -> None:
-    """Its tables, made by itself."""
+def prepare_langgraph(stand: Stand) -> None:
+    """Its tables, made by itself, and one for the audit of equal work."""
     _saver().setup()
     _connection().execute(
         "CREATE TABLE audit (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at timestamptz NOT NULL,"
@@ -32,9 +36,9 @@ def prepare(stand: Stand) -> None:
     _connection().execute("CREATE INDEX ON audit (subject, id)")
 
 
-def ways(number: int) -> dict[str, Write]:
-    """What one writer can do."""
-    return {"trip": tripping(), "equal work": tripping(Work())}
+def langgraph(number: int) -> dict[str, Write]:
+    """What one writer can do with it."""
+    return {"trip": _langgraph_trip(), "equal work": _langgraph_trip(Work())}
 
 
 class Work:
@@ -74,18 +78,18 @@ class Work:
         )
 
 
-def tripping(work: Work | None = None) -> Callable[[], None]:
+def _langgraph_trip(work: Work | None = None) -> Callable[[], None]:
     """One round trip: run to the interrupt, resume, run to the end."""
     from langgraph.graph import END, START, StateGraph
     from langgraph.types import Command, interrupt
 
-    def ask(state: State) -> State:
+    def ask(state: _State) -> _State:
         verdict: str = interrupt(state["payload"])
         if work is not None:
             work.note("vote", verdict=verdict)
         return {"verdict": verdict}
 
-    def redeem(state: State) -> State:
+    def redeem(state: _State) -> _State:
         if work is not None:
             sealed = state["payload"]["sealed"]
             work.check(work.token(state["verdict"], sealed))
@@ -93,7 +97,7 @@ def tripping(work: Work | None = None) -> Callable[[], None]:
             work.note("start", verdict=state["verdict"])
         return {"done": state["verdict"]}
 
-    drawn = StateGraph(State)
+    drawn = StateGraph(_State)
     drawn.add_node("ask", ask)
     drawn.add_node("redeem", redeem)
     drawn.add_edge(START, "ask")
@@ -126,3 +130,58 @@ def _connection() -> Any:
 
     # As PostgresSaver.from_conn_string makes it.
     return Connection.connect(os.environ["WORKFLOWS_URL"], autocommit=True, prepare_threshold=0, row_factory=dict_row)
+
+
+def prepare_dbos(stand: Stand) -> None:
+    """Its tables, made by itself."""
+    _launched("first").destroy()
+
+
+def dbos(number: int) -> dict[str, Write]:
+    """What one writer can do with it."""
+    return {"trip": _dbos_trip(str(number))}
+
+
+def _dbos_trip(executor: str) -> Callable[[], None]:
+    """One round trip: start, wait, tell, step, result."""
+    dbos = _launched(executor)
+
+    def trip() -> None:
+        handle = dbos.start_workflow(_asked, {"path": "notes/a.md"})
+        dbos.send(handle.workflow_id, "approve", _TOPIC)
+        if handle.get_result() != "approve":
+            raise SystemExit("benchmarks: DBOS lost an answer")
+
+    return trip
+
+
+def _launched(executor: str) -> Any:
+    from dbos import DBOS
+
+    global _asked
+
+    dbos = DBOS(
+        config={
+            "name": "trips",
+            "system_database_url": os.environ["WORKFLOWS_URL"],
+            "executor_id": executor,
+            "application_version": "1",
+            "enable_otlp": False,
+            "log_level": "ERROR",
+        }
+    )
+
+    @DBOS.step()
+    def redeem(verdict: str) -> str:
+        return verdict
+
+    @DBOS.workflow()
+    def asked(payload: dict[str, str]) -> str:
+        return redeem(DBOS.recv(_TOPIC, timeout_seconds=60))
+
+    _asked = asked
+    DBOS.launch()
+    return dbos
+
+
+_asked: Any = None
