@@ -25,6 +25,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import psutil
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.stand import Stand, apart, stand
@@ -238,15 +239,9 @@ def processes_of(made: Stand) -> Iterator[tuple[int, dict[str, int]]]:
 
 
 def memory_mb(pid: int) -> float:
-    """The resident memory of a process and its children."""
-    total, pending = 0, [pid]
-    while pending:
-        one = pending.pop()
-        with (Path("/proc") / str(one) / "statm").open() as file:
-            total += int(file.read().split()[1]) * 4096
-        children = Path(f"/proc/{one}/task/{one}/children").read_text().split()
-        pending += [int(child) for child in children]
-    return total / 1e6
+    """What a process and its children take, memory that they share counted once (PSS)."""
+    worker = psutil.Process(pid)
+    return sum(each.memory_full_info().pss for each in [worker, *worker.children(recursive=True)]) / 1e6
 
 
 async def phases(day: Day, seconds: float, tasks: list[Callable[[], Awaitable[None]]]) -> None:
