@@ -14,8 +14,8 @@ from typing import Any
 import psycopg
 
 from tests.support.api_tenant import Clock, workshop
-from tests.support.grown import SIZES, Grown, more
 from tests.support.seals import seal_up
+from tests.web.execution.grown import SIZES, Grown, more
 
 
 def trip(grown: Grown, clock: Clock, number: int) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from ledger.actions.queries import actions
 from tests.support.api_tenant import Clock, workshop
 from tests.support.browser_users import Visitor
 from tests.support.callers import person_for
-from tests.support.grown import SIZES, Grown, more
+from tests.web.execution.grown import SIZES, Grown, more
 from tests.web.execution.test_growth import trip
 
 # The gate limits how much may wait for people, and every request that waits is looked at to put them in order.
