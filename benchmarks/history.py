@@ -373,8 +373,8 @@ def _in_bulk(connection: psycopg.Connection) -> Iterator[None]:
         connection.execute("SET LOCAL session_replication_role = replica")
         connection.execute("SET LOCAL synchronous_commit = off")
         connection.execute("SET LOCAL timezone = 'UTC'")
-        # A part is looked up in what is there, row by row in an index, and never joined with all of it, whatever is known
-        # of the tables' sizes: what another connection has just put there is not.
+        # A part is looked up row by row in an index, and never joined with all that is there, whatever is known of the
+        # tables' sizes: what another connection has just put there is not.
         for way in ("hashjoin", "mergejoin", "seqscan", "bitmapscan", "material"):
             connection.execute(sql.SQL("SET LOCAL {} = off").format(sql.Identifier(f"enable_{way}")))
         yield
