@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -88,10 +89,9 @@ def tick(stand: Stand, tenant: UUID) -> int:
     from console.metrics import operations
     from ledger.db import tenancy
 
-    operations.AT_A_TIME = PORTION
     whole = 0
     while True:
-        with tenancy(tenant):
+        with tenancy(tenant), patch.object(operations, "AT_A_TIME", PORTION):
             counted = operations.update_metrics(tenant_id=tenant, at=datetime.now(UTC))
         whole += counted
         if not counted:

@@ -10,7 +10,7 @@ EXECUTOR_ID = "example-executor"
 
 
 class Missing(SystemExit):
-    """A program was not told something that it needs."""
+    """A program was not told something that it needs, or not so that it can be used."""
 
 
 def setting(name: str) -> str:
@@ -19,6 +19,14 @@ def setting(name: str) -> str:
     if not value:
         raise Missing(f"{name} is not set; `python -m example --help` lists what the example needs.")
     return value
+
+
+def seconds(name: str, usual: int) -> int:
+    """A time from the environment, at least one second; the usual one where nothing is said."""
+    value = os.environ.get(name, "").strip() or str(usual)
+    if not value.isdecimal() or int(value) < 1:
+        raise Missing(f"{name} must be a whole number of seconds, not {value!r}.")
+    return int(value)
 
 
 def folder(name: str) -> Path:

@@ -18,7 +18,7 @@ from example.shop import Shop
 
 # How long one attempt may take. Short, so that a crash in the example is settled while one watches; a machine with
 # much else to do is given longer by COUNTERFOIL_EXAMPLE_TIMEOUT_S.
-TIMEOUT_S = "5"
+TIMEOUT_S = 5
 
 TOOLS = {
     "issue_refund": tools.refund,
@@ -58,7 +58,7 @@ def make(place: Shop) -> Executor:
         executor_id=environment.EXECUTOR_ID,
         key_file=environment.folder("COUNTERFOIL_EXAMPLE_STATE") / "executor.jwk",
         handlers=handlers,
-        timeout_s=int(os.environ.get("COUNTERFOIL_EXAMPLE_TIMEOUT_S", TIMEOUT_S)),
+        timeout_s=environment.seconds("COUNTERFOIL_EXAMPLE_TIMEOUT_S", TIMEOUT_S),
         # Where the console is reached another way than by its public address, which its grants name.
         issuer=os.environ.get("COUNTERFOIL_ISSUER") or None,
         own_hash=partial(own_hash, place),

@@ -40,7 +40,7 @@ from reviews import queries as after
 if TYPE_CHECKING:
     from ledger.models import Action
 
-AT_A_TIME = 2_000
+AT_A_TIME: Final = 2_000
 LOOK_BACK: Final = timedelta(seconds=60)
 _BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _ACTIONS_AT_A_TIME: Final = 1_000

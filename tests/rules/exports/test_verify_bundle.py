@@ -601,11 +601,16 @@ def test_a_chain_or_step_that_does_not_hold_is_broken_at_its_index(members, says
 
 
 def story(*steps: tuple[str, str, str, dict[str, object]]) -> Report:
+    """What is found in a log of these events."""
+    return checked(draft(written(*steps)))
+
+
+def written(*steps: tuple[str, str, str, dict[str, object]]) -> Log:
     """A log of these events: subject, kind, state, and what is said of it."""
     log = Log()
     for subject, kind, to, said in steps:
         log.add(subject, kind, to, **said)  # type: ignore[arg-type]
-    return checked(draft(log))
+    return log
 
 
 BEGUN = [
@@ -649,9 +654,7 @@ def test_a_start_with_a_grant_that_no_record_knows_is_found():
 
 
 def test_what_is_withheld_of_an_event_is_not_held_against_it():
-    log = Log()
-    for subject, kind, to, said in (*BEGUN, started()):
-        log.add(subject, kind, to, **said)  # type: ignore[arg-type]
+    log = written(*BEGUN, started())
     hidden = [OpenedCommitment(gone="withheld")] * 2
     assert checked(draft(at(log, 3, hidden[:2]))).worst is Verdict.VERIFIED
     bare = ("action/a", "execution_started", "EXECUTING", {"by": ("executor", "e")})
@@ -708,10 +711,7 @@ def test_what_passes_without_a_vote_rests_on_a_standing_approval_in_force():
     assert "that was not in force" in lines_of(story(OFFERED, AGREED, paused, ASKED, PASSED))
     assert "that was not in force" in lines_of(story(OFFERED, ASKED, PASSED))
     assert "that is not there" in lines_of(story(ASKED, PASSED))
-    log = Log()
-    for subject, kind, to, said in (OFFERED, AGREED, ASKED, PASSED):
-        log.add(subject, kind, to, **said)  # type: ignore[arg-type]
-    hidden = checked(draft(log, withheld=frozenset({0, 1})))
+    hidden = checked(draft(written(OFFERED, AGREED, ASKED, PASSED), withheld=frozenset({0, 1})))
     assert hidden.worst is Verdict.VERIFIED
     assert hidden.looked["subjects"] == "1 passes whose standing approval is not visible, 1 subjects"
 

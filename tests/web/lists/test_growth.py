@@ -24,7 +24,8 @@ EVERYTHING = ("reviewer", "operator", "compliance", "administrator")
 # Without executors, which reads the newest thousand grants.
 LISTS = """
     home approvals approvals?tab=approved approvals?tab=decided approvals?tool=delete_document
-    actions actions?sort=agent actions?outcome=CONFIRMED actions?state=VALIDATED actions?tool=delete_document
+    actions actions?sort=agent actions?outcome=VERIFYING actions?outcome=VERIFIED actions?state=VALIDATED
+    actions?tool=delete_document
     actions?q=notes actions?q=nowhere actions?agent=librarian
     cases cases?tab=settled incidents agents agents/librarian contracts metrics/ systems calls
     calls/hallucinations audit audit?agent=librarian audit?tool=delete_document ledger people notices search?q=notes
