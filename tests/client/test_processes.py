@@ -14,7 +14,7 @@ import pytest
 
 from counterfoil.canonical import digest
 from counterfoil.proof import encode_base64url
-from example import environment
+from example.environment import Missing, seconds
 from example.executor import TOOLS
 from example.faults import Fault
 from example.stage import refund_of
@@ -196,5 +196,5 @@ def test_the_consumer_ends_when_asked(start):
 @pytest.mark.parametrize("said", ["soon", "0", "-1", "1.5"])
 def test_a_time_that_is_none_is_told_in_one_sentence(monkeypatch, said):
     monkeypatch.setenv("COUNTERFOIL_EXAMPLE_TIMEOUT_S", said)
-    with pytest.raises(environment.Missing, match=f"must be a whole number of seconds, not '{said}'"):
-        environment.seconds("COUNTERFOIL_EXAMPLE_TIMEOUT_S", 5)
+    with pytest.raises(Missing, match=f"must be a whole number of seconds, not '{said}'"):
+        seconds("COUNTERFOIL_EXAMPLE_TIMEOUT_S", 5)
