@@ -138,8 +138,6 @@ COUNTERFOIL_LOG_KEY = Path(os.environ.get("COUNTERFOIL_LOG_KEY") or COUNTERFOIL_
 COUNTERFOIL_SIGNER_STATE = Path(os.environ.get("COUNTERFOIL_SIGNER_STATE") or COUNTERFOIL_SECRETS_DIR / "guard.sqlite")
 # The epoch of the installation, as the sequencer's guard tells it: written there, read by web and workers.
 COUNTERFOIL_EPOCH = Path(os.environ.get("COUNTERFOIL_EPOCH") or COUNTERFOIL_SECRETS_DIR / "epoch")
-# What this installation is for. A grant names it, so that one of staging is good nowhere else.
-COUNTERFOIL_ENVIRONMENT = _text("COUNTERFOIL_ENVIRONMENT", "production")
 # Where exports are put together and kept until they end; workers and web processes must see the same folder.
 COUNTERFOIL_EXPORTS = Path(os.environ.get("COUNTERFOIL_EXPORTS") or BASE_DIR / "var" / "exports")
 COUNTERFOIL_SEQUENCER_ROLE = _text("COUNTERFOIL_SEQUENCER_ROLE", "counterfoil_sequencer")
