@@ -33,10 +33,12 @@ import psutil
 import psycopg
 import pytest
 import redis
+from _pytest.runner import runtestprotocol
 from psycopg import sql
 
 from console.local import processes, programs, servers
 from console.local.keys import ensure_keys, ensure_log_key
+from tests.support.outside.forking import forks
 
 SETTINGS = "tests.quick_hashing"
 TEMPLATE = "counterfoil_template"
@@ -63,9 +65,11 @@ SHARED = (
     "tests/browser/",
     "tests/web/edge/test_(every_address|odd_values|openapi).py",
 )
-# What takes longest comes first, so that no worker is left alone with it at the end: the rules, which need no server
-# and take seconds a module, fill what is left.
-SLOW_FIRST = ("journeys", "browser", "db", "mcp", "web", "peers", "client")
+# What waits for other processes, and what computes; longest first. They are mixed, so that the processors are busy
+# while some wait. The rules, which need no server and take seconds a module, fill what is left, so that no worker is
+# left alone with something long at the end.
+WAITING = ("journeys", "browser", "mcp", "db", "client", "peers")
+COMPUTING = ("web",)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -82,20 +86,40 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever order chance has given the modules, the slow folders stand before the others."""
-    items.sort(key=_place)
+    """Whatever order chance has given the modules."""
+    modules = {item.path: item.path.relative_to(Path(__file__).parent).parts[0] for item in items}
+    places = dict.fromkeys(modules, 1.0)
+    for folders in (WAITING, COMPUTING):
+        kind = sorted(
+            (path for path in modules if modules[path] in folders), key=lambda path: folders.index(modules[path])
+        )
+        places |= {path: number / len(kind) for number, path in enumerate(kind)}
+    items.sort(key=lambda item: places[item.path])
 
 
 def pytest_collection_finish() -> None:
     """What the run has imported and collected stays to its end: the garbage collector need not walk through it."""
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(100_000, 20, 20)
     gc.enable()
 
 
-def _place(item: pytest.Item) -> int:
-    folder = item.path.relative_to(Path(__file__).parent).parts[0]
-    return SLOW_FIRST.index(folder) if folder in SLOW_FIRST else len(SLOW_FIRST)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    _run_with_room(item, nextitem)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def _run_with_room(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    runtestprotocol(item, nextitem=nextitem)
+
+
+# Python keeps frames in pieces of 16 kB. Where a test stands at the end of one, each call asks the kernel for another
+# and gives it back, thousands of times a second: a tenth of the time of a request in a test. What a function with a
+# large stack calls stands in its own large piece.
+_run_with_room.__code__ = _run_with_room.__code__.replace(co_stacksize=100_000)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -185,7 +209,11 @@ def pytest_configure(config: pytest.Config) -> None:
         # As in the Makefile: what a run's processes load is compiled once, whatever an image says.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         sys.dont_write_bytecode = False
-        os.environ["COUNTERFOIL_TEST_RUN"] = str(_new_folder())
+        folder = _new_folder()
+        os.environ["COUNTERFOIL_TEST_RUN"] = str(folder)
+        if folder.is_relative_to(MEMORY):
+            # Thousands of tests have files, which a disk takes long to forget.
+            os.environ["PYTEST_DEBUG_TEMPROOT"] = str(folder)
     run = _run(Path(os.environ["COUNTERFOIL_TEST_RUN"]))
     os.environ |= environment(run, TEMPLATE)
     os.environ["DJANGO_SETTINGS_MODULE"] = SETTINGS
@@ -196,6 +224,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    if forks.cache_info().currsize:
+        forks().close()
     if hasattr(config, "workerinput") or "COUNTERFOIL_TEST_RUN" not in os.environ:
         return
     folder = Path(os.environ.pop("COUNTERFOIL_TEST_RUN"))
@@ -618,7 +648,8 @@ class Stack:
 
     def run(self, program: processes.Program) -> processes.Child:
         """Start any other program, an executor say; it ends with the test."""
-        self.children[program.name] = processes.spawn(program)
+        ours = program.argv[0] == sys.executable
+        self.children[program.name] = forks().spawn(program) if ours else processes.spawn(program)
         return self.children[program.name]
 
     def kill(self, name: str) -> None:

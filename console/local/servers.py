@@ -251,7 +251,8 @@ class Postgres:
             "--locale-provider=builtin",
         ]
         argv += ["--builtin-locale=C.UTF-8", "--data-checksums"]
-        argv += [] if self.durable else ["--no-sync"]
+        # A hardened password is slow to check, on purpose; what is not durable is connected to thousands of times.
+        argv += [] if self.durable else ["--no-sync", "--set=scram_iterations=1000"]
         answer = subprocess.run(
             argv,
             cwd="/",

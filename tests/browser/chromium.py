@@ -23,7 +23,14 @@ import brotli
 INSTALLED = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PACKAGE = "@sparticuz/chromium@153.0.0"
 AXE = "axe-core@4.14.1"
-FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    # All pages are ours, and drawn by one process.
+    "--disable-site-isolation-trials",
+    "--renderer-process-limit=1",
+)
 
 
 class NoBrowser(Exception):

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from console.local import servers
+from console.local import processes, programs, servers
 from console.local.keys import ensure_push_key
 from tests.browser.chromium import FLAGS, Chromium, NoBrowser, find
 from tests.conftest import _clone, _drop, _use, environment
+from tests.support.outside.forking import forks
 
-ROOT = Path(__file__).resolve().parents[2]
 # Nothing takes so long where nothing is broken, however busy the machine is.
 WITHIN_MS = 90_000
 WIDTHS = {"desktop": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
@@ -78,27 +76,18 @@ def web_process(
     url = f"http://localhost:{port}"
     ensure_push_key(run.secrets)
     ours = {"COUNTERFOIL_PUBLIC_URL": url, "COUNTERFOIL_PUSH_SERVICES": "browsers"}
-    settings = os.environ | environment(run, name) | ours
-    command = [sys.executable, "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port", str(port)]
-    options = [
-        "--http",
-        "console.web.http_protocol:TimedHttp",
-        "--lifespan",
-        "off",
-        "--log-level",
-        "warning",
-        "--timeout-graceful-shutdown",
-        "1",
-    ]
-    with log.open("wb") as said:
-        web = subprocess.Popen([*command, *options], cwd=ROOT, env=settings, stdout=said, stderr=said)
-        try:
-            _wait(f"{url}/sign-in", web)
-            yield Server(url, log, name)
-        finally:
-            web.terminate()
-            web.wait(timeout=20)
-            _drop(run, name)
+    told = os.environ | environment(run, name) | ours
+    program = programs.web_program(port=port, environment=told, log=log.parent)
+    # With the tests' own settings, whose passwords are hashed quickly.
+    told = dict(program.environment) | {"DJANGO_SETTINGS_MODULE": os.environ["DJANGO_SETTINGS_MODULE"]}
+    web = forks().spawn(replace(program, environment=told))
+    try:
+        ready = partial(_answers, f"{url}/sign-in", web)
+        assert processes.wait_until(ready, within_s=WITHIN_MS / 1000), processes.tail_log(log, 40)
+        yield Server(url, log, name)
+    finally:
+        processes.stop_children([web])
+        _drop(run, name)
 
 
 @pytest.fixture(scope="module")
@@ -137,16 +126,13 @@ def site(server: Server) -> Site:
     return Site(server.url, set_up(f"orchid-{uuid4().hex[:8]}"), server.log)
 
 
-def _wait(url: str, web: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + WITHIN_MS / 1000
-    while time.monotonic() < until and web.poll() is None:
-        try:
-            urllib.request.urlopen(url, timeout=5).close()
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
-        else:
-            return
-    pytest.fail("the web process did not answer")
+def _answers(url: str, web: processes.Child) -> bool:
+    assert web.running(), processes.tail_log(web.program.log, 40)
+    try:
+        urllib.request.urlopen(url, timeout=5).close()
+    except OSError:
+        return False
+    return True
 
 
 @dataclass

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +19,7 @@ import httpx
 import psycopg
 
 from console.local import live_example, servers
-from console.local.installation import ROOT, Installation
+from console.local.installation import Installation
 from console.local.keys import write_private
 from console.local.live_example import ShopPasswords
 from console.local.processes import Child, Supervisor, tail_log, wait_until
@@ -32,6 +30,7 @@ from example.environment import AGENT_ID
 from example.shop import Shop
 from example.stage import SESSION_S, Sent, Stage
 from tests.conftest import CommittedDatabase, Run, Stack, new_database, new_stack
+from tests.support.outside.forking import forks
 
 # The shop's roles belong to the whole cluster: these are the words that tests/client knows them by.
 WORDS = ShopPasswords(
@@ -122,9 +121,8 @@ class Ground:
             http.close()
 
     def _bootstrap(self) -> dict[str, Any]:
-        words = [sys.executable, str(ROOT / "manage.py"), "bootstrap", "--tenant", live_example.TENANT, "--json"]
-        words += ["--policy", live_example.FIRST_POLICY]
-        answer = subprocess.run(words, env=self.stack.environment, capture_output=True, text=True)
+        words = ["manage.py", "bootstrap", "--tenant", live_example.TENANT, "--json"]
+        answer = forks().run([*words, "--policy", live_example.FIRST_POLICY], self.stack.environment)
         assert answer.returncode == 0, answer.stderr
         known: dict[str, Any] = json.loads(answer.stdout)
         return known
@@ -298,14 +296,13 @@ class Ground:
 
     def put_in_force(self, kind: str, version: str, document: dict[str, Any]) -> None:
         """A version of a policy in force, with gates that nobody ran."""
-        words = [sys.executable, "-c", _PUT_IN_FORCE, live_example.TENANT, kind, version, json.dumps(document)]
-        answer = subprocess.run(words, env=self.stack.environment, capture_output=True, text=True, cwd=ROOT)
+        words = ["-c", _PUT_IN_FORCE, live_example.TENANT, kind, version, json.dumps(document)]
+        answer = forks().run(words, self.stack.environment)
         assert answer.returncode == 0, answer.stderr
 
     def verify_ledger(self) -> None:
         """The record holds, byte by byte."""
-        words = [sys.executable, str(ROOT / "manage.py"), "verify_ledger"]
-        answer = subprocess.run(words, env=self.stack.environment, capture_output=True, text=True)
+        answer = forks().run(["manage.py", "verify_ledger"], self.stack.environment)
         assert answer.returncode == 0, answer.stderr
 
     def last_words(self) -> str:

@@ -93,17 +93,30 @@ class Up:
         return True
 
 
-@pytest.fixture
-def up(run) -> Iterator[Up]:
-    var = run.folder / f"up-{free_port()}"
-    installation = Up(var, free_port())
+def ended(installation: Up) -> Iterator[Up]:
     yield installation
     if installation.process is not None:
         installation.end(signal.SIGTERM)
 
 
-def test_up_from_the_first_start_through_a_kill_to_a_clean_end(up):
-    first = up.start()
+@pytest.fixture
+def up(run) -> Iterator[Up]:
+    yield from ended(Up(run.folder / f"up-{free_port()}", free_port()))
+
+
+@pytest.fixture(scope="module")
+def var(run) -> Path:
+    """Of an installation that lasts: what begins a second time makes no database and collects no file."""
+    return run.folder / f"up-{free_port()}"
+
+
+@pytest.fixture
+def again(var) -> Iterator[Up]:
+    yield from ended(Up(var, free_port()))
+
+
+def test_up_from_the_first_start_through_a_kill_to_a_clean_end(again):
+    up, first = again, again.start()
     assert f"http://localhost:{up.port}" in first
     assert up.answers()
     collected = (up.var / "static" / "staticfiles.json").stat().st_mtime_ns
@@ -132,7 +145,8 @@ def test_up_from_the_first_start_through_a_kill_to_a_clean_end(up):
     assert all(has_ended(process) for process in children.values())
 
 
-def test_the_readmes_commands_lead_to_the_first_held_command_of_a_coding_agent(up, tmp_path):
+def test_the_readmes_commands_lead_to_the_first_held_command_of_a_coding_agent(again, tmp_path):
+    up = again
     start, onboard = _commands("A coding agent in five minutes")
     assert start == "make up OPTIONS=--no-example"
     up.start()

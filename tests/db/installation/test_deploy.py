@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import psycopg
@@ -12,6 +11,7 @@ import pytest
 
 from console.local.installation import ROOT
 from console.local.servers import SUPERUSER, ensure_role, postgres_url
+from tests.support.outside.forking import forks
 
 ADMIN, OWNER, APP, DATABASE, KEYS = "managed_admin", "managed_owner", "managed_app", "managed", "managed_keys"
 OTHERS = {role: f"managed_{role}" for role in ("sequencer", "eraser", "auditor")}
@@ -53,13 +53,7 @@ def _prepare(run, managed: dict[str, str], **extra: str) -> subprocess.Completed
     told = {"DATABASE_URL": managed[APP], "DATABASE_OWNER_URL": managed[OWNER]}
     told |= {f"KEYS_{name}": f"{url}_keys" for name, url in told.items()}
     told |= {f"COUNTERFOIL_{role.upper()}_ROLE": name for role, name in OTHERS.items()} | extra
-    return subprocess.run(
-        [sys.executable, "manage.py", "prepare_database"],
-        cwd=ROOT,
-        env=dict(os.environ) | told,
-        capture_output=True,
-        text=True,
-    )
+    return forks().run(["manage.py", "prepare_database"], dict(os.environ) | told)
 
 
 def test_a_managed_server_is_prepared_twice_with_the_same_rights(cluster, run, managed):

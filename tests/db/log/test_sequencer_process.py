@@ -26,9 +26,9 @@ from ledger.log.rules import merkle, notes
 from ledger.log.signer_state import read_keys, rotate_key
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
-from tests.conftest import _use, environment
-from tests.db.log.forking import forking
+from tests.conftest import _use
 from tests.support.callers import found
+from tests.support.outside.forking import forks
 
 # Nothing takes so long where nothing is broken, however busy the machine is.
 PATIENCE_S = 600
@@ -70,8 +70,7 @@ def all_is_sealed(tenant):
 class Process:
     """`manage.py sequencer` on a committed database, with a signer state of its own."""
 
-    def __init__(self, database, fork, folder):
-        self.fork = fork
+    def __init__(self, database, folder):
         self.folder = folder
         self.log = folder / "sequencer.log"
         self.environment = (
@@ -89,7 +88,7 @@ class Process:
         self.children = []
 
     def start(self):
-        child = processes.spawn(programs.sequencer_program(environment=self.environment, log=self.folder))
+        child = forks().spawn(programs.sequencer_program(environment=self.environment, log=self.folder))
         self.children.append(child)
         return child
 
@@ -97,25 +96,19 @@ class Process:
         return self.command("sequencer", "--once", **extra)
 
     def command(self, *words, **extra):
-        return self.fork(["manage.py", *words], self.environment | extra)
+        return forks().run(["manage.py", *words], self.environment | extra)
 
     def program(self, text, *words):
         """A process in which something goes wrong, as `text` says."""
-        return self.fork(["-c", FAULTY + text, *words], self.environment)
+        return forks().run(["-c", FAULTY + text, *words], self.environment)
 
     def end(self):
         processes.stop_children([child for child in self.children if child.running()])
 
 
-@pytest.fixture(scope="module")
-def fork(run, template):
-    with forking(dict(os.environ) | environment(run, template)) as one:
-        yield one
-
-
 @pytest.fixture
-def process(committed_db, fork, tmp_path):
-    started = Process(committed_db, fork, tmp_path)
+def process(committed_db, tmp_path):
+    started = Process(committed_db, tmp_path)
     yield started
     started.end()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import uuid4
@@ -23,6 +22,7 @@ from console.local.rights import APP_RIGHTS, AUDITOR_RIGHTS, ERASER_RIGHTS, SEQU
 from console.local.servers import SUPERUSER, postgres_url
 from ledger.verification.queries import fences
 from tests.db.record.test_isolation import OUTSIDE
+from tests.support.outside.forking import forks
 
 WORD, PREFIX = "not-a-real-password", "matrix"
 RIGHTS: dict[str, RoleRights] = {
@@ -124,9 +124,7 @@ def matrix(cluster, run) -> Iterator[Matrix]:
                 )
         told |= {f"COUNTERFOIL_{role.upper()}_ROLE": f"{PREFIX}_{role}" for role in roles}
         for words in (["prepare_database"], ["bootstrap", "--tenant", "orchid"]):
-            subprocess.run(
-                [sys.executable, "manage.py", *words], cwd=ROOT, env=told, check=True, stdout=subprocess.DEVNULL
-            )
+            forks().run(["manage.py", *words], told).check_returncode()
         with psycopg.connect(cluster.url(SUPERUSER, PREFIX)) as connection:
             tenant = connection.execute("SELECT id FROM ledger_tenant").fetchone()
             assert tenant is not None

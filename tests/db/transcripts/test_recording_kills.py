@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +16,7 @@ from ledger.catalogue.operations import registration
 from ledger.db import tenancy
 from ledger.models import Event
 from ledger.record import operations as ledger
+from tests.support.outside.forking import forks
 from tests.transcripts.imports import BAD, GOOD, recording
 
 ROOT = Path(__file__).parents[3]
@@ -32,17 +31,9 @@ def founded(committed_db):
     ).id
 
 
-def started(database, file):
-    command = [sys.executable, "manage.py", "audit_transcripts", str(file), "--import", "--tenant", "orchid"]
-    return subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=os.environ | database.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+def started(database, file, said):
+    words = ["manage.py", "audit_transcripts", str(file), "--import", "--tenant", "orchid"]
+    return forks().start(words, os.environ | database.environment, out=said, err=said)
 
 
 def counted(tenant):
@@ -62,19 +53,17 @@ def wait_until(holds):
 def test_an_import_that_is_killed_leaves_nothing_and_comes_whole_the_next_time(
     founded, committed_db, superuser_connection, run, tmp_path, table
 ):
-    file = recording(tmp_path, *[GOOD, BAD] * 20)
+    file, said = recording(tmp_path, *[GOOD, BAD] * 20), tmp_path / "said"
     with psycopg.connect(run.postgres.url("counterfoil_bootstrap", committed_db.name)) as holder:
         # Whoever wants to write to this table waits, in the middle of its transaction.
         holder.execute(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")
-        process = started(committed_db, file)
+        process = started(committed_db, file, said)
         wait_until(lambda: superuser_connection.execute(WAITS).fetchone()[0] or process.poll() is not None)
-        assert process.poll() is None, process.stdout.read()
+        assert process.poll() is None, said.read_text()
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.wait()
     wait_until(lambda: not superuser_connection.execute(WAITS).fetchone()[0])
     assert counted(founded) == [0, 0, 0, 0]
 
-    again = started(committed_db, file)
-    said, _ = again.communicate(timeout=300)
-    assert again.returncode == 0, said
+    assert started(committed_db, file, said).wait(300) == 0, said.read_text()
     assert counted(founded) == [1, 40, 240, 1]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
@@ -25,6 +23,7 @@ from ledger.verification.queries import storage
 from tests.db.record.records import APPEND, Record, executing, fill, forged, next_entry
 from tests.support.builders import AT, written_columns
 from tests.support.callers import put_in_force
+from tests.support.outside.forking import forks
 
 REHASH = "entry_hash = sha256('\\x00'::bytea || {0})"
 
@@ -169,18 +168,14 @@ def test_not_having_looked_is_not_the_same_as_a_break(vandal, module_db):
         call_command("verify_ledger", "--tenant", "nowhere")
     assert found.value.returncode == 2
     elsewhere = module_db.environment | {"DATABASE_URL": "postgresql://nobody:none@127.0.0.1:1/none"}
-    ended = subprocess.run(
-        [sys.executable, "manage.py", "verify_ledger"], env=elsewhere, capture_output=True, text=True
-    )
+    ended = forks().run(["manage.py", "verify_ledger"], elsewhere)
     assert ended.returncode == 2
     assert ended.stderr.startswith("CommandError: The record could not be read: ")
 
 
 def test_the_process_ends_with_one_and_one_sentence(vandal, module_db):
     vandal.event("actor_kind = 'person'")
-    ended = subprocess.run(
-        [sys.executable, "manage.py", "verify_ledger"], env=module_db.environment, capture_output=True, text=True
-    )
+    ended = forks().run(["manage.py", "verify_ledger"], module_db.environment)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.strip().endswith("event 2: its column actor_kind differs from its envelope.")
 

@@ -23,6 +23,7 @@ from console.local import processes, programs, servers
 from console.web import admission
 from tests.conftest import CommittedDatabase, Run, Stack, new_stack
 from tests.support.api_tenant import Workshop, workshop
+from tests.support.outside.forking import forks
 
 MIB = 1_048_576
 
@@ -86,7 +87,7 @@ def served(run: Run, module_db: CommittedDatabase, tmp_path_factory: pytest.Temp
 def impatient(served: Served, tmp_path: Path) -> Iterator[Served]:
     """A second web process, which gives every request a second."""
     port, environment = servers.free_port(), served.stack.environment | {"COUNTERFOIL_REQUEST_WITHIN_S": "1"}
-    child = processes.spawn(programs.web_program(port=port, environment=environment, log=tmp_path))
+    child = forks().spawn(programs.web_program(port=port, environment=environment, log=tmp_path))
     other = replace(served, port=port, pid=child.process.pid)
 
     def answers() -> bool:
