@@ -219,8 +219,8 @@ def test_a_worker_killed_in_a_reading_and_in_a_verdict(quiet):
         quiet.until_blocked("shop")
         quiet.stack.kill("worker")
         assert [told(quiet, each) for each in (judged, unread)] == ["RESPONSE_RECEIVED_VERIFICATION_PENDING"] * 2
-    quiet.stack.start("worker")
     assert [kept(quiet, each, "readback") for each in (judged, unread)] == [0, 0]
+    quiet.stack.start("worker")
     for sent in (judged, unread):
         is_done_once(quiet, sent)
         assert kept(quiet, sent, "readback") == 1
