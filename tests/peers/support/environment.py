@@ -119,7 +119,9 @@ def running(
         name=Path(argv[0]).name,
         argv=argv,
         log=log,
-        environment={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(log.parent), **(environment or {})},
+        environment=dict.fromkeys(("HOME", "TMPDIR"), str(log.parent))
+        | {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+        | dict(environment or {}),
     )
     child = processes.spawn(program)
     try:
