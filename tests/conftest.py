@@ -58,10 +58,10 @@ hypothesis.settings.load_profile("bounded")
 STARTED: list[processes.Child] = []
 
 
-# What shares an installation, a browser with its web process, or a tenant after a whole day, is done by one worker.
+# What shares an installation, a browser with its web process, or a tenant after a whole day, is done by one worker. The
+# journeys share the shop, too: what one of them locks there holds up the others' executors.
 SHARED = (
-    "tests/journeys/test_(happy_path|kills|traces)",
-    "tests/journeys/test_(cases|guarding|offline|release|standing_approval)",
+    "tests/journeys/test_(happy_path|kills|traces|cases|guarding|offline|release|standing_approval)",
     "tests/browser/",
     "tests/web/edge/test_(every_address|odd_values|openapi).py",
 )
