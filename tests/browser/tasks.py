@@ -276,6 +276,8 @@ def take_way(hand: Hand, code: str) -> None:
 @task("Have a case verified now", "operator", case)
 def verify_now(hand: Hand, case: Any) -> None:
     open_case(hand)
+    # What a page offers is looked at once: the case must have taken the place of the list.
+    hand.page.locator("[data-part=verify-now], .ways").first.wait_for()
     if hand.offers("[data-part=verify-now]"):
         hand.click("[data-part=verify-now] button")
     else:

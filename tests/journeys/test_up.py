@@ -93,7 +93,7 @@ class Up:
         return True
 
 
-def ended(installation: Up) -> Iterator[Up]:
+def with_cleanup(installation: Up) -> Iterator[Up]:
     yield installation
     if installation.process is not None:
         installation.end(signal.SIGTERM)
@@ -101,7 +101,7 @@ def ended(installation: Up) -> Iterator[Up]:
 
 @pytest.fixture
 def up(run) -> Iterator[Up]:
-    yield from ended(Up(run.folder / f"up-{free_port()}", free_port()))
+    yield from with_cleanup(Up(run.folder / f"up-{free_port()}", free_port()))
 
 
 @pytest.fixture(scope="module")
@@ -111,12 +111,12 @@ def var(run) -> Path:
 
 
 @pytest.fixture
-def again(var) -> Iterator[Up]:
-    yield from ended(Up(var, free_port()))
+def lasting_up(var) -> Iterator[Up]:
+    yield from with_cleanup(Up(var, free_port()))
 
 
-def test_up_from_the_first_start_through_a_kill_to_a_clean_end(again):
-    up, first = again, again.start()
+def test_up_from_the_first_start_through_a_kill_to_a_clean_end(lasting_up):
+    up, first = lasting_up, lasting_up.start()
     assert f"http://localhost:{up.port}" in first
     assert up.answers()
     collected = (up.var / "static" / "staticfiles.json").stat().st_mtime_ns
@@ -145,8 +145,8 @@ def test_up_from_the_first_start_through_a_kill_to_a_clean_end(again):
     assert all(has_ended(process) for process in children.values())
 
 
-def test_the_readmes_commands_lead_to_the_first_held_command_of_a_coding_agent(again, tmp_path):
-    up = again
+def test_the_readmes_commands_lead_to_the_first_held_command_of_a_coding_agent(lasting_up, tmp_path):
+    up = lasting_up
     start, onboard = _commands("A coding agent in five minutes")
     assert start == "make up OPTIONS=--no-example"
     up.start()

@@ -25,7 +25,6 @@ from ledger.record import operations as ledger
 from tests.support.outside.forking import ForkedProcess, forks
 from tests.support.seals import seal_up
 
-ROOT = Path(__file__).parents[3]
 SECRET = "whsec_" + "YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFh"
 SEND = "from console.tasks import export_events; export_events()"
 

@@ -24,7 +24,6 @@ from tests.support.api_tenant import Workshop, document
 from tests.support.outside.forking import forks
 from tests.support.probes import opened
 
-ROOT = Path(__file__).parents[3]
 PATIENCE_S = 60
 WAITS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 SENDER = """

@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -19,7 +18,6 @@ from ledger.record import operations as ledger
 from tests.support.outside.forking import forks
 from tests.transcripts.imports import BAD, GOOD, recording
 
-ROOT = Path(__file__).parents[3]
 WAITS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 

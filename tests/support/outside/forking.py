@@ -4,8 +4,8 @@
     ended = forks().run(["manage.py", "log", "restored"], environment)
 
 A fork is told everything by its own environment, and is a process of its own in a session of its own, as one that was
-started is: it is killed alone, its master does not know the tests. What is about starting starts, and does not come
-here. One process of the tests has one that forks; it ends when they do.
+started is: it is killed alone. What is about starting starts, and does not come here. One process of the tests has one
+that forks; it ends when they do.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from typing import Any
 from console.local.installation import ROOT
 from console.local.processes import Child, Program
 
-# What the product's processes load, and what takes long of it. Each reads its settings when it is asked for them.
-LOADED = (
+# What takes long of what the product's processes load. None keeps a setting in which the tests' processes differ.
+PRELOADED_MODULES = (
     "celery.apps.beat",
     "celery.apps.worker",
     "celery.bin.celery",
@@ -41,7 +41,7 @@ LOADED = (
     "uvicorn",
 )
 # What reads the settings when it is loaded.
-ASKS_SETTINGS = ("console.settings", "tests.quick_hashing", "console.celery")
+MODULES_WITH_SETTINGS = ("console.settings", "tests.quick_hashing", "console.celery")
 
 
 class ForkedProcess:
@@ -62,6 +62,7 @@ class ForkedProcess:
         while (code := self.poll()) is None:
             if time.monotonic() > until:
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+            # The end of another process's child cannot be waited for, only asked about.
             time.sleep(0.01)
         return code
 
@@ -102,7 +103,7 @@ class Forks:
         assert program.account is None
         log_began = program.log.stat().st_size if program.log.exists() else 0
         process = self.start(program.argv[1:], program.environment, out=program.log, err=program.log)
-        return Child(program=program, process=process, started_at=time.monotonic(), log_began=log_began)  # type: ignore[arg-type]
+        return Child(program=program, process=process, started_at=time.monotonic(), log_began=log_began)  # type: ignore[arg-type]  # of Popen it has what is asked of a child
 
     def run(self, words: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
         """`manage.py …`, or `-c TEXT …`, to its end."""
@@ -129,7 +130,7 @@ def _load() -> None:
     import django
 
     django.setup()
-    for name in LOADED:
+    for name in PRELOADED_MODULES:
         import_module(name)
     assert threading.active_count() == 1
     # What all have in common is looked through, and so copied, by none of them.
@@ -155,7 +156,7 @@ def _order() -> dict[str, Any] | None:
     return None
 
 
-def _become(words: list[str], environment: dict[str, str], out: str, err: str) -> None:
+def _run_program(words: list[str], environment: dict[str, str], out: str, err: str) -> None:
     """This process is the program from here on; no connection was opened before."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for descriptor, name in ((1, out), (2, err)):
@@ -163,9 +164,9 @@ def _become(words: list[str], environment: dict[str, str], out: str, err: str) -
     os.environ.clear()
     os.environ.update(environment)
     sys.path[:0] = environment.get("PYTHONPATH", "").split(os.pathsep)
-    for name in ASKS_SETTINGS:
+    for name in MODULES_WITH_SETTINGS:
         sys.modules.pop(name, None)
-    _settle("DATABASE_URL" in environment)
+    _load_settings("DATABASE_URL" in environment)
     if words[0] == "-c":
         sys.argv = ["-c", *words[2:]]
         exec(compile(words[1], "<string>", "exec"), {"__name__": "__main__"})
@@ -177,7 +178,7 @@ def _become(words: list[str], environment: dict[str, str], out: str, err: str) -
         runpy.run_path(str(ROOT / words[0]), run_name="__main__")
 
 
-def _settle(ours: bool) -> None:
+def _load_settings(ours: bool) -> None:
     """The settings of this process's own environment; the example's programs have none."""
     from django.conf import Settings, settings
     from django.core.cache import caches
@@ -188,6 +189,7 @@ def _settle(ours: bool) -> None:
     told, settings._wrapped = vars(settings._wrapped), empty
     for handler in (connections, caches):
         vars(handler).clear()
+        # As new: Django has no other way to make it forget the parent's addresses.
         handler.__init__()  # type: ignore[misc]
     if not ours:
         return
@@ -202,4 +204,4 @@ def _settle(ours: bool) -> None:
 if __name__ == "__main__":
     _load()
     if (order := _order()) is not None:
-        _become(**order)
+        _run_program(**order)
