@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from functools import partial
 from itertools import count
 from typing import Any
@@ -27,22 +28,43 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 Channel.do_restore = False
 
 
-class LoggedTask(Task):  # type: ignore[type-arg]
-    """A task of ours: what it logs names it and this run of it."""
+class WorkerTask(Task):  # type: ignore[type-arg]
+    """A task of ours: what it logs names it and this run of it, and a worker keeps its connections for the next."""
 
     abstract = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with logged_with(task=str(self.name), task_id=str(self.request.id or "")):
-            return super().__call__(*args, **kwargs)
+            if self.request.called_directly or self.request.is_eager:
+                return super().__call__(*args, **kwargs)
+            return self._keeping_connections(*args, **kwargs)
+
+    def _keeping_connections(self, *args: Any, **kwargs: Any) -> Any:
+        """Run with the connections of the last task, as a web process does between requests.
+
+        A task that was cut short leaves none: the statement that it waited for may still run, and a lock of its
+        session would stay.
+        """
+        from django.db import close_old_connections, connections
+
+        close_old_connections()
+        try:
+            answer = super().__call__(*args, **kwargs)
+        except BaseException:
+            connections.close_all()
+            raise
+        close_old_connections()
+        return answer
 
 
 # Beat sends ticks by the names of tasks: it needs neither what they do nor any app.
 _ONLY_TICKS = "COUNTERFOIL_ONLY_TICKS" in os.environ
-app = Celery("counterfoil", task_cls=LoggedTask, fixups=[] if _ONLY_TICKS else None)
+app = Celery("counterfoil", task_cls=WorkerTask, fixups=[] if _ONLY_TICKS else None)
 # For every thread of the web process too, not only for the one that imports this.
 app.set_default()
 app.conf.update(
+    # Celery would close every connection around each task; ours are closed when they are old or broken (WorkerTask).
+    CELERY_DB_REUSE_MAX=sys.maxsize,
     broker_url=settings.REDIS_URL,
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,

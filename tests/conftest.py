@@ -61,7 +61,7 @@ STARTED: list[processes.Child] = []
 # What shares an installation, a browser with its web process, or a tenant after a whole day, is done by one worker. The
 # journeys share the shop, too: what one of them locks there holds up the others' executors.
 SHARED = (
-    "tests/journeys/test_(happy_path|kills|traces|cases|guarding|offline|release|standing_approval)",
+    "tests/journeys/test_(happy_path|kills|traces|cases|guarding|offline|release|standing_approval|worker_connections)",
     "tests/browser/",
     "tests/web/edge/test_(every_address|odd_values|openapi).py",
 )

@@ -28,7 +28,8 @@ VOTE = r"^POST /api/v1/approvals/[0-9a-f-]+/votes "
 ACTION = "SELECT 1 FROM ledger_action WHERE id = %s FOR UPDATE"
 # Whoever wants to change this order waits, in the shop.
 ORDER = "SELECT 1 FROM shop.orders WHERE id = %s FOR UPDATE"
-# No verdict can be written.
+# No verdict of this action is begun; none of any can be written.
+SUBJECT = "SELECT 1 FROM ledger_subject WHERE id = %s FOR UPDATE"
 RUNS = "LOCK TABLE reviews_run IN SHARE ROW EXCLUSIVE MODE"
 # The shop's refunds cannot be read.
 BOOKS = "LOCK TABLE shop.refunds IN ACCESS EXCLUSIVE MODE"
@@ -204,16 +205,18 @@ def _unanswered(ground, approval, **how):
 @pytest.mark.req("R-RI-10", "R-SM-21")
 def test_a_worker_killed_in_a_reading_and_in_a_verdict(quiet):
     with ExitStack() as locks, hands(quiet) as near:
-        # This one is read, and its verdict cannot be written.
+        shop = locks.enter_context(ExitStack())
+        near.after = lambda work: shop.enter_context(locked(quiet.database_url("shop"), BOOKS))
+        # This one is read, and its verdict waits for the action before it has sent anything: what has been sent
+        # with its COMMIT would be committed without the worker.
         judged = send_to(quiet, near)
-        locks.enter_context(locked(quiet.database_url(), RUNS))
         near.begin()
+        quiet.until_blocked("shop")
+        locks.enter_context(locked(quiet.database_url(), SUBJECT, judged.action_id))
+        shop.close()
         quiet.until_blocked()
         # This one cannot be read. Of a slow system nothing would be, while the one that reads those is held up.
         quiet.called_fast()
-        near.after = lambda work: locks.enter_context(
-            locked(quiet.database_url("shop"), "LOCK TABLE shop.refunds IN ACCESS EXCLUSIVE MODE")
-        )
         unread = send_to(quiet, near)
         near.begin()
         quiet.until_blocked("shop")
