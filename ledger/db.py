@@ -142,9 +142,8 @@ def tenancy(tenant_id: UUID, *, reads_only: bool = False) -> Iterator[None]:
         with _tenant_transaction(conn, tenant_id, reads_only=reads_only):
             yield
         return
-    outer = _current_tenant()
     with transaction.atomic():
-        _set_tenant(str(tenant_id))
+        outer = _set_tenant(str(tenant_id))
         if reads_only:
             # PostgreSQL undoes this with the enclosing savepoint.
             call_function(b"SET TRANSACTION READ ONLY")
@@ -572,12 +571,11 @@ def _check_result(server: Any, result: Any) -> Any:
         raise psycopg.errors.error_from_result(result)
 
 
-def _current_tenant() -> str:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT coalesce(current_setting('app.tenant', true), '')")
-        return str(cursor.fetchone()[0])
-
-
-def _set_tenant(tenant: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT set_config('app.tenant', %s, true)", [tenant])
+def _set_tenant(tenant: str) -> str:
+    """Set the tenant for the rest of the transaction; returns the one before."""
+    [(before, _)] = call_function(
+        b"SELECT coalesce(current_setting('app.tenant', true), ''), set_config('app.tenant', $1, true)",
+        tenant,
+        prepared=True,
+    )
+    return (before or b"").decode()
