@@ -22,14 +22,7 @@ import pytest
 from django.core.management import call_command
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from approvals import tasks as before
 from approvals.models import Deadline
@@ -45,6 +38,7 @@ from reviews.reporting.operations import reports
 from tests.support import settling
 from tests.support.api_tenant import Clock
 from tests.support.refund_shop import TOOL, Counter
+from tests.support.state_machines import RolledBackMachine
 from tests.web.recovery.test_recovery_path import CANCEL, cancelling, lesser
 
 ORDERS = count(1000)
@@ -54,7 +48,7 @@ SETTLED = {"RECONCILED_SUCCESS", "FAILED", "COMPENSATED", "ROLLED_BACK", "ABANDO
 WATCHED = ("PENDING", "ACCEPTED", "UNKNOWN")
 
 
-class Shift(RuleBasedStateMachine):
+class Shift(RolledBackMachine):
     """A shift at the till: one order, and all who may touch it."""
 
     counter: Counter
@@ -270,10 +264,8 @@ class Shift(RuleBasedStateMachine):
             return runs_queries.has_open_order(tenant, action.id)
         return bool(Schedule.objects.filter(action_id=action.id).exists())
 
-    def teardown(self) -> None:
+    def check_at_end(self) -> None:
         self.credential.write_text(self.word)
-        for action_id in self._all() if hasattr(self, "actions") else []:
-            self.counter.operator_key.post(f"/actions/{action_id}/cancel", {"reason": "The shift is over."})
         call_command("verify_ledger", verbosity=0)
 
 
@@ -320,4 +312,4 @@ def test_no_order_of_events_leads_to_a_lie_a_second_effect_or_an_orphan(machine:
 
 @pytest.mark.long
 def test_no_order_of_events_leads_there_for_long(machine: type[Shift]):
-    play(machine, runs=150, steps=60, same=False)
+    play(machine, runs=100, steps=60, same=False)
