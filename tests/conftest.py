@@ -20,7 +20,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -358,6 +360,29 @@ def django_db_setup(template: str, run: Run) -> Iterator[None]:
     _drop(run, name)
 
 
+@contextmanager
+def clean_memory() -> Iterator[None]:
+    """Neither this process nor the signer of its log knows of what was rolled back before."""
+    from tests.support.seals import new_signer_state
+
+    for kept in _kept_of_tenants(len(sys.modules)):
+        kept.cache_clear()
+    with new_signer_state():
+        yield
+
+
+@lru_cache(maxsize=1)
+def _kept_of_tenants(_modules: int) -> list[Any]:
+    """What a process of the product keeps of a tenant because it never changes: it does, where it is rolled back."""
+    product = [
+        module
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in ("console", "approvals", "reviews", "ledger")
+    ]
+    kept = {id(each): each for module in product for each in vars(module).values() if hasattr(each, "cache_clear")}
+    return [each for each in kept.values() if "tenant_id" in signature(each).parameters]
+
+
 @dataclass(frozen=True)
 class PreparedDatabase:
     """A database of this worker with something in it, committed once; every test there is rolled back to that."""
@@ -369,8 +394,6 @@ class PreparedDatabase:
     def in_use(self) -> Iterator[None]:
         """Everything of Django that asks for a connection gets one to this database."""
         from django.db import connections
-
-        from tests.support.state_machines import clean_memory
 
         before = {alias: connections[alias] for alias in self.lines}
         _speak_through(self.lines)

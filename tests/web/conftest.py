@@ -6,14 +6,41 @@ What they are made of imports models, which are ready only once pytest has set D
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import transaction
+from hypothesis.stateful import RuleBasedStateMachine
 
-from tests.conftest import PreparedDatabase, PreparedDatabases
+from tests.conftest import PreparedDatabase, PreparedDatabases, clean_memory
+
+
+class RolledBackMachine(RuleBasedStateMachine):
+    """A machine whose example is rolled back at its end, so that the same steps do the same again.
+
+    Otherwise an open request, a lock-out after wrong passwords or a lease of one example would change what is possible
+    in the next, and Hypothesis could neither repeat nor shorten a failure.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.example = ExitStack()
+        self.example.enter_context(clean_memory())
+        self.example.enter_context(transaction.atomic())
+
+    def check_at_end(self) -> None:
+        """What must hold when an example ends."""
+
+    def teardown(self) -> None:
+        with self.example:
+            try:
+                self.check_at_end()
+            finally:
+                transaction.set_rollback(True)
 
 
 @pytest.fixture

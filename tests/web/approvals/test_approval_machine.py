@@ -43,7 +43,7 @@ from ledger.record.queries import events
 from ledger.verification.queries import storage
 from tests.support.api_tenant import Clock, Workshop, new_key
 from tests.support.callers import Api
-from tests.support.state_machines import RolledBackMachine
+from tests.web.conftest import RolledBackMachine
 
 PAPERS = count(1)
 VERSIONS = count(100)

@@ -38,7 +38,7 @@ from reviews.reporting.operations import reports
 from tests.support import settling
 from tests.support.api_tenant import Clock
 from tests.support.refund_shop import TOOL, Counter
-from tests.support.state_machines import RolledBackMachine
+from tests.web.conftest import RolledBackMachine
 from tests.web.recovery.test_recovery_path import CANCEL, cancelling, lesser
 
 ORDERS = count(1000)
