@@ -28,7 +28,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 Channel.do_restore = False
 
 
-class WorkerTask(Task):  # type: ignore[type-arg]
+class WorkerTask(Task[..., Any]):
     """A task of ours: what it logs names it and this run of it, and a worker keeps its connections for the next."""
 
     abstract = True

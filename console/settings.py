@@ -250,7 +250,7 @@ DATABASES = {"default": _database("DATABASE_URL")}
 if os.environ.get("DATABASE_OWNER_URL"):
     DATABASES["owner"] = _database("DATABASE_OWNER_URL")
 if _flag("COUNTERFOIL_POOL", False):
-    # Celery closes Django's pool at every task boundary, so only the web process has one.
+    # For web processes, whose threads share it. A worker's process runs one task at a time on one connection.
     DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 2, "max_size": 12, "timeout": 10}
     DATABASES["default"]["CONN_MAX_AGE"] = 0
 # The wrapped keys of payloads and evidence: another database, with backups of its own (ledger/keystore.py). Processes

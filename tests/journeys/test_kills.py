@@ -229,6 +229,26 @@ def test_a_worker_killed_in_a_reading_and_in_a_verdict(quiet):
         assert kept(quiet, sent, "readback") == 1
 
 
+@pytest.mark.req("R-RI-10", "R-SM-21")
+def test_a_verdict_that_was_sent_whole_is_committed_though_its_worker_is_killed(quiet):
+    with ExitStack() as shop, hands(quiet) as near:
+        near.after = lambda work: shop.enter_context(locked(quiet.database_url("shop"), BOOKS))
+        sent = send_to(quiet, near)
+        near.begin()
+        quiet.until_blocked("shop")
+        # The verdict is with the server, its COMMIT included, and waits there for the action's row.
+        with locked(quiet.database_url(), ACTION, sent.action_id):
+            shop.close()
+            quiet.until_blocked()
+            quiet.stack.kill("worker")
+            assert told(quiet, sent) == "RESPONSE_RECEIVED_VERIFICATION_PENDING"
+            assert kept(quiet, sent, "readback") == 0
+        quiet.wait_for(sent.action_id, "RECONCILED_SUCCESS")
+    quiet.stack.start("worker")
+    is_done_once(quiet, sent)
+    assert kept(quiet, sent, "readback") == 1
+
+
 @pytest.mark.req("R-RI-10")
 def test_a_beat_that_is_killed_keeps_no_verdict_back(quiet):
     quiet.stack.kill("beat")

@@ -103,7 +103,7 @@ class Forks:
         assert program.account is None
         log_began = program.log.stat().st_size if program.log.exists() else 0
         process = self.start(program.argv[1:], program.environment, out=program.log, err=program.log)
-        return Child(program=program, process=process, started_at=time.monotonic(), log_began=log_began)  # type: ignore[arg-type]  # of Popen it has what is asked of a child
+        return Child(program=program, process=process, started_at=time.monotonic(), log_began=log_began)  # type: ignore[arg-type]  # it has what a Child asks of a Popen
 
     def run(self, words: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
         """`manage.py …`, or `-c TEXT …`, to its end."""

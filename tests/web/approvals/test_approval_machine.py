@@ -367,4 +367,4 @@ def test_nothing_starts_without_valid_votes_one_redemption_and_the_policy_in_for
 
 @pytest.mark.long
 def test_nothing_starts_without_them_for_long(machine: type[Desk]):
-    play(machine, runs=100, steps=80, same=False)
+    play(machine, runs=200, steps=80, same=False)

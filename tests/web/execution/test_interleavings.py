@@ -312,4 +312,4 @@ def test_no_order_of_events_leads_to_a_lie_a_second_effect_or_an_orphan(machine:
 
 @pytest.mark.long
 def test_no_order_of_events_leads_there_for_long(machine: type[Shift]):
-    play(machine, runs=100, steps=60, same=False)
+    play(machine, runs=150, steps=60, same=False)
