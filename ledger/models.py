@@ -791,6 +791,22 @@ class Alarm(models.Model):
         return f"{self.kind} {self.raised_at}"
 
 
+class ProcessLease(models.Model):
+    """Work that one process of the installation does at a time: who has it, and until when if it is not renewed.
+
+    By the clock of the database, so that a process that was killed holds nothing for longer than its lease. Across
+    tenants, and no part of the record.
+    """
+
+    name = models.CharField(primary_key=True, max_length=32)
+    holder = models.UUIDField()
+    renewed_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Export(models.Model):
     """A bundle that somebody asked for: what of the log, how far it is, and where the result is.
 

@@ -64,6 +64,7 @@ MORE_EDGES = {
     "console/witness/server.py": "the edge of the witness: states when it saw a head",
     "console/accounts/sign_in/sessions.py": "the edge of signing in: whether a session has run out",
     "console/accounts/step_up.py": "the edge of signing in: how long ago somebody showed who they are",
+    "console/telemetry/health.py": "the edge of health: compares this process's clock with the database's",
     "console/accounts/sign_in/single_sign_on.py": "the edge of single sign-on: reads the clock once per sign-in",
     "console/web/stream.py": "the edge of live updates: looks again and again, so each look has a time of its own",
     "console/web/session_stream.py": "the edge of an agent's updates: the same",
@@ -187,6 +188,15 @@ def test_no_rule_depends_on_time_or_chance():
         if name.endswith((*CLOCKS, *CHANCE)) or name.startswith(("random.", "secrets.", "time.")) or name == "open"
     ]
     assert wrong == []
+
+
+def test_only_the_sequencer_locks_for_a_session():
+    """Behind a pooler in transaction mode such a lock stays with a server that nobody can name (docs/deploy.md)."""
+    files = [path for app in PRODUCT for path in (ROOT / app).rglob("*") if path.suffix in (".py", ".sql")]
+    found = {
+        str(path.relative_to(ROOT)) for path in files if re.search(r"pg_(try_)?advisory_(un)?lock", path.read_text())
+    }
+    assert found == {"ledger/management/commands/sequencer.py"}
 
 
 def test_nothing_happens_behind_a_signal():

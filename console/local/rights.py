@@ -80,6 +80,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "ledger_blank": READ,
     "ledger_export": CHANGE,
     "ledger_order": OWN,
+    "ledger_processlease": CHANGE,
     "ledger_unwinding": CHANGE,
     "approvals_agent": CHANGE,
     "approvals_agentversion": APPEND,

@@ -257,14 +257,9 @@ class Ground:
         self.until(self._reads, lambda: "no worker reads what is due")
 
     def _reads(self) -> bool:
-        from reviews.readback.operations.polling import SLOW_LOCK
-
         with psycopg.connect(self.database_url()) as connection:
-            query = (
-                "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
-                " WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.objid = %s"
-            )
-            return connection.execute(query, [SLOW_LOCK]).fetchone() != (0,)
+            query = "SELECT count(*) FROM ledger_processlease WHERE name = %s AND expires_at > clock_timestamp()"
+            return connection.execute(query, ["readings"]).fetchone() != (0,)
 
     def called_fast(self) -> None:
         """Every system counts as a fast one again, whatever it was in earlier tests: any worker may read it."""

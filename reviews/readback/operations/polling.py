@@ -22,6 +22,7 @@ from uuid import UUID, uuid4
 
 from django.db import DatabaseError
 
+from ledger import processes
 from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
 from ledger.record.rules.refusals import Refused
@@ -47,8 +48,9 @@ TOGETHER = 20
 LONGEST = timedelta(seconds=20)
 _BATCH_S = 5.0
 _NAP_S = (0.01, 0.2)
-# Any number that nothing else here locks.
-SLOW_LOCK = 0x0C0F_5107
+# Whoever dies with the lease keeps slow systems unread for so long; it is renewed long before.
+LEASE_S = 6.0
+_RENEW_S = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,13 +99,14 @@ def poll_due(*, clock: Callable[[], datetime], stay: timedelta = timedelta(0)) -
     Only one call at a time, of all workers, reads systems that are known to be slow, and only that one stays: the
     others help with the fast ones and return, so that no worker is kept from its other tasks.
     """
-    with _only_one() as alone, ThreadPoolExecutor(READERS, thread_name_prefix="reader") as pool:
-        begun = _Round(clock=clock, pool=pool, slow=alone)
+    with _only_one() as lease, ThreadPoolExecutor(READERS, thread_name_prefix="reader") as pool:
+        begun = _Round(clock=clock, pool=pool, slow=lease.is_held())
         began_at = clock()
-        leave_at = began_at + (stay if alone else timedelta(0))
+        leave_at = began_at + (stay if begun.slow else timedelta(0))
         last_at = began_at + max(LONGEST, stay)
         while True:
             at = clock()
+            begun.slow = begun.slow and lease.is_held()
             is_over = at >= last_at
             is_due, nap_s = (True, 0.0) if begun.running or is_over else _look(at)
             claimed = _claim(begun, at=at) if is_due and not is_over else []
@@ -113,7 +116,7 @@ def poll_due(*, clock: Callable[[], datetime], stay: timedelta = timedelta(0)) -
                 _conclude_some(begun, 0.0 if claimed else _NAP_S[1] / 2)
             elif not claimed:
                 if is_over or at >= leave_at:
-                    return PollResult(read=begun.read, goes_on=is_over or (alone and bool(stay)))
+                    return PollResult(read=begun.read, goes_on=is_over or (begun.slow and bool(stay)))
                 time.sleep(nap_s)
 
 
@@ -124,15 +127,34 @@ def _claim(begun: _Round, *, at: datetime) -> list[ClaimedBatch]:
     return claimed_batches.claim_batches(at=at, lanes=lanes, slow=begun.slow and begun.slow_running < SLOW_READERS)
 
 
+class _Lease:
+    """The lease of the one call that may be held up by slow systems; once lost, it is not taken again."""
+
+    def __init__(self) -> None:
+        self._holder = uuid4()
+        self._held = True
+        self._renew_at = 0.0
+
+    def is_held(self) -> bool:
+        """Whether this call still has the lease; renewed where that is due."""
+        if self._held and time.monotonic() >= self._renew_at:
+            self._held = processes.take_lease(processes.READINGS, self._holder, seconds=LEASE_S)
+            self._renew_at = time.monotonic() + _RENEW_S
+        return self._held
+
+    def give_up(self) -> None:
+        if self._held:
+            processes.give_up_lease(processes.READINGS, self._holder)
+
+
 @contextmanager
-def _only_one() -> Iterator[bool]:
-    """Whether this call is the one that may be held up; the lock goes with the connection of whoever dies."""
-    [(alone,)] = execute("SELECT pg_try_advisory_lock($1)", SLOW_LOCK)
+def _only_one() -> Iterator[_Lease]:
+    """A lease that is given up in the end; that of a worker that dies runs out."""
+    lease = _Lease()
     try:
-        yield alone
+        yield lease
     finally:
-        if alone:
-            execute("SELECT pg_advisory_unlock($1)", SLOW_LOCK)
+        lease.give_up()
 
 
 def _look(at: datetime) -> tuple[bool, float]:

@@ -7,13 +7,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
 from django.db import connections
+from django.utils import timezone
 
 from console.local import processes, servers
 from ledger import keystore
+from ledger import processes as leases
+from reviews.readback.operations import polling
 from tests.support.api_tenant import Workshop, document, result, workshop
 
 PGBOUNCER = shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
@@ -55,7 +59,7 @@ def _program(run: Any, folder: Path, port: int) -> processes.Program:
         "[pgbouncer]\n"
         f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
         f"auth_type = scram-sha-256\nauth_file = {folder / 'users'}\n"
-        "pool_mode = transaction\ndefault_pool_size = 2\nmax_client_conn = 100\n"
+        "pool_mode = transaction\ndefault_pool_size = 2\nmax_client_conn = 100\nserver_round_robin = 1\n"
     )
     for name in ("users", "pgbouncer.ini"):
         (folder / name).chmod(0o600)
@@ -109,3 +113,31 @@ def test_keys_are_read_by_many_threads_over_two_servers(pooled: int, monkeypatch
 
     with ThreadPoolExecutor(6) as threads:
         assert all(threads.map(read, range(120)))
+
+
+@pytest.mark.unsealed
+def test_one_worker_at_a_time_reads_whichever_server_its_statements_reach(pooled: int, run: Any):
+    """A lock of a session stayed with a server of the pooler: nobody could take it, and nobody could release it."""
+    shop = workshop("orchid").set_up()
+    told(shop, 1)
+
+    def poll(_: int) -> bool:
+        holder = uuid4()
+        try:
+            taken = leases.take_lease(leases.READINGS, holder, seconds=5)
+            polling.poll_due(clock=timezone.now)
+            leases.give_up_lease(leases.READINGS, holder)
+            return taken
+        finally:
+            connections.close_all()
+
+    assert [poll(number) for number in range(30)] == [True] * 30
+    with ThreadPoolExecutor(6) as threads:
+        assert any(threads.map(poll, range(30)))
+    assert poll(0)
+    with psycopg.connect(run.postgres.url(servers.SUPERUSER, connections.settings["default"]["NAME"])) as straight:
+        held = straight.execute(
+            "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+            " WHERE l.locktype = 'advisory' AND d.datname = current_database()"
+        ).fetchone()
+    assert held == (0,)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import time
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.core.management import call_command
 from django.db import OperationalError
 
+from ledger import processes
 from ledger.catalogue import queries as catalogue_queries
 from ledger.db import execute, tenancy
 from ledger.record.queries import events as events_queries
@@ -110,6 +112,34 @@ def test_a_second_look_that_finds_nothing_new_writes_no_event(shop: Workshop, cl
     again = Schedule.objects.get(action_id=action_id)
     assert (again.readings, again.claim) == (row.readings + 1, None)
     assert again.due_at > row.due_at
+
+
+def test_while_another_worker_has_the_lease_a_poll_stays_for_nothing_and_reads_no_slow_system(
+    shop: Workshop, clock: Clock, reads: list[UUID]
+):
+    [action_id] = written(shop)
+    Lane.objects.update(pace_ms=5_000)
+    clock.forward(seconds=2)
+    other = uuid4()
+    assert processes.take_lease(processes.READINGS, other, seconds=60)
+    assert tasks.verify_due() == 0
+    assert reads == []
+    processes.give_up_lease(processes.READINGS, other)
+    assert tasks.verify_due() == 1
+    assert reads == [UUID(action_id)]
+
+
+@pytest.mark.usefixtures("db")
+def test_the_lease_of_a_worker_that_died_runs_out_and_nobody_gives_up_anothers():
+    dead, next_one = uuid4(), uuid4()
+    assert processes.take_lease("test", dead, seconds=0.2)
+    assert not processes.take_lease("test", next_one, seconds=5)
+    time.sleep(0.3)
+    assert processes.take_lease("test", next_one, seconds=5)
+    assert not processes.take_lease("test", dead, seconds=5)
+    processes.give_up_lease("test", dead)
+    assert not processes.take_lease("test", dead, seconds=5)
+    assert processes.take_lease("test", next_one, seconds=5)
 
 
 def there(tmp_path: Path, *names: str) -> None:

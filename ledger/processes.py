@@ -1,0 +1,48 @@
+"""Leases of processes: work that one process of the installation does at a time, and when each was last seen at it.
+
+A lease is a row with a time, taken and renewed in one statement. A lock of a database session would stay with the
+server connection of a pooler in transaction mode, where nobody can release it.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from ledger.db import execute
+
+READINGS = "readings"
+"""The worker that reads slow systems and stays for what becomes due."""
+TICKS = "ticks"
+"""Whichever worker ran beat's last tick; nobody is kept from it."""
+
+_TAKE = """
+WITH renewed AS (
+    UPDATE ledger_processlease SET holder = $2, renewed_at = clock_timestamp(),
+        expires_at = clock_timestamp() + make_interval(secs => $3)
+    WHERE name = $1 AND (holder = $2 OR expires_at <= clock_timestamp()) RETURNING name
+), first AS (
+    INSERT INTO ledger_processlease (name, holder, renewed_at, expires_at)
+    SELECT $1, $2, clock_timestamp(), clock_timestamp() + make_interval(secs => $3)
+    WHERE NOT EXISTS (SELECT FROM ledger_processlease WHERE name = $1)
+    ON CONFLICT (name) DO NOTHING RETURNING name
+)
+SELECT name FROM renewed UNION ALL SELECT name FROM first
+"""
+
+
+def take_lease(name: str, holder: UUID, *, seconds: float) -> bool:
+    """Take a lease, or renew the holder's own; False while another holds it."""
+    return bool(execute(_TAKE, name, holder, seconds))
+
+
+def give_up_lease(name: str, holder: UUID) -> None:
+    """End the holder's lease now, so that the next who asks has it."""
+    execute(
+        "UPDATE ledger_processlease SET expires_at = clock_timestamp() WHERE name = $1 AND holder = $2", name, holder
+    )
+
+
+def seconds_since_renewal() -> dict[str, float]:
+    """The seconds since each lease was last taken or renewed, by name; one that never was is missing."""
+    rows = execute("SELECT name, extract(epoch FROM clock_timestamp() - renewed_at)::float8 FROM ledger_processlease")
+    return {str(name): float(seconds) for name, seconds in rows}
