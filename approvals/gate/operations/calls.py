@@ -14,6 +14,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db import OperationalError
+
 from approvals.agents.operations import agent_flags
 from approvals.gate import queries as gate_queries
 from approvals.gate.operations.actions import (
@@ -134,6 +136,9 @@ def _answer_call(
                 session, call, compile_predicate=compile_predicate, at=at, remedy=call_origin.origin is not None
             )
             answer = _record_call(session, call, judgement, request_hash, call_origin=call_origin, at=at)
+    except OperationalError:
+        # A database is away or takes no writes. Nothing of the request is on record, so its client may send it again.
+        raise
     except Exception:
         # A call that cannot be checked is refused, whatever the error (R-TG-09). The database refuses an action under a
         # contract that was rolled back or retired since the session began; so no call has to query that.
