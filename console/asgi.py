@@ -26,6 +26,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 # One database connection each, so this stays below the size of the pool.
 THREADS = 8
 READY_WITHIN_S = 5.0
+# However many balancers ask, the databases are asked once in this time.
+READY_FOR_S = 1.0
 
 _threads = WSGIMiddleware(pages, workers=THREADS)  # type: ignore[arg-type]
 _streams = get_asgi_application()
@@ -41,15 +43,18 @@ class Readiness:
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="readyz")
         self._look: asyncio.Future[dict[str, object]] | None = None
+        self._stale_at = 0.0
 
     async def answer(self) -> tuple[int, bytes]:
-        """(status, JSON); not ready where the look takes longer than READY_WITHIN_S."""
-        if self._look is None or self._look.done():
+        """(status, JSON), at most READY_FOR_S old; not ready where the look takes longer than READY_WITHIN_S."""
+        now = asyncio.get_running_loop().time()
+        if self._look is None or (self._look.done() and now >= self._stale_at):
+            self._stale_at = now + READY_FOR_S
             self._look = asyncio.get_running_loop().run_in_executor(self._thread, _look)
         try:
             found = await asyncio.wait_for(asyncio.shield(self._look), READY_WITHIN_S)
         except TimeoutError:
-            late = {"code": "LATE", "detail": f"What it takes to be ready was not known after {READY_WITHIN_S:.0f} s."}
+            late = {"code": "LATE", "detail": f"The databases did not answer within {READY_WITHIN_S:.0f} s."}
             found = {"ready": False, "reasons": [late]}
         return (200 if found["ready"] else 503), orjson.dumps(found)
 

@@ -140,6 +140,9 @@ COUNTERFOIL_SIGNER_STATE = Path(os.environ.get("COUNTERFOIL_SIGNER_STATE") or CO
 COUNTERFOIL_EPOCH = Path(os.environ.get("COUNTERFOIL_EPOCH") or COUNTERFOIL_SECRETS_DIR / "epoch")
 # Where exports are put together and kept until they end; workers and web processes must see the same folder.
 COUNTERFOIL_EXPORTS = Path(os.environ.get("COUNTERFOIL_EXPORTS") or BASE_DIR / "var" / "exports")
+# The file that a backup job touches when it has ended well; the status of the installation tells its age.
+_stamp = os.environ.get("COUNTERFOIL_BACKUP_STAMP")
+COUNTERFOIL_BACKUP_STAMP = Path(_stamp) if _stamp else None
 COUNTERFOIL_SEQUENCER_ROLE = _text("COUNTERFOIL_SEQUENCER_ROLE", "counterfoil_sequencer")
 COUNTERFOIL_ERASER_ROLE = _text("COUNTERFOIL_ERASER_ROLE", "counterfoil_eraser")
 COUNTERFOIL_AUDITOR_ROLE = _text("COUNTERFOIL_AUDITOR_ROLE", "counterfoil_auditor")
@@ -330,7 +333,7 @@ SESSION_COOKIE_AGE = 12 * 3600
 CSRF_FAILURE_VIEW = "console.web.error_pages.form_expired"
 CSRF_TRUSTED_ORIGINS = [COUNTERFOIL_PUBLIC_URL]
 SECURE_SSL_REDIRECT = _https and _flag("COUNTERFOIL_SSL_REDIRECT", True)
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
+SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$", r"^statusz$"]
 SECURE_HSTS_SECONDS = 31_536_000 if _https else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _https
 SECURE_REFERRER_POLICY = "same-origin"

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from celery import shared_task
 from celery.exceptions import SoftTimeLimitExceeded
@@ -32,6 +32,7 @@ from console.pages.retention import erasure
 from console.pages.standing_approvals import pauses
 from console.searching import operations as searching
 from console.telemetry import exporting
+from ledger import processes
 from ledger import tasks as of_log
 from ledger.db import tenancy
 from ledger.exports import queries as exported
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 KEPT = timedelta(days=2)
 WITHIN_S = 10.0
+_WORKER = uuid4()
 TICK_S = 1.0
 # Longer than any provider goes on sending the same webhook.
 DELIVERIES_KEPT = timedelta(days=7)
@@ -88,6 +90,12 @@ def _hand_over(task: Any) -> None:
         task.apply_async(expires=10, retry=False)
     except (OSError, OperationalError):
         log.warning("the broker did not take %s over; a later tick does", task.name)
+
+
+@shared_task
+def note_tick() -> None:
+    """Show that beat's ticks reach a worker."""
+    processes.take_lease(processes.TICKS, _WORKER, seconds=0)
 
 
 @shared_task
@@ -386,6 +394,7 @@ def _sent(tenant: Tenant, topic: str, *, until: float = float("inf")) -> int:
 
 # Each with the seconds between two looks. None of them waits for anything but the database.
 QUICK: tuple[tuple[int, Any], ...] = (
+    (2, note_tick),
     (1, look_for_readings),
     (1, before.propose_follow_ups),
     (1, after_tasks.recover),

@@ -31,6 +31,7 @@ from console.pages.freezes import views as freezes
 from console.pages.glossary import views as glossary
 from console.pages.home import views as home
 from console.pages.incidents import views as incidents
+from console.pages.installation import views as installation_status
 from console.pages.ledger import views as ledger
 from console.pages.lists import views as lists
 from console.pages.me import sign_in_views
@@ -193,6 +194,7 @@ pages: list[URLPattern | URLResolver] = [
     path("metrics/alert-rules/<uuid:alert_rule_id>/change", metrics.change_alert_rule, name="alert-rule-change"),
     path("metrics/alert-rules/<uuid:alert_rule_id>/end", metrics.end_alert_rule, name="alert-rule-end"),
     path("systems", systems.page, name="systems"),
+    path("installation", installation_status.page, name="installation"),
     path("systems/<uuid:system_id>/answer", systems.decide_change, name="system-answer"),
     path("systems/<uuid:system_id>/connection", systems.test_connection, name="system-connection"),
     path("systems/<uuid:system_id>/stop", systems.stop, name="system-stop"),
@@ -308,6 +310,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("t/<slug:slug>/", include(pages)),
     path(".well-known/jwks.json", installation.jwks_page, name="jwks"),
     path(".well-known/acta-keys.json", installation.receipt_keys_page, name="receipt-keys"),
-    path("healthz", installation.healthz_page, name="healthz"),
+    path("livez", installation.livez_page, name="livez"),
     path("readyz", installation.readyz_page, name="readyz"),
+    path("statusz", installation.statusz_page, name="statusz"),
 ]

@@ -669,7 +669,7 @@ class Stack:
     def answers(self) -> bool:
         assert self.children["web"].running(), self.log("web")
         try:
-            httpx.get(f"{self.url}/healthz", timeout=5)
+            httpx.get(f"{self.url}/livez", timeout=5)
         except httpx.TransportError:
             return False
         return True

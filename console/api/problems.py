@@ -17,9 +17,12 @@ from psycopg.errors import UniqueViolation
 from approvals.gate.rules.proposals import TooManyVotes
 from console.api.auth import NotSignedIn
 from console.api.rate import RateExceeded
+from console.telemetry import health
 from ledger.record.rules.refusals import Refused
 
 log = logging.getLogger(__name__)
+UNAVAILABLE_FOR_S = 2
+"""The `Retry-After` of an answer that a database was not there for."""
 
 
 def problem_response(
@@ -124,8 +127,11 @@ def _taken(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def _unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
-    log.exception("the database did not answer")
-    return problem_response(503, "UNAVAILABLE", "The database is unavailable; nothing was done. Try again.")
+    log.exception("a database did not answer")
+    health.note_database_error(error)
+    response = problem_response(503, "UNAVAILABLE", "A database is unavailable; nothing was done. Try again.")
+    response["Retry-After"] = str(UNAVAILABLE_FOR_S)
+    return response
 
 
 def _fault(request: HttpRequest, error: Exception) -> HttpResponse:

@@ -228,7 +228,7 @@ class Startup:
         if not web.running():
             raise ProcessFailed(f"The web process stopped: {tail_log(web.program.log, 2)}\nSee {web.program.log}.")
         try:
-            urllib.request.urlopen(f"{self.local_url}/healthz", timeout=5).close()
+            urllib.request.urlopen(f"{self.local_url}/livez", timeout=5).close()
         except urllib.error.HTTPError as refusal:
             return refusal.code < 500
         except OSError:

@@ -30,7 +30,7 @@ DISCARD_FOR_S: Final = 10.0
 """How long what is left of a refused body is taken and thrown away, so that its sender comes to read the refusal."""
 RETRY_AFTER_S: Final = 2
 
-ALIVE: Final = frozenset({"/healthz", "/api/v1/healthz"})
+ALIVE: Final = frozenset({"/livez", "/api/v1/livez"})
 READY: Final = frozenset({"/readyz", "/api/v1/readyz"})
 
 

@@ -208,7 +208,7 @@ def test_the_sequencer_tells_the_epoch_and_ends_when_told(host: Host):
 
 def test_the_web_process_is_well_and_believes_its_proxy(host: Host):
     told, child = host.start("web")
-    until(lambda: asked(host, "/healthz")[0] == 200 or not child.running(), "the web process answers")
+    until(lambda: asked(host, "/livez")[0] == 200 or not child.running(), "the web process answers")
     assert child.running(), host.said("web")
     status, where = asked(host, "/sign-in")
     assert (status, where) == (301, f"https://{HOST}/sign-in")

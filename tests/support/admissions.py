@@ -30,7 +30,7 @@ PAGES: Final = _rows(
     {
         _PEOPLE: """
             standing-approvals standing-approval releases release
-            executors executor
+            executors executor installation
             glossary help policies policy policy-touched metrics metric-actions metrics-export
             search target verifier-policy list-export
             home beside quality approvals approvals-next approvals-looking view-save view-remove
@@ -80,7 +80,7 @@ PAGES: Final = _rows(
 PUBLIC_PAGES: Final = _names(
     """
     account_login account_inactive mfa_authenticate mfa_login_webauthn openid_connect_login openid_connect_callback
-    invitation socialaccount_login_cancelled sign-out jwks receipt-keys healthz readyz stream session-stream"""
+    invitation socialaccount_login_cancelled sign-out jwks receipt-keys livez readyz statusz stream session-stream"""
 )
 PAGES_ABOUT_ONESELF: Final = _names(
     """
@@ -92,7 +92,7 @@ PAGES_ABOUT_ONESELF: Final = _names(
 OPERATIONS: Final = _rows(
     {
         # What anybody may ask; a webhook says by its signature whose it is.
-        "": "systems_receive installation_healthz installation_readyz installation_jwks",
+        "": "systems_receive installation_livez installation_readyz installation_statusz installation_jwks",
         # What an agent may: propose, and ask about what it proposed.
         "agent": """
             sessions_open_session sessions_ask_check sessions_withhold sessions_propose sessions_close guard_guard

@@ -210,7 +210,7 @@ def execute(shop: Workshop, clock: Clock) -> dict[str, Any]:
 def look(shop: Workshop, session: str, case: dict[str, Any]) -> None:
     for path in ("/agents", "/agents/librarian", "/contracts", known_contract(), "/policies"):
         shop.operator_key.get(path)
-    for path in ("/systems", "/freezes", "/state-machine", "/healthz", "/readyz", "/jwks.json", "/metrics"):
+    for path in ("/systems", "/freezes", "/state-machine", "/livez", "/readyz", "/statusz", "/jwks.json", "/metrics"):
         shop.operator_key.get(path)
     for path in ("", "/history", "/report"):
         for reader in (shop.agent, shop.operator_key, shop.auditor, shop.reviewer):

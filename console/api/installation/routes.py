@@ -1,40 +1,37 @@
-"""How the installation is: alive, ready, and with what key its grants are signed."""
+"""Health of the process and of the installation, and the keys that sign grants."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
-import redis
-from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
-from django.db import DatabaseError, connection
-from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from ninja import Router
 
 from approvals.execution.operations import grant_keys
 from approvals.execution.rules import grants
 from console.api.installation import schemas
 from console.api.transaction import json_response
-from ledger.log.queries import log
-from ledger.log.signer_state import EpochUnknown, read_epoch
+from console.telemetry import health
 from ledger.record.rules.envelope import instant
-from ledger.verification.queries import fences
-from reviews import queries as after
 
 router = Router(tags=["Operations"])
 _WINDOW = (("nbf", "from"), ("exp", "until"))
 
 
 @login_not_required
-def healthz_page(request: HttpRequest) -> HttpResponse:
-    return healthz(request)
+def livez_page(request: HttpRequest) -> HttpResponse:
+    return livez(request)
 
 
 @login_not_required
 def readyz_page(request: HttpRequest) -> HttpResponse:
     return readyz(request)
+
+
+@login_not_required
+def statusz_page(request: HttpRequest) -> HttpResponse:
+    return statusz(request)
 
 
 @login_not_required
@@ -53,15 +50,15 @@ def receipt_keys_page(request: HttpRequest) -> HttpResponse:
     return _published_keys(schemas.Jwks(keys=keys))
 
 
-@router.get("/healthz", auth=None, summary="The process is alive", response=schemas.Alive)
-def healthz(request: HttpRequest) -> HttpResponse:
+@router.get("/livez", auth=None, summary="The process is alive", response=schemas.Alive)
+def livez(request: HttpRequest) -> HttpResponse:
     return json_response(schemas.Alive(status="alive"))
 
 
 @router.get(
     "/readyz",
     auth=None,
-    summary="Readiness, and what is missing",
+    summary="This process can take requests, or the reasons why not",
     response={200: schemas.Ready, 503: schemas.Ready},
 )
 def readyz(request: HttpRequest) -> HttpResponse:
@@ -70,9 +67,26 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 
 def readiness() -> schemas.Ready:
-    """Readiness, and what is missing; the web process asks for it on a thread of its own."""
-    reasons = [*_database(), *_broker(), *_epoch()]
-    return schemas.Ready(ready=not reasons, reasons=reasons)
+    """The readiness of this process; the event loop asks for it on a thread of its own."""
+    faults = health.readiness_faults()
+    return schemas.Ready(
+        ready=not faults, reasons=[schemas.Missing(code=each.code, detail=each.detail) for each in faults]
+    )
+
+
+@router.get(
+    "/statusz",
+    auth=None,
+    summary="The state of the installation, each part with its code",
+    response={200: schemas.InstallationStatus, 503: schemas.InstallationStatus},
+)
+def statusz(request: HttpRequest) -> HttpResponse:
+    checks = [
+        schemas.InstallationCheck(code=each.code, state=each.state, detail=each.detail, runbook=each.runbook)
+        for each in health.installation_status()
+    ]
+    failed = any(each.state == "failed" for each in checks)
+    return json_response(schemas.InstallationStatus(in_order=not failed, checks=checks), 503 if failed else 200)
 
 
 @router.get("/jwks.json", auth=None, summary="The keys that sign grants", response=schemas.Jwks)
@@ -84,43 +98,3 @@ def _published_keys(keys: schemas.Jwks) -> HttpResponse:
     published = json_response(keys)
     published["Cache-Control"] = f"public, max-age={grant_keys.JWKS_MAX_AGE_S}"
     return published
-
-
-def _epoch() -> list[schemas.Missing]:
-    try:
-        read_epoch(settings.COUNTERFOIL_EPOCH)
-    except EpochUnknown as unknown:
-        return [schemas.Missing(code="EPOCH", detail=unknown.detail)]
-    return []
-
-
-def _database() -> list[schemas.Missing]:
-    try:
-        pending = MigrationExecutor(connection).migration_plan(MigrationExecutor(connection).loader.graph.leaf_nodes())
-        late = after.count_overdue_readings(at=timezone.now() - timedelta(minutes=1))
-        waiting = log.backlog()
-        gaps = fences.missing_fences() if not pending else []
-    except DatabaseError:
-        return [schemas.Missing(code="DATABASE", detail="The database does not answer.")]
-    found: list[schemas.Missing] = []
-    if pending:
-        found.append(schemas.Missing(code="MIGRATIONS", detail=f"{len(pending)} migrations have not run."))
-    found += [schemas.Missing(code="FENCE", detail=gap) for gap in gaps]
-    if late:
-        found.append(
-            schemas.Missing(code="SWEEPER", detail=f"{late} readings are over a minute late; is a worker running?")
-        )
-    if waiting.is_late:
-        age = f"{waiting.oldest_s or 0:.0f} s"
-        told = f"{waiting.waiting} events are not sequenced yet, the oldest for {age}; is the sequencer running?"
-        found.append(schemas.Missing(code="SEQUENCER", detail=told))
-    return found
-
-
-def _broker() -> list[schemas.Missing]:
-    try:
-        with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1) as client:
-            client.ping()
-    except redis.RedisError:
-        return [schemas.Missing(code="BROKER", detail="The broker does not answer; readings wait for the sweeper.")]
-    return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from console.api.schemas import Answer
 
@@ -19,6 +19,18 @@ class Missing(Answer):
 class Ready(Answer):
     ready: bool
     reasons: list[Missing]
+
+
+class InstallationCheck(Answer):
+    code: str
+    state: Literal["in_order", "failed", "unknown"]
+    detail: str
+    runbook: str
+
+
+class InstallationStatus(Answer):
+    in_order: bool
+    checks: list[InstallationCheck]
 
 
 class Jwks(Answer):

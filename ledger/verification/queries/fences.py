@@ -1,8 +1,8 @@
 """The record's fences (triggers, row-level security, owners, functions), checked against the system catalogue (L31).
 
-A migration, a restore or a manual change may drop a fence without a trace in any row. So the catalogue is read at every
-start (`/readyz`) and before each verification, and compared with what must be there. The fences themselves are in the
-`.sql` files of the apps.
+A migration, a restore or a manual change may drop a fence without a trace in any row. So the catalogue is read for the
+status of the installation (`/statusz`) and before each verification, and compared with what must be
+there. The fences themselves are in the `.sql` files of the apps.
 """
 
 from __future__ import annotations

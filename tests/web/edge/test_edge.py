@@ -52,7 +52,7 @@ class Served:
             yield line
 
     def everything_goes_on(self) -> None:
-        assert self.get("/healthz").json() == {"status": "alive"}
+        assert self.get("/livez").json() == {"status": "alive"}
         assert self.get("/readyz").json()["ready"] in (True, False)
         assert "Sign in" in self.get("/sign-in").text
         answer = self.get("/api/v1/actions", **self.shop.agent.headers)
@@ -92,7 +92,7 @@ def impatient(served: Served, tmp_path: Path) -> Iterator[Served]:
 
     def answers() -> bool:
         try:
-            return other.get("/healthz").status_code == 200
+            return other.get("/livez").status_code == 200
         except httpx.TransportError:
             return False
 
@@ -148,7 +148,7 @@ def test_what_does_not_arrive_in_time_is_given_up_and_told_so(impatient: Served)
         silent = open_lines.enter_context(impatient.sent(""))
         body = open_lines.enter_context(impatient.sent(unfinished("/api/v1/sessions")))
         head = open_lines.enter_context(impatient.sent("GET /sign-in HTTP/1.1\r\nHost: 127"))
-        second = open_lines.enter_context(impatient.sent(request("/healthz", method="GET") + "GET /sign-in HT"))
+        second = open_lines.enter_context(impatient.sent(request("/livez", method="GET") + "GET /sign-in HT"))
         head.sendall(b".0.0.1\r\nX-Slow: ")
         status, said = answer_on(body)
         assert status == 408
@@ -247,7 +247,7 @@ def test_overload_is_shed_what_begins_first_and_what_tells_last(served: Served):
         waiting += send(page, admission.WAITING[admission.RequestRank.ORDINARY])
         is_shed(first_answered(lambda: send(page, 1)))
         told = send(tell, 5)
-        assert served.get("/healthz").status_code == 200
+        assert served.get("/livez").status_code == 200
         assert served.get("/readyz").status_code in (200, 503)
         assert not answered(told, within_s=0.5)
         unlock()
@@ -316,7 +316,7 @@ def test_only_the_two_streams_reach_the_side_of_streams():
 
 
 def test_whether_it_is_alive_and_ready_can_only_be_read(served: Served):
-    for path in ("/api/v1/healthz", "/api/v1/readyz"):
+    for path in ("/api/v1/livez", "/api/v1/readyz"):
         for method in ("POST", "TRACE"):
             answer = httpx.request(method, f"{served.url}{path}", timeout=30)
             assert (answer.status_code, answer.headers["Allow"]) == (405, "GET"), answer.text

@@ -234,7 +234,7 @@ def test_whatever_is_wrong_with_a_requests_shape_is_refused_and_nothing_comes_of
             # What the server itself cannot read as a request never comes to the product.
             if status and b"text/plain" not in head and wrong.method != "HEAD":
                 assert b"application/problem+json" in head or wrong.path, told
-    assert httpx.get(f"{stack.url}/healthz", timeout=10).status_code == 200
+    assert httpx.get(f"{stack.url}/livez", timeout=10).status_code == 200
     written = (stack.folder / "web.log").read_text()
     assert "Traceback" not in written
     with tenancy(shop.tenant):

@@ -88,17 +88,19 @@ def test_each_event_tells_its_place_in_the_log_as_soon_as_it_has_one(shop):
 
 
 @pytest.mark.unsealed
-def test_readiness_says_that_the_sequencer_is_missed(shop, monkeypatch):
+def test_the_status_says_that_the_sequencer_is_missed(shop, monkeypatch):
     """L15, for whoever watches the installation."""
     seals.seal_up()
+    monkeypatch.setattr("console.telemetry.health.FRESH_S", -1.0)
 
-    def codes():
-        return [reason["code"] for reason in shop.operator.get("/readyz").json()["reasons"]]
+    def state():
+        checks = shop.operator.get("/statusz").json()["checks"]
+        return next(each["state"] for each in checks if each["code"] == "SEQUENCER")
 
-    assert "SEQUENCER" not in codes()
+    assert state() == "in_order"
     shop.propose()
     monkeypatch.setattr(queries, "LATE_S", 0.0)
-    assert "SEQUENCER" in codes()
+    assert state() == "failed"
 
 
 @pytest.mark.unsealed

@@ -40,6 +40,7 @@ NO_LISTS = {
     "verifier-policy": "a file",
     "me": "one's own account",
     "notice-channels": "settings",
+    "installation": "the parts of one installation, the same for all tenants",
     "event-export": "the destinations of the settings file",
     "incident-new": "a form",
     "contract-new": "a form",

@@ -17,7 +17,7 @@ from tests.support.signing import device
 from tests.web.people.test_signing_in import again, sign_in, with_app
 
 # JSON and streams for programs.
-FOR_PROGRAMS = {"jwks", "receipt-keys", "healthz", "readyz", "stream", "session-stream"}
+FOR_PROGRAMS = {"jwks", "receipt-keys", "livez", "readyz", "statusz", "stream", "session-stream"}
 # allauth's own pages, and ours that stand in for one, by their headings.
 HEADINGS = {
     "account_login": "Sign in",

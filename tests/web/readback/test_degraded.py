@@ -59,9 +59,7 @@ def test_without_a_broker_the_record_is_shown_work_goes_on_and_nothing_reads_as_
         assert shown.status_code == 200, page
         assert "confirmed in the system of record" not in shown.content.decode()
     assert shop.report(action_id)["completed"] is False
-    ready = shop.operator_key.get("/readyz")
-    assert ready.status_code == 503
-    assert "BROKER" in {each["code"] for each in ready.json()["reasons"]}
+    assert shop.operator_key.get("/readyz").status_code == 200
     # PostgreSQL holds what is due, so whoever sweeps it finds the reading that nobody was told of.
     clock.forward(seconds=90)
     assert shop.read_back(action_id, clock) is not None

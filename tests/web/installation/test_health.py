@@ -1,0 +1,191 @@
+"""Health: a process is ready by itself alone, and the status of the installation names each part that fails."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import OperationalError
+from psycopg.errors import DiskFull
+
+from console.tasks import note_tick
+from console.telemetry import health
+from ledger import keystore, processes
+from ledger.db import execute
+from tests.support.api_tenant import GOAL, Clock, Workshop, document
+from tests.support.browser_users import visitor, words
+
+AWAY = "postgresql://app:none@127.0.0.1:1/none"
+DOCS = Path(__file__).parents[3] / "docs" / "health.md"
+
+
+@pytest.fixture(autouse=True)
+def looked_at_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "FRESH_S", -1.0)
+    monkeypatch.setattr(health, "_no_room", None)
+
+
+@pytest.fixture
+def at_work(db: None) -> None:
+    """A worker and beat have just shown themselves."""
+    note_tick()
+    assert processes.take_lease(processes.READINGS, uuid4(), seconds=1)
+
+
+def readiness(shop: Workshop) -> tuple[int, dict[str, str]]:
+    answer = shop.operator_key.get("/readyz")
+    return answer.status_code, {each["code"]: each["detail"] for each in answer.json()["reasons"]}
+
+
+def status(shop: Workshop) -> dict[str, tuple[str, str]]:
+    answer = shop.operator_key.get("/statusz")
+    found = {each["code"]: (each["state"], each["detail"]) for each in answer.json()["checks"]}
+    assert (answer.status_code == 503) is any(state == "failed" for state, _ in found.values())
+    assert list(found) == list(health.TITLES)
+    return found
+
+
+def last_seen(name: str, seconds_ago: float) -> None:
+    execute(
+        "UPDATE ledger_processlease SET renewed_at = clock_timestamp() - make_interval(secs => $2) WHERE name = $1",
+        *(name, seconds_ago),
+    )
+
+
+def test_a_broker_that_is_away_takes_no_process_out_and_is_named_in_the_status(shop: Workshop, settings: Any):
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    assert readiness(shop) == (200, {})
+    found = status(shop)
+    assert found["BROKER"] == ("failed", "The broker does not answer; the record goes on, and readings wait for it.")
+    assert found["BEAT"][0] == "unknown"
+
+
+def test_a_key_database_that_is_away_is_no_readiness(shop: Workshop, settings: Any):
+    settings.KEYS_DATABASE_URL = AWAY
+    keystore.clear_cache()
+    assert readiness(shop) == (
+        503,
+        {"KEYS": "The key database does not answer: no payload can be stored or read."},
+    )
+    assert status(shop)["KEYS"][0] == "failed"
+
+
+def test_a_proposal_without_the_key_database_is_503_and_goes_through_when_it_is_sent_again(
+    shop: Workshop, settings: Any
+):
+    session = shop.session()
+    arguments = document("notes/1.md", "Quiet.")
+    calls = {"calls": [{"tool": "write_document", "call_id": "c1", "goal": GOAL, "arguments": arguments}]}
+    address = f"/sessions/{session['session_id']}/calls"
+    reached, settings.KEYS_DATABASE_URL = settings.KEYS_DATABASE_URL, AWAY
+    keystore.clear_cache()
+    refused = shop.agent.post(address, calls)
+    assert (refused.status_code, refused.json()["code"], refused["Retry-After"]) == (503, "UNAVAILABLE", "2")
+    assert refused.json()["detail"] == "A database is unavailable; nothing was done. Try again."
+    settings.KEYS_DATABASE_URL = reached
+    [result] = shop.agent.post(address, calls).json()["results"]
+    assert result["accepted"], result
+
+
+def test_a_clock_that_is_two_seconds_off_is_named(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+    real = health.time.time
+    monkeypatch.setattr(health.time, "time", lambda: real() + 600)
+    assert readiness(shop) == (503, {"CLOCK": "The clock of this process is 600 s ahead of the database's."})
+    monkeypatch.setattr(health.time, "time", lambda: real() - 3)
+    assert readiness(shop)[1] == {"CLOCK": "The clock of this process is 3 s behind the database's."}
+
+
+def test_a_migration_that_has_not_run_is_named(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(health, "_newest_migrations", lambda: ["ledger.9999_not_there"])
+    assert readiness(shop) == (503, {"MIGRATIONS": "The database lacks migrations up to ledger.9999_not_there."})
+    assert status(shop)["FENCE"] == ("unknown", "Not known while the database is not in order.")
+
+
+def test_an_epoch_that_cannot_be_read_is_no_readiness(shop: Workshop, settings: Any, tmp_path: Path):
+    settings.COUNTERFOIL_EPOCH = tmp_path / "none"
+    assert list(readiness(shop)[1]) == ["EPOCH"]
+
+
+@pytest.mark.usefixtures("at_work")
+def test_readiness_is_one_short_statement_in_each_database(
+    shop: Workshop, django_assert_max_num_queries: Any, monkeypatch: pytest.MonkeyPatch
+):
+    sent: list[Any] = []
+    real = health.execute
+    monkeypatch.setattr(health, "execute", lambda *call: sent.append(call) or real(*call))
+    assert health.readiness_faults() == []
+    assert len(sent) == 1
+
+
+@pytest.mark.usefixtures("at_work")
+def test_beat_that_has_died_is_noticed_while_workers_go_on(shop: Workshop, settings: Any, valkey_url: str):
+    settings.REDIS_URL = valkey_url
+    assert (status(shop)["BEAT"][0], status(shop)["WORKER"][0]) == ("in_order", "in_order")
+    last_seen(processes.TICKS, 40)
+    found = status(shop)
+    assert found["BEAT"] == ("failed", "No tick has come for 40 s; nothing that is due by time is begun.")
+    assert found["WORKER"][0] == "in_order"
+
+
+@pytest.mark.usefixtures("at_work")
+def test_without_a_worker_nothing_is_said_of_beat(shop: Workshop, settings: Any, valkey_url: str):
+    settings.REDIS_URL = valkey_url
+    for name in (processes.TICKS, processes.READINGS):
+        last_seen(name, 70)
+    found = status(shop)
+    assert found["WORKER"] == ("failed", "No worker has been at work for 70 s.")
+    assert found["BEAT"] == ("unknown", "Not known while no worker takes its ticks.")
+
+
+def test_a_worker_that_never_ran_is_missed(shop: Workshop):
+    assert status(shop)["WORKER"] == ("failed", "No worker has been at work so far.")
+
+
+def test_a_write_that_the_database_had_no_room_for_is_named(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+    def full(**_: Any) -> Any:
+        raise OperationalError("could not extend file: No space left on device\nHINT: Check.") from DiskFull()
+
+    assert status(shop)["DISK"][0] == "in_order"
+    monkeypatch.setattr("console.api.freezes.routes.registration.place_freeze", full)
+    assert shop.operator_key.post("/freezes", {"scope": "all", "reason": "Wait."}).status_code == 503
+    told = "The database refused a write 0 s ago: could not extend file: No space left on device"
+    assert status(shop)["DISK"] == ("failed", told)
+
+
+def test_backups_that_nobody_can_see_are_not_called_made(shop: Workshop, settings: Any, tmp_path: Path):
+    told = "Not known: the database archives no WAL, and COUNTERFOIL_BACKUP_STAMP names no file."
+    assert status(shop)["BACKUPS"] == ("unknown", told)
+    settings.COUNTERFOIL_BACKUP_STAMP = stamp = tmp_path / "backed-up"
+    assert status(shop)["BACKUPS"][0] == "failed"
+    stamp.touch()
+    assert status(shop)["BACKUPS"][0] == "in_order"
+    old = (stamp.stat().st_mtime - timedelta(hours=30).total_seconds(),) * 2
+    os.utime(stamp, old)
+    assert status(shop)["BACKUPS"][0] == "failed"
+
+
+def test_readings_that_are_late_are_told_to_the_installation_and_take_no_process_out(shop: Workshop, clock: Clock):
+    started = shop.started()
+    shop.observe(started)
+    execute("UPDATE reviews_schedule SET due_at = $1", clock.now() - timedelta(minutes=5))
+    assert status(shop)["SWEEPER"] == ("failed", "1 readings are over a minute late.")
+    assert readiness(shop) == (200, {})
+
+
+def test_the_page_shows_every_part_with_its_state_and_its_runbook(stage: Any, settings: Any):
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    page = words(visitor(stage, "operator").page("installation"))
+    for code, title in health.TITLES.items():
+        assert title in page
+        assert f"docs/health.md#{code.lower()}" in page
+    assert "The broker does not answer; the record goes on, and readings wait for it." in page
+    assert re.search(r"\d+ of \d+ checks failed", page)
+
+
+def test_every_code_has_its_runbook():
+    assert re.findall(r"^### ([A-Z]+)$", DOCS.read_text(), re.MULTILINE) == list(health.TITLES)
