@@ -28,7 +28,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
-import hypothesis
 import psutil
 import psycopg
 import pytest
@@ -36,6 +35,7 @@ import redis
 from _pytest.runner import runtestprotocol
 from psycopg import sql
 
+import tests.support.hypothesis_profiles  # noqa: F401
 from console.local import processes, programs, servers
 from console.local.keys import ensure_keys, ensure_log_key
 from tests.support.outside.forking import forks
@@ -47,12 +47,6 @@ KEYS = "counterfoil_keys"
 
 # The servers of a run take some hundreds of megabytes.
 MEMORY, ENOUGH_MEMORY = Path("/dev/shm"), 4 << 30
-
-# What explores: a few examples of each property in the bounded suite, many in `make test-long`. How long one takes says
-# nothing on a busy machine.
-hypothesis.settings.register_profile("bounded", max_examples=30, deadline=None)
-hypothesis.settings.register_profile("whole", max_examples=300, deadline=None)
-hypothesis.settings.load_profile("bounded")
 
 # Servers started by this process. They serve every worker and are ended by the one that began the run.
 STARTED: list[processes.Child] = []

@@ -1,0 +1,5 @@
+"""Pure tests, which need neither a server nor Django: `pytest tests/rules` reads `pytest.ini` here and no other."""
+
+from __future__ import annotations
+
+import tests.support.hypothesis_profiles  # noqa: F401
