@@ -30,7 +30,7 @@ from ledger.record.rules.refusals import Refused
 from ledger.retention import queries as retention_queries
 from reviews.readback.operations import schedules
 from reviews.tracing import queries as tracing
-from reviews.verification.rules.verification import VERIFIABLE_IN
+from reviews.verification.operations.verification import is_open
 
 router = Router(tags=["Actions"])
 READERS = ("agent", "oper", "audit", "person")
@@ -196,7 +196,7 @@ def cancel(request: HttpRequest, action_id: UUID, body: schemas.CancelBody) -> s
 def verify(request: HttpRequest, action_id: UUID) -> schemas.ActionState:
     caller = caller_of(request)
     action = visible_action(request, action_id)
-    if State(action.state) not in VERIFIABLE_IN or action.settled:
+    if not is_open(action):
         raise NothingToVerify
     at = timezone.now()
     schedules.schedule(tenant_id=caller.tenant_id, action_id=action.id, due_at=at, priority=5, at=at)

@@ -23,7 +23,7 @@ from ledger.record.rules.outcomes import outcome_of
 from reviews import queries as after
 from reviews.reporting.operations.reports import report_on, trust_of
 from reviews.reporting.rules import report
-from reviews.verification.rules.verification import VERIFIABLE_IN
+from reviews.verification.operations.verification import is_open
 
 if TYPE_CHECKING:
     from ledger.models import Action, Evidence
@@ -108,7 +108,7 @@ def _headline(action: Action, entry: dict[str, Any], approval: str | None) -> st
 
 
 def _may_verify(action: Action, caller: Caller) -> bool:
-    return "operator" in caller.roles and State(action.state) in VERIFIABLE_IN and not action.settled
+    return "operator" in caller.roles and is_open(action)
 
 
 def _cases(record: ActionRecord) -> list[dict[str, Any]]:

@@ -206,7 +206,8 @@ def observation_reference(row: Observation) -> dict[str, Any]:
 
 
 def _view(step: Any, horizon_at: datetime) -> dict[str, Any]:
-    if not step.moves:
+    # An answer ends the attempt. One that leaves the action EXECUTING says that the tool has rolled back.
+    if not step.moves and step.state is not State.EXECUTING:
         return {}
     # Where only the executor's word says that nothing was sent, a repeat waits until that could no longer be wrong.
     blocks = {"blocks_until": instant(horizon_at)} if step.state is State.FAILED else {}

@@ -109,7 +109,7 @@ def is_open(action: Action) -> bool:
         return False
     if state is State.EXECUTING:
         last = queries.last_observation(action.tenant_id, action.id)
-        return last is not None and last.status == ReportedStatus.FAILED
+        return last is not None and last.status == ReportedStatus.FAILED and last.attempt == action.attempt_count
     return state in rules.VERIFIABLE_IN or state in rules.READ_AFTER_RECOVERY
 
 

@@ -14,7 +14,8 @@ follow; and when to look again. It decides nothing that `reconcile` and `recover
    what they show ends it (R-RP-31, R-RP-33). What they do not show in time is for a person.
 6. A tool that only reads and names no check has no effect to read back: its answer is checked instead, and each step
    says so by a kind and a ground of its own (`answer_checks`).
-7. A tool that says it has rolled its local transaction back is read at once, still EXECUTING (C-02, R-RP-36).
+7. A tool that says it has rolled its local transaction back is read at once, still EXECUTING (C-02, R-RP-36). It stays
+   so while a reading shows no effect and absence cannot be believed yet: from PENDING no way leads to ROLLED_BACK.
 """
 
 from __future__ import annotations
@@ -188,12 +189,15 @@ def _with_what_was_brought(inputs: RunInputs, verdict: Verdict) -> Verdict:
 
 
 def _read_undone(inputs: RunInputs) -> RunOutcome | None:
-    """A reading of a transaction that its tool says it rolled back; None where that is not what it shows (rule 7)."""
+    """A reading of a transaction that its tool says it rolled back; None where it cannot be so any more (rule 7)."""
     verdict = reconcile(inputs)
-    if Ground.LOCAL_UNCHANGED not in lifecycle_grounds(inputs, verdict):
+    if Ground.LOCAL_UNCHANGED in lifecycle_grounds(inputs, verdict):
+        decision = RecoveryDecision(row=None, action=None, path=(State.ROLLED_BACK,))
+        return _outcome(inputs, verdict, decision, list(_walked(inputs, verdict, decision)))
+    may_be_shown_later = verdict.result is VerificationResult.PENDING and not verdict.timed_out
+    if verdict.effect_seen or not may_be_shown_later:
         return None
-    decision = RecoveryDecision(row=None, action=None, path=(State.ROLLED_BACK,))
-    return _outcome(inputs, verdict, decision, list(_walked(inputs, verdict, decision)))
+    return _outcome(inputs, verdict, _NOT_DECIDED, list(_noted(inputs, verdict, _NOT_DECIDED)))
 
 
 def recovery_situation(inputs: RunInputs, verdict: Verdict) -> RecoverySituation:
@@ -296,7 +300,7 @@ def _first(inputs: RunInputs, opening: RecoveryDecision | None) -> Iterator[Life
     changes = entry_changes(State.PENDING, inputs.entry, at=inputs.at)
     reason = "The target accepted the work; what it did is read back."
     if inputs.state is State.EXECUTING:
-        reason = "The tool says that it rolled back; no reading shows that yet."
+        reason = "The tool says that it rolled back; no reading shows that."
     if opening is not None:
         changes["reconciliation"]["recovery_decision"] = opening.text
         reason = "No answer came; the system of record is asked instead, and nothing is sent again."
@@ -421,7 +425,7 @@ def _noted(inputs: RunInputs, verdict: Verdict, decision: RecoveryDecision) -> I
     if all(before[name] == value for name, value in found.items()):
         return
     yield LifecycleStep(
-        state=State.PENDING,
+        state=inputs.state,
         kind=WAITING,
         reason=verdict.reason,
         moves=False,
@@ -431,7 +435,7 @@ def _noted(inputs: RunInputs, verdict: Verdict, decision: RecoveryDecision) -> I
 
 def _outcome(inputs: RunInputs, verdict: Verdict, decision: RecoveryDecision, steps: list[LifecycleStep]) -> RunOutcome:
     end = steps[-1].state if steps else inputs.state
-    again = end is State.PENDING or (decision.next_read and end in READ_AFTER_RECOVERY)
+    again = end is State.PENDING or (decision.next_read and end in (State.EXECUTING, *READ_AFTER_RECOVERY))
     noticed = attention.fired_triggers(inputs, verdict)
     return RunOutcome(
         verdict=verdict,

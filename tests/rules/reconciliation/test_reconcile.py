@@ -636,7 +636,22 @@ class TestRecoveryBelowHighRisk:
         said = {"facts": local, "state": State.EXECUTING, "observation": failed("CONFLICT", "rolled_back")}
         assert walk(inputs(reading(no_refund()), **said))[1] == ["ROLLED_BACK"]
         assert walk(inputs(reading(), **said))[1] == ["PENDING", *SUCCEEDED]
-        assert walk(inputs(failure=ReadFailure("down", True), **said))[1] == ["PENDING"]
+
+    @pytest.mark.req("R-RP-36", "R-SM-17")
+    def test_what_a_tool_says_of_its_rollback_is_kept_until_absence_can_be_believed(self):
+        local = replace(MEDIUM, boundary=Boundary.LOCAL_TRANSACTION)
+        said = {"facts": local, "state": State.EXECUTING, "observation": failed("CONFLICT", "rolled_back")}
+        early = inputs(reading(no_refund(), observed_at=at(0)), **said)
+        for waiting in (early, inputs(failure=ReadFailure("down", True), **said)):
+            outcome, passed, _ = walk(waiting)
+            assert passed == []
+            assert not outcome.settled
+            assert outcome.next_read_at is not None
+            assert outcome.next_read_at > waiting.at
+        late = inputs(failure=ReadFailure("down", True), sla_at=at(0), **said)
+        assert walk(replace(late, horizon_at=at(0)))[1][:2] == ["PENDING", "VERIFICATION_TIMEOUT"]
+        never = replace(local, verifiable=False)
+        assert walk(inputs(**said | {"facts": never}))[1][:2] == ["PENDING", "UNKNOWN"]
 
     @pytest.mark.req("R-DC-11")
     def test_what_took_effect_in_a_run_that_is_taken_back_is_reversed(self):

@@ -309,6 +309,10 @@ def test_a_tool_that_rolled_back_is_read_at_once(counter: Counter, clock: Clock,
     error = {"code": "CONFLICT", "message": "Serialization failure.", "phase": "rolled_back"}
     told = cashier.tell(started, "failed", evidence=None, error=error)
     assert told["state"] == "EXECUTING"
+    cashier.read_back(started["action_id"], clock)
+    # Until the horizon an effect may still arrive; an operator may have it read at any time.
+    assert cashier.state(started["action_id"]) == "EXECUTING"
+    assert cashier.operator_key.post(f"/actions/{started['action_id']}/verify").status_code == 202
     clock.forward(seconds=60)
     cashier.read_back(started["action_id"], clock)
     assert cashier.path(started["action_id"])[-2:] == ["EXECUTING", "ROLLED_BACK"]
