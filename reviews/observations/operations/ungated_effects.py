@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import orjson
 
@@ -139,7 +139,15 @@ def _time(text: str | None) -> datetime | None:
 
 def open_ungated_case(tenant_id: UUID, system: System, change: Change, *, at: datetime) -> int:
     """Open the case of one stray, with the change as sealed evidence."""
-    case_id, stray_id = ledger.new_id(at), ledger.new_id(at)
+    case_id, stray_id, pointer = ledger.new_id(at), ledger.new_id(at), uuid4()
+    _, made = UngatedEffect.objects.get_or_create(
+        tenant_id=tenant_id,
+        system_id=system.id,
+        place=change.place,
+        defaults={"id": stray_id, "case_id": case_id, "pointer": pointer, "at": at},
+    )
+    if not made:
+        return 0
     kept = ledger.store_evidence(
         tenant_id=tenant_id,
         subject_id=case_id,
@@ -148,16 +156,9 @@ def open_ungated_case(tenant_id: UUID, system: System, change: Change, *, at: da
         media_type="application/json",
         source=system.name,
         at=at,
+        pointer=pointer,
         is_new=True,
     )
-    _, made = UngatedEffect.objects.get_or_create(
-        tenant_id=tenant_id,
-        system_id=system.id,
-        place=change.place,
-        defaults={"id": stray_id, "case_id": case_id, "pointer": kept.pointer, "at": at},
-    )
-    if not made:
-        return 0
     known = {
         "reason": UNGATED,
         "side_effect_class": str(SideEffectClass.HIGH_RISK_EXTERNAL),

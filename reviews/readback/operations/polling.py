@@ -332,7 +332,7 @@ def _again(each: CompletedReading, pacing: ReadPacing, context: TenantDecisionCo
         at=each.began_at,
     )
     outcome = rules.judge_run(inputs)
-    if outcome.steps or outcome.next_read_at is None or verification.repeats_doubt(inputs, outcome):
+    if outcome.next_read_at is None or rules.recorded_steps(inputs, outcome):
         return None
     return schedules.NextReading(
         action_id=each.plan.action_id, due_at=outcome.next_read_at, began_at=each.began_at, asked=pacing.asked

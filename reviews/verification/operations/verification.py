@@ -138,12 +138,11 @@ def conclude_run(
     inputs = run_inputs(plan, action, head, row, taken, pointer, pacing=pacing, context=context, at=at)
     inputs = replace(inputs, answer=answer)
     outcome = rules.judge_run(inputs)
-    first = pacing.asked and row is not None and row.readings == 0
-    if outcome.steps or first or repeats_doubt(inputs, outcome):
+    if rules.recorded_steps(inputs, outcome):
         place = _RunPlace(last_number + 1, key_id)
         new, drafts = _written(plan, action, head, inputs, outcome, place, context, at=at)
-        defer(insert_call(*new), *([ledger.events_call(*drafts)] if drafts else []))
-        head = drafts[-1].head if drafts else head
+        defer(insert_call(*new), ledger.events_call(*drafts))
+        head = drafts[-1].head
         head = _ordered(head, outcome, at=at)
     _follow(plan, action, outcome, asked=pacing.asked, at=at)
     return head.state
@@ -206,11 +205,6 @@ def conclude_successes(
     for each in ended:
         plan_recheck(each.plan, State.RECONCILED_SUCCESS, number=0, at=each.at)
     return frozenset(each.plan.action_id for each in ended)
-
-
-def repeats_doubt(inputs: RunInputs, outcome: rules.RunOutcome) -> bool:
-    """Whether a doubt is written down once more: as often as it takes until a person is called."""
-    return outcome.verdict.doubt and inputs.doubts < inputs.facts.repeat_limit
 
 
 def run_inputs(
@@ -392,7 +386,7 @@ def _written(
         plan, inputs, outcome.verdict, outcome.decision, outcome.steps, decided_under, circumstances, place, at=at
     )
     drafts = []
-    for number, step in enumerate(outcome.steps):
+    for number, step in enumerate(rules.recorded_steps(inputs, outcome)):
         happening = _happening(step, None if number else listed, outcome, kept, decided_under)
         drafts.append(ledger.draft_event(head, happening, actor=ledger.SYSTEM, at=at))
         head = drafts[-1].head

@@ -7,8 +7,9 @@ follow; and when to look again. It decides nothing that `reconcile` and `recover
 1. Verification happens in PENDING. An ACCEPTED action goes there first, and an UNKNOWN one as well, unless
    the idempotency record's row says that a person must look (RT-07, RT-08, RT-45 to RT-49).
 2. A decisive verdict is walked to its end in one go, each hop an event (C-05, C-09).
-3. A waiting verdict moves nothing; it is written down when its class or decision is a new one, so that
-   polling does not fill the ledger.
+3. A waiting verdict moves nothing; it is written down when its class or decision is a new one, and so are an
+   action's first reading and a doubt that counts (`recorded_steps`): the rest would fill the ledger with polling.
+   Whatever is written down is an event.
 4. The entry keeps the last recovery decision when the action ends well: it says how one got there.
 5. After a forward recovery the action's own predicates are read again, and after a rollback its target: only
    what they show ends it (R-RP-31, R-RP-33). What they do not show in time is for a person.
@@ -93,6 +94,15 @@ class RunOutcome:
 def judge_run(inputs: RunInputs) -> RunOutcome:
     """The outcome of one verification run."""
     return _answered(inputs) if inputs.facts.answer_only else _read_back(inputs)
+
+
+def recorded_steps(inputs: RunInputs, outcome: RunOutcome) -> tuple[LifecycleStep, ...]:
+    """The events of a run that is written down, at least one; empty for one that says nothing new (rule 3)."""
+    is_first = inputs.pacing.asked and inputs.attempts == 0
+    counts_as_doubt = outcome.verdict.doubt and inputs.doubts < inputs.facts.repeat_limit
+    if outcome.steps or not (is_first or counts_as_doubt):
+        return outcome.steps
+    return (LifecycleStep(state=inputs.state, kind=WAITING, reason=outcome.verdict.reason, moves=False),)
 
 
 def _read_back(inputs: RunInputs) -> RunOutcome:

@@ -12,11 +12,12 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.core.management import call_command
-from django.db import OperationalError
+from django.db import IntegrityError, OperationalError, transaction
 
 from ledger import processes
 from ledger.catalogue import queries as catalogue_queries
 from ledger.db import execute, tenancy
+from ledger.management.commands import verify_ledger
 from ledger.record.queries import events as events_queries
 from reviews import queries, tasks
 from reviews.models import Lane, Schedule, SystemHealth
@@ -75,6 +76,14 @@ def system_events(shop: Workshop) -> list[str]:
         system = catalogue_queries.system(shop.tenant, "documents")
         assert system is not None
         return [event.kind for event, _, _ in events_queries.history(shop.tenant, system.id)]
+
+
+def assert_intact(shop: Workshop) -> None:
+    """The record may be committed, and its check finds nothing."""
+    execute("SET CONSTRAINTS ALL IMMEDIATE")
+    with tenancy(shop.tenant):
+        origin = events_queries.tenant_by_id(shop.tenant).origin
+    verify_ledger.verify(shop.tenant, origin)
 
 
 def kinds(shop: Workshop, action_id: str) -> list[str]:
@@ -140,6 +149,24 @@ def test_the_lease_of_a_worker_that_died_runs_out_and_nobody_gives_up_anothers()
     processes.give_up_lease("test", dead)
     assert not processes.take_lease("test", dead, seconds=5)
     assert processes.take_lease("test", next_one, seconds=5)
+
+
+@pytest.mark.req("R-LE-02")
+def test_the_database_refuses_a_run_that_no_event_lists(shop: Workshop, clock: Clock):
+    [action_id] = written(shop)
+    clock.forward(seconds=1)
+    tasks.verify_due()
+    with tenancy(shop.tenant):
+        [run] = queries.runs_of(shop.tenant, UUID(action_id))
+        run.id, run.number = uuid4(), 2
+        copied = {
+            field.attname: getattr(run, field.attname) for field in run._meta.concrete_fields if field.attname != "pk"
+        }
+        execute("SET CONSTRAINTS ALL IMMEDIATE")
+        with pytest.raises(IntegrityError, match="no event of its action lists the run"), transaction.atomic():
+            type(run).objects.create(**copied)
+        execute("SET CONSTRAINTS ALL DEFERRED")
+    assert_intact(shop)
 
 
 def there(tmp_path: Path, *names: str) -> None:
@@ -272,6 +299,30 @@ class TestCircuit:
         assert shop.state(late) == "PENDING"
         entry = shop.operator_key.get(f"/actions/{late}").json()["entry"]
         assert entry["reconciliation"]["recovery_decision"].startswith("RT-19")
+
+    @pytest.mark.req("R-VD-17", "R-LE-02")
+    def test_every_run_of_an_outage_is_an_event_and_the_record_holds(
+        self, shop: Workshop, root: Path, clock: Clock, reads: list[UUID]
+    ):
+        late = written(shop, folder="late")[0]
+        Schedule.objects.filter(action_id=late).update(due_at=clock.now() + timedelta(seconds=15))
+        self.away(shop, root, clock)
+        clock.forward(seconds=6)
+        tasks.verify_due()
+        assert kinds(shop, late)[-1] == "verification_waiting", "held by the open circuit"
+        # Its first reading: the system is still away, so it says nothing that the held run has not said.
+        SystemHealth.objects.filter(tenant_id=shop.tenant).update(probe_at=None)
+        Lane.objects.filter(tenant_id=shop.tenant).update(held_until=None)
+        Schedule.objects.exclude(action_id=late).update(due_at=clock.now() + timedelta(days=1))
+        Schedule.objects.filter(action_id=late).update(due_at=clock.now())
+        tasks.verify_due()
+        assert UUID(late) in reads
+        with tenancy(shop.tenant):
+            runs = queries.runs_of(shop.tenant, UUID(late))
+        assert len(runs) == 2
+        told = [event["detail"]["run"] for event in shop.history(late) if "run" in (event["detail"] or {})]
+        assert {str(run.pointer) for run in runs} <= set(told)
+        assert_intact(shop)
 
     def test_the_probe_is_one_reading_and_its_failure_waits_longer(
         self, shop: Workshop, root: Path, clock: Clock, reads: list[UUID]
