@@ -97,4 +97,39 @@ CREATE OR REPLACE TRIGGER contract_in_force BEFORE INSERT ON ledger_action
     FOR EACH ROW EXECUTE FUNCTION ledger_contract_in_force();
 ALTER TABLE ledger_action ENABLE ALWAYS TRIGGER contract_in_force;
 
+-- What no event tells of is not part of the record: at its commit, a transaction that stored evidence has also written an
+-- event of the same subject that commits to it. The newest events are looked at first, so of a long chain one or two.
+-- Erasing and pruning store nothing and are not asked. A role that row security does not bind loads a record as a whole,
+-- in an order of its own; `verify_ledger` finds what it leaves behind.
+CREATE OR REPLACE FUNCTION ledger_evidence_has_event() RETURNS trigger LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    v_tenant text := current_setting('app.tenant', true);
+    v_commitment bytea;
+BEGIN
+    IF NOT row_security_active('public.ledger_event') THEN
+        RETURN NULL;
+    END IF;
+    -- A transaction may end under another tenant than it wrote for.
+    PERFORM set_config('app.tenant', NEW.tenant_id::text, true);
+    -- An envelope is canonical JSON, so a commitment has one way to be written.
+    v_commitment := convert_to(format('{"digest":"%s","length":%s,"pointer":"%s","purpose":%s}',
+        NEW.commitment, NEW.length, NEW.id, to_json(NEW.purpose)), 'UTF8');
+    PERFORM FROM public.ledger_event e WHERE e.tenant_id = NEW.tenant_id AND e.subject_id = NEW.subject_id
+        AND position(v_commitment IN e.envelope) > 0 ORDER BY e.seq DESC LIMIT 1;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'no event of its subject commits to the evidence %', NEW.id USING ERRCODE = 'check_violation';
+    END IF;
+    PERFORM set_config('app.tenant', coalesce(v_tenant, ''), true);
+    RETURN NULL;
+END $$;
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = 'ledger_evidence'::regclass AND tgname = 'has_event') THEN
+        CREATE CONSTRAINT TRIGGER has_event AFTER INSERT ON ledger_evidence DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION ledger_evidence_has_event();
+    END IF;
+    ALTER TABLE ledger_evidence ENABLE ALWAYS TRIGGER has_event;
+END $$;
+
 REVOKE ALL ON FUNCTION ledger_make_append_only(regclass), ledger_make_growing(regclass) FROM PUBLIC;

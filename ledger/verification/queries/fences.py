@@ -53,6 +53,8 @@ TRIGGERS = [
     *((table, trigger) for table in APPEND_ONLY for trigger in ("no_change", "no_truncate")),
     *((table, trigger) for table in GROWING for trigger in ("only_grows", "no_truncate")),
     *((table, "gate") for table in GATED),
+    ("ledger_evidence", "has_event"),
+    ("reviews_run", "has_event"),
     ("ledger_action", "contract_in_force"),
     ("ledger_action", "search_follows"),
     ("approvals_standingapproval", "begin_standing"),

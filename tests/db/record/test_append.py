@@ -107,6 +107,8 @@ def test_evidence_opens_again_and_is_not_stored_in_clear(tenant: UUID):
             source="agent",
             at=AT,
         )
+        noted = operations.NewEvent(kind="evidence_added", evidence=(sealed,))
+        operations.append(head, noted, actor=operations.SYSTEM, at=AT)
         assert evidence.open_evidence(tenant, sealed.pointer) == b'{"amount":100}'
         assert b"amount" not in bytes(evidence.evidence(tenant, sealed.pointer).sealed)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, IntegrityError, connection, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ledger import keystore
 from ledger.catalogue.operations import registration
-from ledger.db import tenancy
+from ledger.db import execute, tenancy
 from ledger.models import SubjectKey
 from ledger.record import operations
 from ledger.record.queries import events as queries
@@ -22,9 +23,27 @@ from tests.support.builders import AT
 PAYLOAD = b'{"amount":100,"to":"alice@example.org"}'
 
 
-def seal(tenant: UUID, subject: UUID, data: bytes = PAYLOAD, **changes) -> operations.SealedEvidence:
+def store(tenant: UUID, subject: UUID, data: bytes = PAYLOAD, **changes) -> operations.SealedEvidence:
     fields = {"purpose": "payload", "media_type": "application/json", "source": "agent", "at": AT}
     return operations.store_evidence(tenant_id=tenant, subject_id=subject, data=data, **(fields | changes))
+
+
+def commit(tenant: UUID, subject: UUID, *sealed: operations.SealedEvidence) -> None:
+    """An event of a session, its first if it has none, that commits to this evidence."""
+    try:
+        head = operations.lock_subject(tenant_id=tenant, subject_id=subject, kind="session")
+        event = operations.NewEvent(kind="ask_drifted", evidence=sealed)
+    except operations.NoSuchSubject:
+        head = operations.SubjectHead(tenant_id=tenant, id=subject, kind="session")
+        event = operations.NewEvent(kind="session_opened", to="OPEN", evidence=sealed)
+    operations.append(head, event, actor=operations.SYSTEM, at=AT)
+
+
+def seal(tenant: UUID, subject: UUID, data: bytes = PAYLOAD, **changes) -> operations.SealedEvidence:
+    """Evidence as an operation stores it: with its event, in one transaction."""
+    sealed = store(tenant, subject, data, **changes)
+    commit(tenant, subject, sealed)
+    return sealed
 
 
 @pytest.fixture
@@ -134,12 +153,6 @@ def test_evidence_whose_key_was_destroyed_is_unreadable_and_its_promise_stays(co
     with tenancy(tenant):
         subject = uuid4()
         sealed = seal(tenant, subject)
-        operations.append(
-            operations.SubjectHead(tenant_id=tenant, id=subject, kind="session"),
-            operations.NewEvent(kind="session_opened", to="OPEN", evidence=(sealed,)),
-            actor=operations.SYSTEM,
-            at=AT,
-        )
     superuser_connection.execute("ALTER TABLE ledger_subjectkey DISABLE TRIGGER no_change")
     superuser_connection.execute("DELETE FROM ledger_subjectkey")
     with tenancy(tenant):
@@ -147,3 +160,47 @@ def test_evidence_whose_key_was_destroyed_is_unreadable_and_its_promise_stays(co
             evidence.open_evidence(tenant, sealed.pointer)
         ((event, _, _),) = queries.history(tenant, subject)
     assert envelope.parse(bytes(event.envelope)).commitments == (sealed.commitment,)
+
+
+# Evidence and its event
+
+
+@pytest.mark.req("R-LE-02")
+class TestEvidenceWithoutAnEvent:
+    """At its commit the database asks each piece of evidence for an event that commits to it."""
+
+    def test_it_is_refused_at_the_commit(self, committed_db):
+        tenant = registration.set_up_tenant(
+            tenant_id=operations.new_id(AT), slug="orchid", name="Orchid", host="console.test", at=AT
+        ).id
+        subject = uuid4()
+        with pytest.raises(IntegrityError, match="no event of its subject commits to the evidence"), tenancy(tenant):
+            store(tenant, subject)
+        with tenancy(tenant):
+            assert evidence.evidence_of(tenant, subject) == []
+            kept = seal(tenant, subject)
+            seal(tenant, subject)
+        with tenancy(tenant):
+            assert evidence.open_evidence(tenant, kept.pointer) == PAYLOAD
+
+    @pytest.mark.parametrize("field", ["pointer", "digest", "length", "purpose"])
+    def test_an_event_that_commits_to_something_else_does_not_help(self, inside, field):
+        sealed = store(inside, subject := uuid4())
+        other = {"pointer": str(uuid4()), "digest": "ab" * 32, "length": 7, "purpose": "goal"}[field]
+        commit(inside, subject, replace(sealed, commitment=replace(sealed.commitment, **{field: other})))
+        with pytest.raises(IntegrityError), transaction.atomic():
+            connection.cursor().execute("SET CONSTRAINTS ALL IMMEDIATE")
+        commit(inside, subject, sealed)
+
+    def test_an_event_of_another_subject_does_not_help(self, inside):
+        sealed = store(inside, subject := uuid4())
+        commit(inside, uuid4(), sealed)
+        with pytest.raises(IntegrityError), transaction.atomic():
+            connection.cursor().execute("SET CONSTRAINTS ALL IMMEDIATE")
+        commit(inside, subject, sealed)
+
+    def test_a_transaction_may_end_under_another_tenant(self, inside, other_tenant):
+        with tenancy(other_tenant):
+            seal(other_tenant, uuid4())
+        connection.cursor().execute("SET CONSTRAINTS ALL IMMEDIATE")
+        assert execute("SELECT ledger_current_tenant()") == [(inside,)]
