@@ -754,6 +754,7 @@ class IntegrityCheck(models.Model):
     erased = models.BigIntegerField(default=0)
     leaves = models.BigIntegerField(default=0)
     finding = models.CharField(max_length=1000, default="")
+    findings = models.JSONField(default=dict, db_default={})
     started_by = models.UUIDField()
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)

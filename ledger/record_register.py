@@ -284,7 +284,7 @@ RECORD_TABLES = (
         outside=dict.fromkeys(
             (
                 *("phase", "place", "log", "block", "carried", "expected", "subjects", "events", "evidence"),
-                *("erased", "leaves", "finding", "ended_at"),
+                *("erased", "leaves", "finding", "findings", "ended_at"),
             ),
             "where the walk stands; how it ended is its state",
         ),

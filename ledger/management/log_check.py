@@ -87,11 +87,11 @@ def _check(tenant_id: UUID, head: LogHead, walks: BlockRunner, keys: Sequence[Ve
     return head.size, len(signed)
 
 
-def checkpoint_fault(tenant_id: UUID, head: LogHead) -> str | None:
+def checkpoint_faults(tenant_id: UUID, head: LogHead) -> Iterator[str]:
     """What is wrong with the checkpoints that were kept of a log: one is missing, altered or nobody's."""
     missing = queries.missing_checkpoint(tenant_id, head.number)
     if missing is not None:
-        return f"the checkpoint of {missing} entries was kept, and is missing."
+        yield f"the checkpoint of {missing} entries was kept, and is missing."
     keys = [notes.read_vkey(each) for each in queries.verifier_keys(tenant_id, head.id)]
     after = -1
     while page := queries.checkpoint_notes_after(tenant_id, head.number, after, limit=CHECKPOINTS):
@@ -101,11 +101,11 @@ def checkpoint_fault(tenant_id: UUID, head: LogHead) -> str | None:
                 point = checkpoint.parse(note.text)
                 notes.verify_signatures(note, keys)
             except Refused as refusal:
-                return f"the checkpoint of {size} entries is not good: {refusal.detail}"
+                yield f"the checkpoint of {size} entries is not good: {refusal.detail}"
+                continue
             if (point.origin, point.size) != (head.origin, size):
-                return f"the checkpoint of {size} entries is one of another log or size."
+                yield f"the checkpoint of {size} entries is one of another log or size."
         after = page[-1][0]
-    return None
 
 
 def signed_heads(head: LogHead, stored: Iterable[bytes], keys: Sequence[Verifier]) -> dict[int, bytes]:

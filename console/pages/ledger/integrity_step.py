@@ -14,16 +14,16 @@ from ledger.log.rules.log_check import LogBroken, TreeBuilder, leaf_blocks
 from ledger.log.rules.merkle import LARGEST_SIZE
 from ledger.management import log_check as walks
 from ledger.management.commands.verify_ledger import (
+    FIRST,
     LAST,
     SUBJECTS,
-    check_checkpoints,
-    check_search,
-    check_whole_tenant,
+    check_whole,
+    pruned_findings,
     verify_range,
 )
 from ledger.verification import operations as verification_operations
 from ledger.verification.queries import storage
-from ledger.verification.rules.stored_record import RecordBroken
+from ledger.verification.rules.stored_record import RecordBroken, RecordLocation
 
 if TYPE_CHECKING:
     from ledger.models import Tenant
@@ -35,36 +35,43 @@ def advance_check(tenant: Tenant, check_id: UUID, *, clock: Callable[[], datetim
         row = verification_operations.claim_check(tenant.id, check_id)
         if row is None:
             return False
-        try:
-            return _record(tenant, row) if row.phase == "RECORD" else _logs(tenant.id, row, clock)
-        except (RecordBroken, LogBroken) as broken:
-            verification_operations.finish_check(row, finding=broken.detail, at=clock())
-            return False
+        return _record(tenant, row) if row.phase == "RECORD" else _logs(tenant.id, row, clock)
 
 
 def _record(tenant: Tenant, row: Any) -> bool:
     page = storage.subject_ids(tenant.id, after=row.place, limit=SUBJECTS)
     upto = page[-1] if len(page) == SUBJECTS else LAST
-    seen = verify_range(tenant.id, tenant.origin, row.place, upto)
+    seen, found = verify_range(tenant.id, tenant.origin, row.place, upto)
+    if row.place == FIRST:
+        found += pruned_findings(tenant.id)
     if upto == LAST:
-        check_whole_tenant(tenant.id)
-        check_search(tenant.id)
-        check_checkpoints(tenant.id)
+        found += check_whole(tenant.id)
     counted = {name: seen[name] for name in ("subjects", "events", "evidence", "erased")}
-    verification_operations.record_progress(row, seen=counted, place=upto, phase="LOG" if upto == LAST else "RECORD")
+    verification_operations.record_progress(
+        row, seen=counted, found=found, place=upto, phase="LOG" if upto == LAST else "RECORD"
+    )
     return True
 
 
 def _logs(tenant_id: UUID, row: Any, clock: Callable[[], datetime]) -> bool:
     head = proofs.log_head(tenant_id, row.log)
     if head is not None:
-        _log(tenant_id, row, head)
+        try:
+            _log(tenant_id, row, head)
+        except LogBroken as broken:
+            # What is behind it in this log cannot be told; the next log can.
+            found = [RecordBroken(RecordLocation("log", str(head.id)), "log", broken.detail)]
+            verification_operations.record_progress(row, seen={}, found=found, block=0, carried={}, log=row.log + 1)
         return True
     lost = log_check.unlogged_event(tenant_id)
-    if lost is not None:
-        raise LogBroken(row.leaves, f"event {lost[1]} of {lost[0]} has no place, and none waits.")
-    verification_operations.finish_check(row, finding="", at=clock())
+    found = [] if lost is None else [_unlogged(*lost)]
+    verification_operations.finish_check(row, found=found, at=clock())
     return False
+
+
+def _unlogged(subject_id: UUID, seq: int) -> RecordBroken:
+    place = RecordLocation("subject", str(subject_id), seq)
+    return RecordBroken(place, "log", "it has no place in the log, and does not wait for one.")
 
 
 def _log(tenant_id: UUID, row: Any, head: log.LogHead) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py verify_ledger [--tenant SLUG]`: check every stored byte of the record, or name the first that is wrong.
+"""`manage.py verify_ledger [--tenant SLUG]`: check every stored byte of the record, and name everything that is wrong.
 
 With `--log` it checks the Merkle log instead, a hundred times as fast: every leaf is hashed again from the bytes of its
 event, every tile and root is rebuilt, every checkpoint that was kept is compared (`ledger.log.rules.log_check`);
@@ -7,14 +7,18 @@ event, every tile and root is rebuilt, every checkpoint that was kept is compare
 Everything is read again as the application role: envelopes are hashed, chains followed, states replayed, commitments
 opened, heads and present views rebuilt and compared (`ledger.verification.rules.stored_record`). It may run beside the
 console: what is written meanwhile is left to the next run. Memory holds one range of subjects, whatever the record's
-size. On the first break it prints one sentence and exits with 1; it exits with 2 when it could not check.
+size. It goes on after a finding: each is one sentence, the first hundred of a tenant are listed, and their total and
+kinds are told. `--json` prints the same as one document. It exits with 1 when something was found, and with 2 when it
+could not check.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 from uuid import UUID
@@ -36,8 +40,9 @@ from ledger.retention import queries as retention_queries
 from ledger.verification.queries import storage
 from ledger.verification.rules import stored_record
 from ledger.verification.rules.decisions import PolicyHistory
-from ledger.verification.rules.rebuilding import RecordTable, Row, VerifiedEvent
+from ledger.verification.rules.rebuilding import ADOPTED, RecordTable, Row, VerifiedEvent
 from ledger.verification.rules.stored_record import (
+    Findings,
     RecordBroken,
     RecordLocation,
     ReplayState,
@@ -49,10 +54,12 @@ from ledger.verification.rules.stored_record import (
 SUBJECTS, EVENTS, BLOBS = 100, 200, 16
 FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
 LAST_SEQ = 2**31 - 1
+# What reading a forged detail can raise.
+_UNFIT = (KeyError, TypeError, ValueError, AttributeError)
 
 
 class Command(BaseCommand):
-    help = "Check every stored byte of the record; report the first error and exit with 1."
+    help = "Check every stored byte of the record; list what is wrong and exit with 1."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -60,6 +67,7 @@ class Command(BaseCommand):
         parser.add_argument("--log", action="store_true", help="check only the Merkle log and its checkpoints")
         parser.add_argument("--processes", type=int, default=1, help="with --log: number of processes (default 1)")
         parser.add_argument("--key", metavar="VKEY", action="append", help="with --log: trust only this verifier key")
+        parser.add_argument("--json", action="store_true", help="print one JSON document instead of sentences")
 
     def handle(self, *args: Any, tenant: str | None = None, verbosity: int = 1, **options: Any) -> None:
         try:
@@ -69,12 +77,19 @@ class Command(BaseCommand):
             if options.get("log"):
                 self._check_logs(known, options["processes"], options["key"] or [], verbosity)
                 return
-            for each in known:
-                seen = self._verify(each.id, each.slug, each.origin)
-                if verbosity:
-                    self.stdout.write(f"Tenant {each.slug}: {seen}. The record is intact.")
+            checked = {each.slug: verify(each.id, each.origin) for each in known}
         except OperationalError as error:
             raise CommandError(f"The record could not be read: {str(error).strip()}", returncode=2) from None
+        if options.get("json"):
+            document = {slug: _document(seen, found) for slug, (seen, found) in checked.items()}
+            self.stdout.write(json.dumps({"tenants": document}, indent=2))
+        elif verbosity:
+            for slug, (seen, found) in checked.items():
+                if not found.total:
+                    self.stdout.write(f"Tenant {slug}: {_sentence(seen)}. The record is intact.")
+        broken = "\n".join(line for slug, (_, found) in checked.items() for line in _lines(slug, found))
+        if broken:
+            raise CommandError(broken)
 
     def _check_logs(self, known: list[Tenant], processes: int, vkeys: list[str], verbosity: int) -> None:
         try:
@@ -92,103 +107,148 @@ class Command(BaseCommand):
                         f"Tenant {each.slug}: {entries} entries, {signed} checkpoints. The log is intact."
                     )
 
-    def _verify(self, tenant_id: UUID, slug: str, origin: str) -> str:
-        try:
-            seen = verify(tenant_id, origin)
-        except RecordBroken as broken:
-            raise CommandError(f"Tenant {slug}: {broken.detail}") from None
-        erased = f", {seen['erased']} subjects erased on request" if seen["erased"] else ""
-        return f"{seen['subjects']} subjects, {seen['events']} events, {seen['evidence']} pieces of evidence{erased}"
+
+def _sentence(seen: Counter[str]) -> str:
+    adopted = f", {seen['adopted']} of them adopted" if seen["adopted"] else ""
+    erased = f", {seen['erased']} subjects erased on request" if seen["erased"] else ""
+    return (
+        f"{seen['subjects']} subjects, {seen['events']} events, {seen['evidence']} pieces of evidence{adopted}{erased}"
+    )
 
 
-def verify(tenant_id: UUID, origin: str) -> Counter[str]:
-    """Verify one tenant; returns what was checked, or raises `RecordBroken`."""
+def _lines(slug: str, found: Findings) -> list[str]:
+    """The findings of a tenant, and how many there are of which kind where there is more than one."""
+    lines = [f"Tenant {slug}: {each}" for each in found.listed]
+    if found.total > 1:
+        left = f", of which {len(found.listed)} are listed" if found.total > len(found.listed) else ""
+        lines.append(f"Tenant {slug}: {found.total} findings{left}: {found.kinds()}.")
+    return lines
+
+
+def _document(seen: Counter[str], found: Findings) -> dict[str, Any]:
+    return {
+        "intact": not found.total,
+        "checked": dict(seen),
+        "total": found.total,
+        "kinds": dict(found.counts),
+        "findings": found.listed,
+    }
+
+
+def verify(tenant_id: UUID, origin: str) -> tuple[Counter[str], Findings]:
+    """Verify one tenant; returns what was checked and what was found."""
     seen: Counter[str] = Counter()
-    _check_pruned(tenant_id)
+    found = Findings()
+    found.add(*pruned_findings(tenant_id))
+    for more, broken in verify_ranges(tenant_id, origin):
+        seen += more
+        found.add(*broken)
+    found.add(*check_whole(tenant_id))
+    return seen, found
+
+
+def verify_ranges(tenant_id: UUID, origin: str) -> Iterator[tuple[Counter[str], list[RecordBroken]]]:
+    """Verify all subjects of a tenant, a range of them at a time."""
     after = FIRST
     while after != LAST:
         with tenancy(tenant_id):
             page = storage.subject_ids(tenant_id, after=after, limit=SUBJECTS)
             upto = page[-1] if len(page) == SUBJECTS else LAST
-            seen += verify_range(tenant_id, origin, after, upto)
+            yield verify_range(tenant_id, origin, after, upto)
         after = upto
-    check_whole_tenant(tenant_id)
-    check_search(tenant_id)
-    check_checkpoints(tenant_id)
-    return seen
 
 
-def check_search(tenant_id: UUID) -> None:
-    """Check that the search columns of actions agree with their present views."""
+def check_whole(tenant_id: UUID) -> list[RecordBroken]:
+    """What is wrong with what belongs to no single subject: whole tables, the search columns, kept checkpoints."""
+    return [*check_whole_tenant(tenant_id), *check_search(tenant_id), *check_checkpoints(tenant_id)]
+
+
+def check_search(tenant_id: UUID) -> list[RecordBroken]:
+    """Check that the search columns of actions agree with their present views; names the first that does not."""
     with tenancy(tenant_id):
         action_id = storage.search_fault()
-    if action_id is not None:
-        place = RecordLocation("action", str(action_id))
-        raise RecordBroken(place, "search", "a search would not find it by its target")
+    if action_id is None:
+        return []
+    place = RecordLocation("action", str(action_id))
+    return [RecordBroken(place, "search", "a search would not find it by its target")]
 
 
-def check_checkpoints(tenant_id: UUID) -> None:
+def check_checkpoints(tenant_id: UUID) -> list[RecordBroken]:
     """Check that no stored checkpoint is missing and that the log's own keys signed each."""
     with tenancy(tenant_id):
-        for head in log.logs(tenant_id):
-            fault = log_check.checkpoint_fault(tenant_id, head)
-            if fault is not None:
-                raise RecordBroken(RecordLocation("log", str(head.id)), "checkpoint", fault)
+        return [
+            RecordBroken(RecordLocation("log", str(head.id)), "checkpoint", fault)
+            for head in log.logs(tenant_id)
+            for fault in log_check.checkpoint_faults(tenant_id, head)
+        ]
 
 
-def check_whole_tenant(tenant_id: UUID) -> None:
+def check_whole_tenant(tenant_id: UUID) -> list[RecordBroken]:
     """Check the tables whose rows follow from the events of many subjects, such as the roster of approvers."""
+    found: list[RecordBroken] = []
     for table in register.record_tables():
         if table.place:
             continue
-        for last in (False, False, True):
+        faults: list[str] = []
+        for _ in range(3):
             # Rows that change while the events are read are looked at again.
-            fault = _whole_table_fault(tenant_id, table)
-            if fault is None:
+            faults = _whole_table_faults(tenant_id, table)
+            if not faults:
                 break
-            if last:
-                raise RecordBroken(RecordLocation("tenant", str(tenant_id)), table.model, fault)
+        place = RecordLocation("tenant", str(tenant_id))
+        found += [RecordBroken(place, table.model, fault) for fault in faults]
+    return found
 
 
-def _whole_table_fault(tenant_id: UUID, table: RecordTable) -> str | None:
+def _whole_table_faults(tenant_id: UUID, table: RecordTable) -> list[str]:
     rows: dict[Any, Row] = {}
     with tenancy(tenant_id):
         for subject_id in storage.subjects_of_kind(tenant_id, table.subjects):
             for event in events_of(tenant_id, subject_id):
-                table.take(rows, event)
-        return table.fault(rows, storage.stored_rows(table.model, tenant_id, "").get("", ()))
+                # What does not fit its kind is a finding of its subject.
+                with suppress(*_UNFIT):
+                    table.take(rows, event)
+        return list(table.faults(rows, storage.stored_rows(table.model, tenant_id, "").get("", ())))
 
 
 def events_of(tenant_id: UUID, subject_id: UUID, *, upto: int = LAST_SEQ) -> Iterator[VerifiedEvent]:
-    """The verified events of one subject, up to and including event `upto`."""
+    """The events of one subject, up to and including event `upto`, without those that cannot be read."""
     place = (subject_id, 0)
     while page := storage.stored_events(tenant_id, after=place, upto=subject_id, limit=EVENTS):
         for stored in page:
             if stored.columns["seq"] <= upto:
-                yield stored_record.read_event(stored)
+                # What cannot be read is a finding of its subject.
+                with suppress(Refused):
+                    yield stored_record.read_event(stored)
         place = (subject_id, page[-1].columns["seq"])
 
 
-def _check_pruned(tenant_id: UUID) -> None:
+def pruned_findings(tenant_id: UUID) -> list[RecordBroken]:
     """Check that exactly as many subjects are listed as pruned as the events of the policy say."""
     with tenancy(tenant_id):
-        for policy, listed, told in retention_queries.pruned_counts(tenant_id):
-            if listed != told:
-                what = f"{listed} subjects are listed as pruned under it, and its events say {told}."
-                raise RecordBroken(RecordLocation("retention", str(policy)), "pruned", what)
+        counts = retention_queries.pruned_counts(tenant_id)
+    return [
+        RecordBroken(
+            RecordLocation("retention", str(policy)),
+            "pruned",
+            f"{listed} subjects are listed as pruned under it, and its events say {told}.",
+        )
+        for policy, listed, told in counts
+        if listed != told
+    ]
 
 
-def verify_range(tenant_id: UUID, origin: str, after: UUID, upto: UUID) -> Counter[str]:
-    """Verify the subjects with ids in (after, upto]; returns what was checked, or raises `RecordBroken`."""
+def verify_range(tenant_id: UUID, origin: str, after: UUID, upto: UUID) -> tuple[Counter[str], list[RecordBroken]]:
+    """Verify the subjects with ids in (after, upto]; returns what was checked and what was found."""
     looked = Range(tenant_id, origin, after, upto)
-    try:
-        return looked.verify()
-    except RecordBroken:
+    looked.verify()
+    if looked.found:
         # Erased while we looked? Then the list is longer now, and a second look says whether that is all.
         again = Range(tenant_id, origin, after, upto)
-        if again.find_emptied() == looked.emptied:
-            raise
-        return again.verify()
+        if again.find_emptied() != looked.emptied:
+            looked = Range(tenant_id, origin, after, upto)
+            looked.verify()
+    return looked.seen, looked.found
 
 
 class Rebuilt:
@@ -217,13 +277,15 @@ class Range:
         self.origins = {origin, *(each.origin for each in log.logs(tenant_id))}
         self.after, self.upto = after, upto
         self.promised: set[str] = set()
-        self.unread: list[tuple[RecordLocation, Commitment]] = []
+        self.unread: list[tuple[RecordLocation, Commitment, str]] = []
         self.seen: Counter[str] = Counter()
         self.emptied: dict[str, SubjectErasure] = {}
         self.policies = PolicyHistory((), {})
         self.rebuilt: dict[str, Rebuilt] = {}
+        self.found: list[RecordBroken] = []
+        self.lost: set[str] = set()
 
-    def verify(self) -> Counter[str]:
+    def verify(self) -> None:
         # Evidence first, heads next, events last: each is written before the one after it, so a writer at work
         # never looks like a break.
         evidence = storage.evidence_pointers(self.tenant_id, after=self.after, upto=self.upto)
@@ -239,13 +301,13 @@ class Range:
                 walks[subject] = self._walk(events, upto=heads[subject].columns["seq"])
         self._check_evidence(self.unread)
         for subject, head in heads.items():
-            stored_record.check_head(walks[subject], head)
-            if head.place.kind in ("contract", "policy"):
-                stored_record.check_document(walks[subject], head, documents.get(subject))
-        self._refuse_strays(evidence)
+            walk = walks[subject]
+            self.found += stored_record.head_findings(walk, head)
+            if head.place.kind in ("contract", "policy") and (walk.digests or not walk.lost):
+                stored_record.attempt(self.found, stored_record.check_document, walk, head, documents.get(subject))
+        self._find_strays(evidence)
         self._check_rows()
         self.seen["subjects"] += len(heads)
-        return self.seen
 
     def find_emptied(self) -> dict[str, SubjectErasure]:
         """The erased subjects in this range; each must also be named in the events of its erasure request."""
@@ -256,7 +318,8 @@ class Range:
                 told[row.erasure_id] = retention_queries.recorded_erasures(self.tenant_id, row.erasure_id)
             if told[row.erasure_id].get(row.subject_id) != row.seq:
                 place = RecordLocation(row.kind, str(row.subject_id))
-                raise RecordBroken(place, "erased", "it is listed as erased, and no event says so.")
+                self.found.append(RecordBroken(place, "erased", "it is listed as erased, and no event says so."))
+                continue
             if row.pruned_by is None:
                 found[str(row.subject_id)] = SubjectErasure(request=str(row.erasure_id), seq=row.seq)
         self.seen["erased"] += len(found)
@@ -276,23 +339,43 @@ class Range:
         for stored in events:
             if walk.seq < upto:
                 emptied = self.emptied.get(stored.place.subject_id)
-                walk, event = stored_record.replay_event(
+                walk, event, found = stored_record.replay_event(
                     walk, stored, origins=self.origins, policies=self.policies, erasure=emptied
                 )
-                self.rebuilt[stored.place.subject_id].take(event)
-                promised = (each for each in event.envelope.commitments if each.pointer is not None)
-                self.unread += [(stored.place, each) for each in promised]
+                self.found += found
                 self.seen["events"] += 1
+                if walk.hash is None or any(each.part == "sequence" for each in found):
+                    self.lost.add(stored.place.subject_id)
+                if event is None:
+                    continue
+                self._rebuild(stored.place, event)
+                promised = (each for each in event.envelope.commitments if each.pointer is not None)
+                owner = event.said("subject", "") if event.envelope.kind == ADOPTED else ""
+                owner = owner if isinstance(owner, str) else ""
+                before = len(self.unread)
+                self.unread += [(stored.place, each, owner) for each in promised]
+                if event.envelope.kind == ADOPTED:
+                    self.seen["adopted"] += len(self.unread) - before
         while len(self.unread) >= BLOBS:
             self._check_evidence(self.unread[:BLOBS])
             del self.unread[:BLOBS]
         return walk
 
-    def _check_evidence(self, promised: list[tuple[RecordLocation, Commitment]]) -> None:
-        stored = storage.stored_evidence(self.tenant_id, [str(each.pointer) for _, each in promised])
-        for place, each in promised:
+    def _rebuild(self, place: RecordLocation, event: VerifiedEvent) -> None:
+        try:
+            self.rebuilt[place.subject_id].take(event)
+        except _UNFIT:
+            self.found.append(RecordBroken(place, "detail", "it does not say what an event of its kind says."))
+            self.lost.add(place.subject_id)
+
+    def _check_evidence(self, promised: list[tuple[RecordLocation, Commitment, str]]) -> None:
+        stored = storage.stored_evidence(self.tenant_id, [str(each.pointer) for _, each, _ in promised])
+        for place, each, owner in promised:
             emptied = self.emptied.get(place.subject_id)
-            stored_record.check_evidence(place, each, stored.get(str(each.pointer)), erasure=emptied)
+            kept = stored.get(str(each.pointer))
+            stored_record.attempt(
+                self.found, stored_record.check_evidence, place, each, kept, erasure=emptied, owner=owner
+            )
             self.promised.add(str(each.pointer))
             self.seen["evidence"] += 1
 
@@ -301,7 +384,7 @@ class Range:
         for table in register.record_tables():
             if table.place:
                 stored = storage.stored_rows(table.model, self.tenant_id, table.place, after=self.after, upto=self.upto)
-                for subject in sorted({*stored, *self.rebuilt}):
+                for subject in sorted({*stored, *self.rebuilt} - self.lost):
                     rebuilt = self.rebuilt.get(subject, Rebuilt(""))
                     if table.fault(rebuilt.rows(table), stored.get(subject, ())) is not None:
                         self._look_again(table, UUID(subject))
@@ -322,16 +405,18 @@ class Range:
                 kind = event.envelope.subject_kind
                 rebuilt = Rebuilt(kind)
             rebuilt.take(event)
-        fault = table.fault(rebuilt.rows(table), stored.get(str(subject_id), ()))
-        if fault is not None and not (seq == 0 and retention_queries.is_pruned(self.tenant_id, subject_id)):
-            raise RecordBroken(RecordLocation(kind, str(subject_id)), table.model, fault)
+        faults = list(table.faults(rebuilt.rows(table), stored.get(str(subject_id), ())))
+        if faults and not (seq == 0 and retention_queries.is_pruned(self.tenant_id, subject_id)):
+            place = RecordLocation(kind, str(subject_id))
+            self.found += [RecordBroken(place, table.model, fault) for fault in faults]
 
-    def _refuse_strays(self, evidence: set[str]) -> None:
-        found = storage.stray_row(self.tenant_id, after=self.after, upto=self.upto)
-        if found is not None:
-            what, subject, seq = found
-            raise RecordBroken(
-                RecordLocation("subject", str(subject), seq), f"stray {what}", f"its {what} belongs to nothing."
-            )
-        for pointer in sorted(evidence - self.promised):
-            raise RecordBroken(RecordLocation("evidence", pointer), "stray evidence", "no event has committed to it.")
+    def _find_strays(self, evidence: set[str]) -> None:
+        for what, subject, seq in storage.stray_rows(self.tenant_id, after=self.after, upto=self.upto):
+            place = RecordLocation("subject", str(subject), seq)
+            self.found.append(RecordBroken(place, f"stray {what}", f"its {what} belongs to nothing."))
+        strays = sorted(evidence - self.promised)
+        if strays:
+            strays = storage.unaccounted_evidence(self.tenant_id, strays, erased=list(self.emptied))
+        for pointer in strays:
+            place = RecordLocation("evidence", pointer)
+            self.found.append(RecordBroken(place, "stray evidence", "no event has committed to it."))

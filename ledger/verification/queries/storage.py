@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -27,6 +28,7 @@ from ledger.record.queries.evidence import open_evidence_row
 from ledger.record.rules import envelope as envelopes
 from ledger.record.rules.refusals import Refused
 from ledger.verification.rules.decisions import PolicyInForce
+from ledger.verification.rules.rebuilding import ADOPTED
 from ledger.verification.rules.stored_record import StoredDocument, StoredEvent, StoredEvidence, StoredHead
 
 NOTHING_BEFORE, NOTHING_BEHIND = UUID(int=0), UUID(int=2**128 - 1)
@@ -91,8 +93,8 @@ def _stored_event(event: Mapping[str, Any], kept: Entry | None) -> StoredEvent:
     )
 
 
-def stray_row(tenant_id: UUID, *, after: UUID, upto: UUID) -> tuple[str, UUID, int | None] | None:
-    """A row in (after, upto] that no head accounts for: (what it is, subject, seq), as of one moment."""
+def stray_rows(tenant_id: UUID, *, after: UUID, upto: UUID) -> list[tuple[str, UUID, int | None]]:
+    """The rows in (after, upto] that no head accounts for: (what it is, subject, seq), as of one moment."""
     with connection.cursor() as cursor:
         cursor.execute(
             """
@@ -109,18 +111,34 @@ def stray_row(tenant_id: UUID, *, after: UUID, upto: UUID) -> tuple[str, UUID, i
             SELECT 'view', a.id, NULL FROM ledger_action a, bounds b
             WHERE a.tenant_id = b.tenant AND a.id > b.low AND a.id <= b.high AND NOT EXISTS (
                 SELECT FROM ledger_subject s WHERE s.tenant_id = b.tenant AND s.id = a.id AND s.kind = 'action')
-            LIMIT 1
             """,
             [tenant_id, after, upto],
         )
-        found: tuple[str, UUID, int | None] | None = cursor.fetchone()
-    return found
+        rows: list[tuple[str, UUID, int | None]] = cursor.fetchall()
+    return rows
 
 
 def evidence_pointers(tenant_id: UUID, *, after: UUID, upto: UUID) -> set[str]:
     """The pointers of all evidence of the subjects in (after, upto]."""
     found = Evidence.objects.filter(tenant_id=tenant_id, subject_id__gt=after, subject_id__lte=upto)
     return {str(pointer) for pointer in found.values_list("id", flat=True)}
+
+
+def unaccounted_evidence(tenant_id: UUID, pointers: list[str], *, erased: list[str]) -> list[str]:
+    """Those of these pieces of evidence that nothing accounts for, although no event of their subject commits to them.
+
+    Accounted for is what was emptied with its erased subject, and what the tenant has adopted of subjects that never
+    came to be.
+    """
+    adopted = Event.objects.filter(tenant_id=tenant_id, subject_id=tenant_id, kind=ADOPTED)
+    known: set[str] = set()
+    for envelope in adopted.values_list("envelope", flat=True):
+        with suppress(Refused):
+            known |= {str(each.pointer) for each in envelopes.parse(bytes(envelope)).commitments}
+    rows = Evidence.objects.filter(tenant_id=tenant_id, id__in=pointers).exclude(
+        sealed=None, salt=None, subject_id__in=erased
+    )
+    return sorted({str(pointer) for pointer in rows.values_list("id", flat=True)} - known)
 
 
 def stored_evidence(tenant_id: UUID, pointers: list[str]) -> dict[str, StoredEvidence]:

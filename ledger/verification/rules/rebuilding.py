@@ -45,6 +45,8 @@ class VerifiedEvent:
 
 Source = Callable[[VerifiedEvent], Any]
 Row = dict[str, Any]
+ADOPTED = "evidence_adopted"
+"""The event that takes evidence into the record which an earlier version had stored without one, with its rows."""
 
 
 def subject_of(event: VerifiedEvent) -> Any:
@@ -121,7 +123,8 @@ class RecordTable:
     `place` is the column that names the subject, `key` the columns that tell the rows of one subject apart. A table
     whose `place` is empty is one of the whole tenant: its rows follow from the events of all those subjects. `always`
     holds for every event of the subject. `fold` does what the rest cannot say. `read` is what a stored row has to
-    compare in a column. A table that is not `whole` may hold rows that no event made.
+    compare in a column. A table that is not `whole` may hold rows that no event made. `adopted_by` is the column that
+    names the evidence of a row, where an earlier version stored rows with evidence and without an event (`ADOPTED`).
     """
 
     model: str
@@ -135,6 +138,7 @@ class RecordTable:
     read: Mapping[str, Callable[[Mapping[str, Any]], Any]] = field(default_factory=dict)
     outside: Mapping[str, str] = field(default_factory=dict)
     whole: bool = True
+    adopted_by: str = ""
 
     @property
     def compared(self) -> frozenset[str]:
@@ -155,7 +159,11 @@ class RecordTable:
             if key in rows:
                 told = {name: source(event) for name, source in change.columns.items()}
                 rows[key].update({name: value for name, value in told.items() if value is not KEEP})
-        if self.fold is not None:
+        if self.adopted_by and event.envelope.kind == ADOPTED:
+            adopted = event.said("rows", {})
+            known = {} if adopted is UNKNOWN else {self.key_of(row): dict(row) for row in adopted.get(self.model, ())}
+            rows.update({UNKNOWN: {}} if adopted is UNKNOWN else known)
+        elif self.fold is not None:
             self.fold(rows, event)
         if event.envelope.subject_id in rows:
             rows[event.envelope.subject_id].update({name: source(event) for name, source in self.always.items()})
@@ -166,8 +174,12 @@ class RecordTable:
         return names[0] if len(names) == 1 else names
 
     def fault(self, expected: Mapping[Any, Row], stored: Iterable[Mapping[str, Any]]) -> str | None:
+        """The first of the faults."""
+        return next(self.faults(expected, stored), None)
+
+    def faults(self, expected: Mapping[Any, Row], stored: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         """What of the stored rows of one subject is not as its events say (rules 1 and 2)."""
-        return next(self._faults(expected, list(stored)), None)
+        return self._faults(expected, list(stored))
 
     def _faults(self, expected: Mapping[Any, Row], stored: list[Mapping[str, Any]]) -> Iterator[str]:
         found = {self.key_of(row): row for row in stored}

@@ -1,6 +1,8 @@
-"""Verification of the stored record: what must hold between its rows; the first break is named.
+"""Verification of the stored record: what must hold between its rows; each break is a finding of its own.
 
-Events are read in order, one after another; of what came before only the walk so far is remembered.
+Events are read in order, one after another; of what came before only the walk so far is remembered. After a finding the
+walk goes on from what is stored. What only follows from an earlier finding is not listed again: of a chain that has a
+hole, or an event that cannot be read, nobody knows what it said, so what depends on that is not compared any more.
 
 1. An envelope parses strictly, belongs to one of the tenant's logs (origin), and its stored hash is its own.
 2. Every column of the event says what the envelope says; columns are for searching, the envelope is what happened.
@@ -23,10 +25,12 @@ that somebody else kept shows that.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from ledger.record.rules import entry as entries
 from ledger.record.rules import envelope as envelopes
@@ -37,6 +41,9 @@ from ledger.record.rules.lifecycle import Ground
 from ledger.record.rules.refusals import Refused
 from ledger.verification.rules.decisions import PolicyHistory
 from ledger.verification.rules.rebuilding import VerifiedEvent, is_same_value
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 CHANGING = (
     "approval_id",
@@ -62,6 +69,70 @@ class RecordBroken(Refused):
     def __init__(self, place: RecordLocation, part: str, what: str) -> None:
         self.place, self.part = place, part
         super().__init__(f"{place}: {what}")
+
+    @property
+    def kind(self) -> str:
+        """What is damaged, in a few words (`FINDING_KINDS`)."""
+        return FINDING_KINDS.get(self.part) or FINDING_KINDS.get(re.split(r"[ .]", self.part)[0], _ROWS)
+
+
+_ROWS = "rows that differ from their events"
+FINDING_KINDS = {
+    **dict.fromkeys(
+        ("envelope", "origin", "commitment", "column", "sequence", "prev", "kind", "state", "grounds", "events"),
+        "events and their order",
+    ),
+    **dict.fromkeys(("entry", "detail"), "content of events"),
+    "evidence": "evidence",
+    **dict.fromkeys(("policy", "document", "in force"), "policies and contracts"),
+    **dict.fromkeys(("head", "view", "search"), "heads and present views"),
+    **dict.fromkeys(("erased", "pruned"), "erased content"),
+    **dict.fromkeys(("checkpoint", "log"), "log"),
+    "password": "passwords",
+    "stray": "rows that belong to no event",
+    "stray evidence": "evidence that no event has committed to",
+}
+"""The kinds of finding in plain words, by the part that is damaged; a table's rows are by its model's name."""
+FINDINGS_LISTED = 100
+
+
+@dataclass
+class Findings:
+    """What a check found: how often each kind, and the first of them as sentences."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    listed: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        """How many findings there are, listed or not."""
+        return self.counts.total()
+
+    def add(self, *found: RecordBroken) -> None:
+        """Count these, and list them while there is room; the first of each kind is always listed."""
+        for each in found:
+            if len(self.listed) < FINDINGS_LISTED or each.kind not in self.counts:
+                self.listed.append(each.detail)
+            self.counts[each.kind] += 1
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Findings:
+        """The findings that `document()` wrote down."""
+        return cls(Counter(document.get("counts", {})), list(document.get("listed", ())))
+
+    def document(self) -> dict[str, Any]:
+        """The same as a JSON document."""
+        return {"total": self.total, "counts": dict(self.counts), "listed": self.listed}
+
+    def kinds(self) -> str:
+        """Each kind with how often it was found, the most frequent first."""
+        return ", ".join(f"{kind} ({count})" for kind, count in self.counts.most_common())
+
+    def summary(self) -> str:
+        """All of it in short: the only finding, or the total, each kind, and the first one."""
+        if self.total < 2:
+            return "".join(self.listed)
+        return f"{self.total} findings: {self.kinds()}. The first: {self.listed[0]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +218,8 @@ class ReplayState:
     view: Mapping[str, Any] = field(default_factory=dict)
     policy_context: Mapping[str, str] | None = None
     emptied: bool = False
+    lost: bool = False
+    """An event of the subject is missing or cannot be read, so what its events lead to is not known."""
 
 
 def replay_event(
@@ -156,20 +229,68 @@ def replay_event(
     origins: Collection[str],
     policies: PolicyHistory,
     erasure: SubjectErasure | None = None,
-) -> tuple[ReplayState, VerifiedEvent]:
-    """The replay after one more event, and what the event says (rules 1 to 6, evidence apart)."""
-    envelope = _envelope(stored, origins)
-    _check_columns(stored.place, _columns(envelope, stored.envelope), stored.columns)
-    _check_chain(replay, envelope, stored.place)
+) -> tuple[ReplayState, VerifiedEvent | None, list[RecordBroken]]:
+    """The replay after one more event, what the event says, and what is wrong with it (rules 1 to 6, evidence apart).
+
+    There is no event where its envelope cannot be read; its detail is unknown where that is not what was committed to.
+    """
+    found: list[RecordBroken] = []
+    envelope = attempt(found, _envelope, stored)
+    if envelope is None:
+        after = replace(replay, seq=stored.columns["seq"], state=stored.columns["state"], hash=None, lost=True)
+        return after, None, found
+    place = stored.place
+    found += _foreign_parts(envelope, place, origins)
+    found += _differing_columns(place, _columns(envelope, stored.envelope), stored.columns)
+    if replay.seq and replay.hash is None:
+        # The event before cannot be read: whether this one continues it is not known.
+        replay = replace(replay, state=envelope.from_state)
+    elif envelope.seq != replay.seq + 1:
+        found.append(RecordBroken(place, "sequence", f"event {replay.seq + 1} is missing before it."))
+        replay = replace(replay, seq=envelope.seq - 1, state=envelope.from_state, policy_context=None, lost=True)
+    elif envelope.prev != (replay.hash.hex() if replay.hash else None):
+        found.append(RecordBroken(place, "prev", "it does not continue the event before it."))
     if erasure is not None and envelope.seq <= erasure.seq:
-        return _replay_erased(replay, envelope, stored, erasure), VerifiedEvent(envelope=envelope, detail=None)
-    entry = _read_content(stored.place, envelope, "entry", stored.entry, stored.entry_salt)
-    detail = _read_content(stored.place, envelope, "detail", stored.detail, stored.detail_salt) or {}
-    _check_step(replay, envelope, stored.place, detail)
-    _check_entry(envelope, stored.place, entry)
+        attempt(found, _check_erased, replay, envelope, stored, erasure)
+        after = replace(_state_after(replay, envelope, stored), policy_context=None, emptied=True)
+        return after, VerifiedEvent(envelope=envelope, detail=None), found
+    whole = len(found)
+    entry = attempt(found, _read_content, place, envelope, "entry", stored.entry, stored.entry_salt)
+    entry_known = len(found) == whole
+    detail = attempt(found, _read_detail, stored, envelope)
+    attempt(found, _check_step, replay, envelope, place, detail)
+    happened = VerifiedEvent(envelope=envelope, detail=detail, entry=entry)
+    checked = len(found)
+    if entry_known:
+        attempt(found, _check_entry, envelope, place, entry)
+    if not entry_known or detail is None or len(found) > checked:
+        return replace(_state_after(replay, envelope, stored), policy_context=None, lost=True), happened, found
+    view = attempt(found, _view_after, replay, envelope, place, detail, entry)
+    context = attempt(found, _policy_context, policies, replay, envelope, place, detail, entry)
+    after = replace(_state_after(replay, envelope, stored), view=replay.view, policy_context=context)
+    return (replace(after, view=view) if view is not None else replace(after, lost=True)), happened, found
+
+
+def attempt(found: list[RecordBroken], check: Callable[P, T], *values: P.args, **named: P.kwargs) -> T | None:
+    """What a check gives; what it finds is added to `found`."""
+    try:
+        return check(*values, **named)
+    except RecordBroken as broken:
+        found.append(broken)
+        return None
+
+
+def _view_after(
+    replay: ReplayState,
+    envelope: Envelope,
+    place: RecordLocation,
+    detail: Mapping[str, Any],
+    entry: entries.Entry | None,
+) -> Mapping[str, Any]:
+    """The present view after an event."""
     if not entries.allows_grounds(entry, detail.get("grounds", ())):
         what = "it says that it changes nothing, of a tool that does not only read."
-        raise RecordBroken(stored.place, "grounds", what)
+        raise RecordBroken(place, "grounds", what)
     view = {**detail.get("view", {}), **(entries.view_columns(entry) if entry is not None else {})}
     if replay.seq:
         view = {**replay.view, **{name: value for name, value in view.items() if name in CHANGING}}
@@ -178,10 +299,8 @@ def replay_event(
     view = {**view, "noticed": noticed, "reached_by": envelope.kind if turned else replay.view.get("reached_by", "")}
     gated = view.get("approval_id") is not None
     if entry is not None and not entries.is_complete(entry, mutating=view.get("mutating") is True, gated=gated):
-        raise RecordBroken(stored.place, "entry", "its entry lacks a block that it must carry.")
-    context = _policy_context(policies, replay, envelope, stored.place, detail, entry)
-    happened = VerifiedEvent(envelope=envelope, detail=detail, entry=entry)
-    return replace(_state_after(replay, envelope, stored), view=view, policy_context=context), happened
+        raise RecordBroken(place, "entry", "its entry lacks a block that it must carry.")
+    return view
 
 
 def _policy_context(
@@ -203,12 +322,13 @@ def _policy_context(
 
 
 def read_event(stored: StoredEvent) -> VerifiedEvent:
-    """Read an event without checks: it was verified already, or only its rows are wanted."""
+    """Read an event again for its rows alone; of content that is not what was committed to nothing is known."""
     envelope = envelopes.parse(stored.envelope)
-    detail = parse(stored.detail) if stored.detail is not None else None
-    has_detail = any(each.pointer is None and each.purpose == "detail" for each in envelope.commitments)
-    entry = parse(stored.entry) if stored.entry is not None else None
-    return VerifiedEvent(envelope=envelope, detail=detail if has_detail else {}, entry=entry)
+    unread: list[RecordBroken] = []
+    place = stored.place
+    detail = attempt(unread, _read_detail, stored, envelope)
+    entry = attempt(unread, _read_content, place, envelope, "entry", stored.entry, stored.entry_salt)
+    return VerifiedEvent(envelope=envelope, detail=detail, entry=entry)
 
 
 def _state_after(replay: ReplayState, envelope: Envelope, stored: StoredEvent) -> ReplayState:
@@ -224,10 +344,8 @@ def _state_after(replay: ReplayState, envelope: Envelope, stored: StoredEvent) -
     )
 
 
-def _replay_erased(
-    replay: ReplayState, envelope: Envelope, stored: StoredEvent, erasure: SubjectErasure
-) -> ReplayState:
-    """An event whose content was erased: it still continues the one before, and nothing of the content is there."""
+def _check_erased(replay: ReplayState, envelope: Envelope, stored: StoredEvent, erasure: SubjectErasure) -> None:
+    """Refuse an erased event whose content is still there, or that does not continue the one before."""
     if any(each is not None for each in (stored.entry, stored.entry_salt, stored.detail, stored.detail_salt)):
         raise RecordBroken(stored.place, "erased", f"it was erased under request {erasure.request} and is there still.")
     kind, pair = envelope.subject_kind, (envelope.from_state, envelope.to_state)
@@ -235,28 +353,36 @@ def _replay_erased(
         lifecycle.replay(kind, [pair], since=replay.state)
     except (lifecycle.IllegalTransition, KeyError):
         raise RecordBroken(stored.place, "state", "its step is not one from where it was.") from None
-    return replace(_state_after(replay, envelope, stored), policy_context=None, emptied=True)
 
 
-def check_head(replay: ReplayState, head: StoredHead) -> None:
-    """Refuse a head or a present view that the events do not lead to (rule 7)."""
+def head_findings(replay: ReplayState, head: StoredHead) -> list[RecordBroken]:
+    """What of a head and a present view the events do not lead to (rule 7)."""
     if replay.seq == 0:
-        raise RecordBroken(head.place, "events", "it has a head and no events.")
+        return [RecordBroken(head.place, "events", "it has a head and no events.")]
     expected = {
         "seq": replay.seq,
         "kind": replay.kind,
         "state": replay.state,
         "head": replay.hash,
-        "created_at": replay.created_at,
+        **({} if replay.lost else {"created_at": replay.created_at}),
         "updated_at": replay.updated_at,
     }
-    for name, value in expected.items():
-        if head.columns[name] != value:
-            raise RecordBroken(head.place, f"head.{name}", f"its head has another {name} than its events lead to.")
-    if replay.kind == "action":
-        _check_view(replay, head)
-    if replay.kind == "policy" and head.in_force != (replay.state == "ACTIVE"):
-        raise RecordBroken(head.place, "in force", "whether it is in force is not what its events say.")
+    if replay.hash is None:
+        # The last event cannot be read.
+        expected = {"seq": replay.seq}
+    found = [
+        RecordBroken(head.place, f"head.{name}", f"its head has another {name} than its events lead to.")
+        for name, value in expected.items()
+        if head.columns[name] != value
+    ]
+    if head.columns["seq"] != replay.seq:
+        # Events are missing behind the last one, or the head was moved: the rest follows from that.
+        return found[:1]
+    if replay.kind == "action" and not replay.lost:
+        found += _view_findings(replay, head)
+    if replay.kind == "policy" and replay.hash is not None and head.in_force != (replay.state == "ACTIVE"):
+        found.append(RecordBroken(head.place, "in force", "whether it is in force is not what its events say."))
+    return found
 
 
 def check_document(replay: ReplayState, head: StoredHead, stored: StoredDocument | None) -> None:
@@ -268,9 +394,17 @@ def check_document(replay: ReplayState, head: StoredHead, stored: StoredDocument
 
 
 def check_evidence(
-    place: RecordLocation, promised: Commitment, stored: StoredEvidence | None, *, erasure: SubjectErasure | None = None
+    place: RecordLocation,
+    promised: Commitment,
+    stored: StoredEvidence | None,
+    *,
+    erasure: SubjectErasure | None = None,
+    owner: str = "",
 ) -> None:
-    """Refuse evidence that is not what the event committed to, or not gone where it was erased (rule 5)."""
+    """Refuse evidence that is not what the event committed to, or not gone where it was erased (rule 5).
+
+    `owner` is the subject that it was stored for, where that is not the event's.
+    """
     part, name = f"evidence {promised.pointer}", f"the evidence {promised.pointer}"
     if stored is None:
         raise RecordBroken(place, part, f"{name} ({promised.purpose}) is missing.")
@@ -281,7 +415,7 @@ def check_evidence(
     if stored.data is None:
         raise RecordBroken(place, part, f"{name} ({promised.purpose}) cannot be opened.")
     columns = {
-        "subject_id": place.subject_id,
+        "subject_id": owner or place.subject_id,
         "purpose": promised.purpose,
         "length": promised.length,
         "commitment": promised.digest,
@@ -290,16 +424,20 @@ def check_evidence(
         raise RecordBroken(place, part, f"{name} ({promised.purpose}) is not what was committed to.")
 
 
-def _envelope(stored: StoredEvent, origins: Collection[str]) -> Envelope:
+def _envelope(stored: StoredEvent) -> Envelope:
     try:
-        envelope = envelopes.parse(stored.envelope)
+        return envelopes.parse(stored.envelope)
     except Refused as refusal:
         raise RecordBroken(stored.place, "envelope", f"its envelope cannot be read: {refusal.detail}") from None
+
+
+def _foreign_parts(envelope: Envelope, place: RecordLocation, origins: Collection[str]) -> list[RecordBroken]:
+    found = []
     if envelope.origin not in origins:
-        raise RecordBroken(stored.place, "origin", "its envelope belongs to another log.")
+        found.append(RecordBroken(place, "origin", "its envelope belongs to another log."))
     if any(each.pointer is None and each.purpose not in _OWN for each in envelope.commitments):
-        raise RecordBroken(stored.place, "commitment", "it commits to something that is stored nowhere.")
-    return envelope
+        found.append(RecordBroken(place, "commitment", "it commits to something that is stored nowhere."))
+    return found
 
 
 def _columns(envelope: Envelope, data: bytes) -> dict[str, Any]:
@@ -320,26 +458,30 @@ def _columns(envelope: Envelope, data: bytes) -> dict[str, Any]:
     }
 
 
-def _check_columns(place: RecordLocation, expected: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
-    for name, value in expected.items():
-        if stored[name] != value:
-            raise RecordBroken(place, f"column {name}", f"its column {name} differs from its envelope.")
+def _differing_columns(
+    place: RecordLocation, expected: Mapping[str, Any], stored: Mapping[str, Any]
+) -> list[RecordBroken]:
+    return [
+        RecordBroken(place, f"column {name}", f"its column {name} differs from its envelope.")
+        for name, value in expected.items()
+        if stored[name] != value
+    ]
 
 
-def _check_chain(replay: ReplayState, envelope: Envelope, place: RecordLocation) -> None:
-    if envelope.seq != replay.seq + 1:
-        raise RecordBroken(place, "sequence", f"event {replay.seq + 1} is missing before it.")
-    if envelope.prev != (replay.hash.hex() if replay.hash else None):
-        raise RecordBroken(place, "prev", "it does not continue the event before it.")
+def _check_step(
+    replay: ReplayState, envelope: Envelope, place: RecordLocation, detail: Mapping[str, Any] | None
+) -> None:
+    """Take the step again with its recorded grounds, so that one written past the lifecycle rules is found.
 
-
-def _check_step(replay: ReplayState, envelope: Envelope, place: RecordLocation, detail: Mapping[str, Any]) -> None:
-    """Take the step again with its recorded grounds, so that one written past the lifecycle rules is found."""
+    Without a detail the grounds are not known.
+    """
     kind, pair = envelope.subject_kind, (envelope.from_state, envelope.to_state)
     if replay.kind not in ("", kind) or kind not in lifecycle.MACHINES:
         raise RecordBroken(place, "kind", "its subject was of another kind before.")
     try:
         lifecycle.replay(kind, [pair], since=replay.state)
+        if detail is None:
+            return
         grounds = frozenset(Ground(text) for text in detail.get("grounds", ()))
         lifecycle.next_state(kind, *pair, by=envelope.actor_kind, grounds=grounds)
     except lifecycle.IllegalTransition:
@@ -367,6 +509,10 @@ def _read_content(
     return value
 
 
+def _read_detail(stored: StoredEvent, envelope: Envelope) -> dict[str, Any]:
+    return _read_content(stored.place, envelope, "detail", stored.detail, stored.detail_salt) or {}
+
+
 def _matches(promised: Commitment, salt: bytes, data: bytes) -> bool:
     return (
         len(salt) == envelopes.SALT_BYTES
@@ -388,9 +534,9 @@ def _check_entry(envelope: Envelope, place: RecordLocation, entry: dict[str, Any
         raise RecordBroken(place, "entry", "its entry is about another action.")
 
 
-def _check_view(replay: ReplayState, head: StoredHead) -> None:
+def _view_findings(replay: ReplayState, head: StoredHead) -> list[RecordBroken]:
     if head.view is None:
-        raise RecordBroken(head.place, "view", "it has no present view.")
+        return [RecordBroken(head.place, "view", "it has no present view.")]
     expected = {
         **replay.view,
         "state": replay.state,
@@ -407,6 +553,8 @@ def _check_view(replay: ReplayState, head: StoredHead) -> None:
         "phase": lifecycle.phase(replay.state),
         "set_apart": outcomes.set_apart(expected.get("reached_by", "")),
     }
-    for name, value in head.view.items():
-        if not is_same_value(expected.get(name), value):
-            raise RecordBroken(head.place, f"view.{name}", f"its present view has another {name} than its events say.")
+    return [
+        RecordBroken(head.place, f"view.{name}", f"its present view has another {name} than its events say.")
+        for name, value in head.view.items()
+        if not is_same_value(expected.get(name), value)
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
@@ -20,6 +21,7 @@ from ledger.management.commands import verify_ledger
 from ledger.record import operations
 from ledger.record.rules.envelope import Commitment
 from ledger.verification.queries import storage
+from ledger.verification.rules import stored_record
 from tests.db.record.records import APPEND, Record, executing, fill, forged, next_entry
 from tests.support.builders import AT, written_columns
 from tests.support.callers import put_in_force
@@ -34,11 +36,17 @@ def verified(*options: str) -> str:
     return said.getvalue().strip()
 
 
-def broken(*options: str) -> str:
+def findings(*options: str) -> list[str]:
+    """What the command lists, and its last line where it sums up."""
     with pytest.raises(CommandError) as found:
         call_command("verify_ledger", *options, stdout=StringIO())
     assert found.value.returncode == 1
-    return str(found.value)
+    return str(found.value).splitlines()
+
+
+def broken(*options: str) -> str:
+    """The first finding."""
+    return findings(*options)[0]
 
 
 TABLES = [
@@ -447,18 +455,101 @@ def test_evidence_whose_key_is_gone_is_named(vandal, action, statement):
     assert broken() == f"{action}, event 2: the evidence {vandal.record.payload} (payload) cannot be opened."
 
 
-def test_evidence_that_nobody_committed_to_is_named(vandal):
-    with tenancy(vandal.record.tenant):
-        sealed = operations.store_evidence(
-            tenant_id=vandal.record.tenant,
-            subject_id=vandal.record.action.id,
+def store_stray(record: Record) -> operations.SealedEvidence:
+    """Evidence without an event, as an earlier version could store it: the fence is off."""
+    with tenancy(record.tenant):
+        return operations.store_evidence(
+            tenant_id=record.tenant,
+            subject_id=record.action.id,
             purpose="readback",
             data=b"all is well",
             media_type="text/plain",
             source="nobody",
             at=AT,
         )
-    assert broken() == f"Tenant orchid: evidence {sealed.pointer}: no event has committed to it."
+
+
+def test_evidence_that_nobody_committed_to_is_named(vandal):
+    sealed = store_stray(vandal.record)
+    assert findings() == [f"Tenant orchid: evidence {sealed.pointer}: no event has committed to it."]
+
+
+# More than one finding
+
+
+@pytest.mark.req("R-LE-02")
+class TestItGoesOnAfterAFinding:
+    def test_stray_evidence_hides_no_tampering(self, vandal, action):
+        with tenancy(vandal.record.tenant):
+            (second, _), (third, _) = sorted(
+                (executing(vandal.record.tenant) for _ in range(2)), key=lambda one: one[0].id
+            )
+        sealed = store_stray(vandal.record)
+        vandal.run("DELETE FROM ledger_event WHERE subject_id = %s AND seq = 3", vandal.record.action.id)
+        vandal.change("ledger_entry", second.id, "detail = detail || ' '", seq=2)
+        vandal.change("ledger_action", third.id, "agent = 'somebody else'")
+        assert sorted(findings()) == sorted(
+            [
+                f"{action}: its head has another seq than its events lead to.",
+                f"Tenant orchid: action {second.id}, event 2: its detail is not what was committed to.",
+                f"Tenant orchid: action {third.id}: its present view has another agent than its events say.",
+                f"Tenant orchid: evidence {sealed.pointer}: no event has committed to it.",
+                f"Tenant orchid: subject {vandal.record.action.id}, event 3: its entry belongs to nothing.",
+                "Tenant orchid: 5 findings: heads and present views (2), content of events (1), rows that belong to no"
+                " event (1), evidence that no event has committed to (1).",
+            ]
+        )
+
+    def test_all_that_is_wrong_with_one_event_is_listed(self, vandal, action):
+        vandal.event("kind = 'cancelled', actor_kind = 'person'")
+        vandal.kept("detail = NULL, detail_salt = NULL")
+        vandal.evidence("sealed = ''")
+        assert findings() == [
+            f"{action}, event 2: its column kind differs from its envelope.",
+            f"{action}, event 2: its column actor_kind differs from its envelope.",
+            f"{action}, event 2: its detail is not what was committed to.",
+            f"{action}, event 2: the evidence {vandal.record.payload} (payload) cannot be opened.",
+            "Tenant orchid: 4 findings: events and their order (2), content of events (1), evidence (1).",
+        ]
+
+    def test_an_event_that_cannot_be_read_hides_nothing_behind_it(self, vandal, action):
+        vandal.event("envelope = 'x'")
+        vandal.event("actor_kind = 'person'", seq=3)
+        assert [line.partition(": its ")[2] for line in findings()[:2]] == [
+            "envelope cannot be read: The text is not JSON: Expecting value: line 1 column 1 (char 0).",
+            "column actor_kind differs from its envelope.",
+        ]
+
+    def test_every_tenant_is_looked_at(self, vandal, action):
+        willow = fill("willow")
+        vandal.event("actor_kind = 'person'")
+        vandal.change("ledger_event", willow.action.id, "kind = 'cancelled'", seq=2)
+        assert findings() == [
+            f"{action}, event 2: its column actor_kind differs from its envelope.",
+            f"Tenant willow: action {willow.action.id}, event 2: its column kind differs from its envelope.",
+        ]
+
+    def test_a_list_is_bounded_and_its_total_is_not(self, vandal, monkeypatch):
+        monkeypatch.setattr(stored_record, "FINDINGS_LISTED", 3)
+        for seq in (1, 2, 3):
+            vandal.event("kind = 'cancelled', actor_id = gen_random_uuid()", seq=seq)
+        sealed = store_stray(vandal.record)
+        lines = findings()
+        assert len(lines) == 5
+        # The first of each kind is always listed.
+        assert str(sealed.pointer) in lines[3]
+        assert lines[4].startswith("Tenant orchid: 7 findings, of which 4 are listed: events and their order (6), ")
+
+    def test_a_program_reads_the_same_as_a_document(self, vandal):
+        vandal.event("kind = 'cancelled', actor_kind = 'person'")
+        said = StringIO()
+        with pytest.raises(CommandError):
+            call_command("verify_ledger", "--json", stdout=said)
+        document = json.loads(said.getvalue())["tenants"]["orchid"]
+        assert (document["intact"], document["total"]) == (False, 2)
+        assert document["kinds"] == {"events and their order": 2}
+        assert document["findings"][0].endswith("event 2: its column kind differs from its envelope.")
+        assert document["checked"]["events"] == 15
 
 
 # What can be rebuilt
