@@ -228,6 +228,7 @@ RECORD_TABLES = (
         place="action_id",
         fold=_fold_runs,
         folded=(*_LISTED, "recovery_decision", "pointer", "at"),
+        adopted_by="pointer",
     ),
     RecordTable(
         model="reviews.Observation",

@@ -124,6 +124,12 @@ def evidence_pointers(tenant_id: UUID, *, after: UUID, upto: UUID) -> set[str]:
     return {str(pointer) for pointer in found.values_list("id", flat=True)}
 
 
+def evidence_subjects(tenant_id: UUID, pointers: Iterable[UUID]) -> list[tuple[UUID, UUID]]:
+    """(pointer, subject) of these pieces of evidence, subject by subject."""
+    found = Evidence.objects.filter(tenant_id=tenant_id, id__in=pointers).order_by("subject_id", "id")
+    return list(found.values_list("id", "subject_id"))
+
+
 def unaccounted_evidence(tenant_id: UUID, pointers: list[str], *, erased: list[str]) -> list[str]:
     """Those of these pieces of evidence that nothing accounts for, although no event of their subject commits to them.
 

@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("ledger", "0011_superseding_actions"),
+        ("ledger", "0013_integrity_check_findings"),
     ]
 
     operations = [
