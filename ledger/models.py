@@ -215,8 +215,8 @@ class Action(models.Model):
             ),
             models.Index(
                 fields=["tenant_id", "operation_key", "blocks_until"],
-                condition=Q(mutating=True, phase="FAILED", blocks_until__isnull=False),
-                name="action_may_still_happen",
+                condition=Q(mutating=True, phase__in=["FAILED", "RECONCILED_SUCCESS"], blocks_until__isnull=False),
+                name="action_blocked_for_a_time",
             ),
             models.Index(
                 fields=["tenant_id", "operation_key", "id"],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
@@ -16,7 +17,9 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules import policies
 from ledger.db import columns, execute, fetch_one, load_models, page_in_order, select
 from ledger.record.queries import evidence
+from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.ids import lower_bound
+from ledger.record.rules.outcomes import BY_WORD, Outcome, outcome_of
 from reviews.cases.rules.batches import Progress
 from reviews.cases.rules.runbooks import runbooks_with_tag
 from reviews.models import (
@@ -41,6 +44,15 @@ from reviews.models import (
 )
 from reviews.readback.rules.limits import ReadingUsage, usage_at
 from reviews.readback.rules.schedule import NO_DEBT, StopReason, VerificationDebt, release_stop
+from reviews.reconciliation.rules.shown import (
+    DECISIVE,
+    NOT_READ,
+    LastReading,
+    Shown,
+    describe_difference,
+    exact_difference,
+    shown_by,
+)
 from reviews.reconciliation.rules.verdict import VerificationResult
 from reviews.reporting.rules.success_patterns import FindingSource
 
@@ -120,6 +132,53 @@ def last_runs(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Verificatio
         "action_id", "-number"
     )
     return {run.action_id: run for run in found.distinct("action_id")}
+
+
+_DECIDED: Final = ", ".join(f"'{each}'" for each in sorted(DECISIVE))
+_BEST_FIRST: Final = (
+    f"(result IN ({_DECIDED})) DESC, (consistency IN ('PRIMARY', 'STRONG')) DESC, (source <> '') DESC, number DESC"
+)
+
+
+def last_reading(action: Action, entry: Mapping[str, Any]) -> LastReading:
+    """What the newest decisive reading of an action's last attempt showed."""
+    started = (entry.get("timestamps") or {}).get("executed_at")
+    if started is None:
+        return NOT_READ
+    best = f"tenant_id = $1 AND action_id = $2 AND at >= $3 ORDER BY {_BEST_FIRST} LIMIT 1"
+    run = fetch_one(VerificationRun, best, action.tenant_id, action.id, datetime.fromisoformat(started))
+    return _read_by(run, action.contract_digest) if run is not None else NOT_READ
+
+
+def reading_beside_word(action: Action, entry: Mapping[str, Any]) -> LastReading:
+    """The same of an action that a person's word settled; of any other nothing is looked up."""
+    return last_reading(action, entry) if outcome_of(action) in BY_WORD else NOT_READ
+
+
+def accepted_differences(tenant_id: UUID, found: Collection[Action]) -> dict[UUID, str]:
+    """What was there instead of the request of those of these actions that a person accepted as they are."""
+    accepted = {each.id: each for each in found if outcome_of(each) is Outcome.ACCEPTED_AS_IT_IS}
+    if not accepted:
+        return {}
+    runs = VerificationRun.objects.filter(tenant_id=tenant_id, action_id__in=accepted, result__in=DECISIVE)
+    newest = runs.order_by("action_id", "-number").distinct("action_id")
+    shown = {run.action_id: _read_by(run, accepted[run.action_id].contract_digest).difference for run in newest}
+    return {action_id: difference for action_id, difference in shown.items() if difference}
+
+
+def _read_by(run: VerificationRun, contract_digest: str) -> LastReading:
+    shown = shown_by(source=run.source, consistency=run.consistency, result=run.result, discrepancy=run.discrepancy)
+    reading = LastReading(shown=shown, run=str(run.pointer))
+    if shown is not Shown.DIFFERENT:
+        return reading
+    try:
+        contract = catalogue_queries.registered_contract(run.tenant_id, contract_digest)
+        found = run_findings(run)
+        return replace(
+            reading, difference=describe_difference(found, contract), exact=exact_difference(found, contract)
+        )
+    except CannotOpen:
+        return reading
 
 
 def last_partial_run(tenant_id: UUID, action_id: UUID) -> VerificationRun | None:

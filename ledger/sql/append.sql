@@ -107,8 +107,8 @@ BEGIN
             -- The kind of the event by which the action came to where it stands: each step, and the events that settle
             -- or open something without one.
             reached_by = CASE WHEN v_from IS DISTINCT FROM v_state OR e ->> 'kind' IN ('approval_granted',
-                    'approval_asked_again', 'approval_revalidated', 'attested_present', 'attested_absent',
-                    'compensated', 'compensation_attested')
+                    'approval_asked_again', 'approval_revalidated', 'attested_present', 'accepted_as_it_is',
+                    'attested_absent', 'compensated', 'compensation_attested')
                 THEN e ->> 'kind' ELSE reached_by END,
             -- Whether the action's agent knows how it ended.
             noticed = noticed OR (e ->> 'kind' IN ('validation_failed', 'superseded', 'failure_acknowledged',

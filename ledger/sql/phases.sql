@@ -12,8 +12,9 @@ END $$;
 
 CREATE OR REPLACE FUNCTION ledger_set_apart(reached_by text) RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    RETURN CASE WHEN reached_by IN ('approval_expired', 'approval_voided', 'attested_absent', 'attested_present',
-        'cancelled', 'changes_requested', 'compensation_attested', 'failed_by_review', 'outside_autonomy',
-        'preflight_refused', 'provider_outage', 'rejected', 'superseded', 'validation_failed') THEN reached_by END;
+    RETURN CASE WHEN reached_by IN ('accepted_as_it_is', 'approval_expired', 'approval_voided', 'attested_absent',
+        'attested_present', 'cancelled', 'changes_requested', 'compensation_attested', 'failed_by_review',
+        'outside_autonomy', 'preflight_refused', 'provider_outage', 'rejected', 'superseded', 'validation_failed')
+        THEN reached_by END;
 END $$;
 REVOKE ALL ON FUNCTION ledger_phase(text), ledger_set_apart(text) FROM PUBLIC;

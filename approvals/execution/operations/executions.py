@@ -151,7 +151,7 @@ class GrantConsumed(Refused):
 
 
 class DuplicateBlocked(Refused):
-    """The same operation is still open; it must be settled before it can be repeated."""
+    """A repeat is refused: the same operation is open, in doubt, or settled by a person as having taken effect."""
 
     code = "DUPLICATE_BLOCKED"
 

@@ -17,6 +17,7 @@ from approvals.sessions.queries import disclosed_contract
 from approvals.sessions.rules import pins
 from ledger.actions.queries import actions, runs
 from ledger.catalogue import queries as catalogue_queries
+from ledger.record.rules.lifecycle import RepeatBlock, current_repeat_block
 from ledger.verification.queries.storage import is_uuid
 
 if TYPE_CHECKING:
@@ -69,10 +70,13 @@ def target_context(
         at=at,
     )
     counted = contract.mutating and not remedy and not edited
+    twin = actions.action(tenant_id, surroundings.duplicate) if surroundings.duplicate else None
     return TargetContext(
         dependencies=_dependencies(session, call),
         freezes=tuple((scope, value) for scope, value in surroundings.freezes),
-        open_twin=str(surroundings.duplicate) if surroundings.duplicate else None,
+        open_twin=str(twin.id) if twin else None,
+        twin_block=_twin_block(twin, at=at) if twin else RepeatBlock.OPEN,
+        twin_blocks_until=twin.blocks_until if twin else None,
         superseded=_superseded_state(session, call),
         unwinding=surroundings.unwinding and not remedy,
         after_pivot=not remedy and any(runs.is_pivot(tenant_id, each) for each in surroundings.succeeded),
@@ -80,6 +84,14 @@ def target_context(
         failed=tuple(surroundings.failed) if counted else (),
         changes=_resource_changes(session, call),
     )
+
+
+def _twin_block(twin: Action, *, at: datetime) -> RepeatBlock:
+    block = current_repeat_block(
+        twin.state, twin.reached_by, contradicted=twin.contradicted, blocks_until=twin.blocks_until, at=at
+    )
+    # It moved on since it was found: the call is refused as it was found.
+    return block or RepeatBlock.OPEN
 
 
 def _dependencies(session: Session, call: Proposal) -> dict[str, gate.Dependency]:

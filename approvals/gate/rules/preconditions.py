@@ -18,11 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
 
 from approvals.gate.rules.malformed import Malformed, safe_name
 from approvals.gate.rules.proposals import Proposal
 from approvals.gate.rules.stale_reads import ResourceChange
 from ledger.catalogue.rules.contract import Contract
+from ledger.record.rules.lifecycle import RepeatBlock
 
 UNRESOLVED = "UNRESOLVED_DEPENDENCY"
 
@@ -42,8 +45,9 @@ class Dependency:
 
 @dataclass(frozen=True)
 class TargetContext:
-    """The context of a call's target: dependencies by id, freezes that match as (scope, value), an open twin, and
-    the state of the action that it stands in for.
+    """The context of a call's target: dependencies by id, freezes that match as (scope, value), an action of the same
+    operation that keeps it from being repeated (`open_twin`, why, and until when), and the state of the action that it
+    stands in for.
 
     `unobserved` are the steps of the run on this target that are open, as (id, state); `failed` its failed steps that
     nobody has acknowledged; `changes` what is known of the resources that the call is based on.
@@ -52,6 +56,8 @@ class TargetContext:
     dependencies: Mapping[str, Dependency]
     freezes: tuple[tuple[str, str], ...] = ()
     open_twin: str | None = None
+    twin_block: RepeatBlock = RepeatBlock.OPEN
+    twin_blocks_until: datetime | None = None
     superseded: str | None = None
     unwinding: bool = False
     after_pivot: bool = False
@@ -127,13 +133,30 @@ def check_freezes(call: Proposal, contract: Contract, context: TargetContext) ->
 
 
 def check_duplicate(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:
-    """Refuse a mutation that is open already (R-EX-08)."""
+    """Refuse the repeat of a mutation that is open, in doubt, or settled for a time (R-EX-08)."""
     if not contract.mutating or context.open_twin is None:
         return None
-    message = "The same operation is already open."
-    return Malformed(
-        "DUPLICATE_BLOCKED", message, f"Wait for the action {safe_name(context.open_twin)}; do not repeat it."
-    )
+    message, hint = _TWINS[context.twin_block]
+    ends = context.twin_blocks_until
+    until = ends.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if ends else ""
+    return Malformed("DUPLICATE_BLOCKED", message, hint.format(twin=safe_name(context.open_twin), until=until))
+
+
+_TWINS: Final[Mapping[RepeatBlock, tuple[str, str]]] = {
+    RepeatBlock.OPEN: ("The same operation is already open.", "Wait for the action {twin}; do not repeat it."),
+    RepeatBlock.CONTRADICTED: (
+        "The outcome of the same operation is in doubt.",
+        "Wait until a person has settled the action {twin}; do not repeat it.",
+    ),
+    RepeatBlock.DEADLINE: (
+        "The same operation failed and may still take effect.",
+        "Do not repeat the action {twin} before {until}.",
+    ),
+    RepeatBlock.WORD: (
+        "A person has settled that the same operation took effect.",
+        "Do not repeat the action {twin}. A repeat is refused until {until}.",
+    ),
+}
 
 
 def check_unobserved(call: Proposal, contract: Contract, context: TargetContext) -> Malformed | None:

@@ -21,7 +21,7 @@ from ledger.models import (
 )
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.ids import lower_bound
-from ledger.record.rules.lifecycle import BLOCKS_REPEAT, OPEN, PHASES, State, phases
+from ledger.record.rules.lifecycle import BLOCKS_REPEAT, OPEN, PHASES, WORDS_OF_PRESENCE, State, phases
 from ledger.record.rules.outcomes import ATTESTED_REVERSAL, SET_APART, Outcome, OutcomePath, outcome_of, outcome_paths
 from ledger.verification.queries.storage import is_uuid
 
@@ -53,13 +53,15 @@ def _have_own_phases(states: Iterable[str]) -> bool:
 def open_duplicates_sql(*, key: str, at: str) -> str:
     """The ids of a tenant's ($1) actions of one logical mutation that keep it from being repeated, as a statement.
 
-    Those that are open, may still take effect, or are contradicted (R-EX-08). Each part has an index of its own, so
-    the repeats that are over are not read.
+    Those with a `lifecycle.current_repeat_block` (R-EX-08). Each part has an index of its own, so the repeats that are
+    over are not read.
     """
     mine = f"SELECT o.id FROM ledger_action o WHERE o.tenant_id = $1 AND o.operation_key = {key} AND o.mutating"
     blocking = in_states("o.phase", phases(BLOCKS_REPEAT))
-    late = f"o.phase = 'FAILED' AND o.blocks_until > {at}"
-    return f"{mine} AND {blocking} UNION ALL {mine} AND {late} UNION ALL {mine} AND o.contradicted"
+    ended = in_states("o.phase", ("FAILED", "RECONCILED_SUCCESS"))
+    by_word = in_states("o.set_apart", WORDS_OF_PRESENCE)
+    timed = f"{ended} AND o.blocks_until > {at} AND (o.phase = 'FAILED' OR {by_word})"
+    return f"{mine} AND {blocking} UNION ALL {mine} AND {timed} UNION ALL {mine} AND o.contradicted"
 
 
 def action(tenant_id: UUID, action_id: UUID) -> Action | None:
@@ -370,7 +372,7 @@ def demonstrated_tools(tenant_id: UUID, agent: str, tools: Collection[str]) -> s
         # Each tool is looked up by itself: a join would read every success of the agent.
         "SELECT tool.tool FROM unnest($3::text[]) AS tool, LATERAL (SELECT FROM ledger_action a WHERE a.tenant_id = $1"
         " AND a.agent = $2 AND a.tool = tool.tool AND a.phase = 'RECONCILED_SUCCESS'"
-        " AND a.reached_by <> 'attested_present' AND NOT a.contradicted LIMIT 1) AS success",
+        f" AND NOT {in_states('a.reached_by', WORDS_OF_PRESENCE)} AND NOT a.contradicted LIMIT 1) AS success",
         *(tenant_id, agent, sorted(tools)),
     )
     return {tool for (tool,) in rows}

@@ -174,8 +174,8 @@ class ObservedVersion:
 class Surroundings(NamedTuple):
     """The state on record around a call's target, read by one statement.
 
-    `freezes` are scope and value of those that cover it; `duplicate` an action of the same logical mutation that is
-    open, may still take effect or is contradicted (R-EX-08); `succeeded` the contracts, by digest, whose actions
+    `freezes` are scope and value of those that cover it; `duplicate` an action of the same logical mutation that
+    keeps it from being repeated (R-EX-08); `succeeded` the contracts, by digest, whose actions
     succeeded in the run; `unobserved` are (id, state) of the run's steps on the target whose outcome is not known yet;
     `failed` are its unacknowledged steps that ended without their effect or whose effect was reversed.
     """

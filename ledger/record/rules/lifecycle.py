@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cache
 
@@ -168,6 +169,45 @@ BLOCKS_REPEAT: frozenset[State] = frozenset(
 )
 """While an action is in one of these, a repeat of the same logical mutation is refused (R-EX-08)."""
 
+WORDS_OF_PRESENCE = ("accepted_as_it_is", "attested_present")
+"""The kinds of event by which a person says that an effect is there."""
+
+WORD_BLOCKS_FOR = timedelta(days=30)
+"""How long a repeat is refused after a person's word that the effect is there."""
+
+
+class RepeatBlock(StrEnum):
+    """Why a repeat of an action's mutation is refused; DEADLINE and WORD only until the action's `blocks_until`."""
+
+    OPEN = "OPEN"
+    CONTRADICTED = "CONTRADICTED"
+    DEADLINE = "DEADLINE"
+    WORD = "WORD"
+
+
+def repeat_block(state: str, kind: str, *, contradicted: bool) -> RepeatBlock | None:
+    """Why a repeat is refused beside a mutation in this state, reached by an event of this kind (R-EX-08).
+
+    The database is asked the same by `ledger.actions.queries.actions.open_duplicates_sql`.
+    """
+    if contradicted:
+        return RepeatBlock.CONTRADICTED
+    if state in BLOCKS_REPEAT:
+        return RepeatBlock.OPEN
+    if state == _S.FAILED:
+        return RepeatBlock.DEADLINE
+    return RepeatBlock.WORD if state == _S.RECONCILED_SUCCESS and kind in WORDS_OF_PRESENCE else None
+
+
+def current_repeat_block(
+    state: str, kind: str, *, contradicted: bool, blocks_until: datetime | None, at: datetime
+) -> RepeatBlock | None:
+    """Why a repeat is refused at this moment; None where it is not."""
+    block = repeat_block(state, kind, contradicted=contradicted)
+    is_over = block in (RepeatBlock.DEADLINE, RepeatBlock.WORD) and (blocks_until is None or blocks_until <= at)
+    return None if is_over else block
+
+
 OPEN: frozenset[State] = frozenset(State) - {
     _S.RECONCILED_SUCCESS,
     _S.FAILED,
@@ -212,6 +252,7 @@ SETTLING = (
     "approval_asked_again",
     "approval_revalidated",
     "attested_present",
+    "accepted_as_it_is",
     "attested_absent",
     "compensated",
     "compensation_attested",

@@ -3,7 +3,8 @@
 1. The outcome follows from the present view of an action alone: its state, the kind of the event by which it came there
    (`reached_by`), its class, whether people were asked, and whether it was contradicted or taken back afterwards.
 2. VERIFIED stands only where a reading of the system of record settled a success. What a person attested is ATTESTED or
-   ATTESTED_ABSENT; a reversal that rests on somebody's word is COMPENSATED_AS_ATTESTED.
+   ATTESTED_ABSENT, another effect than was requested that they accepted is ACCEPTED_AS_IT_IS; a reversal that rests on
+   somebody's word is COMPENSATED_AS_ATTESTED.
 3. FAILED stands only where an execution came to nothing. What never ran says why it did not: rejected, sent back for
    changes, replaced, expired, blocked or cancelled.
 4. A contradiction outweighs every other outcome; taking back outweighs the success that was taken back.
@@ -32,6 +33,7 @@ class Outcome(StrEnum):
     VERIFIED = "VERIFIED"
     ANSWERED = "ANSWERED"
     ATTESTED = "ATTESTED"
+    ACCEPTED_AS_IT_IS = "ACCEPTED_AS_IT_IS"
     ATTESTED_ABSENT = "ATTESTED_ABSENT"
     PARTIALLY_APPLIED = "PARTIALLY_APPLIED"
     COMPENSATING = "COMPENSATING"
@@ -65,6 +67,7 @@ WORDS: Final[dict[Outcome, str]] = {
     _O.VERIFIED: "Verified",
     _O.ANSWERED: "Answered",
     _O.ATTESTED: "Attested (not verified)",
+    _O.ACCEPTED_AS_IT_IS: "Accepted as it is (not as requested)",
     _O.ATTESTED_ABSENT: "Attested as not done (not verified)",
     _O.PARTIALLY_APPLIED: "Partially applied",
     _O.COMPENSATING: "Compensating",
@@ -122,6 +125,7 @@ BY_KIND: Final[dict[tuple[State, str], Outcome]] = {
     (_S.VALIDATED, "approval_asked_again"): _O.WAITING_FOR_APPROVAL,
     (_S.VALIDATED, "approval_revalidated"): _O.WAITING_FOR_APPROVAL,
     (_S.RECONCILED_SUCCESS, "attested_present"): _O.ATTESTED,
+    (_S.RECONCILED_SUCCESS, "accepted_as_it_is"): _O.ACCEPTED_AS_IT_IS,
     (_S.FAILED, "attested_absent"): _O.ATTESTED_ABSENT,
     (_S.ROLLED_BACK, "attested_absent"): _O.ATTESTED_ABSENT,
     (_S.COMPENSATED, "attested_absent"): _O.COMPENSATED_AS_ATTESTED,
@@ -150,9 +154,12 @@ def set_apart(reached_by: str) -> str | None:
 
 
 BY_WORD: Final = frozenset(
-    {_O.ATTESTED, _O.ATTESTED_ABSENT, _O.COMPENSATED_AS_ATTESTED, _O.SETTLED_AS_FAILED, _O.CLOSED_UNRESOLVED},
+    {
+        *(_O.ATTESTED, _O.ACCEPTED_AS_IT_IS, _O.ATTESTED_ABSENT, _O.COMPENSATED_AS_ATTESTED),
+        *(_O.SETTLED_AS_FAILED, _O.CLOSED_UNRESOLVED),
+    },
 )
-"""The outcomes that a person's word settled: no reading stands behind them, whatever was read before."""
+"""The outcomes that a person's word settled, whatever was read before."""
 
 NEVER_RAN: Final = frozenset(
     {_O.REJECTED, _O.CHANGES_REQUESTED, _O.REPLACED, _O.EXPIRED, _O.BLOCKED, _O.CANCELLED},

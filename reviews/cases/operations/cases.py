@@ -21,21 +21,20 @@ from ledger.catalogue.rules.remedies import Relation
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
-from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.refusals import Refused
 from reviews import queries
 from reviews.cases.operations import settlements
 from reviews.cases.rules import resolutions, runbooks
 from reviews.cases.rules.resolutions import HeldAction, Resolution
-from reviews.cases.rules.settlements import Act, act_of, check_second, statement_hash
+from reviews.cases.rules.settlements import Act, act_of, check_second, describe_consequence, statement_hash
 from reviews.incidents import operations as incidents_operations
 from reviews.incidents.rules.incidents import IncidentKind
-from reviews.models import Case, VerificationRun
+from reviews.models import Case
 from reviews.observations.operations import ungated_effects
 from reviews.readback.operations import schedules
 from reviews.reconciliation.rules.discrepancies import Discrepancy
-from reviews.reconciliation.rules.verdict import VerificationResult
+from reviews.reconciliation.rules.shown import LastReading
 from reviews.recovery.operations import recovery
 from reviews.recovery.rules import recovery_table
 
@@ -271,11 +270,11 @@ def held_action(case: Case) -> HeldAction:
     action = actions.action(case.tenant_id, queries.action_id_of(case))
     assert action is not None
     contract = catalogue_queries.contract_by_digest(case.tenant_id, action.contract_digest)
-    run = queries.last_run(case.tenant_id, queries.action_id_of(case))
+    entry = events.entry(case.tenant_id, action.id, action.seq) or {}
     return HeldAction(
         state=State(action.state),
         executed=action.attempt_count > 0,
-        absent=run is not None and _found_none(run),
+        reading=queries.last_reading(action, entry),
         verifiable=_verifiable(action, contract),
         discrepancy=action.discrepancy,
         contradicted=action.contradicted,
@@ -283,6 +282,7 @@ def held_action(case: Case) -> HeldAction:
         reversibility=Reversibility(action.reversibility),
         remedies=_remedies(action),
         taken_back=action.reversed,
+        horizon_at=action.horizon_at,
         to_reverse=action.state == State.RECONCILED_SUCCESS and case.discrepancy == Discrepancy.COMPENSATION_REQUIRED,
     )
 
@@ -299,12 +299,6 @@ def _verifiable(action: Action, contract: Any) -> bool:
     """Whether looking again can tell anything: a settled action is read again only where rechecks read it."""
     read_again = not action.contradicted or action.state in resolutions.RECHECKED
     return contract is not None and b'"verification"' in bytes(contract.document) and read_again
-
-
-def _found_none(run: VerificationRun) -> bool:
-    """Whether a decisive reading found no effect, whatever the tool had claimed."""
-    nothing = run.result == VerificationResult.ABSENT or run.discrepancy == Discrepancy.NO_OP_FAILURE
-    return nothing and run.consistency in ("PRIMARY", "STRONG")
 
 
 def attach_evidence(
@@ -346,7 +340,7 @@ def resolve(
     act, made = _decided(case, held, resolution, reason, evidence, by, proof, at=at)
     if act is Act.PROPOSE:
         return _propose(head, case, resolution, reason, evidence, by, made, at=at)
-    ending = _Ending(resolution=resolution, reason=reason, evidence=evidence, by=by, made=made)
+    ending = _Ending(resolution=resolution, reason=reason, evidence=evidence, by=by, made=made, reading=held.reading)
     if case.action_id is None:
         kept = settlements.store_evidence(tenant_id, case_id, made.parts, at=at)
         return ungated_effects.resolve_ungated_case(head, case, detail=ending.detail(case), kept=kept, by=by, at=at)
@@ -464,13 +458,15 @@ NOT_PROPOSED: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Ending:
-    """How a case ends: who says what and why, and who has confirmed it; `first` is what the first person signed."""
+    """How a case ends: who says what and why, over which reading, and who has confirmed it; `first` is what the first
+    person signed."""
 
     resolution: Resolution
     reason: str
     evidence: list[str]
     by: ledger.Actor
     made: settlements.AcceptedStatement
+    reading: LastReading
     second: ledger.Actor | None = None
     first: bytes = b""
 
@@ -488,6 +484,7 @@ class _Ending:
             "evidence": self.evidence,
             "by": str(self.by.id),
             "confirmed_by": str(self.second.id) if self.second else None,
+            "reading": {"shown": str(self.reading.shown), "run": self.reading.run or None},
             **self.made.told(),
         }
         return said | ({"proposal_hash": statement_hash(self.first)} if self.first else {})
@@ -504,7 +501,14 @@ def _confirmed(case: Case, by: ledger.Actor, proof: settlements.SettlementProof 
     resolutions.check_resolution(held, resolution, reason=case.proposed_reason, evidence=evidence)
     first, said = settlements.signed_proposal(case)
     covers = settlements.coverage(case, held)
-    check_second(said, covers, resolution=str(resolution), by=str(case.proposed_by), person=proof.person)
+    check_second(
+        said,
+        covers,
+        resolution=str(resolution),
+        consequence=describe_consequence(held, resolution),
+        by=str(case.proposed_by),
+        person=proof.person,
+    )
     assert case.proposed_by is not None
     made = settlements.accept_statement(
         case,
@@ -524,6 +528,7 @@ def _confirmed(case: Case, by: ledger.Actor, proof: settlements.SettlementProof 
         evidence=evidence,
         by=ledger.Actor("person", case.proposed_by),
         made=made,
+        reading=held.reading,
         second=by,
         first=first,
     )
@@ -533,9 +538,7 @@ def _carry_out(head: ledger.SubjectHead, case: Case, held: HeldAction, ending: _
     tenant_id, resolution, detail = case.tenant_id, ending.resolution, ending.detail(case)
     parts = {"resolution": orjson.dumps(detail), **ending.made.parts, "proposal": ending.first}
     kept = settlements.store_evidence(tenant_id, queries.action_id_of(case), parts, at=at)
-    action = _move(
-        case, resolutions.resolution_events(held, resolution, at=instant(at)), detail, kept, ending.actor, at=at
-    )
+    action = _move(case, resolutions.resolution_events(held, resolution, at=at), detail, kept, ending.actor, at=at)
     action = _order(case, action, resolution, ending.by, at=at)
     settled = actions.action(tenant_id, action.id)
     assert settled is not None

@@ -194,7 +194,8 @@ def accept_statement(
     signed = proof.signed
     said_covers, said = rules.read_statement(signed.statement)
     words = commitment(_PURPOSE, signed.salt, rules.typed_words(reason, evidence))
-    meant = (act, resolution, over, str(by.id), proof.person, PASSKEY, words, signed.credential_id)
+    follows = rules.describe_consequence(held, resolution)
+    meant = (act, resolution, follows, over, str(by.id), proof.person, PASSKEY, words, signed.credential_id)
     if said_covers != covers or at >= said.expires_at:
         raise rules.CasePageChanged
     if meant != _meant(said):
@@ -206,7 +207,7 @@ def accept_statement(
 
 def _meant(said: Settlement) -> tuple[Any, ...]:
     who = (said.by, said.person, said.evidence_class, said.words_commitment, said.credential_id)
-    return (said.act, said.resolution, said.over, *who)
+    return (said.act, said.resolution, said.consequence, said.over, *who)
 
 
 def signed_proposal(case: Case) -> tuple[bytes, tuple[Coverage, Settlement]]:

@@ -4,7 +4,8 @@
 2. What was never executed can only be ended (FAIL) or abandoned; there is nothing to look for.
 3. FAIL needs proof that no effect is there: nothing was executed, or the last decisive reading found none.
 4. ABANDON needs a discrepancy on record (R-SM-19).
-5. An attested outcome is a person's word and is reported as such, never as read.
+5. An attested outcome is a person's word and is reported as such, never as read. Where a strong reading showed
+   something else than was requested, nobody attests over it: what is there is accepted (ACCEPT), or not.
 6. Two people settle what cannot be undone: the second confirms what the first proposed.
 7. Compensation, forward recovery and rollback need a tool that can do it; none is offered without one. They are
    ordered, not believed: the action ends when the recovery action was verified.
@@ -13,19 +14,31 @@
 10. A contradiction of a settled action moves no state ("Late truth"): a person looks again or says what is so. The
    contradiction is withdrawn only where that agrees with how the action was settled; else it stands, and with it the
    report that the final state is not known.
+11. After a resolution a repeat of the mutation is refused as `lifecycle.repeat_block` says of the last event, which
+   sets the end of a refusal that has one. What a person signs is said from the same event (`settlements`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from ledger.catalogue.rules.effects import Reversibility, SideEffectClass
 from ledger.catalogue.rules.remedies import Relation
-from ledger.record.rules.lifecycle import Ground, State
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.lifecycle import (
+    SETTLING,
+    WORD_BLOCKS_FOR,
+    Ground,
+    RepeatBlock,
+    State,
+    repeat_block,
+)
 from ledger.record.rules.refusals import Refused
+from reviews.reconciliation.rules.shown import NOT_READ, LastReading, Shown
 
 
 class Resolution(StrEnum):
@@ -35,6 +48,7 @@ class Resolution(StrEnum):
     STRONG_READ = "STRONG_READ"
     ATTEST_PRESENT = "ATTEST_PRESENT"
     ATTEST_ABSENT = "ATTEST_ABSENT"
+    ACCEPT = "ACCEPT"
     COMPENSATE = "COMPENSATE"
     FORWARD_RECOVER = "FORWARD_RECOVER"
     ROLL_BACK = "ROLL_BACK"
@@ -72,13 +86,14 @@ class SecondPersonNeeded(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class HeldAction:
-    """An action that waits for a person. `absent`: the last decisive reading found no effect. `remedies`: what its
+    """An action that waits for a person. `reading`: the newest decisive one of its last attempt. `remedies`: what its
     contract has tools for. `to_reverse`: it succeeded, and its run is being taken back; `taken_back`: that was done.
+    `horizon_at`: when no late effect of its attempts can come any more.
     """
 
     state: State
     executed: bool
-    absent: bool
+    reading: LastReading = NOT_READ
     verifiable: bool
     discrepancy: str
     contradicted: bool = False
@@ -87,6 +102,12 @@ class HeldAction:
     remedies: frozenset[Relation] = frozenset()
     to_reverse: bool = False
     taken_back: bool = False
+    horizon_at: datetime | None = None
+
+    @property
+    def is_success(self) -> bool:
+        """Whether it stands as done."""
+        return self.state is State.RECONCILED_SUCCESS and not self.taken_back
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +128,6 @@ through its recovery action: the effect itself may still be there, as a refund t
 UNGATED = HeldAction(
     state=State.FAILED,
     executed=False,
-    absent=False,
     verifiable=False,
     discrepancy="",
     side_effect_class=SideEffectClass.HIGH_RISK_EXTERNAL,
@@ -130,7 +150,7 @@ _SAID = frozenset({Ground.REASON_AND_EVIDENCE})
 def allowed_resolutions(held: HeldAction) -> tuple[Resolution, ...]:
     """What may be decided about a held action (rules 1 to 4 and 7 to 10)."""
     if held.contradicted:
-        return (*(LOOKS if held.verifiable else ()), Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT)
+        return (*(LOOKS if held.verifiable else ()), *_words(held))
     if held.to_reverse:
         return (*_by_tool(held, Resolution.COMPENSATE), Resolution.ABANDON)
     if held.state in _ENDED:
@@ -139,13 +159,21 @@ def allowed_resolutions(held: HeldAction) -> tuple[Resolution, ...]:
         return ()
     open_ways: list[Resolution] = []
     if held.executed:
-        open_ways += [*(LOOKS if held.verifiable else ()), Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT]
-        open_ways += _by_tool(held, *REMEDIES)
-    if not held.executed or held.absent:
+        open_ways += [*(LOOKS if held.verifiable else ()), *_words(held), *_by_tool(held, *REMEDIES)]
+    if not held.executed or held.reading.shown is Shown.NO_EFFECT:
         open_ways.append(Resolution.FAIL)
     if held.discrepancy:
         open_ways.append(Resolution.ABANDON)
     return tuple(open_ways)
+
+
+def _words(held: HeldAction) -> tuple[Resolution, ...]:
+    """What a person may say of the effect (rule 5): over another effect than was requested nobody says that there is
+    none, unless that leaves a contradiction standing."""
+    if held.reading.shown is not Shown.DIFFERENT:
+        return (Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT)
+    stands = held.contradicted and held.is_success
+    return (Resolution.ACCEPT, *((Resolution.ATTEST_ABSENT,) if stands else ()))
 
 
 def _by_tool(held: HeldAction, *wanted: Resolution) -> list[Resolution]:
@@ -182,18 +210,46 @@ def check_resolution(held: HeldAction, resolution: Resolution, *, reason: str, e
         raise EvidenceMissing
 
 
-def resolution_events(held: HeldAction, resolution: Resolution, *, at: str) -> tuple[ResolutionEvent, ...]:
+def resolution_events(held: HeldAction, resolution: Resolution, *, at: datetime) -> tuple[ResolutionEvent, ...]:
     """The events that carry a resolution out, in order; an UNKNOWN action passes REVIEW_REQUIRED on the way."""
+    last = _last_event(held, resolution, at=instant(at))
+    ends = {
+        RepeatBlock.WORD: at + WORD_BLOCKS_FOR,
+        RepeatBlock.DEADLINE: held.horizon_at if held.horizon_at is not None and held.horizon_at > at else None,
+    }
+    block = repeat_block_after(held, resolution)
+    until = ends.get(block) if block is not None else None
+    if until is not None:
+        last = replace(last, view={**last.view, "blocks_until": instant(until)})
+    is_moved_in = last.state is not None and held.state is not State.REVIEW_REQUIRED
+    return (_into_review(), last) if is_moved_in else (last,)
+
+
+def repeat_block_after(held: HeldAction, resolution: Resolution) -> RepeatBlock | None:
+    """Why a repeat is refused once this resolution is carried out; None where it is not refused (rule 11)."""
+    last = _last_event(held, resolution, at="")
+    contradicted = bool(last.view.get("contradicted", held.contradicted))
+    return repeat_block(last.state or held.state, last.kind, contradicted=contradicted)
+
+
+def changes_repeat(held: HeldAction, resolution: Resolution) -> bool:
+    """Whether a resolution settles if a repeat is refused; else that stays as it was."""
+    last = _last_event(held, resolution, at="")
+    return last.state is not None or last.kind in SETTLING or held.contradicted
+
+
+def _last_event(held: HeldAction, resolution: Resolution, *, at: str) -> ResolutionEvent:
     if held.contradicted:
-        return (_settle_contradiction(held, resolution),)
+        return _settle_contradiction(held, resolution)
     if held.to_reverse:
-        return (_reverse_or_leave(resolution),)
+        return _reverse_or_leave(resolution)
     if resolution is Resolution.ACKNOWLEDGE:
-        return (ResolutionEvent(state=None, kind="recovery_acknowledged", grounds=frozenset(), changes={}),)
+        return ResolutionEvent(state=None, kind="recovery_acknowledged", grounds=frozenset(), changes={})
     way = {
         Resolution.VERIFY_AGAIN: _look_again,
         Resolution.STRONG_READ: _look_again,
         Resolution.ATTEST_PRESENT: _attest_present,
+        Resolution.ACCEPT: _accept,
         Resolution.ATTEST_ABSENT: _attest_absent,
         Resolution.FAIL: _fail,
         Resolution.ABANDON: _abandon,
@@ -201,16 +257,14 @@ def resolution_events(held: HeldAction, resolution: Resolution, *, at: str) -> t
         Resolution.FORWARD_RECOVER: _recover_forward,
         Resolution.ROLL_BACK: _roll_back,
     }[resolution]
-    into = () if held.state is State.REVIEW_REQUIRED else (_into_review(),)
-    return (*into, way(held, at))
+    return way(held, at)
 
 
 def _settle_contradiction(held: HeldAction, resolution: Resolution) -> ResolutionEvent:
     if resolution in LOOKS:
         return ResolutionEvent(state=None, kind="recheck_ordered", grounds=frozenset(), changes={})
-    present = resolution is Resolution.ATTEST_PRESENT
-    agrees = present == (held.state is State.RECONCILED_SUCCESS and not held.taken_back)
-    kind = "attested_present" if present else "attested_absent"
+    agrees = (resolution is not Resolution.ATTEST_ABSENT) == held.is_success
+    kind = KINDS[resolution]
     return ResolutionEvent(state=None, kind=kind, grounds=frozenset(), changes={}, view={"contradicted": not agrees})
 
 
@@ -237,7 +291,22 @@ def _look_again(held: HeldAction, at: str) -> ResolutionEvent:
     return ResolutionEvent(state=State.PENDING, kind="verification_reopened", grounds=_SAID, changes=changes)
 
 
+KINDS = {
+    Resolution.ATTEST_PRESENT: "attested_present",
+    Resolution.ACCEPT: "accepted_as_it_is",
+    Resolution.ATTEST_ABSENT: "attested_absent",
+}
+
+
 def _attest_present(held: HeldAction, at: str) -> ResolutionEvent:
+    return _end_as_there(Resolution.ATTEST_PRESENT, at)
+
+
+def _accept(held: HeldAction, at: str) -> ResolutionEvent:
+    return _end_as_there(Resolution.ACCEPT, at)
+
+
+def _end_as_there(resolution: Resolution, at: str) -> ResolutionEvent:
     changes = {
         "execution": {"status": "COMMITTED"},
         "verification": {"status": "VERIFIED"},
@@ -245,7 +314,7 @@ def _attest_present(held: HeldAction, at: str) -> ResolutionEvent:
         "timestamps": {"reconciled_at": at},
     }
     grounds = _SAID | {Ground.PREDICATES_HOLD}
-    return ResolutionEvent(state=State.RECONCILED_SUCCESS, kind="attested_present", grounds=grounds, changes=changes)
+    return ResolutionEvent(state=State.RECONCILED_SUCCESS, kind=KINDS[resolution], grounds=grounds, changes=changes)
 
 
 def _attest_absent(held: HeldAction, at: str) -> ResolutionEvent:

@@ -11,7 +11,9 @@ proved who they are. It is written once and read back by `read_statement`, its e
    need a fresh proof of who it is, as strong as the approval policy asks for this action. Looking again and
    acknowledging need the session alone.
 3. A second person signs a statement of their own, over the hash of the first's: the same case, seen as the first saw
-   it, and the same words. They are another human than the first, whatever their accounts are.
+   it, and the same consequence. They are another human than the first, whatever their accounts are.
+4. What a statement promises of a repeat is said from the event that carries it out (rule 11 of resolutions), and the
+   values that a person accepts from the reading that showed them.
 """
 
 from __future__ import annotations
@@ -22,11 +24,23 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.record.rules.canonical import NotCanonical, canonical, digest, parse
-from ledger.record.rules.lifecycle import State
-from ledger.record.rules.outcomes import SESSION_ALONE, is_as_strong
+from ledger.record.rules.lifecycle import WORD_BLOCKS_FOR, RepeatBlock
+from ledger.record.rules.outcomes import SESSION_ALONE, WORDS, Outcome, is_as_strong, outcome_of_step
 from ledger.record.rules.refusals import Refused
-from reviews.cases.rules.resolutions import LOOKS, UNGATED, HeldAction, Resolution, SecondPersonNeeded, needs_second
+from reviews.cases.rules.resolutions import (
+    KINDS,
+    LOOKS,
+    UNGATED,
+    HeldAction,
+    Resolution,
+    SecondPersonNeeded,
+    changes_repeat,
+    needs_second,
+    repeat_block_after,
+)
+from reviews.reconciliation.rules.shown import Shown
 
 DOMAIN: Final = "counterfoil-settlement-statement"
 STATEMENT_VERSION: Final = 1
@@ -132,6 +146,7 @@ MEANING: Final[Mapping[Resolution, str]] = {
     Resolution.ATTEST_ABSENT: (
         "I have seen this case and its evidence. On my own word, the effect of this action is not there."
     ),
+    Resolution.ACCEPT: "I have seen this case and its evidence. I accept what is there, which is not as requested: {}.",
     Resolution.FAIL: "I have seen this case and its evidence. I settle the action as failed, without an effect.",
     Resolution.ABANDON: (
         "I have seen this case and its evidence. I close it unresolved: what was found stays as it is."
@@ -144,12 +159,22 @@ MEANING: Final[Mapping[Resolution, str]] = {
 _ANOTHERS: Final = "Another person has proposed this and I have read what they say; I say the same. "
 _UNGATED: Final = "I have found out who made this change and why, as I wrote. No agent made it through this console."
 
+_READ: Final[Mapping[Shown, str]] = {
+    Shown.AS_REQUESTED: " A reading showed it as requested.",
+    Shown.NO_EFFECT: " A reading showed no effect.",
+    Shown.DIFFERENT: " A reading showed another effect: {}.",
+}
+"""What stands beside a person's own word: the decisive reading, where there is one."""
+
 _ENDS: Final[Mapping[Resolution, str]] = {
     Resolution.VERIFY_AGAIN: "The action waits for another reading.",
     Resolution.STRONG_READ: "The action waits for another reading, of the primary.",
-    Resolution.ATTEST_PRESENT: "The action ends as attested by a person, never as verified. A repeat is refused.",
-    Resolution.ATTEST_ABSENT: "The action ends as failed on a person's word. A repeat becomes possible.",
-    Resolution.FAIL: "The action ends as failed. A repeat becomes possible.",
+    Resolution.ATTEST_PRESENT: "The action ends as attested by a person, never as verified.",
+    Resolution.ATTEST_ABSENT: "The action ends as failed on a person's word.",
+    Resolution.ACCEPT: (
+        "The action ends as it is and not as requested, accepted by a person. Agents and users are told so."
+    ),
+    Resolution.FAIL: "The action ends as failed.",
     Resolution.ABANDON: "The action ends unresolved. What it did stays unknown or wrong, and everybody is told so.",
     Resolution.COMPENSATE: "An action is ordered that acts on the real system, once it is allowed to.",
     Resolution.FORWARD_RECOVER: "An action is ordered that acts on the real system, once it is allowed to.",
@@ -158,9 +183,23 @@ _ENDS: Final[Mapping[Resolution, str]] = {
 }
 
 
+_REPEAT: Final = "A repeat (same tool, target and values)"
+_REPEATS: Final[Mapping[RepeatBlock | None, str]] = {
+    RepeatBlock.OPEN: f" {_REPEAT} is refused until the action is settled.",
+    RepeatBlock.CONTRADICTED: f" {_REPEAT} is refused while the contradiction stands.",
+    RepeatBlock.DEADLINE: f" {_REPEAT} is possible again as soon as no late effect can come.",
+    RepeatBlock.WORD: f" {_REPEAT} is refused for {WORD_BLOCKS_FOR.days} days, from every agent and in every session.",
+    None: f" {_REPEAT} is possible again at once.",
+}
+"""What a statement says of a repeat, by the block that the record has afterwards."""
+
+
 def declaration(held: HeldAction, resolution: Resolution, act: Act) -> str:
     """The declaration that the signing person makes."""
     said = _UNGATED if held == UNGATED else MEANING[resolution]
+    if resolution in (Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT):
+        said += _READ.get(held.reading.shown, "")
+    said = said.format(held.reading.difference)
     return f"{_ANOTHERS}{said}" if act is Act.CONFIRM else said
 
 
@@ -168,19 +207,30 @@ def describe_consequence(held: HeldAction, resolution: Resolution) -> str:
     """The consequence of a settlement, in words."""
     if held == UNGATED:
         return "The case is closed. No action is changed by it."
-    if held.contradicted and resolution in (Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT):
+    return _describe_end(held, resolution) + _describe_repeat(held, resolution)
+
+
+def _describe_end(held: HeldAction, resolution: Resolution) -> str:
+    if held.contradicted and resolution in KINDS:
         return _of_doubt(held, resolution)
     if held.to_reverse and resolution is Resolution.ABANDON:
         return "This step of the run stays as it is; it is not taken back."
     return _ENDS[resolution]
 
 
+def _describe_repeat(held: HeldAction, resolution: Resolution) -> str:
+    """What becomes of a repeat (rule 4); nothing where the resolution leaves that as it is, or nothing is changed."""
+    if held.side_effect_class is SideEffectClass.READ_ONLY or not changes_repeat(held, resolution):
+        return ""
+    return _REPEATS[repeat_block_after(held, resolution)]
+
+
 def _of_doubt(held: HeldAction, resolution: Resolution) -> str:
     """A contradiction moves no state (rule 10 of resolutions): it is withdrawn, or it stands."""
-    was_done = held.state is State.RECONCILED_SUCCESS and not held.taken_back
-    if (resolution is Resolution.ATTEST_PRESENT) == was_done:
-        return "The contradiction is withdrawn on a person's word. The action stays as it was settled before."
-    return "The contradiction stands: everybody is told that the final state is not known."
+    if repeat_block_after(held, resolution) is RepeatBlock.CONTRADICTED:
+        return "The contradiction stands: everybody is told that the final state is not known."
+    ends = Outcome.COMPENSATED_AS_ATTESTED if held.taken_back else outcome_of_step(held.state, KINDS[resolution])
+    return f"The contradiction is withdrawn on a person's word. The action is told as: {WORDS[ends]}."
 
 
 def act_of(held: HeldAction, resolution: Resolution) -> Act:
@@ -217,10 +267,13 @@ _PROOFS: Final = {
 }
 
 
-def check_second(first: tuple[Coverage, Settlement], now: Coverage, *, resolution: str, by: str, person: str) -> None:
+def check_second(
+    first: tuple[Coverage, Settlement], now: Coverage, *, resolution: str, consequence: str, by: str, person: str
+) -> None:
     """Refuse a person who may not confirm what the first one signed (rule 3)."""
     covers, said = first
-    if (said.act, str(said.resolution), said.by) != (Act.PROPOSE, resolution, by) or covers != now:
+    signed = (said.act, str(said.resolution), said.consequence, said.by)
+    if signed != (Act.PROPOSE, resolution, consequence, by) or covers != now:
         raise ProposalChanged
     if said.person == person:
         raise SecondPersonNeeded

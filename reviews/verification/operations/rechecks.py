@@ -16,6 +16,7 @@ from ledger.catalogue.rules.policies import policy_context
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.rules.lifecycle import State
+from ledger.record.rules.outcomes import Outcome, outcome_of
 from reviews import queries
 from reviews.cases.operations import cases
 from reviews.cases.rules.resolutions import RECHECKED
@@ -71,8 +72,13 @@ def judge_recheck(plan: ReadPlan, taken: SourceReadings, *, at: datetime) -> boo
         return None
     judged_by = [plan.verification_policy]
     circumstances = run_circumstances(inputs, seq=head.seq, contract=plan.contract.digest, policies=judged_by)
+    entry = head.entry or {}
+    before = queries.reading_beside_word(action, entry)
     kept, listed = store_run_evidence(plan, inputs, verdict, _NOTHING, (), judged_by, circumstances, at=at)
     contradicted = reconcile.contradicts(verdict, succeeded=head.state == State.RECONCILED_SUCCESS)
+    if contradicted and outcome_of(action) is Outcome.ACCEPTED_AS_IT_IS:
+        # What a person accepted is still there, and nothing else.
+        contradicted = queries.last_reading(action, entry).exact != before.exact
     _write(plan, head, action, verdict, kept, listed, contradicted=contradicted, at=at)
     schedules.end_schedule(action_id=plan.action_id)
     plan_recheck(plan, State(head.state), number=row.recheck + 1, at=at)

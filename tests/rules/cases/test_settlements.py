@@ -82,7 +82,10 @@ def test_a_statement_says_in_words_what_is_claimed_and_what_follows():
         " evidence. On my own word, the effect of this action is not there."
     )
     follows = settlements.describe_consequence(HELD, Resolution.ATTEST_PRESENT)
-    assert follows == "The action ends as attested by a person, never as verified. A repeat is refused."
+    assert follows == (
+        "The action ends as attested by a person, never as verified. A repeat (same tool, target and values) is refused"
+        " for 30 days, from every agent and in every session."
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,11 +104,12 @@ def test_settling_a_contradiction_says_whether_it_stands(state: State, resolutio
 
 def test_a_second_person_confirms_what_the_first_has_signed_and_nothing_else():
     first = COVERS, SCENE.said("p-1", Act.PROPOSE, {})
-    asked = {"resolution": "ATTEST_ABSENT", "by": "p-1"}
+    asked = {"resolution": "ATTEST_ABSENT", "consequence": first[1].consequence, "by": "p-1"}
     settlements.check_second(first, COVERS, **asked, person="human-p-2")
     wrong: list[tuple[dict[str, str], type[Refused]]] = [
         ({"resolution": "ATTEST_PRESENT"}, ProposalChanged),
         ({"by": "p-3"}, ProposalChanged),
+        ({"consequence": "The action ends as failed. A repeat becomes possible."}, ProposalChanged),
         ({"person": "human-p-1"}, SecondPersonNeeded),
     ]
     for changes, refusal in wrong:

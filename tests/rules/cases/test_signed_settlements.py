@@ -31,7 +31,6 @@ AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HELD = HeldAction(
     state=State.REVIEW_REQUIRED,
     executed=True,
-    absent=False,
     verifiable=True,
     discrepancy="NO_OP_FAILURE",
     side_effect_class=SideEffectClass.HIGH_RISK_EXTERNAL,

@@ -203,7 +203,7 @@ def test_what_a_person_settled_as_failed_says_so(shop: Workshop, case: dict[str,
     assert shop.state(case["action_id"]) == "FAILED"
     report = shop.report(case["action_id"])
     assert (report["code"], report["completed"]) == ("FAILED", False)
-    assert report["text"] == "A person settled it as failed; it was not verified by a reading."
+    assert report["text"] == "A person settled it as failed; a reading of the system of record showed no effect."
 
 
 @pytest.mark.req("R-SM-19")
@@ -240,7 +240,7 @@ def test_a_held_action_blocks_its_repeat_until_it_is_settled(shop: Workshop, cas
     blocked = shop.call()
     assert blocked["result"]["error"]["code"] == "DUPLICATE_BLOCKED"
     assert case["action_id"] in blocked["hint"]
-    settled(shop, case, "ATTEST_PRESENT")
+    settled(shop, case, "ABANDON")
     assert shop.call()["accepted"] is True
 
 

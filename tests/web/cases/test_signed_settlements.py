@@ -56,6 +56,7 @@ def test_a_case_says_what_is_signed_and_how(shop: Workshop, case: dict[str, Any]
     }
     assert ways["ATTEST_PRESENT"]["meaning"] == (
         "I have seen this case and its evidence. On my own word, the effect of this action is there."
+        " A reading showed no effect."
     )
 
 
@@ -145,7 +146,10 @@ def test_the_page_says_what_is_signed_and_asks_for_the_password(stage):
     page = visitor(stage, "operator").page(f"cases/{stage.case().id}")
     said = words(page)
     assert "On my own word, the effect of this action is there." in said
-    assert "The action ends as attested by a person, never as verified. A repeat is refused." in said
+    assert (
+        "The action ends as attested by a person, never as verified. A repeat (same tool, target and values) is refused"
+        " for 30 days, from every agent and in every session."
+    ) in said
     looks, attests = page.split('value="VERIFY_AGAIN"')[1].split("</form>")[0], page.split('value="ATTEST_PRESENT"')[1]
     assert 'name="password"' not in looks
     assert 'name="password"' in attests.split("</form>")[0]

@@ -15,7 +15,7 @@ from reviews import tasks as after
 from reviews.verification.operations import rechecks
 from tests.support import settling
 from tests.support.api_tenant import Clock
-from tests.support.refund_shop import Counter, refund_contract
+from tests.support.refund_shop import ORDER, TOOL, Counter, refund_contract
 
 CANCEL = "cancel_refund"
 
@@ -344,11 +344,17 @@ def test_who_orders_a_compensation_does_not_approve_it(
     both = cashier.person("operator", "reviewer", name="both@orchid")
     case = cashier.case_of(action_id)
     assert case is not None
+    ways = {each["resolution"]: each for each in both.get(f"/reviews/{case['case_id']}").json()["allowed"]}
+    assert ways["COMPENSATE"]["consequence"] == (
+        "An action is ordered that acts on the real system, once it is allowed to."
+        " A repeat (same tool, target and values) is refused until the action is settled."
+    )
     body = {"resolution": "COMPENSATE", "reason": "The amount is wrong.", "evidence": ["reading 1"]}
     proposed = settling.settle(both, case["case_id"], **body).json()
     assert proposed["state"] == "AWAITING_SECOND"
     settling.confirm(cashier.operator, case["case_id"])
     assert cashier.state(action_id) == "COMPENSATING"
+    assert cashier.call(TOOL, ORDER)["result"]["error"]["code"] == "DUPLICATE_BLOCKED"
     child = child_of(cashier, action_id)
     approval = cashier.approval_of(str(child.id))
     assert cashier.claim() == []
@@ -356,6 +362,7 @@ def test_who_orders_a_compensation_does_not_approve_it(
     assert cashier.vote(approval).status_code == 201
     carried_out(cashier, clock, child)
     assert cashier.state(action_id) == "COMPENSATED"
+    assert cashier.call(TOOL, ORDER)["accepted"] is True
 
 
 @pytest.mark.req("R-RP-24", "R-SM-18")
