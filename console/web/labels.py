@@ -56,7 +56,11 @@ RESOLUTIONS: Final[dict[str, tuple[str, str]]] = {
     ),
     "ATTEST_ABSENT": (
         "Attest that it did not happen",
-        "Based on your evidence; shown as attested, not verified. A retry becomes possible.",
+        "Based on your evidence; shown as attested, not verified.",
+    ),
+    "ACCEPT": (
+        "Accept what is there",
+        "The reading shows something else than was requested. Told as accepted with these values, not as done.",
     ),
     "COMPENSATE": (
         "Compensate",
@@ -75,6 +79,7 @@ SETTLED_AS: Final[dict[str, str]] = {
     "STRONG_READ": "had it read again from the primary",
     "ATTEST_PRESENT": "attested that it happened",
     "ATTEST_ABSENT": "attested that it did not happen",
+    "ACCEPT": "accepted what is there",
     "COMPENSATE": "ordered a compensation",
     "FORWARD_RECOVER": "ordered a forward recovery",
     "ROLL_BACK": "ordered a rollback",
@@ -390,18 +395,28 @@ _CODES: Final = re.compile(
 _O = outcomes.Outcome
 _SETTLED_SINCE = frozenset(
     {
-        *(_O.ATTESTED, _O.ATTESTED_ABSENT, _O.SETTLED_AS_FAILED),
+        *(_O.ATTESTED, _O.ACCEPTED_AS_IT_IS, _O.ATTESTED_ABSENT, _O.SETTLED_AS_FAILED),
         *(_O.COMPENSATED, _O.COMPENSATED_AS_ATTESTED, _O.ROLLED_BACK),
     }
 )
 
 
-def finding_label(action: Action) -> str:
-    """What was found wrong with an action, for lists: as found earlier where it has been settled since."""
+def finding_label(action: Action, accepted: str = "") -> str:
+    """What was found wrong with an action, for lists: as found earlier where it has been settled since, and what is
+    there instead of the request where a person has accepted that (`accepted`).
+    """
+    if accepted:
+        return f"Accepted: {accepted}"
     if not action.discrepancy:
         return ""
     found = discrepancy_label(action.discrepancy)
     return f"Earlier: {found.lower()}" if is_past_finding(action) else found
+
+
+def resolution_label(code: str, difference: str = "") -> str:
+    """What a resolution is called; that of accepting what is there with the values that are there."""
+    word = RESOLUTIONS[code][0] if code in RESOLUTIONS else sentence_case(code)
+    return f"{word} ({difference})" if code == "ACCEPT" and difference else word
 
 
 def case_reason_label(code: str) -> str:

@@ -21,7 +21,16 @@ LINES_TOOL = "counterfoil_lines"
 WORD = "counterfoil"
 ENDED = frozenset(
     {
-        *("COMPLETED", "ANSWERED", "ATTESTED", "FAILED", "NOT_EXECUTED", "PARTIALLY_COMPLETED", "COMPENSATED"),
+        *(
+            "COMPLETED",
+            "ANSWERED",
+            "ATTESTED",
+            "ACCEPTED_AS_IT_IS",
+            "FAILED",
+            "NOT_EXECUTED",
+            "PARTIALLY_COMPLETED",
+            "COMPENSATED",
+        ),
         "ROLLED_BACK",
         *("FINAL_STATE_UNKNOWN", "REVIEW_REQUIRED", "ABANDONED_UNRESOLVED"),
     }

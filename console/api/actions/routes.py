@@ -28,6 +28,7 @@ from ledger.record.rules.encryption import EvidenceErased
 from ledger.record.rules.lifecycle import NEEDS, TRANSITIONS, State
 from ledger.record.rules.refusals import Refused
 from ledger.retention import queries as retention_queries
+from reviews import queries as reviews_queries
 from reviews.readback.operations import schedules
 from reviews.tracing import queries as tracing
 from reviews.verification.operations.verification import is_open
@@ -55,7 +56,8 @@ def list_actions(request: HttpRequest, wanted: Query[schemas.ActionsWanted]) -> 
     found = actions.actions(
         caller.tenant_id, before=paging.decode_cursor(wanted.cursor), limit=wanted.limit + 1, **filters
     )
-    return paging.page_of(schemas.ActionRow.of, found, wanted.limit)
+    accepted = reviews_queries.accepted_differences(caller.tenant_id, found)
+    return paging.page_of(lambda each: schemas.ActionRow.of(each, accepted=accepted.get(each.id)), found, wanted.limit)
 
 
 @router.get(

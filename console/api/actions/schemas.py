@@ -74,6 +74,9 @@ class ActionRow(Answer):
     target: str
     discrepancy: TextOrNull
     discrepancy_settled: bool = Field(description="Whether the discrepancy has been settled since.")
+    accepted: TextOrNull = Field(
+        None, description="What is there instead of the request, where a person accepted that."
+    )
     contradicted: bool
     proposed_at: Time
     changed_at: Time
@@ -81,7 +84,8 @@ class ActionRow(Answer):
     @classmethod
     def of(cls, action: models.Action, /, **more: Any) -> Self:
         is_settled = bool(action.discrepancy) and labels.is_past_finding(action)
-        return super().of(action, outcome=outcome_of(action), discrepancy_settled=is_settled, **more)
+        known = {"outcome": outcome_of(action), "discrepancy_settled": is_settled, "accepted": None}
+        return super().of(action, **known | more)
 
 
 class Actor(Answer):

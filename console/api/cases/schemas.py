@@ -32,6 +32,7 @@ ResolutionName = Literal[
     "STRONG_READ",
     "ATTEST_PRESENT",
     "ATTEST_ABSENT",
+    "ACCEPT",
     "COMPENSATE",
     "FORWARD_RECOVER",
     "ROLL_BACK",
@@ -120,6 +121,7 @@ class Batch(Answer):
 
 class Allowed(Answer):
     resolution: str
+    label: str = Field(description="The choice in words; for ACCEPT with the values that the reading showed.")
     needs_second: bool
     proof: str = Field(description="The weakest class of proof that is accepted: A, B, C, or D for the session alone.")
     meaning: str = Field(description="What the person who chooses it states, as signed.")
@@ -131,6 +133,7 @@ class Proposal(Answer):
     reason: str = Field(validation_alias="proposed_reason")
     evidence: list[str] = Field(validation_alias="proposed_evidence")
     proposed_by: UUID | None
+    label: str = Field(description="The proposed choice in words.")
     proof: str = Field(description="The weakest class of proof that is accepted for confirming it.")
     meaning: str
     consequence: str

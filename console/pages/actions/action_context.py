@@ -58,7 +58,7 @@ def action_context(record: ActionRecord, *, caller: Caller) -> dict[str, Any]:
     return {
         "row": action,
         "title": record.title,
-        "headline": _headline(action, record.entry, approval),
+        "headline": _headline(record, approval),
         "report": said.text,
         "parts": said.parts,
         "settled": _settled(record),
@@ -101,9 +101,12 @@ def _stages(record: ActionRecord) -> list[LifecycleStage]:
     )
 
 
-def _headline(action: Action, entry: dict[str, Any], approval: str | None) -> str:
+def _headline(record: ActionRecord, approval: str | None) -> str:
     """The one line that sums it up, unless the badge beside it says the same."""
-    line = report.headline(State(action.state), entry, outcome=outcome_of(action), approval=approval)
+    action, outcome = record.action, outcome_of(record.action)
+    line = report.headline(
+        State(action.state), record.entry, outcome=outcome, reading=record.reading, approval=approval
+    )
     return "" if line == labels.outcome_label(action) else line
 
 
@@ -117,7 +120,7 @@ def _cases(record: ActionRecord) -> list[dict[str, Any]]:
         return []
     label = labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
     settlement = settlement_of_case(case, record.history)
-    said = settlement.sentence(record.names) if settlement else ""
+    said = settlement.sentence(record.names, record.reading.difference) if settlement else ""
     return [
         {
             "row": case,
@@ -135,7 +138,7 @@ def _settled(record: ActionRecord) -> dict[str, Any] | None:
     if settlement is None:
         return None
     found = labels.discrepancy_label(record.action.discrepancy) if record.action.discrepancy else ""
-    return {"said": settlement.sentence(record.names), "at": settlement.at, "found": found}
+    return {"said": settlement.sentence(record.names, record.reading.difference), "at": settlement.at, "found": found}
 
 
 def _evidence(record: ActionRecord, caller: Caller) -> list[dict[str, Any]]:

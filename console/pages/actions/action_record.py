@@ -28,6 +28,7 @@ from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import BY_WORD, Outcome, outcome_of, outcome_of_step
 from reviews import queries as after
 from reviews.cases.rules import runbooks
+from reviews.reconciliation.rules.shown import LastReading
 from reviews.reporting.rules import report
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ActionRecord:
-    """One action with everything around it; `found` is the newest verification run that read something."""
+    """One action with everything around it; `found` is the newest verification run that read something, `reading` the
+    newest decisive one.
+    """
 
     slug: str
     action: Any
@@ -50,6 +53,7 @@ class ActionRecord:
     observations: list[Any]
     runs: list[Any]
     found: dict[str, Any]
+    reading: LastReading
     contract: Contract
     names: dict[UUID, str]
 
@@ -76,7 +80,7 @@ def load_action_record(tenant: Tenant, action: Action, *, approval: Approval | N
     return ActionRecord(
         slug=tenant.slug,
         action=action,
-        entry=events.entry(tenant.id, action.id, action.seq) or {},
+        entry=(entry := events.entry(tenant.id, action.id, action.seq) or {}),
         history=events.history(tenant.id, action.id),
         payload=payload_of(action),
         approval=approval,
@@ -85,6 +89,7 @@ def load_action_record(tenant: Tenant, action: Action, *, approval: Approval | N
         observations=after.observations_of(tenant.id, action.id),
         runs=runs,
         found=_found(runs),
+        reading=after.last_reading(action, entry),
         contract=sessions_queries.disclosed_contract(tenant.id, action.contract_digest),
         names=actor_names(tenant.id),
     )
@@ -140,6 +145,7 @@ def outcome_axes(record: ActionRecord) -> list[dict[str, Any]]:
         State(record.action.state),
         record.entry,
         outcome=outcome_of(record.action),
+        reading=record.reading,
         approval=record.approval.state if record.approval else None,
     )
     parts = (("decision", _decided(record)), ("execution", _executed(record)), ("effect", _read_back(record)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from django.contrib import messages
@@ -47,6 +47,7 @@ from console.web.spreadsheets import MOST_EXPORTED
 from ledger.actions.queries import actions
 from ledger.catalogue.rules.money import amount_of
 from ledger.record.queries import events as queries
+from reviews import queries as after
 from reviews.readback.operations import schedules
 from reviews.tracing import queries as tracing
 
@@ -70,7 +71,7 @@ ACTIONS_LIST = ListPage(
         sortable("agent", "Agent", lambda row: row[0].agent),
         sortable("tool", "Tool", lambda row: row[0].tool, "roomy"),
         Column("class", "Class", lambda row: labels.side_effect_class_label(row[0].side_effect_class), "roomy"),
-        Column("discrepancy", "Discrepancy", lambda row: labels.finding_label(row[0])),
+        Column("discrepancy", "Discrepancy", lambda row: labels.finding_label(row[0], row[2])),
         Column("changed", "Changed", lambda row: row[0].changed_at, "num"),
         Column("proposed", "Proposed", lambda row: row[0].proposed_at, "num", ("oldest", ""), is_usual=False),
         Column("version", "Version", lambda row: row[0].tool_version, is_usual=False),
@@ -128,15 +129,18 @@ def _order(sort: str, *, asked: str) -> str:
     return _IN_WORDS[sort] + ("; other orders are offered without filters" if asked not in ("", sort) else "")
 
 
-def exported_rows(request: TenantRequest) -> list[tuple[Action, Mapping[str, Any]]]:
-    """The first actions that the list shows; of payloads the amount alone, where its column was chosen."""
+def exported_rows(request: TenantRequest) -> list[tuple[Action, Mapping[str, Any], str]]:
+    """The first actions that the list shows, with what a person accepted of each; of payloads the amount alone, where
+    its column was chosen.
+    """
     filters = ActionFilter(request.GET)
     if not filters.is_valid():
         raise FilterNotValid
     wanted = filters.wanted()
     found = _sorted(request, wanted, _sort(request.GET, wanted), limit=MOST_EXPORTED)
     payloads = payloads_of(request.tenant.id, found) if "amount" in request.GET.getlist("columns") else {}
-    return [(each, payloads.get(each.id, {})) for each in found]
+    accepted = after.accepted_differences(request.tenant.id, found)
+    return [(each, payloads.get(each.id, {}), accepted.get(each.id, "")) for each in found]
 
 
 @in_tenant()
@@ -235,31 +239,42 @@ def action_rows(
     base = reverse("actions", args=[request.tenant.slug])
     cells = [_CELLS[each.name] for each in shown]
     payloads = payloads_of(request.tenant.id, found) if _CELLS["amount"] in cells else {}
-    rows = ((each, "".join(cell(base, each, payloads.get(each.id), request.as_of) for cell in cells)) for each in found)
+    accepted = after.accepted_differences(request.tenant.id, found) if _CELLS["discrepancy"] in cells else {}
+    beside = {each.id: _Beside(payloads.get(each.id), accepted.get(each.id, "")) for each in found}
+    rows = ((each, "".join(cell(base, each, beside[each.id], request.as_of) for cell in cells)) for each in found)
     return mark_safe("".join(f'<tr data-item data-part="{each.id}">{row}</tr>' for each, row in rows))
 
 
-_Cell = Callable[[str, "Action", Any, datetime], str]
+class _Beside(NamedTuple):
+    """What is read beside an action for its row: its arguments, and what a person accepted of it."""
+
+    payload: Any
+    accepted: str
 
 
-def _title_cell(base: str, action: Action, payload: Any, as_of: datetime) -> str:
+_Cell = Callable[[str, "Action", _Beside, datetime], str]
+
+
+def _title_cell(base: str, action: Action, beside: _Beside, as_of: datetime) -> str:
     title = marked(action_title(action.operation_kind, action.target))
     return f'<td class="clip"><a class="open" href="{base}/{action.id}">{title}</a></td>'
 
 
 _CELLS: dict[str, _Cell] = {
-    "outcome": lambda base, each, payload, as_of: f'<td class="fit">{outcome_badge(each)}</td>',
+    "outcome": lambda base, each, beside, as_of: f'<td class="fit">{outcome_badge(each)}</td>',
     "action": _title_cell,
-    "amount": lambda base, each, payload, as_of: f'<td class="num nowrap">{escape(amount_of(payload))}</td>',
-    "agent": lambda base, each, payload, as_of: f'<td class="nowrap">{escape(each.agent)}</td>',
-    "tool": lambda base, each, payload, as_of: f'<td class="nowrap mono roomy">{escape(each.tool)}</td>',
-    "class": lambda base, each, payload, as_of: (
+    "amount": lambda base, each, beside, as_of: f'<td class="num nowrap">{escape(amount_of(beside.payload))}</td>',
+    "agent": lambda base, each, beside, as_of: f'<td class="nowrap">{escape(each.agent)}</td>',
+    "tool": lambda base, each, beside, as_of: f'<td class="nowrap mono roomy">{escape(each.tool)}</td>',
+    "class": lambda base, each, beside, as_of: (
         f'<td class="nowrap muted roomy">{labels.side_effect_class_label(each.side_effect_class)}</td>'
     ),
-    "discrepancy": lambda base, each, payload, as_of: f'<td class="nowrap">{labels.finding_label(each)}</td>',
-    "changed": lambda base, each, payload, as_of: f'<td class="num fit">{stamp(each.changed_at, as_of=as_of)}</td>',
-    "proposed": lambda base, each, payload, as_of: f'<td class="num fit">{stamp(each.proposed_at, as_of=as_of)}</td>',
-    "version": lambda base, each, payload, as_of: f'<td class="nowrap mono">{escape(each.tool_version)}</td>',
-    "run": lambda base, each, payload, as_of: f'<td class="clip mono">{escape(each.run_id)}</td>',
-    "id": lambda base, each, payload, as_of: f'<td class="nowrap mono">{each.id}</td>',
+    "discrepancy": lambda base, each, beside, as_of: (
+        f'<td class="nowrap">{escape(labels.finding_label(each, beside.accepted))}</td>'
+    ),
+    "changed": lambda base, each, beside, as_of: f'<td class="num fit">{stamp(each.changed_at, as_of=as_of)}</td>',
+    "proposed": lambda base, each, beside, as_of: f'<td class="num fit">{stamp(each.proposed_at, as_of=as_of)}</td>',
+    "version": lambda base, each, beside, as_of: f'<td class="nowrap mono">{escape(each.tool_version)}</td>',
+    "run": lambda base, each, beside, as_of: f'<td class="clip mono">{escape(each.run_id)}</td>',
+    "id": lambda base, each, beside, as_of: f'<td class="nowrap mono">{each.id}</td>',
 }

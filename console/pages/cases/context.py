@@ -18,7 +18,7 @@ from console.pages.actions.action_record import (
     parse_arguments,
 )
 from console.pages.actions.related_actions import find_related
-from console.pages.actions.state_comparison import comparison_table, differences, predicate_rows
+from console.pages.actions.state_comparison import comparison_table, predicate_rows
 from console.pages.cases import settlement_signing
 from console.pages.cases.checklist import checklist_panel
 from console.pages.cases.containment import containment_panel
@@ -50,7 +50,7 @@ _GROUPS = (
     ("Re-verify", ("VERIFY_AGAIN", "STRONG_READ")),
     ("Attest manually", ("ATTEST_PRESENT", "ATTEST_ABSENT")),
     ("Reverse or complete", ("COMPENSATE", "ROLL_BACK", "FORWARD_RECOVER")),
-    ("Close", ("ACKNOWLEDGE", "FAIL", "ABANDON")),
+    ("Close", ("ACCEPT", "ACKNOWLEDGE", "FAIL", "ABANDON")),
 )
 _OWN_EVENTS = frozenset({"case_opened", "case_resolved"})
 
@@ -198,10 +198,11 @@ def _with_a_form(ways: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _choice(held: Any, resolution: Any, policy: str) -> dict[str, Any]:
-    word, text = labels.RESOLUTIONS.get(str(resolution), (labels.sentence_case(str(resolution)), ""))
+    _, text = labels.RESOLUTIONS.get(str(resolution), ("", ""))
     second = resolutions.needs_second(held, resolution)
     signed = settlement_signing.signing_terms(held, resolution, policy=policy, act=act_of(held, resolution))
-    return {"code": str(resolution), "word": word, "text": text, "second": second, **signed}
+    verb = labels.resolution_label(str(resolution)).lower()
+    return {"code": str(resolution), "word": signed["label"], "verb": verb, "text": text, "second": second, **signed}
 
 
 def _why_not(case: Case, caller: Caller, allowed: tuple[Any, ...]) -> str:
@@ -213,9 +214,12 @@ def _why_not(case: Case, caller: Caller, allowed: tuple[Any, ...]) -> str:
 
 
 def _proposed(record: ActionRecord, case: Any, held: Any, policy: str) -> dict[str, Any]:
+    signed = settlement_signing.signing_terms(
+        held, Resolution(case.proposed_resolution), policy=policy, act=Act.CONFIRM
+    )
     return {
-        **settlement_signing.signing_terms(held, Resolution(case.proposed_resolution), policy=policy, act=Act.CONFIRM),
-        "word": labels.RESOLUTIONS[case.proposed_resolution][0],
+        **signed,
+        "word": signed["label"],
         "text": labels.RESOLUTIONS[case.proposed_resolution][1],
         "by": record.names.get(case.proposed_by, "somebody"),
         "reason": case.proposed_reason,
@@ -233,8 +237,8 @@ def _settled(record: ActionRecord, case: Case) -> dict[str, Any]:
             "at": case.resolved_at,
         }
     return {
-        "word": labels.RESOLUTIONS[case.resolution][0],
-        "said": settlement.sentence(record.names),
+        "word": labels.resolution_label(case.resolution, record.reading.difference),
+        "said": settlement.sentence(record.names, record.reading.difference),
         "by": record.names.get(settlement.by, "somebody"),
         "second": record.names.get(settlement.confirmed_by, "") if settlement.confirmed_by else "",
         "reason": settlement.reason,
@@ -278,9 +282,8 @@ def case_sentence(record: ActionRecord, discrepancy: str) -> str:
             one = "one was approved" if record.approval else "one was requested"
             return f"{count} {name.replace('_', ' ')}s{f' of {amount}' if amount else ''} exist; {one}."
         case "VALUE_MISMATCH" | "STALE_STATE":
-            shown = [each for each in differences(record) if each["by"] == "the system of record"]
-            parts = [_difference(each, asked.get("currency")) for each in shown[:3]]
-            return f"{thing}: the system of record shows {', '.join(parts)}." if parts else ""
+            there = record.reading.difference
+            return f"{thing}: the system of record shows {there}." if there else ""
         case "NO_OP_FAILURE":
             return f"{thing}: the system of record shows no effect."
         case "PARTIAL_APPLICATION":
@@ -288,14 +291,6 @@ def case_sentence(record: ActionRecord, discrepancy: str) -> str:
         case "UNKNOWN_STATE":
             return f"It is not known whether this took effect: {thing}."
     return ""
-
-
-def _difference(each: Mapping[str, str], currency: Any) -> str:
-    """One field that differs; an amount in minor units as money."""
-    field, there, asked = each["field"].replace("_", " "), each["shown"], each["asked"]
-    if each["field"] == "amount" and there.isdecimal() and asked.isdecimal():
-        there, asked = (format_money(int(text), currency) or text for text in (there, asked))
-    return f"{field} {there} instead of {asked}"
 
 
 def suggest_resolution(ways: Iterable[Mapping[str, Any]], discrepancy: str) -> dict[str, Any] | None:

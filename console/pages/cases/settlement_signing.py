@@ -156,6 +156,7 @@ def _signed(
 def signing_terms(held: HeldAction, resolution: Resolution, *, policy: str, act: Act) -> dict[str, str]:
     """What whoever settles it so signs, what follows, and how strongly they must prove who they are."""
     return {
+        "label": labels.resolution_label(str(resolution), held.reading.difference),
         "proof": rules.required_proof(held, resolution, policy=policy),
         "meaning": rules.declaration(held, resolution, act),
         "consequence": rules.describe_consequence(held, resolution),
@@ -184,7 +185,9 @@ def signing_context(case: Case, held: HeldAction, caller: Caller, *, challenge_a
 # How a person settled an action or its case: what they said, who confirmed it, and when.
 
 
-BY_A_PERSON: Final = frozenset({"attested_present", "attested_absent", "failed_by_review", "abandoned"})
+BY_A_PERSON: Final = frozenset(
+    {"attested_present", "accepted_as_it_is", "attested_absent", "failed_by_review", "abandoned"}
+)
 """The kinds of event by which a person's decision ends an action."""
 
 
@@ -200,9 +203,11 @@ class SettlementRecord:
     evidence_class: str
     at: datetime
 
-    def sentence(self, names: Mapping[UUID, str]) -> str:
-        """Who decided what, in words."""
+    def sentence(self, names: Mapping[UUID, str], difference: str = "") -> str:
+        """Who decided what, in words; `difference` is what they accepted, where they did."""
         done = labels.SETTLED_AS.get(self.resolution, f"decided: {labels.sentence_case(self.resolution).lower()}")
+        if self.resolution == Resolution.ACCEPT and difference:
+            done += f" ({difference})"
         second = f", confirmed by {names.get(self.confirmed_by, 'somebody')}" if self.confirmed_by else ""
         return f"{names.get(self.by, 'Somebody')} {done}{second}"
 

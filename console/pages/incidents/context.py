@@ -170,7 +170,12 @@ def _matters(event: Event) -> bool:
     return event.kind in _AFTER or (event.state != event.from_state and event.state not in _ON_THE_WAY)
 
 
-_AFTER = frozenset({"contradicted", "contradiction_withdrawn", "doubted", "attested_present", "attested_absent"})
+_AFTER = frozenset(
+    {
+        *("contradicted", "contradiction_withdrawn", "doubted"),
+        *("attested_present", "accepted_as_it_is", "attested_absent"),
+    }
+)
 _ON_THE_WAY = frozenset({"PROPOSED", "VALIDATED", "EXECUTING", "ACCEPTED", "PENDING", "COMMITTED"})
 
 

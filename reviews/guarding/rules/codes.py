@@ -1,7 +1,7 @@
 """Violation codes of claims of completion (tables/guard_violations.json; R-CG-03 to R-CG-14).
 
 1. A done-claim needs RECONCILED_SUCCESS, uncontradicted, reported as completed, with evidence to cite. Every other
-   state has its code (C-13, C-14). What a person attested is no completion: no reading bears it out.
+   state has its code (C-13, C-14). What a person attested or accepted is no completion: no reading bears it out.
 2. Each code carries one tag of the taxonomy of five (R-CG-20), and its runbook names the structural fix.
 """
 
@@ -80,7 +80,7 @@ def violation_of(record: Record) -> ViolationCode | None:
     state = State(record.state)
     if state is not _S.RECONCILED_SUCCESS:
         return _DONE[state]
-    if record.code == "ATTESTED":
+    if record.code in ("ATTESTED", "ACCEPTED_AS_IT_IS"):
         return _V.UNEVIDENCED
     if not record.completed:
         return _V.REVERSED if record.code == "COMPENSATED" else _V.PREMATURE

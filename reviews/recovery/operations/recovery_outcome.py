@@ -87,7 +87,7 @@ def _finished(head: ledger.SubjectHead, detail: dict[str, Any], *, at: datetime)
 def _how_reversed(head: ledger.SubjectHead) -> tuple[str, str]:
     """The event that ends a reversal, and why: it is no more verified than the recovery actions it rests on."""
     children = actions.children_of(head.tenant_id, head.id)
-    if any(outcome_of(each) is Outcome.ATTESTED for each in children):
+    if any(outcome_of(each) in (Outcome.ATTESTED, Outcome.ACCEPTED_AS_IT_IS) for each in children):
         return ATTESTED_REVERSAL, "A person has attested a recovery action; not every one was verified."
     return KINDS[State.COMPENSATED], "Every recovery action was verified."
 

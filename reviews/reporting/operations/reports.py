@@ -49,6 +49,7 @@ def report_on(action: Action, entry: dict[str, Any], *, ladder: TrustLadder | No
         completes_critical=ladder.completes_critical,
         contradicted=action.contradicted,
         outcome=outcome_of(action),
+        reading=queries.reading_beside_word(action, entry),
         recovery=recovery_of(action, entry),
         parts=_parts(action, entry),
     )

@@ -13,13 +13,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
+from reviews.reconciliation.rules.shown import single_line
 from reviews.reporting.rules.report import StatusReport
 from reviews.reporting.rules.results import SETTLED, PlannerResult, ResultRule, result_of, rule_of
 
@@ -174,5 +174,4 @@ def _around(scene: SessionScene) -> list[str]:
 
 def to_single_line(text: str) -> str:
     """A name on one short line: whatever a call put into it stays a name."""
-    line = re.sub(r"[\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]+", " ", text).strip()
-    return line if len(line) <= LONGEST_NAME else f"{line[: LONGEST_NAME - 1]}…"
+    return single_line(text, LONGEST_NAME)

@@ -9,8 +9,9 @@
    One that was reversed afterwards is reported as reversed (R-RI-11, R-RP-44).
 4. A tool that only reads and names no check is told as answered: that is its end as it was asked for, and says neither
    "verified" nor "confirmed". Where it brought no answer that can be used it has failed, and nothing was changed.
-5. "Nothing happened" is said only where absence was proven (C-52); what a person attested or settled is reported
-   as their word, not as read, and is no completion; what an executor said is reported as the executor's word.
+5. "Nothing happened" is said only where absence was proven (C-52); what a person attested, accepted or settled is
+   reported as their word with the reading beside it (`word`), and is no completion; what an executor said is reported
+   as the executor's word.
 6. What was done in part is told part by part, until and after it was recovered; a recovery that is under way is told
    with what comes after it (`recovery_report`). A forward recovery that has not begun is still a part that is done.
 """
@@ -27,11 +28,13 @@ from typing import Any
 from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import BY_STATE, NEVER_RAN, WORDS, Outcome
+from reviews.reconciliation.rules.shown import NOT_READ, LastReading
 from reviews.reporting.rules.recovery_report import OngoingRecovery, Part, partial_report_text
+from reviews.reporting.rules.word import WordTexts, word_texts
 
 
 class StatusCode(StrEnum):
-    """The status codes that a user may be given: the thirteen of the reporting table, ANSWERED and ATTESTED."""
+    """The status codes that a user may be given: the thirteen of the reporting table, ANSWERED and a person's word."""
 
     NOT_EXECUTED = "NOT_EXECUTED"
     ATTEMPTED_RESULT_UNKNOWN = "ATTEMPTED_RESULT_UNKNOWN"
@@ -40,6 +43,7 @@ class StatusCode(StrEnum):
     COMPLETED = "COMPLETED"
     ANSWERED = "ANSWERED"
     ATTESTED = "ATTESTED"
+    ACCEPTED_AS_IT_IS = "ACCEPTED_AS_IT_IS"
     PARTIALLY_COMPLETED = "PARTIALLY_COMPLETED"
     FAILED = "FAILED"
     FINAL_STATE_UNKNOWN = "FINAL_STATE_UNKNOWN"
@@ -58,7 +62,6 @@ _TEXTS: dict[StatusCode, str] = {
     ),
     StatusCode.VERIFIED_RECONCILIATION_IN_PROGRESS: "The system of record has been read. The result is not final yet.",
     StatusCode.COMPLETED: "Done, and confirmed in the system of record.",
-    StatusCode.ATTESTED: "A person has attested that it took effect; it was not verified by a reading.",
     StatusCode.PARTIALLY_COMPLETED: "Done in part; which parts is not on record.",
     StatusCode.ANSWERED: "Read; changes nothing.",
     StatusCode.FAILED: "Failed. No completion was confirmed.",
@@ -82,11 +85,6 @@ _UNUSABLE = {
     "UNVERIFIABLE_STATE": "Where the answer came from is not certain, and it is not to be used; nothing was changed.",
 }
 _AGAIN = "Not executed. An attempt was made and had no effect; it may be tried again."
-_BY_WORD: dict[Outcome, str] = {
-    Outcome.ATTESTED_ABSENT: "A person has attested that nothing happened; it was not verified by a reading.",
-    Outcome.COMPENSATED_AS_ATTESTED: "It was reversed, as a person has attested; no reading verified all of that.",
-    Outcome.SETTLED_AS_FAILED: "A person settled it as failed; it was not verified by a reading.",
-}
 
 ALLOWED: dict[State, tuple[StatusCode, ...]] = {
     State(state): tuple(map(StatusCode, row["allowed"]))
@@ -118,21 +116,23 @@ def build_report(
     completes_critical: bool = False,
     contradicted: bool = False,
     outcome: Outcome | None = None,
+    reading: LastReading = NOT_READ,
     recovery: OngoingRecovery | None = None,
     parts: tuple[Part, ...] = (),
 ) -> StatusReport:
     """The report on an action (rules 1 to 6): `recovery` is the one under way, `parts` those of one done in part.
 
-    `outcome` says what the state alone does not: whether a person's word settled it.
+    `outcome` says what the state alone does not: whether a person's word settled it; `reading` is what was read then.
     """
     bound = trust_level == AUDIT_CONFIRMED or completes_critical
     code = StatusCode.FINAL_STATE_UNKNOWN if contradicted else _code(state, entry, recovery, bound=bound)
-    if outcome is Outcome.ATTESTED:
-        code = StatusCode.ATTESTED
-    text = _CONTRADICTED if contradicted else _text(code, state, entry, outcome)
+    code = _CODES_OF_A_WORD.get(outcome, code) if outcome else code
+    by_word = word_texts(outcome, reading) if outcome else None
+    text = _CONTRADICTED if contradicted else _text(code, state, entry, by_word)
     if parts:
-        by_word = outcome is Outcome.ATTESTED or outcome in _BY_WORD
-        text = partial_report_text(state, text, entry, parts, settled_otherwise=contradicted or by_word)
+        text = partial_report_text(
+            state, text, entry, parts, settled_otherwise=contradicted or bool(by_word and by_word.report)
+        )
     if recovery is not None and not contradicted:
         text = f"{text} {recovery.text}"
     return StatusReport(code, text, code in (StatusCode.COMPLETED, StatusCode.ANSWERED), trust_level, parts)
@@ -188,9 +188,15 @@ def is_reported_unsent(state: State, entry: Mapping[str, Any]) -> bool:
     return state is State.FAILED and started and entry["verification"]["status"] == "NOT_REQUIRED"
 
 
-def _text(code: StatusCode, state: State, entry: Mapping[str, Any], outcome: Outcome | None) -> str:
-    if outcome in _BY_WORD and code is not StatusCode.NOT_EXECUTED:
-        return _BY_WORD[outcome]
+_CODES_OF_A_WORD = {
+    Outcome.ATTESTED: StatusCode.ATTESTED,
+    Outcome.ACCEPTED_AS_IT_IS: StatusCode.ACCEPTED_AS_IT_IS,
+}
+
+
+def _text(code: StatusCode, state: State, entry: Mapping[str, Any], by_word: WordTexts | None) -> str:
+    if by_word is not None and by_word.report and code is not StatusCode.NOT_EXECUTED:
+        return by_word.report
     if told := _of_a_read(code, entry):
         return told
     if code is StatusCode.NOT_EXECUTED and state is State.VALIDATED and entry["execution"]["attempt_count"]:
@@ -231,6 +237,7 @@ FAMILIES: dict[Outcome, OutcomeFamily] = {
     Outcome.VERIFIED: OutcomeFamily.TRUE,
     Outcome.ANSWERED: OutcomeFamily.ENDED,
     Outcome.ATTESTED: OutcomeFamily.ATTESTED,
+    Outcome.ACCEPTED_AS_IT_IS: OutcomeFamily.ATTESTED,
     Outcome.ATTESTED_ABSENT: OutcomeFamily.ATTESTED,
     Outcome.PARTIALLY_APPLIED: OutcomeFamily.PARTIAL,
     Outcome.COMPENSATING: OutcomeFamily.RUNNING,
@@ -269,12 +276,6 @@ _HEADLINES: dict[State, str] = {
     State.ROLLED_BACK: "Rolled back, nothing happened",
     State.REVIEW_REQUIRED: "Needs review",
     State.ABANDONED: "Closed unresolved",
-}
-_SETTLED_BY_WORD: dict[Outcome, str] = {
-    Outcome.ATTESTED: "Attested by a person: it took effect; not verified by a reading",
-    Outcome.ATTESTED_ABSENT: "Attested by a person: nothing happened; not verified by a reading",
-    Outcome.COMPENSATED_AS_ATTESTED: "Reversed, as a person has attested; not verified by a reading",
-    Outcome.SETTLED_AS_FAILED: "Settled as failed by a person; not verified by a reading",
 }
 _FINDINGS: dict[str, str] = {
     "NO_OP_SUCCESS": "no change needed",
@@ -337,11 +338,6 @@ _EFFECT: dict[State, tuple[str, OutcomeFamily]] = {
 _EFFECT_BY: dict[Outcome, tuple[str, OutcomeFamily]] = {
     Outcome.CONTRADICTED: ("Contradicted later", OutcomeFamily.UNKNOWN),
     Outcome.ANSWERED: ("Read; changes nothing", OutcomeFamily.ENDED),
-    Outcome.ATTESTED: ("Attested by a person, no reading", OutcomeFamily.ATTESTED),
-    Outcome.ATTESTED_ABSENT: ("No effect, attested by a person, no reading", OutcomeFamily.ATTESTED),
-    Outcome.COMPENSATED_AS_ATTESTED: ("Reversal attested by a person, no reading", OutcomeFamily.ATTESTED),
-    Outcome.SETTLED_AS_FAILED: ("Settled by a person, no reading", OutcomeFamily.ENDED),
-    Outcome.CLOSED_UNRESOLVED: ("Closed by a person, unresolved", OutcomeFamily.UNKNOWN),
     **dict.fromkeys(NEVER_RAN, ("Nothing was executed", OutcomeFamily.ENDED)),
 }
 """What can be said of the effect where no reading settled it."""
@@ -378,6 +374,7 @@ def headline(
     entry: Mapping[str, Any],
     *,
     outcome: Outcome | None = None,
+    reading: LastReading = NOT_READ,
     approval: str | None = None,
 ) -> str:
     """The one line that sums an action up: what is so, and what was found against it."""
@@ -386,8 +383,9 @@ def headline(
         return "Settled, then contradicted: outcome unknown"
     if outcome in NEVER_RAN:
         return f"{WORDS[outcome]}: not executed"
-    if outcome in _SETTLED_BY_WORD:
-        return _SETTLED_BY_WORD[outcome]
+    by_word = word_texts(outcome, reading)
+    if by_word is not None and by_word.headline:
+        return by_word.headline
     if outcome is Outcome.WAITING_FOR_APPROVAL:
         return "Its target is read before anybody is asked" if approval == "PREPARING" else WORDS[outcome]
     if state is State.FAILED and entry["execution"]["status"] == "NOT_EXECUTED":
@@ -428,16 +426,20 @@ def axes(
     entry: Mapping[str, Any],
     *,
     outcome: Outcome | None = None,
+    reading: LastReading = NOT_READ,
     approval: str | None = None,
 ) -> Axes:
     """The three axes; `approval` is the state of the approval request, None where nobody was asked."""
     outcome = outcome or BY_STATE[state]
     decision = Axis(*_DECIDED_BY.get(outcome, _DECIDED[approval]))
     execution = Axis(*_EXECUTED[entry["execution"]["status"]])
-    return Axes(decision, execution, _effect(state, entry, outcome))
+    return Axes(decision, execution, _effect(state, entry, outcome, reading))
 
 
-def _effect(state: State, entry: Mapping[str, Any], outcome: Outcome) -> Axis:
+def _effect(state: State, entry: Mapping[str, Any], outcome: Outcome, reading: LastReading) -> Axis:
+    by_word = word_texts(outcome, reading)
+    if by_word is not None:
+        return Axis(by_word.effect, FAMILIES[outcome])
     if outcome in _EFFECT_BY:
         return Axis(*_EFFECT_BY[outcome])
     if state is State.RECONCILED_SUCCESS and is_reversed(entry):

@@ -6,8 +6,8 @@
 4. What was found done in part is told as that until it is settled, with what was chosen about it: to compensate, to
    recover forward, or to escalate (R-PL-02).
 5. All else follows from the state, and from the report where the state has two readings: a success that is not
-   confirmed on the level that its class demands is pending, one that a person attested is attested, one that was taken
-   back is compensated.
+   confirmed on the level that its class demands is pending, one that a person attested or accepted as it is is told as
+   that, one that was taken back is compensated.
 6. What each result asks of a plan is data (`results.json`): the state-update rules (R-PL-12).
 """
 
@@ -31,6 +31,7 @@ class PlannerResult(StrEnum):
     SUCCESS = "SUCCESS"
     ANSWERED = "ANSWERED"
     ATTESTED = "ATTESTED"
+    ACCEPTED_AS_IT_IS = "ACCEPTED_AS_IT_IS"
     PARTIAL_SUCCESS = "PARTIAL_SUCCESS"
     PENDING = "PENDING"
     FAILURE = "FAILURE"
@@ -99,6 +100,7 @@ SETTLED: frozenset[PlannerResult] = frozenset(
         PlannerResult.SUCCESS,
         PlannerResult.ANSWERED,
         PlannerResult.ATTESTED,
+        PlannerResult.ACCEPTED_AS_IT_IS,
         PlannerResult.FAILURE,
         PlannerResult.COMPENSATED,
         PlannerResult.ROLLED_BACK,
@@ -138,10 +140,8 @@ def result_of(
     ):
         return PlannerResult.PARTIAL_SUCCESS
     result = _BY_STATE[state]
-    if told.code is StatusCode.ANSWERED:
-        return PlannerResult.ANSWERED
-    if told.code is StatusCode.ATTESTED:
-        return PlannerResult.ATTESTED
+    if told.code in (StatusCode.ANSWERED, StatusCode.ATTESTED, StatusCode.ACCEPTED_AS_IT_IS):
+        return PlannerResult(told.code)
     if result is PlannerResult.SUCCESS and not told.completed:
         return PlannerResult.COMPENSATED if told.code is StatusCode.COMPENSATED else PlannerResult.PENDING
     return result

@@ -140,7 +140,7 @@ def _unconfirmed(entry: Mapping[str, Any], *, contradicted: bool) -> str:
     if contradicted:
         return "It was contradicted after it was settled."
     if _is_attested(entry):
-        return "A person attested it; no reading confirms it."
+        return "A person's word settled it, and not a reading."
     verification = entry["verification"]
     if verification["verified_state_pointer"] is None:
         return "No authoritative source has been read."

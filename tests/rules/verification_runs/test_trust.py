@@ -74,7 +74,7 @@ ATTESTED = read("RECONCILED_SUCCESS", recovery_decision="HUMAN_ATTESTATION")
         (CLAIMED_AND_ABSENT, "What was read does not confirm it."),
         (ELSEWHERE, "What was read does not confirm it."),
         (REPLICA, "What was read does not confirm it."),
-        (ATTESTED, "A person attested it; no reading confirms it."),
+        (ATTESTED, "A person's word settled it, and not a reading."),
         (proven(verification={"verified_state_pointer": None}), "No authoritative source has been read."),
     ],
 )

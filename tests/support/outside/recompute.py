@@ -185,7 +185,7 @@ def _count(tally: Tally, events: list[dict[str, Any]], readings: list[dict[str, 
     for name, holds in {
         "executed": True,
         "verified": last["to"] == "RECONCILED_SUCCESS"
-        and moves[-1]["kind"] != "attested_present"
+        and moves[-1]["kind"] not in ("attested_present", "accepted_as_it_is")
         and not contradicted
         and not _is_taken_back(events),
         "disproved": contradicted

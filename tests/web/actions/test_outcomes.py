@@ -131,14 +131,14 @@ NEVER_RAN = "Nothing was executed"
         (blocked, Outcome.BLOCKED, ("Blocked by the gate", NEVER_RAN)),
         (cancelled, Outcome.CANCELLED, ("Cancelled", NEVER_RAN)),
         (failed, Outcome.FAILED, ("Approved", "None, confirmed")),
-        (by_case("FAIL"), Outcome.SETTLED_AS_FAILED, ("Approved", "Settled by a person, no reading")),
+        (by_case("FAIL"), Outcome.SETTLED_AS_FAILED, ("Approved", "Settled by a person; a reading showed no effect")),
         (
             by_case("ATTEST_ABSENT"),
             Outcome.ATTESTED_ABSENT,
-            ("Approved", "No effect, attested by a person, no reading"),
+            ("Approved", "No effect, attested by a person; a reading showed no effect"),
         ),
         (by_case("ABANDON"), Outcome.CLOSED_UNRESOLVED, ("Approved", "Closed by a person, unresolved")),
-        (by_case("ATTEST_PRESENT"), Outcome.ATTESTED, ("Approved", "Attested by a person, no reading")),
+        (by_case("ATTEST_PRESENT"), Outcome.ATTESTED, ("Approved", "Attested by a person; a reading showed no effect")),
     ],
     ids=lambda each: str(each) if isinstance(each, Outcome) else "",
 )
@@ -159,11 +159,11 @@ def test_what_a_person_attested_is_nowhere_said_to_be_verified(shop: Workshop, c
     case = shop.held(clock)
     settled(shop, case, "ATTEST_PRESENT")
     action_id = case["action_id"]
-    told = "A person has attested that it took effect; it was not verified by a reading."
+    told = "A person has attested that it took effect; a reading of the system of record showed no effect."
     report = shop.report(action_id)
     assert (report["code"], report["text"], report["completed"]) == ("ATTESTED", told, False)
     page = words(look(shop, f"actions/{action_id}"))
-    assert "Verification Attested by a person, no reading Reviewer" in page
+    assert "Verification Attested by a person; a reading showed no effect Reviewer" in page
     assert told in page
     for said in (page, words(look(shop, f"cases/{case['case_id']}")), words(look(shop, ""))):
         assert "Attested (not verified)" in said

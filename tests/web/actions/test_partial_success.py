@@ -132,7 +132,7 @@ def test_what_is_reversed_is_told_as_a_part_that_is_being_reversed_and_was(
 @pytest.mark.req("R-RI-16", "R-PL-02", "R-HS-04")
 @pytest.mark.parametrize(
     ("resolution", "code"),
-    [("ATTEST_PRESENT", "ATTESTED"), ("ATTEST_ABSENT", "FAILED"), ("ABANDON", "ABANDONED_UNRESOLVED")],
+    [("ACCEPT", "ACCEPTED_AS_IT_IS"), ("ABANDON", "ABANDONED_UNRESOLVED")],
 )
 def test_what_is_held_in_part_is_for_a_person_and_keeps_its_parts_when_they_have_settled_it(
     counter: Counter, clock: Clock, secrets_dir: Path, resolution: str, code: str

@@ -89,7 +89,7 @@ def test_a_persons_word_lifts_nothing(shop: Workshop, clock: Clock):
     assert shop.state(case["action_id"]) == "RECONCILED_SUCCESS"
     assert shop.report(case["action_id"])["trust_level"] == 1
     said = page(shop, case["action_id"])
-    assert "A person attested it; no reading confirms it." in said
+    assert "A person's word settled it, and not a reading." in said
     assert "Every predicate holds." not in said
 
 

@@ -115,21 +115,18 @@ def exported_rows(request: TenantRequest) -> list[dict[str, Any]]:
         raise FilterNotValid
     found = found_cases(request, tab, filters, limit=MOST_EXPORTED)
     called = actor_names(request.tenant.id)
-    payloads = _payloads(request, found) if "amount" in request.GET.getlist("columns") else {}
+    concerned = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found if each.action_id])
+    payloads = payloads_of(request.tenant.id, concerned.values()) if "amount" in request.GET.getlist("columns") else {}
+    accepted = queries.accepted_differences(request.tenant.id, concerned.values())
     return [
         {
             "row": each,
             "payload": payloads.get(each.action_id, {}),
             "owner": called.get(each.claimed_by, "") if each.claimed_by else "",
-            **_found(each),
+            **_found(each, accepted.get(each.action_id, "")),
         }
         for each in found
     ]
-
-
-def _payloads(request: TenantRequest, found: list[Any]) -> dict[UUID, dict[str, Any]]:
-    rows = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found if each.action_id])
-    return payloads_of(request.tenant.id, rows.values())
 
 
 _EMPTY = {"settled": "No settled case", "snoozed": "No snoozed case"}
@@ -352,6 +349,7 @@ def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
     actions = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found if each.action_id])
     called = actor_names(request.tenant.id)
     payloads = payloads_of(request.tenant.id, actions.values())
+    accepted = queries.accepted_differences(request.tenant.id, actions.values())
     return [
         {
             "row": each,
@@ -361,7 +359,7 @@ def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
             else each.target,
             "payload": payloads.get(each.action_id, {}),
             "amount": amount_of(payloads.get(each.action_id)),
-            **_found(each),
+            **_found(each, accepted.get(each.action_id, "")),
             "action": actions.get(each.action_id),
             "owner": called.get(each.claimed_by, "") if each.claimed_by else "",
             "snoozed": bool(each.snoozed_until and each.snoozed_until > request.as_of),
@@ -370,10 +368,11 @@ def _rows(request: TenantRequest, found: list[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _found(case: Case) -> dict[str, str]:
-    """What a case is about; of a settled one how it was settled, and what had been found."""
+def _found(case: Case, accepted: str) -> dict[str, str]:
+    """What a case is about; of a settled one how it was settled (with what was accepted), and what had been found."""
     label = labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
     if case.state == "RESOLVED":
-        settled = labels.RESOLUTIONS.get(case.resolution, (labels.sentence_case(case.resolution), ""))[0]
-        return {"found": f"Settled: {settled.lower()}", "reason": f"Earlier: {label.lower()}"}
+        settled = labels.resolution_label(case.resolution).lower()
+        there = f" ({accepted})" if case.resolution == "ACCEPT" and accepted else ""
+        return {"found": f"Settled: {settled}{there}", "reason": f"Earlier: {label.lower()}"}
     return {"found": label, "reason": labels.case_reason_label(case.reason) if case.discrepancy else ""}
