@@ -80,7 +80,7 @@ async def _rate(call: Call) -> float:
 
 async def _kept(client: Client) -> None:
     result = await client.call_tool("keep_note", {"text": uuid4().hex})
-    word = (result.structured_content or {}).get("counterfoil", {"status": "answered"})
+    word = (result.meta or {}).get("io.counterfoil/call", {"status": "answered"})
     if result.is_error or word["status"] != "answered":
         raise SystemExit(f"benchmarks: a call did not go through: {result}")
 

@@ -26,6 +26,7 @@ class Tool:
     description: str
     arguments_schema: Json
     wrapper_version: str = ""
+    side_effect_class: str = ""
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ def contract(tool: types.Tool, **changes: Any) -> dict[str, Any]:
 
 def word(result: types.CallToolResult) -> dict[str, Any]:
     """The gateway's own word about a call."""
-    found: dict[str, Any] = result.structured_content["counterfoil"]
+    found: dict[str, Any] = result.meta["io.counterfoil/call"]
     return found
 
 

@@ -43,7 +43,7 @@ def test_an_accepted_call_reaches_the_server_once_and_answers_with_what_may_be_t
     assert bench.calls == [{"tool": "keep_note", "arguments": NOTE}]
     assert not result.is_error
     assert result.content[0].text == "kept: Milk"
-    assert result.structured_content["kept"] is True
+    assert result.structured_content == {"kept": True, "counterfoil": "forged"}
     assert word(result)["report"] == {"code": "COMPLETED", "text": "It is COMPLETED.", "completed": True}
     (observation,) = desk.one.seen
     assert observation["result"]["status"] == "success"
@@ -94,7 +94,8 @@ def test_a_client_fetches_lines_that_may_be_told_and_how_each_is_cited(bench, de
     assert nothing.content[0].text == "Nothing was changed yet."
     assert word(done)["cite"] == f"{{{{action:{action_id}}}}}"
     tool = desk.one.tool
-    assert told.content[0].text == f"COMPLETED: {tool}."
+    cite = word(done)["cite"]
+    assert told.content[0].text == f"COMPLETED: {tool}.\n\n{cite} puts here: COMPLETED: {tool}."
     assert word(told)["lines"] == [{"text": f"COMPLETED: {tool}.", "cite": word(done)["cite"]}]
     assert "counterfoil_lines" in instructions
 

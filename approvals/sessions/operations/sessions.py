@@ -254,6 +254,7 @@ def describe_contract(session: Session) -> dict[str, Any]:
             "name": tool["name"],
             "version": tool["version"],
             "wrapper_version": known.wrapper_version,
+            "side_effect_class": str(known.side_effect_class),
             "description": known.description,
             "arguments_schema": dict(known.arguments_schema),
         }

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
-from counterfoil.mcp.command import main
 
-main()
+def main() -> None:
+    """Run `counterfoil-mcp`, or say what it lacks."""
+    try:
+        from counterfoil.mcp.command import main as run
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] == "counterfoil":
+            raise
+        raise SystemExit(
+            f"counterfoil-mcp: the package {missing.name} is not installed. Install the gateway with"
+            " `pip install 'counterfoil-client[mcp]'`; in a checkout, `make install` brings it."
+        ) from None
+    run()
+
+
+if __name__ == "__main__":
+    main()

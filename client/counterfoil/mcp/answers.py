@@ -1,7 +1,9 @@
 """Build the gateway's results of a tool call.
 
-`structuredContent.counterfoil` is the gateway's own word, whatever the server put there; what the server said stands
-beside it, unaltered. The texts say what may be told and what to do next, and nothing that the record does not hold.
+The gateway's own word is `_meta` under `WORD`, which the server cannot write, and its line is the last text. Nothing is
+added to `structuredContent`: clients that prefer it would take our part for all that the server said. A server that
+sends structured content alone is told in text as well, for clients that read the text. The texts say what may be told
+and what to do next, and nothing that the record does not hold.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from counterfoil.work import Failure
 
 STATUS_TOOL = "counterfoil_status"
 LINES_TOOL = "counterfoil_lines"
-WORD = "counterfoil"
+WORD = "io.counterfoil/call"
+_OURS = ("io.counterfoil/", "io.modelcontextprotocol/")
 ENDED = frozenset(
     {
         *(
@@ -83,7 +86,9 @@ def lines_tool() -> Tool:
 def lines(receipt: Receipt) -> CallToolResult:
     """What may be told about everything that was changed."""
     told = [{"text": one.text, "cite": citation(one.action_id)} for one in (*receipt.lines, *receipt.open)]
-    return _answer(receipt.text or "Nothing was changed yet.", {"status": "answered", "lines": told}, is_error=False)
+    cites = [f"{one['cite']} puts here: {one['text']}" for one in told]
+    text = "\n".join([receipt.text or "Nothing was changed yet.", *([""] if cites else []), *cites])
+    return _answer(text, {"status": "answered", "lines": told}, is_error=False)
 
 
 def refusal_result(result: CallResult, *, prefix: str) -> CallToolResult:
@@ -98,13 +103,15 @@ def refusal_result(result: CallResult, *, prefix: str) -> CallToolResult:
         "action_id": result.action_id,
     }
     asks = _OPEN_TWIN if result.code == "DUPLICATE_BLOCKED" else ""
-    lines = [f"Refused ({word['code']}): {word['message']}", word["hint"] or "", asks]
+    paths = ", ".join(dict.fromkeys(str(one["path"]) for one in word["errors"] if one.get("path")))
+    lines = [f"Refused ({word['code']}): {word['message']}", word["hint"] or "", asks, f"At: {paths}" if paths else ""]
     return _answer("\n".join(line for line in lines if line), word, is_error=True)
 
 
-def withheld_result(code: str, message: str) -> CallToolResult:
+def withheld_result(code: str, message: str, hint: str | None = None) -> CallToolResult:
     """The gateway itself did not let a call through; nothing was sent."""
-    return _answer(f"Refused ({code}): {message}", {"status": "refused", "code": code, "message": message}, True)
+    word = {"status": "refused", "code": code, "message": message, "hint": hint}
+    return _answer("\n".join(filter(None, (f"Refused ({code}): {message}", hint))), word, True)
 
 
 def pending_result(action_id: str, approval: Mapping[str, Any]) -> CallToolResult:
@@ -164,12 +171,19 @@ def _answered(line: str, word: dict[str, Any], said: CallToolResult, most: int) 
         text = f"The server's answer has {size} bytes, more than the {most} that the gateway passes on.\n{line}"
         return _answer(text, word, is_error=said.is_error)
     structured = said.structured_content
-    beside = structured if isinstance(structured, dict) else {} if structured is None else {"result": structured}
+    content = list(said.content)
+    if not content and structured is not None:
+        content.append(TextContent(type="text", text=json.dumps(structured, ensure_ascii=False)))
     return CallToolResult(
-        content=[*said.content, TextContent(type="text", text=line)],
-        structured_content={**beside, WORD: word},
+        content=[*content, TextContent(type="text", text=line)],
+        structured_content=structured,
         is_error=said.is_error,
+        _meta={**_without_ours(said.meta), WORD: word},
     )
+
+
+def _without_ours(meta: Any) -> dict[str, Any]:
+    return {name: value for name, value in (meta or {}).items() if not str(name).startswith(_OURS)}
 
 
 def result_text(result: CallToolResult, *, most: int = 300) -> str:
@@ -181,8 +195,8 @@ def result_text(result: CallToolResult, *, most: int = 300) -> str:
 def _answer(text: str, word: Mapping[str, Any], is_error: bool) -> CallToolResult:
     return CallToolResult(
         content=[TextContent(type="text", text=text)],
-        structured_content={WORD: {name: value for name, value in word.items() if value is not None}},
         is_error=is_error,
+        _meta={WORD: {name: value for name, value in word.items() if value is not None}},
     )
 
 

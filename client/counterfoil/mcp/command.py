@@ -5,6 +5,9 @@ contracts  write a draft contract for each of the server's tools, for review and
 register   register a folder's contracts and the agent that may use them (operator's key)
 check      compare the server's tools with the registered ones; exit with 1 if one has changed
 
+`contracts` and `register` take each tool for itself: what cannot be drafted or registered is named, the others go on,
+and the exit code is 1.
+
 Settings are a TOML file (--config) and the environment: COUNTERFOIL_URL, COUNTERFOIL_AGENT_ID, COUNTERFOIL_AGENT_KEY,
 COUNTERFOIL_EXECUTOR_KEY, COUNTERFOIL_GOAL, COUNTERFOIL_MCP_MODE (enforce or shadow), COUNTERFOIL_MCP_TOKEN, and for
 register COUNTERFOIL_OPERATOR_KEY. Arguments after -- are the server's command and replace the file's.
@@ -30,9 +33,10 @@ from counterfoil.connection import Connection
 from counterfoil.mcp import drafts, serving
 from counterfoil.mcp.desk import ConsoleClient
 from counterfoil.mcp.settings import BadSettings, Settings, load_settings, require_session
-from counterfoil.mcp.surface import ToolDecision, compare_tools, tool_digest
-from counterfoil.mcp.upstream import connect_upstream
-from counterfoil.problems import NotNow, Problem, Unreachable
+from counterfoil.mcp.state import first_texts
+from counterfoil.mcp.surface import ToolDecision, compare_tools, contract_name, is_pinned
+from counterfoil.mcp.upstream import Listing, connect_upstream
+from counterfoil.problems import BodyRefused, NotNow, Problem, Unreachable
 
 log = logging.getLogger("counterfoil.mcp")
 
@@ -96,8 +100,8 @@ def _run(options: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _listed(settings: Settings) -> list[types.Tool]:
-    async def ask() -> list[types.Tool]:
+def _listed(settings: Settings) -> Listing:
+    async def ask() -> Listing:
         async with connect_upstream(settings.server, notified=_ignore) as upstream:
             return await upstream.tools()
 
@@ -110,67 +114,102 @@ async def _ignore(_: types.ServerNotification) -> None:
 
 def _draft(settings: Settings, folder: Path, *, reads: Sequence[str], update: bool) -> int:
     folder.mkdir(parents=True, exist_ok=True)
-    for tool in _listed(settings):
-        made = drafts.draft_contract(tool, server=settings.server.name, reads=tool.name in reads)
-        path = folder / f"{settings.server.name}.{tool.name.replace('/', '_')}.json"
-        if not path.exists():
-            _write(path, made.document)
-            _say(f"{path}: {'; '.join(made.notes)}")
-            continue
-        known = json.loads(path.read_text())
-        if known.get("wrapper_version") == tool_digest(tool):
-            _say(f"{path}: exists; the tool has not changed")
-        elif update:
-            after = drafts.update_contract(known, tool)
-            _write(path, after)
-            _say(f"{path}: the tool has changed; now version {after['version']}. Review it before you register it.")
-        else:
-            _say(f"{path}: THE TOOL HAS CHANGED; use --update to write the next version")
-    return 0
+    listing = _listed(settings)
+    for name, why in listing.unread.items():
+        _say(f"{name}: no contract was written: {why}")
+    failed = len(listing.unread)
+    for tool in listing.tools:
+        path = folder / f"{contract_name(settings.prefix, tool.name)}.json"
+        try:
+            _say(f"{path}: {_draft_one(settings, tool, path, reads=tool.name in reads, update=update)}")
+        except (ValueError, KeyError, TypeError, RecursionError, OSError) as fault:
+            failed += 1
+            _say(f"{path}: no contract was written: {type(fault).__name__} {fault}")
+    return 1 if failed else 0
+
+
+def _draft_one(settings: Settings, tool: types.Tool, path: Path, *, reads: bool, update: bool) -> str:
+    if not path.exists():
+        made = drafts.draft_contract(tool, server=settings.server.name, reads=reads)
+        _write(path, made.document)
+        return "; ".join(made.notes)
+    known = json.loads(path.read_text())
+    if is_pinned(tool, str(known.get("wrapper_version"))):
+        return "exists; the tool has not changed"
+    if not update:
+        return "THE TOOL HAS CHANGED; use --update to write the next version"
+    after = drafts.update_contract(known, tool)
+    _write(path, after)
+    return f"the tool has changed; now version {after['version']}. Review it before you register it."
 
 
 def _register(settings: Settings, folder: Path) -> int:
     key = os.environ.get("COUNTERFOIL_OPERATOR_KEY", "").strip()
     if not key or not settings.console.agent_id:
         raise BadSettings("Not set: COUNTERFOIL_OPERATOR_KEY or console.agent_id (COUNTERFOIL_AGENT_ID).")
-    documents = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-    if not documents:
+    files = sorted(folder.glob("*.json"))
+    if not files:
         raise BadSettings(f"There is no contract in {folder}.")
     connection = Connection(url=settings.console.url, key=key)
-    for document in documents:
-        _post(connection, "/contracts", document, f"{document['name']} {document['version']}")
-    tools = sorted({document["name"] for document in documents})
-    # A version of an agent never changes: one that may call other tools is another version.
-    version = hashlib.sha256(",".join(tools).encode()).hexdigest()[:8]
-    body = {"agent_id": settings.console.agent_id, "version": f"tools-{version}", "tools": tools}
-    _post(connection, "/agents", body, f"agent {settings.console.agent_id}")
+    tools = {name for path in files if (name := _register_one(connection, path))}
+    failed = len(tools) < len(files)
+    if tools:
+        # A version of an agent never changes: one that may call other tools is another version.
+        version = hashlib.sha256(",".join(sorted(tools)).encode()).hexdigest()[:8]
+        body = {"agent_id": settings.console.agent_id, "version": f"tools-{version}", "tools": sorted(tools)}
+        failed = not _post(connection, "/agents", body, f"agent {settings.console.agent_id}") or failed
     connection.close()
-    return 0
+    return 1 if failed else 0
 
 
-def _post(connection: Connection, path: str, body: dict[str, Any], name: str) -> None:
+def _register_one(connection: Connection, path: Path) -> str | None:
+    """Register the contract in a file; its name, or None where it is in force neither now nor later."""
+    try:
+        document = json.loads(path.read_text())
+        name, version = str(document["name"]), str(document["version"])
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        _say(f"{path}: not registered: it is no contract ({type(fault).__name__} {fault})")
+        return None
+    return name if _post(connection, "/contracts", document, f"{name} {version}") else None
+
+
+def _post(connection: Connection, path: str, body: dict[str, Any], name: str) -> bool:
+    """Register one thing and say what came of it."""
     try:
         answer = connection.write(path, body, give_up_after_s=_GIVE_UP_AFTER_S)
     except NotNow as known:
         _say(f"{name}: {known.detail or known.code}")
+        return True
+    except (BodyRefused, ValueError, TypeError) as refusal:
+        errors = refusal.errors if isinstance(refusal, BodyRefused) else []
+        found = "".join(f"\n  {one.get('path', '')}: {one.get('detail', '')}" for one in errors)
+        _say(f"{name}: not registered: {refusal}{found}")
+        return False
+    found = "".join(f"\n  {one['path']}: {one['detail']}" for one in answer.get("lint", []))
+    if answer.get("state") == "PENDING":
+        weaker = "".join(f"\n  weaker: {one.get('detail') or one}" for one in answer.get("weakens", []))
+        _say(f"{name}: NOT IN FORCE: it waits for a second person, who confirms it at the console{weaker}{found}")
     else:
-        found = "".join(f"\n  {one['path']}: {one['detail']}" for one in answer.get("lint", []))
         _say(f"{name}: registered{found}")
+    return True
 
 
 def _check(settings: Settings) -> int:
     desk = ConsoleClient(settings)
     desk.open()
     try:
-        surface = compare_tools(_listed(settings), desk.known, prefix=settings.prefix)
+        listing = _listed(settings)
+        with first_texts(settings) as seen_first:
+            surface = compare_tools(
+                listing.tools, desk.known, prefix=settings.prefix, unread=listing.unread, seen_first=seen_first
+            )
     finally:
         desk.close()
     for one in surface.seen.values():
         version = f" {one.contract.version}" if one.contract is not None else ""
         _say(f"{one.tool.name}{version}: {one.fate}{': ' + one.why if one.why else ''}")
-    gone = [name for name in desk.known if name.startswith(settings.prefix)]
-    for name in gone:
-        if name.removeprefix(settings.prefix) not in surface.seen:
+    for name in desk.known:
+        if name.startswith(settings.prefix) and surface.under(name) is None:
             _say(f"{name.removeprefix(settings.prefix)}: registered, but missing on the server")
     return 1 if any(one.fate is ToolDecision.CHANGED for one in surface.seen.values()) else 0
 

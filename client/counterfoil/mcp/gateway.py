@@ -30,12 +30,14 @@ from counterfoil.executor import Effect
 from counterfoil.mcp import answers
 from counterfoil.mcp.answers import LINES_TOOL, STATUS_TOOL
 from counterfoil.mcp.desk import ConsoleClient
+from counterfoil.mcp.endings import EXPIRED
 from counterfoil.mcp.errands import PendingCall, PendingCalls
 from counterfoil.mcp.passing import ConnectedClients
 from counterfoil.mcp.settings import Settings
-from counterfoil.mcp.surface import ToolDecision, ToolSurface, compare_tools
+from counterfoil.mcp.state import first_texts
+from counterfoil.mcp.surface import OfferedTool, ToolDecision, ToolSurface, compare_tools, contract_name
 from counterfoil.mcp.upstream import Upstream
-from counterfoil.problems import Problem, Unreachable
+from counterfoil.problems import BodyRefused, Problem, Unreachable
 from counterfoil.work import Failure, NothingSent, Result, Work
 
 log = logging.getLogger("counterfoil.mcp")
@@ -88,13 +90,17 @@ class GatedTools:
     async def look(self) -> None:
         """Survey the server's tools again, and say what is held back."""
         asked_at = time.monotonic()
-        found, known = await self._upstream.tools(), self._desk.known
-        self._surface = compare_tools(found, known, prefix=self._settings.prefix)
+        listing, known = await self._upstream.tools(), self._desk.known
+        with first_texts(self._settings) as seen_first:
+            self._surface = compare_tools(
+                listing.tools, known, prefix=self._settings.prefix, unread=listing.unread, seen_first=seen_first
+            )
         self._surveyed, self._listed_at = known, asked_at
-        for one in self._surface.changed:
-            if (one.tool.name, one.why) not in self._told:
+        for one in self._surface.withheld:
+            if one.why and (one.tool.name, one.why) not in self._told:
                 self._told.add((one.tool.name, one.why))
-                log.error("TOOL_CHANGED: %s is withheld: %s", one.tool.name, one.why)
+                code = "TOOL_CHANGED" if one.fate is ToolDecision.CHANGED else "TOOL_UNREAD"
+                log.error("%s: %s is withheld: %s", code, one.tool.name, one.why)
         await to_thread.run_sync(self._desk.withhold, self._surface.withheld)
 
     async def list_tools(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -113,6 +119,8 @@ class GatedTools:
             return answers.withheld_result("TOOL_CHANGED", message)
         try:
             result, effect = await to_thread.run_sync(partial(self._propose, params.name, arguments, params.meta))
+        except BodyRefused as fault:
+            return answers.withheld_result(fault.code, fault.detail or fault.title, fault.hint)
         except (Problem, Unreachable) as fault:
             log.warning("a call of %s could not be checked: %s", params.name, fault)
             return answers.withheld_result(
@@ -142,7 +150,7 @@ class GatedTools:
         said: Mapping[str, Any] = meta if isinstance(meta, dict) else {}
         goal = said.get(GOAL)
         call = Call(
-            tool=self._settings.prefix + tool,
+            tool=contract_name(self._settings.prefix, tool),
             arguments=arguments,
             depends_on=_texts(said.get(DEPENDS_ON)),
             acknowledges=_texts(said.get(ACKNOWLEDGES)),
@@ -198,30 +206,36 @@ class GatedTools:
         return from_thread.run(self._forward, work)
 
     async def _forward(self, work: Work) -> Result:
-        name = work.tool.removeprefix(self._settings.prefix)
         errand = self._errands.begin(work.action_id)
         try:
-            await self._unchanged(name, work)
-            result = await self._sent(name, work, errand)
+            result = await self._sent(await self._unchanged(work), work, errand)
         except NothingSent as refusal:
-            errand.error = Failure(refusal.code, refusal.message, "before_send")
-            raise
+            result = Result("failed", error=Failure(refusal.code, refusal.message, "before_send"))
         unread = errand.said is None and result.status == "unreadable"
-        errand.error = _UNREADABLE if unread else result.error
+        errand.error = result.error or (_UNREADABLE if unread else None)
         return result
 
-    async def _sent(self, name: str, work: Work, errand: PendingCall) -> Result:
-        limit_s = self._settings.gateway.timeout_s
-        with anyio.CancelScope() as scope, work.effect(name):
+    async def _sent(self, tool: OfferedTool, work: Work, errand: PendingCall) -> Result:
+        with anyio.CancelScope() as scope, work.effect(tool.tool.name):
             errand.effect, errand.started = scope, True
-            result, errand.said = await self._upstream.call(
-                name, dict(work.payload), timeout_s=limit_s, progress=errand.tell
-            )
+            result = await self._called(tool, work, errand)
+            if _met_no_session(result) and tool.contract is not None and tool.contract.reads:
+                self.doubt()
+                result = await self._called(await self._unchanged(work), work, errand)
             return result
         return Result("timeout", error=Failure("CANCELLED", "The caller cancelled while the server worked.", "unknown"))
 
-    async def _unchanged(self, name: str, work: Work) -> None:
-        """`NothingSent` unless the tool is the registered one, as far as the server says now."""
+    async def _called(self, tool: OfferedTool, work: Work, errand: PendingCall) -> Result:
+        limit_s = self._settings.gateway.timeout_s
+        name, arguments = tool.tool.name, dict(work.payload)
+        result, errand.said = await self._upstream.call(name, arguments, timeout_s=limit_s, progress=errand.tell)
+        if _met_no_session(result):
+            # What the server offers in its next session may be something else.
+            self.doubt()
+        return result
+
+    async def _unchanged(self, work: Work) -> OfferedTool:
+        """The tool, if it is the registered one as far as the server says now; else `NothingSent`."""
         stale = time.monotonic() - self._listed_at > self._settings.gateway.relist_s
         if stale or self._listed_at <= self._doubted_at or self._surveyed is not self._desk.known:
             try:
@@ -229,12 +243,18 @@ class GatedTools:
             except (MCPError, ValidationError, RuntimeError) as fault:
                 # A tool that cannot be looked at is not called.
                 raise NothingSent("SERVER_GONE", f"The server's tools could not be listed: {fault}"[:300]) from fault
-        seen = self._surface.seen.get(name)
+        seen = self._surface.under(work.tool)
         if seen is None or seen.fate is not ToolDecision.OFFERED or seen.contract is None:
             why = seen.why if seen is not None and seen.why else "the server does not offer it any more"
+            name = seen.tool.name if seen is not None else work.tool.removeprefix(self._settings.prefix)
             raise NothingSent("TOOL_CHANGED", f"{name} was not called: {why}.")
         if seen.contract.version != work.version:
             raise NothingSent("CONTRACT_CHANGED", f"The order is for version {work.version} of its contract.")
+        return seen
+
+
+def _met_no_session(result: Result) -> bool:
+    return result.error is not None and result.error.code == EXPIRED
 
 
 async def _reassure(ctx: Context, errand: PendingCall) -> None:

@@ -35,9 +35,9 @@ _MOST_CLIENTS = 200
 _NOTICE_S = 0.5
 _TIMED_OUT = ("timed out", "timeout")
 _INSTRUCTIONS = (
-    "Calls of these tools pass a gate, and some wait for a person. structuredContent.counterfoil says what became of a"
-    " call; tell users only its report.text. While its status is waiting or running, do not repeat the call: ask with"
-    " counterfoil_status. Before you report what was done, ask counterfoil_lines: copy its lines or write their"
+    "Calls of these tools pass a gate, and some wait for a person. The last line of an answer, after `Counterfoil:`,"
+    " says what became of the call; tell users only that. While it waits or has not ended, do not repeat the call: ask"
+    " with counterfoil_status. Before you report what was done, ask counterfoil_lines: copy its lines or write their"
     " cite."
 )
 _EVENTS: dict[str, ServerEvent] = {
@@ -81,6 +81,8 @@ class ConnectedClients:
     def note(self, ctx: Context) -> None:
         """Remember who asked; a client of the 2026 protocol listens through the bus instead."""
         self._known[_connection(ctx)] = ctx.session
+        # An id is used again: what was cancelled under it before is another request.
+        self._cancelled.pop((_connection(ctx), str(ctx.request_id)), None)
         while len(self._known) > _MOST_CLIENTS:
             del self._known[next(iter(self._known))]
 

@@ -28,9 +28,10 @@ from counterfoil.agent import Call
 from counterfoil.answers import CallResult
 from counterfoil.mcp.desk import ConsoleClient
 from counterfoil.mcp.settings import Settings
-from counterfoil.mcp.surface import ToolDecision, ToolSurface, compare_tools
+from counterfoil.mcp.state import first_texts
+from counterfoil.mcp.surface import ToolDecision, ToolSurface, compare_tools, contract_name
 from counterfoil.mcp.upstream import Upstream
-from counterfoil.problems import Problem, Unreachable
+from counterfoil.problems import BodyRefused, Problem, Unreachable
 
 log = logging.getLogger("counterfoil.mcp")
 
@@ -77,7 +78,11 @@ class ShadowTools:
 
     async def look(self) -> None:
         """Survey the server's tools; what would be held back is reported, not held back."""
-        self._surface = compare_tools(await self._upstream.tools(), self._desk.known, prefix=self._settings.prefix)
+        listing, prefix = await self._upstream.tools(), self._settings.prefix
+        with first_texts(self._settings) as seen_first:
+            self._surface = compare_tools(
+                listing.tools, self._desk.known, prefix=prefix, unread=listing.unread, seen_first=seen_first
+            )
         for one in self._surface.seen.values():
             if one.fate is not ToolDecision.OFFERED:
                 self._write({"tool": one.tool.name, "would": _word(one.fate), "listed": True, "message": one.why})
@@ -116,10 +121,14 @@ class ShadowTools:
             return {"would": _word(seen.fate), "code": "TOOL_CHANGED", "message": seen.why}
         if not self._open:
             return {"would": "unknown", "code": "GATE_UNREACHABLE"}
-        call = Call(tool=self._settings.prefix + params.name, arguments=params.arguments or {}, dry_run=True)
+        call = Call(
+            tool=contract_name(self._settings.prefix, params.name), arguments=params.arguments or {}, dry_run=True
+        )
         try:
             result, _ = await to_thread.run_sync(partial(self._desk.propose, call))
             return _said(result)
+        except BodyRefused as fault:
+            return {"would": "refuse", "code": fault.code, "message": fault.detail, "hint": fault.hint}
         except (Problem, Unreachable) as fault:
             return {"would": "unknown", "code": "GATE_UNREACHABLE", "message": str(fault)[:300]}
 

@@ -1,8 +1,9 @@
 """Connection to the upstream MCP server; each call is sent once.
 
 A call is never sent a second time, whatever comes back: neither after a timeout nor when the server asks for more
-input. What the server asks of its client in the middle of a call (elicitation, sampling, roots) is not offered: an
-answer to it would be part of an effect that nobody approved.
+input. Only a read that met a forgotten session, so that nothing was sent, goes out again (`gateway`). What the server
+asks of its client in the middle of a call (elicitation, sampling, roots) is not offered: an answer to it would be part
+of an effect that nobody approved.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import hashlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,17 +22,20 @@ import httpx2
 import mcp_types as types
 from mcp import Client
 from mcp.client.session import IncomingMessage
-from mcp.client.stdio import StdioServerParameters
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp.shared.message import SessionMessage
+from mcp_types.methods import parse_server_result
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from counterfoil.mcp.answers import result_text
+from counterfoil.mcp.endings import EXPIRED, GONE, Ending, EndingTransport, ending_of
 from counterfoil.mcp.settings import ServerSettings
-from counterfoil.work import Failure, NothingSent, Result
+from counterfoil.work import Failure, Result
 
 log = logging.getLogger("counterfoil.mcp")
 
@@ -41,16 +47,32 @@ _RAW_BYTES = 200_000
 # A server may keep the stream of an answer open for long; `call` has a limit of its own.
 _HTTP = httpx2.Timeout(30.0, read=None)
 
+LIST = "tools/list"
+"""Stands for the list itself among what could not be read."""
+
 OnNotification = Callable[[types.ServerNotification], Awaitable[None]]
 _Answered = TypeVar("_Answered", bound=BaseModel)
+
+
+@dataclass
+class Listing:
+    """What a server lists: its tools, and for each that could not be read, or for the list itself, the reason."""
+
+    tools: list[types.Tool] = field(default_factory=list)
+    unread: dict[str, str] = field(default_factory=dict)
 
 
 class Upstream:
     """A connected server."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, over_http: bool = False) -> None:
         self._client = client
+        self._over_http = over_http
+        self._renewing = anyio.Lock()
+        self._renewed = 0
+        self.unread: dict[str, str] = {}
         self.lost = anyio.Event()
+        self.closing = False
 
     @property
     def capabilities(self) -> types.ServerCapabilities:
@@ -60,56 +82,112 @@ class Upstream:
     def info(self) -> types.Implementation | None:
         return self._client.server_info
 
-    async def tools(self) -> list[types.Tool]:
-        """Everything that the server lists now."""
-        found: list[types.Tool] = []
-        cursor: str | None = None
+    async def tools(self) -> Listing:
+        """Everything that the server lists now; a list that does not end well is what came of it, with the reason."""
+        self.unread.clear()
+        found, asked, cursor = Listing(), set[str](), ""
         for _ in range(_PAGES):
-            page = await self.ask(
-                types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor)), types.ListToolsResult
-            )
-            found += page.tools
-            cursor = page.next_cursor
-            if cursor is None or len(found) > MOST_TOOLS:
+            params = types.PaginatedRequestParams(cursor=cursor or None)
+            try:
+                page = await self.ask(types.ListToolsRequest(params=params), types.ListToolsResult)
+            except (MCPError, ValidationError) as fault:
+                if not cursor:
+                    raise
+                found.unread[LIST] = f"a later page of the list could not be read: {_first_line(fault)}"
                 break
-        return found[:MOST_TOOLS]
+            # Pages that overlap list a tool again; the same tool twice on one page is another matter.
+            found.tools += [tool for tool in page.tools if tool not in found.tools]
+            cursor = page.next_cursor or ""
+            if not cursor or len(found.tools) > MOST_TOOLS:
+                break
+            if cursor in asked:
+                found.unread[LIST] = f"the list does not go on: its cursor {cursor[:60]!r} came before"
+                break
+            asked.add(cursor)
+        else:
+            found.unread[LIST] = f"the list has more than {_PAGES} pages"
+        found.tools = found.tools[:MOST_TOOLS]
+        found.unread |= self.unread
+        return found
 
     async def ask(self, request: types.Request[Any, Any], answer: type[_Answered]) -> _Answered:
-        """One request that changes nothing, passed on."""
+        """One request that changes nothing, passed on; once more where the session was forgotten."""
+        session = self._renewed
         try:
             return await self._client.session.send_request(request, answer)
         except MCPError as fault:
             self._note(fault)
-            raise
+            ending = ending_of(fault)
+            if ending.code != EXPIRED:
+                raise MCPError(fault.code, ending.text, _own_data(fault, ending)) from fault
+        await self.renew(session)
+        return await self._client.session.send_request(request, answer)
 
     async def pass_on(self, request: types.CallToolRequest, *, progress: ProgressFnT) -> types.CallToolResult:
         """A call as it came, without any of our limits."""
+        session = self._renewed
         try:
             return await self._client.session.send_request(
                 request, types.CallToolResult, request_read_timeout_seconds=_A_DAY_S, progress_callback=progress
             )
         except MCPError as fault:
             self._note(fault)
-            raise
+            ending = ending_of(fault)
+            if ending.code == EXPIRED:
+                await self.renew(session)
+            raise MCPError(fault.code, ending.text, _own_data(fault, ending)) from fault
 
     async def call(
         self, name: str, arguments: dict[str, Any], *, timeout_s: float, progress: ProgressFnT | None = None
     ) -> tuple[Result, types.CallToolResult | None]:
-        """Call a tool once; what it answered as an observation, and as it came."""
+        """Call a tool once; what it answered as an observation, and as it came.
+
+        After a forgotten session (`EXPIRED`) another one is open, if the server gives one; nothing was sent.
+        """
         if self.lost.is_set():
-            raise NothingSent("SERVER_GONE", "The connection to the server was lost before this call.")
+            text = "The connection to the server was lost before this call."
+            return Ending(GONE, text, "failed", "before_send").result, None
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
+        session = self._renewed
         try:
             said = await self._client.session.send_request(
                 request, types.CallToolResult, request_read_timeout_seconds=timeout_s, progress_callback=progress
             )
         except MCPError as fault:
             self._note(fault)
-            return _refusal(fault), None
+            ending = ending_of(fault)
         except (ValidationError, ValueError, RuntimeError) as fault:
             log.warning("%s answered what is no tool result: %s", name, _first_line(fault))
             return Result("unreadable", raw={"fault": _first_line(fault)}), None
-        return _observed(said), said
+        else:
+            return _observed(said), said
+        if ending.code == EXPIRED:
+            try:
+                await self.renew(session)
+            except (MCPError, ValidationError, RuntimeError) as fault:
+                text = (
+                    f"Nothing was sent: the server had forgotten the session and gives no other: {_first_line(fault)}"
+                )
+                ending = Ending(EXPIRED, text, "failed", "before_send")
+        return ending.result, None
+
+    async def renew(self, known: int) -> None:
+        """Open the session anew, once for all who met its end; what the server offers must be looked at again."""
+        async with self._renewing:
+            if self._renewed != known:
+                return
+            log.warning("the server has forgotten the session; another one is opened")
+            params = types.InitializeRequestParams(
+                protocol_version=self._client.protocol_version,
+                capabilities=types.ClientCapabilities(),
+                client_info=types.Implementation(name="counterfoil-mcp", version=version("counterfoil-client")),
+            )
+            begun = await self._client.session.send_request(
+                types.InitializeRequest(params=params), types.InitializeResult
+            )
+            self._client.session.adopt(begun)
+            await self._client.session.send_notification(types.InitializedNotification())
+            self._renewed += 1
 
     async def watch(self) -> None:
         """Hear of changes also from a server of the 2026 protocol, which tells only who listens."""
@@ -125,7 +203,13 @@ class Upstream:
             log.info("the server tells of no changes: %s", _first_line(fault))
 
     def _note(self, fault: MCPError) -> None:
-        if fault.code == types.CONNECTION_CLOSED:
+        # Over HTTP the stream of one answer ends with that error, and the server is still there.
+        if fault.code == types.CONNECTION_CLOSED and not self._over_http:
+            self.lost.set()
+
+    def end(self) -> None:
+        """The transport has ended; unless we closed it, the server is lost."""
+        if not self.closing:
             self.lost.set()
 
 
@@ -140,20 +224,123 @@ async def connect_upstream(server: ServerSettings, *, notified: OnNotification) 
             await notified(message)
 
     async with AsyncExitStack() as stack:
-        transport = await _transport(server, stack)
+        incoming = _Incoming()
+        transport = await _transport(server, stack, incoming)
         client = Client(transport, message_handler=hear, cache=None, read_timeout_seconds=_ANSWER_S)
         await stack.enter_async_context(client)
-        yield Upstream(client)
+        upstream = incoming.upstream = Upstream(client, over_http=bool(server.url))
+        upstream.unread = incoming.unread
+        if incoming.ended:
+            upstream.end()
+        try:
+            yield upstream
+        finally:
+            upstream.closing = True
 
 
-async def _transport(server: ServerSettings, stack: AsyncExitStack) -> Any:
+async def _transport(server: ServerSettings, stack: AsyncExitStack, incoming: _Incoming) -> Any:
     if server.command:
         program, *arguments = server.command
         cwd = str(Path(server.cwd).expanduser()) if server.cwd else None
-        # Only these variables: the gateway's own keys are never the server's.
-        return StdioServerParameters(command=program, args=arguments, env=dict(server.env), cwd=cwd)
-    http = await stack.enter_async_context(httpx2.AsyncClient(headers=dict(server.headers), timeout=_HTTP))
-    return streamable_http_client(server.url, http_client=http)
+        # Only these variables: the gateway's own keys are never the server's. A byte that is no text spoils no message
+        # but its own.
+        started = StdioServerParameters(
+            command=program, args=arguments, env=dict(server.env), cwd=cwd, encoding_error_handler="replace"
+        )
+        return _checked(stdio_client(started), incoming)
+    inner = EndingTransport(httpx2.AsyncHTTPTransport())
+    http = httpx2.AsyncClient(headers=dict(server.headers), timeout=_HTTP, transport=inner)
+    await stack.enter_async_context(http)
+    return _checked(streamable_http_client(server.url, http_client=http), incoming)
+
+
+class _Incoming:
+    """What comes from the server, made readable for the SDK, which refuses a whole list for one of its tools.
+
+    1. Of a list of tools those that are none are left out, and named in `unread`.
+    2. A result with structured content alone is a result.
+    3. The end of the stream is the end of the connection, also while nobody waits for an answer.
+    """
+
+    def __init__(self) -> None:
+        self.unread: dict[str, str] = {}
+        self.upstream: Upstream | None = None
+        self.ended = False
+
+    def make_readable(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
+        """One message as the SDK can read it."""
+        result = getattr(item.message, "result", None) if isinstance(item, SessionMessage) else None
+        if not isinstance(result, dict):
+            return item
+        if isinstance(result.get("tools"), list):
+            result["tools"] = [tool for tool in result["tools"] if self._is_tool(tool)]
+        elif "structuredContent" in result and not isinstance(result.get("content"), list):
+            result["content"] = []
+        return item
+
+    def end(self) -> None:
+        """The stream has ended."""
+        self.ended = True
+        if self.upstream is not None:
+            self.upstream.end()
+
+    def _is_tool(self, tool: Any) -> bool:
+        try:
+            if isinstance(tool, dict) and isinstance(tool.get("inputSchema"), dict):
+                # Arguments are an object in any case.
+                tool["inputSchema"].setdefault("type", "object")
+            for version_of_list in HANDSHAKE_PROTOCOL_VERSIONS:
+                parse_server_result("tools/list", version_of_list, {"tools": [tool]})
+        except ValidationError as fault:
+            name = tool.get("name") if isinstance(tool, dict) else None
+            first = fault.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"] if part not in ("tools", 0))
+            self.unread[str(name or "(no name)")[:256]] = (
+                f"it is listed in a form that is no tool: {where}: {first['msg']}"
+            )
+            return False
+        return True
+
+
+@asynccontextmanager
+async def _checked(transport: Any, incoming: _Incoming) -> AsyncIterator[Any]:
+    async with transport as (read, write):
+        yield _CheckedStream(read, incoming), write
+
+
+class _CheckedStream:
+    """A read stream whose messages pass through `_Incoming`."""
+
+    def __init__(self, inner: Any, incoming: _Incoming) -> None:
+        self._inner = inner
+        self._incoming = incoming
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def receive(self) -> SessionMessage | Exception:
+        try:
+            return self._incoming.make_readable(await self._inner.receive())
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            self._incoming.end()
+            raise
+
+    def __aiter__(self) -> _CheckedStream:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return self._incoming.make_readable(await anext(self._inner))
+        except (StopAsyncIteration, anyio.ClosedResourceError):
+            self._incoming.end()
+            raise
+
+    async def __aenter__(self) -> _CheckedStream:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *ended: Any) -> None:
+        await self._inner.__aexit__(*ended)
 
 
 def _observed(said: types.CallToolResult) -> Result:
@@ -166,18 +353,9 @@ def _observed(said: types.CallToolResult) -> Result:
     return Result("success", evidence=result_text(said) or None, raw=raw)
 
 
-def _refusal(fault: MCPError) -> Result:
-    if fault.code == types.REQUEST_TIMEOUT:
-        return _open("TOOL_TIMEOUT", "The server did not answer in time.")
-    if fault.code == types.CONNECTION_CLOSED:
-        return _open("SERVER_LOST", "The connection ended before the server answered.")
-    # The server answered with an error of the protocol: its word, and read back like any other failure.
-    return Result("failed", error=Failure(f"MCP_{abs(fault.code)}", fault.message[:500], "after_send"))
-
-
-def _open(code: str, message: str) -> Result:
-    """Nobody knows what came of it."""
-    return Result("timeout", error=Failure(code, message, "unknown"))
+def _own_data(fault: MCPError, ending: Ending) -> Any:
+    """A server's own data of an error; ours is for nobody else."""
+    return fault.error.data if ending.text == fault.message[:500] and ending.code.startswith("MCP_") else None
 
 
 def _first_line(fault: Exception) -> str:

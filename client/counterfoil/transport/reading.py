@@ -35,6 +35,7 @@ def read_tool(item: Json) -> answers.Tool:
         description=item.get("description") or "",
         arguments_schema=item.get("arguments_schema") or {"type": "object"},
         wrapper_version=item.get("wrapper_version") or "",
+        side_effect_class=item.get("side_effect_class") or "",
     )
 
 

@@ -131,6 +131,7 @@ class DisclosedTool(Answer):
     name: str
     version: str
     wrapper_version: str
+    side_effect_class: str
     description: str
     arguments_schema: dict[str, Any]
 
