@@ -9,10 +9,13 @@ nothing else, or a message that `Session.guard(...)` allows.
 
 from __future__ import annotations
 
+import json
+import re
+import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -42,6 +45,7 @@ from counterfoil.answers import (
     Status,
     Summary,
 )
+from counterfoil.canonical import NotCanonical, encode_canonical
 from counterfoil.connection import Connection
 from counterfoil.transport import reading
 from counterfoil.transport.async_connection import AsyncConnection
@@ -56,6 +60,8 @@ OnFailure = Literal["stop", "compensate"]
 
 _PATIENCE_S = 20
 _current: ContextVar[Session | None] = ContextVar("counterfoil_session", default=None)
+_NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,100}")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _ENDS_WAITING = SETTLED | {"REVIEW_REQUIRED"}
 
 
@@ -94,7 +100,69 @@ class Call:
             "supersedes": self.supersedes,
         }
         chosen = {name: value for name, value in optional.items() if value}
-        return {"call_id": self.call_id, "tool": self.tool, "arguments": self.arguments, **chosen}
+        # A name that is no Unicode is no tool's; as text it reaches the gate, which says so of this call alone.
+        tool = self.tool.encode("utf-8", "replace").decode("utf-8")
+        return {"call_id": self.call_id, "tool": tool, "arguments": _sendable(self.arguments), **chosen}
+
+
+def _sendable(arguments: Mapping[str, Any] | str) -> Any:
+    """Arguments as the API takes them: those without a canonical form as text, for the gate to answer this call."""
+    try:
+        encode_canonical(arguments)
+    except NotCanonical:
+        if isinstance(arguments, str):
+            return _LONE_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", arguments)
+        return json.dumps(arguments, default=_plain)
+    return arguments
+
+
+def _plain(value: object) -> Any:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+class CallNames:
+    """The names of a session's calls, each for one call, whatever ids a framework or its model uses again.
+
+    A call keeps the id that it came with, unless another call of the session had that id before.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._used: set[str] = set()
+        self._known: dict[Hashable, str] = {}
+        self._open: dict[Hashable, str] = {}
+
+    def of(self, call_id: str | None, *identity: Hashable) -> str:
+        """The name of the call that `identity` tells from all others; without one, of a call not named before."""
+        with self._lock:
+            if not identity:
+                return self._new(call_id)
+            key = (call_id, *identity)
+            if key not in self._known:
+                self._known[key] = self._new(call_id)
+            return self._known[key]
+
+    def reserve(self, call_id: str | None, tool: str, arguments: object) -> str:
+        """The name under which a framework asks about a call before it makes it; the same until `take`."""
+        with self._lock:
+            key = (call_id, tool, repr(arguments))
+            if key not in self._open:
+                self._open[key] = self._new(call_id)
+            return self._open[key]
+
+    def take(self, call_id: str | None, tool: str, arguments: object) -> str:
+        """The name of a call that is made now: the reserved one, once."""
+        with self._lock:
+            return self._open.pop((call_id, tool, repr(arguments)), None) or self._new(call_id)
+
+    def _new(self, call_id: str | None) -> str:
+        name = call_id if call_id and _NAME.fullmatch(call_id) else str(uuid.uuid4())
+        again, number = name, 1
+        while again in self._used:
+            number += 1
+            again = f"{name}.{number}"
+        self._used.add(again)
+        return again
 
 
 class ActionRequests:
@@ -190,6 +258,7 @@ class SessionRequests(ActionRequests):
         self.pin: Pin = opened.pin
         self.goal = goal
         self.trace = trace
+        self.names = CallNames()
 
     @request_method
     def call(self, call: Call, *, goal: str | None = None, start: StartAtOnce | None = None) -> Request[CallResult]:

@@ -4,14 +4,15 @@ A mistake is an answer, not an error: the session goes on (R-MC-05, R-MC-21). Ki
 
 | code | when |
 |---|---|
-| UNPARSEABLE_ARGUMENTS | no JSON or no object (R-MC-07), or outside the profile of payloads (error NOT_CANONICAL) |
+| UNPARSEABLE_ARGUMENTS | no JSON or no object (R-MC-07), or a value without a canonical form (error NOT_CANONICAL) |
 | TYPE_COERCION | an extra wrapping object, or the right name with the wrong type (R-MC-04) |
 | SCHEMA_DRIFT | a wrong parameter name; the answer names the real one (R-MC-03) |
 | ARGUMENT_HALLUCINATION | an admissible parameter with an inadmissible value; the allowed ones are listed (R-MC-02) |
 
 PHANTOM_TOOL and UNDISCLOSED_TOOL are the gate's, which knows the session (R-TG-10). Nothing is converted or repaired
-here; what a contract may opt into is in `coercion` (C-38). Messages name parameters, types and allowed values out of
-the contract; of what was sent they repeat no value, and names only after `shown` made them harmless (R-MC-13).
+here but the notation of whole numbers; what a contract may opt into is in `coercion` (C-38). Messages name parameters,
+types and allowed values out of the contract; of what was sent they repeat no value, and names only after `shown` made
+them harmless (R-MC-13).
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import islice
 from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
 from ledger.catalogue.rules.contract import Contract
-from ledger.record.rules.canonical import NotCanonical, canonical, read
+from ledger.record.rules.canonical import MAX_BYTES, MAX_DEPTH, NotCanonical, canonical, read
 
 UNPARSEABLE = "UNPARSEABLE_ARGUMENTS"
 COERCED = "TYPE_COERCION"
@@ -69,30 +71,118 @@ def nearest_name(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def read_arguments(raw: object) -> dict[str, Any] | Malformed:
-    """The arguments of a call, sent as an object or as a text of JSON."""
+    """The arguments of a call, sent as an object or as a text of JSON.
+
+    A whole number is one in any notation: `1.0` and `1e3` are 1 and 1000. What has no canonical form is refused by its
+    path.
+    """
+    value: Any = _canonical_object(raw)
+    if value is not None:
+        return dict(value)
     value = raw
     if isinstance(raw, str):
+        if len(raw) > MAX_BYTES:
+            return _not_canonical("", f"The arguments are larger than {MAX_BYTES} bytes.", "Send less at a time.")
         try:
-            json.loads(raw)
+            value = _DECODER.decode(raw)
         except (ValueError, RecursionError):
             return Malformed(UNPARSEABLE, "The arguments are not JSON.", "Send one JSON object of parameters.")
-        try:
-            value = read(raw)
-        except NotCanonical as refusal:
-            return _not_canonical(refusal)
     if not isinstance(value, dict):
         detail = f"The arguments are {_WORDS[type_of(value)]}, not an object."
         return Malformed(UNPARSEABLE, detail, "Send one JSON object of parameters.")
     try:
-        canonical(value)
+        plain: dict[str, Any] = _plain(value, "", 0)
+        canonical(plain)
+    except _Odd as odd:
+        return _not_canonical(*odd.args)
     except NotCanonical as refusal:
-        return _not_canonical(refusal)
+        return _not_canonical("", refusal.detail, _AS_TEXT)
+    return plain
+
+
+def _canonical_object(raw: object) -> dict[str, Any] | None:
+    """An object that has a canonical form as it is, which nearly all have."""
+    try:
+        value = read(raw) if isinstance(raw, str) else raw
+        return value if isinstance(value, dict) and canonical(value) else None
+    except NotCanonical:
+        return None
+
+
+class _Odd(Exception):
+    """A value that has no canonical form: its path, what is wrong with it, and the hint."""
+
+
+class _Repeated(dict[str, Any]):
+    """An object that names a member twice, which is its `name`."""
+
+    name = ""
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) == len(pairs):
+        return value
+    names = [name for name, _ in pairs]
+    repeated = _Repeated(value)
+    repeated.name = next(name for place, name in enumerate(names) if name in names[:place])
+    return repeated
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        return Decimal("NaN")
+
+
+# Python refuses to read very long integers, and rounds what is no integer.
+_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=_decimal, parse_float=_decimal, parse_constant=_decimal)
+_AS_TEXT = "Send decimals and large numbers as strings."
+
+
+def _plain(value: Any, path: str, depth: int) -> Any:
+    """The value with each whole number as an integer; `_Odd` for what has no canonical form."""
+    if depth > MAX_DEPTH:
+        raise _Odd(path, f"`{_name(path)}` is nested deeper than {MAX_DEPTH} levels.", "Send a flatter object.")
+    if isinstance(value, float | Decimal):
+        return _whole(Decimal(value), path)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _MOST:
+        raise _Odd(path, f"`{_name(path)}` lies outside ±(2^53 - 1).", f"Send `{_name(path)}` as a string.")
+    if isinstance(value, str):
+        return _text(value, path)
+    if isinstance(value, _Repeated):
+        twice = f"{path}/{safe_name(value.name)}"
+        raise _Odd(twice, f"`{_name(twice)}` is given twice.", f"Send `{_name(twice)}` once.")
+    if isinstance(value, dict):
+        for name in value:
+            _text(name, path)
+        return {name: _plain(part, f"{path}/{safe_name(name)}", depth + 1) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part, f"{path}/{place}", depth + 1) for place, part in enumerate(value)]
     return value
 
 
-def _not_canonical(refusal: NotCanonical) -> Malformed:
-    error = {"path": "/arguments", "code": NotCanonical.code, "detail": refusal.detail}
-    return Malformed(UNPARSEABLE, refusal.detail, "Send decimals and large numbers as strings.", None, (error,))
+def _whole(value: Decimal, path: str) -> int:
+    name = _name(path)
+    if value.is_nan() or abs(value) > _MOST:
+        what = "is not a number" if value.is_nan() else "lies outside ±(2^53 - 1)"
+        raise _Odd(path, f"`{name}` {what}.", f"Send `{name}` as a string, if its tool takes one.")
+    if value != int(value):
+        hint = f"Send `{name}` as a whole number, or as a string, if its tool takes one."
+        raise _Odd(path, f"`{name}` has a fraction, which has no canonical form.", hint)
+    return int(value)
+
+
+def _text(value: str, path: str) -> str:
+    if not value.isascii() and any("\ud800" <= one <= "\udfff" for one in value):
+        raise _Odd(path, f"`{_name(path)}` holds a lone surrogate, which is no Unicode.", "Send whole characters.")
+    return value
+
+
+def _not_canonical(path: str, detail: str, hint: str) -> Malformed:
+    error = {"path": path or "/arguments", "code": NotCanonical.code, "detail": detail, "hint": hint}
+    return Malformed(UNPARSEABLE, detail, hint, None, (error,))
 
 
 def find_mistake(

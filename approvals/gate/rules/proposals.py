@@ -1,12 +1,14 @@
 """Proposals: parses one call of an agent, ignoring every privilege that it claims for itself.
 
-A shape that is wrong becomes the proposal's `fault`; its neighbours in the batch go on (R-MC-06). Only the fields of
-api.md are read: roles, approvals and privileges that a call claims to have are not even looked at (R-CR-11).
+A shape that is wrong becomes the proposal's `fault`; its neighbours in the batch go on (R-MC-06), also where a call is
+outside the profile in which requests are read (`read_batch`). Only the fields of api.md are read: roles, approvals and
+privileges that a call claims to have are not even looked at (R-CR-11).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
@@ -14,6 +16,7 @@ from typing import Any, ClassVar
 from approvals.gate.rules import agent_evidence, stale_reads
 from approvals.gate.rules.agent_evidence import EvidenceItem
 from approvals.gate.rules.stale_reads import NamedRead
+from ledger.record.rules.canonical import NotCanonical, read
 from ledger.record.rules.refusals import Refused
 
 MAX_CALL_ID = 128
@@ -41,6 +44,76 @@ class Proposal:
     fault: str = ""
 
 
+_FAULT = "\x00fault"
+# Only says where a value ends: what it is, `read` says.
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
+
+
+def read_batch(data: bytes) -> dict[str, Any] | None:
+    """The body of a batch of which single calls are outside the profile; None where the fault is not in calls alone.
+
+    The arguments of such a call are kept as the text that was sent, which the gate reads or refuses for itself; a fault
+    in the rest of a call becomes its `fault`.
+    """
+    try:
+        text = data.decode("utf-8").strip()
+        _DECODER.decode(text)
+        members = list(_members(text))
+        body = {name: read(value) for name, value in members if name != "calls"}
+        calls = [one for name, value in members if name == "calls" for one in _elements(value)]
+    except (ValueError, IndexError, RecursionError, NotCanonical):
+        return None
+    if len(body) + 1 != len(members) or not calls or not all(one.startswith("{") for one in calls):
+        return None
+    return body | {"calls": [_apart(one) for one in calls]}
+
+
+def _apart(source: str) -> dict[str, Any]:
+    """One call of a batch, from its text."""
+    call: dict[str, Any] = {}
+    for name, value in _members(source):
+        if name in call:
+            call[_FAULT] = "A call names each of its members once."
+        try:
+            call[name] = read(value)
+        except NotCanonical as refusal:
+            call[name] = value if name == "arguments" else None
+            if name != "arguments":
+                call[_FAULT] = f"A part of the call beside its arguments cannot be read: {refusal.detail}"
+    return call
+
+
+def _members(text: str) -> Iterator[tuple[str, str]]:
+    """Name of each member of an object, and its value as text."""
+    at = _next(text, 1)
+    while text[at] != "}":
+        name, end = _DECODER.raw_decode(text, at)
+        start = _next(text, _next(text, end) + 1)
+        _, end = _DECODER.raw_decode(text, start)
+        yield name, text[start:end]
+        at = _after(text, end)
+
+
+def _elements(text: str) -> Iterator[str]:
+    """Each element of a list as text."""
+    at = _next(text, 1)
+    while text[at] != "]":
+        _, end = _DECODER.raw_decode(text, at)
+        yield text[at:end]
+        at = _after(text, end)
+
+
+def _after(text: str, at: int) -> int:
+    at = _next(text, at)
+    return _next(text, at + 1) if text[at] == "," else at
+
+
+def _next(text: str, at: int) -> int:
+    while text[at].isspace():
+        at += 1
+    return at
+
+
 def read_call(raw: object) -> Proposal:
     """The call in one element of a batch; a shape that is wrong becomes its `fault`, its neighbours go on (R-MC-06)."""
     if not isinstance(raw, dict):
@@ -51,6 +124,8 @@ def read_call(raw: object) -> Proposal:
         tool=tool if isinstance(tool, str) else "",
         arguments=raw.get("arguments"),
     )
+    if _FAULT in raw:
+        return replace(known, fault=str(raw[_FAULT]))
     outcome = raw.get("intended_outcome")
     reads, evidence = stale_reads.parse_reads(raw.get("based_on")), agent_evidence.read_evidence(raw.get("evidence"))
     fault = _shape_fault(raw, {} if outcome is None else outcome)

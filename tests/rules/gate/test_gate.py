@@ -205,7 +205,7 @@ def test_every_layer_has_a_code_of_its_own_and_every_code_a_layer():
         ({"order_id": "17", "amount": "5"}, "TYPE_COERCION"),
         ({"args": {"order_id": "17", "amount": 5}}, "TYPE_COERCION"),
         ("{nonsense", "UNPARSEABLE_ARGUMENTS"),
-        ('{"order_id": "17", "amount": 5.0}', "UNPARSEABLE_ARGUMENTS"),
+        ('{"order_id": "17", "amount": 5.5}', "UNPARSEABLE_ARGUMENTS"),
         ({"order_id": "..", "amount": 5}, "ARGUMENT_HALLUCINATION"),
     ],
 )

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -176,16 +178,50 @@ def test_arguments_that_are_no_json_object_are_unparseable(raw):
     assert mistake.code == "UNPARSEABLE_ARGUMENTS"
 
 
-@pytest.mark.parametrize(
-    "raw",
-    ['{"a": 1.5}', '{"a": 1, "a": 2}', '{"a": NaN}', '{"a": 9007199254740993}', '{"a": "\\ud800"}', {"a": 1.0}],
-)
-def test_arguments_outside_the_canonical_profile_are_refused(raw):
+_ODD = {
+    '{"a": 1.5}': "/a",
+    '{"a": {"b": [1, 2.5]}}': "/a/b/1",
+    '{"a": 1, "a": 2}': "/a",
+    '{"o": {"a": 1, "a": 1}}': "/o/a",
+    '{"a": NaN}': "/a",
+    '{"a": -Infinity}': "/a",
+    '{"a": 1E400}': "/a",
+    '{"a": 1E-400}': "/a",
+    '{"a": 1e99999999999999999999}': "/a",
+    '{"a": 9007199254740993}': "/a",
+    '{"a": -9007199254740992.0}': "/a",
+    '{"a": ' + "9" * 5000 + "}": "/a",
+    '{"a": 0.1000000000000000055511151231257827}': "/a",
+    '{"a": "\\ud800"}': "/a",
+    '{"a": ' + "[" * 70 + "]" * 70 + "}": "/a" + "/0" * 64,
+}
+
+
+@pytest.mark.parametrize("raw", [*_ODD, {"a": 1.5}, {"a": float("nan")}, {"a": 2**53}, {"a": "\ud800"}])
+def test_a_value_without_a_canonical_form_is_refused_by_its_path_with_a_hint(raw):
     mistake = malformed.read_arguments(raw)
 
     assert isinstance(mistake, Malformed)
     assert mistake.code == "UNPARSEABLE_ARGUMENTS"
-    assert mistake.errors[0]["code"] == "NOT_CANONICAL"
+    (error,) = mistake.errors
+    assert error["code"] == "NOT_CANONICAL"
+    assert error["path"] == (_ODD[raw] if isinstance(raw, str) else "/a")
+    assert mistake.hint.startswith("Send ")
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [
+        *(("1.0", 1), ("1e3", 1000), ("1E+3", 1000), ("12.50e1", 125), ("-0", 0), ("-0.0", 0), ("0e-9", 0)),
+        *(("9007199254740991.0", 2**53 - 1), ("-9007199254740991", 1 - 2**53), ("1000000000000000000e-3", 10**15)),
+    ],
+)
+def test_a_whole_number_is_one_in_any_notation(written, number):
+    text = f'{{"a": {written}, "b": [{written}]}}'
+    read = malformed.read_arguments(text)
+
+    assert read == malformed.read_arguments(json.loads(text)) == {"a": number, "b": [number]}
+    assert (type(read["a"]), type(read["b"][0])) == (int, int)
 
 
 def test_arguments_may_be_an_object_or_its_text():

@@ -129,6 +129,55 @@ def test_a_body_that_is_no_json_is_400_and_a_fraction_is_422(agent: Api, session
         assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
+@pytest.mark.req("R-MC-06")
+@pytest.mark.parametrize(
+    ("sent", "path", "code"),
+    [
+        ('"arguments": {"order_id": "EX-7F3A21", "amount": 1.5}', "/amount", "NOT_CANONICAL"),
+        ('"arguments": {"order_id": "EX-7F3A21", "amount": 9007199254740993}', "/amount", "NOT_CANONICAL"),
+        ('"arguments": {"order_id": "EX-7F3A21", "amount": NaN}', "/amount", "NOT_CANONICAL"),
+        ('"arguments": {"order_id": "EX-7F3A21", "amount": 1E400}', "/amount", "NOT_CANONICAL"),
+        ('"arguments": {"order_id": "EX-7F3A21", "amount": 1, "amount": 2}', "/amount", "NOT_CANONICAL"),
+        ('"arguments": {"order_id": "EX-\\ud83d", "amount": 1}', "/order_id", "NOT_CANONICAL"),
+        ('"arguments": {}, "dry_run": 1.0', "", "UNPARSEABLE_ARGUMENTS"),
+        ('"arguments": {}, "target_resource": "\\ud83d"', "", "UNPARSEABLE_ARGUMENTS"),
+        ('"arguments": {}, "arguments": {}', "", "UNPARSEABLE_ARGUMENTS"),
+    ],
+)
+def test_a_call_outside_the_profile_is_refused_for_itself_by_its_path_and_is_on_record(
+    agent: Api, operator_key: Api, session: dict, sent: str, path: str, code: str
+):
+    good = json.dumps(call(session))
+    odd = f'{{"call_id": "odd", "tool": "issue_refund", "pin_hash": "{session["pin"]["hash"]}", {sent}}}'
+    body = f'{{"calls": [{good}, {odd}]}}'
+    answer = agent.client.post(
+        f"/api/v1/sessions/{session['session_id']}/calls", body, "application/json", headers=agent.headers
+    )
+    assert answer.status_code == 200, answer.content
+    passed, refused = answer.json()["results"]
+    assert passed["accepted"]
+    assert not refused["accepted"]
+    (error,) = refused["errors"]
+    assert (error["path"], error["code"]) == (path, code)
+    assert refused["hint"]
+    assert operator_key.get(f"/sessions/{session['session_id']}").json()["calls_refused"] == 1
+
+
+def test_whole_numbers_in_another_notation_are_the_numbers_that_they_are(agent: Api, operator_key: Api, session: dict):
+    text = json.dumps(call(session)).replace('"amount": 1250', '"amount": 1.25e3')
+    answer = agent.client.post(
+        f"/api/v1/sessions/{session['session_id']}/calls",
+        f'{{"calls": [{text}]}}',
+        "application/json",
+        headers=agent.headers,
+    )
+    (result,) = answer.json()["results"]
+    assert result["accepted"], result
+    assert result["approval"]["required"]
+    asked = operator_key.get(f"/actions/{result['action_id']}").json()
+    assert '"amount": 1250,' in json.dumps(asked)
+
+
 def test_nobody_without_a_key_gets_in(db: None):
     from django.test import Client
 
