@@ -38,7 +38,7 @@ from claude_agent_sdk.types import HookEvent
 from mcp.server import Server
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, Tool
 
-from counterfoil.adapters.offer import parse_call, propose_call, session_tools
+from counterfoil.adapters.offer import parse_arguments, parse_call, propose_call, session_tools
 from counterfoil.agent import AsyncSession
 from counterfoil.coding_agents.hooks import Hook, HookSettings, answer_after, answer_before, read_call
 from counterfoil.telling import CHECK, LINES, outcome_text
@@ -66,7 +66,10 @@ def tool_server(session: AsyncSession, *, wait_s: float = 30.0) -> McpSdkServerC
 
     async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
         told: Mapping[str, Any] = params.meta or {}
-        call = parse_call(params.name, params.arguments, told.get(_CALL_ID))
+        arguments = parse_arguments(params.arguments)
+        given = told.get(_CALL_ID)
+        name = session.names.take(given if isinstance(given, str) else None, params.name, arguments)
+        call = parse_call(params.name, arguments, name)
         outcome = await session.carry_out(propose_call(session, call, for_s=wait_s))
         text = TextContent(type="text", text=outcome_text(outcome, can_ask=True))
         return CallToolResult(content=[text], is_error=outcome.refused)
@@ -89,7 +92,8 @@ def hooks(
             return _decision("deny", await _gate_answer(session, name, arguments, call_id))
         tool = name.removeprefix(_OURS)
         if defers and tool not in (CHECK.name, LINES.name):
-            call = parse_call(tool, arguments, call_id)
+            arguments = parse_arguments(arguments)
+            call = parse_call(tool, arguments, session.names.reserve(call_id, tool, arguments))
             outcome = await session.carry_out(propose_call(session, call, for_s=wait_s, for_people=False))
             if outcome.held:
                 return _decision("defer", "It waits for people at the console.")
@@ -131,7 +135,7 @@ async def guard_result(session: AsyncSession, result: ResultMessage) -> ResultMe
 
 
 async def _gate_answer(session: AsyncSession, name: str, arguments: object, call_id: str | None) -> str:
-    call = parse_call(name, arguments, call_id)
+    call = parse_call(name, arguments, session.names.of(call_id))
     return outcome_text(await session.carry_out(propose_call(session, call, for_s=0.0)))
 
 

@@ -4,6 +4,9 @@
 is a node in the place of the `ToolNode`: it sends all calls of a turn to the gate at once, also those
 that name no tool or did not parse, so that the gate answers them and the record has them.
 
+A call is named by its message and its place in it, so that a graph that runs a node again asks about the same calls.
+In a `ToolNode`, which shows a tool neither, it is named by the node's run, its id, tool and arguments.
+
 With `interrupts=True` a call that waits for people ends the turn as a LangGraph `interrupt`; the graph
 needs a checkpointer, and is resumed with `Command(resume=...)` when there is a reason to look again.
 What it is resumed with decides nothing.
@@ -11,11 +14,13 @@ What it is resumed with decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.tools import StructuredTool
+from langgraph.config import get_config
 from langgraph.types import interrupt
 
 from counterfoil.adapters.offer import interrupt_value, parse_call, poll_action, propose_call, session_tools
@@ -85,61 +90,87 @@ def _tool(session: Session | AsyncSession, tool: Tool, wait_s: float, interrupts
     if isinstance(session, Session):
 
         def call(arguments: object, call_id: str | None) -> str:
-            return session.carry_out(_answered(session, parse_call(tool.name, arguments, call_id), wait_s, interrupts))
+            return session.carry_out(_answered(session, tool.name, arguments, call_id, wait_s, interrupts))
 
         return GatedStructuredTool(func=call, **described)
 
     async def acall(arguments: object, call_id: str | None) -> str:
-        return await session.carry_out(
-            _answered(session, parse_call(tool.name, arguments, call_id), wait_s, interrupts)
-        )
+        return await session.carry_out(_answered(session, tool.name, arguments, call_id, wait_s, interrupts))
 
     return GatedStructuredTool(coroutine=acall, **described)
 
 
-def _answered(session: SessionRequests, call: Call, wait_s: float, interrupts: bool) -> Plan[str]:
+def _answered(
+    session: SessionRequests, tool: str, arguments: object, call_id: str | None, wait_s: float, interrupts: bool
+) -> Plan[str]:
+    run = _node_run()
+    name = session.names.of(call_id, *((run, tool, repr(arguments)) if run else ()))
+    call = parse_call(tool, arguments, name)
     outcome = yield from propose_call(session, call, for_s=wait_s, for_people=not interrupts)
     while interrupts and outcome.held and outcome.action_id:
-        interrupt([interrupt_value(outcome, call)])
+        interrupt([interrupt_value(outcome, call, call_id)])
         outcome = yield from poll_action(session, outcome.action_id, for_s=wait_s, for_people=False)
     return outcome_text(outcome, can_ask=True)
 
 
 def _turn(session: SessionRequests, state: State, wait_s: float, interrupts: bool) -> Plan[Update]:
-    asked = _calls(state["messages"])
-    outcomes: dict[str, Outcome] = {}
-    for call in asked:
+    asked = _calls(session, state["messages"])
+    outcomes: dict[int, Outcome] = {}
+    for place, (_, call) in enumerate(asked):
         if call.tool in OWN:
-            outcomes[call.call_id] = yield from propose_call(session, call, for_s=wait_s, for_people=not interrupts)
-    batch = [call for call in asked if call.tool not in OWN]
+            outcomes[place] = yield from propose_call(session, call, for_s=wait_s, for_people=not interrupts)
+    batch = {place: call for place, (_, call) in enumerate(asked) if place not in outcomes}
     if batch:
-        proposing = SessionRequests.attempts.build(session, batch, for_s=wait_s, for_people=not interrupts)
+        calls = list(batch.values())
+        proposing = SessionRequests.attempts.build(session, calls, for_s=wait_s, for_people=not interrupts)
         found = yield from proposing
-        outcomes |= {call.call_id: outcome for call, outcome in zip(batch, found, strict=True)}
-    while interrupts and (
-        waiting := [interrupt_value(outcomes[one.call_id], one) for one in asked if outcomes[one.call_id].held]
-    ):
+        outcomes |= zip(batch, found, strict=True)
+    while interrupts and (held := [place for place in range(len(asked)) if outcomes[place].held]):
+        waiting = [interrupt_value(outcomes[place], asked[place][1], asked[place][0]) for place in held]
         interrupt(waiting)
-        for each in waiting:
+        for place, each in zip(held, waiting, strict=True):
             again = poll_action(session, each["action_id"], for_s=wait_s, for_people=False)
-            outcomes[each["call_id"]] = yield from again
-    answers = [_message(call, outcomes[call.call_id]) for call in asked]
-    return {"messages": answers}
+            outcomes[place] = yield from again
+    return {"messages": [_message(given, call, outcomes[place]) for place, (given, call) in enumerate(asked)]}
 
 
-def _calls(messages: Sequence[AnyMessage]) -> list[Call]:
+def _calls(session: SessionRequests, messages: Sequence[AnyMessage]) -> list[tuple[str | None, Call]]:
+    """The calls of the last message, each with the id that its answer carries."""
     last = messages[-1]
     if not isinstance(last, AIMessage):
         return []
-    wanted = [*last.tool_calls, *last.invalid_tool_calls]
-    return [parse_call(one["name"] or "", one["args"], one["id"]) for one in wanted]
+    message = _message_name(last, len(messages))
+    calls = []
+    for place, one in enumerate([*last.tool_calls, *last.invalid_tool_calls]):
+        name = session.names.of(one["id"], message, place, one["name"], repr(one["args"]))
+        calls.append((one["id"], parse_call(one["name"] or "", one["args"], name)))
+    return calls
 
 
-def _message(call: Call, outcome: Outcome) -> ToolMessage:
+def _message_name(message: AIMessage, number: int) -> Hashable:
+    """What tells a message from all others: its id and place in its thread, else the run of the node that it is in."""
+    if message.id is not None:
+        return (_configured("thread_id"), message.id, number)
+    return _node_run() or uuid4()
+
+
+def _node_run() -> str | None:
+    """The name of the node's run, the same when a graph runs it again; None outside of a graph."""
+    return _configured("checkpoint_ns")
+
+
+def _configured(name: str) -> str | None:
+    try:
+        return get_config().get("configurable", {}).get(name) or None
+    except RuntimeError:
+        return None
+
+
+def _message(given: str | None, call: Call, outcome: Outcome) -> ToolMessage:
     return ToolMessage(
         content=outcome_text(outcome, can_ask=True),
         name=call.tool,
-        tool_call_id=call.call_id,
+        tool_call_id=given or call.call_id,
         status="error" if outcome.refused else "success",
     )
 

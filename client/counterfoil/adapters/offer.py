@@ -4,8 +4,9 @@
    ready lines about what was done.
 2. A model's call goes to the gate as it was written, also one that names no tool or does not parse:
    the gate is what tells the model how to mend it.
-3. The call id is the framework's own, so that a step which a framework runs again is the same call,
-   and gets the same answer.
+3. A model's id of a call names it within its message at best: some models count anew in each message, some give one id
+   to two calls. So a call is named by message and place (`CallNames`): a step that a framework runs again is the same
+   call and gets the same answer, and every other is a call of its own. Answers are given by place.
 4. Held for people, a call may end the turn instead (`for_people=False`): the framework interrupts,
    and what it resumes with is no approval, only the reason to look again.
 """
@@ -34,7 +35,7 @@ def session_tools(session: SessionRequests) -> tuple[Tool, ...]:
 
 def parse_call(name: str, arguments: object, call_id: str | None) -> Call:
     """A model's call as it is proposed; text that is a JSON object counts as that object."""
-    parsed = _parsed(arguments)
+    parsed = parse_arguments(arguments)
     return Call(name, parsed, call_id=call_id) if call_id else Call(name, parsed)
 
 
@@ -61,13 +62,19 @@ def poll_action(session: SessionRequests, action_id: str, *, for_s: float, for_p
     return (yield from plan)
 
 
-def interrupt_value(outcome: Outcome, call: Call) -> dict[str, Any]:
-    """What an interrupt says about a call that waits for people."""
+def interrupt_value(outcome: Outcome, call: Call, given_id: str | None) -> dict[str, Any]:
+    """What an interrupt says about a call that waits for people; `given_id` is the framework's own id of it."""
     approval_id = outcome.approval.approval_id if outcome.approval else None
-    return {"call_id": call.call_id, "tool": call.tool, "action_id": outcome.action_id, "approval_id": approval_id}
+    return {
+        "call_id": given_id or call.call_id,
+        "tool": call.tool,
+        "action_id": outcome.action_id,
+        "approval_id": approval_id,
+    }
 
 
-def _parsed(arguments: Any) -> Any:
+def parse_arguments(arguments: Any) -> Any:
+    """Arguments as an object; text that is none stays as it was written."""
     if not isinstance(arguments, str):
         return dict(arguments or {})
     try:

@@ -22,8 +22,8 @@ from agents import (
 )
 from agents.tool_context import ToolContext
 
-from counterfoil.adapters.offer import parse_call, propose_call, session_tools
-from counterfoil.agent import AsyncSession
+from counterfoil.adapters.offer import parse_arguments, parse_call, propose_call, session_tools
+from counterfoil.agent import AsyncSession, Call
 from counterfoil.answers import Tool as ContractTool
 from counterfoil.telling import CHECK, LINES, outcome_text
 
@@ -41,7 +41,7 @@ def run_config(session: AsyncSession, **options: Any) -> RunConfig:
     async def formatter(asked: ToolErrorFormatterArgs[Any]) -> str | None:
         if asked.kind != "tool_not_found":
             return None
-        call = parse_call(asked.tool_name, {}, asked.call_id)
+        call = parse_call(asked.tool_name, {}, session.names.of(asked.call_id))
         return outcome_text(await session.carry_out(propose_call(session, call, for_s=0.0)))
 
     return RunConfig(tool_not_found_behavior="return_error_to_model", tool_error_formatter=formatter, **options)
@@ -66,11 +66,13 @@ def output_guardrail(session: AsyncSession) -> OutputGuardrail[Any]:
 
 def _tool(session: AsyncSession, tool: ContractTool, wait_s: float, interrupts: bool) -> FunctionTool:
     async def invoke(context: ToolContext[Any], text: str) -> str:
-        call = parse_call(tool.name, text, context.tool_call_id)
+        arguments = parse_arguments(text)
+        # Asked about before, the call is the one that people decide on; the SDK hands over no message to name it by.
+        call = Call(tool.name, arguments, session.names.take(context.tool_call_id, tool.name, arguments))
         return outcome_text(await session.carry_out(propose_call(session, call, for_s=wait_s)), can_ask=True)
 
     async def waits_for_people(context: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
-        call = parse_call(tool.name, arguments, call_id)
+        call = parse_call(tool.name, arguments, session.names.reserve(call_id, tool.name, arguments))
         outcome = await session.carry_out(propose_call(session, call, for_s=wait_s, for_people=False))
         return outcome.held
 

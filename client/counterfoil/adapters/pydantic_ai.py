@@ -57,11 +57,13 @@ class GatedToolset(AbstractToolset[Any]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> dict[str, Any]:
-        call = parse_call(name, tool_args.get(_TEXT, tool_args), ctx.tool_call_id)
+        arguments = tool_args.get(_TEXT, tool_args)
+        place = (ctx.run_id, ctx.run_step, name, repr(arguments)) if ctx.run_id else ()
+        call = parse_call(name, arguments, self._session.names.of(ctx.tool_call_id, *place))
         plan = propose_call(self._session, call, for_s=self._wait_s, for_people=not self._defers)
         outcome = await self._session.carry_out(plan)
         if self._defers and outcome.held:
-            raise CallDeferred(metadata=interrupt_value(outcome, call))
+            raise CallDeferred(metadata=interrupt_value(outcome, call, ctx.tool_call_id))
         return outcome_document(outcome, can_ask=True)
 
 
