@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import mcp_types as types
 import pytest
 
 from counterfoil.mcp import drafts
 from counterfoil.mcp.settings import BadSettings, load_settings
-from counterfoil.mcp.surface import RegisteredTool, ToolDecision, compare_tools, tool_digest
+from counterfoil.mcp.surface import RegisteredTool, ToolDecision, compare_tools, contract_name, tool_digest
 from ledger.catalogue.rules import contract as contracts
 
 SCHEMA = {"type": "object", "required": ["path"], "properties": {"path": {"type": "string"}}}
@@ -110,6 +112,135 @@ def test_a_schema_is_made_fit_for_registration():
         "additionalProperties": False,
     }
     assert _registers(draft.document).target_template == "files/write_file"
+
+
+def _object(properties, required=(), **more):
+    return {"type": "object", "properties": properties, "required": list(required), **more}
+
+
+CITY = _object({"city": {"type": "string"}, "format": {"type": "string"}}, ["city"])
+D4, D7 = "http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-07/schema#"
+# What a server lists, what its contract accepts then, and what it refuses.
+SCHEMAS = {
+    "an int64": (
+        _object({"n": {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}}),
+        [{"n": 5}],
+        [{"n": "5"}],
+    ),
+    "a uint64": (_object({"n": {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}}), [{"n": 0}], [{"n": -1}]),
+    "a float's bounds": (_object({"n": {"type": "number", "minimum": 0.1, "maximum": 1e308}}), [{"n": 1}], [{"n": 0}]),
+    "a float by default": (_object({"t": {"type": "number", "default": 0.7}}), [{}, {"t": 1}], [{"t": "x"}]),
+    "a huge default": (_object({"t": {"type": "integer", "default": 2**64}}), [{}], [{"t": "x"}]),
+    "a huge choice": (_object({"t": {"enum": [1, 2**64]}}), [{"t": 1}], [{"t": 2}]),
+    "only huge choices": (_object({"t": {"enum": [2**64]}}), [{}], []),
+    "null among choices": (_object({"t": {"enum": ["a", None]}}), [{"t": None}, {"t": "a"}], [{"t": "b"}]),
+    "null as constant": (_object({"t": {"const": None}}), [{"t": None}], [{"t": 1}]),
+    "a look-ahead": (_object({"n": {"type": "string", "pattern": r"^(?!\.)[\w-]+$"}}), [{"n": "a"}], [{"n": 1}]),
+    "a look-behind": (_object({"n": {"type": "string", "pattern": "(?<=a)b"}}), [{"n": "a"}], [{"n": 1}]),
+    "a back-reference": (_object({"n": {"type": "string", "pattern": r"(a)\1"}}), [{"n": "x"}], [{"n": 1}]),
+    "letters of any script": (_object({"n": {"type": "string", "pattern": r"^\p{L}+$"}}), [{"n": "ö"}], [{"n": "1"}]),
+    "a pattern of names": (
+        {"type": "object", "patternProperties": {"^(?=x)": {"type": "string"}, "^y": {"type": "integer"}}},
+        [{"y": 1}],
+        [{"y": "1"}],
+    ),
+    "definitions": (
+        _object({"loc": {"$ref": "#/definitions/Loc"}}, ["loc"], definitions={"Loc": CITY}, **{"$schema": D7}),
+        [{"loc": {"city": "Rome"}}],
+        [{"loc": {}}, {"loc": {"city": 1}}],
+    ),
+    "definitions in definitions": (
+        _object(
+            {"loc": {"$ref": "#/definitions/A/definitions/B"}, "definitions": {"type": "string"}},
+            definitions={"A": {"definitions": {"B": CITY}}},
+        ),
+        [{"loc": {"city": "Rome"}, "definitions": "x"}],
+        [{"loc": {}}, {"definitions": 1}],
+    ),
+    "definitions in a parameter": (
+        _object({"a": {"$ref": "#/properties/b/definitions/C"}, "b": {"type": "object", "definitions": {"C": CITY}}}),
+        [{"a": {"city": "Rome"}}],
+        [{"a": {}}],
+    ),
+    "recursion": (
+        _object(
+            {"node": {"$ref": "#/$defs/N"}},
+            **{"$defs": {"N": _object({"kids": {"type": "array", "items": {"$ref": "#/$defs/N"}}})}},
+        ),
+        [{"node": {"kids": [{"kids": []}]}}],
+        [{"node": {"kids": [1]}}],
+    ),
+    "recursion of 2019": (
+        {
+            "type": "object",
+            "$recursiveAnchor": True,
+            "properties": {"kid": {"$recursiveRef": "#"}, "n": {"type": "integer"}},
+        },
+        [{"kid": {"kid": {"n": 1}}}],
+        [{"kid": {"n": "1"}}],
+    ),
+    "draft 4 bounds": (
+        _object(
+            {"n": {"type": "integer", "minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False}},
+            **{"$schema": D4, "id": "urn:x"},
+        ),
+        [{"n": 1}, {"n": 9}],
+        [{"n": 0}, {"n": 10}],
+    ),
+    "draft 3's required": (_object({"n": {"type": "integer", "required": True}}), [{"n": 1}, {}], [{"n": "1"}]),
+    "a tuple": (
+        _object({"p": {"type": "array", "items": [{"type": "integer"}, {"type": "string"}], "additionalItems": False}}),
+        [{"p": [1, "a"]}],
+        [{"p": ["a", 1]}, {"p": [1, "a", 2]}],
+    ),
+    "dependencies": (
+        _object({"a": {}, "b": {}, "c": {}}, dependencies={"a": ["b"], "c": {"required": ["a"]}}),
+        [{"a": 1, "b": 1}, {}],
+        [{"a": 1}, {"c": 1}],
+    ),
+    "an anchor": (
+        _object({"l": {"$ref": "#loc"}}, definitions={"Loc": {"$id": "#loc", **CITY}}),
+        [{"l": {"city": "Rome"}}],
+        [{"l": {}}],
+    ),
+    "another's schema": (_object({"q": {"$ref": "https://example.com/s.json#/Q"}}), [{"q": 1}], [{"z": 1}]),
+    "parameters named like keywords": (
+        _object(
+            {
+                name: {"type": "string"}
+                for name in ("type", "properties", "$ref", "default", "enum", "id", "definitions")
+            },
+            ["type"],
+        ),
+        [{"type": "x", "$ref": "y", "id": "z"}],
+        [{}, {"type": 1}],
+    ),
+    "schemas that are true and false": (
+        _object({"any": True, "none": False}, ["any"]),
+        [{"any": 1}],
+        [{"any": 1, "none": 1}],
+    ),
+    "a requirement twice": (_object({"q": {"type": ["string", "string"]}}, ["q", "q"]), [{"q": "x"}], [{}]),
+    "an odd format": (_object({"n": {"type": "integer", "format": "int64"}}), [{"n": 1}], [{"n": "1"}]),
+    "nothing": ({"type": "object"}, [{}], [{"a": 1}]),
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_schema_of_any_draft_is_drafted_and_means_the_same(name):
+    schema, good, bad = SCHEMAS[name]
+    draft = drafts.draft_contract(_tool(input_schema=schema), server="files")
+    made = _registers(json.loads(json.dumps(draft.document)))
+    assert [given for given in good if not made.arguments_validator.is_valid(given)] == []
+    assert [given for given in bad if made.arguments_validator.is_valid(given)] == []
+
+
+@pytest.mark.parametrize("name", ["repo/search", "a" * 128, "_private", "9lives", "größe"])
+def test_a_tool_of_any_name_is_drafted_under_a_name_that_a_contract_can_have(name):
+    draft = drafts.draft_contract(_tool(name=name), server="files")
+    made = _registers(draft.document)
+    assert made.name == contract_name("files.", name)
+    assert any(made.name in note for note in draft.notes) is (made.name != f"files.{name}")
 
 
 def test_orders_and_invisible_characters_in_a_description_are_noted():

@@ -8,10 +8,11 @@ def main() -> None:
     try:
         from counterfoil.mcp.command import main as run
     except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] == "counterfoil":
+        package = (missing.name or "").partition(".")[0]
+        if package == "counterfoil":
             raise
         raise SystemExit(
-            f"counterfoil-mcp: the package {missing.name} is not installed. Install the gateway with"
+            f"counterfoil-mcp: the package {package} is not installed. Install the gateway with"
             " `pip install 'counterfoil-client[mcp]'`; in a checkout, `make install` brings it."
         ) from None
     run()

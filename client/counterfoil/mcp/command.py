@@ -122,7 +122,7 @@ def _draft(settings: Settings, folder: Path, *, reads: Sequence[str], update: bo
         path = folder / f"{contract_name(settings.prefix, tool.name)}.json"
         try:
             _say(f"{path}: {_draft_one(settings, tool, path, reads=tool.name in reads, update=update)}")
-        except (ValueError, KeyError, TypeError, RecursionError, OSError) as fault:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as fault:
             failed += 1
             _say(f"{path}: no contract was written: {type(fault).__name__} {fault}")
     return 1 if failed else 0

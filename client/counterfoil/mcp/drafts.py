@@ -5,7 +5,8 @@
    says so.
 2. Nothing can be read back until somebody says how: drafts have no verification. An external effect is therefore
    marked as unverifiable, and always waits for people.
-3. Schemas are tightened (unknown arguments are refused) and made fit for registration; each change is noted.
+3. Schemas are tightened (unknown arguments are refused) and made fit for registration: the keywords of drafts 4 to
+   2019-09 become those of 2020-12, and what cannot be registered is left out; each change is noted.
 4. Texts are drafted as the server wrote them, without invisible characters. What reads like an order to the model is
    noted: the person who registers it decides what models will read.
 """
@@ -20,11 +21,17 @@ from typing import Any
 
 from mcp_types import Tool, ToolAnnotations
 
-from counterfoil.mcp.surface import tool_digest
+from counterfoil.canonical import MAX_INTEGER
+from counterfoil.mcp.surface import contract_name, tool_digest
 
 MOST_TEXT = 4_000
+_MOST_NAME = 128
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$")
+_BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
+_VALUES = frozenset({"default", "examples", "enum", "const"})
+# What an engine without backtracking does not know: looking around, and references to what was matched.
+_BACKTRACKS = re.compile(r"\(\?(?:[=!>]|<[=!])|\\[1-9]|\\k<")
 _ORDERS = re.compile(
     r"ignore (?:all|any|the|previous)|(?:do not|don't) (?:tell|mention|inform)"
     r"|before (?:using|calling) (?:any|this)|you must (?:always|first)"
@@ -54,9 +61,11 @@ class ContractDraft:
 def draft_contract(tool: Tool, *, server: str, reads: bool = False) -> ContractDraft:
     """The draft for a tool; `reads` is the user's word that it changes nothing."""
     notes: list[str] = []
-    name = f"{server}.{tool.name}"
-    if not _NAME.match(name):
-        notes.append("its name cannot be a contract's: the tool cannot be registered")
+    name = contract_name(f"{server}.", tool.name)
+    if name != f"{server}.{tool.name}":
+        notes.append(f"its name cannot be a contract's: it is registered as {name}")
+    own = name.removeprefix(f"{server}.")
+    own = own if own[0].isalpha() else f"_{own}"[:_MOST_NAME]
     schema = _schema(tool.input_schema, notes)
     document = {
         "name": name,
@@ -66,8 +75,8 @@ def draft_contract(tool: Tool, *, server: str, reads: bool = False) -> ContractD
         "description": _description(tool, notes),
         "arguments_schema": schema,
         **_effects(tool.annotations or ToolAnnotations(), reads=reads, notes=notes),
-        "target_resource": _target(schema, server=server, tool=tool.name, notes=notes),
-        "operation_kind": tool.name,
+        "target_resource": _target(schema, server=server, tool=own, notes=notes),
+        "operation_kind": own,
     }
     return ContractDraft(document, tuple(notes))
 
@@ -105,7 +114,8 @@ def _effects(hints: ToolAnnotations, *, reads: bool, notes: list[str]) -> dict[s
 
 def _target(schema: Mapping[str, Any], *, server: str, tool: str, notes: list[str]) -> str:
     properties = schema.get("properties", {})
-    fit = [name for name in schema.get("required", []) if properties.get(name, {}).get("type") in ("string", "integer")]
+    declared = {name: part for name, part in properties.items() if isinstance(part, Mapping)}
+    fit = [one for one in schema.get("required", []) if declared.get(one, {}).get("type") in ("string", "integer")]
     ids = [name for name in fit if name.endswith(("_id", "_name", "_key"))]
     chosen = next((name for name in _TARGETS if name in fit), ids[0] if len(ids) == 1 else None)
     if chosen is None:
@@ -118,7 +128,7 @@ def _target(schema: Mapping[str, Any], *, server: str, tool: str, notes: list[st
 
 def _schema(given: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     """The input schema as a contract takes it (rule 3)."""
-    schema: dict[str, Any] = _without(given, notes)
+    schema: dict[str, Any] = _converted(given, notes)
     schema["type"] = "object"
     schema.setdefault("properties", {})
     open_ended = {"additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf"}
@@ -128,32 +138,109 @@ def _schema(given: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     return schema
 
 
-def _without(value: Any, notes: list[str], *, names: bool = False) -> Any:
-    """The same, without what registration refuses: other dialects, ids, formats that nobody checks.
-
-    `names`: the keys of this object are argument names, not keywords.
-    """
+def _converted(value: Any, notes: list[str]) -> Any:
+    """A schema in draft 2020-12, without what registration refuses."""
     if isinstance(value, list):
-        return [_without(one, notes) for one in value]
+        return [_converted(one, notes) for one in value]
     if not isinstance(value, Mapping):
         return value
     kept: dict[str, Any] = {}
-    for key, part in value.items():
-        if not names and _is_refused(key, part):
+    for key, part in _renamed(value, notes).items():
+        if _is_refused(key, part):
             notes.append(f"left out of the schema: {key} {part}"[:120])
-        elif key in ("default", "examples", "enum", "const") and not names:
-            kept[key] = part
+        elif key in _VALUES:
+            if (carried := _carried(key, part, notes)) is not None or part is None:
+                kept[key] = carried
+        elif key in _NAMED and isinstance(part, Mapping):
+            named = {name: _converted(one, notes) for name, one in part.items()}
+            kept[key] = {name: one for name, one in named.items() if key != "patternProperties" or _runs(name, notes)}
         else:
-            kept[key] = _without(part, notes, names=not names and key in ("properties", "$defs"))
+            kept[key] = _converted(part, notes)
     return kept
 
 
+def _renamed(given: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    """The keywords of one schema as draft 2020-12 has them."""
+    schema = _references(_arrays_and_bounds(dict(given)))
+    for name, part in (schema.pop("dependencies", None) or {}).items():
+        keyword = "dependentRequired" if isinstance(part, list) else "dependentSchemas"
+        schema[keyword] = {**schema.get(keyword, {}), name: part}
+    for keyword in ("required", "type"):
+        if isinstance(schema.get(keyword), list):
+            schema[keyword] = list(dict.fromkeys(one for one in schema[keyword] if isinstance(one, str)))
+    if isinstance(schema.get("required"), bool):
+        notes.append("left out of the schema: required, which names no arguments")
+        del schema["required"]
+    return schema
+
+
+def _arrays_and_bounds(schema: dict[str, Any]) -> dict[str, Any]:
+    """Draft 4 marks a bound as exclusive; up to draft 7 `items` is a list where each place has a schema."""
+    for bound, of in _BOUNDS.items():
+        if isinstance(schema.get(bound), bool) and schema.pop(bound) and of in schema:
+            schema[bound] = schema.pop(of)
+    if isinstance(schema.get("items"), list):
+        schema["prefixItems"] = schema.pop("items")
+        if "additionalItems" in schema:
+            schema["items"] = schema.pop("additionalItems")
+    schema.pop("additionalItems", None)
+    return schema
+
+
+def _references(schema: dict[str, Any]) -> dict[str, Any]:
+    """Where the parts of a schema stand, and what refers to them."""
+    if isinstance(schema.get("definitions"), Mapping):
+        schema["$defs"] = {**schema.pop("definitions"), **(schema.get("$defs") or {})}
+    for keyword in ("id", "$id"):
+        if isinstance(schema.get(keyword), str) and schema[keyword].startswith("#"):
+            schema["$anchor"] = schema.pop(keyword)[1:]
+    if "$recursiveRef" in schema:
+        schema["$ref"] = schema.pop("$recursiveRef")
+    schema.pop("$recursiveAnchor", None)
+    if isinstance(schema.get("$ref"), str):
+        schema["$ref"] = re.sub(r"(?<!/properties)(?<!/\$defs)/definitions/", "/$defs/", schema["$ref"])
+    return schema
+
+
 def _is_refused(key: str, part: Any) -> bool:
+    if isinstance(part, int | float) and not isinstance(part, bool):
+        # No payload holds an integer beyond these, so that the bound says nothing.
+        return not -MAX_INTEGER <= part <= MAX_INTEGER
     if not isinstance(part, str):
         return False
     return (
-        key == "$id" or (key == "$schema" and part.rstrip("#") != DIALECT) or (key == "format" and part not in _FORMATS)
+        key in ("$id", "id")
+        or (key == "$schema" and part.rstrip("#") != DIALECT)
+        or (key == "format" and part not in _FORMATS)
+        or (key == "$ref" and not part.startswith("#"))
+        or (key == "pattern" and _BACKTRACKS.search(part) is not None)
     )
+
+
+def _runs(pattern: str, notes: list[str]) -> bool:
+    if _BACKTRACKS.search(pattern) is None:
+        return True
+    notes.append(f"left out of the schema: patternProperties {pattern}"[:120])
+    return False
+
+
+def _carried(key: str, part: Any, notes: list[str]) -> Any:
+    """A value that a schema names, as far as a contract can carry it; None where it cannot."""
+    parts = part if key in ("enum", "examples") and isinstance(part, list) else [part]
+    carried = [one for one in parts if _is_exact(one)]
+    if len(carried) < len(parts):
+        notes.append(f"left out of the schema: a number of {key} that no contract carries exactly")
+    if parts is part:
+        return carried or None
+    return carried[0] if carried else None
+
+
+def _is_exact(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(_is_exact(one) for one in value.values())
+    if isinstance(value, list):
+        return all(_is_exact(one) for one in value)
+    return not isinstance(value, int | float) or -MAX_INTEGER <= value <= MAX_INTEGER
 
 
 def _description(tool: Tool, notes: list[str]) -> str:
