@@ -294,7 +294,10 @@ AXES_LOCKOUT_TEMPLATE = "sign_in/locked.html"
 # Signing in, through allauth: what it does not ask for is closed (no sign-up, no e-mail flows of its own).
 
 ACCOUNT_ADAPTER = "console.accounts.sign_in.adapters.AccountAdapter"
-ACCOUNT_FORMS = {"login": "console.accounts.sign_in.forms.SignInForm"}
+ACCOUNT_FORMS = {
+    "login": "console.accounts.sign_in.forms.SignInForm",
+    "change_password": "console.accounts.sign_in.forms.PasswordChangeForm",
+}
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
@@ -306,6 +309,8 @@ ACCOUNT_DEFAULT_HTTP_PROTOCOL = _public.scheme
 MFA_ADAPTER = "console.accounts.sign_in.adapters.MfaAdapter"
 MFA_FORMS = {
     "add_webauthn": "console.accounts.sign_in.forms.AddPasskeyForm",
+    "authenticate": "console.accounts.sign_in.forms.CodeSecondStepForm",
+    "reauthenticate": "console.accounts.sign_in.forms.CodeReauthenticationForm",
     "authenticate_webauthn": "console.accounts.sign_in.forms.PasskeySecondStepForm",
     "login_webauthn": "console.accounts.sign_in.forms.PasskeySignInForm",
     "reauthenticate_webauthn": "console.accounts.sign_in.forms.PasskeyReauthenticationForm",

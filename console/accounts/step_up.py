@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
 from allauth.account.authentication import get_authentication_records
@@ -26,6 +26,8 @@ from ledger.record.rules.outcomes import SESSION_ALONE
 
 if TYPE_CHECKING:
     from console.models import User
+
+T = TypeVar("T")
 
 # Whether the user has authenticated recently.
 #
@@ -69,20 +71,51 @@ class LockedOut(RateExceeded):
     retry_after_s = 900
 
 
+class UncheckedProof(Exception):
+    """A write asks for a password or a code that has yet to be checked, outside of its transaction."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__("A proof is asked for in a write of `run_with_proof`, and nowhere else.")
+        self.given = given
+
+
+def run_with_proof(request: Any, write: Callable[[], T], *, read_caller: Callable[[], None]) -> T:
+    """Run `write`, which opens the transaction of this request; a proof that it asks for is checked outside of it.
+
+    A wrong password counts and a code is used up whatever becomes of the write: where the write asks, it is undone, the
+    proof is checked, and the write runs again with the result. Checking takes a while, so `read_caller` reads who is
+    asking once more. If we crash before the second run, the code is used up and nothing was done.
+    """
+    try:
+        return write()
+    except UncheckedProof as unchecked:
+        request.checked_proof = unchecked.given, _check_proof(request, *unchecked.given)
+    read_caller()
+    return write()
+
+
 def proof_class(request: HttpRequest, user: User, password: str | None, code: str | None = None) -> str:
     """B for a session with a fresh one-time code, C with the fresh password, D alone; "" where what was given is wrong.
 
-    Wrong passwords count towards the lock of the sign-in, and wrong codes towards that of the second step.
+    To be asked in a write of `run_with_proof`, before anything that cannot be undone. Wrong passwords count towards the
+    lock of the sign-in, and wrong codes towards that of the second step.
     """
+    if not password and not code:
+        return SESSION_ALONE
+    given, evidence_class = getattr(request, "checked_proof", (None, ""))
+    if given != (user, password, code):
+        raise UncheckedProof(user, password, code)
+    return str(evidence_class)
+
+
+def _check_proof(request: Any, user: User, password: str | None, code: str | None) -> str:
     if code:
         return "B" if _holds(request, user, code) else ""
-    if not password:
-        return SESSION_ALONE
     # Through `authenticate`, so that wrong passwords count towards a lock as they do at sign-in.
     known = authenticate(request, username=user.get_username(), password=password)
     if getattr(request, "axes_locked_out", False):
         # Ours to answer: the middleware would put a page in the place of a problem.
-        request.axes_locked_out = False  # type: ignore[attr-defined]
+        request.axes_locked_out = False
         raise LockedOut
     return "C" if known is not None and known.pk == user.pk else ""
 
@@ -103,13 +136,18 @@ def _holds(request: HttpRequest, user: User, code: str) -> bool:
         return False
     if not ratelimit.consume(request, action="login_failed", key=key):
         raise LockedOut("Too many wrong codes; wait five minutes.")
-    # Longer than a code can be right: the library forgets a used code while it still is.
-    life = app_settings.TOTP_PERIOD * (2 * app_settings.TOTP_TOLERANCE + 2)
-    digits = "".join(each for each in code if each.isdigit())
-    if not app.wrap().validate_code(code) or not cache.add(f"vote-code-{user.pk}-{digits}", "used", timeout=life):
+    if not app.wrap().validate_code(code) or not use_code(user, code):
         return False
     ratelimit.clear(request, action="login_failed", key=key)
     return True
+
+
+def use_code(user: User, code: str) -> bool:
+    """Use up a one-time code that is right; False where it was used before, in any process and for anything."""
+    # Longer than a code can be right: the library forgets a used code while it still is.
+    life = app_settings.TOTP_PERIOD * (2 * app_settings.TOTP_TOLERANCE + 2)
+    digits = "".join(each for each in code if each.isdigit())
+    return bool(cache.add(f"used-code-{user.pk}-{digits}", "used", timeout=life))
 
 
 def session_hash(request: HttpRequest) -> str:

@@ -122,6 +122,7 @@ class BrowserSession(AuthBase):
         self.kinds = kinds
 
     def __call__(self, request: HttpRequest) -> Caller | None:
+        request.admission = self  # type: ignore[attr-defined]
         return _admit(self.identify(request), self.kinds, request)
 
     def identify(self, request: HttpRequest) -> Caller | None:
@@ -165,6 +166,14 @@ def second_executor(request: HttpRequest) -> tuple[Caller, str]:
     if executor.kind != "exec" or executor.tenant_id != caller_of(request).tenant_id:
         raise NotAllowed("The key in Executor-Authorization is not an executor key of this tenant.")
     return executor, token
+
+
+def readmit(request: Any) -> None:
+    """Ask again whether this person may make this call, as they were asked before anything of it was read."""
+    request.user.refresh_from_db(fields=["is_active"])
+    request.auth = request.admission(request) if request.user.is_active else None
+    if request.auth is None:
+        raise NotSignedIn
 
 
 def copy_annotations(view: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:

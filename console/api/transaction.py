@@ -22,7 +22,8 @@ from approvals.gate.rules.proposals import read_batch
 from approvals.voting.operations.refusal_records import write_refusal_records
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as accounts_queries
-from console.api.auth import Caller, caller_of, copy_annotations
+from console.accounts.step_up import run_with_proof
+from console.api.auth import Caller, caller_of, copy_annotations, readmit
 from console.api.schemas import Answer
 from ledger.db import tenancy
 from ledger.record.rules.canonical import NotCanonical, read
@@ -154,13 +155,18 @@ def run_once(
         answer = write()
         return answer if answer is None or isinstance(answer, HttpResponseBase) else json_response(answer, status)
 
-    try:
+    def write_once() -> HttpResponse | None:
         with request_tenancy(request, caller.tenant_id):
             if key:
                 return _once(caller, key, f"{request.path}\n{bound_to}\n".encode() + body, respond, proof)
             if proof is not None:
                 accounts_operations.consume_proof(tenant_id=caller.tenant_id, jti=proof, at=timezone.now())
             return respond()
+
+    try:
+        if caller.kind != "person":
+            return write_once()
+        return run_with_proof(request, write_once, read_caller=lambda: readmit(request))
     except Refused as refusal:
         record_refusal(caller.tenant_id, refusal)
         raise

@@ -20,6 +20,7 @@ from django_htmx.middleware import HtmxDetails
 
 from approvals.voting.operations.refusal_records import write_refusal_records
 from console.accounts import operations as accounts_operations
+from console.accounts.step_up import run_with_proof
 from console.api.auth import Caller, NotAllowed, person_caller
 from console.api.transaction import note_access, record_refusal, request_tenancy
 from console.models import User
@@ -60,8 +61,9 @@ Page = Callable[Concatenate[TenantRequest, P], HttpResponseBase]
 def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase]]:
     """Open the tenant of the address around a page; with `roles`, only for people who have one of them.
 
-    Whoever is no member learns nothing, not even that the tenant exists. A refusal rolls back what the page began,
-    and is shown here, once for all pages. The page carries its `admitted_roles`; none are all members.
+    Whoever is no member learns nothing, not even that the tenant exists. A proof that the page asks for is checked
+    outside of its transaction (`run_with_proof`). A refusal rolls back what the page began, and is shown here, once for
+    all pages. The page carries its `admitted_roles`; none are all members.
     """
 
     def around(page: Page[P]) -> Callable[..., HttpResponseBase]:
@@ -69,11 +71,19 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
         def opened(request: TenantRequest, slug: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             _identify(request, slug)
             shown_in = shown_zone.set(request.user.zone)
-            try:
+
+            def write() -> HttpResponseBase:
                 with request_tenancy(request, request.tenant.id):
                     if roles and not request.caller.roles & frozenset(roles):
                         raise NotAllowed(f"Only {' and '.join(f'{role}s' for role in roles)} may do this.")
                     return page(request, *args, **kwargs)
+
+            def read_caller() -> None:
+                request.user.refresh_from_db(fields=["is_active"])
+                _identify(request, slug)
+
+            try:
+                return run_with_proof(request, write, read_caller=read_caller)
             except DataError as error:
                 log.warning("a value could not be stored or looked for: %s", error)
                 with tenancy(request.tenant.id):
@@ -99,8 +109,8 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
 def undo_if_refused(request: TenantRequest) -> Iterator[None]:
     """A part of a page's work that is undone alone where it is refused; the page goes on and says why.
 
-    What goes on record of the refusal commits with the page, and so does what stands outside this part: a one-time
-    code that was used, a wrong password that counts. If we crash before that, none of it happened.
+    What goes on record of the refusal commits with the page, and so does what stands outside this part. If we crash
+    before that, none of it happened.
     """
     try:
         with savepoint():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from allauth.account.forms import LoginForm
+from allauth.account.adapter import get_adapter
+from allauth.account.forms import ChangePasswordForm, LoginForm
+from allauth.mfa.base.forms import AuthenticateForm, ReauthenticateForm
 from allauth.mfa.webauthn.forms import (
     AddWebAuthnForm,
     AuthenticateWebAuthnForm,
@@ -16,6 +18,8 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from fido2.utils import websafe_decode
 from fido2.webauthn import CollectedClientData
+
+from console.accounts.step_up import use_code
 
 # Checks on every WebAuthn response: exact origin, top-level page, user verified.
 #
@@ -44,6 +48,32 @@ class SignInForm(LoginForm):
 
     def add_prefix(self, field_name: str) -> str:
         return "username" if field_name == "login" else field_name
+
+
+class PasswordChangeForm(ChangePasswordForm):
+    """The current password and a new one; a wrong current password counts towards the lock of the sign-in."""
+
+    def clean_oldpassword(self) -> str:
+        given: str = self.cleaned_data["oldpassword"]
+        if not get_adapter().reauthenticate(self.user, given):
+            raise get_adapter().validation_error("enter_current_password")
+        return given
+
+
+class _CodeUsedOnce:
+    def clean_code(self) -> str:
+        code: str = super().clean_code()  # type: ignore[misc]
+        if not use_code(self.user, code):  # type: ignore[attr-defined]
+            raise ValidationError("This code is wrong or was used before.", code="incorrect_code")
+        return code
+
+
+class CodeSecondStepForm(_CodeUsedOnce, AuthenticateForm):
+    """A code after the password."""
+
+
+class CodeReauthenticationForm(_CodeUsedOnce, ReauthenticateForm):
+    """A code, to show that the person at the screen is still the same."""
 
 
 class AddPasskeyForm(AddWebAuthnForm):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Router
 
@@ -11,7 +11,7 @@ from approvals.voting.rules import binding
 from console.accounts.step_up import proof_class
 from console.api.approvals import schemas
 from console.api.auth import admits, caller_of
-from console.api.transaction import run_once
+from console.api.transaction import in_tenancy
 from console.pages.approvals.displays import record_displays
 
 router = Router(tags=["Approvals"])
@@ -23,14 +23,10 @@ router = Router(tags=["Approvals"])
     response=schemas.VotesTaken,
 )
 @admits("person")
-def vote_on_several(request: HttpRequest, body: schemas.VotesBody) -> HttpResponse | None:
-    # Outside the votes' transaction: a wrong password counts towards the lock, whatever becomes of the votes.
-    evidence_class = proof_class(request, caller_of(request).user, body.password, body.otp)
-    return run_once(request, lambda: _vote_on_several(request, body, evidence_class))
-
-
-def _vote_on_several(request: HttpRequest, body: schemas.VotesBody, evidence_class: str) -> schemas.VotesTaken:
+@in_tenancy
+def vote_on_several(request: HttpRequest, body: schemas.VotesBody) -> schemas.VotesTaken:
     caller = caller_of(request)
+    evidence_class = proof_class(request, caller.user, body.password, body.otp)
     record_displays(caller, [each.approval_id for each in body.items])
     outcomes = batch_votes.vote_batch(
         tenant_id=caller.tenant_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Router
 
@@ -14,7 +14,7 @@ from approvals.voting.rules import binding
 from console.accounts.step_up import proof_class, session_hash
 from console.api.approvals import schemas
 from console.api.auth import Caller, admits, caller_of
-from console.api.transaction import in_tenancy, run_once
+from console.api.transaction import in_tenancy
 from console.pages.approvals.displays import record_displays
 
 router = Router(tags=["Approvals"])
@@ -50,17 +50,12 @@ def challenge(request: HttpRequest, approval_id: UUID, body: schemas.ChallengeBo
     response={201: schemas.VoteTaken},
 )
 @admits("person")
-def vote(request: HttpRequest, approval_id: UUID, body: schemas.VoteBody) -> HttpResponse | None:
-    # Outside the vote's transaction: a wrong password counts towards the lock, whatever becomes of the vote.
-    user, proof = caller_of(request).user, "A"
-    if body.assertion is None:
-        proof = proof_class(request, user, body.password, body.otp)
-    return run_once(request, lambda: _vote(request, approval_id, body, proof), status=201)
-
-
-def _vote(request: HttpRequest, approval_id: UUID, body: schemas.VoteBody, proof: str) -> schemas.VoteTaken:
+@in_tenancy
+def vote(request: HttpRequest, approval_id: UUID, body: schemas.VoteBody) -> schemas.VoteTaken:
     caller = caller_of(request)
-    signed = None
+    signed, proof = None, "A"
+    if body.assertion is None:
+        proof = proof_class(request, caller.user, body.password, body.otp)
     if body.assertion is not None:
         signed = signatures.ChallengeAnswer(
             challenge_id=body.challenge_id or UUID(int=0),

@@ -163,9 +163,8 @@ def challenge(request: HttpRequest, case_id: UUID, body: schemas.SettlementChall
 )
 @admits("operator")
 def resolve(request: HttpRequest, case_id: UUID, body: schemas.ResolveBody) -> HttpResponse | None:
-    given = _given(request, body)
-
     def write() -> schemas.CaseState:
+        given = _given(request, body)
         caller, at = caller_of(request), timezone.now()
         state = operations.resolve(
             tenant_id=caller.tenant_id,
@@ -191,9 +190,8 @@ def resolve(request: HttpRequest, case_id: UUID, body: schemas.ResolveBody) -> H
 )
 @admits("operator", "reviewer")
 def confirm(request: HttpRequest, case_id: UUID, body: schemas.ConfirmBody) -> HttpResponse | None:
-    given = _given(request, body)
-
     def write() -> schemas.CaseState:
+        given = _given(request, body)
         caller, at = caller_of(request), timezone.now()
         state = operations.confirm(
             tenant_id=caller.tenant_id,
@@ -209,7 +207,6 @@ def confirm(request: HttpRequest, case_id: UUID, body: schemas.ConfirmBody) -> H
 
 
 def _given(request: HttpRequest, body: schemas.SignatureBody) -> settlement_signing.GivenProof:
-    # Outside the settlement's transaction: a wrong password counts towards the lock, whatever becomes of it.
     given = settlement_signing.verify_identity(request, body.model_dump(), caller_of(request).user)
     if not given.evidence_class:
         raise ProofNeeded("Wrong password or code. Nothing was saved.")

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from ninja import Query, Router
@@ -22,7 +22,7 @@ from console.api import paging
 from console.api.auth import NotAllowed, admits, caller_of
 from console.api.people import schemas
 from console.api.schemas import Page, Paged
-from console.api.transaction import NotFound, in_tenancy, run_once
+from console.api.transaction import NotFound, in_tenancy
 
 router = Router(tags=["People"])
 READERS = ("administrator", "reviewer", "compliance")
@@ -55,12 +55,9 @@ def list_members(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas.Mem
 
 @router.post("/members", summary="Invite member", response={201: schemas.Invited})
 @admits("administrator")
-def invite(request: HttpRequest, body: schemas.InviteBody) -> HttpResponse | None:
+@in_tenancy
+def invite(request: HttpRequest, body: schemas.InviteBody) -> schemas.Invited:
     proven = is_proven(request, body.password, body.otp)
-    return run_once(request, lambda: _invite(request, body, proven), status=201)
-
-
-def _invite(request: HttpRequest, body: schemas.InviteBody, proven: bool) -> schemas.Invited:
     asked: dict[str, Any] = {"email": body.email, "name": body.name, "roles": body.roles, "groups": body.groups}
     row, token = people.invite_member(**_doer(request), **asked, is_proven=proven)
     return schemas.Invited.of(row, invitation=_address(token))
@@ -72,12 +69,9 @@ def _invite(request: HttpRequest, body: schemas.InviteBody, proven: bool) -> sch
     response=schemas.Invitation,
 )
 @admits("administrator")
-def invite_again(request: HttpRequest, member_id: UUID, body: schemas.ProofBody) -> HttpResponse | None:
+@in_tenancy
+def invite_again(request: HttpRequest, member_id: UUID, body: schemas.ProofBody) -> schemas.Invitation:
     proven = is_proven(request, body.password, body.otp)
-    return run_once(request, lambda: _invite_again(request, member_id, proven))
-
-
-def _invite_again(request: HttpRequest, member_id: UUID, proven: bool) -> schemas.Invitation:
     token = people.renew_invitation(**_doer(request), member_id=member_id, is_proven=proven)
     return schemas.Invitation(member_id=member_id, invitation=_address(token))
 
@@ -88,12 +82,9 @@ def _invite_again(request: HttpRequest, member_id: UUID, proven: bool) -> schema
     response=schemas.Member,
 )
 @admits("administrator")
-def change(request: HttpRequest, member_id: UUID, body: schemas.PlaceBody) -> HttpResponse | None:
+@in_tenancy
+def change(request: HttpRequest, member_id: UUID, body: schemas.PlaceBody) -> schemas.Member:
     proven = is_proven(request, body.password, body.otp)
-    return run_once(request, lambda: _change(request, member_id, body, proven))
-
-
-def _change(request: HttpRequest, member_id: UUID, body: schemas.PlaceBody, proven: bool) -> schemas.Member:
     wanted: dict[str, Any] = {"roles": body.roles, "groups": body.groups}
     people.change_member(**_with_person(request), member_id=member_id, **wanted, is_proven=proven)
     return _one(request, member_id)
@@ -105,14 +96,9 @@ def _change(request: HttpRequest, member_id: UUID, body: schemas.PlaceBody, prov
     response=schemas.Member,
 )
 @admits("administrator")
-def answer_proposal(request: HttpRequest, member_id: UUID, body: schemas.AnswerProposalBody) -> HttpResponse | None:
+@in_tenancy
+def answer_proposal(request: HttpRequest, member_id: UUID, body: schemas.AnswerProposalBody) -> schemas.Member:
     proven = is_proven(request, body.password, body.otp)
-    return run_once(request, lambda: _answer_proposal(request, member_id, body, proven))
-
-
-def _answer_proposal(
-    request: HttpRequest, member_id: UUID, body: schemas.AnswerProposalBody, proven: bool
-) -> schemas.Member:
     people.confirm_proposal(**_with_person(request), member_id=member_id, answer=body.confirm, is_proven=proven)
     return _one(request, member_id)
 
@@ -179,14 +165,9 @@ def begin_enrolment(request: HttpRequest) -> schemas.Ceremony:
     response={201: schemas.ApproverKey},
 )
 @admits("reviewer")
-def enrol(request: HttpRequest, body: schemas.EnrolBody) -> HttpResponse | None:
-    # Outside the transaction: a wrong password counts towards the lock, whatever becomes of the rest.
-    shown = is_recently_authenticated(request) or proof_class(request, caller_of(request).user, body.password) == "C"
-    return run_once(request, lambda: _enrol(request, body, shown), status=201)
-
-
-def _enrol(request: HttpRequest, body: schemas.EnrolBody, shown: bool) -> schemas.ApproverKey:
-    if not shown:
+@in_tenancy
+def enrol(request: HttpRequest, body: schemas.EnrolBody) -> schemas.ApproverKey:
+    if not (is_recently_authenticated(request) or proof_class(request, caller_of(request).user, body.password) == "C"):
         raise binding.StepUpRequired
     caller, at = caller_of(request), timezone.now()
     registered, kept = enrolment.finish_enrolment(
@@ -266,12 +247,8 @@ def list_delegations(request: HttpRequest, wanted: Query[Paged]) -> Page[schemas
 
 @router.post("/delegations", summary="Delegate your approvals for a limited time", response={201: schemas.Delegation})
 @admits("reviewer", "administrator")
-def delegate(request: HttpRequest, body: schemas.DelegationBody) -> HttpResponse | None:
-    proven = is_proven(request, body.password, body.otp)
-    return run_once(request, lambda: _delegate(request, body, proven), status=201)
-
-
-def _delegate(request: HttpRequest, body: schemas.DelegationBody, proven: bool) -> schemas.Delegation:
+@in_tenancy
+def delegate(request: HttpRequest, body: schemas.DelegationBody) -> schemas.Delegation:
     if approvers.approver(caller_of(request).tenant_id, body.to) is None:
         raise NotFound
     row = delegations.add_delegation(
@@ -283,7 +260,7 @@ def _delegate(request: HttpRequest, body: schemas.DelegationBody, proven: bool) 
         starts_at=body.starts_at,
         ends_at=body.ends_at,
         reason=body.reason,
-        is_proven=proven,
+        is_proven=is_proven(request, body.password, body.otp),
     )
     return schemas.Delegation.of(row)
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query, Router
 
@@ -21,7 +21,7 @@ from console.api.people.schemas import SecondWordBody
 from console.api.registry import schemas
 from console.api.releases.schemas import RetirementBody
 from console.api.schemas import LintFinding, Page, Paged
-from console.api.transaction import NotFound, in_tenancy, run_once
+from console.api.transaction import NotFound, in_tenancy
 from console.pages.contracts.contract_check import current_findings, registered_systems, validate_contract
 from console.pages.releases.release_steps import check_draft
 from console.web import policy_simulation
@@ -84,14 +84,8 @@ def get_contract(request: HttpRequest, name: str, version: str) -> schemas.Contr
     response=schemas.ContractVersion,
 )
 @admits("operator", "administrator")
-def answer_contract(request: HttpRequest, name: str, version: str, body: SecondWordBody) -> HttpResponse | None:
-    proven = is_proven(request, body.password, body.otp)
-    return run_once(request, lambda: _answer_contract(request, name, version, body, proven))
-
-
-def _answer_contract(
-    request: HttpRequest, name: str, version: str, body: SecondWordBody, proven: bool
-) -> schemas.ContractVersion:
+@in_tenancy
+def answer_contract(request: HttpRequest, name: str, version: str, body: SecondWordBody) -> schemas.ContractVersion:
     caller = caller_of(request)
     row = catalogue_queries.contract_version(caller.tenant_id, name, version)
     if row is None:
@@ -104,7 +98,7 @@ def _answer_contract(
         reason=body.reason,
         by=caller.actor,
         is_sender=is_same_person(caller.tenant_id, row.sent_by, caller.actor.id),
-        is_proven=proven,
+        is_proven=is_proven(request, body.password, body.otp),
         at=timezone.now(),
     )
     return _contract(row)
@@ -116,24 +110,20 @@ def _answer_contract(
     response=schemas.ContractVersion,
 )
 @admits("operator", "administrator")
-def retire_contract(request: HttpRequest, name: str, version: str, body: RetirementBody) -> HttpResponse | None:
-    proven = is_proven(request, body.password, body.otp)
-
-    def write() -> schemas.ContractVersion:
-        caller = caller_of(request)
-        retired = releases.retire_contract(
-            tenant_id=caller.tenant_id,
-            name=name,
-            version=version,
-            reason=body.reason,
-            by=caller.actor,
-            is_proven=proven,
-            ends_tool=body.ends_tool,
-            at=timezone.now(),
-        )
-        return _contract(retired[-1])
-
-    return run_once(request, write)
+@in_tenancy
+def retire_contract(request: HttpRequest, name: str, version: str, body: RetirementBody) -> schemas.ContractVersion:
+    caller = caller_of(request)
+    retired = releases.retire_contract(
+        tenant_id=caller.tenant_id,
+        name=name,
+        version=version,
+        reason=body.reason,
+        by=caller.actor,
+        is_proven=is_proven(request, body.password, body.otp),
+        ends_tool=body.ends_tool,
+        at=timezone.now(),
+    )
+    return _contract(retired[-1])
 
 
 @router.post(

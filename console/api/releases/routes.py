@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query, Router
 
@@ -16,7 +16,7 @@ from console.api.openapi import request_body
 from console.api.registry.schemas import PolicyVersion
 from console.api.releases import schemas
 from console.api.schemas import Page, Paged, ReasonBody
-from console.api.transaction import NotFound, in_tenancy, run_once
+from console.api.transaction import NotFound, in_tenancy
 from console.pages.releases import release_steps
 from ledger.catalogue import queries
 from ledger.catalogue.operations import releases
@@ -101,18 +101,17 @@ def run_gates(request: HttpRequest, release_id: UUID) -> schemas.Release:
     response=schemas.Release,
 )
 @admits(*PEOPLE)
-def sign(request: HttpRequest, release_id: UUID, body: schemas.GateSignatureBody) -> HttpResponse | None:
-    proven = is_proven(request, body.password, body.otp)
-
-    def write() -> schemas.Release:
-        actor = caller_of(request).actor
-        row = _found(request, release_id)
-        signed = release_steps.sign_gate(
-            row, gate=body.gate, reason=body.reason, by=actor, is_proven=proven, at=timezone.now()
-        )
-        return _shown(signed)
-
-    return run_once(request, write)
+@in_tenancy
+def sign(request: HttpRequest, release_id: UUID, body: schemas.GateSignatureBody) -> schemas.Release:
+    signed = release_steps.sign_gate(
+        _found(request, release_id),
+        gate=body.gate,
+        reason=body.reason,
+        by=caller_of(request).actor,
+        is_proven=is_proven(request, body.password, body.otp),
+        at=timezone.now(),
+    )
+    return _shown(signed)
 
 
 @router.post(
@@ -146,15 +145,16 @@ def end(request: HttpRequest, release_id: UUID, body: ReasonBody) -> schemas.Rel
     response=schemas.Release,
 )
 @admits(*PEOPLE)
-def promote(request: HttpRequest, release_id: UUID, body: schemas.ReleaseWordBody) -> HttpResponse | None:
-    proven = is_proven(request, body.password, body.otp)
-
-    def write() -> schemas.Release:
-        actor = caller_of(request).actor
-        row = _found(request, release_id)
-        return _shown(release_steps.promote(row, reason=body.reason, by=actor, is_proven=proven, at=timezone.now()))
-
-    return run_once(request, write)
+@in_tenancy
+def promote(request: HttpRequest, release_id: UUID, body: schemas.ReleaseWordBody) -> schemas.Release:
+    promoted = release_steps.promote(
+        _found(request, release_id),
+        reason=body.reason,
+        by=caller_of(request).actor,
+        is_proven=is_proven(request, body.password, body.otp),
+        at=timezone.now(),
+    )
+    return _shown(promoted)
 
 
 @router.post(
@@ -163,25 +163,21 @@ def promote(request: HttpRequest, release_id: UUID, body: schemas.ReleaseWordBod
     response=PolicyVersion,
 )
 @admits(*PEOPLE)
-def roll_back(request: HttpRequest, kind: str, body: schemas.RollbackBody) -> HttpResponse | None:
-    proven = is_proven(request, body.password, body.otp)
-
-    def write() -> PolicyVersion:
-        caller = caller_of(request)
-        if kind not in POLICY_KINDS:
-            raise NotFound
-        row = release_steps.roll_back(
-            tenant_id=caller.tenant_id,
-            kind=kind,
-            version=body.version,
-            reason=body.reason,
-            by=caller.actor,
-            is_proven=proven,
-            at=timezone.now(),
-        )
-        return PolicyVersion(kind=kind, version=row.version, digest=row.digest)
-
-    return run_once(request, write)
+@in_tenancy
+def roll_back(request: HttpRequest, kind: str, body: schemas.RollbackBody) -> PolicyVersion:
+    caller = caller_of(request)
+    if kind not in POLICY_KINDS:
+        raise NotFound
+    row = release_steps.roll_back(
+        tenant_id=caller.tenant_id,
+        kind=kind,
+        version=body.version,
+        reason=body.reason,
+        by=caller.actor,
+        is_proven=is_proven(request, body.password, body.otp),
+        at=timezone.now(),
+    )
+    return PolicyVersion(kind=kind, version=row.version, digest=row.digest)
 
 
 @router.post(
@@ -190,25 +186,21 @@ def roll_back(request: HttpRequest, kind: str, body: schemas.RollbackBody) -> Ht
     response=schemas.ContractInForce,
 )
 @admits(*PEOPLE)
+@in_tenancy
 def roll_back_contract(
     request: HttpRequest, name: str, version: str, body: schemas.ReleaseWordBody
-) -> HttpResponse | None:
-    proven = is_proven(request, body.password, body.otp)
-
-    def write() -> schemas.ContractInForce:
-        caller = caller_of(request)
-        row = releases.roll_back_contract(
-            tenant_id=caller.tenant_id,
-            name=name,
-            version=version,
-            reason=body.reason,
-            by=caller.actor,
-            is_proven=proven,
-            at=timezone.now(),
-        )
-        return schemas.ContractInForce(name=row.name, version=row.version, digest=row.digest)
-
-    return run_once(request, write)
+) -> schemas.ContractInForce:
+    caller = caller_of(request)
+    row = releases.roll_back_contract(
+        tenant_id=caller.tenant_id,
+        name=name,
+        version=version,
+        reason=body.reason,
+        by=caller.actor,
+        is_proven=is_proven(request, body.password, body.otp),
+        at=timezone.now(),
+    )
+    return schemas.ContractInForce(name=row.name, version=row.version, digest=row.digest)
 
 
 def _found(request: HttpRequest, release_id: UUID) -> Release:

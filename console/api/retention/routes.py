@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query, Router
 
@@ -14,7 +14,7 @@ from console.api import paging
 from console.api.auth import admits, caller_of
 from console.api.retention import schemas
 from console.api.schemas import Page, Paged, ReasonBody
-from console.api.transaction import NotFound, in_tenancy, run_once
+from console.api.transaction import NotFound, in_tenancy
 from console.pages.retention import erasure
 from ledger.retention import queries
 from ledger.retention.operations import erasure as operations
@@ -74,13 +74,9 @@ def ask(request: HttpRequest, body: schemas.ErasureBody) -> schemas.ErasureAsked
     response=schemas.Erasure,
 )
 @admits("compliance")
-def confirm(request: HttpRequest, erasure_id: UUID, body: schemas.PasswordBody) -> HttpResponse | None:
-    # Outside the transaction: a wrong password counts towards the lock, whatever becomes of the rest.
+@in_tenancy
+def confirm(request: HttpRequest, erasure_id: UUID, body: schemas.PasswordBody) -> schemas.Erasure:
     _step_up(request, body)
-    return run_once(request, lambda: _confirm(request, erasure_id))
-
-
-def _confirm(request: HttpRequest, erasure_id: UUID) -> schemas.Erasure:
     caller = caller_of(request)
     row = operations.confirm_erasure(
         tenant_id=caller.tenant_id, erasure_id=erasure_id, by=caller.actor, at=timezone.now()
@@ -187,12 +183,9 @@ def propose_policy(request: HttpRequest, body: schemas.RetentionBody) -> schemas
     response=schemas.Retention,
 )
 @admits("compliance")
-def confirm_policy(request: HttpRequest, retention_id: UUID, body: schemas.PasswordBody) -> HttpResponse | None:
+@in_tenancy
+def confirm_policy(request: HttpRequest, retention_id: UUID, body: schemas.PasswordBody) -> schemas.Retention:
     _step_up(request, body)
-    return run_once(request, lambda: _confirm_policy(request, retention_id))
-
-
-def _confirm_policy(request: HttpRequest, retention_id: UUID) -> schemas.Retention:
     caller = caller_of(request)
     row = clocks.confirm_policy(
         tenant_id=caller.tenant_id, retention_id=retention_id, by=caller.actor, at=timezone.now()

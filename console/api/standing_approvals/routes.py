@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query, Router
 
@@ -20,7 +20,7 @@ from console.api import paging
 from console.api.auth import admits, caller_of
 from console.api.schemas import Page, ReasonBody
 from console.api.standing_approvals import schemas
-from console.api.transaction import NotFound, in_tenancy, run_once
+from console.api.transaction import NotFound, in_tenancy
 
 if TYPE_CHECKING:
     from approvals.models import StandingApproval
@@ -81,20 +81,15 @@ def get_standing_approval(request: HttpRequest, standing_approval_id: UUID) -> s
     response={201: schemas.StandingApproval},
 )
 @admits("reviewer")
-def propose(request: HttpRequest, body: schemas.StandingProposalBody) -> HttpResponse | None:
-    # Outside the transaction: a wrong password counts towards the lock, whatever becomes of the rest.
-    proof = _proof(request, body)
-    return run_once(request, lambda: _propose(request, body, proof), status=201)
-
-
-def _propose(request: HttpRequest, body: schemas.StandingProposalBody, proof: str) -> schemas.StandingApproval:
+@in_tenancy
+def propose(request: HttpRequest, body: schemas.StandingProposalBody) -> schemas.StandingApproval:
     caller = caller_of(request)
     row = agreement.propose(
         tenant_id=caller.tenant_id,
         shape_digest=body.shape_digest,
         budget=StandingBudget(count=body.count, sum_minor=body.sum_minor, ends_at=body.ends_at),
         reason=body.reason,
-        evidence_class=proof,
+        evidence_class=_proof(request, body),
         by=caller.actor,
         at=timezone.now(),
     )
@@ -107,7 +102,10 @@ def _propose(request: HttpRequest, body: schemas.StandingProposalBody, proof: st
     response=schemas.StandingApproval,
 )
 @admits("reviewer")
-def answer(request: HttpRequest, standing_approval_id: UUID, body: schemas.StandingAnswerBody) -> HttpResponse | None:
+@in_tenancy
+def answer(
+    request: HttpRequest, standing_approval_id: UUID, body: schemas.StandingAnswerBody
+) -> schemas.StandingApproval:
     return _say(request, standing_approval_id, body, partial(agreement.answer, agrees=body.agree))
 
 
@@ -117,7 +115,10 @@ def answer(request: HttpRequest, standing_approval_id: UUID, body: schemas.Stand
     response=schemas.StandingApproval,
 )
 @admits("reviewer")
-def resume(request: HttpRequest, standing_approval_id: UUID, body: schemas.StandingWordBody) -> HttpResponse | None:
+@in_tenancy
+def resume(
+    request: HttpRequest, standing_approval_id: UUID, body: schemas.StandingWordBody
+) -> schemas.StandingApproval:
     return _say(request, standing_approval_id, body, agreement.propose_resume)
 
 
@@ -145,23 +146,18 @@ def end(request: HttpRequest, standing_approval_id: UUID, body: ReasonBody) -> s
 
 def _say(
     request: HttpRequest, standing_id: UUID, body: schemas.StandingWordBody, say: Callable[..., StandingApproval]
-) -> HttpResponse | None:
+) -> schemas.StandingApproval:
     """A person's word, for which they prove once more who they are."""
-    proof = _proof(request, body)
-
-    def write() -> schemas.StandingApproval:
-        caller, at = caller_of(request), timezone.now()
-        row = say(
-            tenant_id=caller.tenant_id,
-            standing_id=standing_id,
-            reason=body.reason,
-            evidence_class=proof,
-            by=caller.actor,
-            at=at,
-        )
-        return schemas.StandingApproval.of(row)
-
-    return run_once(request, write)
+    caller = caller_of(request)
+    row = say(
+        tenant_id=caller.tenant_id,
+        standing_id=standing_id,
+        reason=body.reason,
+        evidence_class=_proof(request, body),
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return schemas.StandingApproval.of(row)
 
 
 def _stop(

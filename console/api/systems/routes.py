@@ -16,7 +16,7 @@ from console.api.auth import admits, caller_of
 from console.api.people.schemas import SecondWordBody
 from console.api.schemas import Page, Paged, ReasonBody
 from console.api.systems import schemas
-from console.api.transaction import after_commit, in_tenancy, json_response, run_once
+from console.api.transaction import after_commit, in_tenancy, json_response
 from console.pages.systems import context as systems_context
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import second_person
@@ -75,12 +75,8 @@ def register_system(request: HttpRequest, body: schemas.SystemBody) -> schemas.S
     response=schemas.System,
 )
 @admits("operator", "administrator")
-def answer_system(request: HttpRequest, name: str, body: SecondWordBody) -> HttpResponse | None:
-    proven = is_proven(request, body.password, body.otp)
-    return run_once(request, lambda: _answer_system(request, name, body, proven))
-
-
-def _answer_system(request: HttpRequest, name: str, body: SecondWordBody, proven: bool) -> schemas.System:
+@in_tenancy
+def answer_system(request: HttpRequest, name: str, body: SecondWordBody) -> schemas.System:
     caller = caller_of(request)
     known = catalogue_queries.system(caller.tenant_id, name)
     if known is None:
@@ -92,7 +88,7 @@ def _answer_system(request: HttpRequest, name: str, body: SecondWordBody, proven
         reason=body.reason,
         by=caller.actor,
         is_sender=is_same_person(caller.tenant_id, systems_context.change_sender(known), caller.actor.id),
-        is_proven=proven,
+        is_proven=is_proven(request, body.password, body.otp),
         at=timezone.now(),
     )
     return schemas.System.of(row)

@@ -7,13 +7,13 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth import authenticate
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from approvals.voting.rules import binding
+from console.accounts.step_up import proof_class
 from console.pages.actions.action_record import actor_names
 from console.pages.audit.views import MAY, audit_tabs
 from console.pages.lists.list_page import Column, ListPage, export_address
@@ -188,9 +188,8 @@ def _without_reason(request: TenantRequest) -> HttpResponse:
 
 
 def _step_up(request: TenantRequest) -> None:
-    """A fresh password stands behind what destroys. Through `authenticate`, so that wrong ones count towards a lock."""
-    known = authenticate(request, username=request.user.get_username(), password=request.POST.get("password", ""))
-    if known is None or known.pk != request.user.pk:
+    """Require a fresh password for what destroys."""
+    if proof_class(request, request.user, request.POST.get("password")) != "C":
         raise binding.StepUpRequired
 
 

@@ -27,7 +27,7 @@ from tests.support.seals import seal_up
 MOST = {
     "propose": (13, 8),
     "propose, with approval": (13, 8),
-    "vote": (18, 10),
+    "vote": (22, 14),
     "claim": (16, 9),
     "start": (14, 7),
     "observe": (11, 5),

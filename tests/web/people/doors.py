@@ -92,10 +92,10 @@ class Door:
         assert found, f"{self.page} has no form for {self.name}"
         return found[0]
 
-    def send(self, secret: str, **headers: Any) -> Any:
-        """The answer to the form with this password or code."""
+    def send(self, secret: str, *, name: str = "") -> Any:
+        """The answer to the form with this password, or with what its input of that name takes."""
         form = self.form()
-        return self.client.post(self._address(form), form.values() | self.filled | {self.secret: secret}, **headers)
+        return self.client.post(self._address(form), form.values() | self.filled | {name or self.secret: secret})
 
     def _is_it(self, form: Form) -> bool:
         is_there = resolve(urlsplit(self._address(form)).path).url_name == self.name
