@@ -453,7 +453,9 @@ OPERATION_NOUNS: Final[dict[str, str]] = {
     "publish": "publication",
     "reserve": "reservation",
 }
-_UNFILLED: Final = re.compile(r"\{[A-Za-z_][\w.]*\}")
+_UNFILLED: Final = re.compile(r"\{[A-Za-z_]\w*\}")
+# What `ledger.catalogue.rules.targets` writes in the place of a character that could be taken for the template's own.
+_WRITTEN_OUT: Final = {"%2F": "/", "%7B": "{", "%7D": "}", "%25": "%"}
 _TOWARDS: Final = {
     **dict.fromkeys(["refund", "pay", "payout", "transfer", "credit"], "to"),
     **dict.fromkeys(["charge", "debit"], "from"),
@@ -463,11 +465,18 @@ _TOWARDS: Final = {
 def action_title(operation_kind: str, target: str, payload: Mapping[str, Any] | None = None) -> str:
     """The action in one line; with the payload, the amount is in it. Misleading characters are marked.
 
-    A refused call whose arguments do not name its target has the contract's template for one: it is left out.
+    A refused call whose arguments do not name its target has the contract's template for one: its empty places are left
+    out. All else of a target is somebody's text, and is shown as they wrote it.
     """
     verb = operation_kind.replace("_", " ").replace("-", " ").strip() or "run"
-    kind, _, name = (part.strip("/") for part in _UNFILLED.sub("", target).partition("/"))
-    thing = f"{kind} {name}" if name else kind
+    parts = [_as_written(part) for part in target.split("/") if not _UNFILLED.fullmatch(part)]
+    kind, name = "".join(parts[:1]), "/".join(parts[1:])
+    # The first part of a target is its kind, but for an address that stands alone.
+    thing = "/".join(parts) if kind.endswith(":") else f"{kind} {name}"
     amount = format_money((payload or {}).get("amount"), (payload or {}).get("currency"))
     shown = f"{verb} {amount} {_TOWARDS.get(verb, 'on')} {thing}" if amount else f"{verb} {thing}"
     return mark_hidden(shown[:1].upper() + shown[1:].strip())[0]
+
+
+def _as_written(part: str) -> str:
+    return re.sub("%(?:2F|7B|7D|25)", lambda found: _WRITTEN_OUT[found[0]], part)

@@ -6,6 +6,7 @@ import pytest
 
 from console.web.labels import action_title
 from ledger.catalogue.rules.money import format_money
+from ledger.catalogue.rules.targets import render_target
 
 
 @pytest.mark.parametrize(
@@ -16,11 +17,21 @@ from ledger.catalogue.rules.money import format_money
         ("set_status", "order/EX-1", None, "Set status order EX-1"),
         ("refund", "order/{order_id}", {}, "Refund order"),
         ("copy", "{bucket}/{path}", {}, "Copy"),
+        ("copy", "{bucket}/of/{path}", {}, "Copy of"),
+        ("write", "file/notes/{word}.md", {}, "Write file notes/{word}.md"),
+        ("write", "file/notes//today.md", {}, "Write file notes//today.md"),
+        ("open", "https://shop.example//orders/{id}.json", {}, "Open https://shop.example//orders/{id}.json"),
         ("charge", "account/7", {"amount": "9.90", "currency": "USD"}, "Charge 9.90 USD from account 7"),
     ],
 )
 def test_the_title_says_verb_amount_and_thing(kind, target, payload, wanted):
     assert action_title(kind, target, payload) == wanted
+
+
+@pytest.mark.parametrize("text", ["{order_id}", "a {word} b", "https://git.example/shop//web.git", "100%", "%2F", "/"])
+def test_text_of_the_arguments_is_shown_as_it_was_written_and_never_as_a_template(text):
+    target = render_target("git/{repository}/{ref}", {"repository": text, "ref": "main"})
+    assert action_title("push", target) == f"Push git {text}/main"
 
 
 def test_a_misleading_character_in_the_target_is_marked():
