@@ -1,8 +1,8 @@
 """Observations: what a tool or its runtime answered, as evidence (R-OB-01 to R-OB-05, R-OB-11).
 
 1. The status is one of success, failed, partial, pending, accepted, timeout; anything else, and an
-   answer that contradicts itself (a success with an error, a failure with evidence; R-TC-12), is
-   MALFORMED (R-OB-02). The answer is kept, never repaired.
+   answer that contradicts itself (a success with an error or with text in the form of one, a failure
+   with evidence; R-TC-12), is MALFORMED (R-OB-02). The answer is kept, never repaired.
 2. No answer changes what is believed (R-OB-03): it decides only where to look next.
 3. `failed` is proof of nothing, also where the executor says that nothing left it (`error.phase` is `before_send`): it
    is read back (R-EX-09, R-EX-24). Only where no system can be read does the executor's word end the action as FAILED,
@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -44,6 +45,15 @@ class ReportedStatus(StrEnum):
 
 
 SPOKEN = frozenset(ReportedStatus) - {ReportedStatus.MALFORMED}
+# The forms in which programs write errors: a name such as `FileNotFoundError`, or one of a few words, then a colon and
+# what is the matter. Counts (`Failed: 0`) and prose have other forms.
+_ERROR_FORM = re.compile(
+    r"\W{0,4}(?:mcp )?(?:[\w.]*(?:error|exception|failure)|fatal|failed|panic"
+    r"|e(?:noent|acces|perm|exist|isdir|notdir|notempty|rofs|busy|timedout|conn[a-z]+))"
+    r"(?: (?:executing|calling|in|while|at) [^:]{1,80}| [-\w.]*\d[-\w.]*| ?[(\[][^)\]]{1,40}[)\]])?:[*_`]{0,3} (?!\d)"
+    r"|Traceback \(most recent call last\)",
+    re.IGNORECASE,
+)
 STILL_WORKING = frozenset({ReportedStatus.PENDING, ReportedStatus.ACCEPTED})
 
 
@@ -126,9 +136,17 @@ def _error_parts(error: Mapping[str, Any] | None) -> list[Any]:
 def _contradiction(result: Mapping[str, Any]) -> str:
     if result["status"] == ReportedStatus.SUCCESS and result.get("error"):
         return "The result says success and carries an error."
+    if result["status"] == ReportedStatus.SUCCESS and (text := _error_text(result.get("evidence"))):
+        return f"The tool answered with text; it gave no sign of an error and did not state an outcome: “{text}”"
     if result["status"] == ReportedStatus.FAILED and result.get("evidence"):
         return "The result says failed and carries evidence of an effect."
     return ""
+
+
+def _error_text(evidence: object) -> str:
+    """The beginning of an evidence that has the form of an error message, as runtimes write them; else empty."""
+    text = " ".join(evidence.split()) if isinstance(evidence, str) else ""
+    return text[:200] if _ERROR_FORM.match(text) else ""
 
 
 def observation_bindings(observation: ParsedObservation | None) -> dict[str, Any]:

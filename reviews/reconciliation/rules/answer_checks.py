@@ -69,15 +69,14 @@ def _without_answer(inputs: RunInputs) -> Verdict:
     seen = inputs.observation
     if seen is not None and seen.status in observe.STILL_WORKING and inputs.at < waiting_deadline(inputs):
         return Verdict(result=VerificationResult.PENDING, decisive=False, reason="The tool has not answered yet.")
-    why = "No answer came." if seen is None else _failure(seen)
-    return Verdict(
-        result=VerificationResult.ABSENT, decisive=True, reason=f"The read failed; nothing was changed. {why}"
-    )
+    if seen is not None and seen.status is observe.ReportedStatus.MALFORMED:
+        reason = f"The read brought no answer that can be used; nothing was changed. {seen.fault}"
+    else:
+        reason = f"The read failed; nothing was changed. {'No answer came.' if seen is None else _failure(seen)}"
+    return Verdict(result=VerificationResult.ABSENT, decisive=True, reason=reason)
 
 
 def _failure(seen: observe.ParsedObservation) -> str:
-    if seen.status is observe.ReportedStatus.MALFORMED:
-        return seen.fault
     named = f" ({seen.error_code})" if seen.error_code else ""
     return f"The tool answered {seen.status}{named}."
 

@@ -60,6 +60,47 @@ def test_anything_else_is_malformed_and_claims_nothing(result):
 
 
 @pytest.mark.req("R-TC-12")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Error: no such file or directory, open '/srv/a.txt'",
+        "error: pathspec 'x' did not match any file",
+        "**Error:** the calendar is read-only",
+        "MCP error -32602: Invalid arguments for tool read_file",
+        "Error executing tool read_file: not found",
+        "FileNotFoundError: [Errno 2] No such file or directory: 'a.txt'",
+        "ENOENT: no such file or directory, open 'a.txt'",
+        "fatal: not a git repository",
+        'Traceback (most recent call last):\n  File "a.py", line 1',
+    ],
+)
+def test_text_in_the_form_of_an_error_is_no_success_where_no_sign_says_what_it_is(text):
+    answer = seen(evidence=text)
+    assert (answer.status, answer.claimed_success) == (ReportedStatus.MALFORMED, False)
+    quoted = " ".join(text.split())
+    assert answer.fault == (
+        f"The tool answered with text; it gave no sign of an error and did not state an outcome: “{quoted}”"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Refunded 24.00 EUR",
+        "No errors found.",
+        "Errors: 0, warnings: 2",
+        "Failed: 0, passed: 12",
+        "Email: sent to ada@corp.example",
+        "The error log was rotated: 3 files",
+        "Error budget of the month",
+        "Exceptional: yes",
+        "",
+    ],
+)
+def test_prose_and_counts_are_no_errors(text):
+    assert seen(evidence=text).status is ReportedStatus.SUCCESS
+
+
 def test_a_failure_with_evidence_contradicts_itself():
     assert seen("failed", error={"code": "X"}, evidence={"id": 1}).status is ReportedStatus.MALFORMED
     assert seen("failed", error={"code": "X"}, evidence={}).status is ReportedStatus.FAILED

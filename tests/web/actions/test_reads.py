@@ -171,6 +171,21 @@ def test_a_read_whose_tool_failed_has_failed(reader: Workshop, changes: dict[str
     assert answered(reader, begun(reader)) == "RECONCILED_SUCCESS"
 
 
+def test_a_read_whose_text_has_the_form_of_an_error_is_not_told_as_answered(reader: Workshop):
+    """A tool's server may put its error into a text and give no sign of it."""
+    started = begun(reader)
+    assert answered(reader, started, evidence="Error: there is no note of this name") == "FAILED"
+    report = reader.report(started["action_id"])
+    assert (report["code"], report["completed"]) == ("FAILED", False)
+    assert report["text"] == "The read failed; nothing was changed."
+    said = (
+        "The tool answered with text; it gave no sign of an error and did not state an outcome:"
+        " “Error: there is no note of this name”"
+    )
+    assert said in page(reader, f"actions/{started['action_id']}")
+    assert TOOL not in page(reader, "actions?outcome=ANSWERED")
+
+
 def test_a_read_whose_executor_went_silent_has_failed_and_needs_nobody(reader: Workshop, clock: Clock):
     started = begun(reader)
     clock.forward(seconds=300)
