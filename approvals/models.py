@@ -556,6 +556,30 @@ class Executor(models.Model):
         return self.executor_id
 
 
+class StartOverride(models.Model):
+    """A person's decision that actions of these tools start until `ends_at`, although the record has gone back.
+
+    `log_id` is the subject of the log that was current then, on which it is recorded.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    log_id = models.UUIDField()
+    tools = models.JSONField()
+    reason = models.CharField(max_length=1000)
+    placed_by = models.UUIDField()
+    placed_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "ends_at"], name="start_override_by_end")]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.tools)} until {self.ends_at}"
+
+
 class Grant(Row):
     """One minted grant: the order it reserves, until it is consumed, voided or runs out."""
 

@@ -456,6 +456,24 @@ RECORD_TABLES = (
         read={"public_jwk": lambda row: dpop.thumbprint(row["public_jwk"])},
     ),
     RecordTable(
+        model="approvals.StartOverride",
+        subjects=("log",),
+        place="log_id",
+        key=("id",),
+        events={
+            "start_override_placed": creates_row(
+                detail_field("override_id"),
+                tools=detail_field("tools"),
+                reason=detail_field("reason", cut=1000),
+                placed_by=actor_of,
+                placed_at=event_time,
+                ends_at=detail_field("ends_at"),
+                ended_at=constant(None),
+            ),
+            "start_override_ended": changes_row(detail_field("override_id"), ended_at=event_time),
+        },
+    ),
+    RecordTable(
         model="approvals.Grant",
         subjects=("action",),
         place="action_id",

@@ -24,6 +24,8 @@ class Tenant(models.Model):
     name = models.CharField(max_length=200)
     origin = models.CharField(max_length=255, unique=True)
     created_at = models.DateTimeField()
+    # The epoch under which this database was last accepted; none before the log is opened.
+    epoch = models.IntegerField(null=True)
 
     def __str__(self) -> str:
         return self.slug
@@ -565,6 +567,8 @@ class LogTip(models.Model):
     note = models.BinaryField(null=True)
     # The size of the newest checkpoint that is kept for good.
     kept_size = models.BigIntegerField(null=True)
+    # Why the sequencer has stopped this log (the code of the refusal); empty while it goes on.
+    stopped = models.CharField(max_length=40, blank=True, default="")
 
     class Meta:
         db_table = "ledger_tip"

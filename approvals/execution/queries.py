@@ -12,6 +12,7 @@ from approvals.models import (
     Deadline,
     Executor,
     Grant,
+    StartOverride,
 )
 from approvals.sessions.queries import disclosed_contract
 from ledger.actions.queries.actions import READY
@@ -29,6 +30,12 @@ def executor(tenant_id: UUID, executor_id: str) -> Executor | None:
 def executors(tenant_id: UUID) -> list[Executor]:
     """The registered executors, in the order of their names."""
     return list(Executor.objects.filter(tenant_id=tenant_id).order_by("executor_id"))
+
+
+def overrides_in_force(tenant_id: UUID, *, at: datetime) -> list[StartOverride]:
+    """What people let start now although the record has gone back, oldest first."""
+    found = StartOverride.objects.filter(tenant_id=tenant_id, ended_at__isnull=True, ends_at__gt=at)
+    return list(found.order_by("id"))
 
 
 NEWEST_GRANTS = 1000

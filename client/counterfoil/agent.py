@@ -47,6 +47,7 @@ from counterfoil.answers import (
 )
 from counterfoil.canonical import NotCanonical, encode_canonical
 from counterfoil.connection import Connection
+from counterfoil.execution.seen import SeenCheckpoints
 from counterfoil.transport import reading
 from counterfoil.transport.async_connection import AsyncConnection
 from counterfoil.transport.request import Backoff, Pause, Plan, Request, Trace, new_trace, request_method
@@ -401,6 +402,11 @@ class Session(SessionRequests):
 
     def carry_out(self, plan: Plan[T]) -> T:
         return self._connection.carry_out(plan)
+
+    @property
+    def seen(self) -> SeenCheckpoints:
+        """What this connection has seen of the console's record."""
+        return self._connection.seen
 
     def stream(self, *, last_event_id: str = "", **options: float) -> Stream:
         """What happens in the session from now on, or from a place in the stream."""

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import httpx
 
 from counterfoil.canonical import parse_json
+from counterfoil.execution.seen import SeenCheckpoints
 from counterfoil.problems import Problem, Unreachable
 from counterfoil.transport import request as request_transport
 from counterfoil.transport.request import API, PASSING, Backoff, Pause, Plan, Request, Trace
@@ -39,7 +40,9 @@ class Connection:
         timeout_s: float = 15.0,
         http: httpx.Client | None = None,
         backoff: Backoff | None = None,
+        seen: SeenCheckpoints | None = None,
     ) -> None:
+        self.seen = seen or SeenCheckpoints()
         self.url = url.rstrip("/")
         self.http = http or httpx.Client(timeout=timeout_s)
         self.authorization = f"Bearer {key}"
@@ -168,6 +171,7 @@ class Connection:
         except httpx.TransportError as fault:
             raise request_transport.unreachable_error(method, path, fault) from fault
         self._see_clock(response, sent=sent)
+        self.seen.see(response.headers)
         return request_transport.parse_response(method, path, response)
 
     def _see_clock(self, response: httpx.Response, *, sent: float) -> None:

@@ -15,6 +15,8 @@ The rules, in the order in which they bite:
 5. Whatever the handler raises is reported, as `failed` or `timeout`; it is `before_send` only if
    nothing can have left.
 
+6. Nothing runs for a console whose record is older than it was seen before (`counterfoil.execution.seen`).
+
 If this process dies in between, the console's lease runs out and the console reads the real system
 back. Nothing is kept on disk to resume from, on purpose: a second run of the handler is what must
 never happen by itself.
@@ -46,6 +48,7 @@ from counterfoil.execution.grants import GrantHolder, GrantRefused, KeySet, Used
 from counterfoil.execution.lease import Lease, LeaseOver
 from counterfoil.execution.sealed import LogPolicy
 from counterfoil.execution.sealed import check_votes as check_sealed
+from counterfoil.execution.seen import RecordBehind, SeenCheckpoints
 from counterfoil.problems import Problem, Unreachable
 from counterfoil.proof import load_key
 from counterfoil.transport import reading
@@ -72,6 +75,8 @@ class Order:
     grant: str
     grant_expires_at: str
     proof: Mapping[str, Any] | None = None
+    override_id: str | None = None
+    """A person's decision, on record at the console, that this starts although the record has gone back."""
 
 
 class Executor:
@@ -79,7 +84,7 @@ class Executor:
 
     `issuer` is the console's own public address, which its grants name (`url` unless given; "" is
     for a console that cannot be verified, and turns rule 1's check off). `log` makes the executor
-    strict.
+    strict. `seen_file` holds what it has seen of the console's record (beside the key file unless given).
     """
 
     def __init__(
@@ -100,8 +105,10 @@ class Executor:
         environment: str = "production",
         log: LogPolicy | None = None,
         http: httpx.Client | None = None,
+        seen_file: Path | None = None,
     ) -> None:
-        self._connection = Connection(url=url, key=key, timeout_s=wait_s + 15.0, http=http)
+        self._seen = SeenCheckpoints(seen_file or key_file.with_name(f"{key_file.name}.seen"))
+        self._connection = Connection(url=url, key=key, timeout_s=wait_s + 15.0, http=http, seen=self._seen)
         self._key = load_key(key_file)
         self._executor_id = executor_id
         self._handlers = dict(handlers)
@@ -179,14 +186,19 @@ class Executor:
             body["proof"] = True
         self._waiting.set()
         try:
-            answer = self._connection.post("/executions/claim", body, idempotency_key=idempotency_key)
+            answer = self._connection.post(
+                "/executions/claim", body, idempotency_key=idempotency_key, headers=self._seen.header
+            )
+        except Problem as refusal:
+            self._check_seen(refusal)
+            raise
         finally:
             self._waiting.clear()
         return [_order(item) for item in answer["orders"]]
 
     def run(self) -> None:
         """Register, then carry out orders one at a time until stopped; the console being away only
-        makes it wait.
+        makes it wait. A console whose record is older than it was seen here ends it with `RecordBehind`.
         """
         pause = 0.5
         registered = False
@@ -208,11 +220,13 @@ class Executor:
 
     def execute(self, order: Order) -> Result | None:
         """Start, run and report one order; None when the console refused the start (then nothing
-        ran).
+        ran). `RecordBehind` when the console has gone back (then nothing ran either).
         """
         try:
             claims = self._checked(order)
             work = self._start(order)
+        except RecordBehind:
+            raise
         except (Problem, Unreachable, GrantRefused) as refusal:
             log.warning("%s of action %s did not start: %s", order.tool, order.action_id, refusal)
             return None
@@ -256,6 +270,7 @@ class Executor:
         asked_at = time.monotonic()
         start = StartAtOnce(self._executor_id, self._wrapper_version, self._timeout_s, self._both)
         result = session.call(call, goal=goal, start=start)
+        self._seen.include(session.seen)
         started = result.raw.get("started")
         if not started:
             return result, None
@@ -263,6 +278,7 @@ class Executor:
         work = self._work(order, started, asked_at)
         try:
             claims = self._checked(order)
+            self._check_seen(order)
         except (GrantRefused, Unreachable) as refusal:
             log.warning("%s of action %s was started and does not run: %s", work.tool, work.action_id, refusal)
             self._report(work, Result("failed", error=Failure("GRANT_REFUSED", str(refusal), "before_send")))
@@ -273,7 +289,7 @@ class Executor:
         """Who the executor is, in a request of an agent: its own key, and that it holds the key of its grants."""
         key = self._connection.authorization
         proof = self._possession(path, key.removeprefix("Bearer "))["DPoP"]
-        return {"Executor-Authorization": key, "Executor-DPoP": proof}
+        return {"Executor-Authorization": key, "Executor-DPoP": proof, **self._seen.header}
 
     def _checked(self, order: Order) -> Mapping[str, Any] | None:
         """The claims of the grant, which holds for this executor and was not used here before."""
@@ -302,14 +318,42 @@ class Executor:
         asked_at = time.monotonic()
         # Sending a start again is safe: it is the same write, and nothing has run as long as no
         # answer came.
-        answer = self._connection.write(
-            path,
-            body,
-            give_up_after_s=20.0,
-            headers=lambda: self._possession(path, order.grant),
-            stop=self._stop,
-        )
-        return self._work(order, answer, asked_at)
+        try:
+            answer = self._connection.write(
+                path,
+                body,
+                give_up_after_s=20.0,
+                headers=lambda: {**self._possession(path, order.grant), **self._seen.header},
+                stop=self._stop,
+            )
+        except Problem as refusal:
+            self._check_seen(refusal)
+            raise
+        work = self._work(order, answer, asked_at)
+        try:
+            self._check_seen(order)
+        except RecordBehind as behind:
+            self._report(work, Result("failed", error=Failure(behind.code, str(behind), "before_send")))
+            raise
+        return work
+
+    def _check_seen(self, about: Order | Problem) -> None:
+        """Refuse a console that is behind what was seen of it, unless a person let this order start all the same.
+
+        The answers of several web processes may overtake each other, so a doubt is settled by asking.
+        """
+        self._seen.check_usable()
+        if isinstance(about, Problem):
+            if about.code != "RECORD_BEHIND":
+                return
+        elif about.override_id is not None or self._seen.doubt is None:
+            return
+        try:
+            self._connection.get("/ledger/standing")
+        except (Problem, Unreachable) as fault:
+            log.warning("the standing of the record was not answered: %s", fault)
+        if self._seen.doubt is not None:
+            raise RecordBehind(self._seen.doubt)
 
     def _possession(self, path: str, grant: str) -> dict[str, str]:
         url = self._connection.address(path)
@@ -455,6 +499,7 @@ def _order(item: Mapping[str, Any]) -> Order:
         grant=item["grant"],
         grant_expires_at=item["grant_expires_at"],
         proof=item.get("proof"),
+        override_id=item.get("override_id"),
     )
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from functools import partial
 from types import FrameType
 
 import psycopg
 
 from counterfoil.canonical import digest
+from counterfoil.execution.seen import RecordBehind
 from counterfoil.executor import Executor, Handler, Order
 from counterfoil.proof import read_claims
 from example import environment, faults, shop, tools
@@ -46,7 +48,11 @@ def run() -> None:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
-    executor.run()
+    try:
+        executor.run()
+    except RecordBehind as behind:
+        print(behind, file=sys.stderr)
+        raise SystemExit(behind.exit_code) from behind
 
 
 def make(place: Shop) -> Executor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
@@ -26,6 +27,7 @@ from console.accounts.step_up import run_with_proof
 from console.api.auth import Caller, caller_of, copy_annotations, readmit
 from console.api.schemas import Answer
 from ledger.db import tenancy
+from ledger.log.queries import newest
 from ledger.record.rules.canonical import NotCanonical, read
 from ledger.record.rules.refusals import Refused
 
@@ -75,6 +77,10 @@ def json_response(answer: object, status: int = 200) -> HttpResponse:
 
 
 READS = frozenset({"GET", "HEAD"})
+CHECKPOINT = "Counterfoil-Checkpoint"
+"""The header with the newest signed checkpoint of the caller's tenant, in Base64: of this record in an answer, and of
+what the caller has seen in a claim and a start.
+"""
 
 
 @contextmanager
@@ -158,10 +164,15 @@ def run_once(
     def write_once() -> HttpResponse | None:
         with request_tenancy(request, caller.tenant_id):
             if key:
-                return _once(caller, key, f"{request.path}\n{bound_to}\n".encode() + body, respond, proof)
-            if proof is not None:
-                accounts_operations.consume_proof(tenant_id=caller.tenant_id, jti=proof, at=timezone.now())
-            return respond()
+                answer = _once(caller, key, f"{request.path}\n{bound_to}\n".encode() + body, respond, proof)
+            else:
+                if proof is not None:
+                    accounts_operations.consume_proof(tenant_id=caller.tenant_id, jti=proof, at=timezone.now())
+                answer = respond()
+            note = newest.newest_checkpoint(caller.tenant_id) if answer is not None else None
+            if answer is not None and note is not None:
+                answer[CHECKPOINT] = b64encode(note).decode()
+            return answer
 
     try:
         if caller.kind != "person":

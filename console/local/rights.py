@@ -99,6 +99,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "approvals_standingapproval": CHANGE,
     "approvals_standingpass": APPEND,
     "approvals_executor": CHANGE,
+    "approvals_startoverride": CHANGE,
     "approvals_grant": CHANGE,
     "approvals_attempt": CHANGE,
     "approvals_attention": OWN,
@@ -167,7 +168,7 @@ APP_FUNCTIONS: tuple[str, ...] = (
 # (opened, key rotated, restored) is an event; it reads no payload, no evidence and nothing of people.
 SEQUENCER_TABLES: dict[str, tuple[str, ...]] = {
     "django_migrations": READ,
-    "ledger_tenant": ("SELECT", "UPDATE (origin)"),
+    "ledger_tenant": ("SELECT", "UPDATE (origin, epoch)"),
     "ledger_subject": READ,
     "ledger_event": READ,
     "ledger_pending": ("SELECT", "DELETE"),

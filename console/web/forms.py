@@ -455,6 +455,13 @@ class ReasonForm(forms.Form):
     )
 
 
+class OverrideForm(ReasonForm):
+    """Which tools start although the record has gone back, and for how long."""
+
+    tools = forms.CharField(max_length=2000)
+    minutes = forms.IntegerField(min_value=1)
+
+
 _KINDS = (
     ("operations", "Operations: something is broken"),
     ("security", "Security: unauthorized access"),

@@ -15,10 +15,13 @@ import os
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
+from ledger.log.rules import checkpoint as checkpoints
+from ledger.log.rules.checkpoint import CheckpointBody
 from ledger.log.rules.signing import NOTHING, HistoryForked, TreeHead
 from ledger.record.rules.refusals import Refused
 
@@ -49,6 +52,24 @@ def read_epoch(path: Path) -> int:
     if not text.isdecimal():
         raise EpochUnknown
     return int(text)
+
+
+def read_signed_head(epoch: Path, tenant_id: UUID) -> CheckpointBody | None:
+    """The newest head that was signed for a tenant, from the file beside the epoch; None where there is none yet.
+
+    It says what the record must have, so read it before the record. `EpochUnknown` where the file cannot be read.
+    """
+    try:
+        text = _head_file(epoch, tenant_id).read_text("utf-8")
+        return checkpoints.parse(text.partition("\n\n")[0] + "\n")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError, checkpoints.BadCheckpoint):
+        raise EpochUnknown("The file of the newest signed head cannot be read, so nothing is released.") from None
+
+
+def _head_file(epoch: Path, tenant_id: UUID) -> Path:
+    return epoch.with_name("heads") / str(tenant_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +131,14 @@ def _write_key(path: Path, key: Ed25519PrivateKey) -> None:
     _replace_file(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), mode=0o600)
 
 
-def _replace_file(path: Path, data: bytes, *, mode: int) -> None:
+def _replace_file(path: Path, data: bytes, *, mode: int, synced: bool = True) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
         os.fchmod(file.fileno(), mode)
         file.write(data)
         file.flush()
-        os.fsync(file.fileno())
+        if synced:
+            os.fsync(file.fileno())
     draft.replace(path)
 
 
@@ -134,6 +156,7 @@ class SignerState:
         self._file.execute(_HEAD_TABLE)
         self._file.execute(_EPOCH_TABLE)
         self._epoch = epoch
+        self._published: dict[UUID, bytes] = {}
         if epoch is not None:
             self._publish_epoch()
 
@@ -173,6 +196,18 @@ class SignerState:
             self._store_epoch(published)
         elif published < self.epoch:
             _replace_file(self._epoch, f"{self.epoch}\n".encode(), mode=0o644)
+
+    def publish_head(self, tenant_id: UUID, note: bytes) -> None:
+        """Tell other processes the newest signed checkpoint of a tenant; only after the database has it, too.
+
+        A crash before it leaves the file behind by one signature, until this log is signed or swept again.
+        """
+        if self._epoch is None or self._published.get(tenant_id) == note:
+            return
+        file = _head_file(self._epoch, tenant_id)
+        file.parent.mkdir(mode=0o755, exist_ok=True)
+        _replace_file(file, note, mode=0o644, synced=False)
+        self._published[tenant_id] = note
 
     def _store_epoch(self, number: int) -> None:
         self._file.execute(

@@ -30,9 +30,10 @@ from approvals.execution.operations.executors import UnknownExecutor, check_may_
 from approvals.execution.operations.ready_actions import ClaimedAction
 from approvals.execution.operations.release_check import (
     ReleaseContext,
-    current_epoch,
     grant_terms,
+    known_heads,
     lock_context,
+    record_refusal,
     state_refusal,
     stored_payload,
 )
@@ -51,6 +52,7 @@ from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.rules.contract import Contract
 from ledger.db import execute, pipeline
+from ledger.log.rules.checkpoint import CheckpointBody
 from ledger.record import operations as ledger
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.entry import Entry
@@ -189,7 +191,10 @@ class StartedExecution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRequest:
-    """An executor's request to start; `thumbprint` is that of the key whose proof the edge has verified."""
+    """An executor's request to start; `thumbprint` is that of the key whose proof the edge has verified.
+
+    `seen` is the latest head of the log that the executor has seen.
+    """
 
     action_id: UUID
     token: str
@@ -198,6 +203,7 @@ class StartRequest:
     wrapper_version: str
     timeout_s: int
     payload_hash: str | None
+    seen: CheckpointBody | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +241,11 @@ def claim_and_start(
     rests on what the claim has just read behind that lock and the action's own: only what the executor presents is left
     to be checked.
     """
+    known = known_heads(tenant_id, request.seen)
     head, context = lock_context(tenant_id, request.action_id, executor_id=request.executor_id, token_hash=None, at=at)
     if context.approval is not None:
         return _claim_then_start(tenant_id, request, unverifiable, by=by, at=at)
-    minted = ready_actions.grant_unclaimed(head, context, unverifiable, by=by, at=at)
+    minted = ready_actions.grant_unclaimed(head, context, known, unverifiable, by=by, at=at)
     if minted is None:
         return None
     assert context.executor is not None
@@ -263,6 +270,7 @@ def _claim_then_start(
         limit=1,
         only=[request.action_id],
         unverifiable=unverifiable,
+        seen=request.seen,
         by=by,
         at=at,
     )
@@ -291,6 +299,7 @@ def refused_start(request: StartRequest, refusal: Refused, *, by: ledger.Actor, 
 def _start(
     tenant_id: UUID, request: StartRequest, unverifiable: Collection[str], *, by: ledger.Actor, at: datetime
 ) -> StartedExecution | Refused:
+    known = known_heads(tenant_id, request.seen)
     head, context = lock_context(
         tenant_id,
         request.action_id,
@@ -299,6 +308,9 @@ def _start(
         at=at,
     )
     executor = check_may_start(context.executor, by)
+    behind = record_refusal(context, known)
+    if behind is not None:
+        raise behind
     grant = _verify_grant(tenant_id, request, context.record.now)
     if executor.thumbprint != request.thumbprint:
         raise grants.GrantWrongExecutor
@@ -308,7 +320,7 @@ def _start(
     attempt = head.entry["execution"]["attempt_count"] + 1
     payload = stored_payload(context)
     try:
-        grants.check_terms(grant, grant_terms(context, executor, payload, attempt=attempt, epoch=current_epoch()))
+        grants.check_terms(grant, grant_terms(context, executor, payload, attempt=attempt, epoch=known.epoch))
     except binding.PolicyChanged as changed:
         # The policy has changed: void grant and approval and ask people again (RT-20, R-AP-09).
         void_grants(tenant_id=tenant_id, action_id=head.id, at=at)

@@ -16,9 +16,10 @@ from approvals.execution.operations import grant_keys
 from approvals.execution.operations.executors import check_may_start, starting_executor
 from approvals.execution.operations.release_check import (
     ReleaseContext,
-    current_epoch,
     grant_terms,
+    known_heads,
     load_context,
+    record_refusal,
     state_refusal,
     stored_payload,
 )
@@ -40,9 +41,12 @@ from ledger.actions.queries import readings as readings_read
 from ledger.catalogue.rules.effects import Reversibility
 from ledger.db import defer, insert_call
 from ledger.log.queries import log
+from ledger.log.queries.newest import KnownHeads
+from ledger.log.rules.checkpoint import CheckpointBody
 from ledger.record import operations as ledger
 from ledger.record.queries import events, evidence
 from ledger.record.rules.envelope import instant
+from ledger.record.rules.refusals import Refused
 
 if TYPE_CHECKING:
     from django.db.models import Model
@@ -54,7 +58,9 @@ PAGE = 200
 
 @dataclass(frozen=True, slots=True)
 class ClaimedAction:
-    """An action that an executor has claimed, with its grant."""
+    """An action that an executor has claimed, with its grant; `override_id` names a person's decision that it starts
+    although the record has gone back.
+    """
 
     action_id: UUID
     tool: str
@@ -62,6 +68,7 @@ class ClaimedAction:
     grant: str
     grant_expires_at: datetime
     approval_id: UUID | None
+    override_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +111,23 @@ def ready_actions(
 
     `unverifiable` names the systems to which nothing irreversible is released now.
     """
-    is_late = _log_lateness(tenant_id)
+    is_late, known = _log_lateness(tenant_id), known_heads(tenant_id)
     ids = actions.ids_to_start(tenant_id, sorted(tools), after=after, limit=limit)
     contexts = (load_context(tenant_id, action_id, at=at) for action_id in ids)
-    return [_ready_action(context, unverifiable, is_late, at=at) for context in contexts if context is not None]
+    return [_ready_action(context, known, unverifiable, is_late, at=at) for context in contexts if context is not None]
 
 
 def _ready_action(
-    context: ReleaseContext, unverifiable: Collection[str], is_late: Callable[[], bool], *, at: datetime
+    context: ReleaseContext,
+    known: KnownHeads,
+    unverifiable: Collection[str],
+    is_late: Callable[[], bool],
+    *,
+    at: datetime,
 ) -> ReadyAction:
     action = context.action
-    waits = [*_blockers(context, unverifiable, is_late, at=at), *(["claim"] if context.reserved else [])]
+    waits = ["record"] if record_refusal(context, known) is not None else []
+    waits += [*_blockers(context, unverifiable, is_late, at=at), *(["claim"] if context.reserved else [])]
     if not waits:
         entry = events.entry(action.tenant_id, action.id, action.seq) or {}
         waits = ["reading"] if _needs_baseline_reading(context, entry, at=at) else []
@@ -186,14 +199,21 @@ def claim_actions(
     limit: int,
     only: Collection[UUID] | None = None,
     unverifiable: Collection[str] = (),
+    seen: CheckpointBody | None = None,
     by: ledger.Actor,
     at: datetime,
 ) -> list[ClaimedAction]:
-    """Reserve up to `limit` ready actions for an executor, each under its own grant (D8); `only` limits the choice."""
+    """Reserve up to `limit` ready actions for an executor, each under its own grant (D8); `only` limits the choice.
+
+    `RecordBehind` where there are some, and nothing may start because the record has gone back, also behind the head
+    that the caller has `seen`.
+    """
+    known = known_heads(tenant_id, seen)
     executor = starting_executor(tenant_id, executor_id, by)
     wanted = set(executor.tools) & set(tools if tools is not None else executor.tools)
     is_late = _log_lateness(tenant_id)
     claimed: list[ClaimedAction] = []
+    behind: Refused | None = None
     for action_id in _startable_actions(tenant_id, sorted(wanted), only=only):
         if len(claimed) == limit:
             break
@@ -201,14 +221,20 @@ def claim_actions(
         # Another executor may have claimed it since the page was read.
         if context is None or context.reserved or any(_blockers(context, unverifiable, is_late, at=at)):
             continue
-        claim = _claim_action(executor, context, by=by, at=at)
+        refusal = record_refusal(context, known)
+        if refusal is not None:
+            behind = refusal
+            continue
+        claim = _claim_action(executor, context, known.epoch, by=by, at=at)
         if claim is not None:
             claimed.append(claim)
+    if behind is not None and not claimed:
+        raise behind
     return claimed
 
 
 def _claim_action(
-    executor: Executor, context: ReleaseContext, *, by: ledger.Actor, at: datetime
+    executor: Executor, context: ReleaseContext, epoch: int, *, by: ledger.Actor, at: datetime
 ) -> ClaimedAction | None:
     """Lock an action and mint its grant; None where it must be approved again or can no longer be claimed."""
     tenant_id, action, approval, locked = executor.tenant_id, context.action, context.approval, None
@@ -227,7 +253,7 @@ def _claim_action(
         clocks.settle_clock_if_late(locked, approval, at=at)
         if locked.state != "APPROVED" or state_refusal(approval, at=at) is not None:
             return None
-    minted = _grant_locked(executor, head, context, by=by, at=at)
+    minted = _grant_locked(executor, head, context, epoch, by=by, at=at)
     if minted is None:
         return None
     defer(*minted.calls)
@@ -235,11 +261,17 @@ def _claim_action(
 
 
 def grant_unclaimed(
-    head: ledger.SubjectHead, context: ReleaseContext, unverifiable: Collection[str], *, by: ledger.Actor, at: datetime
+    head: ledger.SubjectHead,
+    context: ReleaseContext,
+    known: KnownHeads,
+    unverifiable: Collection[str],
+    *,
+    by: ledger.Actor,
+    at: datetime,
 ) -> MintedGrant | None:
     """Mint the grant of an action that the caller has locked, if it could be claimed now; the caller writes it.
 
-    The action needs no approval, and its context was read behind the lock.
+    The action needs no approval, and its context was read behind the lock, after `known`.
     """
     executor = check_may_start(context.executor, by)
     action = context.action
@@ -248,11 +280,13 @@ def grant_unclaimed(
         return None
     if any(_blockers(context, unverifiable, _log_lateness(action.tenant_id), at=at)):
         return None
-    return _grant_locked(executor, head, context, by=by, at=at)
+    if record_refusal(context, known) is not None:
+        return None
+    return _grant_locked(executor, head, context, known.epoch, by=by, at=at)
 
 
 def _grant_locked(
-    executor: Executor, head: ledger.SubjectHead, context: ReleaseContext, *, by: ledger.Actor, at: datetime
+    executor: Executor, head: ledger.SubjectHead, context: ReleaseContext, epoch: int, *, by: ledger.Actor, at: datetime
 ) -> MintedGrant | None:
     """Mint the grant of a locked action; None where a reading or a new approval is needed first, which it requests."""
     assert head.entry is not None
@@ -270,11 +304,11 @@ def _grant_locked(
         request_again(head=head, action=context.action, why=refusal.detail, at=at)
     if refusal is not None or drift_refusal(context.approval, at=at) is not None:
         return None
-    return _mint_grant(executor, head, context, by=by, at=at)
+    return _mint_grant(executor, head, context, epoch, by=by, at=at)
 
 
 def _mint_grant(
-    executor: Executor, head: ledger.SubjectHead, context: ReleaseContext, *, by: ledger.Actor, at: datetime
+    executor: Executor, head: ledger.SubjectHead, context: ReleaseContext, epoch: int, *, by: ledger.Actor, at: datetime
 ) -> MintedGrant | None:
     action, entry = context.action, head.entry
     assert entry is not None
@@ -296,7 +330,7 @@ def _mint_grant(
             executor,
             payload,
             attempt=entry["execution"]["attempt_count"] + 1,
-            epoch=current_epoch(),
+            epoch=epoch,
         ),
     )
     token = grants.mint_token(grant, key=grant_keys.signing_key(context.record.now))
@@ -312,15 +346,17 @@ def _mint_grant(
     )
     return MintedGrant(
         claims=grant,
-        claimed=ClaimedAction(action.id, action.tool, action.tool_version, token, expires, action.approval_id),
+        claimed=ClaimedAction(
+            action.id, action.tool, action.tool_version, token, expires, action.approval_id, context.override_id
+        ),
         context=context,
         payload=payload,
         rows=(*key, row),
-        event=ledger.draft_event(head, _grant_event(grant, row.token_hash), actor=by, at=at),
+        event=ledger.draft_event(head, _grant_event(grant, row.token_hash, context.override_id), actor=by, at=at),
     )
 
 
-def _grant_event(grant: grants.GrantClaims, token_hash: str) -> ledger.NewEvent:
+def _grant_event(grant: grants.GrantClaims, token_hash: str, override_id: str | None) -> ledger.NewEvent:
     return ledger.NewEvent(
         kind="grant_minted",
         detail={
@@ -330,7 +366,8 @@ def _grant_event(grant: grants.GrantClaims, token_hash: str) -> ledger.NewEvent:
             "attempt": grant.terms.attempt,
             "token_hash": token_hash,
             "epoch": grant.terms.epoch,
-        },
+        }
+        | ({"override_id": override_id} if override_id else {}),
     )
 
 

@@ -21,11 +21,20 @@ from approvals.requests.queries.approvals import Parties
 from approvals.sessions import queries as sessions_queries
 from approvals.voting.operations.eligibility import EligibilityContext, Roster, make_context
 from approvals.voting.rules import binding
-from ledger.actions.queries.release import ReleaseFacts, read_release, release_statement
+from ledger.actions.queries.release import (
+    RecordStanding,
+    ReleaseFacts,
+    read_release,
+    record_standing,
+    release_statement,
+)
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.effects import Reversibility
 from ledger.db import columns, load_models, pipeline
-from ledger.log.signer_state import read_epoch
+from ledger.log.queries import newest
+from ledger.log.queries.newest import KnownHeads
+from ledger.log.rules.checkpoint import CheckpointBody
+from ledger.log.rules.recency import LogStopped, RecordBehind, check_not_behind
 from ledger.record import operations as ledger
 from ledger.record.queries import evidence
 from ledger.record.rules.canonical import canonical, digest, parse
@@ -42,7 +51,8 @@ REVISION = 1
 class ReleaseContext:
     """The current state that a release depends on: facts on record, the approval and its votes, session and agent.
 
-    `reserved` is whether a live grant holds the action, by the clock of the database. Only a start reads the executor
+    `reserved` is whether a live grant holds the action, by the clock of the database; `override_id` names a person's
+    decision that its tool starts although the record has gone back. Only a start reads the executor
     and the grant that it presents; the stored payload (whose it is, sealed, and the id of the key) and, where there is
     an approval, the roster are read behind the lock.
     """
@@ -52,6 +62,7 @@ class ReleaseContext:
     session: Session | None
     agent: Agent | None
     reserved: bool
+    override_id: str | None
     cast: tuple[Vote, ...]
     executor: Executor | None = None
     grant: Grant | None = None
@@ -106,7 +117,9 @@ class ReleaseContext:
 
 _COLUMNS = f"""{columns(Approval, "w")}, {columns(Session, "s")}, {columns(Agent, "m")},
     EXISTS (SELECT FROM approvals_grant h WHERE h.tenant_id = $1 AND h.action_id = a.id
-        AND h.consumed_at IS NULL AND h.voided_at IS NULL AND h.expires_at > clock_timestamp())"""
+        AND h.consumed_at IS NULL AND h.voided_at IS NULL AND h.expires_at > clock_timestamp()),
+    (SELECT max(v.id::text) FROM approvals_startoverride v WHERE v.tenant_id = $1 AND v.ended_at IS NULL
+        AND v.ends_at > clock_timestamp() AND v.tools ? a.tool)"""
 _JOINS = """LEFT JOIN approvals_approval w ON w.tenant_id = $1 AND w.id = a.approval_id
 LEFT JOIN approvals_session s ON s.tenant_id = $1 AND s.id = a.session_id
 LEFT JOIN approvals_agent m ON m.tenant_id = $1 AND m.agent_id = s.agent_id"""
@@ -132,8 +145,8 @@ def load_context(tenant_id: UUID, action_id: UUID, *, at: datetime) -> ReleaseCo
     if not rows:
         return None
     facts, extra = read_release(rows[0])
-    (approval, session, agent), (reserved,) = load_models(extra, Approval, Session, Agent)
-    return ReleaseContext(facts, approval, session, agent, reserved, _votes(cast))
+    (approval, session, agent), (reserved, override_id) = load_models(extra, Approval, Session, Agent)
+    return ReleaseContext(facts, approval, session, agent, reserved, override_id, _votes(cast))
 
 
 def lock_context(
@@ -159,20 +172,55 @@ def lock_context(
         behind_tenant=presented,
     )
     facts, extra = read_release(rows[0])
-    (approval, session, agent), (reserved, *stored) = load_models(extra, Approval, Session, Agent)
+    (approval, session, agent), (reserved, override_id, *stored) = load_models(extra, Approval, Session, Agent)
     (executor, grant), _ = load_models(tuple(stored[3:]), Executor, Grant)
     payload_row = (stored[0], stored[1], stored[2])
     voted = _votes(cast[0]) if cast else ()
-    return head, ReleaseContext(facts, approval, session, agent, reserved, voted, executor, grant, payload_row)
+    return head, ReleaseContext(
+        facts, approval, session, agent, reserved, override_id, voted, executor, grant, payload_row
+    )
 
 
 def _votes(rows: list[tuple[Any, ...]]) -> tuple[Vote, ...]:
     return tuple(load_models(row, Vote)[0][0] for row in rows)
 
 
-def current_epoch() -> int:
-    """The epoch of this installation; `EpochUnknown` where its file cannot be read."""
-    return read_epoch(settings.COUNTERFOIL_EPOCH)
+def known_heads(tenant_id: UUID, seen: CheckpointBody | None = None) -> KnownHeads:
+    """What the record must not be behind of; read it before the record that is held against it."""
+    return newest.known_heads(settings.COUNTERFOIL_EPOCH, tenant_id, seen)
+
+
+def record_refusal(context: ReleaseContext, known: KnownHeads) -> RecordBehind | None:
+    """Why an action does not start on this record, unless a person has let its tool start all the same."""
+    refusal = standing_refusal(context.action.tenant_id, context.record.standing, known)
+    return refusal if context.override_id is None else None
+
+
+def standing_refusal(tenant_id: UUID, standing: RecordStanding, known: KnownHeads) -> RecordBehind | None:
+    """Why nothing starts on this record: its log is stopped, or it is older than what is known; None where it is good.
+
+    `known` was read before the record.
+    """
+    stored = newest.note_checkpoint(tenant_id, standing.note)
+    if standing.stopped:
+        return LogStopped(f"The log of this record is stopped ({standing.stopped}), so nothing starts.")
+    if standing.epoch is not None and standing.epoch != known.epoch:
+        return RecordBehind(
+            f"This record is of epoch {standing.epoch} and the installation of epoch {known.epoch}: it was restored, or"
+            " is being restored."
+        )
+    try:
+        for seen in known.heads:
+            check_not_behind(standing.origin, stored, seen)
+    except RecordBehind as behind:
+        return behind
+    return None
+
+
+def stop_of_starts(tenant_id: UUID) -> RecordBehind | None:
+    """Why nothing of a tenant starts now; `EpochUnknown` where that cannot be told."""
+    known = known_heads(tenant_id)
+    return standing_refusal(tenant_id, record_standing(tenant_id), known)
 
 
 def stored_payload(context: ReleaseContext) -> bytes:

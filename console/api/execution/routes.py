@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import binascii
 import time
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -33,11 +35,13 @@ from console.api.execution import schemas
 from console.api.execution.results import raw_evidence, read_result
 from console.api.openapi import request_body
 from console.api.schemas import Page
-from console.api.transaction import NotFound, after_commit, in_tenancy, record_refusal, run_once
+from console.api.transaction import CHECKPOINT, NotFound, after_commit, in_tenancy, record_refusal, run_once
 from console.pages.approvals.context import verdict_for_agent
 from ledger.actions.queries import actions
 from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.schemas import first_fault
+from ledger.log.rules import checkpoint, notes
+from ledger.log.rules.checkpoint import CheckpointBody
 from ledger.record.rules.refusals import Refused
 from reviews import queries as after
 from reviews.cases.operations import cases
@@ -98,11 +102,12 @@ def ready(request: HttpRequest, wanted: Query[schemas.OrdersWanted]) -> Page[sch
 )
 @admits("exec")
 def claim(request: HttpRequest, body: schemas.ClaimBody) -> HttpResponse:
+    seen = seen_checkpoint(request)
     with _may_wait() as patient:
         until = time.monotonic() + (body.wait_s if patient else 0)
         while True:
             # Each look is a transaction of its own, so waiting holds nothing.
-            look = partial(_claimed, caller_of(request), body, last=time.monotonic() >= until)
+            look = partial(_claimed, caller_of(request), body, seen, last=time.monotonic() >= until)
             found = run_once(request, look)
             if found is not None:
                 return found
@@ -120,7 +125,9 @@ def _may_wait() -> Iterator[bool]:
             _WAITERS.release()
 
 
-def _claimed(caller: Caller, body: schemas.ClaimBody, *, last: bool) -> schemas.Orders | None:
+def _claimed(
+    caller: Caller, body: schemas.ClaimBody, seen: CheckpointBody | None, *, last: bool
+) -> schemas.Orders | None:
     at = timezone.now()
     claimed = ready_actions.claim_actions(
         tenant_id=caller.tenant_id,
@@ -129,6 +136,7 @@ def _claimed(caller: Caller, body: schemas.ClaimBody, *, last: bool) -> schemas.
         limit=body.limit,
         only=body.actions,
         unverifiable=after.release_stops(caller.tenant_id, at=at).keys(),
+        seen=seen,
         by=caller.actor,
         at=at,
     )
@@ -152,6 +160,7 @@ def start(request: HttpRequest, action_id: UUID, body: schemas.StartBody) -> Htt
         wrapper_version=body.wrapper_version,
         timeout_s=body.timeout_s,
         payload_hash=body.payload_hash,
+        seen=seen_checkpoint(request),
     )
     try:
         proof = proof_of(request, body.grant, at=at)
@@ -274,6 +283,18 @@ def proof_of(request: HttpRequest, token: str, *, header: str = "DPoP", at: date
     # The host that was asked for is one of ALLOWED_HOSTS by now, so every name that this names is ours.
     url = request.build_absolute_uri(request.path)
     return dpop.verify_proof(request.headers.get(header, ""), method="POST", url=url, grant=token, at=at)
+
+
+def seen_checkpoint(request: HttpRequest) -> CheckpointBody | None:
+    """The head of the log that the caller says that it has seen; nothing starts on a record that is behind it."""
+    sent = request.headers.get(CHECKPOINT)
+    if sent is None:
+        return None
+    try:
+        note = notes.parse(b64decode(sent, validate=True))
+    except (binascii.Error, ValueError):
+        raise notes.BadNote(f"{CHECKPOINT} is a signed checkpoint in Base64.") from None
+    return checkpoint.parse(note.text)
 
 
 def _order(caller: Caller, order: ClaimedAction, *, with_proof: bool) -> schemas.Order:

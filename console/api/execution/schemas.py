@@ -95,6 +95,9 @@ class Order(Answer):
     proof: ProofOfVotes | None = Field(
         None, description="That the votes stand in the signed log, for an executor that asks to see it."
     )
+    override_id: UUID | None = Field(
+        None, description="A person's decision that this starts although the record has gone back."
+    )
 
 
 class Orders(Answer):
@@ -128,6 +131,9 @@ class StartedAtOnce(Started):
     version: str
     grant: str = Field(description="Used up by this start. Verify it before anything runs, like a claimed grant.")
     grant_expires_at: Time
+    override_id: UUID | None = Field(
+        None, description="A person's decision that this starts although the record has gone back."
+    )
 
 
 class Lease(Answer):

@@ -11,16 +11,22 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from ninja import Query, Router
 
+from approvals.execution import queries as execution_queries
+from approvals.execution.operations import overrides
+from approvals.execution.operations.release_check import stop_of_starts
 from console.api.auth import admits, caller_of, copy_annotations
 from console.api.ledger import schemas
 from console.api.openapi import response_content
+from console.api.schemas import ReasonBody
 from console.api.transaction import in_tenancy, record_read
 from ledger.exports import queries as stored
 from ledger.log.queries import log as logs
 from ledger.log.rules import tiles
 from ledger.log.rules.merkle import HASH_BYTES
+from ledger.log.signer_state import EpochUnknown
 from ledger.record.rules.refusals import Refused
 from ledger.retention import queries as retention_queries
 
@@ -210,3 +216,58 @@ def _immutable(data: bytes) -> HttpResponse:
     response = HttpResponse(data, content_type="application/octet-stream")
     response["Cache-Control"] = "private, max-age=31536000, immutable"
     return response
+
+
+@router.get(
+    "/ledger/standing", summary="Whether actions start on this record, and if not, why", response=schemas.Standing
+)
+@admits("person", "oper", "audit", "exec")
+@in_tenancy
+def standing(request: HttpRequest) -> schemas.Standing:
+    tenant_id = caller_of(request).tenant_id
+    stop: Refused | None
+    try:
+        stop = stop_of_starts(tenant_id)
+    except EpochUnknown as unknown:
+        stop = unknown
+    return schemas.Standing(
+        starts=stop is None,
+        code=stop.code if stop else None,
+        detail=stop.detail if stop else None,
+        overrides=[
+            schemas.Override.of(each) for each in execution_queries.overrides_in_force(tenant_id, at=timezone.now())
+        ],
+    )
+
+
+@router.post(
+    "/ledger/overrides",
+    summary="Let actions of some tools start for a while, although the record has gone back",
+    response={201: schemas.Override},
+)
+@admits("operator")
+@in_tenancy
+def place_override(request: HttpRequest, body: schemas.OverrideBody) -> schemas.Override:
+    caller = caller_of(request)
+    row = overrides.place_override(
+        tenant_id=caller.tenant_id,
+        tools=body.tools,
+        minutes=body.minutes,
+        reason=body.reason,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return schemas.Override.of(row)
+
+
+@router.post(
+    "/ledger/overrides/{override_id}/end", summary="End an override before its time", response=schemas.OverrideEnded
+)
+@admits("operator")
+@in_tenancy
+def end_override(request: HttpRequest, override_id: UUID, body: ReasonBody) -> schemas.OverrideEnded:
+    caller = caller_of(request)
+    overrides.end_override(
+        tenant_id=caller.tenant_id, override_id=override_id, reason=body.reason, by=caller.actor, at=timezone.now()
+    )
+    return schemas.OverrideEnded(id=override_id, ended=True)

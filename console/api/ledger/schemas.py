@@ -8,7 +8,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import Field
 
-from console.api.schemas import Answer, Index
+from console.api.schemas import Answer, Body, Index, Name, Reason, Time
 from ledger.log.rules.merkle import leaf_hash
 
 
@@ -57,3 +57,29 @@ class LedgerEvent(Answer):
 class LedgerEvents(Answer):
     items: list[LedgerEvent]
     next: int | None = Field(description="The index to continue from; null at the end.")
+
+
+class OverrideBody(Body):
+    tools: Annotated[list[Name], Field(min_length=1, max_length=20)]
+    minutes: Annotated[int, Field(ge=1, le=240)]
+    reason: Reason
+
+
+class Override(Answer):
+    id: UUID
+    tools: list[str]
+    reason: str
+    placed_at: Time
+    ends_at: Time
+
+
+class Standing(Answer):
+    starts: bool = Field(description="Whether actions start on this record.")
+    code: str | None = Field(description="Why they do not: RECORD_BEHIND, LOG_STOPPED or EPOCH_UNKNOWN.")
+    detail: str | None
+    overrides: list[Override] = Field(description="What people let start all the same.")
+
+
+class OverrideEnded(Answer):
+    id: UUID
+    ended: bool

@@ -29,7 +29,7 @@ from approvals.voting.operations.refusal_records import write_refusal_records
 from console.api.actions import predicates
 from console.api.actions.envelope import status_of, unanswered_questions
 from console.api.auth import Caller, admits, caller_of, second_executor
-from console.api.execution.routes import proof_of
+from console.api.execution.routes import proof_of, seen_checkpoint
 from console.api.execution.schemas import StartedAtOnce
 from console.api.members import member_named
 from console.api.sessions import schemas
@@ -166,6 +166,7 @@ def propose(request: HttpRequest, session_id: UUID, body: schemas.CallsBody) -> 
         wrapper_version=body.start.wrapper_version,
         timeout_s=body.start.timeout_s,
         payload_hash=None,
+        seen=seen_checkpoint(request),
     )
     return run_once(
         request,
@@ -202,6 +203,7 @@ def _propose_and_start(
             version=order.version,
             grant=order.grant,
             grant_expires_at=order.grant_expires_at,
+            override_id=order.override_id,
         )
         result.state = "EXECUTING"
         # One that was proposed before may have more on record than its entry says.

@@ -13,18 +13,22 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from approvals.execution import queries as execution_queries
+from approvals.execution.operations import overrides
+from approvals.execution.operations.release_check import stop_of_starts
 from console.api.transaction import after_commit
 from console.notifications import queries as notices
 from console.pages.actions.action_record import actor_names, event_rows
 from console.pages.ledger.log_status import log_status
 from console.tasks import check_integrity
 from console.web import labels, proofs
-from console.web.forms import ReasonForm
+from console.web.forms import OverrideForm, ReasonForm
 from console.web.http import TenantRequest, in_tenant
 from ledger.log.operations import logs as logs_operations
 from ledger.log.queries import anchors, log
 from ledger.log.queries import proofs as stored
 from ledger.log.rules import witness_policy
+from ledger.log.signer_state import EpochUnknown
 from ledger.record.queries import events
 from ledger.record.rules.refusals import Refused
 from ledger.verification import operations as verification_operations
@@ -47,6 +51,7 @@ def page(request: TenantRequest) -> HttpResponse:
         "head": _head(request, head) if head else None,
         "seal": log_status(tenant, at=request.as_of),
         "alarms": _alarms(request),
+        "stop": _stop_of_starts(request),
         "checks": _checks(request),
         "proof": _proof(request, head) if head and request.GET.get("entry") else None,
         "growth": _growth(request, head) if head and request.GET.get("from") else None,
@@ -82,6 +87,49 @@ def acknowledge_alarm(request: TenantRequest, alarm_id: UUID) -> HttpResponse:
         messages.success(request, "Resolved. If the cause persists, the alarm returns.")
     else:
         messages.error(request, "Not saved: enter what was found.")
+    return redirect("ledger", request.tenant.slug)
+
+
+@in_tenant("operator")
+@require_POST
+def place_override(request: TenantRequest) -> HttpResponse:
+    """Let actions of some tools start for a while, although the record has gone back."""
+    form = OverrideForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, "Not saved: name the tools, how long, and why.")
+        return redirect("ledger", request.tenant.slug)
+    try:
+        row = overrides.place_override(
+            tenant_id=request.tenant.id,
+            tools=form.cleaned_data["tools"].replace(",", " ").split(),
+            minutes=form.cleaned_data["minutes"],
+            reason=form.cleaned_data["reason"],
+            by=request.caller.actor,
+            at=request.as_of,
+        )
+    except Refused as refusal:
+        messages.error(request, f"Not saved: {refusal.detail}")
+    else:
+        messages.success(request, f"Actions of {', '.join(row.tools)} start until the allowance ends or you end it.")
+    return redirect("ledger", request.tenant.slug)
+
+
+@in_tenant("operator")
+@require_POST
+def end_override(request: TenantRequest, override_id: UUID) -> HttpResponse:
+    """End an override before its time."""
+    form = ReasonForm(request.POST)
+    if form.is_valid():
+        overrides.end_override(
+            tenant_id=request.tenant.id,
+            override_id=override_id,
+            reason=form.cleaned_data["reason"],
+            by=request.caller.actor,
+            at=request.as_of,
+        )
+        messages.success(request, "Ended. Nothing of these tools starts on this record any more.")
+    else:
+        messages.error(request, "Not saved: enter why.")
     return redirect("ledger", request.tenant.slug)
 
 
@@ -201,6 +249,28 @@ def _alarms(request: TenantRequest) -> list[dict[str, Any]]:
         }
         for each in rows
     ]
+
+
+def _stop_of_starts(request: TenantRequest) -> dict[str, Any] | None:
+    """Why nothing starts on this record, and what starts all the same; None where neither is so."""
+    why: Refused | None
+    try:
+        why = stop_of_starts(request.tenant.id)
+    except EpochUnknown as unknown:
+        why = unknown
+    slug = request.tenant.slug
+    allowed = [
+        {"row": each, "end": reverse("start-override-end", args=[slug, each.id])}
+        for each in execution_queries.overrides_in_force(request.tenant.id, at=request.as_of)
+    ]
+    if why is None and not allowed:
+        return None
+    return {
+        "why": why,
+        "allowed": allowed,
+        "place": reverse("start-override", args=[slug]),
+        "may": "operator" in request.caller.roles,
+    }
 
 
 def _proof(request: TenantRequest, head: log.LogHead) -> dict[str, Any]:

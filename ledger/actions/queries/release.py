@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
+from uuid import UUID
 
 from ledger.actions.queries.actions import open_duplicates_sql
 from ledger.actions.queries.freezes import COVERS
 from ledger.catalogue.queries import POLICIES_IN_FORCE
-from ledger.db import columns, load_models
+from ledger.db import columns, execute, load_models
 from ledger.models import Action
 
 
@@ -29,6 +30,32 @@ class DecisionPosition(NamedTuple):
     current: bool
 
 
+class RecordStanding(NamedTuple):
+    """How the record stands: the origin and epoch of the tenant, the newest signed checkpoint, and why the log is
+    stopped, if it is.
+    """
+
+    origin: str
+    epoch: int | None
+    note: bytes | None
+    stopped: str
+
+
+_STANDING_COLUMNS: LiteralString = "o.origin, o.epoch, c.note, coalesce(c.stopped, '')"
+_STANDING_TABLES: LiteralString = """ledger_tenant o ON o.id = $1
+LEFT JOIN LATERAL (SELECT note, stopped FROM ledger_tip WHERE tenant_id = $1 ORDER BY log DESC LIMIT 1) c ON true"""
+
+
+def record_standing(tenant_id: UUID) -> RecordStanding:
+    """How the record of a tenant stands."""
+    [row] = execute(f"SELECT {_STANDING_COLUMNS} FROM (SELECT) one JOIN {_STANDING_TABLES}", tenant_id)
+    return _standing(*row)
+
+
+def _standing(origin: str, epoch: int | None, note: Any, stopped: str) -> RecordStanding:
+    return RecordStanding(origin, epoch, bytes(note) if note is not None else None, stopped)
+
+
 class ReleaseFacts(NamedTuple):
     """An action and every fact on record that its release depends on, read by one statement.
 
@@ -46,6 +73,7 @@ class ReleaseFacts(NamedTuple):
     key: str | None
     key_hash: str | None
     decided: DecisionPosition | None
+    standing: RecordStanding
 
     @property
     def digests(self) -> dict[str, str]:
@@ -67,8 +95,9 @@ SELECT {columns(Action, "a")}, clock_timestamp(),
     (SELECT encode(sha256(c.document), 'hex') FROM ledger_contractversion c
         JOIN ledger_subject s ON s.tenant_id = c.tenant_id AND s.id = c.id AND s.state = 'REGISTERED'
         WHERE c.tenant_id = $1 AND c.name = a.tool AND c.version = a.tool_version),
-    i.key, i.key_hash, d.origin, d.index, d.signed_size, d.current, {extra_columns}
-FROM ledger_action a LEFT JOIN ledger_idempotency i ON i.tenant_id = $1 AND i.action_id = a.id
+    i.key, i.key_hash, d.origin, d.index, d.signed_size, d.current,
+    {_STANDING_COLUMNS}, {extra_columns}
+FROM ledger_action a JOIN {_STANDING_TABLES} LEFT JOIN ledger_idempotency i ON i.tenant_id = $1 AND i.action_id = a.id
 LEFT JOIN LATERAL (
     SELECT g.origin, l.index, t.signed_size,
         NOT EXISTS (SELECT FROM ledger_log n WHERE n.tenant_id = $1 AND n.number > l.log) AS current
@@ -99,5 +128,6 @@ def read_release(row: tuple[Any, ...]) -> tuple[ReleaseFacts, tuple[Any, ...]]:
         key=key,
         key_hash=key_hash,
         decided=DecisionPosition(*place) if place[0] is not None else None,
+        standing=_standing(*rest[12:16]),
     )
-    return facts, rest[12:]
+    return facts, rest[16:]

@@ -64,6 +64,7 @@ def drain_queue(*, tenant_id: UUID, positions: Sequence[int], signer: Signer, at
     if not is_open:
         origin = _origin(tenant_id)
         open_first_log(tenant_id=tenant_id, state=signer.state, key=signer.vkey(origin), at=at)
+        accept_epoch(tenant_id=tenant_id, epoch=signer.state.epoch)
     added = integrate_events(tenant_id=tenant_id, positions=positions, state=signer.state, at=at) if positions else 0
     sign_head(tenant_id=tenant_id, signer=signer, at=at)
     return added
@@ -125,8 +126,9 @@ def _append_leaves(tenant_id: UUID, head: LogHead, taken: Sequence[tuple[Any, ..
 def reopen_log(*, tenant_id: UUID, signer: Signer, reason: str, at: datetime) -> str | None:
     """Open a new log where the old one cannot continue: more was signed than the database has. The new log's origin.
 
-    Its first entry is `restored` and names the last head in the database and the last that was signed. Pending events
-    go into the new log. None if the old log is sound.
+    The record is good again under the epoch of the signer state. The new log's first entry is `restored` and names the
+    last head in the database and the last that was signed. Pending events go into the new log. None if the old log is
+    sound.
     """
     with tenancy(tenant_id):
         head = _current_head(tenant_id)
@@ -136,12 +138,14 @@ def reopen_log(*, tenant_id: UUID, signer: Signer, reason: str, at: datetime) ->
         except Refused as refusal:
             reasons = {"reason": reason, "because": refusal.detail, "signed_size": last.size if last else None}
         else:
+            accept_epoch(tenant_id=tenant_id, epoch=signer.state.epoch)
             return None
         opened = open_next_log(
             tenant_id=tenant_id, before=head, state=signer.state, key=signer.vkey, reasons=reasons, at=at
         )
         following = _current_head(tenant_id)
         _append_leaves(tenant_id, following, _take_pending(tenant_id, _pending_positions(opened)), at=at)
+        accept_epoch(tenant_id=tenant_id, epoch=signer.state.epoch)
     sign_head(tenant_id=tenant_id, signer=signer, at=at)
     return following.origin
 
@@ -174,15 +178,35 @@ def sign_head(*, tenant_id: UUID, signer: Signer, at: datetime) -> int | None:
         following, last = TreeHead(head.size, head.root), signer.state.last(head.origin)
         signing.check_next_head(last, following, _consistency_proof(tenant_id, head, last))
         assert last is not None
-        if head.size == head.signed_size:
-            if head.signed_at is not None and at - head.signed_at >= HEARTBEAT:
-                _publish_checkpoint(tenant_id, head, head.note, at=at)
-            return None
-        # From here on nothing else can be signed for this origin. After a crash before the commit, the same head is
-        # signed again, with the same bytes.
-        signer.state.advance(head.origin, last, following)
-        _publish_checkpoint(tenant_id, head, _sign_checkpoint(head, signer.keys), at=at)
-    return head.size
+        note, is_new = head.note, head.size != head.signed_size
+        if head.stopped:
+            execute("UPDATE ledger_tip SET stopped = '' WHERE tenant_id = $1 AND log = $2", tenant_id, head.number)
+        if is_new:
+            # From here on nothing else can be signed for this origin. After a crash before the commit, the same head
+            # is signed again, with the same bytes.
+            signer.state.advance(head.origin, last, following)
+            note = _sign_checkpoint(head, signer.keys)
+        if is_new or (head.signed_at is not None and at - head.signed_at >= HEARTBEAT):
+            _publish_checkpoint(tenant_id, head, note, at=at)
+    # Whoever reads this file before the database finds at least as much there.
+    if note is not None:
+        signer.state.publish_head(tenant_id, note)
+    return head.size if is_new else None
+
+
+def stop_log(*, tenant_id: UUID, code: str) -> None:
+    """Mark the newest log as stopped, so that nothing starts on its record; the next signature lifts it."""
+    with tenancy(tenant_id):
+        execute(
+            "UPDATE ledger_tip SET stopped = $2 WHERE tenant_id = $1 AND stopped <> $2"
+            " AND log = (SELECT max(number) FROM ledger_log WHERE tenant_id = $1)",
+            *(tenant_id, code),
+        )
+
+
+def accept_epoch(*, tenant_id: UUID, epoch: int) -> None:
+    """Note the epoch under which this database's record of a tenant is good."""
+    execute("UPDATE ledger_tenant SET epoch = $2 WHERE id = $1 AND epoch IS DISTINCT FROM $2", tenant_id, epoch)
 
 
 def _consistency_proof(tenant_id: UUID, head: LogHead, last: TreeHead | None) -> list[bytes]:

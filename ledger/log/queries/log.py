@@ -36,6 +36,7 @@ class LogHead:
     signed_size: int
     signed_at: datetime | None
     note: bytes | None
+    stopped: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def logs(tenant_id: UUID) -> list[LogHead]:
         LogHead(*row)
         for row in execute(
             "SELECT l.number, l.id, l.origin, l.opened_at, t.size, t.root, t.integrated_at, t.signed_size, t.signed_at,"
-            " t.note FROM ledger_log l JOIN ledger_tip t ON t.tenant_id = l.tenant_id AND t.log = l.number"
+            " t.note, t.stopped FROM ledger_log l JOIN ledger_tip t ON t.tenant_id = l.tenant_id AND t.log = l.number"
             " WHERE l.tenant_id = $1 ORDER BY l.number DESC",
             tenant_id,
         )

@@ -13,14 +13,17 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from ledger.db import tenancy
 from ledger.log import signer_state
 from ledger.log.operations import logs, sequencer
+from ledger.log.queries import log
 from ledger.log.rules import notes
 from ledger.record.queries import events
 
@@ -75,12 +78,19 @@ class Command(BaseCommand):
             epoch = state.raise_epoch()
             signer = sequencer.Signer(signer_state.read_keys(settings.COUNTERFOIL_LOG_KEY), state)
             for tenant in events.tenants():
+                if not _has_log(tenant.id):
+                    continue
                 origin = sequencer.reopen_log(tenant_id=tenant.id, signer=signer, reason=reason, at=timezone.now())
                 opened += [origin] if origin else []
         lines = [f"Opened {origin}" for origin in opened] or [
             "Every log matches what was signed; no new log was needed."
         ]
         return "\n".join([f"Epoch {epoch}: all earlier grants are void.", *lines])
+
+
+def _has_log(tenant_id: UUID) -> bool:
+    with tenancy(tenant_id):
+        return log.current_log(tenant_id) is not None
 
 
 def _announce(kind: str, key: Ed25519PrivateKey, detail: Callable[[str], dict[str, Any]]) -> int:

@@ -124,8 +124,14 @@ class Sequencer:
             queries.learn_sizes()
         stopped = [tenant_id for tenant_id, until in self.stopped.items() if time.monotonic() < until]
         waiting: dict[UUID, list[int]] = queries.pending_events(but=stopped)
-        idle = {each.id: list[int]() for each in events.tenants() if each.id not in stopped} if sweep else {}
-        return sum(self._drain(tenant_id, positions) for tenant_id, positions in (idle | waiting).items())
+        tenants = {each.id: each for each in events.tenants() if each.id not in stopped} if sweep else {}
+        idle = {tenant_id: list[int]() for tenant_id in tenants}
+        done = sum(self._drain(tenant_id, positions) for tenant_id, positions in (idle | waiting).items())
+        for tenant_id, tenant in tenants.items():
+            if tenant.epoch is None and tenant_id not in self.stopped:
+                # A log from before the database knew its epoch, which continues what was signed.
+                sequencer_operations.accept_epoch(tenant_id=tenant_id, epoch=self.signer.state.epoch)
+        return done
 
     def _drain(self, tenant_id: UUID, positions: Sequence[int]) -> int:
         try:
@@ -139,6 +145,7 @@ class Sequencer:
         except Refused as refusal:
             self.stopped[tenant_id] = time.monotonic() + SWEEP_S
             logger.critical("The log of %s is stopped: %s", tenant_id, refusal.detail)
+            sequencer_operations.stop_log(tenant_id=tenant_id, code=refusal.code)
             logs.raise_alarm(tenant_id=tenant_id, kind=refusal.code, detail=refusal.detail, at=timezone.now())
             return 0
 

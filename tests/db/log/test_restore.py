@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
 from django.core.management import call_command
-from django.db import connections
+from django.db import IntegrityError, connections
 from psycopg import sql
 
+from approvals.models import StartOverride
+from console.api.transaction import CHECKPOINT
+
 from console.local.servers import APP, OWNER, SEQUENCER, SUPERUSER
+from ledger.db import tenancy
+from ledger.log.queries import newest
 from ledger.log.signer_state import SignerState, read_epoch
+from ledger.management.commands.sequencer import Sequencer
 from tests.conftest import _use
 from tests.support.api_tenant import Workshop, workshop
-from tests.support.seals import as_sequencer, seal_up, signer_state_file
+from tests.support.seals import as_sequencer, new_signer_state, seal_up, signer, signer_state_file
 
 
 @pytest.fixture
-def shop(committed_db: Any, settings: Any, tmp_path: Path) -> Workshop:
+def shop(committed_db: Any, settings: Any, tmp_path: Path) -> Iterator[Workshop]:
     settings.COUNTERFOIL_RATE_PER_S = 0
-    settings.COUNTERFOIL_SIGNER_STATE = signer_state_file()
-    settings.COUNTERFOIL_EPOCH = tmp_path / "epoch"
-    with SignerState(signer_state_file(), epoch=settings.COUNTERFOIL_EPOCH):
-        pass
-    return workshop("orchid").set_up()
+    with new_signer_state():
+        settings.COUNTERFOIL_SIGNER_STATE = signer_state_file()
+        settings.COUNTERFOIL_EPOCH = tmp_path / "epoch"
+        with SignerState(signer_state_file(), epoch=settings.COUNTERFOIL_EPOCH):
+            pass
+        yield workshop("orchid").set_up()
 
 
 @pytest.fixture
@@ -73,6 +82,175 @@ def test_what_was_used_after_the_backup_is_not_used_again(shop: Workshop, backup
     assert shop.vote(asked).status_code == 201
     [again] = shop.claim()
     assert shop.start(again).status_code == 201
+
+
+def claimed(shop: Workshop) -> dict[str, Any]:
+    shop.approved()
+    seal_up()
+    [order] = shop.claim()
+    return order
+
+
+def claim_refused(shop: Workshop, **headers: str) -> tuple[int, str]:
+    answer = shop.executor.post("/executions/claim", {"executor_id": "runner"}, **headers)
+    return answer.status_code, answer.json().get("code", "")
+
+
+def forget() -> None:
+    """This process knows nothing any more of what it has read."""
+    newest._memory.cache_clear()
+
+
+BEHIND = (409, "RECORD_BEHIND")
+
+
+@pytest.mark.parametrize("tool", ["write_document", "delete_document"])
+@pytest.mark.unsealed
+def test_nothing_starts_on_a_record_behind_what_was_signed(shop: Workshop, backup: Any, settings: Any, tool: str):
+    """Of any class: the file beside the epoch names the newest signed head, and the copy has less."""
+    order = claimed(shop)
+    assert shop.approved() if tool == "delete_document" else shop.propose(tool)
+    seal_up(epoch=settings.COUNTERFOIL_EPOCH)
+    restore = backup()
+    shop.propose("write_document")
+    seal_up(epoch=settings.COUNTERFOIL_EPOCH)
+    restore()
+    forget()
+    assert claim_refused(shop) == BEHIND
+    started = shop.start(order)
+    assert (started.status_code, started.json()["code"]) == BEHIND
+    assert "has gone back" in started.json()["detail"]
+    assert "log restored" in started.json()["hint"]
+    listed = shop.executor.get("/executions/ready?tools=write_document,delete_document").json()["items"]
+    assert all("record" in each["waiting_for"] for each in listed)
+    standing = shop.operator.get("/ledger/standing").json()
+    assert (standing["starts"], standing["code"]) == (False, "RECORD_BEHIND")
+    with as_sequencer():
+        call_command("log", "restored", "--reason", "The disk failed.", verbosity=0)
+    assert shop.operator.get("/ledger/standing").json()["starts"] is True
+
+
+@pytest.mark.unsealed
+def test_a_process_remembers_what_it_has_read(shop: Workshop, backup: Any):
+    """No file: the web process itself has read a later head."""
+    shop.approved()
+    seal_up()
+    restore = backup()
+    shop.propose("write_document")
+    seal_up()
+    forget()
+    assert shop.operator.get("/ledger/standing").json()["starts"] is True
+    restore()
+    assert claim_refused(shop) == BEHIND
+    forget()
+    assert len(shop.claim()) == 1
+
+
+@pytest.mark.unsealed
+def test_an_executor_that_has_seen_more_is_refused(shop: Workshop, backup: Any):
+    """Neither file nor memory: what the executor sends is enough."""
+    order = claimed(shop)
+    shop.propose("write_document")
+    restore = backup()
+    shop.propose("write_document")
+    seal_up()
+    forget()
+    seen = {CHECKPOINT: shop.operator.get("/ledger/standing")[CHECKPOINT]}
+    restore()
+    forget()
+    assert claim_refused(shop, **seen) == BEHIND
+    body = {"grant": order["grant"], "executor_id": "runner", "wrapper_version": "1", "timeout_s": 20}
+    proof = shop.proof(order["action_id"], order["grant"])
+    answer = shop.executor.post(f"/actions/{order['action_id']}/executions", body, DPoP=proof, **seen)
+    assert (answer.status_code, answer.json()["code"]) == BEHIND
+    assert shop.start(order).status_code == 201
+    unreadable = claim_refused(shop, **{CHECKPOINT: "bm90ZQ=="})
+    assert unreadable == (400, "BAD_NOTE")
+
+
+@pytest.mark.unsealed
+def test_nothing_starts_while_the_log_is_stopped(shop: Workshop, backup: Any, settings: Any):
+    """The sequencer finds that the copy does not continue what it signed, and says so in the copy itself."""
+    shop.approved()
+    seal_up()
+    restore = backup()
+    shop.propose("write_document")
+    seal_up()
+    restore()
+    forget()
+    with as_sequencer(), signer() as signing:
+        Sequencer(signing).work(sweep=True)
+    assert claim_refused(shop) == (409, "LOG_STOPPED")
+    with as_sequencer():
+        call_command("log", "restored", "--reason", "The disk failed.", verbosity=0)
+    assert claim_refused(shop)[0] == 200
+
+
+@pytest.mark.unsealed
+def test_a_copy_from_before_the_last_restore_is_of_an_older_epoch(shop: Workshop, backup: Any, settings: Any):
+    """Nothing was signed in between, so that only the epoch tells the two apart."""
+    shop.approved()
+    seal_up()
+    restore = backup()
+    with as_sequencer():
+        call_command("log", "restored", "--reason", "To be safe.", verbosity=0)
+    assert claim_refused(shop)[0] == 200
+    restore()
+    forget()
+    assert claim_refused(shop) == BEHIND
+    assert "epoch 1" in shop.operator.get("/ledger/standing").json()["detail"]
+
+
+@pytest.mark.unsealed
+def test_a_person_lets_some_tools_start_for_a_while(shop: Workshop, backup: Any, settings: Any):
+    """The override is scoped and bounded, on record, and named by the order and by the grant's event."""
+    first, second = shop.approved(), shop.propose("write_document")
+    seal_up(epoch=settings.COUNTERFOIL_EPOCH)
+    restore = backup()
+    shop.propose("write_document")
+    seal_up(epoch=settings.COUNTERFOIL_EPOCH)
+    restore()
+    assert claim_refused(shop) == BEHIND
+    wish = {"tools": ["write_document"], "minutes": 30, "reason": "The shop is closed otherwise."}
+    assert shop.reviewer.post("/ledger/overrides", wish).status_code == 403
+    assert shop.operator.post("/ledger/overrides", wish | {"minutes": 241}).status_code == 422
+    assert shop.operator.post("/ledger/overrides", wish | {"tools": ["no_such_tool"]}).status_code == 422
+    made = shop.operator.post("/ledger/overrides", wish)
+    assert made.status_code == 201, made.content
+    [order] = shop.claim()
+    assert (order["action_id"], order["override_id"]) == (second, made.json()["id"])
+    assert shop.start(order).status_code == 201
+    minted = [each["detail"] for each in shop.history(second) if each["event"] == "grant_minted"]
+    assert minted[-1]["override_id"] == made.json()["id"]
+    assert shop.state(first) == "VALIDATED"
+    path = f"/ledger/overrides/{made.json()['id']}/end"
+    assert shop.operator.post(path, {"reason": "Enough."}).status_code == 200
+    assert shop.operator.post(path, {"reason": "Again."}).status_code == 404
+    assert claim_refused(shop) == BEHIND
+
+
+@pytest.mark.unsealed
+def test_the_database_refuses_an_override_without_end(shop: Workshop):
+    seal_up()
+    with tenancy(shop.tenant), pytest.raises(IntegrityError):
+        StartOverride.objects.create(
+            tenant_id=shop.tenant,
+            id=uuid4(),
+            log_id=uuid4(),
+            tools=["write_document"],
+            reason="Always.",
+            placed_by=uuid4(),
+            placed_at=datetime.now(UTC),
+            ends_at=datetime.now(UTC) + timedelta(days=1),
+        )
+
+
+@pytest.mark.unsealed
+def test_an_unreadable_file_of_the_newest_head_releases_nothing(shop: Workshop, settings: Any):
+    shop.approved()
+    seal_up(epoch=settings.COUNTERFOIL_EPOCH)
+    settings.COUNTERFOIL_EPOCH.with_name("heads").joinpath(str(shop.tenant)).write_text("")
+    assert claim_refused(shop) == (503, "EPOCH_UNKNOWN")
 
 
 def test_the_epoch_only_rises_and_outlives_either_of_its_two_places(tmp_path: Path):

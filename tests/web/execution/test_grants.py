@@ -442,9 +442,13 @@ def test_a_grant_of_an_older_epoch_is_void_and_an_unknown_epoch_releases_nothing
     order = shop.claimed()
     settings.COUNTERFOIL_EPOCH = tmp_path / "epoch"
     assert refused(shop.start(order)) == (503, "EPOCH_UNKNOWN")
-    for text, answer in (("2\n", (403, "GRANT_INVALID")), ("x", (503, "EPOCH_UNKNOWN")), ("0", (403, "GRANT_INVALID"))):
+    for text, answer in (("2\n", (409, "RECORD_BEHIND")), ("x", (503, "EPOCH_UNKNOWN")), ("0", (409, "RECORD_BEHIND"))):
         settings.COUNTERFOIL_EPOCH.write_text(text)
         assert refused(shop.start(order)) == answer
+    settings.COUNTERFOIL_EPOCH.write_text("2\n")
+    Tenant.objects.filter(id=shop.tenant).update(epoch=2)
+    assert refused(shop.start(order)) == (403, "GRANT_INVALID")
+    Tenant.objects.filter(id=shop.tenant).update(epoch=1)
     settings.COUNTERFOIL_EPOCH.write_text("1")
     assert shop.start(order).status_code == 201
 

@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from approvals.execution import queries as execution_queries
 from ledger.db import tenancy
+from ledger.log.operations import sequencer
 from tests.support.browser_users import visitor, words
-from tests.support.seals import seal_up
+from tests.support.seals import as_sequencer, seal_up
 
 
 def head(stage):
@@ -299,3 +301,34 @@ def test_a_check_is_run_from_the_page(stage):
     said = words(auditor.page("ledger"))
     assert "Everything holds" in said
     assert re.search(r"\d+ subjects, \d+ events, \d+ pieces of evidence, \d+ leaves", said)
+
+
+def test_the_page_says_why_nothing_starts_and_lets_an_operator_allow_some_tools(stage):
+    stage.done()
+    seal_up()
+    operator = visitor(stage, "operator")
+    assert 'data-part="starts"' not in operator.page("ledger")
+    with as_sequencer():
+        sequencer.stop_log(tenant_id=stage.tenant, code="HISTORY_FORKED")
+    page = operator.page("ledger")
+    assert "Nothing starts on this record" in words(page)
+    assert "The log of this record is stopped (HISTORY_FORKED), so nothing starts. LOG_STOPPED" in words(page)
+    assert "Let them start" not in visitor(stage, "reviewer").page("ledger")
+    wish = {"tools": "issue_refund", "minutes": "30", "reason": "Customers wait."}
+    assert visitor(stage, "reviewer").post("ledger/overrides", **wish).status_code == 403
+    operator.post("ledger/overrides", **wish | {"reason": ""})
+    assert "name the tools, how long, and why" in words(operator.page("ledger"))
+    operator.post("ledger/overrides", **wish)
+    allowed = words(operator.page("ledger"))
+    assert "Actions of issue_refund start until the allowance ends" in allowed
+    assert "Allowed issue_refund Customers wait. Ends" in allowed
+    [override] = overrides_in_force(stage)
+    operator.post(f"ledger/overrides/{override.id}/end", reason="No more.")
+    ended = words(operator.page("ledger"))
+    assert "Nothing of these tools starts on this record any more" in ended
+    assert overrides_in_force(stage) == []
+
+
+def overrides_in_force(stage):
+    with tenancy(stage.tenant):
+        return execution_queries.overrides_in_force(stage.tenant, at=datetime.now(UTC))

@@ -1,0 +1,78 @@
+"""The newest signed head of a tenant's log: as this database has it, and as it was seen before.
+
+Each process keeps, for each tenant, the newest checkpoint that it has read and the latest head that it has ever read.
+The first goes out with answers (`Counterfoil-Checkpoint`); the second is one of the heads that a record must not be
+behind of when something starts (`ledger.log.rules.recency`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from time import monotonic
+from typing import NamedTuple
+from uuid import UUID
+
+from ledger.db import execute
+from ledger.log.queries.log import CURRENT_CHECKPOINT
+from ledger.log.rules import checkpoint as checkpoints
+from ledger.log.rules.checkpoint import CheckpointBody
+from ledger.log.rules.recency import is_later
+from ledger.log.signer_state import read_epoch, read_signed_head
+
+KEPT_S = 0.5
+"""How old the checkpoint of an answer may be."""
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What this process knows of a tenant's log."""
+
+    note: bytes | None = None
+    read_at: float = -KEPT_S
+    latest: CheckpointBody | None = None
+
+
+class KnownHeads(NamedTuple):
+    """What a record must not be behind of: the epoch outside the database, and the heads that were seen."""
+
+    epoch: int
+    heads: tuple[CheckpointBody, ...]
+
+
+def known_heads(epoch: Path, tenant_id: UUID, seen: CheckpointBody | None = None) -> KnownHeads:
+    """What is known outside of this database, from the files at `epoch`, this process and its caller.
+
+    Read it before the record that is held against it: the log goes on meanwhile. `EpochUnknown` where a file cannot be
+    read.
+    """
+    heads = (read_signed_head(epoch, tenant_id), _memory(tenant_id).latest, seen)
+    return KnownHeads(read_epoch(epoch), tuple(each for each in heads if each is not None))
+
+
+def note_checkpoint(tenant_id: UUID, note: bytes | None) -> CheckpointBody | None:
+    """Keep the checkpoint that was just read of this database; the head that it is of."""
+    memory, head = _memory(tenant_id), _head_of(note)
+    if head is not None and (memory.latest is None or is_later(head, memory.latest)):
+        memory.latest = head
+    memory.note, memory.read_at = note, monotonic()
+    return head
+
+
+def newest_checkpoint(tenant_id: UUID) -> bytes | None:
+    """The newest signed checkpoint in this database, read again where it is older than `KEPT_S`."""
+    memory = _memory(tenant_id)
+    if monotonic() - memory.read_at >= KEPT_S:
+        rows = execute(CURRENT_CHECKPOINT, tenant_id)
+        note_checkpoint(tenant_id, bytes(rows[0][1]) if rows and rows[0][1] is not None else None)
+    return memory.note
+
+
+def _head_of(note: bytes | None) -> CheckpointBody | None:
+    return None if note is None else checkpoints.parse(note.decode().partition("\n\n")[0] + "\n")
+
+
+@lru_cache(maxsize=4096)
+def _memory(tenant_id: UUID) -> _Memory:
+    return _Memory()

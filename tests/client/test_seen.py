@@ -1,0 +1,180 @@
+"""An executor keeps what it has seen of the console's record, and starts nothing for one that has gone back."""
+
+from __future__ import annotations
+
+import base64
+import json
+import multiprocessing
+from typing import Any
+
+import pytest
+
+from counterfoil.execution.seen import HEADER, RecordBehind, SeenCheckpoints, SeenFileUnusable
+from counterfoil.executor import Executor, Order
+from counterfoil.work import Work, succeeded
+from tests.client.consoles import Answer, StandIn, refusal, stand_in, started
+
+BASE = "console.example.org/counterfoil/0190a"
+ORDER = Order("act-1", "refund", "1.0.0", "head.body.sign", "2999-01-01T00:00:00Z")
+
+
+def note(size: int, *, origin: str = BASE, root: bytes = b"\x01" * 32) -> str:
+    return f"{origin}\n{size}\n{base64.b64encode(root).decode()}\n\n\u2014 {origin} c2lnbmF0dXJl\n"
+
+
+def sent(size: int, **more: Any) -> dict[str, str]:
+    return {HEADER: base64.b64encode(note(size, **more).encode()).decode()}
+
+
+@pytest.fixture
+def console():
+    with stand_in() as server:
+        server.plan("/observations", Answer(202, {"state": "PENDING"}))
+        server.plan("/heartbeat", Answer(200, {"lease_expires_at": "2999-01-01T00:00:00Z"}))
+        yield server
+
+
+@pytest.fixture
+def executor_for(console, tmp_path):
+    made = []
+
+    def make(runs: list[Work]) -> Executor:
+        def refund(work: Work):
+            runs.append(work)
+            with work.effect("refund"):
+                return succeeded("refund/1", "refund")
+
+        options = {"report_for_s": 1.0, "timeout_s": 30, "wait_s": 0, "issuer": ""}
+        made.append(
+            Executor(
+                url=console.url,
+                key="cf_exec_test",
+                executor_id="tester",
+                key_file=tmp_path / "executor.jwk",
+                handlers={"refund": refund},
+                **options,
+            )
+        )
+        return made[-1]
+
+    yield make
+    for executor in made:
+        executor.close()
+
+
+def stand(console: StandIn, size: int, **more: Any) -> None:
+    """The console's record has this size from now on, and its starts succeed."""
+    body = started().body
+    console.plan("/executions", Answer(201, body, sent(size, **more)))
+    console.plan("/ledger/standing", Answer(200, {"starts": True}, sent(size, **more)))
+
+
+def test_an_executor_sends_what_it_has_seen_and_keeps_it_over_a_restart(console, executor_for, tmp_path):
+    runs: list[Work] = []
+    stand(console, 9)
+    executor_for(runs).execute(ORDER)
+    kept = json.loads((tmp_path / "executor.jwk.seen").read_text())
+    assert kept == {BASE: note(9)}
+    executor_for(runs).execute(ORDER)
+    assert console.to("/executions")[-1].headers[HEADER.lower()] == sent(9)[HEADER]
+    assert len(runs) == 2
+
+
+@pytest.mark.parametrize(
+    "now", [{"size": 8}, {"size": 9, "root": b"\x02" * 32}], ids=["smaller", "another history of the same size"]
+)
+def test_nothing_runs_for_a_console_that_has_gone_back(console, executor_for, now):
+    runs: list[Work] = []
+    stand(console, 9)
+    executor_for(runs).execute(ORDER)
+    stand(console, **now)
+    with pytest.raises(RecordBehind, match="has gone back") as behind:
+        executor_for(runs).execute(ORDER)
+    assert behind.value.exit_code == 75
+    assert len(runs) == 1
+    told = console.to("/observations")[-1].body["result"]
+    assert (told["error"]["code"], told["error"]["phase"]) == ("RECORD_BEHIND", "before_send")
+
+
+def test_the_loop_ends_with_the_sentence_when_the_console_refuses_for_what_was_seen(console, executor_for):
+    runs: list[Work] = []
+    console.plan("/executors", Answer(201, {}, sent(9)))
+    console.plan("/claim", refusal(409, "RECORD_BEHIND"))
+    stand(console, 8)
+    with pytest.raises(RecordBehind, match="log restored"):
+        executor_for(runs).run()
+    assert console.to("/claim")[-1].headers[HEADER.lower()] == sent(9)[HEADER]
+
+
+def test_a_later_log_that_an_operator_opened_is_taken(console, executor_for, tmp_path):
+    runs: list[Work] = []
+    stand(console, 9)
+    executor_for(runs).execute(ORDER)
+    stand(console, 2, origin=f"{BASE}/2")
+    executor_for(runs).execute(ORDER)
+    assert len(runs) == 2
+    assert json.loads((tmp_path / "executor.jwk.seen").read_text()) == {BASE: note(2, origin=f"{BASE}/2")}
+    stand(console, 20)
+    with pytest.raises(RecordBehind):
+        executor_for(runs).execute(ORDER)
+
+
+def test_a_person_s_override_lets_an_order_run_all_the_same(console, executor_for):
+    runs: list[Work] = []
+    stand(console, 9)
+    executor_for(runs).execute(ORDER)
+    stand(console, 8)
+    allowed = Order(ORDER.action_id, ORDER.tool, ORDER.version, ORDER.grant, ORDER.grant_expires_at, None, "over-1")
+    executor_for(runs).execute(allowed)
+    assert len(runs) == 2
+
+
+def test_an_answer_that_was_overtaken_is_only_a_doubt(console, executor_for):
+    """Two web processes: one answers with what it read half a second ago."""
+    runs: list[Work] = []
+    stand(console, 9)
+    executor_for(runs).execute(ORDER)
+    stand(console, 8)
+    console.plan("/ledger/standing", Answer(200, {"starts": True}, sent(10)))
+    executor_for(runs).execute(ORDER)
+    assert len(runs) == 2
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"a": 1}', '{"a": "b"}', json.dumps({"another": note(9)})])
+def test_a_broken_file_is_never_begun_anew(executor_for, tmp_path, content):
+    file = tmp_path / "executor.jwk.seen"
+    file.write_text(content)
+    with pytest.raises(SeenFileUnusable, match="cannot be read"):
+        executor_for([])
+    assert file.read_text() == content
+
+
+def test_a_file_that_cannot_be_written_stops_the_next_start(console, executor_for, tmp_path):
+    runs: list[Work] = []
+    stand(console, 9)
+    executor = executor_for(runs)
+    (tmp_path / "executor.jwk.seen").mkdir()
+    with pytest.raises(SeenFileUnusable):
+        executor.execute(ORDER)
+    assert not runs
+
+
+def _raise_to(file, sizes):
+    for size in sizes:
+        SeenCheckpoints(file).see(sent(size))
+
+
+def test_processes_that_share_a_file_never_lower_it(tmp_path):
+    file = tmp_path / "seen"
+    fork = multiprocessing.get_context("fork")
+    both = [fork.Process(target=_raise_to, args=(file, range(start, 60, 2))) for start in (1, 2)]
+    for each in both:
+        each.start()
+    for each in both:
+        each.join()
+    assert [each.exitcode for each in both] == [0, 0]
+    assert json.loads(file.read_text()) == {BASE: note(59)}
+    stale = SeenCheckpoints(file)
+    SeenCheckpoints(file).see(sent(70))
+    stale.see(sent(65))
+    assert json.loads(file.read_text()) == {BASE: note(70)}
