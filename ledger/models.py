@@ -26,6 +26,8 @@ class Tenant(models.Model):
     created_at = models.DateTimeField()
     # The epoch under which this database was last accepted; none before the log is opened.
     epoch = models.IntegerField(null=True)
+    # When it was last declared that the database went back; what was open then is read before it is granted.
+    restored_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:
         return self.slug

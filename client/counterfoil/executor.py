@@ -344,7 +344,7 @@ class Executor:
         """
         self._seen.check_usable()
         if isinstance(about, Problem):
-            if about.code != "RECORD_BEHIND":
+            if about.code not in ("RECORD_BEHIND", "LOG_STOPPED"):
                 return
         elif about.override_id is not None or self._seen.doubt is None:
             return

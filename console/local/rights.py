@@ -168,7 +168,7 @@ APP_FUNCTIONS: tuple[str, ...] = (
 # (opened, key rotated, restored) is an event; it reads no payload, no evidence and nothing of people.
 SEQUENCER_TABLES: dict[str, tuple[str, ...]] = {
     "django_migrations": READ,
-    "ledger_tenant": ("SELECT", "UPDATE (origin, epoch)"),
+    "ledger_tenant": ("SELECT", "UPDATE (origin, epoch, restored_at)"),
     "ledger_subject": READ,
     "ledger_event": READ,
     "ledger_pending": ("SELECT", "DELETE"),

@@ -92,6 +92,7 @@ REASONS: Final[dict[str, str]] = {
     "CONTRADICTED": "Contradicted by a later reading",
     "REOPENED": "Reopened by a person",
     "HELD": "Held for review",
+    "MAY_BE_DONE": "It may have been done: the record was set back",
     "UNGATED_EFFECT": "Change without a recorded action",
     "STANDING_APPROVAL_PAUSED": "A standing approval was paused",
 }

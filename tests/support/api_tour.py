@@ -388,6 +388,10 @@ def settle(shop: Workshop, case: dict[str, Any]) -> None:
     freeze = shop.operator.post("/freezes", FREEZE).json()["freeze_id"]
     shop.operator.get("/freezes")
     shop.operator.post(f"/freezes/{freeze}/lift", {"reason": "It is mended."})
+    shop.operator.get("/ledger/standing")
+    wish = {"tools": ["write_document"], "minutes": 5, "reason": "The shop is closed otherwise."}
+    override = shop.operator.post("/ledger/overrides", wish).json().get("id", case["case_id"])
+    shop.operator.post(f"/ledger/overrides/{override}/end", {"reason": "Enough."})
 
 
 def browse(shop: Workshop) -> None:

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.conf import settings
 
 from approvals.execution import queries as execution_queries
-from approvals.execution.operations import grant_keys
+from approvals.execution.operations import grant_keys, read_first
 from approvals.execution.operations.executors import check_may_start, starting_executor
 from approvals.execution.operations.release_check import (
     ReleaseContext,
@@ -130,7 +130,8 @@ def _ready_action(
     waits += [*_blockers(context, unverifiable, is_late, at=at), *(["claim"] if context.reserved else [])]
     if not waits:
         entry = events.entry(action.tenant_id, action.id, action.seq) or {}
-        waits = ["reading"] if _needs_baseline_reading(context, entry, at=at) else []
+        must_read = _needs_baseline_reading(context, entry, at=at) or read_first.waits_for_reading(context, at=at)
+        waits = ["reading"] if must_read else []
     return ReadyAction(action.id, action.tool, action.tool_version, tuple(waits))
 
 
@@ -290,6 +291,8 @@ def _grant_locked(
 ) -> MintedGrant | None:
     """Mint the grant of a locked action; None where a reading or a new approval is needed first, which it requests."""
     assert head.entry is not None
+    if not read_first.settle_first(head, context, by=by, at=at):
+        return None
     if _needs_baseline_reading(context, head.entry, at=at):
         _request_reading(head, by=by, at=at)
         return None

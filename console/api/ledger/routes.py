@@ -223,7 +223,7 @@ def _immutable(data: bytes) -> HttpResponse:
 )
 @admits("person", "oper", "audit", "exec")
 @in_tenancy
-def standing(request: HttpRequest) -> schemas.Standing:
+def read_standing(request: HttpRequest) -> schemas.Standing:
     tenant_id = caller_of(request).tenant_id
     stop: Refused | None
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -28,6 +28,39 @@ def readings(tenant_id: UUID, action_id: UUID) -> list[tuple[str, datetime, dict
         ).values_list("seq", "detail")
     )
     return [(kind, at, load_json(kept[seq]) or {}) for kind, at, seq in found]
+
+
+class ReadingsSince(NamedTuple):
+    """What was read of an action since the record was restored: when a reading was wanted and taken, what the newest
+    one says of the effect, and whether the action was held for it.
+    """
+
+    restored_at: datetime
+    wanted_at: datetime | None = None
+    taken_at: datetime | None = None
+    effect: str | None = None
+    held: bool = False
+
+
+def readings_since(tenant_id: UUID, action_id: UUID, restored_at: datetime) -> ReadingsSince:
+    """What was read of an action since the record was restored."""
+    found = ReadingsSince(restored_at)
+    rows = execute(
+        "SELECT e.kind, e.at, n.detail FROM ledger_event e LEFT JOIN ledger_entry n"
+        " ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id AND n.seq = e.seq"
+        " WHERE e.tenant_id = $1 AND e.subject_id = $2 AND e.at > $3"
+        " AND e.kind IN ('reading_wanted', 'reading_taken', 'held_after_restore') ORDER BY e.seq",
+        *(tenant_id, action_id, restored_at),
+    )
+    for kind, at, detail in rows:
+        if kind == "reading_wanted":
+            found = found._replace(wanted_at=at)
+        elif kind == "reading_taken":
+            effect = (load_json(detail) or {}).get("effect", "untold")
+            found = found._replace(taken_at=at, effect=effect)
+        else:
+            found = found._replace(held=True)
+    return found
 
 
 def newest_reading_pointers(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, UUID]:

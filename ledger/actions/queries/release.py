@@ -31,17 +31,18 @@ class DecisionPosition(NamedTuple):
 
 
 class RecordStanding(NamedTuple):
-    """How the record stands: the origin and epoch of the tenant, the newest signed checkpoint, and why the log is
-    stopped, if it is.
+    """How the record stands: the origin and epoch of the tenant, when it was last restored, the newest signed
+    checkpoint, and why the log is stopped, if it is.
     """
 
     origin: str
     epoch: int | None
+    restored_at: datetime | None
     note: bytes | None
     stopped: str
 
 
-_STANDING_COLUMNS: LiteralString = "o.origin, o.epoch, c.note, coalesce(c.stopped, '')"
+_STANDING_COLUMNS: LiteralString = "o.origin, o.epoch, o.restored_at, c.note, coalesce(c.stopped, '')"
 _STANDING_TABLES: LiteralString = """ledger_tenant o ON o.id = $1
 LEFT JOIN LATERAL (SELECT note, stopped FROM ledger_tip WHERE tenant_id = $1 ORDER BY log DESC LIMIT 1) c ON true"""
 
@@ -52,8 +53,8 @@ def record_standing(tenant_id: UUID) -> RecordStanding:
     return _standing(*row)
 
 
-def _standing(origin: str, epoch: int | None, note: Any, stopped: str) -> RecordStanding:
-    return RecordStanding(origin, epoch, bytes(note) if note is not None else None, stopped)
+def _standing(origin: str, epoch: int | None, restored_at: datetime | None, note: Any, stopped: str) -> RecordStanding:
+    return RecordStanding(origin, epoch, restored_at, bytes(note) if note is not None else None, stopped)
 
 
 class ReleaseFacts(NamedTuple):
@@ -128,6 +129,6 @@ def read_release(row: tuple[Any, ...]) -> tuple[ReleaseFacts, tuple[Any, ...]]:
         key=key,
         key_hash=key_hash,
         decided=DecisionPosition(*place) if place[0] is not None else None,
-        standing=_standing(*rest[12:16]),
+        standing=_standing(*rest[12:17]),
     )
-    return facts, rest[16:]
+    return facts, rest[17:]

@@ -129,6 +129,9 @@ def reopen_log(*, tenant_id: UUID, signer: Signer, reason: str, at: datetime) ->
     The record is good again under the epoch of the signer state. The new log's first entry is `restored` and names the
     last head in the database and the last that was signed. Pending events go into the new log. None if the old log is
     sound.
+
+    Either way every action that was open is read before it is granted: the start of a moment ago may be forgotten
+    although the log does not show it.
     """
     with tenancy(tenant_id):
         head = _current_head(tenant_id)
@@ -138,16 +141,20 @@ def reopen_log(*, tenant_id: UUID, signer: Signer, reason: str, at: datetime) ->
         except Refused as refusal:
             reasons = {"reason": reason, "because": refusal.detail, "signed_size": last.size if last else None}
         else:
-            accept_epoch(tenant_id=tenant_id, epoch=signer.state.epoch)
+            _accept_restored(tenant_id, signer.state.epoch, at=at)
             return None
         opened = open_next_log(
             tenant_id=tenant_id, before=head, state=signer.state, key=signer.vkey, reasons=reasons, at=at
         )
         following = _current_head(tenant_id)
         _append_leaves(tenant_id, following, _take_pending(tenant_id, _pending_positions(opened)), at=at)
-        accept_epoch(tenant_id=tenant_id, epoch=signer.state.epoch)
+        _accept_restored(tenant_id, signer.state.epoch, at=at)
     sign_head(tenant_id=tenant_id, signer=signer, at=at)
     return following.origin
+
+
+def _accept_restored(tenant_id: UUID, epoch: int, *, at: datetime) -> None:
+    execute("UPDATE ledger_tenant SET epoch = $2, restored_at = $3 WHERE id = $1", tenant_id, epoch, at)
 
 
 def _leaf_hash(subject_id: UUID, seq: int, envelope: Any, stored: Any) -> bytes:

@@ -194,6 +194,8 @@ _REGISTER: Final = (
         "An executor started it; the grant is used up."),
     EventKind("payload_mismatch", "Payload mismatch", ("action",), EXECUTOR,
         "An executor presented a payload that differs from the approved one; nothing was started.", icon="alarm"),
+    EventKind("held_after_restore", "Held: it may have been done", ("action",), SYSTEM,
+        "The record was set back, and it is not known whether the action was carried out before.", icon="question"),
     EventKind("observed", "The tool answered", ("action",), EXECUTOR,
         "The executor reported the tool's answer. It is evidence, not the outcome."),
     EventKind("lease_ended", "Executor stopped responding", ("action",), SYSTEM,

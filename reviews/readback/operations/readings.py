@@ -30,6 +30,7 @@ from reviews.readback.operations.plans import ReadPlan, SourceQuery, plan_for
 from reviews.readback.rules import limits
 from reviews.readback.rules.limits import ReadingUsage
 from reviews.reconciliation.rules.facts import ReadFailure
+from reviews.reconciliation.rules.prior_effect import prior_effect
 from reviews.reconciliation.rules.reading import Reading, reading_bindings, to_json_default
 
 READ_TIMEOUT_S = 10.0
@@ -80,9 +81,10 @@ def read_baseline(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datet
             source=reading.source,
             at=at,
         )
-        happening = ledger.NewEvent(
-            kind="reading_taken", detail={"pointer": str(kept.pointer), "source": reading.source}, evidence=(kept,)
-        )
+        intended = plan.bindings["si"]["target_resource"]
+        effect = prior_effect(reading, plan.contract, plan.bindings, intended)
+        detail = {"pointer": str(kept.pointer), "source": reading.source, "effect": effect}
+        happening = ledger.NewEvent(kind="reading_taken", detail=detail, evidence=(kept,))
         ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
     return True
 

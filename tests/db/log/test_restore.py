@@ -16,26 +16,29 @@ from psycopg import sql
 
 from approvals.models import StartOverride
 from console.api.transaction import CHECKPOINT
-
 from console.local.servers import APP, OWNER, SEQUENCER, SUPERUSER
 from ledger.db import tenancy
 from ledger.log.queries import newest
 from ledger.log.signer_state import SignerState, read_epoch
 from ledger.management.commands.sequencer import Sequencer
+from reviews.readback.operations import readings, schedules
 from tests.conftest import _use
 from tests.support.api_tenant import Workshop, workshop
 from tests.support.seals import as_sequencer, new_signer_state, seal_up, signer, signer_state_file
 
 
 @pytest.fixture
-def shop(committed_db: Any, settings: Any, tmp_path: Path) -> Iterator[Workshop]:
+def shop(committed_db: Any, settings: Any, secrets_dir: Path, tmp_path: Path) -> Iterator[Workshop]:
     settings.COUNTERFOIL_RATE_PER_S = 0
+    (tmp_path / "documents" / "policies").mkdir(parents=True)
+    (secrets_dir / "systems" / "orchid").mkdir(parents=True)
+    (secrets_dir / "systems" / "orchid" / "documents.json").write_text("{}")
     with new_signer_state():
         settings.COUNTERFOIL_SIGNER_STATE = signer_state_file()
         settings.COUNTERFOIL_EPOCH = tmp_path / "epoch"
         with SignerState(signer_state_file(), epoch=settings.COUNTERFOIL_EPOCH):
             pass
-        yield workshop("orchid").set_up()
+        yield workshop("orchid").set_up(tmp_path / "documents")
 
 
 @pytest.fixture
@@ -76,6 +79,9 @@ def test_what_was_used_after_the_backup_is_not_used_again(shop: Workshop, backup
     assert (answer.status_code, answer.json()["code"]) == (403, "GRANT_INVALID")
     assert "restored" in answer.json()["detail"]
     shop.run_out()
+    assert shop.claim() == []
+    [(tenant_id, action_id)] = schedules.requested_readings()
+    assert readings.read_baseline(tenant_id=tenant_id, action_id=action_id, clock=lambda: datetime.now(UTC))
     assert shop.claim() == []
     asked = shop.approval_of(order["action_id"])
     assert asked["state"] == "REQUESTED"

@@ -23,12 +23,13 @@ from counterfoil.execution.grants import GrantHolder, GrantRefused, KeySet, veri
 from counterfoil.execution.sealed import LogPolicy, check_votes
 from counterfoil.proof import read_claims
 from ledger.db import execute, tenancy
+from ledger.log.operations import sequencer
 from ledger.log.queries import log, proofs
 from ledger.log.rules import notes
 from ledger.models import Tenant
 from tests.support.api_tenant import Clock, Workshop, new_key, workshop
 from tests.support.callers import key_for
-from tests.support.seals import seal_up
+from tests.support.seals import as_sequencer, seal_up
 
 
 def refused(answer: Any) -> tuple[int, str]:
@@ -446,9 +447,11 @@ def test_a_grant_of_an_older_epoch_is_void_and_an_unknown_epoch_releases_nothing
         settings.COUNTERFOIL_EPOCH.write_text(text)
         assert refused(shop.start(order)) == answer
     settings.COUNTERFOIL_EPOCH.write_text("2\n")
-    Tenant.objects.filter(id=shop.tenant).update(epoch=2)
+    with as_sequencer():
+        sequencer.accept_epoch(tenant_id=shop.tenant, epoch=2)
     assert refused(shop.start(order)) == (403, "GRANT_INVALID")
-    Tenant.objects.filter(id=shop.tenant).update(epoch=1)
+    with as_sequencer():
+        sequencer.accept_epoch(tenant_id=shop.tenant, epoch=1)
     settings.COUNTERFOIL_EPOCH.write_text("1")
     assert shop.start(order).status_code == 201
 

@@ -97,6 +97,8 @@ def fill(shop: Workshop, case_id: UUID, action_id: UUID, clock: Clock) -> None:
     shop.person("reviewer", name="taker@orchid")
     policy(shop)
     assert broken(shop, shop.propose(path="policies/glass.md")).status_code == 201
+    wish = {"tools": ["write_document"], "minutes": 5, "reason": "It cannot wait."}
+    assert shop.operator.post("/ledger/overrides", wish).status_code == 201
     refused = shop.propose(path="policies/refused.md")
     assert shop.vote(shop.approval_of(refused), verdict="reject").status_code == 201
     clock.forward(seconds=1)

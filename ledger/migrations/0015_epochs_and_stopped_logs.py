@@ -6,10 +6,11 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("ledger", "0011_superseding_actions")]
+    dependencies = [("ledger", "0014_process_lease")]
 
     operations = [
         migrations.AddField(model_name="tenant", name="epoch", field=models.IntegerField(null=True)),
+        migrations.AddField(model_name="tenant", name="restored_at", field=models.DateTimeField(null=True)),
         migrations.AddField(
             model_name="logtip", name="stopped", field=models.CharField(blank=True, default="", max_length=40)
         ),
