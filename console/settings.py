@@ -56,22 +56,29 @@ def _number(name: str, default: int) -> int:
 
 
 def _database(name: str) -> dict[str, Any]:
-    """`postgresql://role:password@host:port/name?option=value`, and nothing else."""
+    """`postgresql://role:password@host:port/name?option=value`, with commas between several `host:port`; nothing else.
+
+    Of several hosts the one is used that takes writes, unless the option `target_session_attrs` says otherwise.
+    """
     try:
         parts = urlsplit(_text(name))
-        port = parts.port
+        places = [urlsplit(f"//{place}") for place in parts.netloc.rpartition("@")[2].split(",")]
+        hosts, ports = [place.hostname or "" for place in places], [place.port for place in places]
     except ValueError:
         _stop(f"{name} is not a valid URL.")
     if parts.scheme not in ("postgresql", "postgres") or len(parts.path) < 2 or not parts.username:
         _stop(f"{name} must look like postgresql://role:password@host:port/name.")
+    if len(hosts) > 1 and not all(hosts):
+        _stop(f"{name} has an empty host between its commas.")
+    writable = {"target_session_attrs": "read-write"} if len(hosts) > 1 else {}
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path[1:]),
         "USER": unquote(parts.username),
         "PASSWORD": unquote(parts.password or ""),
-        "HOST": unquote(parts.hostname or ""),
-        "PORT": str(port or ""),
-        "OPTIONS": dict(parse_qsl(parts.query)) | {"application_name": "counterfoil"},
+        "HOST": ",".join(map(unquote, hosts)),
+        "PORT": ",".join(str(port or "") for port in ports),
+        "OPTIONS": writable | dict(parse_qsl(parts.query)) | {"application_name": "counterfoil"},
         "CONN_HEALTH_CHECKS": True,
         "CONN_MAX_AGE": 60,
         "DISABLE_SERVER_SIDE_CURSORS": True,
