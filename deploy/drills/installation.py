@@ -1,0 +1,305 @@
+"""A whole installation for drills: two PostgreSQL servers for the record, one for the keys, and every process.
+
+Everything listens on loopback, in a folder that is removed at the end. The servers are those that the project brings
+along; nothing of the machine's own is used. Executors are processes that are started again when they end, as a
+supervisor would.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import psycopg
+
+from console.local import programs, servers
+from console.local.installation import ROOT
+from console.local.keys import ensure_keys, ensure_log_key
+from console.local.processes import Child, Program, run_as_user, spawn, stop_children, wait_until
+
+CONTRACTS = ROOT / "client" / "example" / "contracts"
+TOOLS = ("write_document", "delete_document")
+EXECUTORS = ("one", "two")
+
+
+class DrillFailed(Exception):
+    """The drill itself could not go on; it says nothing about the product."""
+
+
+@dataclass
+class Record:
+    """The two servers of the record; `primary` takes writes, `standby` follows it or is not there."""
+
+    primary: servers.Postgres
+    standby: servers.Postgres
+    synchronous: bool
+    running: dict[int, Child] = field(default_factory=dict)
+
+    def start(self, server: servers.Postgres) -> None:
+        child = spawn(server.program())
+        self.running[server.port] = child
+        server.wait(child)
+
+    def ask(self, server: servers.Postgres, statement: str) -> Any:
+        with psycopg.connect(server.url(servers.SUPERUSER, "postgres"), autocommit=True) as connection:
+            found = connection.execute(statement)  # type: ignore[call-overload]
+            return found.fetchone()[0] if found.description else None
+
+    def follow(self) -> None:
+        """Make the standby anew from the primary, and wait until it streams."""
+        shutil.rmtree(self.standby.data, ignore_errors=True)
+        servers.private_folder(self.standby.folder, self.standby.account)
+        argv = [str(self.primary.programs.postgres.with_name("pg_basebackup")), "-D", str(self.standby.data), "-R"]
+        argv += ["-h", "127.0.0.1", "-p", str(self.primary.port), "-U", servers.SUPERUSER, "-X", "stream", "-c", "fast"]
+        made = subprocess.run(
+            argv,
+            cwd="/",
+            env={"PATH": "/usr/bin:/bin", "PGPASSWORD": self.primary.passwords.superuser},
+            capture_output=True,
+            text=True,
+            **run_as_user(self.primary.account),
+        )
+        if made.returncode != 0:
+            raise DrillFailed(f"The standby could not be made: {made.stderr.strip()[-300:]}")
+        self.start(self.standby)
+        streams = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
+        if not wait_until(lambda: self.ask(self.primary, streams) == 1, within_s=30, every_s=0.2):
+            raise DrillFailed("The standby does not stream.")
+        if self.synchronous:
+            self.ask(self.primary, "ALTER SYSTEM SET synchronous_standby_names = '*'")
+            self.ask(self.primary, "ALTER SYSTEM SET synchronous_commit = 'remote_apply'")
+            self.ask(self.primary, "SELECT pg_reload_conf()")
+
+    def fall_behind(self) -> None:
+        """From here on the standby gets nothing more."""
+        self.ask(self.standby, "ALTER SYSTEM SET primary_conninfo = ''")
+        self.ask(self.standby, "SELECT pg_reload_conf()")
+
+    def promote(self) -> None:
+        """The primary is gone at once, and the standby takes its place."""
+        kill(self.running.pop(self.primary.port))
+        # The new primary has no standby yet, and must not wait for one.
+        self.ask(self.standby, "ALTER SYSTEM SET synchronous_standby_names = ''")
+        self.ask(self.standby, "SELECT pg_promote(true, 30)")
+        self.primary, self.standby = self.standby, self.primary
+
+
+def kill(child: Child) -> None:
+    """End a process and everything below it, without a word."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(child.process.pid)
+        for each in [process, *process.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                each.send_signal(signal.SIGKILL)
+    child.process.wait()
+
+
+class Installation:
+    """The product on these servers, with executors, one agent's key and a reviewer's password."""
+
+    def __init__(self, folder: Path, *, synchronous: bool) -> None:
+        self.folder = folder
+        account = servers.service_user()
+        binaries = servers.install_binaries(account)
+        words = servers.load_passwords(folder / "passwords.json")
+        common = {"programs": binaries, "account": account, "passwords": words}
+        one, two, keys = (
+            servers.Postgres(folder=folder / name, port=servers.free_port(), **common)
+            for name in ("pg1", "pg2", "keys")
+        )
+        self.record = Record(one, two, synchronous)
+        self.keys = keys
+        self.broker = servers.Valkey(
+            folder=folder / "broker",
+            programs=binaries,
+            account=account,
+            password=words.valkey,
+            port=servers.free_port(),
+        )
+        self.port = servers.free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.documents = folder / "documents"
+        self.effects = folder / "effects"
+        self.log = folder / "log"
+        self.children: dict[str, Child] = {}
+        self.executors: dict[str, Child] = {}
+        self.endings: list[tuple[str, int]] = []
+        self.known: dict[str, Any] = {}
+        self._ended = threading.Event()
+
+    # Start and end
+
+    def begin(self) -> None:
+        for place in (self.documents, self.log, self.folder / "exports", self.folder / "state"):
+            place.mkdir(mode=0o700)
+        ensure_keys(self.folder / "secrets")
+        ensure_log_key(self.folder / "secrets")
+        for server in (self.record.primary, self.keys):
+            server.initialise()
+            self.record.start(server)
+            server.make_roles()
+        self.broker.initialise()
+        self.children["broker"] = spawn(self.broker.program())
+        self.broker.wait(self.children["broker"])
+        self.record.primary.make_database("counterfoil")
+        self.keys.make_database("counterfoil_keys")
+        self.record.follow()
+        owner = {
+            "DATABASE_OWNER_URL": self.record_url(servers.OWNER),
+            "KEYS_DATABASE_OWNER_URL": self.keys.url(servers.OWNER, "counterfoil_keys"),
+        }
+        self.manage("prepare_database", more=owner)
+        self.known = json.loads(self.manage("bootstrap", "--tenant", "drill", "--json"))
+        self.start_product()
+        self.register()
+        for name in EXECUTORS:
+            self.start_executor(name)
+        threading.Thread(target=self._supervise, daemon=True).start()
+
+    def start_product(self) -> None:
+        environment = self.environment()
+        sealing = environment | {"DATABASE_URL": self.record_url(servers.SEQUENCER), "KEYS_DATABASE_URL": ""}
+        started = {
+            "sequencer": programs.sequencer_program(environment=sealing, log=self.log),
+            "web": programs.web_program(port=self.port, environment=environment, log=self.log),
+            "worker": programs.worker_program(environment=environment, log=self.log),
+            "beat": programs.beat_program(environment=environment, log=self.log),
+        }
+        for name, program in started.items():
+            self.children[name] = spawn(program)
+        if not wait_until(self.answers, within_s=60, every_s=0.3):
+            raise DrillFailed(f"The web process does not answer; see {self.log}.")
+
+    def restart(self, name: str) -> None:
+        """Start a process again that was killed."""
+        self.children[name] = spawn(self.children[name].program)
+
+    def end(self) -> None:
+        self._ended.set()
+        time.sleep(1.5)
+        stop_children([*self.executors.values(), *self.children.values(), *self.record.running.values()])
+
+    def answers(self) -> bool:
+        with suppress(httpx.HTTPError):
+            return httpx.get(f"{self.url}/healthz", timeout=2).status_code == 200
+        return False
+
+    # Addresses
+
+    def record_url(self, role: str) -> str:
+        """Both servers in one address; the one that takes writes is used."""
+        one, two = self.record.primary, self.record.standby
+        place = f"127.0.0.1:{one.port}"
+        return one.url(role, "counterfoil").replace(place, f"{place},127.0.0.1:{two.port}") + "?connect_timeout=3"
+
+    def environment(self) -> dict[str, str]:
+        inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        return inherited | {
+            "DJANGO_SETTINGS_MODULE": "console.settings",
+            "PYTHONPATH": str(ROOT / "client"),
+            "PYTHONUNBUFFERED": "1",
+            "DATABASE_URL": self.record_url(servers.APP),
+            "KEYS_DATABASE_URL": self.keys.url(servers.APP, "counterfoil_keys"),
+            "REDIS_URL": self.broker.url(),
+            "COUNTERFOIL_SECRETS_DIR": str(self.folder / "secrets"),
+            "COUNTERFOIL_EXPORTS": str(self.folder / "exports"),
+            "COUNTERFOIL_PUBLIC_URL": self.url,
+            "COUNTERFOIL_RATE_PER_S": "0",
+        }
+
+    def manage(self, *words: str, more: dict[str, str] | None = None) -> str:
+        """The output of a `manage.py` command."""
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "manage.py"), *words],
+            env=self.environment() | (more or {}),
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise DrillFailed(f"manage.py {words[0]} failed: {done.stderr.strip()[-500:]}")
+        return done.stdout
+
+    def declare_restored(self, *words: str) -> str:
+        """What an operator does after a restore."""
+        sealing = {"DATABASE_URL": self.record_url(servers.SEQUENCER), "KEYS_DATABASE_URL": ""}
+        return self.manage("log", "restored", *words, more=sealing)
+
+    # Callers
+
+    def machine(self, kind: str) -> httpx.Client:
+        key = self.known["keys"][kind]
+        return httpx.Client(base_url=f"{self.url}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=20)
+
+    def person(self, role: str) -> tuple[httpx.Client, str]:
+        """A signed-in person and their password."""
+        who = next(each for each in self.known["people"] if each["role"] == role)
+        http = httpx.Client(base_url=self.url, timeout=20)
+        http.get("/sign-in")
+        form = {"username": who["username"], "password": who["password"]}
+        answer = http.post("/sign-in", data=form | {"csrfmiddlewaretoken": http.cookies["csrftoken"]})
+        if answer.status_code != 302:
+            raise DrillFailed(f"The {role} could not sign in: {answer.status_code}")
+        http.headers["X-CSRFToken"] = http.cookies["csrftoken"]
+        return http, who["password"]
+
+    def register(self) -> None:
+        operator = self.machine("oper")
+        bodies = [
+            ("/systems", {"name": "documents", "pattern": "filesystems", "settings": {"root": str(self.documents)}}),
+            *(("/contracts", json.loads((CONTRACTS / f"{tool}.json").read_text())) for tool in TOOLS),
+            ("/agents", {"agent_id": "clerk", "version": "1", "tools": list(TOOLS)}),
+        ]
+        for path, body in bodies:
+            answer = operator.post(path, json=body)
+            if answer.status_code not in (200, 201):
+                raise DrillFailed(f"{path} answered {answer.status_code}: {answer.text}")
+
+    # Executors
+
+    def start_executor(self, name: str) -> None:
+        words = [sys.executable, "-m", "deploy.drills.executor", name, str(self.folder)]
+        environment = self.environment() | {
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'client'}",
+            "DRILL_URL": self.url,
+            "DRILL_KEY": self.known["keys"]["exec"],
+        }
+        program = Program(name=f"executor-{name}", argv=words, log=self.log / "executors.log", environment=environment)
+        self.executors[name] = spawn(program)
+
+    def _supervise(self) -> None:
+        while not self._ended.wait(0.5):
+            for name, child in list(self.executors.items()):
+                if not child.running():
+                    self.endings.append((name, child.process.returncode))
+                    self.start_executor(name)
+
+
+@contextmanager
+def installation(*, synchronous: bool = False) -> Iterator[Installation]:
+    """An installation that is removed afterwards; its logs stay where the drill failed."""
+    folder = Path(tempfile.mkdtemp(prefix="counterfoil-drill-"))
+    servers.private_folder(folder, servers.service_user())
+    made = Installation(folder, synchronous=synchronous)
+    try:
+        made.begin()
+        yield made
+    finally:
+        made.end()
+        if os.environ.get("DRILL_KEEP"):
+            print(f"kept: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
