@@ -205,7 +205,10 @@ class SignerState:
         if self._epoch is None or self._published.get(tenant_id) == note:
             return
         file = _head_file(self._epoch, tenant_id)
-        file.parent.mkdir(mode=0o755, exist_ok=True)
+        if not file.parent.is_dir():
+            file.parent.mkdir(exist_ok=True)
+            # Other users read it, whatever our umask is.
+            file.parent.chmod(0o755)
         _replace_file(file, note, mode=0o644, synced=False)
         self._published[tenant_id] = note
 
