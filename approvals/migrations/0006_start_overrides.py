@@ -10,7 +10,7 @@ FILE = Path(__file__).parents[1] / "sql" / "overrides.sql"
 
 
 class Migration(migrations.Migration):
-    dependencies = [("approvals", "0005_approvals_of_actions"), ("ledger", "0015_epochs_and_stopped_logs")]
+    dependencies = [("approvals", "0005_approvals_of_actions"), ("ledger", "0016_epochs_and_stopped_logs")]
 
     operations = [
         migrations.CreateModel(

@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("ledger", "0014_process_lease")]
+    dependencies = [("ledger", "0015_repeats_of_attested_actions")]
 
     operations = [
         migrations.AddField(model_name="tenant", name="epoch", field=models.IntegerField(null=True)),
