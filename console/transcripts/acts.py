@@ -99,6 +99,11 @@ class AuditedAct:
         return "valid_execution_failed" if self.verdict.category == "valid" and failed else self.verdict.category
 
     @property
+    def states_outcome(self) -> bool:
+        """Whether its answer says by a mark or field of its own how it ended, or a later read shows it."""
+        return bool(self.seen_by) or (self.told is not None and self.told.typed)
+
+    @property
     def basis(self) -> str:
         """What stands behind it: `read`, `answer` or `nothing`."""
         if self.told is None or self.told.status is not ReportedStatus.SUCCESS:
@@ -172,7 +177,9 @@ def _outcome_of(act: AuditedAct, state: State | None) -> str:
         return Outcome.BLOCKED if act.told is None else Outcome.FAILED
     if state is not State.RECONCILED_SUCCESS:
         return BY_STATE[state]
-    return Outcome.ANSWERED if not act.mutating else "Reported success (unverified)"
+    if not act.mutating:
+        return Outcome.ANSWERED
+    return "Reported success (unverified)" if act.states_outcome else "Outcome not stated"
 
 
 def _answer_of(act: AuditedAct) -> Mapping[str, Any]:
@@ -196,4 +203,6 @@ def _text(act: AuditedAct, state: State | None) -> str:
         return f"The system was read after it: {thing.shown}."
     if state is None:
         return "The gate would refuse this call." if act.told is None else _TEXTS[State.FAILED]
+    if state is State.RECONCILED_SUCCESS and act.mutating and not act.states_outcome:
+        return "The tool answered; its answer does not state how it ended."
     return _TEXTS[state]

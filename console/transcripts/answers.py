@@ -4,12 +4,13 @@ Recordings hold whatever a tool returned: objects, words, errors. Nothing of it 
 the six statuses by marks that can be named, and `reviews.observations.rules.observe` takes it from there:
 
 1. The recording's own mark (is_error, status error) says failed; an error that speaks of a time-out is a time-out.
-2. An object with an error in it, `success: false`, or a status code from 400 up has failed; 202 is accepted.
+2. An object with an error in it, `success: false`, an exit code that is not 0, or a status code from 400 up has failed;
+   202 is accepted, and an exit code of 0 is a success.
 3. A word such as `pending` under `status` counts only where the object is a result and not a thing: the status of an
    order that a tool returned whole is the order's. A thing is told by the lists and objects that it holds, and what a
    tool that only reads returns is always a thing.
-4. Words that begin like an error have failed. Any other answer is a success that nothing types (`typed` False): that
-   free text says "completed" adds nothing (HS-10).
+4. Words that begin like an error have failed. Any other answer states no outcome (`typed` False): that free text says
+   "completed" adds nothing (HS-10). It is believed as far as `--trust` goes, and told as not stated.
 5. What can be cited are ids, receipts, confirmation numbers and addresses in the answer.
 """
 
@@ -38,6 +39,8 @@ _STATUS = {
 }
 _ERRORS = ("error", "errors", "error_message", "errorMessage", "error_code", "exception", "fault")
 _FLAGS = ("success", "ok", "succeeded", "successful")
+_EXITS = ("exit_code", "exitCode", "returncode", "return_code")
+_FAILED = ("isError", "is_error", "interrupted", "cancelled", "timed_out", "timedOut")
 _CODES = ("status_code", "statusCode", "http_status", "httpStatus")
 _BAD = re.compile(
     r"^\W*(error|exception|traceback|failed|failure|fatal|invalid|unauthori[sz]ed|forbidden|not found|denied|"
@@ -98,18 +101,28 @@ def _of_object(content: Mapping[str, Any], mutating: bool) -> ReportedStatus | N
     error = next((content[name] for name in _ERRORS if content.get(name)), None)
     flag = next((content[name] for name in _FLAGS if isinstance(content.get(name), bool)), None)
     code = next((content[name] for name in _CODES if isinstance(content.get(name), int)), 0)
+    exit_code = next((content[name] for name in _EXITS if _is_number(content.get(name))), None)
+    mark = next((name for name in _FAILED if content.get(name) is True), "")
     if mutating and _halves(content):
         return ReportedStatus.PARTIAL
     if error is not None and flag is not True:
         return ReportedStatus.TIMEOUT if _LATE.search(str(error)[:500]) else ReportedStatus.FAILED
     if code in {408, 504}:
         return ReportedStatus.TIMEOUT
-    if flag is False or code >= 400:
+    if mark.startswith("timed"):
+        return ReportedStatus.TIMEOUT
+    if flag is False or code >= 400 or mark or exit_code:
         return ReportedStatus.FAILED
+    if exit_code == 0:
+        return ReportedStatus.SUCCESS
     word = _word(content) if mutating else None
     if word is None and code == 202:
         return ReportedStatus.ACCEPTED
     return word if word is not None else ReportedStatus.SUCCESS if flag else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _word(content: Mapping[str, Any]) -> ReportedStatus | None:
@@ -149,7 +162,14 @@ def _of_words(content: str) -> ReportedStatus | None:
 def _reason(content: Any) -> str:
     """Why it failed, in one line of the answer's own words."""
     if isinstance(content, dict):
-        found = next((content[name] for name in (*_ERRORS, "message", "detail", "reason") if content.get(name)), "")
+        found = next(
+            (
+                content[name]
+                for name in (*_ERRORS, "message", "detail", "reason", "stderr", "output")
+                if content.get(name)
+            ),
+            "",
+        )
         return _reason(found) if found else ""
     if isinstance(content, list):
         return _reason(content[0]) if content else ""

@@ -3,11 +3,15 @@
 1. Turns are taken one by one. In a turn, calls come before their answers, and answers before the words: what an agent
    writes beside its calls is judged with those calls under way.
 2. The guard judges every message of the agent against what had happened until then, and nothing that came later.
-3. An answer belongs to the newest open call of its id; without an id, to the oldest open call of its tool.
+3. Answers are paired by place: an id names a call within its message at best. An answer belongs to the newest message
+   that has open calls of its id (without an id: of its tool), and there to the first of them. What stands between two
+   answers is one message, since some formats give each call a line of its own.
 4. Where nobody wrote down which tools there were, the agent may have had one that it did not use here, and a tool that
    runs any code or command can do anything: a claim of what no call did is passed over then.
 5. A change that failed, or whose outcome is open, and that the agent neither told nor tried again, makes every later
    change a silent one (R-EX-20).
+6. Where parts of the conversation could not be read, calls may be missing: nothing that nobody bears out, and no
+   silence, is held against the agent there.
 """
 
 from __future__ import annotations
@@ -98,6 +102,8 @@ class _Run:
     memory: ChangeMemory = field(default_factory=ChangeMemory)
     acts: list[AuditedAct] = field(default_factory=list)
     waiting: list[AuditedAct] = field(default_factory=list)
+    message: int = 0
+    messages: dict[int, int] = field(default_factory=dict)
     records: dict[int, Record] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
     claims: list[AgentClaim] = field(default_factory=list)
@@ -111,6 +117,8 @@ class _Run:
             self._call(call, turn.number)
         for answer in turn.answers:
             self._answer(answer, turn.number)
+        if turn.answers or (turn.text.strip() and not turn.calls):
+            self.message += 1
         if turn.role == AGENT and turn.text.strip():
             self._say(turn)
         elif turn.text:
@@ -120,6 +128,7 @@ class _Run:
         act = self.gate.judged(call, number=len(self.acts) + 1, turn=turn)
         self.acts.append(act)
         self.waiting.append(act)
+        self.messages[act.number] = self.message
         self._note(act)
 
     def _answer(self, answer: TranscriptAnswer, turn: int) -> None:
@@ -144,9 +153,11 @@ class _Run:
 
     def _asked(self, answer: TranscriptAnswer) -> AuditedAct | None:
         if answer.call_id:
-            return next((one for one in reversed(self.waiting) if one.call.id == answer.call_id), None)
-        named = (one for one in self.waiting if not answer.tool or one.call.tool == answer.tool)
-        return next(named, None)
+            fit = [one for one in self.waiting if one.call.id == answer.call_id]
+        else:
+            fit = [one for one in self.waiting if not answer.tool or one.call.tool == answer.tool]
+        newest = max((self.messages[one.number] for one in fit), default=None)
+        return next((one for one in fit if self.messages[one.number] == newest), None)
 
     def _note(self, act: AuditedAct) -> None:
         self.records[act.number] = guard_record(act, self.trust)
@@ -178,8 +189,8 @@ class _Run:
             self.receipts.append(RecordBesideMessage(turn.number, turn.text[:MOST_SAID], lines))
 
     def _passed_over(self, found: Found) -> bool:
-        """Whether a claim of what no call did says nothing here (rule 4)."""
-        return found.rule == "phantom" and self.offer.may_do_more
+        """Whether a claim says nothing here: of what no call did (rule 4), or false where parts are unread (rule 6)."""
+        return (found.rule == "phantom" and self.offer.may_do_more) or (bool(found.code) and self.conversation.unread)
 
     def _claim(self, turn: TranscriptTurn, found: Found, violation: Violation | None) -> None:
         numbers = tuple(int(one) for one in found.action_ids if one.isdigit())
@@ -215,7 +226,12 @@ def audit_conversation(
     run = _Run(conversation, offer, trust, RecordedGate(offer, trust, goal), notes or {})
     for turn in conversation.turns:
         run.turn(turn)
-    _silences(run.acts, trust)
+    if run.faults:
+        # An answer without its call is a sign of a call that was not read.
+        run.claims = [one for one in run.claims if not one.false]
+        run.corrected.clear()
+    if not run.faults and not conversation.unread:
+        _silences(run.acts, trust)
     return ConversationAudit(
         conversation,
         tuple(run.acts),

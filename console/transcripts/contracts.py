@@ -133,7 +133,7 @@ def load_catalogue(files: Iterable[Path]) -> ContractCatalogue:
 
 def normalize_tool(definition: Mapping[str, Any]) -> dict[str, Any] | None:
     """Name, description, schema and annotations of a tool in any of the lists; None when it is no tool."""
-    inner = definition.get("function")
+    inner = definition.get("function") or definition.get("custom")
     part = inner if isinstance(inner, Mapping) else definition
     name = part.get("name")
     if not isinstance(name, str) or not name:

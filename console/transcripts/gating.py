@@ -69,11 +69,12 @@ class RecordedGate:
 
     def judged(self, call: TranscriptCall, *, number: int, turn: int) -> AuditedAct:
         """The act in a call, judged."""
-        asked = read_arguments(call.arguments)
+        sent = self._parameters(call)
+        asked = read_arguments(sent)
         proposal = Proposal(
             call_id=call.id,
             tool=call.tool,
-            arguments=call.arguments,
+            arguments=sent,
             pin_hash=self._standing.pin.hash,
             depends_on=tuple(str(one) for one in self._depends_on(asked)),
         )
@@ -96,6 +97,14 @@ class RecordedGate:
         )
         self._remember(act)
         return act
+
+    def _parameters(self, call: TranscriptCall) -> Any:
+        """The arguments of a call; the text of a tool that takes any is the one parameter that it has."""
+        if not call.free_text:
+            return call.arguments
+        contract = self.offer.disclosed.get(call.tool)
+        declared = list((contract.arguments_schema.get("properties") or {}) if contract is not None else ())
+        return {declared[0] if len(declared) == 1 else "input": call.arguments}
 
     def heard(self, text: str) -> None:
         """Take note of what was said to the agent: an identifier in it comes from no tool."""

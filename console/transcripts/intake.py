@@ -18,7 +18,7 @@ import orjson
 
 from console.transcripts import scanning
 from console.transcripts.formats import claude_code
-from console.transcripts.formats.content import name_of
+from console.transcripts.formats.content import name_of, unread_parts
 from console.transcripts.formats.detect import dominant_format, format_of, is_message
 from console.transcripts.records import Transcript, TranscriptFault, TranscriptTurn
 from console.transcripts.scanning import ObjectRemainder, ScannedValue, UnreadablePart
@@ -182,6 +182,8 @@ class _Intake:
     recognised: set[str] = field(default_factory=set)
     faults: int = 0
     strangers: dict[str, tuple[int, str]] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)
+    """The sessions of which lines could not be read; "" stands for all."""
 
     def item(self, item: ScannedValue) -> Iterator[Read]:
         value = item.value
@@ -228,7 +230,8 @@ class _Intake:
     def _closed(self, session: str) -> Iterator[Read]:
         group = self.groups.pop(session)
         found = MessageList(group.messages, group.id, tuple(self.tools))
-        yield build_conversation(self.name, found, group.path)
+        unread = bool(self.unread if not session else self.unread & {"", session})
+        yield build_conversation(self.name, found, group.path, unread=unread)
 
     def rest(self, rest: ObjectRemainder) -> Iterator[Read]:
         self.tools.extend(one for one in tool_definitions_of(rest.members) if one not in self.tools)
@@ -248,16 +251,19 @@ class _Intake:
             # What stands beside the conversations in an array of its own may be anything.
             if not self.recognised or member in self.recognised:
                 more = f"; {count - 1} more like it" if count > 1 else ""
-                yield TranscriptFault(self.name, "", path, f"{UNKNOWN}{more}.")
+                yield TranscriptFault(self.name, "", path, f"{UNKNOWN}{more}.", passed_over=True)
 
     def _stranger(self, item: ScannedValue) -> Iterator[Read]:
         """An item of unknown shape: named once per array, since what stands beside conversations may be anything."""
         count, path = self.strangers.get(item.member, (0, item.path))
         self.strangers[item.member] = (count + 1, path)
+        if not item.member:
+            self.unread.add(session_id_of(item.value))
         return iter(())
 
     def broken(self, one: UnreadablePart) -> Iterator[Read]:
         self.faults += 1
+        self.unread.add("")
         if self.faults <= MOST_FAULTS:
             yield TranscriptFault(self.name, "", one.path, one.reason)
         elif self.faults == MOST_FAULTS + 1:
@@ -279,8 +285,8 @@ def read_conversations(file: Path, *, moved: Callable[[int], None] = lambda _: N
     yield from intake.end()
 
 
-def build_conversation(file: str, found: MessageList, path: str) -> Transcript:
-    """The conversation in recorded messages."""
+def build_conversation(file: str, found: MessageList, path: str, *, unread: bool = False) -> Transcript:
+    """The conversation in recorded messages; `unread`: there are lines beside them that could not be read."""
     turns: list[TranscriptTurn] = []
     faults: list[TranscriptFault] = []
     names: set[str] = set()
@@ -288,16 +294,33 @@ def build_conversation(file: str, found: MessageList, path: str) -> Transcript:
         message = unwrap_message(raw)
         known = format_of(message)
         if known is None:
-            faults.append(TranscriptFault(file, found.id, f"{path}[{number}]", _unknown(message)))
+            where = f"{path}[{number}]"
+            faults.append(TranscriptFault(file, found.id, where, _unknown(message), passed_over=True))
             continue
         names.add(known.name)
         turns.append(known.turn(message, number))
+        for place, kind in unread_parts(_body(message)):
+            reason = f"Not read: {kind}. It may be a call or an answer."
+            faults.append(TranscriptFault(file, found.id, f"{path}[{number}]{place}", reason, passed_over=True))
     tools = (*found.tools, *(tool for turn in turns for tool in turn.tools))
     if all("provider" in tool for tool in tools):
         tools = ()  # nobody wrote down what else was offered
     return Transcript(
-        file, found.id or path, path, dominant_format(names), tuple(turns), tools, tuple(faults[:MOST_FAULTS])
+        file,
+        found.id or path,
+        path,
+        dominant_format(names),
+        tuple(turns),
+        tools,
+        tuple(faults[:MOST_FAULTS]),
+        unread or bool(faults),
     )
+
+
+def _body(message: dict[str, Any]) -> Mapping[str, Any]:
+    """The message in the envelope of its format."""
+    inner = next((message[name] for name in ("kwargs", "data", "message") if isinstance(message.get(name), dict)), None)
+    return message if inner is None or "role" in message else inner
 
 
 def _unknown(message: Any) -> str:

@@ -117,7 +117,7 @@ def guard_tool(contract: Contract, name: str) -> Tool:
 
 
 def _name(definition: Mapping[str, object]) -> str:
-    inner = definition.get("function")
+    inner = definition.get("function") or definition.get("custom")
     name = (inner if isinstance(inner, Mapping) else definition).get("name")
     return name if isinstance(name, str) else ""
 

@@ -15,11 +15,15 @@ AGENT, USER, SYSTEM, TOOL = "agent", "user", "system", "tool"
 
 @dataclass(frozen=True, slots=True)
 class TranscriptCall:
-    """One call as the agent made it; `id` ties its answer to it, and may be empty."""
+    """One call as the agent made it; `id` ties its answer to it, and may be empty or that of another call.
+
+    `free_text`: the tool takes whatever text it is given, so that `arguments` is no JSON that went wrong.
+    """
 
     id: str
     tool: str
     arguments: Any
+    free_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class TranscriptFault:
     conversation: str
     path: str
     reason: str
+    passed_over: bool = False
+    """Whether it is well formed and only of no known kind, so that it may hold anything."""
 
     @property
     def line(self) -> str:
@@ -66,7 +72,9 @@ class TranscriptFault:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """One recorded conversation. `tools` are the tool definitions that it carries itself."""
+    """One recorded conversation. `tools` are the tool definitions that it carries itself; `unread` says that parts of
+    it, or lines that may belong to it, could not be read, and so calls may be missing.
+    """
 
     file: str
     id: str
@@ -75,3 +83,4 @@ class Transcript:
     turns: tuple[TranscriptTurn, ...]
     tools: tuple[Mapping[str, Any], ...] = ()
     faults: tuple[TranscriptFault, ...] = field(default=())
+    unread: bool = False

@@ -83,7 +83,7 @@ class AuditTotals:
         self.calls += 1
         self.changes += act.mutating
         self.categories[act.category] += 1
-        self.answers[str(act.told.status) if act.told is not None else "no answer"] += 1
+        self.answers[_answer_of(act)] += 1
         tool = self._tool(act.call.tool)
         tool.calls += 1
         if not act.verdict.accepted:
@@ -138,6 +138,14 @@ class AuditTotals:
             **counted,
             "tools": {name: vars(one) for name, one in sorted(self.tools.items())},
         }
+
+
+def _answer_of(act: AuditedAct) -> str:
+    """How a call ended by its answer; a change whose answer states no outcome has none."""
+    if act.told is None:
+        return "no answer"
+    unstated = act.mutating and act.told.status is ReportedStatus.SUCCESS and not act.states_outcome
+    return "not stated" if unstated else str(act.told.status)
 
 
 def call_flags(act: AuditedAct) -> list[str]:

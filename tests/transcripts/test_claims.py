@@ -110,7 +110,7 @@ def test_a_claim_that_a_hook_reading_contradicts_says_what_the_system_showed():
 
     assert claim.code == "UNKNOWN_FLATTENED"
     assert claim.detail == (
-        "Reported success (unverified): cancel reservation ABC123."
+        "Outcome not stated: cancel reservation ABC123."
         " The system was read after it: reservation ABC123 is open. Confirmation: C-778."
     )
 

@@ -64,7 +64,7 @@ def test_the_report_sets_what_the_agent_said_beside_what_the_record_shows(tmp_pa
     first, second = one["receipts"]
     assert (first["turn"], first["said"]) == (3, said)
     assert first["lines"][0] == "On record:"
-    assert first["lines"][1].startswith("- Reported success (unverified): issue refund ABC123.")
+    assert first["lines"][1].startswith("- Outcome not stated: issue refund ABC123.")
     assert "The amount is 50; 100 was asked for." in first["lines"][1]
     assert second["lines"][1].startswith("- Failed: cancel reservaton")
     page = (tmp_path / "report.html").read_text()
@@ -106,7 +106,7 @@ def test_its_json_is_of_the_schema_that_is_documented(tmp_path):
     late = [*asks("cancel_reservation", "timed out", reservation_id=ID), {"odd": 1}, *asks("read_file", path="a")]
     file = recording(tmp_path, GOOD, BAD, late)
 
-    assert audit(file, tmp_path / "recording.jsonl", "--json", out)[0] == 1
+    assert audit(file, tmp_path / "recording.jsonl", "--json", out)[0] == 3
 
     report = json.loads(out.read_bytes())
     assert [str(each) for each in Draft202012Validator(schema).iter_errors(report)] == []
@@ -135,7 +135,7 @@ def test_drafts_are_written_out_and_taken_back(tmp_path):
         ('{"a": 1}', [], 2, "known format"),
         (None, [], 2, "no file"),
         ('[{"role": "user", "content": "x"}]', ["--contracts", "/nowhere.json"], 2, "cannot be read"),
-        ('[{"role": "user", "content": "x"}, 7]', [], 1, "[1]"),
+        ('[{"role": "user", "content": "x"}, 7]', [], 3, "[1]"),
         ('[{"role": "user", "content": "x"}]', ["--fail-on-findings"], 0, ""),
     ],
 )

@@ -127,7 +127,7 @@ def _refused(response: httpx2.Response, message: dict[str, Any] | None, *, in_se
     code = error.get("code") if isinstance(error, dict) else None
     unknown_method = code == types.METHOD_NOT_FOUND
     if in_session and not unknown_method and (status == 404 or (status == 400 and "session" in said.lower())):
-        text = "Nothing was sent: the server had forgotten the session. It has been opened anew; call again."
+        text = "Nothing was sent: the server had forgotten the session. Another one is open now."
         return Ending(EXPIRED, text, "failed", "before_send")
     if isinstance(code, int) and status < 500 and status not in (401, 403, 429):
         return None

@@ -4,10 +4,12 @@ Touches no system, and no database unless `--import --tenant SLUG` asks to load 
 browsing. Exit code:
 
 - 0 when everything was read, whatever was found in it,
-- 1 when something could not be read or imported; the rest was, and each place is named,
+- 1 when a file is broken in places or was not imported; the rest was read, and each place is named,
 - 2 when nothing was done: no such file, tenant or person, no contract in what was given or one that is refused, no
   conversation at all,
-- 3 with `--fail-on-findings`, when a claim is not supported, an action contradicts itself, or a call was refused.
+- 3 when parts were passed over because no reader knows them, each named with its place: calls may be missing, so that
+  in those conversations nothing is held against the agent; and with `--fail-on-findings`, when a claim is not
+  supported, an action contradicts itself, or a call was refused.
 """
 
 from __future__ import annotations
@@ -95,9 +97,14 @@ class Work:
     totals: AuditTotals = field(default_factory=AuditTotals)
     faults: list[TranscriptFault] = field(default_factory=list)
     refused: bool = False
+    passed_over: list[TranscriptFault] = field(default_factory=list)
+    unread: int = 0
 
     def one(self, found: ConversationAudit) -> None:
         self.totals.add(found)
+        unread = [one for one in found.faults if one.passed_over]
+        self.unread += len(unread)
+        self.passed_over += unread[: MOST_FAULTS - len(self.passed_over)]
         weight = severity(found)
         self.refused = self.refused or weight > 0
         if self.writer is not None:
@@ -107,6 +114,7 @@ class Work:
 
     def fault(self, found: TranscriptFault) -> None:
         self.totals.faults += 1
+        self.unread += found.passed_over
         if len(self.faults) < MOST_FAULTS:
             self.faults.append(found)
 
@@ -244,7 +252,7 @@ class Command(BaseCommand):
             self.stdout.write(f"\n{work.totals.with_findings - show} more conversations with findings; see --json.")
         self.stdout.writelines(f"\n{line}\n" for line in work.imported)
         notes = [printed.printable_text(note, 400) for note in catalogue.notes[:20]]
-        for line in (*work.unimported, *notes, *printed.fault_lines(work.faults)):
+        for line in (*work.unimported, *notes, *printed.fault_lines([*work.faults, *work.passed_over])):
             self.stderr.write(line)
 
     def _end(self, work: Work, *, fail: bool) -> None:
@@ -254,6 +262,11 @@ class Command(BaseCommand):
             raise CommandError(f"{work.totals.with_findings} conversations have findings.", returncode=3)
         if work.unimported:
             raise CommandError(f"{len(work.unimported)} files were not imported.", returncode=1)
+        if work.unread:
+            said = (
+                f"{work.unread} parts were not read: calls may be missing, and nothing is held against the agent there."
+            )
+            raise CommandError(said, returncode=3)
         if work.totals.faults:
             raise CommandError(f"{work.totals.faults} places could not be read.", returncode=1)
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from console.transcripts.formats.content import name_of, parse_answer_content, text_of
+from console.transcripts.formats.content import TOOL_USES, is_tool_block, name_of, parse_answer_content, text_of
 from console.transcripts.formats.openai_chat import ROLES
 from console.transcripts.records import AGENT, TOOL, TranscriptAnswer, TranscriptCall, TranscriptTurn
 
 NAME = "anthropic"
-PROVIDED = frozenset({"server_tool_use", "mcp_tool_use"})
-USES = frozenset({"tool_use", *PROVIDED})
-_RESULTS = frozenset({"tool_result", "mcp_tool_result"})
+PROVIDED = TOOL_USES - {"tool_use"}
+USES = TOOL_USES
 
 
 def fits(item: dict[str, Any]) -> bool:
@@ -25,18 +24,16 @@ def fits(item: dict[str, Any]) -> bool:
         return False
     if item.get("type") == "message" and "stop_reason" in item:
         return True  # an answer of the API as it came
-    return any(isinstance(block, dict) and _is_tool(block.get("type")) for block in content)
-
-
-def _is_tool(kind: Any) -> bool:
-    return isinstance(kind, str) and (kind in USES or kind in _RESULTS or kind.endswith("_tool_result"))
+    return any(isinstance(block, dict) and is_tool_block(block.get("type")) for block in content)
 
 
 def turn(item: dict[str, Any], number: int) -> TranscriptTurn:
     """The turn in a message."""
     blocks = [block for block in item["content"] if isinstance(block, dict)]
     calls = tuple(tool_calls(blocks))
-    answers = tuple(_answer(block) for block in blocks if _is_tool(block.get("type")) and block["type"] not in USES)
+    answers = tuple(
+        _answer(block) for block in blocks if is_tool_block(block.get("type")) and block["type"] not in USES
+    )
     role = ROLES[item["role"]]
     text = text_of(item["content"])
     provided = tuple(

@@ -64,10 +64,11 @@ def calls_of(item: dict[str, Any]) -> Iterator[TranscriptCall]:
 
 def _call(one: dict[str, Any]) -> TranscriptCall:
     inner = one.get("function") or one.get("custom")
+    free = isinstance(one.get("custom"), dict) and isinstance(one["custom"].get("input"), str)
     inner = inner if isinstance(inner, dict) else one
     name = name_of(inner.get("name") or (one["function"] if isinstance(one.get("function"), str) else ""))
     arguments = inner.get("arguments", inner.get("args", inner.get("input", inner.get("kwargs"))))
-    return TranscriptCall(name_of(one.get("id")), name, {} if arguments in (None, "") else arguments)
+    return TranscriptCall(name_of(one.get("id")), name, {} if arguments in (None, "") else arguments, free)
 
 
 def _marked(text: str) -> Iterator[TranscriptCall]:
