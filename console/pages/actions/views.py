@@ -130,14 +130,18 @@ def _order(sort: str, *, asked: str) -> str:
 
 
 def exported_rows(request: TenantRequest) -> list[tuple[Action, Mapping[str, Any], str]]:
-    """The first actions that the list shows, with what a person accepted of each; of payloads the amount alone, where
-    its column was chosen.
-    """
+    """The first actions that the list shows."""
     filters = ActionFilter(request.GET)
     if not filters.is_valid():
         raise FilterNotValid
     wanted = filters.wanted()
-    found = _sorted(request, wanted, _sort(request.GET, wanted), limit=MOST_EXPORTED)
+    return table_rows(request, _sorted(request, wanted, _sort(request.GET, wanted), limit=MOST_EXPORTED))
+
+
+def table_rows(request: TenantRequest, found: list[Action]) -> list[tuple[Action, Mapping[str, Any], str]]:
+    """Actions as the columns of their list read them: with their arguments, if the amount was chosen, and with what a
+    person accepted of them.
+    """
     payloads = payloads_of(request.tenant.id, found) if "amount" in request.GET.getlist("columns") else {}
     accepted = after.accepted_differences(request.tenant.id, found)
     return [(each, payloads.get(each.id, {}), accepted.get(each.id, "")) for each in found]

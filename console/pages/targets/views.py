@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 
 from approvals.requests.operations import target_drift
 from console.pages.actions.action_record import actor_names, payloads_of
-from console.pages.actions.views import ACTIONS_LIST, PAGE, action_rows
+from console.pages.actions.views import ACTIONS_LIST, PAGE, action_rows, table_rows
 from console.pages.lists.list_page import export_address, pager_context, place_in
 from console.pages.targets import context as targets
 from console.web import labels
@@ -73,12 +73,10 @@ def page(request: TenantRequest) -> HttpResponse:
     return render(request, "targets/_page.html" if request.htmx else "targets/page.html", context)
 
 
-def exported_rows(request: TenantRequest) -> list[tuple[Action, Mapping[str, Any]]]:
+def exported_rows(request: TenantRequest) -> list[tuple[Action, Mapping[str, Any], str]]:
     """The actions on the target."""
     name = request.GET.get("name", "")
-    found = actions.actions(request.tenant.id, target=name, limit=MOST_EXPORTED) if name else []
-    payloads = payloads_of(request.tenant.id, found) if "amount" in request.GET.getlist("columns") else {}
-    return [(each, payloads.get(each.id, {})) for each in found]
+    return table_rows(request, actions.actions(request.tenant.id, target=name, limit=MOST_EXPORTED) if name else [])
 
 
 @in_tenant("reviewer", "operator")
