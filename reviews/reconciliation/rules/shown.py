@@ -77,8 +77,11 @@ def describe_difference(findings: Mapping[str, Any], contract: Contract | None) 
 
 
 def exact_difference(findings: Mapping[str, Any], contract: Contract | None) -> str:
-    """The same, with every field and uncut."""
-    return "\n".join(_differences(findings, contract, longest=None))
+    """The same with every field, uncut, and with each check that fails: equal only where the same is there."""
+    verdict = findings.get("verdict", {})
+    failed = [[each["text"], each["actual"]] for each in verdict.get("predicates", ()) if each["holds"] == "FALSE"]
+    said = [verdict.get("discrepancy"), _differences(findings, contract, longest=None), failed]
+    return json.dumps(said, ensure_ascii=False, sort_keys=True)
 
 
 def _differences(findings: Mapping[str, Any], contract: Contract | None, *, longest: int | None) -> list[str]:
