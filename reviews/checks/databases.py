@@ -35,7 +35,7 @@ from reviews.checks.interface import (
     SystemAccess,
 )
 from reviews.checks.limits import bounded_read
-from reviews.checks.postgres import Row, name_faults, table_faults
+from reviews.checks.postgres import Row, name_faults, server_identity, table_faults
 from reviews.checks.postgres import check_failure as _failed
 from reviews.checks.postgres import primary_status as _standing
 from reviews.checks.postgres import read_only_connection as _connected
@@ -163,7 +163,7 @@ def _taken(
     *,
     at: datetime,
 ) -> Reading:
-    standing = _standing(connection)
+    standing, identity = _standing(connection), server_identity(connection)
     found = {name: _rows(connection, part, bindings) for name, part in lookup.get("effects", {}).items()}
     effects = tuple(_effect(name, lookup["effects"][name], rows, bindings) for name, rows in found.items())
     indicators = set(_indicators(lookup, effects, found, bindings))
@@ -188,6 +188,7 @@ def _taken(
         context=context,
         indicators=tuple(sorted(indicators)),
         raw={name: [_shown(row) for row in rows] for name, rows in found.items()},
+        origin=identity,
     )
 
 

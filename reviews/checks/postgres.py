@@ -102,6 +102,21 @@ def primary_status(connection: psycopg.Connection[Row]) -> Row:
     return row
 
 
+def server_identity(connection: psycopg.Connection[Row]) -> dict[str, str]:
+    """Which server this is, and which of its databases; empty where the role may not ask.
+
+    A replica has the identity of its primary.
+    """
+    row = connection.execute(
+        "SELECT has_function_privilege('pg_control_system()', 'execute') AS allowed,"
+        " (SELECT oid FROM pg_database WHERE datname = current_database())::text AS database"
+    ).fetchone()
+    if row is None or not row["allowed"]:
+        return {}
+    told = connection.execute("SELECT system_identifier::text AS server FROM pg_control_system()").fetchone()
+    return {"server": f"postgresql {told['server']}", "database": row["database"]} if told is not None else {}
+
+
 def check_failure(problem: psycopg.Error, indicator: str | None = None) -> CheckFailed:
     """Lost connections and locks pass; a table that is not there, or may not be read, does not."""
     passing = isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError)

@@ -172,7 +172,7 @@ def _taken(
     *,
     at: datetime,
 ) -> Reading:
-    standing = postgres.primary_status(connection)
+    standing, identity = postgres.primary_status(connection), postgres.server_identity(connection)
     effects, indicators, written, raw = [], set[str](), [], {}
     for name, part in parts.items():
         _be_in_scope(connection, system, part, "visible_to", bindings)
@@ -193,6 +193,7 @@ def _taken(
         effects=tuple(effects),
         indicators=tuple(sorted(indicators)),
         raw=raw,
+        origin=identity,
     )
 
 

@@ -177,6 +177,7 @@ def _reading(run: schemas.Run) -> dict[str, Any]:
             for each in run.sources
         ],
         "silent": [each.name for each in run.silent],
+        **({"independence": run.independence} if run.independence else {}),
     }
 
 

@@ -272,6 +272,11 @@ class Run(Answer):
     reason: str
     pointer: UUID
     sources: list[SourceRead]
+    independent_sources: int | None = Field(
+        description="How many of the sources that were read are independent of each other; two names of one source"
+        " count once. Null where at most one was read, or nothing was kept of where they came from."
+    )
+    independence: str = Field(description="The same in a sentence, with the reason.")
     silent: list[SourceSilent]
     effects: list[EffectFound]
     checks: list[RequiredCheck]

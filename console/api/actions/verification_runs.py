@@ -123,8 +123,11 @@ def _run(run: VerificationRun) -> schemas.Run:
         found = {}
     verdict = found.get("verdict", {})
     silent = [each for each in (found.get("failure"), *found.get("silent", [])) if each is not None]
+    independence = verdict.get("independence") or {}
     return schemas.Run.of(
         run,
+        independent_sources=independence.get("independent"),
+        independence=independence.get("reason", ""),
         decided_under=found.get("decided_under", {}),
         reason=verdict.get("reason", ""),
         sources=[_source(each) for each in found.get("readings", [])],

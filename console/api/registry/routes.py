@@ -22,7 +22,12 @@ from console.api.registry import schemas
 from console.api.releases.schemas import RetirementBody
 from console.api.schemas import LintFinding, Page, Paged
 from console.api.transaction import NotFound, in_tenancy
-from console.pages.contracts.contract_check import current_findings, registered_systems, validate_contract
+from console.pages.contracts.contract_check import (
+    check_sources,
+    current_findings,
+    registered_systems,
+    validate_contract,
+)
 from console.pages.releases.release_steps import check_draft
 from console.web import policy_simulation
 from ledger.catalogue import queries as catalogue_queries
@@ -51,6 +56,7 @@ def register_contract(request: HttpRequest) -> schemas.ContractVersion:
     caller = caller_of(request)
     # Read from the bytes: a contract may hold fractions (back-off), which no other body may.
     contract = validate_contract(contracts.read(request.body))
+    check_sources(caller.tenant_id, contract)
     row = registration.register_contract(
         tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=timezone.now()
     )

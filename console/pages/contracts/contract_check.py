@@ -14,6 +14,7 @@ from uuid import UUID
 from console.api.actions import predicates
 from ledger.catalogue.rules import contract as contracts
 from ledger.catalogue.rules.contract import Contract
+from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.catalogue.rules.lint import LintFinding, find_unregistered
 from ledger.catalogue.rules.releases import verification_changes
 from ledger.catalogue.rules.weakenings import weakenings
@@ -50,6 +51,25 @@ def weakening_findings(tenant_id: UUID, contract: Contract) -> tuple[LintFinding
         follows = "changes what is verified and needs a release"
     fix = f"It {follows}; it is compared with version {known.version}."
     return tuple(LintFinding(each.code, each.path, each.text, fix) for each in weakenings(known, contract))
+
+
+def check_sources(tenant_id: UUID, contract: Contract) -> None:
+    """Refuse a critical contract whose sources are one system under two names, as far as that is known by now.
+
+    What is not registered yet, or is changed later, is judged again by each verification run.
+    """
+    from ledger.record.queries import events
+    from reviews.readback.operations.origins import same_sources
+
+    needs_several = contract.side_effect_class is SideEffectClass.CRITICAL_MUTATION
+    if contract.verification is None or not needs_several or contract.unverifiable_acknowledged:
+        return
+    slug = events.tenant_by_id(tenant_id).slug
+    faults = list(same_sources(tenant_id, slug, contract.verification))
+    if faults:
+        raise contracts.BadContract(
+            errors=[{"path": "/verification/sources", "code": "SAME_SOURCE", "detail": each} for each in faults]
+        )
 
 
 def registered_systems(tenant_id: UUID) -> frozenset[str]:

@@ -11,6 +11,7 @@ from uuid import UUID
 from django import forms
 
 from console.pages.contracts.contract_check import (
+    check_sources,
     current_findings,
     registered_systems,
     validate_contract,
@@ -115,6 +116,7 @@ def check_document(tenant_id: UUID, text: str) -> CheckedDocument:
     lines = line_of_each_part(text)
     try:
         contract = validate_contract(document)
+        check_sources(tenant_id, contract)
     except contracts.BadContract as refusal:
         faults = [(_place_of(each), each["code"], each["detail"], "", True) for each in refusal.errors]
         return CheckedDocument(notes=_placed(lines, faults or [("", refusal.code, refusal.detail, "", True)]))

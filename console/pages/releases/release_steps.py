@@ -45,6 +45,7 @@ def check_draft(kind: str, document: Mapping[str, Any]) -> None:
 def draft_contract(tenant_id: UUID, document: dict[str, Any], *, reason: str, by: Actor, at: datetime) -> Release:
     """A version of a contract on its way into force; whatever is wrong with its document is named with its place."""
     contract = contract_check.validate_contract(document)
+    contract_check.check_sources(tenant_id, contract)
     return releases.draft_contract(tenant_id=tenant_id, contract=contract, reason=reason, by=by, at=at)
 
 

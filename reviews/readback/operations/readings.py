@@ -6,6 +6,7 @@ slow one takes time from those behind it only.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -26,6 +27,7 @@ from reviews.checks import catalogue
 from reviews.checks.interface import CheckFailed
 from reviews.models import ReadingCount, ReadingTotal
 from reviews.readback.operations import systems
+from reviews.readback.operations.origins import source_origin
 from reviews.readback.operations.plans import ReadPlan, SourceQuery, plan_for
 from reviews.readback.rules import limits
 from reviews.readback.rules.limits import ReadingUsage
@@ -101,7 +103,8 @@ def read_primary(plan: ReadPlan, *, at: datetime) -> tuple[Reading | None, ReadF
 def read_sources(plan: ReadPlan, *, at: datetime, clock: Callable[[], datetime]) -> SourceReadings:
     """Ask every source; of a READ_ONLY action the further ones only as far as they are needed (RT-43)."""
     first, failure = read_primary(plan, at=at)
-    readings = [] if first is None else [first]
+    salt = os.urandom(16)
+    readings = [] if first is None else [_located(first, plan, plan.questions[0], salt)]
     silent = []
     for question in plan.questions[1:]:
         if not plan.contract.mutating and any(reading.is_strong for reading in readings):
@@ -109,10 +112,17 @@ def read_sources(plan: ReadPlan, *, at: datetime, clock: Callable[[], datetime])
         left_s = ALL_WITHIN_S - (clock() - at).total_seconds()
         reading, problem = _asked(question, plan, at=at, timeout_s=min(left_s, READ_TIMEOUT_S))
         if reading is not None:
-            readings.append(replace(reading, name=question.name))
+            readings.append(_located(replace(reading, name=question.name), plan, question, salt))
         elif problem is not None:
             silent.append(replace(problem, source=question.name))
     return SourceReadings(readings=tuple(readings), failure=failure, silent=tuple(silent))
+
+
+def _located(reading: Reading, plan: ReadPlan, question: SourceQuery, salt: bytes) -> Reading:
+    """The reading with what is known of its source, where there are several to be told apart."""
+    if len(plan.questions) < 2 or question.access is None:
+        return reading
+    return replace(reading, origin={**(reading.origin or {}), **source_origin(question.access, salt=salt)})
 
 
 def _asked(

@@ -44,6 +44,23 @@ def holds_secret(credential: Mapping[str, Any]) -> bool:
     return within or bool(credential.keys() - _PLACES)
 
 
+def secret_part(credential: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a credential says whose account it is: everything but where to send it."""
+    own = {name: each for name, each in credential.items() if name not in _PLACES}
+    url = str(credential.get("url", ""))
+    found = _split(url)
+    if found.username or found.password:
+        own |= {"user": found.username, "password": found.password}
+    elif url and "://" not in url:
+        own |= {"url": sorted(each for each in url.split() if each.startswith(("user=", "password=")))}
+    return own
+
+
+def named_places(part: Mapping[str, Any]) -> list[Address]:
+    """Every host that a document names, with its port where one is named."""
+    return sorted({each for each in _addresses(part) if each[0]}, key=str)
+
+
 def is_loopback(host: str) -> bool:
     """Whether a host is this machine; a path is a socket on it."""
     if host == "localhost" or host.startswith(("/", "@")):

@@ -40,6 +40,7 @@ from reviews.reconciliation.rules.discrepancies import (
     recovery_triggers,
 )
 from reviews.reconciliation.rules.facts import ReadFailure, RunInputs
+from reviews.reconciliation.rules.independence import SourceIndependence, source_independence
 from reviews.reconciliation.rules.predicates import PredicateOutcome, PredicateResult
 from reviews.reconciliation.rules.reading import Reading
 from reviews.reconciliation.rules.verdict import (
@@ -61,7 +62,8 @@ from reviews.recovery.rules import retries
 # C-25).
 #
 # 1. A CRITICAL_MUTATION is decided by all sources that its contract declares; each must answer strongly. With one
-#    declared source there is nothing to agree with, and neither success nor absence can be told.
+#    declared source, or several names of one (`independence`), there is nothing to agree with, and neither success nor
+#    absence can be told.
 # 2. A READ_ONLY action is decided by the first source, in the declared order, that answers strongly: the further ones
 #    are the alternates of the class's fallback (RT-43).
 # 3. In every other class the primary source decides. A further one that answers strongly testifies: where it disagrees,
@@ -158,13 +160,31 @@ def reconcile(inputs: RunInputs) -> Verdict:
     if testifying:
         verdict = witnesses.apply_witnesses(inputs, verdict, found, testifying)
         results += findings.evaluate_predicates(inputs, testifying)
-    if lacks_second_source(inputs) and (witnesses.confirms_all(verdict) or witnesses.confirms_absence(verdict)):
-        verdict = unverifiable_verdict("A critical mutation is told by several sources, and its contract declares one.")
+    independent = source_independence(inputs.readings)
+    lacking = _lacks_sources(inputs, independent)
+    if lacking and (witnesses.confirms_all(verdict) or witnesses.confirms_absence(verdict)):
+        verdict = unverifiable_verdict(f"A critical mutation is told by several sources, and {lacking}")
     checks = depth.required_checks(depth.RunEvidence(inputs=inputs, readings=deciding, found=found, results=results))
     unmade = depth.missing_checks(inputs, checks) if witnesses.confirms_all(verdict) else ()
     if unmade:
         verdict = unverifiable_verdict(f"The class asks for more than was checked: {unmade[0].check}. {unmade[0].by}")
-    return replace(verdict, effects=found, predicates=results, checks=checks, consistency=deciding[0].consistency)
+    return replace(
+        verdict,
+        effects=found,
+        predicates=results,
+        checks=checks,
+        consistency=deciding[0].consistency,
+        independence=independent,
+    )
+
+
+def _lacks_sources(inputs: RunInputs, independent: SourceIndependence | None) -> str:
+    """Why a class that asks for several sources had only one, as the end of a sentence; empty otherwise (rule 1)."""
+    if lacks_second_source(inputs):
+        return "its contract declares one."
+    if inputs.facts.critical and independent is not None and independent.independent < 2:
+        return f"this run had one: {independent.reason}"
+    return ""
 
 
 def _over(inputs: RunInputs, readings: tuple[Reading, ...]) -> RunInputs:

@@ -16,6 +16,7 @@ from reviews.reconciliation.rules.discrepancies import (
     recovery_triggers,
 )
 from reviews.reconciliation.rules.facts import RunInputs
+from reviews.reconciliation.rules.independence import SourceIndependence
 from reviews.reconciliation.rules.predicates import PredicateResult
 from reviews.reconciliation.rules.reading import Consistency
 
@@ -84,7 +85,8 @@ class Verdict:
 
     `decisive` says that the finding settles the action; a verdict that is not leaves it open. `timed_out`
     says that it can stay open no longer. `doubt`: a source answered and does not bear out what is claimed.
-    `equivalent`: what is there more than once is one effect that was replayed.
+    `equivalent`: what is there more than once is one effect that was replayed. `independence`: how many of the sources
+    that were read are independent of each other, where there was more than one.
     """
 
     result: VerificationResult
@@ -101,6 +103,7 @@ class Verdict:
     timed_out: bool = False
     doubt: bool = False
     equivalent: bool = False
+    independence: SourceIndependence | None = None
 
     @property
     def effect_seen(self) -> bool:

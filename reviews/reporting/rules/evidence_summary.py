@@ -58,6 +58,7 @@ def summarize_evidence(
                 f"{one.source}, {one.trusted_as}, {one.freshness}, {one.observed_at.isoformat()}"
                 for one in inputs.readings
             ],
+            "sources": verdict.independence.reason if verdict.independence is not None else "",
             "predicates": _counted(verdict),
             "indicators": sorted({key for one in inputs.readings for key in one.indicators}),
             "not_applicable": {key: why for one in inputs.readings for key, why in one.not_applicable.items()},

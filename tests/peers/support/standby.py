@@ -15,6 +15,19 @@ from console.local import processes, servers
 
 
 @contextmanager
+def second_server(first: servers.Postgres, beside: Path) -> Iterator[str]:
+    """The address of another server that can be written to."""
+    folder = beside / f"second-{uuid4().hex[:6]}"
+    server = replace(first, folder=folder, port=servers.free_port())
+    server.initialise()
+    try:
+        with _running(server) as url:
+            yield url
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
 def standby(primary: servers.Postgres, beside: Path, fill: Callable[[psycopg.Connection], object]) -> Iterator[str]:
     """The address of a server that `fill` filled while it could still be written to."""
     folder = beside / f"standby-{uuid4().hex[:6]}"

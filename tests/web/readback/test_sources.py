@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import orjson
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from ledger.db import tenancy
 from ledger.record.queries import evidence
+from tests.peers.support.standby import second_server
 from tests.support.api_tenant import Clock
-from tests.support.refund_shop import Counter, books, refund_contract
+from tests.support.refund_shop import READER, Counter, books, refund_contract
 from tests.support.seals import seal_up
 
+OTHER_ROLE = (
+    f"DO $$BEGIN CREATE ROLE {READER}_2 LOGIN PASSWORD 'word'; EXCEPTION WHEN duplicate_object THEN NULL; END$$;"
+    f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {READER}_2"
+)
 CRITICAL = refund_contract(side_effect_class="CRITICAL_MUTATION", verification={"sources": ["payment_ledger", books()]})
 
 
@@ -139,3 +148,131 @@ def test_a_predicate_of_a_further_source_is_compiled_over_that_source(counter: C
     answer = counter.operator_key.post("/contracts", typo)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["path"] == "/verification/sources/0/predicates/0"
+
+
+# Two names of one source
+
+
+def at_the_till(counter: Counter, secrets_dir: Path, url: str = "") -> None:
+    """Where the books were, the till's own database is asked, or whatever is at this address."""
+    path = secrets_dir / "systems" / "orchid" / "books.json"
+    path.write_text(json.dumps({"url": url or counter.till.urls["till"]}))
+
+
+def last_run(counter: Counter, action_id: str) -> dict[str, Any]:
+    run: dict[str, Any] = counter.auditor.get(f"/actions/{action_id}/runs").json()["items"][0]
+    return run
+
+
+@pytest.fixture
+def followed(counter: Counter) -> Iterator[Counter]:
+    """A till that writes the entries of its books itself, in its own database."""
+    for statement in (
+        "CREATE TABLE entries (id bigint, key text, order_id text, amount bigint)",
+        f"GRANT SELECT ON entries TO {READER}",
+        "CREATE FUNCTION enter() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO entries"
+        " VALUES (NEW.id, NEW.key, NEW.order_id, NEW.amount); RETURN NULL; END $$",
+        "CREATE TRIGGER enter AFTER INSERT ON refunds FOR EACH ROW EXECUTE FUNCTION enter()",
+    ):
+        counter.till.till.execute(statement)
+    yield counter
+    counter.till.till.execute("DROP FUNCTION enter CASCADE")
+    counter.till.till.execute("DROP TABLE entries")
+
+
+NAMES = {
+    "the same address": "",
+    "an alias of the host": "host=localhost",
+    "another user": f"user={READER}_2",
+}
+
+
+@pytest.mark.req("R-RC-13", "R-VD-06")
+class TestTwoNamesOfOneSource:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_one_database_under_two_names_tells_no_critical_success(
+        self, followed: Counter, clock: Clock, secrets_dir: Path, name: str
+    ):
+        """Registered apart; afterwards both names lead to one database."""
+        critical = followed.open(secrets_dir, CRITICAL)
+        if name == "another user":
+            critical.till.till.execute(OTHER_ROLE)
+        changes = dict([NAMES[name].split("=")]) if NAMES[name] else {}
+        at_the_till(critical, secrets_dir, make_conninfo(critical.till.urls["till"], **changes))
+        action_id = told(critical, clock)
+        assert critical.state(action_id) not in ("COMMITTED", "RECONCILED_SUCCESS")
+        run = last_run(critical, action_id)
+        assert (run["result"], run["discrepancy"]) == ("UNKNOWN", "UNVERIFIABLE_STATE")
+        assert run["independent_sources"] == 1
+        [server] = {one["origin"]["server"] for one in findings(critical, action_id)["readings"]}
+        said = (
+            "1 independent source of 2 that were read. till and books count as one source: both are the same database"
+            f" of the server {server}."
+        )
+        assert run["independence"] == said
+        assert run["reason"] == f"A critical mutation is told by several sources, and this run had one: {said}"
+        assert critical.case_of(action_id) is not None
+        assert critical.report(action_id)["completed"] is False
+
+    def test_a_contract_with_two_names_of_one_database_is_refused(self, followed: Counter, secrets_dir: Path):
+        followed.open(secrets_dir, refund_contract())
+        at_the_till(followed, secrets_dir, make_conninfo(followed.till.urls["till"], host="localhost"))
+        answer = followed.operator_key.post("/contracts", CRITICAL | {"version": "2"})
+        assert answer.status_code == 422
+        assert answer.json()["errors"] == [
+            {
+                "path": "/verification/sources",
+                "code": "SAME_SOURCE",
+                "detail": "till and books are one source: both are at the same address.",
+            }
+        ]
+        lesser = refund_contract(version="2", verification={"sources": [books()]})
+        assert followed.operator_key.post("/contracts", lesser).status_code in (201, 409)
+
+    def test_two_databases_of_one_server_are_two_sources_and_it_is_told(self, critical: Counter, clock: Clock):
+        action_id = told(critical, clock)
+        assert critical.state(action_id) == "RECONCILED_SUCCESS"
+        run = last_run(critical, action_id)
+        assert run["independent_sources"] == 2
+        assert run["independence"] == (
+            "2 independent sources of 2 that were read. till and books are two databases of one server."
+        )
+        proved = findings(critical, action_id)["account"]["how_proved"]
+        assert proved["sources"] == run["independence"]
+
+    def test_two_servers_are_two_sources(
+        self, counter: Counter, clock: Clock, secrets_dir: Path, cluster: Any, run: Any
+    ):
+        critical = counter.open(secrets_dir, CRITICAL)
+        with second_server(cluster, run.folder) as url, psycopg.connect(url, autocommit=True) as elsewhere:
+            elsewhere.execute("CREATE TABLE entries (id bigint, key text, order_id text, amount bigint)")
+            at_the_till(critical, secrets_dir, url)
+            started = critical.begun()
+            key = started["idempotency_key"]
+            critical.till.refund(key, booked=False)
+            elsewhere.execute("INSERT INTO entries VALUES (1, %s, 'EX-1001', 1250)", [key])
+            critical.tell(started)
+            clock.forward(seconds=10)
+            assert critical.read_back(started["action_id"], clock) == "RECONCILED_SUCCESS"
+        assert last_run(critical, started["action_id"])["independence"] == (
+            "2 independent sources of 2 that were read."
+        )
+
+    def test_a_server_that_does_not_say_which_it_is_is_not_independent(
+        self, critical: Counter, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ):
+        """As where a role may not ask: PostgreSQL lets anybody, a hosted one need not."""
+        critical.till.till.execute("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+        try:
+            action_id = told(critical, clock)
+        finally:
+            critical.till.till.execute("GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC")
+        assert critical.state(action_id) not in ("COMMITTED", "RECONCILED_SUCCESS")
+        assert "at least one of them does not say which server it is." in last_run(critical, action_id)["independence"]
+
+    def test_a_lesser_class_is_told_and_not_held(self, followed: Counter, clock: Clock, secrets_dir: Path):
+        followed.open(secrets_dir, refund_contract(verification={"sources": [books()]}))
+        at_the_till(followed, secrets_dir)
+        action_id = told(followed, clock)
+        assert followed.state(action_id) == "RECONCILED_SUCCESS"
+        assert last_run(followed, action_id)["independent_sources"] == 1
