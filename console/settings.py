@@ -286,6 +286,7 @@ AUTH_PASSWORD_VALIDATORS = [
     },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "console.accounts.sign_in.sessions.PasswordRecorder"},
 ]
 LOGIN_URL = "/sign-in"
 LOGIN_REDIRECT_URL = "/"

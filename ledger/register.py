@@ -5,15 +5,17 @@ The ledger imports none of the packages whose rows it holds to their events; the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
+from uuid import UUID
 
 from django.apps import apps
 
 from ledger.verification.rules.rebuilding import RecordTable
+from ledger.verification.rules.stored_record import RecordBroken
 
 
 def read_registers(name: str) -> list[Any]:
@@ -33,6 +35,12 @@ def record_tables() -> tuple[RecordTable, ...]:
 def tables_of(kind: str) -> tuple[RecordTable, ...]:
     """The tables of which a subject of this kind has rows of its own."""
     return tuple(table for table in record_tables() if table.place and kind in table.subjects)
+
+
+@cache
+def tenant_checks() -> tuple[Callable[[UUID], Iterable[RecordBroken]], ...]:
+    """Further checks of a tenant, each of which says what it found."""
+    return tuple(check for each in read_registers("TENANT_CHECKS") for check in each)
 
 
 def excluded_tables() -> Mapping[str, str]:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from ledger.record.rules import lifecycle
+from ledger.record.rules.lifecycle import State
+from ledger.record.rules.outcomes import BY_STATE, outcome_of_step
 from ledger.verification.rules.rebuilding import (
     KEEP,
     UNKNOWN,
@@ -19,6 +24,7 @@ from ledger.verification.rules.rebuilding import (
     state_after,
 )
 from reviews.recovery.rules import recovery_table
+from reviews.reporting.rules.report import StatusCode, possible_codes
 
 RECOVERY_TABLES = {recovery_table.BUILT_IN.digest: {row.id: row.action for row in recovery_table.ROWS}}
 
@@ -50,6 +56,53 @@ def _fold_observations(rows: dict[Any, Row], event: VerifiedEvent) -> None:
         rows[seen["id"]] = row | {"attempt": event.said("attempt"), "at": event.envelope.at}
     elif seen is UNKNOWN or event.said("late", None) is not None or event.envelope.kind == "webhook_received":
         rows[UNKNOWN] = {}
+
+
+@dataclass(frozen=True)
+class _ReportedCode:
+    """The code of a report that was given on an event: one of those that are possible as it left its action."""
+
+    state: str
+    entry: Mapping[str, Any] | None
+    reached_by: str
+    contradicted: bool
+    reversed: bool
+
+    def __eq__(self, stored: object) -> bool:
+        if self.entry is None:
+            return True
+        state = State(self.state)
+        outcome = BY_STATE[state] if self.reversed else outcome_of_step(self.state, self.reached_by)
+        return stored in possible_codes(state, self.entry, outcome=outcome, contradicted=self.contradicted)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+_FIRST = _ReportedCode(state="", entry=None, reached_by="", contradicted=False, reversed=False)
+
+
+def _fold_reports(rows: dict[Any, Row], event: VerifiedEvent) -> None:
+    """What a report may say that is given on this event."""
+    envelope = event.envelope
+    before: _ReportedCode = next((row["code"] for row in reversed(rows.values())), _FIRST)
+    turned = lifecycle.changes_outcome(envelope.kind, envelope.from_state, envelope.to_state)
+    code = _ReportedCode(
+        state=envelope.to_state,
+        entry=event.entry,
+        reached_by=envelope.kind if turned else before.reached_by,
+        contradicted=event.said("view.contradicted", before.contradicted) is True,
+        reversed=event.said("view.reversed", before.reversed) is True,
+    )
+    rows[envelope.id] = {"code": code, "completed": True}
+
+
+def _says_completed_rightly(row: Mapping[str, Any]) -> bool:
+    return bool(row["completed"] == (row["code"] in (StatusCode.COMPLETED, StatusCode.ANSWERED)))
+
+
+def _guarded(event: VerifiedEvent) -> Any:
+    """The guard's verdict: the kind of the event."""
+    return "BLOCK" if event.envelope.kind == "message_blocked" else "ALLOW"
 
 
 def _fold_case(rows: dict[Any, Row], event: VerifiedEvent) -> None:
@@ -237,6 +290,43 @@ RECORD_TABLES = (
         fold=_fold_observations,
         folded=(*_ANSWERED, "attempt", "at"),
     ),
+    RecordTable(
+        model="reviews.Report",
+        subjects=("action",),
+        place="action_id",
+        key=("event_id",),
+        fold=_fold_reports,
+        folded=("code", "completed"),
+        read={"completed": _says_completed_rightly},
+        optional=True,
+        outside={
+            "id": "a number of the row",
+            "text": "what people read of the code; emptied by erasing",
+            "told_to": "who asked; each of them once for an event",
+            "at": "when it was first asked for",
+        },
+    ),
+    RecordTable(
+        model="reviews.GuardVerdict",
+        subjects=("session",),
+        place="session_id",
+        key=("event_id",),
+        events={
+            kind: creates_row(
+                lambda event: event.envelope.id,
+                verdict=_guarded,
+                codes=detail_field("codes"),
+                tags=detail_field("tags"),
+                claims=detail_field("claims"),
+                records=detail_field("records"),
+                message_hash=detail_field("message_hash"),
+                pointer=_first_evidence,
+                at=event_time,
+            )
+            for kind in ("message_allowed", "message_blocked")
+        },
+        outside={"id": "a number of the row"},
+    ),
 )
 
 OUTSIDE = {
@@ -248,6 +338,4 @@ OUTSIDE = {
     "reviews.ChangeLogPosition": "how far a system's own log was compared; the log itself stays the source",
     "reviews.Comment": "what people write to each other; the event of each line names it",
     "reviews.BatchItem": "how far a batch is; what was done to a case is an event of the case",
-    "reviews.Report": "what was told to whom, on which event; append-only by the database",
-    "reviews.GuardVerdict": "what the guard said of a message; append-only, with its grounds as evidence",
 }

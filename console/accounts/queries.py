@@ -30,6 +30,11 @@ def is_key_active(actor_id: UUID, *, at: datetime) -> bool:
     return ApiKey.objects.filter(alive, actor_id=actor_id, revoked_at__isnull=True).exists()
 
 
+def stored_password(username: str | None) -> str | None:
+    """The stored hash of an account's password."""
+    return User.objects.filter(username=username).values_list("password", flat=True).first()
+
+
 def membership(user: User, tenant_id: UUID) -> Membership | None:
     """The place of a person whose account is open, if they have one in this tenant."""
     here = Membership.objects.filter(user=user, tenant_id=tenant_id, removed_at__isnull=True, user__is_active=True)

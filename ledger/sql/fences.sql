@@ -99,7 +99,7 @@ ALTER TABLE ledger_action ENABLE ALWAYS TRIGGER contract_in_force;
 
 -- What no event tells of is not part of the record: at its commit, a transaction that stored evidence has also written an
 -- event of the same subject that commits to it. The newest events are looked at first, so of a long chain one or two.
--- Erasing and pruning store nothing and are not asked. A role that row security does not bind loads a record as a whole,
+-- What was erased or pruned meanwhile is spared. A role that row security does not bind loads a record as a whole,
 -- in an order of its own; `verify_ledger` finds what it leaves behind.
 CREATE OR REPLACE FUNCTION ledger_evidence_has_event() RETURNS trigger LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan AS $$
@@ -117,7 +117,8 @@ BEGIN
         NEW.commitment, NEW.length, NEW.id, to_json(NEW.purpose)), 'UTF8');
     PERFORM FROM public.ledger_event e WHERE e.tenant_id = NEW.tenant_id AND e.subject_id = NEW.subject_id
         AND position(v_commitment IN e.envelope) > 0 ORDER BY e.seq DESC LIMIT 1;
-    IF NOT FOUND THEN
+    IF NOT FOUND AND NOT EXISTS (SELECT FROM public.ledger_erased x
+            WHERE x.tenant_id = NEW.tenant_id AND x.subject_id = NEW.subject_id) THEN
         RAISE EXCEPTION 'no event of its subject commits to the evidence %', NEW.id USING ERRCODE = 'check_violation';
     END IF;
     PERFORM set_config('app.tenant', coalesce(v_tenant, ''), true);

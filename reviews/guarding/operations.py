@@ -98,7 +98,7 @@ def _keep(speaker: Speaker, message: str, guarded: Guarded, actions: list[Any], 
         head,
         ledger.NewEvent(
             kind="message_blocked" if blocked else "message_allowed",
-            detail={"codes": codes, "message_hash": message_hash, "claims": claims, "records": used},
+            detail={"codes": codes, "tags": tags, "message_hash": message_hash, "claims": claims, "records": used},
             evidence=(sealed,),
         ),
         actor=ledger.Actor("agent", speaker.actor_id),

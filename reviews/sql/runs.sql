@@ -14,7 +14,8 @@ BEGIN
     PERFORM FROM public.ledger_entry n WHERE n.tenant_id = NEW.tenant_id AND n.subject_id = NEW.action_id
         AND position(v_named IN n.detail) > 0 AND position('"listed":{'::bytea IN n.detail) > 0
         ORDER BY n.seq DESC LIMIT 1;
-    IF NOT FOUND THEN
+    IF NOT FOUND AND NOT EXISTS (SELECT FROM public.ledger_erased x
+            WHERE x.tenant_id = NEW.tenant_id AND x.subject_id = NEW.action_id) THEN
         RAISE EXCEPTION 'no event of its action lists the run %', NEW.id USING ERRCODE = 'check_violation';
     END IF;
     PERFORM set_config('app.tenant', coalesce(v_tenant, ''), true);

@@ -19,7 +19,14 @@ from approvals.voting.operations import approvers as approvers_operations
 from approvals.voting.queries import approvers
 from approvals.voting.rules import passkeys
 from console.accounts.members import queries as members_queries
-from console.accounts.members.rules import NOTHING, ROLES, MemberRoles, current_roles, is_self_promotion
+from console.accounts.members.rules import (
+    NOTHING,
+    ROLES,
+    MemberRoles,
+    current_roles,
+    is_self_promotion,
+    password_digest,
+)
 from console.models import Membership, User
 from ledger.db import tenancy
 from ledger.record import operations as ledger
@@ -122,7 +129,7 @@ def add_membership(
         row.save()
         kind = "member_added" if joined else "member_invited"
         detail = {"actor": str(row.actor_id), "roles": sorted(change.roles), "groups": sorted(change.groups)}
-        _say(row, kind, detail, by, to="ACTIVE", at=at)
+        _say(row, kind, detail | (_password_of(user) if joined else {}), by, to="ACTIVE", at=at)
         if joined:
             _enrol(row, at=at)
             link_by_email(user=user, at=at)
@@ -189,10 +196,21 @@ def join_tenant(*, tenant_id: UUID, member_id: UUID, user: User, at: datetime) -
             raise InvitationSpent
         row.joined_at, row.invite_hash, row.invite_until = at, "", None
         row.save(update_fields=["joined_at", "invite_hash", "invite_until"])
-        _say(row, "member_joined", {}, ledger.Actor("person", row.actor_id), at=at)
+        _say(row, "member_joined", _password_of(row.user), ledger.Actor("person", row.actor_id), at=at)
         _enrol(row, at=at)
         link_by_email(user=user, at=at)
     return row
+
+
+def record_password(*, user: User, at: datetime) -> None:
+    """Record in every tenant of an account that its password was set, or its stored hash renewed."""
+    for row in Membership.objects.filter(user=user, joined_at__isnull=False, removed_at__isnull=True):
+        with tenancy(row.tenant_id):
+            _say(row, "password_changed", _password_of(user), ledger.Actor("person", row.actor_id), at=at)
+
+
+def _password_of(user: User) -> dict[str, Any]:
+    return {"password": password_digest(user.password, secrets.token_bytes(16))}
 
 
 def change_member(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from datetime import datetime
 from uuid import UUID
 
 from allauth.account.models import EmailAddress
 from allauth.socialaccount.models import SocialAccount
 
+from console.accounts.members.rules import is_digest_of
 from console.models import Membership, User
+from ledger.record.queries import events
 from ledger.record.rules.canonical import digest
 
 
@@ -23,6 +26,25 @@ def members(tenant_id: UUID) -> list[Membership]:
     """Everybody who has a place or was invited to one, by their names."""
     here = Membership.objects.filter(tenant_id=tenant_id, removed_at__isnull=True).select_related("user")
     return list(here.order_by("user__username"))
+
+
+def altered_passwords(tenant_id: UUID) -> list[Membership]:
+    """The members whose stored password hash is not the one that the last event about it tells of.
+
+    Of one whose password was set before events told of it, nothing is known.
+    """
+    here = {row.id: row for row in members(tenant_id) if row.joined_at is not None}
+    told: dict[UUID, Mapping[str, str]] = {}
+    for subject_id, detail in events.details_of_kinds(
+        tenant_id, "member", ("member_added", "member_joined", "password_changed")
+    ):
+        if "password" in detail:
+            told[subject_id] = detail["password"]
+    return [
+        row
+        for member_id, row in here.items()
+        if (last := told.get(member_id)) is not None and not is_digest_of(last, row.user.password)
+    ]
 
 
 def member_by_username(tenant_id: UUID, username: str) -> Membership | None:

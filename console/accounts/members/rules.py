@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import hashlib
+import hmac
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -16,6 +18,23 @@ ROLES = ("reviewer", "operator", "compliance", "administrator")
 EVERYBODY = "reviewers"
 LONGEST_GROUP = 40
 MOST_GROUPS = 20
+
+
+def password_digest(stored_hash: str, salt: bytes) -> dict[str, str]:
+    """A salted digest of a stored password hash, as an event tells of it.
+
+    The hash itself holds a random salt of 128 bits, so the digest lets nobody try passwords: it only shows whether the
+    stored hash is still the one that was set.
+    """
+    return {"salt": salt.hex(), "digest": hmac.new(salt, stored_hash.encode(), hashlib.sha256).hexdigest()}
+
+
+def is_digest_of(told: Mapping[str, str], stored_hash: str) -> bool:
+    """Whether an event's digest is of this hash."""
+    try:
+        return password_digest(stored_hash, bytes.fromhex(told["salt"])) == told
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 class BadGroup(Refused):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.mfa.adapter import DefaultMFAAdapter
 from django.conf import settings
+from django.db import transaction
 from django.http import HttpRequest
 
 from ledger import keystore
@@ -39,6 +40,11 @@ class AccountAdapter(DefaultAccountAdapter):
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         """Axes counts wrong passwords, here and at a vote; a second count would only lock earlier and say less."""
+
+    def set_password(self, user: User, password: str) -> None:
+        """Set a password; that it was set is on record with it (`PasswordRecorder`)."""
+        with transaction.atomic():
+            super().set_password(user, password)
 
     def login(self, request: HttpRequest, user: User) -> None:
         user.backend = getattr(user, "backend", BACKEND)

@@ -15,6 +15,8 @@ from django.contrib.sessions.models import Session
 from django.http import HttpRequest
 from django.utils import timezone
 
+from console.accounts import queries
+from console.accounts.members import operations as members
 from console.models import User
 from ledger.db import execute, fetch_one
 
@@ -38,12 +40,37 @@ class PasswordBackend(ModelBackend):
         """The account of this name and password; one that the request itself comes from is not read a second time."""
         user = getattr(request, "user", None)
         if user is None or password is None or not user.is_authenticated or user.get_username() != username:
-            return super().authenticate(request, username=username, password=password, **kwargs)
-        return user if user.check_password(password) and self.user_can_authenticate(user) else None
+            stored = queries.stored_password(username)
+            found = super().authenticate(request, username=username, password=password, **kwargs)
+            return self._record_renewal(found, stored)
+        stored = user.password
+        is_right = user.check_password(password) and self.user_can_authenticate(user)
+        return self._record_renewal(user if is_right else None, stored)
+
+    def _record_renewal(self, user: User | None, stored: str | None) -> User | None:
+        """A right password whose hash was made with fewer rounds than today's is hashed anew: that is on record too."""
+        if user is not None and stored is not None and user.password != stored:
+            members.record_password(user=user, at=timezone.now())
+        return user
 
     def get_user(self, user_id: UUID) -> User | None:
         user = fetch_one(User, "id = $1", user_id)
         return user if user is not None and self.user_can_authenticate(user) else None
+
+
+class PasswordRecorder:
+    """Django tells each password validator of a password that was saved, whichever way; this one records it."""
+
+    def validate(self, password: str, user: User | None = None) -> None:
+        """Nothing to refuse."""
+
+    def password_changed(self, password: str, user: User | None = None) -> None:
+        """Record it in the tenants of the account; a new account has none yet, and its first place tells of it."""
+        if user is not None:
+            members.record_password(user=user, at=timezone.now())
+
+    def get_help_text(self) -> str:
+        return ""
 
 
 class AttemptHandler(AxesDatabaseHandler):

@@ -67,7 +67,7 @@ class Command(BaseCommand):
         parser.add_argument("--log", action="store_true", help="check only the Merkle log and its checkpoints")
         parser.add_argument("--processes", type=int, default=1, help="with --log: number of processes (default 1)")
         parser.add_argument("--key", metavar="VKEY", action="append", help="with --log: trust only this verifier key")
-        parser.add_argument("--json", action="store_true", help="print one JSON document instead of sentences")
+        parser.add_argument("--json", action="store_true", help="without --log: print the result as one JSON document")
 
     def handle(self, *args: Any, tenant: str | None = None, verbosity: int = 1, **options: Any) -> None:
         try:
@@ -77,7 +77,7 @@ class Command(BaseCommand):
             if options.get("log"):
                 self._check_logs(known, options["processes"], options["key"] or [], verbosity)
                 return
-            checked = {each.slug: verify(each.id, each.origin) for each in known}
+            checked = {each.slug: check_tenant(each.id, each.origin) for each in known}
         except OperationalError as error:
             raise CommandError(f"The record could not be read: {str(error).strip()}", returncode=2) from None
         if options.get("json"):
@@ -135,7 +135,15 @@ def _document(seen: Counter[str], found: Findings) -> dict[str, Any]:
     }
 
 
-def verify(tenant_id: UUID, origin: str) -> tuple[Counter[str], Findings]:
+def verify(tenant_id: UUID, origin: str) -> Counter[str]:
+    """Verify one tenant; returns what was checked, or raises `RecordBroken` where anything was found."""
+    seen, found = check_tenant(tenant_id, origin)
+    if found.total:
+        raise RecordBroken(RecordLocation("tenant", str(tenant_id)), "record", found.summary())
+    return seen
+
+
+def check_tenant(tenant_id: UUID, origin: str) -> tuple[Counter[str], Findings]:
     """Verify one tenant; returns what was checked and what was found."""
     seen: Counter[str] = Counter()
     found = Findings()
@@ -160,7 +168,11 @@ def verify_ranges(tenant_id: UUID, origin: str) -> Iterator[tuple[Counter[str], 
 
 def check_whole(tenant_id: UUID) -> list[RecordBroken]:
     """What is wrong with what belongs to no single subject: whole tables, the search columns, kept checkpoints."""
-    return [*check_whole_tenant(tenant_id), *check_search(tenant_id), *check_checkpoints(tenant_id)]
+    found = [*check_whole_tenant(tenant_id), *check_search(tenant_id), *check_checkpoints(tenant_id)]
+    for check in register.tenant_checks():
+        with tenancy(tenant_id):
+            found += check(tenant_id)
+    return found
 
 
 def check_search(tenant_id: UUID) -> list[RecordBroken]:

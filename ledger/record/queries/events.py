@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -243,6 +244,24 @@ def newest_event_of_kind(tenant_id: UUID, subject_id: UUID, kind: str) -> tuple[
         return None
     kept = Entry.objects.filter(tenant_id=tenant_id, subject_id=subject_id, seq=newest[0])
     return newest[1], load_json(kept.values_list("detail", flat=True).first()) or {}
+
+
+def details_of_kinds(tenant_id: UUID, subject_kind: str, kinds: Iterable[str]) -> list[tuple[UUID, dict[str, Any]]]:
+    """(subject, detail) of every event of these kinds on subjects of one kind, in the order of each subject's events.
+
+    A detail that cannot be read, which is a finding of its event, is left out.
+    """
+    rows = execute(
+        "SELECT e.subject_id, n.detail FROM ledger_event e JOIN ledger_entry n ON n.tenant_id = e.tenant_id"
+        " AND n.subject_id = e.subject_id AND n.seq = e.seq WHERE e.tenant_id = $1 AND e.subject_kind = $2"
+        " AND e.kind = ANY($3) ORDER BY e.subject_id, e.seq",
+        *(tenant_id, subject_kind, list(kinds)),
+    )
+    found = []
+    for subject_id, detail in rows:
+        with suppress(orjson.JSONDecodeError):
+            found.append((subject_id, load_json(detail) or {}))
+    return found
 
 
 def ids_recorded_since(tenant_id: UUID, ids: Iterable[UUID], moment: datetime) -> list[UUID]:

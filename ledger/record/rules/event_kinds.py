@@ -493,6 +493,8 @@ _REGISTER: Final = (
         "A new invitation was sent; the previous one is void.", icon="person"),
     EventKind("member_joined", "Invitation accepted", ("member",), MEMBER,
         "The person accepted the invitation.", icon="person"),
+    EventKind("password_changed", "Password set", ("member",), MEMBER + SYSTEM,
+        "The password of the account was set, or its stored hash renewed.", icon="person"),
     EventKind("member_removed", "Person removed", ("member",), ADMINISTRATOR + SYSTEM,
         "The person is no longer a member of the tenant.", icon="person"),
     EventKind("account_closed", "Account closed", ("member",), SYSTEM,

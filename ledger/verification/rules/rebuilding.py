@@ -123,8 +123,9 @@ class RecordTable:
     `place` is the column that names the subject, `key` the columns that tell the rows of one subject apart. A table
     whose `place` is empty is one of the whole tenant: its rows follow from the events of all those subjects. `always`
     holds for every event of the subject. `fold` does what the rest cannot say. `read` is what a stored row has to
-    compare in a column. A table that is not `whole` may hold rows that no event made. `adopted_by` is the column that
-    names the evidence of a row, where an earlier version stored rows with evidence and without an event (`ADOPTED`).
+    compare in a column. A table that is not `whole` may hold rows that no event made. In an `optional` one, events say
+    what a row would be, and each may have none or several. `adopted_by` is the column that names the evidence of a row,
+    where an earlier version stored rows with evidence and without an event (`ADOPTED`).
     """
 
     model: str
@@ -138,6 +139,7 @@ class RecordTable:
     read: Mapping[str, Callable[[Mapping[str, Any]], Any]] = field(default_factory=dict)
     outside: Mapping[str, str] = field(default_factory=dict)
     whole: bool = True
+    optional: bool = False
     adopted_by: str = ""
 
     @property
@@ -182,12 +184,12 @@ class RecordTable:
         return self._faults(expected, list(stored))
 
     def _faults(self, expected: Mapping[Any, Row], stored: list[Mapping[str, Any]]) -> Iterator[str]:
-        found = {self.key_of(row): row for row in stored}
+        found = [(self.key_of(row), row) for row in stored]
         known = {key: row for key, row in expected.items() if key is not UNKNOWN}
-        for key in known:
-            if key not in found:
-                yield f"its row in {self.model} is missing."
-        for key, row in found.items():
+        missing = known.keys() - {key for key, _ in found}
+        if missing and not self.optional:
+            yield from [f"its row in {self.model} is missing."] * len(missing)
+        for key, row in found:
             if key not in known:
                 # A row of an erased event: which it was is not known any more.
                 if self.whole and UNKNOWN not in expected:

@@ -26,10 +26,11 @@ from importlib.resources import files
 from typing import Any
 
 from ledger.catalogue.rules.effects import SideEffectClass
+from ledger.catalogue.rules.remedies import Relation
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.outcomes import BY_STATE, NEVER_RAN, WORDS, Outcome
 from reviews.reconciliation.rules.shown import NOT_READ, LastReading
-from reviews.reporting.rules.recovery_report import OngoingRecovery, Part, partial_report_text
+from reviews.reporting.rules.recovery_report import OngoingRecovery, Part, RecoveryStage, partial_report_text
 from reviews.reporting.rules.word import WordTexts, word_texts
 
 
@@ -164,6 +165,21 @@ def _code(state: State, entry: Mapping[str, Any], recovery: OngoingRecovery | No
     if state is State.RECONCILED_SUCCESS and critical and not bound:
         return StatusCode.VERIFIED_RECONCILIATION_IN_PROGRESS
     return ALLOWED[state][0]
+
+
+def possible_codes(
+    state: State, entry: Mapping[str, Any], *, outcome: Outcome, contradicted: bool
+) -> frozenset[StatusCode]:
+    """Every code that a report can have on an action as one of its events left it.
+
+    Left open is what comes from elsewhere: a recovery that is under way, and whether the log has sealed it.
+    """
+    if contradicted:
+        return frozenset({StatusCode.FINAL_STATE_UNKNOWN})
+    if outcome in _CODES_OF_A_WORD:
+        return frozenset({_CODES_OF_A_WORD[outcome]})
+    under_way = [None, *(OngoingRecovery(relation, stage) for relation in Relation for stage in RecoveryStage)]
+    return frozenset(_code(state, entry, each, bound=bound) for each in under_way for bound in (False, True))
 
 
 def _is_recovering(state: State, recovery: OngoingRecovery | None) -> bool:
