@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from approvals.gate.rules import agent_evidence, stale_reads
 from approvals.gate.rules.agent_evidence import EvidenceItem
 from approvals.gate.rules.stale_reads import NamedRead
+from ledger.catalogue.rules.targets import normal_form
 from ledger.record.rules.canonical import NotCanonical, read
 from ledger.record.rules.refusals import Refused
 
@@ -136,8 +137,8 @@ def read_call(raw: object) -> Proposal:
         known,
         goal=raw.get("goal"),
         pin_hash=raw.get("pin_hash"),
-        target_resource=raw.get("target_resource"),
-        outcome_target=outcome.get("target_resource"),
+        target_resource=_target(raw.get("target_resource")),
+        outcome_target=_target(outcome.get("target_resource")),
         outcome_predicates=tuple(outcome.get("expected_predicates") or ()),
         depends_on=tuple(raw.get("depends_on") or ()),
         acknowledges=frozenset(raw.get("acknowledges") or ()),
@@ -146,6 +147,10 @@ def read_call(raw: object) -> Proposal:
         based_on=reads,
         evidence=evidence,
     )
+
+
+def _target(named: str | None) -> str | None:
+    return None if named is None else normal_form(named)
 
 
 def _shape_fault(raw: dict[str, Any], outcome: Any) -> str:

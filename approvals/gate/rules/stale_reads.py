@@ -25,6 +25,7 @@ from typing import Any
 
 from approvals.gate.rules.malformed import Malformed, safe_name
 from ledger.catalogue.rules.contract import Contract
+from ledger.catalogue.rules.targets import normal_form
 
 CODE = "STALE_STATE_READ"
 MAX_READS = 50
@@ -76,7 +77,7 @@ def _read(raw: Any) -> NamedRead | None:
         return None
     if not isinstance(named, str | None) or len(named or "") > MAX_TEXT:
         return None
-    return NamedRead(resource, moment, named)
+    return NamedRead(normal_form(resource), moment, named)
 
 
 def _moment(raw: Any) -> datetime | None:

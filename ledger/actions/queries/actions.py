@@ -12,6 +12,7 @@ import orjson
 from django.db.models import Count, OuterRef, Q, QuerySet
 
 from ledger.catalogue.rules.effects import SideEffectClass
+from ledger.catalogue.rules.targets import normal_form
 from ledger.db import columns, execute, fetch_one, load_models, pipeline, select
 from ledger.models import (
     Action,
@@ -205,6 +206,9 @@ _FILTERS = {
 }
 
 
+_FORMS: Mapping[str, Any] = {"since": lower_bound, "until": lower_bound, "target": normal_form, "q": normal_form}
+
+
 def filter_condition(filters: Mapping[str, Any]) -> Q:
     """The actions that these filters choose (see `actions`)."""
     found = Q()
@@ -214,7 +218,7 @@ def filter_condition(filters: Mapping[str, Any]) -> Q:
         elif name in ("state", "states"):
             found &= in_state(*([value] if name == "state" else value)) if value else Q()
         elif value is not None and (value != "" or name == "relation"):
-            found &= Q(**{_FILTERS[name]: lower_bound(value) if name in ("since", "until") else value})
+            found &= Q(**{_FILTERS[name]: _FORMS[name](value) if name in _FORMS else value})
     return found
 
 

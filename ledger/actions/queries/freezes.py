@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet, UUIDField, Value
 
 from ledger.actions.queries.actions import in_state
+from ledger.catalogue.rules.targets import normal_form
 from ledger.db import execute, page_in_order, select
 from ledger.models import (
     Action,
@@ -40,7 +41,7 @@ def freezes_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Freeze]:
 
 def is_known_target(tenant_id: UUID, target: str) -> bool:
     """Whether any action has ever named this target."""
-    return Action.objects.filter(tenant_id=tenant_id, target=target).exists()
+    return Action.objects.filter(tenant_id=tenant_id, target=normal_form(target)).exists()
 
 
 def recent_targets(tenant_id: UUID, *, limit: int = 50) -> list[str]:

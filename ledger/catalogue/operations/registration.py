@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.rules import targets
 from ledger.catalogue.rules.contract import Contract, load_stored
 from ledger.catalogue.rules.policies import POLICY_KINDS, default_policy
 from ledger.catalogue.rules.releases import CONTRACT, ContractReleaseNeeded, ReleaseNeeded, verification_changes
@@ -230,6 +231,7 @@ def place_freeze(
 
     With `is_unknown`, the record says that nothing had named it yet and that it was wanted all the same.
     """
+    value = targets.normal_form(value) if scope == "target" else value
     if Freeze.objects.filter(tenant_id=tenant_id, scope=scope, value=value, lifted_at__isnull=True).exists():
         raise AlreadyFrozen
     row = Freeze.objects.create(

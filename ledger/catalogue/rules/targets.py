@@ -58,7 +58,7 @@ def _segment(name: str, arguments: Mapping[str, Any], *, keep_slashes: bool) -> 
     value = arguments.get(name)
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise BadTarget(name, f"`{name}` must be text or an integer, because it names the target.")
-    text = unicodedata.normalize("NFC", str(value))
+    text = normal_form(str(value))
     parts = text.split("/") if keep_slashes else [text]
     if any(part.strip() in {"", ".", ".."} for part in parts):
         raise BadTarget(
@@ -66,6 +66,11 @@ def _segment(name: str, arguments: Mapping[str, Any], *, keep_slashes: bool) -> 
             f"`{name}` names the target and may not be empty or hold empty, `.` or `..` segments.",
         )
     return "/".join(_escape(part) for part in parts)
+
+
+def normal_form(text: str) -> str:
+    """The one spelling of a target, for all who name one: agents in their calls, people in freezes and searches."""
+    return unicodedata.normalize("NFC", text)
 
 
 def _escape(text: str) -> str:

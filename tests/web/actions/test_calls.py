@@ -178,6 +178,32 @@ def test_whole_numbers_in_another_notation_are_the_numbers_that_they_are(agent: 
     assert '"amount": 1250,' in json.dumps(asked)
 
 
+CAFE, CAFE_DECOMPOSED = "caf\u00e9", "cafe\u0301"
+
+
+@pytest.mark.parametrize(("stored", "named"), [(CAFE, CAFE_DECOMPOSED), (CAFE_DECOMPOSED, CAFE), (CAFE, CAFE)])
+def test_a_target_is_one_in_any_spelling_at_every_door(
+    agent: Api, operator_key: Api, registered: None, stored: str, named: str
+):
+    document = json.loads((CONTRACTS / "issue_refund.json").read_text()) | {"name": "refund_any"}
+    document["arguments_schema"]["properties"]["order_id"] = {"type": "string"}
+    assert operator_key.post("/contracts", document).status_code == 201
+    operator_key.post("/agents", {"agent_id": "support", "version": "2", "tools": ["refund_any"]})
+    session = agent.post("/sessions", {"agent_id": "support", "goal": GOAL, "ttl_seconds": 600}).json()
+    target = f"order/{named}"
+    refund = {"tool": "refund_any", "arguments": REFUND | {"order_id": stored}}
+    asked = call(session, **refund, target_resource=target)
+    asked["intended_outcome"] = {"target_resource": target}
+    (result,) = propose(agent, session, asked)["results"]
+    assert result["accepted"], result
+    found = operator_key.get(f"/actions?target={target}").json()["items"]
+    assert [each["action_id"] for each in found] == [result["action_id"]]
+    frozen = operator_key.post("/freezes", {"scope": "target", "value": target, "reason": "looked at"})
+    assert frozen.status_code == 201, frozen.content
+    (again,) = propose(agent, session, call(session, **refund))["results"]
+    assert again["result"]["error"]["code"] == "TARGET_FROZEN"
+
+
 def test_nobody_without_a_key_gets_in(db: None):
     from django.test import Client
 
