@@ -13,6 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+PROJECT_SETTINGS: Final = (
+    *(".claude/settings.json", ".claude/settings.local.json", ".claude/hooks", ".mcp.json", ".codex", ".copilot"),
+    *(".cursor/hooks.json", ".cursor/hooks", ".cursor/mcp.json", ".gemini/settings.json", ".gemini/hooks"),
+    ".github/hooks",
+)
+"""Files and folders of a project in which clients keep settings and hooks of that project."""
+
 HOLD_S: Final = 540
 """How long a client that is given a limit waits for its hook."""
 

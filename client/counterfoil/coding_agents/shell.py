@@ -1,42 +1,40 @@
-"""A shell command as the words that a shell would make of it, and what a known program must be sent like.
+"""A shell command as bash reads it: its simple commands, and the words that are certain.
 
-1. A command is taken apart as a POSIX shell does it: quotes, escapes, and where one simple command ends. A substitution
-   inside double quotes is looked at as commands of its own. Nothing is expanded: a script in which the shell would
-   still change something is not `plain`.
-2. A known program must stand alone (`cd FOLDER &&` before it is all that may be there): what stands around it may
-   change what it does. Otherwise the command is refused, with how to send it.
+1. shfmt parses the text as bash. Text that it cannot parse, or is known to read otherwise than bash does, is `Refusal`.
+2. A word is plain if it is written out. Of another one only `values` may be known: what the command itself, or the
+   environment, gives its variables. Where only the shell could tell, there are none.
+3. Folders are followed in the order of the commands; where a folder cannot be told it is None.
 """
 
 from __future__ import annotations
 
+import glob
+import json
+import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import files as installed_files
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-_CHANGED: Final = frozenset("$*?[]{}~!#")
-_TOKEN: Final = re.compile(
-    r"""(?P<single>'[^']*')|(?P<double>"(?:[^"\\]|\\.)*")|(?P<unended>['"])|(?P<escape>\\.?)|(?P<space>[ \t\r]+)
-    |(?P<both>&&)|(?P<end>[|&;()`\n])|(?P<redirect>[<>])|(?P<bare>[^\s'"\\|&;()`<>]+)|(?P<other>\s)""",
-    re.S | re.X,
-)
-_HERE_DOCUMENT: Final = re.compile(
-    r"(?P<head><<-?[ \t]*(?P<quote>['\"]?)(?P<mark>\w+)(?P=quote)[^\n]*\n).*?^[ \t]*(?P=mark)[ \t]*$", re.S | re.M
-)
-_ESCAPED: Final = re.compile(r"\\([$`\"\\])")
-_ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
-_RESERVED: Final = frozenset(("!", "{", "do", "elif", "else", "if", "then", "time", "until", "while"))
-# fmt: off
-_RUNNERS: Final = frozenset(
-    (
-        "bash", "command", "dash", "doas", "docker", "docker-compose", "env", "eval", "exec", "find", "ionice", "nice",
-        "nohup", "npx", "parallel", "pipx", "podman", "poetry", "setsid", "sh", "ssh", "stdbuf", "su", "sudo", "time",
-        "timeout", "uv", "uvx", "watch", "xargs", "zsh",
-    )
-)
-# fmt: on
+_PARSE_S: Final = 10
+_MOST_VALUES: Final = 64
+_MOST_COMMANDS: Final = 2000
+_COMMENT_THAT_GOES_ON: Final = re.compile(rb"(?<![^\s;&|()`])#[^\n]*\\\n")
+_ESCAPED: Final = re.compile(r"\\(\n|.)", re.S)
+_ESCAPED_IN_QUOTES: Final = re.compile(r"\\(\n|[$`\"\\])", re.S)
+_KNOWN_ESCAPE: Final = re.compile(r"\\(?:[\\'\"abfnrtv]|x[0-9a-fA-F]{2}|[0-3][0-7]{2}|u[0-9a-fA-F]{4})")
+_BRACES: Final = re.compile(r"(?<!\$)\{([^{}]*,[^{}]*)\}")
+_OUTPUTS: Final = frozenset((">", ">>", ">|", "&>", "&>>", "<>", ">&"))
+_OWN_FOLDER: Final = frozenset(("CmdSubst", "ProcSubst", "Subshell", "CoprocClause"))
+_MAY_BE_LEFT_OUT: Final = frozenset(("IfClause", "WhileClause", "ForClause", "CaseClause"))
+_SETS_VARIABLES: Final = frozenset(("read", "printf", "mapfile", "readarray", "getopts", "unset", "wait"))
+
+Folders = frozenset[Path | None]
 
 
 class Refusal(Exception):
@@ -60,140 +58,433 @@ class SystemReading:
 
 
 @dataclass(frozen=True)
-class Script:
-    """The simple commands of a text, and whether the shell would run exactly these words (rule 1).
+class ShellWord:
+    """A word of a command (rule 2); `code` is its text as another shell would be handed it."""
 
-    `targets` are the files that output of each is sent to; they are not among its words.
-    """
-
-    commands: tuple[tuple[str, ...], ...]
-    targets: tuple[tuple[str, ...], ...]
+    values: tuple[str, ...]
     plain: bool
+    code: str
+    pattern: bool = False
+
+    @property
+    def text(self) -> str | None:
+        """The word, where it can be only this one."""
+        return self.values[0] if len(self.values) == 1 and not self.pattern else None
+
+    @property
+    def last_name(self) -> str | None:
+        """What stands behind the last slash, where at least that is certain."""
+        if self.text is not None:
+            return self.text.rpartition("/")[2]
+        _, slash, name = self.code.rpartition("/")
+        return name if slash and re.fullmatch(r"[\w.+-]+", name) else None
 
 
-def program_words(words: Sequence[str]) -> list[str]:
-    """A simple command from its program on: without assignments and the shell's own words before it."""
-    words = list(words)
-    while words and (_ASSIGNED.match(words[0]) or words[0] in _RESERVED):
-        words.pop(0)
-    return words
+UNTOLD: Final = ShellWord((), False, "")
 
 
-def without_here_documents(text: str) -> str:
-    """A text without what stands in its here-documents: input of a command, not commands."""
-    return _HERE_DOCUMENT.sub(r"\g<head>", text)
+@dataclass(frozen=True)
+class Command:
+    """A simple command: its words, variables set for it, files opened for output and input, text it reads, folders.
 
-
-@dataclass(frozen=True, kw_only=True)
-class Program:
-    """A program whose commands have an effect that can be read back."""
-
-    title: str
-    """What it is called to whoever sent it, like `git push`."""
-    mention: re.Pattern[str]
-    """How text names it that is handed on to another program, or that no shell could read."""
-    is_command: Callable[[Sequence[str]], bool]
-    """Whether the words of a simple command are one of its."""
-    read: Callable[[Sequence[str], Path], Effect | None]
-    """The effect of such words in a folder, None where they have none; or `Refusal`."""
-    how: str = ""
-    """What else is said to whoever sent one that does not stand alone."""
-
-    def is_run_by(self, words: Sequence[str]) -> bool:
-        """Whether a simple command is one of this program's, or hands one on to a shell or another that runs it."""
-        words = program_words(words)
-        if not words:
-            return False
-        handed_on = Path(words[0]).name in _RUNNERS and self.mention.search(" ".join(words[1:])) is not None
-        return handed_on or self.is_command([Path(words[0]).name, *words[1:]])
-
-    def sent_alone(self, script: Script, folder: Path) -> tuple[Sequence[str], Path]:
-        """The words of the one command, and the folder that it runs in (rule 2)."""
-        commands = script.commands
-        if len(commands) == 3 and commands[1] == ("&&",) and len(commands[0]) == 2 and commands[0][0] == "cd":
-            folder, commands = folder / commands[0][1], commands[2:]
-        if len(commands) != 1 or not script.plain or not self.is_command(commands[0]):
-            raise Refusal(
-                f"Send `{self.title}` as a command of its own, without other commands, variables, patterns or "
-                "redirections: what surrounds it may change what it does." + (f" {self.how}" if self.how else "")
-            )
-        return commands[0], folder
-
-
-def read_script(text: str) -> Script:
-    """The simple commands of a text (rule 1); `ValueError` where a quote never ends.
-
-    `&&` between two commands stands there as a command; other separators do not.
+    `is_sure` is false where another program only names it, and may run it elsewhere or not at all.
     """
-    commands, plain = _Commands(), True
-    for token in _TOKEN.finditer(text):
-        kind, found = token.lastgroup, token.group()
-        if kind == "unended":
-            raise ValueError("No closing quotation")
-        if kind == "space":
-            commands.end_word()
-        elif kind in ("both", "end"):
-            commands.end_command(found)
-            plain = plain and (kind == "both" or (found == "\n" and not text[token.end() :].strip()))
-        elif kind == "redirect":
-            commands.begin_redirection(found)
-            plain = False
-        elif kind == "double":
-            changed = re.search(r"[$`]", _ESCAPED.sub("", found))
-            plain = plain and changed is None
-            commands.add(_ESCAPED.sub(r"\1", found[1:-1]).replace("\\\n", ""))
-            if changed:
-                commands.hidden += _substituted(found[1:-1])
+
+    words: tuple[ShellWord, ...]
+    assigned: tuple[tuple[str, ShellWord], ...] = ()
+    targets: tuple[ShellWord, ...] = ()
+    inputs: tuple[ShellWord, ...] = ()
+    fed: ShellWord | None = None
+    folders: Folders = frozenset()
+    is_sure: bool = True
+
+    @property
+    def texts(self) -> list[str | None]:
+        """The words, None where one is not certain."""
+        return [word.text for word in self.words]
+
+    def from_word(self, place: int) -> Command:
+        """The command that its words from a place on are."""
+        return replace(self, words=self.words[place:], assigned=(), targets=())
+
+
+@dataclass(frozen=True)
+class Script:
+    """The commands of a text; `alone` is the one command that it is, plain and with no more than `cd FOLDER &&`."""
+
+    text: str
+    commands: tuple[Command, ...]
+    alone: Command | None
+    variables: Mapping[str, Sequence[Any]]
+
+
+def read_script(text: str, folders: Folders, variables: Mapping[str, Sequence[Any]] | None = None) -> Script:
+    """The simple commands of a text that is run in one of these folders (rule 1)."""
+    # For bash a carriage return is a letter like any other; the parser would pass over it.
+    source = text.replace("\r", "\1").encode(errors="surrogateescape")
+    reader = _Reader(source, dict(variables or {}))
+    tree = _parse(source)
+    reader.note_variables(tree)
+    reader.walk(tree, folders)
+    if any(not reader.is_quoted(match.start()) for match in _COMMENT_THAT_GOES_ON.finditer(source)):
+        raise Refusal("End the comment without a backslash: the line after it would not be read as bash reads it.")
+    return Script(text, tuple(reader.commands), reader.alone(tree, folders), reader.variables)
+
+
+@cache
+def _parser() -> str:
+    found = [str(each.locate()) for each in installed_files("shfmt-py") or () if each.name in ("shfmt", "shfmt.exe")]
+    return found[0]
+
+
+def _parse(source: bytes) -> Any:
+    ran = subprocess.run(
+        [_parser(), "--language-dialect", "bash", "--to-json"],
+        input=source,
+        capture_output=True,
+        timeout=_PARSE_S,
+        cwd="/",
+    )
+    if ran.returncode or b"\0" in source:
+        why = ran.stderr.decode(errors="replace").strip()[:200]
+        raise Refusal(
+            f"The command cannot be read as bash ({why}), so what it would change cannot be known. Rewrite it."
+        )
+    return json.loads(ran.stdout)
+
+
+class _Reader:
+    """A walk over the tree of a script."""
+
+    def __init__(self, source: bytes, variables: dict[str, Sequence[Any]]) -> None:
+        self.source = source
+        self.variables = variables
+        self.commands: list[Command] = []
+        self._functions: dict[str, Any] = {}
+        self._quoted: list[tuple[int, int]] = []
+        self._open: set[str] = set()
+        self._here: Folders = frozenset()
+
+    def is_quoted(self, place: int) -> bool:
+        return any(begin <= place < end for begin, end in self._quoted)
+
+    # Variables
+
+    def note_variables(self, node: Any) -> None:
+        """Every value that the script gives a variable; None is one that cannot be told."""
+        for each in _nodes(node):
+            kind = each.get("Type")
+            for one in each.get("Assigns") or (each.get("Args", ()) if kind == "DeclClause" else ()):
+                if name := (one.get("Name") or {}).get("Value"):
+                    simple = not any(one.get(part) for part in ("Append", "Index", "Array"))
+                    self._bind(name, one.get("Value") if simple else None)
+            if kind == "ForClause" and each["Loop"].get("Type") == "WordIter":
+                for item in each["Loop"].get("Items") or [None]:
+                    self._bind(each["Loop"]["Name"]["Value"], item)
+            if kind == "ParamExp" and "=" in str((each.get("Exp") or {}).get("Op", "")):
+                self._bind(each["Param"]["Value"], None)
+            if kind == "CallExpr" and each.get("Args"):
+                names = [_literal(word) for word in each["Args"]]
+                if names[0] in _SETS_VARIABLES:
+                    for name in filter(None, names[1:]):
+                        self._bind(name, None)
+
+    def _bind(self, name: str, value: Any) -> None:
+        self.variables[name] = (*self.variables.get(name, ()), value)
+
+    def _values_of(self, name: str, *, quoted: bool) -> list[str]:
+        if name == "PWD":
+            found = [str(each) for each in self._here if each is not None] if None not in self._here else []
+        elif name not in self.variables:
+            found = [os.environ[name]] if name in os.environ else []
+        elif name in self._open:
+            found = []
         else:
-            plain = plain and not (kind == "bare" and _CHANGED & set(found))
-            commands.add(found[1:-1] if kind == "single" else found.removeprefix("\\").removeprefix("\n"))
-    commands.end_word()
-    parts = [each for each in commands.found if each[0] or each[1]] + [
-        (words, []) for words in commands.hidden if words
-    ]
-    return Script(tuple(tuple(words) for words, _ in parts), tuple(tuple(targets) for _, targets in parts), plain)
+            self._open.add(name)
+            words = [self.word(node) if isinstance(node, dict) else UNTOLD for node in self.variables[name]]
+            self._open.remove(name)
+            found = [value for word in words for value in word.values] if all(word.values for word in words) else []
+        split = not quoted and ("IFS" in self.variables or any(re.search(r"[\s*?\[]|^$", value) for value in found))
+        return [] if split else found
+
+    # Words
+
+    def word(self, node: Any) -> ShellWord:
+        """A word (rule 2)."""
+        made, plain, pattern, code = [("", "")], True, False, ""
+        for place, part in enumerate(node.get("Parts") or ()):
+            texts, is_plain, is_pattern = self._part(part, first=place == 0)
+            made = [(a + text, b + (text if is_pattern else glob.escape(text))) for a, b in made for text in texts]
+            made = made[: _MOST_VALUES + 1]
+            plain, pattern, code = plain and is_plain, pattern or is_pattern, code + self._code(part)
+        values = [two if pattern else one for one, two in made]
+        unfolded = [each for value in values for each in (unfold_braces(value) if not plain else [value])]
+        if len(unfolded) > _MOST_VALUES or any("\0" in value for value in unfolded):
+            unfolded = []
+        return ShellWord(tuple(unfolded), plain and bool(unfolded), code, pattern)
+
+    def _part(self, part: Any, *, first: bool, quoted: bool = False) -> tuple[list[str], bool, bool]:
+        """The texts that a part of a word may be, whether it is written out, and whether it is a pattern."""
+        kind = part["Type"]
+        if kind == "Lit" and quoted:
+            self._note_quoted(part)
+            return [_ESCAPED_IN_QUOTES.sub(_unescape, part["Value"])], True, False
+        if kind == "Lit":
+            return self._bare(part["Value"], first=first)
+        if kind == "SglQuoted":
+            self._note_quoted(part)
+            return _ansi_c(part.get("Value", "")) if part.get("Dollar") else [part.get("Value", "")], True, False
+        if kind == "DblQuoted":
+            inner = [self._part(each, first=False, quoted=True) for each in part.get("Parts") or ()]
+            if any(each.get("Type") == "SglQuoted" for each in _nodes(part) if _is_inside(each, part, "ParamExp")):
+                raise Refusal("Write it without quotes inside ${...}: they are not read as bash reads them.")
+            texts = ["".join(each) for each in product(*(texts for texts, _, _ in inner))][: _MOST_VALUES + 1]
+            return texts, all(is_plain for _, is_plain, _ in inner), False
+        if kind == "ParamExp" and set(part) <= {"Type", "Pos", "End", "Dollar", "Short", "Rbrace", "Param"}:
+            return self._values_of(part["Param"]["Value"], quoted=quoted), False, False
+        if kind == "ArithmExp":
+            return ["0"], False, False
+        if kind == "ProcSubst":
+            return ["/dev/fd/63"], False, False
+        if kind == "CmdSubst" and (folder := self._folder_said(part)):
+            return [folder], False, False
+        return [], False, False
+
+    def _bare(self, raw: str, *, first: bool) -> tuple[list[str], bool, bool]:
+        bare = _ESCAPED.sub("", raw)
+        is_pattern, is_braces = bool(re.search(r"[*?]|\[.*\]", bare)), "{" in bare and ("," in bare or ".." in bare)
+        text = _ESCAPED.sub(_unescape, raw)
+        if first and raw.startswith("~"):
+            text = os.path.expanduser(text)
+            return [] if text.startswith("~") else [text], False, is_pattern
+        return [text], not is_pattern and not is_braces and "}" not in bare.replace("{}", ""), is_pattern
+
+    def _code(self, part: Any) -> str:
+        if part["Type"] == "Lit":
+            return _ESCAPED.sub(_unescape, part["Value"])
+        if part["Type"] == "SglQuoted":
+            return "".join(_ansi_c(part.get("Value", ""))) if part.get("Dollar") else str(part.get("Value", ""))
+        text = self._raw(part)
+        return _ESCAPED_IN_QUOTES.sub(_unescape, text.lstrip("$")[1:-1]) if part["Type"] == "DblQuoted" else text
+
+    def _raw(self, node: Any) -> str:
+        return self.source[_offset(node["Pos"]) : _offset(node["End"])].decode(errors="surrogateescape")
+
+    def _note_quoted(self, node: Any) -> None:
+        self._quoted.append((_offset(node["Pos"]), _offset(node["End"])))
+
+    def _folder_said(self, part: Any) -> str:
+        """The folder that a substitution names which only asks for it."""
+        (here,) = self._here if len(self._here) == 1 else (None,)
+        said = self._raw(part).strip("$()` ")
+        if here is None or said not in ("pwd", "git rev-parse --show-toplevel"):
+            return ""
+        return str(here if said == "pwd" else project_of(here))
+
+    # Commands
+
+    def walk(self, node: Any, here: Folders) -> Folders:
+        """Note every simple command below a node; the folders that the shell may be in afterwards (rule 3)."""
+        if len(self.commands) > _MOST_COMMANDS:
+            raise Refusal("Send fewer commands at once.")
+        if isinstance(node, list):
+            for each in node:
+                here = self.walk(each, here)
+            return here
+        if not isinstance(node, dict):
+            return here
+        kind = node.get("Type")
+        if kind == "BinaryCmd":
+            return self._walk_pair(node, here)
+        if kind == "FuncDecl":
+            self._functions[node["Name"]["Value"]] = node["Body"]
+            self.walk(node["Body"], here)
+            return here
+        if "Cmd" in node or "Redirs" in node:
+            return self._walk_statement(node, here)
+        if kind in ("CallExpr", "DeclClause"):
+            return self._note_command(node, here)
+        after = self.walk(list(node.values()), here)
+        if kind in _MAY_BE_LEFT_OUT:
+            after = self.walk(list(node.values()), after | here) | after | here
+        return here if kind in _OWN_FOLDER else after
+
+    def _walk_pair(self, node: Any, here: Folders) -> Folders:
+        if node["Op"] in ("|", "|&"):
+            self.walk(node["X"], here)
+            begin = len(self.commands)
+            self.walk(node["Y"], here)
+            for place in range(begin, len(self.commands)):
+                if self.commands[place].fed is None:
+                    self.commands[place] = replace(self.commands[place], fed=UNTOLD)
+            return here
+        after = self.walk(node["X"], here)
+        if node["Op"] == "&&":
+            return self.walk(node["Y"], after)
+        return after | self.walk(node["Y"], after | here)
+
+    def _walk_statement(self, node: Any, here: Folders) -> Folders:
+        self._here = here
+        redirections = node.get("Redirs") or ()
+        targets = [self.word(each["Word"]) for each in redirections if each["Op"] in _OUTPUTS]
+        inputs = [self.word(each["Word"]) for each in redirections if each["Op"] == "<"]
+        texts = [self._fed(each) for each in redirections if each["Op"].startswith("<<")]
+        self.walk([[each.get("Word"), each.get("Hdoc")] for each in redirections], here)
+        begin = len(self.commands)
+        after = self.walk(node.get("Cmd"), here)
+        own = range(begin, len(self.commands))
+        for place in own:
+            if texts and self.commands[place].fed is None:
+                self.commands[place] = replace(self.commands[place], fed=texts[-1])
+        if targets or inputs:
+            last = self.commands[-1] if own and (node.get("Cmd") or {}).get("Type") == "CallExpr" else None
+            if last is not None:
+                self.commands[-1] = replace(last, targets=tuple(targets), inputs=tuple(inputs))
+            else:
+                self.commands.append(Command((), targets=tuple(targets), inputs=tuple(inputs), folders=here))
+        return here if node.get("Background") or node.get("Coprocess") else after
+
+    def _fed(self, redirection: Any) -> ShellWord:
+        """The text of a here-document or a here-string."""
+        body = redirection.get("Hdoc")
+        if not body:
+            return self.word(redirection["Word"])
+        parts = body.get("Parts") or ()
+        for each in parts:
+            if each["Type"] == "Lit":
+                self._note_quoted(each)
+        return ShellWord(
+            (), False, "".join(each["Value"] if each["Type"] == "Lit" else self._raw(each) for each in parts)
+        )
+
+    def _note_command(self, node: Any, here: Folders) -> Folders:
+        self._here = here
+        self.walk([node.get("Assigns"), node.get("Args")], here)
+        self._here = here
+        pairs = node.get("Assigns") or (node.get("Args", ()) if node["Type"] == "DeclClause" else ())
+        assigned = [
+            (each["Name"]["Value"], self.word(each["Value"]) if each.get("Value") else UNTOLD)
+            for each in pairs
+            if each.get("Name")
+        ]
+        words = [self.word(each) for each in node.get("Args") or () if "Parts" in each]
+        if node["Type"] == "DeclClause":
+            words = [ShellWord((node["Variant"]["Value"],), True, node["Variant"]["Value"])]
+        made = Command(tuple(words), tuple(assigned), folders=here)
+        self.commands.append(made)
+        name = made.words[0].text if made.words else None
+        if name in self._functions:
+            body = self._functions.pop(name)
+            after = self.walk(body, here) | here
+            self._functions[name] = body
+            return after
+        return _moved(made, here, searches="CDPATH" in self.variables or bool(os.environ.get("CDPATH")))
+
+    def alone(self, tree: Any, folders: Folders) -> Command | None:
+        """The one plain command of a script, in the folder that `cd FOLDER &&` before it names."""
+        statements: list[Any] = tree.get("Stmts") or []
+        if len(statements) != 1 or len(folders) != 1:
+            return None
+        statement = statements[0]
+        command = statement.get("Cmd") or {"Type": ""}
+        if command["Type"] == "BinaryCmd" and command["Op"] == "&&" and not _more(statement):
+            first = command["X"].get("Cmd") or {"Type": ""}
+            if _more(command["X"]) or first["Type"] != "CallExpr" or _literal((first.get("Args") or [{}])[0]) != "cd":
+                return None
+            statement, command = command["Y"], command["Y"].get("Cmd") or {"Type": ""}
+        inputs = [each for each in statement.get("Redirs") or () if each["Op"] == "<" and not each.get("N")]
+        if len(statement.get("Redirs") or ()) != len(inputs) or _more(statement, besides="Redirs"):
+            return None
+        if command["Type"] != "CallExpr" or command.get("Assigns"):
+            return None
+        found = self.commands[-1]
+        (folder,) = found.folders if len(found.folders) == 1 else (None,)
+        return found if folder and all(word.plain for word in (*found.words, *found.inputs)) else None
 
 
-class _Commands:
-    """The simple commands found so far, with the word that is not at its end."""
-
-    def __init__(self) -> None:
-        self.found: list[tuple[list[str], list[str]]] = [([], [])]
-        self.hidden: list[list[str]] = []
-        self._word: str | None = None
-        self._redirection = ""
-
-    def add(self, text: str) -> None:
-        self._word = (self._word or "") + text
-
-    def end_word(self) -> None:
-        if self._word is not None:
-            words, targets = self.found[-1]
-            (targets if ">" in self._redirection else words).append(self._word)
-            self._redirection = ""
-        self._word = None
-
-    def begin_redirection(self, sign: str) -> None:
-        if self._word is not None and self._word.isdecimal():
-            self._word = None
-        self.end_word()
-        self._redirection += sign
-
-    def end_command(self, separator: str) -> None:
-        self.end_word()
-        self._redirection = ""
-        self.found += [([separator], []), ([], [])] if separator == "&&" else [([], [])]
+def _more(statement: Any, besides: str = "") -> bool:
+    parts = {"Redirs", "Background", "Negated", "Coprocess", "Disown"} - {besides}
+    return any(statement.get(part) for part in parts)
 
 
-def _substituted(text: str) -> Iterator[list[str]]:
-    """The words after each opening of a substitution, as far as its end can be seen."""
-    for part in re.split(r"\$\(|`|\|\||&&|[|;&\n]", text)[1:]:
-        words = re.split(r"[\s()\"']+", part)
-        yield [word for word in words if word]
+def _moved(command: Command, here: Folders, *, searches: bool) -> Folders:
+    """The folders after a command: where it changes the folder, and where that may fail."""
+    words = list(command.words)
+    while words and words[0].text in ("builtin", "command"):
+        words.pop(0)
+    name = words[0].text if words else ""
+    if name not in ("cd", "pushd", "popd", "chdir"):
+        return here
+    to = [word for word in words[1:] if word.text not in ("-P", "-L", "-e", "-@", "--")]
+    if not to and name == "cd":
+        return frozenset({Path.home()})
+    if len(to) != 1 or not to[0].values or to[0].pattern or name == "popd":
+        return frozenset({None})
+    return frozenset(each for folder in here for value in to[0].values for each in _entered(folder, value, searches))
+
+
+def _entered(folder: Path | None, value: str, searches: bool) -> list[Path | None]:
+    """The folder that `cd VALUE` leads to; none is certain where bash and the system may differ (links, CDPATH)."""
+    searched = searches and not value.startswith(("/", "."))
+    if value.startswith(("-", "+")) or not value or searched or (folder is None and not value.startswith("/")):
+        return [None]
+    written = (folder or Path("/")) / value
+    straight = Path(os.path.normpath(written))
+    if straight.resolve() != Path(os.path.realpath(written)):
+        return [None]
+    return [straight] if straight.is_dir() else [straight, folder]
+
+
+def project_of(folder: Path) -> Path:
+    """The git repository that a folder is in, else the folder."""
+    folder = folder.resolve()
+    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
+
+
+def _nodes(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+    for each in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _nodes(each)
+
+
+def _is_inside(node: Any, top: Any, kind: str) -> bool:
+    return any(each is node for one in _nodes(top) if one.get("Type") == kind for each in _nodes(one))
+
+
+def _literal(word: Any) -> str | None:
+    parts: list[Any] = word.get("Parts") or []
+    return parts[0]["Value"] if len(parts) == 1 and parts[0]["Type"] == "Lit" else None
+
+
+def _offset(position: Any) -> int:
+    return int(position.get("Offset", 0))
+
+
+def _unescape(match: re.Match[str]) -> str:
+    return "" if match[1] == "\n" else match[1]
+
+
+def _ansi_c(text: str) -> list[str]:
+    """The text of `$'...'`; none where an escape means something else in Python."""
+    if "\\" in _KNOWN_ESCAPE.sub("", text) or not text.isascii():
+        return []
+    return [text.encode().decode("unicode_escape")]
+
+
+def unfold_braces(text: str) -> list[str]:
+    """The words that `a{b,c}d` is for bash."""
+    found = _BRACES.search(text)
+    if found is None or text.count("{") > 6:
+        return [text]
+    parts = found[1].split(",")
+    return [one for part in parts for one in unfold_braces(text[: found.start()] + part + text[found.end() :])]
 
 
 def without_secret(remote: str) -> str:
     """An address without the name and password in it."""
+    from urllib.parse import urlsplit
+
     parts = urlsplit(remote)
     if "://" not in remote or "@" not in parts.netloc:
         return remote

@@ -100,7 +100,7 @@ def test_nothing_is_said_about_what_is_there_already(clone):
         ("git push origin HEAD:main\ntrue", "Send `git push` as a command of its own"),
         ("echo $(git push)", "Send `git push` as a command of its own"),
         ("sudo git push", "Send `git push` as a command of its own"),
-        ("/usr/bin/git push", "Send `git push` as a command of its own"),
+        ("./git push", "Send `git push` as a command of its own"),
         ("git push origin HEAD:main; true", "Send `git push` as a command of its own"),
         ("bash -c 'git push origin HEAD:main'", "Send `git push` as a command of its own"),
         ("GIT_DIR=x git push", "Send `git push` as a command of its own"),

@@ -9,36 +9,28 @@
 
 from __future__ import annotations
 
-import getopt
-import hashlib
 import json
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from counterfoil.coding_agents.shell import Effect, Program, Refusal
+from counterfoil.coding_agents.asking import ask, digest_and_size
+from counterfoil.coding_agents.options import Given, UnknownOption, read_options, table
+from counterfoil.coding_agents.program import Program
+from counterfoil.coding_agents.shell import Command, Effect, Refusal, Script
 
-_GH_S: Final = 40
-_METHODS: Final = {"-m": "merge", "-r": "rebase", "-s": "squash"}
+_METHODS: Final = ("merge", "rebase", "squash")
 _HELD: Final = frozenset(
     (
         *(("pr", "merge"), ("release", "create"), ("release", "new"), ("release", "edit"), ("release", "delete")),
         *(("release", "upload"), ("release", "delete-asset")),
     )
 )
-_MERGE_LONG: Final = (
-    *("admin", "author-email=", "auto", "body=", "body-file=", "delete-branch", "disable-auto", "help"),
-    *("match-head-commit=", "merge", "rebase", "squash", "subject=", "repo="),
-)
-_MERGE_UNTOLD: Final = frozenset({"--admin", "--auto", "--disable-auto", "--delete-branch", "-d"})
-_RELEASE_LONG: Final = (
-    *("discussion-category=", "draft", "fail-on-no-commits", "generate-notes", "help", "notes=", "notes-file="),
-    *("notes-from-tag", "notes-start-tag=", "prerelease", "target=", "title=", "verify-tag", "repo="),
-)
-_RELEASE_UNTOLD: Final = frozenset({"--discussion-category", "--draft", "-d", "--target"})
+_CORE: Final = frozenset(table("gh")["core"].split())
+_MERGE_UNTOLD: Final = ("admin", "auto", "disable-auto", "delete-branch")
+_RELEASE_UNTOLD: Final = ("discussion-category", "draft", "target")
 _SENDS: Final = re.compile(r"-[fF]|--(?:raw-)?field\b|--input\b|-X(?!=?GET)|--method(?!=GET)")
 _ABOUT: Final = re.compile(r"/merges?\b|/merge-upstream\b|/releases\b|mergePullRequest|AutoMerge|enqueuePullRequest")
 _HOW: Final = (
@@ -47,70 +39,68 @@ _HOW: Final = (
 )
 
 
-def _verb(words: Sequence[str]) -> tuple[str, str]:
-    """Group and command, as in `pr merge`; the repository may be named between them."""
-    found, rest = list[str](), iter(words[1:])
-    for word in rest:
-        if word in ("-R", "--repo"):
-            next(rest, None)
-        elif not word.startswith("-"):
-            found.append(word)
-    return (*found, "", "")[0], (*found, "", "")[1]
+def _verb(words: Sequence[str | None]) -> tuple[str | None, str | None, list[str | None]]:
+    """Group and command, as in `pr merge`, and the words around them; the repository may be named between them."""
+    given = read_options(words, "gh", up_to_operand=True)
+    group, *rest = given.operands or ["help"]
+    before = list(words[: len(words) - len(given.operands)])
+    if group == "api":
+        return group, "", [*before, *rest]
+    inner = read_options(rest, "gh", up_to_operand=True)
+    before += rest[: len(rest) - len(inner.operands)]
+    return group, (*inner.operands, "")[0], [*before, *inner.operands[1:]]
 
 
-def _is_held(words: Sequence[str]) -> bool:
-    if words[0] != "gh":
-        return False
-    group, verb = _verb(words)
-    sends = any(map(_SENDS.match, words)) and not {"GET", "--method=GET"} & {*words}
-    return (group, verb) in _HELD or (group == "api" and sends and _ABOUT.search(" ".join(words)) is not None)
+def _changes(command: Command, _: Script) -> bool:
+    try:
+        group, verb, rest = _verb(command.texts[1:])
+    except UnknownOption:
+        return any(verb in command.texts for _, verb in _HELD) or None in command.texts
+    if group == "api":
+        texts = [each or "" for each in rest]
+        sends = any(map(_SENDS.match, texts)) and not {"GET", "--method=GET"} & {*texts}
+        return sends and (None in rest or _ABOUT.search(" ".join(texts)) is not None)
+    groups = {each for each, _ in _HELD}
+    return (group, verb) in _HELD or group is None or (verb is None and group in groups) or group not in _CORE
 
 
 def _read(words: Sequence[str], folder: Path) -> Effect | None:
-    group, verb = _verb(words)
-    rest = list(words[1:])
-    for name in (group, verb):
-        rest.remove(name)
+    group, verb, rest = _verb(words[1:])
+    texts = [str(each) for each in rest]
     if (group, verb) == ("pr", "merge"):
-        return _merge(rest, folder)
+        return _merge(texts, folder)
     if (group, verb) in (("release", "create"), ("release", "new")):
-        return _release(rest, folder)
+        return _release(texts, folder)
     raise Refusal(f"Not recognised: what this `gh {group}` changes cannot be held for approval and read back. {_HOW}")
 
 
-GH: Final = Program(
-    title="gh",
-    mention=re.compile(r"\bgh\b[^|&;\n]*\b(?:pr\b[^|&;\n]*\bmerge|release\b[^|&;\n]*\b(?:create|new|edit|delete))\b"),
-    is_command=_is_held,
-    read=_read,
-)
+GH: Final = Program(title="gh", names=("gh",), changes=_changes, read=_read)
 
 
-def _options(words: Sequence[str], short: str, long: Sequence[str], title: str) -> tuple[dict[str, str], list[str]]:
+def _options(words: Sequence[str], part: str, title: str, untold: Sequence[str]) -> Given:
     try:
-        options, names = getopt.gnu_getopt(list(words), short, [*long])
-    except getopt.GetoptError as fault:
-        raise Refusal(
-            f"Send `{title}` without {fault.opt!r}: what it would change cannot be known in advance. {_HOW}"
-        ) from fault
-    return dict(options), names
+        given = read_options(words, "gh", part)
+    except UnknownOption as fault:
+        raise Refusal(f"{fault} {_HOW}") from fault
+    if wrong := next((name for name in untold if given.options.get(name)), ""):
+        raise Refusal(f"Send `{title}` without --{wrong}: what it would change cannot be known in advance. {_HOW}")
+    return given
 
 
 def _merge(words: Sequence[str], folder: Path) -> Effect | None:
-    given, names = _options(words, "A:b:F:dmrst:R:", _MERGE_LONG, "gh pr merge")
-    if "--help" in given:
+    given = _options(words, "pr-merge", "gh pr merge", _MERGE_UNTOLD)
+    if "help" in given.options:
         return None
-    if untold := sorted(_MERGE_UNTOLD & given.keys()):
-        raise Refusal(f"Send `gh pr merge` without {untold[0]}: it does more than one merge, or merges later. {_HOW}")
-    methods = [name for short, name in _METHODS.items() if given.keys() & {short, f"--{name}"}]
+    names = [str(each) for each in given.operands]
+    methods = [name for name in _METHODS if given.options.get(name)]
     if len(methods) != 1 or len(names) != 1 or not names[0].isdecimal():
         raise Refusal(f"Name one pull request by its number, and the merge method. {_HOW}")
-    forge = _Forge(given.get("--repo", given.get("-R", "")), folder)
+    forge = _Forge(given.text("repo"), folder)
     pull = forge.ask(f"pulls/{names[0]}")
     head, base = str(pull["head"]["sha"]), pull["base"]
     if pull.get("merged") or pull.get("state") != "open":
         raise Refusal(f"Pull request {names[0]} is {'merged' if pull.get('merged') else pull.get('state')} already.")
-    if given.get("--match-head-commit") != head:
+    if given.text("match-head-commit") != head:
         raise Refusal(
             f"Name the commit to merge, so that no other one is merged: `gh pr merge {names[0]} --{methods[0]} "
             f"--match-head-commit {head}`."
@@ -121,19 +111,16 @@ def _merge(words: Sequence[str], folder: Path) -> Effect | None:
 
 
 def _release(words: Sequence[str], folder: Path) -> Effect | None:
-    words = [each for each in words if each.partition("=")[0] != "--latest"]
-    given, names = _options(words, "dF:n:pt:R:", _RELEASE_LONG, "gh release create")
-    if "--help" in given:
+    given = _options(words, "release-create", "gh release create", _RELEASE_UNTOLD)
+    if "help" in given.options:
         return None
-    if untold := sorted(_RELEASE_UNTOLD & given.keys()):
-        raise Refusal(
-            f"Send `gh release create` without {untold[0]}: what would be published cannot be known in advance. {_HOW}"
-        )
-    if not names or "--verify-tag" not in given:
+    names = [str(each) for each in given.operands]
+    if not names or not given.options.get("verify-tag"):
         raise Refusal(f"Push the tag first, by `git push`, then release that tag with --verify-tag. {_HOW}")
-    forge = _Forge(given.get("--repo", given.get("-R", "")), folder)
+    forge = _Forge(given.text("repo"), folder)
     found = forge.ask(f"commits/tags/{quote(names[0])}")
-    assets = [_asset(folder / each.partition("#")[0]) for each in names[1:]]
+    files = [folder / each.partition("#")[0] for each in names[1:]]
+    assets = [{"name": file.name, "sha256": digest_and_size(file)[0]} for file in files]
     return Effect(
         "forge_release",
         {
@@ -142,18 +129,11 @@ def _release(words: Sequence[str], folder: Path) -> Effect | None:
             "repository": "/".join(urlsplit(found["html_url"]).path.split("/")[1:3]),
             "tag": names[0],
             "commit": str(found["sha"]),
-            "prerelease": bool(given.keys() & {"-p", "--prerelease"}),
+            "prerelease": bool(given.options.get("prerelease")),
             "assets": sorted(assets, key=lambda each: each["name"]),
             "count": len(assets),
         },
     )
-
-
-def _asset(file: Path) -> dict[str, str]:
-    try:
-        return {"name": file.name, "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
-    except OSError as fault:
-        raise Refusal(f"{file.name} cannot be read: {fault.strerror}.") from fault
 
 
 class _Forge:
@@ -169,18 +149,11 @@ class _Forge:
     def ask(self, path: str) -> dict[str, Any]:
         """What the forge answers, as a document."""
         named = ["--hostname", self._host] if self._host else []
+        said = ask("gh", ["api", *named, f"repos/{self._repository}/{path}"], self._folder, variables=("GH_", "GIT_"))
         try:
-            said = subprocess.run(
-                ["gh", "api", *named, f"repos/{self._repository}/{path}"],
-                cwd=self._folder,
-                capture_output=True,
-                text=True,
-                timeout=_GH_S,
-                stdin=subprocess.DEVNULL,
-            )
             found = json.loads(said.stdout) if not said.returncode else None
-        except (OSError, subprocess.TimeoutExpired, ValueError) as fault:
-            raise Refusal(f"gh could not say what this would change: {type(fault).__name__}.") from fault
+        except ValueError as fault:
+            raise Refusal("gh could not say what this would change.") from fault
         if not isinstance(found, dict) or "html_url" not in found:
             why = said.stderr.strip().splitlines() or ["no reason given"]
             raise Refusal(f"gh cannot say what this would change: {why[-1][:300]}")

@@ -1,53 +1,158 @@
 """`git push`: what it would change is asked of git itself.
 
-1. `git push --dry-run --porcelain` says it, in that folder with those options: configuration, default branches and
-   remotes are git's business, not ours.
+1. `git push --dry-run --porcelain` says it, in that folder, with the options and refs of the command that are known to
+   say only what is pushed. Options and settings of the repository that run programs are refused, not tried.
 2. One ref at a time, so that each is approved and read back by itself.
+3. Silence is no answer: git's closing line must be there, and afterwards the remote must not have moved.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from counterfoil.coding_agents.shell import Effect, Program, Refusal, SystemReading, without_secret
+from counterfoil.coding_agents.asking import ask
+from counterfoil.coding_agents.options import Given, UnknownOption, read_options, table
+from counterfoil.coding_agents.program import Program, mentions
+from counterfoil.coding_agents.shell import (
+    Command,
+    Effect,
+    Refusal,
+    Script,
+    SystemReading,
+    without_secret,
+)
 
 _GIT_S: Final = 60
 _OBJECT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_KNOWN: Final = frozenset(table("git")["known"].split())
+_CHANGES: Final = frozenset(table("git")["changes"].split())
+_CHANGES_WITH: Final = table("git")["changes_with"]
+_RUNS_WORDS: Final = frozenset(table("git")["runs_words"].split())
+_RUNS: Final = ("--upload-pack", "--receive-pack", "--exec", "--extcmd", "--open-files-in-pager", "-O", "-x")
+_ASKS: Final = frozenset(("force", "delete", "all", "branches", "mirror", "tags", "follow-tags", "prune", "atomic"))
+_SAYS_NOTHING: Final = frozenset(
+    ("verbose", "quiet", "set-upstream", "ipv4", "ipv6", "porcelain", "progress", "verify", "thin", "repo")
+)
+# Of these, the answer would be another push's, or a program would be run. Those of the user's own settings are kept.
+_HARMLESS_VARIABLES: Final = re.compile(
+    r"GIT_(?:AUTHOR|COMMITTER)_\w+|GIT_CONFIG_(?:GLOBAL|NOSYSTEM|SYSTEM)|GIT_TERMINAL_PROMPT|GIT_SSL_\w+|GIT_TRACE\w*"
+    r"|GIT_(?:MERGE_)?(?:EDITOR|SEQUENCE_EDITOR|AUTOEDIT|PAGER)|GIT_OPTIONAL_LOCKS|GIT_ASKPASS|GIT_SSH\w*|GIT_LFS_\w+"
+)
+_NAMES_A_PROGRAM: Final = re.compile(
+    r"core\.(?:sshcommand|gitproxy|askpass)|credential(?:\..*)?\.helper|remote\..*\.(?:receivepack|uploadpack|vcs)"
+)
+_PROTOCOLS: Final = ("https://", "http://", "ssh://", "git://", "file://")
 
 
-def _is_push(words: Sequence[str]) -> bool:
-    rest = iter(words[1:] if words[0] == "git" else ())
-    for word in rest:
-        if word in ("-C", "-c", "--git-dir", "--work-tree", "--namespace"):
-            next(rest, None)
-        elif not word.startswith("-"):
-            return word == "push"
-    return False
+def _changes(command: Command, script: Script) -> bool:
+    name = str(command.words[0].last_name)
+    given = [name.removeprefix("git-"), *command.texts[1:]] if name != "git" else command.texts[1:]
+    return _may_push(given, command, script)
+
+
+def _may_push(given: Sequence[str | None], command: Command, script: Script, depth: int = 0) -> bool:
+    """Whether words after `git` may change a remote: where they do not tell, they may."""
+    try:
+        operands = list(read_options(given, "git", up_to_operand=True).operands)
+    except UnknownOption:
+        return None in given or not _CHANGES.isdisjoint(word for word in given if word)
+    before = given[: len(given) - len(operands)]
+    if not operands:
+        return False
+    verb, rest = operands[0], operands[1:]
+    if verb is None or any(mentions(word) for word in before if word):
+        return True
+    if verb == "push":
+        return not _sends_nothing(rest)
+    if verb in _CHANGES_WITH:
+        return None in rest or _CHANGES_WITH[verb] in rest
+    if verb in _KNOWN:
+        return verb in _CHANGES or _runs_a_push(verb, rest, command)
+    return _is_alias_of_a_push(verb, before, rest, command, script, depth)
+
+
+def _sends_nothing(rest: Sequence[str | None]) -> bool:
+    try:
+        found = read_options(rest, "git", "push").options
+    except UnknownOption:
+        return False
+    asked = found.get("dry-run") is True or "help" in found
+    return asked and None not in rest and not {"receive-pack", "exec"} & found.keys()
+
+
+def _runs_a_push(verb: str, rest: Sequence[str | None], command: Command) -> bool:
+    """Whether a command of git runs its words, and these push."""
+    if verb == "config" and any(word and word.lower().startswith("alias.") for word in rest):
+        return None in rest or bool(mentions("git " + " ".join(map(str, rest))))
+    runs = [word for word in rest if word and word.startswith((*_RUNS, "ext::"))]
+    if verb not in _RUNS_WORDS and not runs:
+        return False
+    starts = runs or {"run", "foreach"}.intersection(word for word in rest if word)
+    text = " ".join(re.sub(r"^(-O|-x|ext::)|%", " ", word.code) for word in command.words[1:])
+    return (None in rest and bool(starts)) or bool(mentions(text))
+
+
+def _is_alias_of_a_push(
+    verb: str, before: Sequence[str | None], rest: Sequence[str | None], command: Command, script: Script, depth: int
+) -> bool:
+    set_here = "-c" in before or "--config-env" in before or "alias" in script.text or bool(command.assigned)
+    set_here = set_here or any(name.startswith("GIT_CONFIG") for name, _ in command.assigned)
+    if not re.fullmatch(r"[\w-]+", verb):
+        return False
+    if set_here or depth > 4:
+        return True
+    folder = next((each for each in command.folders if each is not None and each.is_dir()), Path.home())
+    if "-C" in before:
+        folder = folder / str(before[before.index("-C") + 1])
+    text = _git(folder if folder.is_dir() else Path.home(), "config", "--get", f"alias.{verb}").stdout.strip()
+    if text.startswith("!"):
+        return bool(mentions(text[1:]))
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return True
+    return bool(words) and _may_push([*words, *rest], command, script, depth + 1)
 
 
 def _read(words: Sequence[str], folder: Path) -> Effect | None:
-    words = words[1:]
+    words = list(words[1:])
     while words[0] == "-C":
         folder, words = folder / words[1], words[2:]
     if words[0] != "push":
         raise Refusal("Send `git push` with no git option before `push` other than -C.")
-    if "--dry-run" in words or "-n" in words:
+    given = read_options(words[1:], "git", "push")
+    for name, value in given.options.items():
+        if name == "recurse-submodules" and value in ("no", "check", False):
+            continue
+        if name not in {*_ASKS, *_SAYS_NOTHING, "force-with-lease", "force-if-includes", "dry-run"} and value:
+            raise Refusal(
+                f"Send `git push` without --{name}: what it does at the server or here is not in the proposal."
+            )
+    if given.options.get("dry-run") is True:
         return None
-    return _pushed(folder, words[1:])
+    return _pushed(folder, given)
 
 
-PUSH: Final = Program(
-    title="git push", mention=re.compile(r"\bgit\b[^|&;\n]*\bpush\b"), is_command=_is_push, read=_read
-)
+PUSH: Final = Program(title="git push", names=("git",), changes=_changes, read=_read)
 
 
-def _pushed(folder: Path, words: Sequence[str]) -> Effect | None:
-    said = _git(folder, "push", "--dry-run", "--porcelain", "--no-verify", *words)
+def _pushed(folder: Path, given: Given) -> Effect | None:
+    _refuse_settings(folder)
+    words = [f"--{'' if value else 'no-'}{name}" for name, value in given.options.items() if name in _ASKS]
+    words += [f"--{name}={value}" if isinstance(value, str) else f"--{'' if value else 'no-'}{name}"
+              for name, value in given.options.items() if name.startswith("force-")]  # fmt: skip
+    operands = [str(each) for each in given.operands] or ([given.text("repo")] if given.text("repo") else [])
+    own = ["--dry-run", "--porcelain", "--no-verify", "--no-signed", "--recurse-submodules=no", "--no-quiet"]
+    remote = operands[0] if operands else ""
+    server = _receive_pack(folder, remote)
+    said = _git(folder, "push", *words, *own, *server, "--", *operands)
     remote, changes = _read_porcelain(said.stdout)
     refused = [each for each in changes if each[0] == "!"]
     if said.returncode or refused:
@@ -55,6 +160,8 @@ def _pushed(folder: Path, words: Sequence[str]) -> Effect | None:
         raise Refusal(
             f"git would not push this: {(refused[0][2] if refused else why[-1] if why else 'no reason given')}"
         )
+    if not changes or said.stdout.splitlines()[-1:] != ["Done"]:
+        raise Refusal("git did not say what it would push, so that is not known. Name the remote and one ref.")
     changes = [each for each in changes if each[0] != "="]
     if not changes:
         return None
@@ -64,12 +171,66 @@ def _pushed(folder: Path, words: Sequence[str]) -> Effect | None:
     flag, refs, _ = changes[0]
     source, _, ref = refs.partition(":")
     arguments: dict[str, Any] = {"remote": without_secret(remote), "repository": repository_of(remote), "ref": ref}
+    commit = "" if flag == "-" else _git(folder, "rev-parse", "--verify", "--end-of-options", source).stdout.strip()
+    if flag != "-" and not _OBJECT.fullmatch(commit):
+        raise Refusal(f"git cannot tell which commit {source} is.")
+    if _ref_of(folder, _remote_named(folder, arguments["remote"]), ref) == commit:
+        raise Refusal(
+            f"{ref} of {repository_of(remote)} moved while git was asked what it would push. Look at it first."
+        )
     if flag == "-":
         return Effect("git_delete_ref", arguments)
-    commit = _git(folder, "rev-parse", "--verify", "--end-of-options", source).stdout.strip()
-    if not _OBJECT.fullmatch(commit):
-        raise Refusal(f"git cannot tell which commit {source} is.")
     return Effect("git_force_push" if flag == "+" else "git_push", {**arguments, "commit": commit})
+
+
+def _refuse_settings(folder: Path) -> None:
+    """Refuse settings that run a program or send more than refs: `git push --dry-run` would do so too (rule 1)."""
+    for variable in os.environ:
+        if variable.startswith("GIT_") and not _HARMLESS_VARIABLES.fullmatch(variable):
+            raise Refusal(f"{variable} is set, so that the push may be another than git says here. Unset it.")
+    for scope, name, value in _settings(folder):
+        if scope in ("local", "worktree", "command") and _NAMES_A_PROGRAM.fullmatch(name.lower()):
+            raise Refusal(f"The repository's own settings may run a program at a push ({name}). Remove that setting.")
+        if name.lower() == "push.pushoption" and value:
+            raise Refusal("The setting push.pushOption makes the server do more than move a ref. Remove it.")
+        if name.lower() in ("push.recursesubmodules", "submodule.recurse") and value not in ("no", "check", "false"):
+            raise Refusal(f"The setting {name} pushes submodules too. Remove it, and push one repository at a time.")
+        address = re.fullmatch(r"remote\..*\.(?:url|pushurl)|url\..*\.(?:insteadof|pushinsteadof)", name.lower())
+        if address and re.match(r"[\w+.-]+::", name.partition(".")[2] if name.startswith("url.") else value):
+            raise Refusal(f"{name} leads to a program of git's that speaks for a remote. Use an address.")
+
+
+def _settings(folder: Path) -> Iterator[tuple[str, str, str]]:
+    said = _git(folder, "config", "--list", "--show-scope", "--null", "--includes")
+    if said.returncode:
+        raise Refusal(f"git cannot be asked here: {said.stderr.strip()[:200]}")
+    parts = said.stdout.split("\0")
+    for scope, entry in zip(parts[::2], parts[1::2], strict=False):
+        name, _, value = entry.partition("\n")
+        yield scope, name, value
+
+
+def _receive_pack(folder: Path, remote: str) -> list[str]:
+    """For a repository on this machine, git's own program: without the one that its settings may name."""
+    if re.match(r"[\w+.-]+::", remote):
+        raise Refusal(f"{without_secret(remote)} leads to a program of git's that speaks for a remote. Use an address.")
+    named = _git(folder, "remote", "get-url", "--push", "--all", "--", remote or _default_remote(folder))
+    addresses = [each for each in named.stdout.splitlines() if each] or [remote]
+    if len(addresses) > 1:
+        raise Refusal("This remote has several addresses. Push to one at a time, so that each is read back by itself.")
+    local = not addresses[0].startswith(_PROTOCOLS[:-1]) and not re.match(r"(?:[^/:]+@)?[^/:]+:", addresses[0])
+    return (
+        ["--receive-pack=git -c core.alternateRefsCommand=true -c core.fsmonitor=false receive-pack"] if local else []
+    )
+
+
+def _default_remote(folder: Path) -> str:
+    branch = _git(folder, "symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip()
+    settings = {name.lower(): value for _, name, value in _settings(folder)}
+    for name in (f"branch.{branch}.pushremote".lower(), "remote.pushdefault", f"branch.{branch}.remote".lower()):
+        if settings.get(name):
+            return settings[name]
+    return "origin"
 
 
 def _read_porcelain(text: str) -> tuple[str, list[tuple[str, str, str]]]:
@@ -94,15 +255,22 @@ def read_back(effect: Effect, folder: Path) -> SystemReading | None:
     """What the remote shows of a push, asked of it as git asks; None where it cannot be read."""
     address, ref = str(effect.arguments["remote"]), str(effect.arguments["ref"])
     try:
-        said = _git(folder, "ls-remote", "--quiet", _remote_named(folder, address), ref)
+        _refuse_settings(folder)
+        found = _ref_of(folder, _remote_named(folder, address), ref)
     except Refusal:
         return None
-    if said.returncode:
-        return None
-    named = {name: commit for commit, _, name in (line.partition("\t") for line in said.stdout.splitlines())}
-    found, where = named.get(ref), f"{ref} of {effect.arguments['repository']}"
+    where = f"{ref} of {effect.arguments['repository']}"
     text = f"{where} names {found}" if found else f"{where} is not there"
-    return SystemReading(found == effect.arguments.get("commit"), text)
+    return SystemReading((found or None) == effect.arguments.get("commit"), text)
+
+
+def _ref_of(folder: Path, remote: str, ref: str) -> str:
+    """What a remote says that a ref names, empty where it has no such ref."""
+    said = _git(folder, "ls-remote", "--quiet", "--", remote, ref)
+    if said.returncode:
+        raise Refusal(f"git cannot read the remote: {said.stderr.strip()[:200]}")
+    named = {name: commit for commit, _, name in (line.partition("\t") for line in said.stdout.splitlines())}
+    return named.get(ref, "")
 
 
 def _remote_named(folder: Path, address: str) -> str:
@@ -115,13 +283,19 @@ def _remote_named(folder: Path, address: str) -> str:
 
 
 def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            ["git", "-C", str(folder), *words],
-            capture_output=True,
-            text=True,
-            timeout=_GIT_S,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired) as fault:
-        raise Refusal(f"git could not say what it would push: {type(fault).__name__}.") from fault
+    """Ask git, which runs nothing of the repository's: no hook, monitor or helper of remotes."""
+    own = {
+        "core.hooksPath": os.devnull,
+        "core.fsmonitor": "false",
+        "core.alternateRefsCommand": "true",
+        "protocol.ext.allow": "never",
+        "push.gpgSign": "false",
+    }
+    settings = [part for name, value in own.items() for part in ("-c", f"{name}={value}")]
+    quiet = {
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
+    }
+    return ask("git", [*settings, *words], folder, seconds=_GIT_S, variables=("GIT_",), settings=quiet)

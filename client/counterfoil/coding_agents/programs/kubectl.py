@@ -9,62 +9,60 @@
 
 from __future__ import annotations
 
-import getopt
 import json
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from counterfoil.coding_agents.shell import Effect, Program, Refusal
+from counterfoil.coding_agents.asking import ask, content
+from counterfoil.coding_agents.options import Given, UnknownOption, read_options, table
+from counterfoil.coding_agents.program import Program
+from counterfoil.coding_agents.shell import Command, Effect, Refusal, Script
 
-_KUBECTL_S: Final = 40
-_CONNECTION: Final = frozenset(("-n", "--namespace", "--context", "--cluster", "--user", "--kubeconfig"))
-_OPTIONS: Final = {
-    "apply": (*("filename=", "validate=", "wait", "timeout=", "output="),),
-    "scale": (*("replicas=", "timeout=", "output="),),
-    "delete": (*("filename=", "wait=", "timeout=", "grace-period=", "ignore-not-found", "now", "output="),),
-}
-# fmt: off
-_READS: Final = frozenset(
-    (
-        "api-resources", "api-versions", "cluster-info", "completion", "describe", "diff", "events", "explain", "get",
-        "help", "logs", "options", "top", "version", "wait",
-    )
+_OWN_OPTIONS: Final = frozenset(
+    ("filename", "output", "timeout", "wait", "validate", "replicas", "grace-period", "ignore-not-found", "now")
 )
-# fmt: on
-_READ_PAIRS: Final = frozenset(
-    (
-        *(("rollout", "status"), ("rollout", "history"), ("auth", "can-i"), ("auth", "whoami")),
-        *(("config", "view"), ("config", "get-contexts"), ("config", "current-context")),
-    )
-)
+_VERBS: Final = ("apply", "scale", "delete")
+_CONNECTION: Final = frozenset(("namespace", "context", "cluster", "user"))
+_READS: Final = frozenset(table("kubectl")["reads"].split())
+_READ_PAIRS: Final = frozenset(table("kubectl")["read_pairs"])
 _HOW: Final = (
     "Supported are `kubectl apply -f FILE`, `kubectl scale KIND/NAME --replicas=N` and `kubectl delete KIND/NAME`."
 )
 
 
+def _verb(words: Sequence[str | None]) -> tuple[str | None, list[str | None]]:
+    """The command, and its words with the options that stood before it."""
+    given = read_options(words, "kubectl", up_to_operand=True)
+    before = words[: len(words) - len(given.operands)]
+    verb, *rest = given.operands or ["help"]
+    return verb, [*before, *rest]
+
+
+def _changes(command: Command, _: Script) -> bool:
+    try:
+        verb, rest = _verb(command.texts[1:])
+    except UnknownOption:
+        return True
+    second = next((each for each in rest if each is None or not each.startswith("-")), "")
+    return verb not in _READS and f"{verb} {second}" not in _READ_PAIRS
+
+
 def _read(words: Sequence[str], folder: Path) -> Effect | None:
     verb, rest = _verb(words[1:])
-    if verb in _READS or (verb, next((each for each in rest if not each.startswith("-")), "")) in _READ_PAIRS:
-        return None
-    if verb not in _OPTIONS:
+    if verb not in _VERBS:
         raise Refusal(
             f"Not recognised: what `kubectl {verb}` changes cannot be held for approval and read back. {_HOW}"
         )
-    long = [*_OPTIONS[verb], *(each[2:] + "=" for each in _CONNECTION if each.startswith("--"))]
-    try:
-        options, names = getopt.gnu_getopt(rest, "f:n:o:", long)
-    except getopt.GetoptError as fault:
-        raise Refusal(
-            f"Send `kubectl {verb}` without {fault.opt!r}: what it would change cannot be known in advance. {_HOW}"
-        ) from fault
-    given = {name: value for name, value in options if name not in _CONNECTION}
-    files = [value for name, value in options if name in ("-f", "--filename")]
-    if len(files) > 1 or bool(files) == bool(names) or (files and not (folder / files[0]).is_file()):
+    given = _options(rest, verb)
+    names = [str(each) for each in given.operands]
+    files = [str(value) for name, value in given.pairs if name == "filename"]
+    if len(files) > 1 or bool(files) == bool(names):
         raise Refusal(f"Name one object, or one existing file. {_HOW}")
-    cluster = _Cluster([part for each in options if each[0] in _CONNECTION for part in each], folder)
+    if files:
+        content(folder / files[0])
+    cluster = _Cluster([f"--{name}={value}" for name, value in given.pairs if name in _CONNECTION], folder)
     if verb == "apply":
         if not files:
             raise Refusal(f"Name one object, or one existing file. {_HOW}")
@@ -77,28 +75,24 @@ def _read(words: Sequence[str], folder: Path) -> Effect | None:
     found = cluster.ask("get", *(("-f", files[0]) if files else names))
     if verb == "delete":
         return Effect("kubectl_delete", {**_named(found, cluster), "uid": str(found["metadata"]["uid"])})
-    if not re.fullmatch(r"\d{1,5}", given.get("--replicas", "")):
+    if not re.fullmatch(r"\d{1,5}", given.text("replicas")):
         raise Refusal(f"Give the number of replicas with --replicas=N. {_HOW}")
-    return Effect("kubectl_scale", {**_named(found, cluster), "replicas": int(given["--replicas"])})
+    return Effect("kubectl_scale", {**_named(found, cluster), "replicas": int(given.text("replicas"))})
 
 
-KUBECTL: Final = Program(
-    title="kubectl",
-    mention=re.compile(r"\bkubectl\b"),
-    is_command=lambda words: words[0] == "kubectl",
-    read=_read,
-)
+def _options(words: Sequence[str | None], verb: str) -> Given:
+    try:
+        given = read_options(words, "kubectl", verb)
+    except UnknownOption as fault:
+        raise Refusal(f"{fault} {_HOW}") from fault
+    if unknown := sorted(given.options.keys() - _CONNECTION - _OWN_OPTIONS):
+        raise Refusal(
+            f"Send `kubectl {verb}` without --{unknown[0]}: the cluster must be one of your own settings. {_HOW}"
+        )
+    return given
 
 
-def _verb(words: Sequence[str]) -> tuple[str, list[str]]:
-    """The command, and its words with the connection's options that stood before it."""
-    before = list[str]()
-    for place, word in enumerate(words):
-        is_value = bool(before) and before[-1] in _CONNECTION
-        if not is_value and not word.startswith("-"):
-            return word, [*before, *words[place + 1 :]]
-        before.append(word)
-    return "help", []
+KUBECTL: Final = Program(title="kubectl", names=("kubectl",), changes=_changes, read=_read)
 
 
 def _named(found: dict[str, Any], cluster: _Cluster) -> dict[str, Any]:
@@ -127,18 +121,11 @@ class _Cluster:
 
     def ask(self, *words: str) -> dict[str, Any]:
         """What kubectl answers, as a document."""
+        said = ask("kubectl", [*self._connection, *words, "-o", "json"], self._folder, variables=("KUBE",))
         try:
-            said = subprocess.run(
-                ["kubectl", *self._connection, *words, "-o", "json"],
-                cwd=self._folder,
-                capture_output=True,
-                text=True,
-                timeout=_KUBECTL_S,
-                stdin=subprocess.DEVNULL,
-            )
             found = json.loads(said.stdout) if not said.returncode else None
-        except (OSError, subprocess.TimeoutExpired, ValueError) as fault:
-            raise Refusal(f"kubectl could not say what this would change: {type(fault).__name__}.") from fault
+        except ValueError as fault:
+            raise Refusal("kubectl could not say what this would change.") from fault
         if not isinstance(found, dict):
             why = said.stderr.strip().splitlines() or ["no reason given"]
             raise Refusal(f"kubectl cannot say what this would change: {why[-1][:300]}")

@@ -19,74 +19,58 @@ from email.utils import getaddresses
 from pathlib import Path
 from typing import Final
 
-from counterfoil.coding_agents.shell import Effect, Program, Refusal
+from counterfoil.coding_agents.asking import content
+from counterfoil.coding_agents.options import UnknownOption, read_options
+from counterfoil.coding_agents.program import Program
+from counterfoil.coding_agents.shell import Command, Effect, Refusal, Script
 
 _KNOWN: Final = frozenset(("msmtp", "sendmail"))
-_BARE: Final = frozenset(("-t", "-i", "-oi", "--read-recipients"))
-_ACCOUNT: Final = frozenset(("-a", "--account", "-C", "--file"))
 _SHOWS: Final = frozenset(("--version", "--help", "--serverinfo", "-S", "--pretend", "-P", "-bp"))
 _HIDDEN: Final = ("Bcc", "Resent-To", "Resent-Cc", "Resent-Bcc", "Resent-From")
-_MOST_BYTES: Final = 1_000_000
 _MOST_RECIPIENTS: Final = 20
 _MESSAGE_ID: Final = re.compile(r"<[!-;=?-~]{3,200}>")
 _ADDRESS: Final = re.compile(r"[!-~]+@[A-Za-z0-9.-]+")
-_INPUT: Final = re.compile(
-    r"(?P<head>\s*(?:cd\s+[\w./+-]+\s*&&\s*)?(?:[\w./-]*/)?(?:msmtp|sendmail)\s[^<>|&;\n]*)<\s*(?P<file>[\w./+@-]+)\s*"
-)
 _HOW: Final = (
     "Write the message to a file, with From, To, Subject and a Message-ID of its own, in plain text, and send "
     "`msmtp -t < FILE` or `sendmail -t < FILE`."
 )
 
 
-def name_input(command: str) -> str:
-    """The command with the file that its mail program reads as two words, `'<' FILE`: nothing else is redirected."""
-    found = _INPUT.fullmatch(command)
-    return f"{found['head']}'<' {found['file']}" if found else command
-
-
-def _sends(words: Sequence[str]) -> bool:
-    """Whether a simple command may send mail; these programs also show mail, which is not ours."""
-    name, rest = Path(words[0]).name, words[1:]
+def _changes(command: Command, _: Script) -> bool:
+    """Whether a simple command may send mail; these programs also show mail, which is not held."""
+    name, rest = command.words[0].last_name, command.texts[1:]
     if name in ("mail", "mailx", "s-nail", "mutt", "neomutt"):
-        return "-s" in rest or any("@" in word for word in rest)
+        return "-s" in rest or any(word is None or "@" in word for word in rest)
     if name == "himalaya":
-        return not {"send", "reply", "forward", "write"}.isdisjoint(rest)
-    return name in _KNOWN or (name == "swaks" and _SHOWS.isdisjoint(rest))
+        return not {"send", "reply", "forward", "write", None}.isdisjoint(rest)
+    if name in _KNOWN:
+        return not rest or rest[0] not in _SHOWS
+    return _SHOWS.isdisjoint(word or "" for word in rest)
 
 
 def _read(words: Sequence[str], folder: Path) -> Effect | None:
-    name, rest = Path(words[0]).name, list(words[1:])
+    name, rest = words[0].rpartition("/")[2], list(words[1:])
     if name not in _KNOWN:
         raise Refusal(f"Not recognised: what `{name}` sends cannot be known in advance. {_HOW}")
-    if rest and rest[0] in _SHOWS:
-        return None
     if rest[-2:-1] != ["<"]:
         raise Refusal(f"Not recognised: what `{name}` sends is not in a file. {_HOW}")
-    file, options = folder / rest[-1], iter(rest[:-2])
-    given = set[str]()
-    for word in options:
-        option, is_joined, _ = word.partition("=")
-        if name == "msmtp" and option in _ACCOUNT:
-            given.add(next(options, "") if not is_joined else "")
-        elif word not in _BARE:
-            raise Refusal(
-                f"Send it without {word}: recipients and sender must be the ones named in the message. {_HOW}"
-            )
-        given.add(option)
-    if given.isdisjoint(("-t", "--read-recipients")):
+    try:
+        given = read_options([each for each in rest[:-2] if each != "-oi"], name)
+    except UnknownOption as fault:
+        raise Refusal(_without(fault.word)) from fault
+    if given.operands:
+        raise Refusal(_without(str(given.operands[0])))
+    if not given.options.get("read-recipients"):
         raise Refusal(f"Send it with -t: the recipients must be the ones named in the message. {_HOW}")
-    return Effect("email_send", _told(_message(file)))
+    return Effect("email_send", _told(_message(folder / rest[-1])))
+
+
+def _without(word: str) -> str:
+    return f"Send it without {word}: recipients and sender must be the ones named in the message. {_HOW}"
 
 
 def _message(file: Path) -> EmailMessage:
-    try:
-        content = file.read_bytes()
-    except OSError as fault:
-        raise Refusal(f"{file.name} cannot be read: {fault.strerror}.") from fault
-    if len(content) > _MOST_BYTES:
-        raise Refusal(f"{file.name} is larger than {_MOST_BYTES} bytes.")
-    found = email.message_from_bytes(content, policy=email.policy.default)
+    found = email.message_from_bytes(content(file), policy=email.policy.default)
     if found.get_content_type() != "text/plain" or found.get_content_disposition() or found.defects:
         raise Refusal(f"{file.name} is not a plain-text message, the only kind that can be compared afterwards. {_HOW}")
     return found
@@ -138,8 +122,8 @@ def _text_digest(text: str) -> str:
 
 SEND: Final = Program(
     title="msmtp -t < FILE",
-    mention=re.compile(r"\b(?:msmtp|sendmail|swaks|mutt|neomutt)\s+-|\bmailx?\s+-s\b|\bhimalaya\b[^|&;\n]*\bsend\b"),
-    is_command=_sends,
+    names=("msmtp", "sendmail", "swaks", "mail", "mailx", "s-nail", "mutt", "neomutt", "himalaya"),
+    changes=_changes,
     read=_read,
     how="The only supported redirection is the file with the message.",
 )

@@ -10,67 +10,82 @@
 
 from __future__ import annotations
 
-import getopt
 import json
-import os
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
 
+from counterfoil.coding_agents.asking import ask, content
+from counterfoil.coding_agents.options import Given, UnknownOption, read_options, table
+from counterfoil.coding_agents.program import Program
 from counterfoil.coding_agents.programs import sql
-from counterfoil.coding_agents.shell import Effect, Program, Refusal
+from counterfoil.coding_agents.shell import Command, Effect, Refusal, Script
 
 MOST_ROWS: Final = 20
 _PSQL_S: Final = 30
-_SHORT: Final = "c:f:h:p:U:d:XAtqaewWxbEn1lV?"
-_LONG: Final = (
-    *("command=", "file=", "host=", "port=", "username=", "dbname=", "no-psqlrc", "no-align", "tuples-only", "quiet"),
-    *("echo-all", "echo-queries", "echo-errors", "echo-hidden", "no-password", "password", "expanded", "csv", "html"),
-    *("no-readline", "single-transaction", "list", "version", "help"),
-)
-_CONNECTION: Final = frozenset(("-h", "--host", "-p", "--port", "-U", "--username", "-d", "--dbname"))
-_SHOWS: Final = frozenset(("-l", "--list", "-V", "--version", "-?", "--help"))
+_CONNECTION: Final = frozenset(table("psql")["connection"])
+_CONNINFO: Final = frozenset(table("psql")["conninfo"].split())
+_SHOWS: Final = frozenset(("list", "version", "help"))
 _DESCRIBES: Final = re.compile(r"\\(d[A-Za-z]*[+]?|l[+]?|conninfo|encoding)( [\w.*\"]+)?\s*")
 _KINDS: Final = {"r": "table", "p": "table", "i": "index", "I": "index", "v": "view", "S": "sequence"}
 
 
-def _read(words: Sequence[str], folder: Path) -> Effect | None:
+def _statement(words: Sequence[str | None], folder: Path | None) -> tuple[str, Given]:
+    """The one text that a command would send; `Refusal` where it is another number, or not certain."""
     try:
-        options, names = getopt.gnu_getopt(list(words[1:]), _SHORT, _LONG)
-    except getopt.GetoptError as fault:
-        raise Refusal(f"Send `psql` without {fault.opt!r}: what it would change cannot be known in advance.") from fault
-    given = {name for name, _ in options}
-    if given & _SHOWS:
-        return None
-    texts = [value for name, value in options if name in ("-c", "--command")]
-    files = [value for name, value in options if name in ("-f", "--file")]
-    if len(texts) + len(files) != 1 or len(names) > 2:
+        given = read_options(words, "psql")
+    except UnknownOption as fault:
+        raise Refusal(
+            f"Send `psql` without {fault.word!r}: what it would change cannot be known in advance."
+        ) from fault
+    texts = [value for name, value in given.pairs if name == "command"]
+    files = [value for name, value in given.pairs if name == "file"]
+    if _SHOWS & given.options.keys():
+        return "", given
+    if len(texts) + len(files) != 1 or None in (*texts, *files) or len(given.operands) > 2 or (files and not folder):
         raise Refusal(
             "Send `psql` with one -c or one -f: input from elsewhere cannot be held for approval. "
             "Send several changes as several commands."
         )
-    text = texts[0] if texts else _content(folder / files[0])
-    if texts and _DESCRIBES.fullmatch(text):
-        return None
-    asked = _Database([*(each for pair in options if pair[0] in _CONNECTION for each in pair), *names], folder)
-    return _effect(text, asked)
-
-
-PSQL: Final = Program(
-    title="psql -c",
-    mention=re.compile(r"\bpsql\b"),
-    is_command=lambda words: words[0] == "psql",
-    read=_read,
-)
-
-
-def _content(file: Path) -> str:
+    if texts:
+        return str(texts[0]), given
     try:
-        return file.read_text()
-    except (OSError, UnicodeDecodeError) as fault:
-        raise Refusal(f"{file.name} cannot be read: {type(fault).__name__}.") from fault
+        return content((folder or Path()) / str(files[0])).decode(), given
+    except UnicodeDecodeError as fault:
+        raise Refusal(f"{files[0]} cannot be read: it is not UTF-8.") from fault
+
+
+def _changes(command: Command, _: Script) -> bool:
+    (folder,) = command.folders if len(command.folders) == 1 else (None,)
+    try:
+        text, _given = _statement(command.texts[1:], folder)
+        return bool(_DESCRIBES.fullmatch(text)) is False and not all(map(sql.only_reads, sql.statements(text)))
+    except Refusal:
+        return True
+
+
+def _read(words: Sequence[str], folder: Path) -> Effect | None:
+    text, given = _statement(words[1:], folder)
+    connection = [f"--{name}={value}" for name, value in given.pairs if name in _CONNECTION]
+    named = [*(str(value) for name, value in given.pairs if name == "dbname"), *map(str, given.operands[:1])]
+    for each in named:
+        _refuse_unknown_conninfo(each)
+    return _effect(text, _Database([*connection, "--", *map(str, given.operands)], folder))
+
+
+def _refuse_unknown_conninfo(name: str) -> None:
+    """A database may be named by a text with settings, some of which read files or run programs."""
+    if "://" in name:
+        keys = [key for key, _ in parse_qsl(urlsplit(name).query, keep_blank_values=True)]
+    else:
+        keys = re.findall(r"(\w+)\s*=", name)
+    if wrong := sorted(set(keys) - _CONNINFO):
+        raise Refusal(f"Send `psql` without {wrong[0]} in the name of the database: asking would use it too.")
+
+
+PSQL: Final = Program(title="psql -c", names=("psql",), changes=_changes, read=_read)
 
 
 def _effect(text: str, database: _Database) -> Effect | None:
@@ -99,28 +114,11 @@ class _Database:
     def ask(self, query: str) -> Any:
         """The one JSON value of a query, made in a transaction that cannot write."""
         asked = ["BEGIN TRANSACTION READ ONLY", "SET LOCAL statement_timeout = '10s'", query, "ROLLBACK"]
-        words = [
-            "-X",
-            "-q",
-            "-A",
-            "-t",
-            "-w",
-            "-v",
-            "ON_ERROR_STOP=1",
-            *(part for one in asked for part in ("-c", one)),
-        ]
-        try:
-            said = subprocess.run(
-                ["psql", *self._connection, *words],
-                cwd=self._folder,
-                capture_output=True,
-                text=True,
-                timeout=_PSQL_S,
-                stdin=subprocess.DEVNULL,
-                env=os.environ | {"PGCONNECT_TIMEOUT": "10"},
-            )
-        except (OSError, subprocess.TimeoutExpired) as fault:
-            raise Refusal(f"psql could not say what this would change: {type(fault).__name__}.") from fault
+        words = ["-X", "-q", "-A", "-t", "-w", "-v", "ON_ERROR_STOP=1", *(f"--command={each}" for each in asked)]
+        quiet = {"PGCONNECT_TIMEOUT": "10", "PSQL_PAGER": "", "PGSERVICE": "", "PGOPTIONS": ""}
+        said = ask(
+            "psql", [*words, *self._connection], self._folder, seconds=_PSQL_S, variables=("PG",), settings=quiet
+        )
         if said.returncode:
             why = next((line for line in said.stderr.splitlines() if line.strip()), "no reason given")
             raise Refusal(f"The database cannot say what this would change: {why.strip()[:300]}")

@@ -14,92 +14,89 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shlex
-import subprocess
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from counterfoil.coding_agents.shell import Effect, Program, Refusal, without_secret
+from counterfoil.coding_agents.asking import ask, content, digest_and_size, is_inside
+from counterfoil.coding_agents.options import UnknownOption, read_options, table
+from counterfoil.coding_agents.program import Program
+from counterfoil.coding_agents.shell import Command, Effect, Refusal, Script, project_of, without_secret
 
 _ASK_S: Final = 60
 _MOST_CHANGES: Final = 200
 _MOST_TEXT: Final = 60_000
 _LONG: Final = 1000
-_NAMES: Final = ("terraform", "tofu")
-# fmt: off
-_READS: Final = frozenset(
-    (
-        "", "console", "fmt", "get", "graph", "help", "init", "metadata", "modules", "output", "plan", "providers",
-        "show", "validate", "version",
-    )
-)
-# fmt: on
-_READ_PAIRS: Final = frozenset(
-    (
-        *(("state", "list"), ("state", "show"), ("state", "pull")),
-        *(("workspace", "list"), ("workspace", "show"), ("workspace", "select")),
-    )
-)
-_APPLY_OPTIONS: Final = frozenset(
-    ("auto-approve", "compact-warnings", "concise", "input", "json", "lock-timeout", "no-color", "parallelism")
-)
+_READS: Final = frozenset(table("terraform")["reads"].split())
+_READ_PAIRS: Final = frozenset(table("terraform")["read_pairs"])
 _ARGUMENTS: Final = ("TF_CLI_ARGS", "TF_CLI_ARGS_apply")
 _HOW: Final = "Only a saved plan can be applied: `terraform plan -out=FILE`, then `terraform apply FILE`."
 
 
+def _only_reads(words: Sequence[str | None]) -> bool:
+    """Whether words after the program only read, or change nothing but this folder."""
+    given = read_options(words, "terraform", up_to_operand=True)
+    if not given.operands or not given.options.keys().isdisjoint(("help", "version", "v")):
+        return True
+    verb, *rest = (*given.operands, "")
+    moves_state = verb == "init" and any("migrate" in str(each) or "force" in str(each) for each in rest)
+    return not moves_state and (verb in _READS or f"{verb} {rest[0]}" in _READ_PAIRS)
+
+
+def _changes(command: Command, _: Script) -> bool:
+    try:
+        return not _only_reads(command.texts[1:])
+    except UnknownOption:
+        return True
+
+
 def _read(words: Sequence[str], folder: Path) -> Effect | None:
-    rest = list(words[1:])
-    while rest and rest[0].startswith("-"):
-        option, _, value = rest.pop(0).lstrip("-").partition("=")
-        if option != "chdir":
-            return None
-        folder = folder / value
-    verb, rest = (rest[0], rest[1:]) if rest else ("", [])
+    given = read_options(words[1:], "terraform", up_to_operand=True)
+    folder = folder / (given.text("chdir") or ".")
+    verb, *rest = map(str, given.operands)
     if verb == "apply":
         return _applied(words[0], rest, folder)
-    moves_state = verb == "init" and any("migrate-state" in each or "force-copy" in each for each in rest)
-    if (verb in _READS or (verb, rest[0] if rest else "") in _READ_PAIRS) and not moves_state:
-        return None
     if verb == "destroy":
         raise Refusal("Plan it first: `terraform plan -destroy -out=FILE`, then `terraform apply FILE`.")
     raise Refusal(f"Not recognised: what `{words[0]} {verb}` changes cannot be held for approval and read back. {_HOW}")
 
 
-TERRAFORM: Final = Program(
-    title="terraform",
-    mention=re.compile(
-        r"\b(?:terraform|tofu)\b[^|&;\n]*\b(?:apply|destroy|import|(?:un)?taint|refresh|force-unlock|state)\b"
-    ),
-    is_command=lambda words: words[0] in _NAMES,
-    read=_read,
-)
+TERRAFORM: Final = Program(title="terraform", names=("terraform", "tofu"), changes=_changes, read=_read)
 
 
 def _applied(program: str, words: Sequence[str], folder: Path) -> Effect | None:
-    plans = []
     # What stands in the environment, the program puts before the words of the command.
-    for word in (*shlex.split(" ".join(os.environ.get(name, "") for name in _ARGUMENTS)), *words):
-        option = word.lstrip("-").partition("=")[0]
-        if not word.startswith("-"):
-            plans.append(word)
-        elif option == "help":
-            return None
-        elif option not in _APPLY_OPTIONS:
-            raise Refusal(
-                f"Send `{program} apply` without {word}: what it would change cannot be known in advance. {_HOW}"
-            )
-    if len(plans) != 1 or not (folder / plans[0]).is_file():
+    words = [*shlex.split(" ".join(os.environ.get(name, "") for name in _ARGUMENTS)), *words]
+    try:
+        given = read_options(words, "terraform", "apply")
+    except UnknownOption as fault:
+        raise Refusal(f"{fault} {_HOW}") from fault
+    if "help" in given.options:
+        return None
+    if len(given.operands) != 1 or not (folder / str(given.operands[0])).is_file():
         raise Refusal(f"Without a saved plan nobody could approve what will run. {_HOW}")
-    return _planned(program, plans[0], folder)
+    _refuse_own_providers(folder)
+    return _planned(program, str(given.operands[0]), folder)
+
+
+def _refuse_own_providers(folder: Path) -> None:
+    """A plan is read by its providers, programs that `init` put into the folder (unless they are links to a cache)."""
+    tree = project_of(folder)
+    kept = folder / os.environ.get("TF_DATA_DIR", ".terraform") / "providers"
+    own = [each for each in kept.rglob("*") if each.is_file() and is_inside(tree, each.resolve())]
+    if own:
+        raise Refusal(
+            f"Reading this plan would run {own[0].name}, a program inside the project. Set plugin_cache_dir in "
+            "~/.terraformrc to a folder outside, and run `terraform init` again."
+        )
 
 
 def _planned(program: str, plan: str, folder: Path) -> Effect | None:
-    digest = _digest(folder / plan)
+    digest = digest_and_size(folder / plan)[0]
     found = _asked(program, folder, "show", "-json", "-no-color", plan)
-    if _digest(folder / plan) != digest:
+    if digest_and_size(folder / plan)[0] != digest:
         raise Refusal(f"{plan} changed while it was read. Send the command again.")
     changes = [*map(_change, filter(_is_change, found.get("resource_changes", ()))), *_output_changes(found)]
     drifted = sorted({str(each["address"]) for each in found.get("resource_drift", ())})
@@ -119,10 +116,6 @@ def _planned(program: str, plan: str, folder: Path) -> Effect | None:
             "drifted": drifted,
         },
     )
-
-
-def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _is_change(found: Mapping[str, Any]) -> bool:
@@ -192,11 +185,9 @@ def _place(program: str, folder: Path) -> dict[str, str]:
     """The backend, and where in it the state stands, as `init` noted it in this folder (rule 3)."""
     noted = folder / os.environ.get("TF_DATA_DIR", ".terraform") / "terraform.tfstate"
     try:
-        backend = json.loads(noted.read_text())["backend"]
-        kind, settings = str(backend["type"]), dict(backend["config"])
-    except FileNotFoundError:
-        kind, settings = "local", {}
-    except (OSError, KeyError, ValueError, TypeError) as fault:
+        backend: dict[str, Any] = json.loads(content(noted))["backend"] if noted.exists() else {"type": "local"}
+        kind, settings = str(backend["type"]), dict(backend.get("config", {}))
+    except (KeyError, ValueError, TypeError) as fault:
         raise Refusal(f"{noted.name} does not say where the state is stored: {type(fault).__name__}.") from fault
     if kind == "http":
         address = str(settings.get("address") or os.environ.get("TF_HTTP_ADDRESS", ""))
@@ -219,19 +210,8 @@ def _asked(program: str, folder: Path, *words: str) -> dict[str, Any]:
 
 
 def _said(program: str, folder: Path, *words: str) -> str:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_CLI_ARGS")}
-    try:
-        said = subprocess.run(
-            [program, *words],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=_ASK_S,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired) as fault:
-        raise Refusal(f"{program} could not say what this would change: {type(fault).__name__}.") from fault
+    own = dict.fromkeys((*(each for each in os.environ if each.startswith("TF_CLI_ARGS")), "TF_REATTACH_PROVIDERS"), "")
+    said = ask(program, words, folder, seconds=_ASK_S, variables=("TF_CLI_CONFIG_FILE", "TF_PLUGIN"), settings=own)
     if said.returncode:
         why = " ".join(said.stderr.replace("│", " ").split()).partition("Error: ")[2]
         raise Refusal(f"{program} cannot say what this would change: {why[:300] or 'no reason given'}")

@@ -7,53 +7,60 @@ What it would publish is the file's name, the digest of its bytes, and the index
 from __future__ import annotations
 
 import configparser
-import hashlib
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from counterfoil.coding_agents.shell import Effect, Program, Refusal, without_secret
+from counterfoil.coding_agents.asking import content, digest_and_size
+from counterfoil.coding_agents.options import UnknownOption, read_options
+from counterfoil.coding_agents.program import Program
+from counterfoil.coding_agents.shell import Command, Effect, Refusal, Script, without_secret
 
-_PYTHON: Final = re.compile(r"python(3(\.\d+)?)?")
+_PYTHON: Final = re.compile(r"python[\d.]*")
 _INDEXES: Final = {"pypi": "https://upload.pypi.org/legacy/", "testpypi": "https://test.pypi.org/legacy/"}
 _SDIST: Final = re.compile(r"(?P<project>.+)-(?P<version>[^-]+)\.(?:tar\.gz|zip)")
 _WHEEL: Final = re.compile(r"(?P<project>[^-]+)-(?P<version>[^-]+)(?:-[^-]+){3,4}\.whl")
-_BARE: Final = frozenset(
-    ("--skip-existing", "--non-interactive", "--verbose", "--disable-progress-bar", "--attestations")
-)
-_WITH_VALUE: Final = frozenset(
-    (
-        *("-u", "--username", "-p", "--password", "-c", "--comment", "--cert", "--client-cert"),
-        *("--repository", "--repository-url", "--config-file"),
-    )
-)
 
 
-def _upload_words(words: Sequence[str]) -> Sequence[str] | None:
-    """What follows `twine upload`; None where a simple command is something else."""
-    if _PYTHON.fullmatch(words[0]) and list(words[1:4]) == ["-m", "twine", "upload"]:
-        return words[4:]
-    return words[2:] if words[0] == "twine" and list(words[1:2]) == ["upload"] else None
+def _upload_words(words: Sequence[str | None]) -> Sequence[str | None] | None:
+    """The words from `upload` on, where a simple command is one of twine's that may upload."""
+    rest = list(words[1:])
+    if _PYTHON.fullmatch(str(words[0]).rpartition("/")[2]):
+        place = next(
+            (at for at, word in enumerate(rest) if word and re.fullmatch(r"-[A-Za-z]*m(?:twine)?", word)), None
+        )
+        if place is None:
+            return None
+        module = rest[place + 1 :] if str(rest[place]).endswith("m") else ["twine", *rest[place + 1 :]]
+        if not module or module[0] not in ("twine", None):
+            return None
+        rest = list(module[1:])
+    rest = list(read_options(rest, "twine", up_to_operand=True).operands)
+    return rest if rest and rest[0] in ("upload", None) else None
+
+
+def _changes(command: Command, _: Script) -> bool:
+    try:
+        words = _upload_words([command.words[0].last_name, *command.texts[1:]])
+        return words is not None and "help" not in read_options(words[1:], "twine", "upload").options
+    except UnknownOption:
+        return "upload" in command.texts
 
 
 def _read(words: Sequence[str], folder: Path) -> Effect:
-    files, options = _upload_options(_upload_words(words) or ())
-    address = options.get("--repository-url") or os.environ.get("TWINE_REPOSITORY_URL", "")
+    given = read_options((_upload_words(words) or [""])[1:], "twine", "upload")
+    address = given.text("repository-url") or os.environ.get("TWINE_REPOSITORY_URL", "")
     if not address:
-        repository = options.get("--repository") or os.environ.get("TWINE_REPOSITORY", "pypi")
-        address = _index_address(repository, Path(options.get("--config-file", "~/.pypirc")), folder)
-    if len(files) != 1:
+        repository = given.text("repository") or os.environ.get("TWINE_REPOSITORY", "pypi")
+        address = _index_address(repository, Path(given.text("config-file") or "~/.pypirc"), folder)
+    if len(given.operands) != 1:
         raise Refusal("Publish one file at a time, so that each is approved and read back by itself.")
-    file = folder / files[0]
+    file = folder / str(given.operands[0])
     named = _SDIST.fullmatch(file.name) or _WHEEL.fullmatch(file.name)
     if named is None:
         raise Refusal(f"{file.name} is not the name of an sdist or a wheel.")
-    try:
-        content = file.read_bytes()
-    except OSError as fault:
-        raise Refusal(f"{file.name} cannot be read: {fault.strerror}.") from fault
     return Effect(
         "package_publish",
         {
@@ -61,32 +68,17 @@ def _read(words: Sequence[str], folder: Path) -> Effect:
             "project": re.sub(r"[-_.]+", "-", named["project"]).lower(),
             "version": named["version"],
             "filename": file.name,
-            "sha256": hashlib.sha256(content).hexdigest(),
+            "sha256": digest_and_size(file)[0],
         },
     )
-
-
-def _upload_options(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The files of an upload, and its options that say where it goes; `Refusal` for one that is not known."""
-    files, options = list[str](), dict[str, str]()
-    rest = iter(words)
-    for word in rest:
-        name, is_joined, value = word.partition("=")
-        if not name.startswith("-"):
-            files.append(word)
-        elif name not in _BARE:
-            name = "--repository" if name == "-r" else name
-            if name not in _WITH_VALUE:
-                raise Refusal(f"Send `twine upload` without {name}: what it would change cannot be known in advance.")
-            options[name] = value if is_joined else next(rest, "")
-    return files, options
 
 
 def _index_address(repository: str, settings: Path, folder: Path) -> str:
     """Where a repository's name leads, by the user's `.pypirc`, else by what twine knows itself."""
     known = configparser.RawConfigParser()
     try:
-        known.read(folder / settings.expanduser())
+        if (folder / settings.expanduser()).exists():
+            known.read_string(content(folder / settings.expanduser()).decode())
         found = known.get(repository, "repository", fallback="") or _INDEXES.get(repository, "")
     except (configparser.Error, UnicodeDecodeError) as fault:
         raise Refusal(f"{settings} cannot be read: {type(fault).__name__}.") from fault
@@ -95,9 +87,4 @@ def _index_address(repository: str, settings: Path, folder: Path) -> str:
     return found
 
 
-UPLOAD: Final = Program(
-    title="twine upload",
-    mention=re.compile(r"\btwine\b[^|&;\n]*\bupload\b"),
-    is_command=lambda words: _upload_words(words) is not None,
-    read=_read,
-)
+UPLOAD: Final = Program(title="twine upload", names=("twine",), changes=_changes, read=_read)
