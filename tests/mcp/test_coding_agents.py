@@ -26,7 +26,7 @@ from securesystemslib.signer import SSlibKey
 from console.local import servers
 from console.local.keys import write_private
 from counterfoil.coding_agents.clients import CLIENTS
-from counterfoil.coding_agents.hooks import HookSettings
+from counterfoil.coding_agents.hooks import Hook, HookSettings, read_call
 from counterfoil.executor import Executor
 from tests.mcp.house import TENANT, House, opened
 from tests.support.outside import api_server, forge, git_server, package_server, psql_user, terraform_folder
@@ -37,7 +37,7 @@ from tests.support.outside.package_server import PackageServer, make_sdist
 from tests.support.outside.psql_user import PsqlUser
 from tests.web.actions.test_signed_receipts import outcome
 
-MODULE = [sys.executable, "-m", "counterfoil.coding_agents"]
+MODULE = [sys.executable, "-I", "-m", "counterfoil.coding_agents"]
 DONE = "Done, and confirmed in the system of record."
 
 
@@ -316,6 +316,88 @@ def test_a_file_outside_the_project_is_written_after_people_approved_it_and_read
     assert DONE in told or desk.ended() == "RECONCILED_SUCCESS", told
 
 
+def test_a_file_that_changed_while_people_decided_is_not_let_through(desk):
+    (desk.work / "new.conf").write_text("color = true")
+    command = f"cp new.conf {desk.home}/changed.conf"
+    assert desk.before(command)[0] == "deny"
+    action_id = desk.newest()["action_id"]
+    desk.house.approve()
+    (desk.work / "new.conf").write_text("color = false")
+    decision, said = desk.before(command)
+    assert decision == "deny"
+    assert said.startswith("Not run yet: people must approve it first"), said
+    assert desk.newest()["action_id"] != action_id
+    assert desk.house.state(action_id) == "FAILED"
+
+
+def test_a_file_that_changes_after_its_approval_cancels_the_action_on_record(desk, monkeypatch):
+    """Between the proposal and the start, in one hook: what it looks at again is not what was approved."""
+    (desk.work / "new.conf").write_text("color = true")
+    command = f"cp new.conf {desk.home}/late.conf"
+    folder = desk.home / ".local/state/counterfoil/agents/claude-code"
+    settings = replace(HookSettings(**json.loads((folder / "settings.json").read_text())), hold_s=30.0)
+    hook = Hook(settings, folder)
+    monkeypatch.setenv("TMPDIR", desk.environment["TMPDIR"])
+    given = {"tool_name": "Bash", "tool_input": {"command": command}, "cwd": str(desk.work), "session_id": "late"}
+    call = read_call("claude-code", given)
+    assert call
+    claim = hook._claim
+
+    def claimed(*words: Any) -> Any:
+        if not desk.house.reviewer.items("/approvals", state="REQUESTED"):
+            return claim(*words)
+        desk.house.approve()
+        (desk.work / "new.conf").write_text("color = false")
+        return claim(*words)
+
+    monkeypatch.setattr(hook, "_claim", claimed)
+    decision = hook.before(call)
+    hook.close()
+    action_id = desk.newest()["action_id"]
+    assert not decision.allowed
+    assert decision.text == (
+        "Not run: a file, a ref or what it changes is not what was proposed any more, so action "
+        f"{action_id} is cancelled. Nothing was changed. Send the command again to propose it as it is now."
+    )
+    assert desk.newest()["state"] == "FAILED"
+    events = [event["event"] for event in desk.house.operator.items(f"/actions/{action_id}/history", limit="500")]
+    assert "cancelled" in events
+    assert "execution_started" not in events
+
+
+def test_a_failed_push_is_reported_as_failed(desk):
+    action_id = fail_a_push(desk, "git push origin HEAD:refs/heads/feature")
+    shown = json.dumps(desk.house.operator.get(f"/actions/{action_id}"))
+    assert ("COMMAND_FAILED" in shown, '"claimed_success": true' in shown) == (True, False), shown
+
+
+def fail_a_push(desk: Desk, command: str) -> str:
+    """Tell the hook that a push failed; its action."""
+    commit(desk.work, "feature")
+    assert desk.before(command) == ("", "")
+    action_id = desk.newest()["action_id"]
+    failure = {"error": "Exit code 1\nerror: failed to push some refs", "is_interrupt": False}
+    told = desk.hook("PostToolUseFailure", command, **failure)
+    assert told["hookEventName"] == "PostToolUseFailure"
+    assert DONE not in told["additionalContext"]
+    assert desk.newest()["state"] == "PENDING"
+    return action_id
+
+
+@pytest.mark.long
+def test_a_failed_push_can_be_tried_again_once_it_can_no_longer_arrive(desk):
+    command = "git push origin HEAD:refs/heads/feature"
+    action_id = fail_a_push(desk, command)
+    until = time.monotonic() + 300
+    while desk.before(command) != ("", ""):
+        assert time.monotonic() < until
+        time.sleep(10)
+    assert (desk.house.state(action_id), desk.newest()["action_id"] != action_id) == ("FAILED", True)
+    git(desk.work, "push", "-q", "origin", "HEAD:refs/heads/feature")
+    told = desk.after(command)
+    assert DONE in told or desk.ended() == "RECONCILED_SUCCESS", told
+
+
 def test_a_removed_object_of_a_cluster_waits_for_people_and_is_read_back_from_the_api_server(desk):
     path = "/api/v1/namespaces/shop/configmaps/prices"
     about = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prices", "namespace": "shop"}}
@@ -397,7 +479,9 @@ def test_a_push_that_only_says_that_it_is_done_is_not_told_as_done(desk):
     assert DONE not in said, said
     assert said.startswith("Counterfoil, action ")
     assert desk.served_ref() == before
-    assert desk.ended() != "RECONCILED_SUCCESS"
+    assert desk.newest()["state"] != "RECONCILED_SUCCESS"
+    shown = desk.house.operator.get(f"/actions/{desk.newest()['action_id']}")
+    assert "CONTRADICTED_BY_READING" in json.dumps(shown), shown
 
 
 def test_after_a_rejected_push_another_is_refused_until_it_is_sent_again_in_full_knowledge(desk):

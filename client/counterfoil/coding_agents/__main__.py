@@ -2,8 +2,8 @@
 
 catalogue  list the known commands: class, what is read back, what is not proved
 discover   list installed coding agents with their MCP servers and hooks; changes nothing
-onboard    add the hook to a client's settings (--dry-run shows the change, --shadow only notes, --enforce holds)
-status     show which clients are onboarded and whether the console answers
+onboard    add the hook to a client's settings (--shadow only notes, --enforce holds; --dry-run shows the change)
+status     show which clients are onboarded, whether their hooks are on here, and whether the console answers
 validate   send a harmless call through the whole hook (--live)
 report     summarise shadow mode: what would have been held, what that costs, false statements
 offboard   restore a client's settings
@@ -18,6 +18,7 @@ import argparse
 import difflib
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -31,8 +32,11 @@ from counterfoil.coding_agents.catalogue import describe_commands
 from counterfoil.coding_agents.clients import CLIENTS, SERVER_FILES, Client, Unreadable, listed_servers, read_settings
 from counterfoil.coding_agents.hooks import Hook, HookSettings
 from counterfoil.coding_agents.onboarding import NotDone, Places
+from counterfoil.coding_agents.shell import project_of
 from counterfoil.connection import Connection
 from counterfoil.problems import Problem, Unreachable
+
+_SPARE_S = 10
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -58,9 +62,16 @@ def _parser() -> argparse.ArgumentParser:
     programs.add_parser("discover").add_argument("--json", action="store_true")
     onboard = programs.add_parser("onboard")
     onboard.add_argument("clients", nargs="*", metavar="CLIENT", help=f"{', '.join(CLIENTS)}; default: all installed")
-    how = onboard.add_mutually_exclusive_group(required=True)
-    for mode in ("dry-run", "shadow", "enforce"):
+    how = onboard.add_mutually_exclusive_group()
+    for mode in ("shadow", "enforce"):
         how.add_argument(f"--{mode}", dest="mode", action="store_const", const=mode)
+    onboard.add_argument("--dry-run", action="store_true", help="show the change and make none")
+    onboard.add_argument(
+        "--unattended",
+        choices=("refuse", "defer"),
+        default="refuse",
+        help="what a Claude Code that asks nobody hears while people decide; defer: it ends, to be resumed (not tried)",
+    )
     onboard.add_argument("--url", default=os.environ.get("COUNTERFOIL_URL", "http://localhost:8000"))
     onboard.add_argument("--keys", type=Path, metavar="FILE", help="file with the keys, as printed by `make up`")
     onboard.add_argument("--issuer", default=os.environ.get("COUNTERFOIL_ISSUER"), help="public address of the console")
@@ -140,7 +151,7 @@ def _described(client: Client, places: Places) -> dict[str, Any]:
         "name": client.name,
         "title": client.title,
         "hooks_file": str(places.home / client.hooks_file),
-        "hook": onboarding.has_hook(client, places),
+        "hook": not onboarding.hook_fault(client, places, _project()),
         "servers": servers,
         "limits": list(client.limits),
         "faults": faults,
@@ -152,8 +163,10 @@ def _servers(path: Path, part: str) -> list[dict[str, Any]]:
 
 
 def _onboard(options: argparse.Namespace, places: Places) -> int:
+    if not options.mode and not options.dry_run:
+        raise NotDone("Say --shadow or --enforce, or --dry-run to see the change.")
     changes = [onboarding.plan_change(client, places) for client in _chosen(options.clients, places)]
-    if options.mode == "dry-run":
+    if options.dry_run:
         for change in changes:
             before = (change.before or b"").decode().splitlines()
             _say(f"{change.client.title}: {change.path}")
@@ -203,6 +216,7 @@ def _settings(client: Client, options: argparse.Namespace, keys: Mapping[str, st
         executor_key=keys["EXECUTOR"],
         hold_s=min(options.hold if options.hold is not None else client.most_hold_s, client.most_hold_s),
         issuer=options.issuer,
+        unattended=options.unattended,
     )
 
 
@@ -213,11 +227,14 @@ def _status(options: argparse.Namespace, places: Places) -> int:
         if settings is None:
             _say(f"{client.title}: not onboarded")
             continue
-        hook = "hook installed" if onboarding.has_hook(client, places) else "HOOK MISSING from the client's settings"
-        answer = _answers(settings)
-        worst = worst or int(answer is not None or not onboarding.has_hook(client, places))
-        _say(f"{client.title}: {settings.mode}, {hook}, {answer or f'{settings.url} answers'}")
+        fault, answer = onboarding.hook_fault(client, places, _project()), _answers(settings)
+        worst = worst or int(bool(fault or answer))
+        _say(f"{client.title}: {settings.mode}, {fault or 'hook installed'}, {answer or f'{settings.url} answers'}")
     return worst
+
+
+def _project() -> Path:
+    return project_of(Path.cwd())
 
 
 def _answers(settings: HookSettings) -> str | None:
@@ -238,15 +255,20 @@ def _validate(options: argparse.Namespace, places: Places) -> int:
     onboarded = [each for client in CLIENTS.values() if (each := onboarding.stored_settings(client, places))]
     if not onboarded:
         raise NotDone("No client is onboarded.")
+    worst = 0
     for settings in onboarded:
+        client = CLIENTS[settings.client]
+        if fault := onboarding.hook_fault(client, places, _project()):
+            worst = 1
+            _say(f"{client.title}: {fault}")
         with tempfile.TemporaryDirectory() as folder:
-            hook = Hook(settings, places.of(CLIENTS[settings.client]))
+            hook = Hook(settings, places.of(client))
             try:
                 session, judged = hook.try_out(Path(folder))
             finally:
                 hook.close()
-        _say(f"{CLIENTS[settings.client].title}: the console judged a call in session {session}: {judged}")
-    return 0
+        _say(f"{client.title}: the console judged a call in session {session}: {judged}")
+    return worst
 
 
 def _report(options: argparse.Namespace, places: Places) -> int:
@@ -281,6 +303,7 @@ def _hook(name: str, places: Places) -> int:
     settings, failure = None, "the hook failed, so nothing was run"
     try:
         settings = onboarding.stored_settings(client, places)
+        _answer_in_time(client, settings)
         if settings is None:
             raise NotDone(f"{client.title} is not onboarded; run `counterfoil-agents onboard {name}`.")
         call = hooks.read_call(name, json.load(sys.stdin))
@@ -293,7 +316,7 @@ def _hook(name: str, places: Places) -> int:
             answer = (
                 hooks.answer_before(name, hook.before(call))
                 if call.answer is None
-                else hooks.answer_after(name, hook.after(call))
+                else hooks.answer_after(name, hook.after(call), call.event)
             )
         finally:
             hook.close()
@@ -306,6 +329,18 @@ def _hook(name: str, places: Places) -> int:
     if answer:
         _say(json.dumps(answer))
     return 0
+
+
+def _answer_in_time(client: Client, settings: HookSettings | None) -> None:
+    """Refuse before the client's own limit, whatever is waited for: a client passes over a hook that is late."""
+    shadow = settings is not None and settings.mode == "shadow"
+
+    def refuse(*_: object) -> None:
+        os.write(2, b"" if shadow else b"Counterfoil: the hook took too long, so nothing was run.\n")
+        os._exit(0 if shadow else 2)
+
+    signal.signal(signal.SIGALRM, refuse)
+    signal.alarm(client.most_hold_s + _SPARE_S)
 
 
 _PROGRAMS = {

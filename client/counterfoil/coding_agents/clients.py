@@ -42,6 +42,8 @@ class Client:
     most_hold_s: int = HOLD_S - 20
     sessions: str = ""
     """Where the client records its sessions, below its folder; empty where the console reads no such file."""
+    switches: tuple[tuple[str, str, bool], ...] = ()
+    """Files below the home folder or a project, and the setting in each whose value switches hooks off."""
 
     def entry(self, event: str, command: str) -> dict[str, Any]:
         """The hook's entry under an event, as the client's documentation gives it."""
@@ -74,10 +76,16 @@ class Client:
         rest = {name: value for name, value in document.items() if name != "hooks"}
         return {**rest, "hooks": kept} if kept else rest
 
-    def has_hooks(self, document: Mapping[str, Any]) -> bool:
-        """Whether the hook stands under every event that it needs."""
+    def fault(self, document: Mapping[str, Any]) -> str:
+        """What is wrong with the hook in the client's settings; empty where it stands under every event."""
         hooks = document.get("hooks", {})
-        return all(any(map(is_ours, hooks.get(event, []))) for event in self.events)
+        for event in self.events:
+            ours = [each for each in hooks.get(event, []) if is_ours(each)]
+            if not ours:
+                return f"HOOK MISSING from the client's settings ({event})"
+            if not all(f" -I -m {MARK} " in json.dumps(each) for each in ours):
+                return "HOOK OF AN OLDER VERSION, which imports from the agent's folder: run `onboard` again"
+        return ""
 
 
 MARK: Final = "counterfoil.coding_agents"
@@ -88,7 +96,8 @@ def is_ours(entry: object) -> bool:
     return MARK in json.dumps(entry)
 
 
-_FAILS_OPEN = "A hook that crashes or takes longer than its limit is passed over: the command runs."
+_CLAUDE_SETTINGS: Final = ("settings.json", "settings.local.json")
+_FAILS_OPEN: Final = "A hook that crashes or takes longer than its limit is passed over: the command runs."
 CLIENTS: Final[Mapping[str, Client]] = {
     each.name: each
     for each in (
@@ -97,13 +106,11 @@ CLIENTS: Final[Mapping[str, Client]] = {
             title="Claude Code",
             folder=".claude",
             hooks_file=".claude/settings.json",
-            events=("PreToolUse", "PostToolUse"),
+            events=("PreToolUse", "PostToolUse", "PostToolUseFailure"),
             servers=((".claude.json", "mcpServers"),),
             sessions="projects/*/*.jsonl",
-            limits=(
-                _FAILS_OPEN,
-                "A command that failed does not reach the hook: its lease runs out, and the system is read back.",
-            ),
+            limits=(_FAILS_OPEN,),
+            switches=tuple((f".claude/{name}", "disableAllHooks", True) for name in _CLAUDE_SETTINGS),
         ),
         Client(
             name="codex",
@@ -114,6 +121,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
             servers=((".codex/config.toml", "mcp_servers"),),
             sessions="sessions/*/*/*/rollout-*.jsonl",
             limits=(_FAILS_OPEN, "Codex asks you once to trust a new hook; until then it does not run."),
+            switches=tuple((".codex/config.toml", f"features.{name}", False) for name in ("hooks", "codex_hooks")),
         ),
         Client(
             name="copilot",
@@ -123,6 +131,9 @@ CLIENTS: Final[Mapping[str, Client]] = {
             events=("preToolUse", "postToolUse"),
             servers=((".copilot/mcp-config.json", "mcpServers"),),
             limits=(_FAILS_OPEN,),
+            switches=tuple(
+                (file, "disableAllHooks", True) for file in (".copilot/config.json", ".copilot/settings.json")
+            ),
         ),
         Client(
             name="cursor",
@@ -145,11 +156,26 @@ CLIENTS: Final[Mapping[str, Client]] = {
             events=("BeforeTool", "AfterTool"),
             servers=((".gemini/settings.json", "mcpServers"),),
             limits=(_FAILS_OPEN,),
+            switches=tuple(
+                (".gemini/settings.json", name, False)
+                for name in ("hooksConfig.enabled", "hooks.enabled", "tools.enableHooks")
+            ),
         ),
     )
 }
 SERVER_FILES: Final = ((".config/Claude/claude_desktop_config.json", "mcpServers"), (".mcp.json", "mcpServers"))
 """Files in which plain MCP clients name their servers; no hook stands before those."""
+
+
+def switched_off(client: Client, folder: Path) -> str:
+    """The setting in a folder that switches a client's hooks off; empty where none does."""
+    for file, name, off in client.switches:
+        value: Any = read_settings(folder / file)
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if value is off:
+            return f"{name} in {folder / file}"
+    return ""
 
 
 def read_settings(path: Path) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """What runs before and after each command of a coding agent: proposes it, lets it run, and reports what came of it.
 
 1. Before a command with an effect that is registered, the call is proposed. Where nothing holds it back, or people have
-   approved it, an execution is started and the command runs; its words are exactly those that were proposed.
+   approved it, its effect is looked at again: another one than was proposed cancels the action. Then an execution is
+   started and the command runs; its words are exactly those that were proposed.
 2. Where people must decide, the hook waits as long as the client lets it. Then the command is refused with a sentence
    that says so; the same command, sent again, goes on with the same request, also after a restart of the client.
-3. Afterwards what the command said is reported. That is evidence: what may be told is what the console answers.
+3. Afterwards what the command said is reported; where a reading from here shows otherwise, that. It is evidence: what
+   may be told is what the console answers.
 4. A hook that cannot ask refuses. In shadow mode it never refuses, starts nothing, and notes what would have been
    and, after the command, what the system shows: with the user's own access, and on this machine only.
 5. If the client never runs what was let through, or this process dies, the lease runs out and the system is read back.
@@ -17,7 +19,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +44,9 @@ SETTLE_S: Final = 8.0
 _AGAIN: Final = (
     "To go on knowing that an earlier step did not end well, send the same command again: that is put on record."
 )
+UNATTENDED: Final = frozenset({"auto", "bypassPermissions", "dontAsk"})
+"""Permission modes of Claude Code in which it asks nobody."""
+_UNSETTLED: Final = "UNRESOLVED_DEPENDENCY"
 _OVER: Final = frozenset({"PIN_EXPIRED", "SESSION_CLOSED"})
 _ENDED: Final = frozenset({"COMPLETED", "FAILED", "FINAL_STATE_UNKNOWN"})
 
@@ -59,6 +64,8 @@ class HookSettings:
     executor_key: str
     hold_s: float
     issuer: str | None = None
+    unattended: str = "refuse"
+    """What a run is answered that nobody watches while people have not decided: `refuse`, or `defer` (Claude Code)."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,8 @@ class ToolCall:
     call_id: str = ""
     recorded_in: str = ""
     file: FileCall | None = None
+    event: str = ""
+    permission_mode: str = ""
 
     def effect(self) -> Effect | None:
         """What it would do, as far as this program knows; None where there is nothing to say; or `Refusal`."""
@@ -91,11 +100,15 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class HookDecision:
-    """What the client is told: let it run, or not; `text` is read by the agent. `approved`: no further question."""
+    """What the client is told: let it run, or not; `text` is read by the agent. `approved`: no further question.
+
+    `deferred`: the run may end here and be resumed, when it comes to the same command again.
+    """
 
     allowed: bool
     text: str = ""
     approved: bool = False
+    deferred: bool = False
 
 
 NOTHING: Final = HookDecision(True)
@@ -130,7 +143,13 @@ def read_call(client: str, payload: Mapping[str, Any]) -> ToolCall | None:
         call_id=str(payload.get("tool_use_id") or ""),
         recorded_in=str(payload.get("transcript_path") or ""),
         file=file,
+        event=_event(payload),
+        permission_mode=str(payload.get("permission_mode") or ""),
     )
+
+
+def _event(payload: Mapping[str, Any]) -> str:
+    return str(payload.get("hook_event_name") or payload.get("hookEventName") or "")
 
 
 def _read_file(given: Mapping[str, Any]) -> FileCall:
@@ -140,13 +159,17 @@ def _read_file(given: Mapping[str, Any]) -> FileCall:
 
 
 def _read_answer(payload: Mapping[str, Any]) -> Result | None:
-    event = str(payload.get("hook_event_name") or payload.get("hookEventName") or "")
+    """What the client says of the call afterwards; only what says that it ended is a success."""
+    event = _event(payload).lower()
     said = next((payload[name] for name in ("tool_response", "toolResult", "output") if name in payload), None)
-    if said is None and not event.lower().startswith(("post", "after")):
+    if said is None and not event.startswith(("post", "after")):
         return None
-    about = said if isinstance(said, Mapping) else {}
-    fault = about.get("error") or about.get("interrupted") or about.get("resultType") in ("failure", "denied")
-    if fault:
+    about = {**payload, **said} if isinstance(said, Mapping) else payload
+    if about.get("interrupted") or about.get("is_interrupt"):
+        return failed("INTERRUPTED", "The client says that the command was interrupted.", phase="unknown")
+    codes = [about[name] for name in ("exit_code", "exitCode", "returncode") if about.get(name) is not None]
+    wrong = about.get("error") or about.get("isError") or about.get("resultType") in ("failure", "denied", "rejected")
+    if "failure" in event or wrong or any(code != 0 for code in codes):
         return failed("COMMAND_FAILED", "The client says that the command failed.", phase="unknown")
     return succeeded("the command ended", raw=said)
 
@@ -185,9 +208,13 @@ class Hook:
         if began is None or call.answer is None:
             return ""
         action_id = str(began["action_id"])
-        self._executor(began["tool"]).report(
-            action_id=action_id, attempt=str(began["attempt"]), tool=str(began["tool"]), result=call.answer
-        )
+        with closing(self._executor(began["tool"])) as executor:
+            executor.report(
+                action_id=action_id,
+                attempt=str(began["attempt"]),
+                tool=str(began["tool"]),
+                result=_compared(call, began),
+            )
         until = time.monotonic() + SETTLE_S
         report = self._agent.get(f"/actions/{action_id}/report")
         while report["code"] not in _ENDED and time.monotonic() < until:
@@ -239,6 +266,7 @@ class Hook:
 
     def _decide(self, call: ToolCall, effect: Effect) -> HookDecision:
         asked = digest({"session": call.session, "tool": effect.tool, "arguments": effect.arguments})
+        self._withdraw_earlier(call, asked)
         known = self._read("held", asked) or {}
         action_id = str(known.get("action_id", ""))
         if not action_id:
@@ -246,6 +274,10 @@ class Hook:
             call_id = str(known.get("call_id") or uuid4().hex)
             self._write("held", asked, {**known, "call_id": call_id})
             result = self._propose(call, effect, acknowledges=known.get("failed", ()), call_id=call_id)
+            # An attempt that failed is settled once it can no longer arrive late; then it may be tried again.
+            while result.code == _UNSETTLED and time.monotonic() + SETTLE_S < self._until:
+                time.sleep(SETTLE_S)
+                result = self._propose(call, effect, acknowledges=known.get("failed", ()))
             if not result.accepted:
                 failed_steps = _failed_steps(result)
                 if failed_steps:
@@ -258,8 +290,12 @@ class Hook:
         while True:
             order = self._claim(effect.tool, asked, action_id)
             if order is not None:
-                work = self._executor(effect.tool).begin(order)
-                self._write("started", call.key, {"action_id": action_id, "attempt": work.attempt, "tool": effect.tool})
+                if call.effect() != effect:
+                    return self._cancel(asked, action_id)
+                with closing(self._executor(effect.tool)) as executor:
+                    work = executor.begin(order)
+                known = {"action_id": action_id, "attempt": work.attempt, "folder": str(call.folder), **asdict(effect)}
+                self._write("started", call.key, known)
                 self._take("held", asked)
                 approved = ((self._status(action_id).get("approval")) or {}).get("decision") == "APPROVED"
                 return HookDecision(True, "Approved at the console." if approved else "", approved)
@@ -274,7 +310,28 @@ class Hook:
                     False,
                     f"Not run yet: {why} (action {action_id}). Nothing was changed. "
                     "Send the same command again later; it goes on with this request.",
+                    deferred=self._settings.unattended == "defer" and call.permission_mode in UNATTENDED,
                 )
+
+    def _withdraw_earlier(self, call: ToolCall, asked: str) -> None:
+        """Cancel what the same command was proposed as before, where it would now do something else (rule 1)."""
+        name = digest({"session": call.session, "command": call.command, "file": call.file.path if call.file else ""})
+        earlier = self._read("commands", name) or {}
+        self._write("commands", name, {"asked": asked})
+        waiting = self._read("held", str(earlier.get("asked"))) if earlier.get("asked") != asked else None
+        if waiting and waiting.get("action_id"):
+            with suppress(Problem):
+                self._cancel(str(earlier["asked"]), str(waiting["action_id"]))
+
+    def _cancel(self, asked: str, action_id: str) -> HookDecision:
+        reason = "The command would no longer do what was proposed."
+        self._take("held", asked)
+        self._agent.write(f"/actions/{action_id}/cancel", {"reason": reason}, give_up_after_s=10.0)
+        return HookDecision(
+            False,
+            f"Not run: a file, a ref or what it changes is not what was proposed any more, so action {action_id} is "
+            "cancelled. Nothing was changed. Send the command again to propose it as it is now.",
+        )
 
     def _claim(self, tool: str, asked: str, action_id: str) -> Order | None:
         """The order, if it may start. A claim is written down until it is answered: what the console releases to a hook
@@ -283,9 +340,8 @@ class Hook:
         wait_s = max(0, min(8, int(self._until - time.monotonic())))
         claim = (self._read("held", asked) or {}).get("claim") or {"key": uuid4().hex, "wait_s": wait_s}
         self._write("held", asked, {"action_id": action_id, "claim": claim})
-        orders = self._executor(tool).claim(
-            actions=[action_id], wait_s=int(claim["wait_s"]), idempotency_key=str(claim["key"])
-        )
+        with closing(self._executor(tool)) as executor:
+            orders = executor.claim(actions=[action_id], wait_s=int(claim["wait_s"]), idempotency_key=str(claim["key"]))
         self._write("held", asked, {"action_id": action_id})
         now = datetime.now(UTC)
         return next((order for order in orders if datetime.fromisoformat(order.grant_expires_at) > now), None)
@@ -403,6 +459,17 @@ class Hook:
             report.write(json.dumps({"at": at, "client": self._settings.client, **about, **line}) + "\n")
 
 
+def _compared(call: ToolCall, began: Mapping[str, Any]) -> Result:
+    """What a client said of a command; where a reading from here shows otherwise, that it does (rule 3)."""
+    assert call.answer is not None
+    effect, folder = Effect(str(began["tool"]), dict(began["arguments"])), Path(began["folder"])
+    reading = read_back(effect, folder) if call.answer.status == "success" else None
+    if reading is None or reading.as_asked:
+        return call.answer
+    why = f"The client says that the command ended; {reading.text}."
+    return failed("CONTRADICTED_BY_READING", why, phase="unknown")
+
+
 def _never(_: object) -> Result:
     raise AssertionError("the client runs the command, not this program")
 
@@ -428,6 +495,8 @@ def answer_before(client: str, decision: HookDecision) -> dict[str, Any]:
     if decision.allowed and not decision.approved:
         return {}
     verdict = "allow" if decision.allowed else "deny"
+    if client == "claude-code" and decision.deferred:
+        verdict = "defer"
     if client == "gemini":
         return {"decision": verdict, "reason": decision.text}
     if client in ("codex", "copilot") and decision.allowed:
@@ -436,7 +505,9 @@ def answer_before(client: str, decision: HookDecision) -> dict[str, Any]:
     return told if client == "copilot" else {"hookSpecificOutput": {"hookEventName": "PreToolUse", **told}}
 
 
-def answer_after(client: str, text: str) -> dict[str, Any]:
+def answer_after(client: str, text: str, event: str = "") -> dict[str, Any]:
     """The answer to a hook after a command: what may be told, for the agent to read."""
-    event = {"claude-code": "PostToolUse", "codex": "PostToolUse", "gemini": "AfterTool"}.get(client)
-    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}} if text and event else {}
+    usual = {"claude-code": "PostToolUse", "codex": "PostToolUse", "gemini": "AfterTool"}.get(client)
+    if not text or usual is None:
+        return {}
+    return {"hookSpecificOutput": {"hookEventName": event or usual, "additionalContext": text}}

@@ -21,7 +21,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from counterfoil.coding_agents.clients import CLIENTS, MARK, Client, Unreadable, read_settings
+from counterfoil.coding_agents.clients import CLIENTS, MARK, Client, Unreadable, read_settings, switched_off
 from counterfoil.coding_agents.hooks import HookSettings
 from counterfoil.connection import Connection
 from counterfoil.executor import Executor
@@ -69,8 +69,8 @@ def default_places(environment: Mapping[str, str] = os.environ) -> Places:
 
 
 def hook_command() -> str:
-    """The words with which a client starts the hook, whatever its own PATH is."""
-    return f"{shlex.quote(sys.executable)} -m {MARK} hook"
+    """The words with which a client starts the hook: isolated, so that nothing of the agent's folder is imported."""
+    return f"{shlex.quote(sys.executable)} -I -m {MARK} hook"
 
 
 def find_clients(places: Places) -> list[Client]:
@@ -203,12 +203,13 @@ def stored_settings(client: Client, places: Places) -> HookSettings | None:
         return None
 
 
-def has_hook(client: Client, places: Places) -> bool:
-    """Whether the hook stands in the client's settings now."""
+def hook_fault(client: Client, places: Places, project: Path) -> str:
+    """Why the hook would not run for a project: missing, of an older version, switched off; empty where it would."""
     try:
-        return client.has_hooks(read_settings(places.home / client.hooks_file))
-    except Unreadable:
-        return False
+        off = switched_off(client, places.home) or switched_off(client, project)
+        return f"DISABLED by {off}" if off else client.fault(read_settings(places.home / client.hooks_file))
+    except Unreadable as fault:
+        return f"NOT KNOWN: {fault}"
 
 
 def _private(path: Path, content: bytes) -> None:

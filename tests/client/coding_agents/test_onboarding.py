@@ -71,9 +71,10 @@ def test_discover_tells_what_is_here_and_changes_nothing(home, capsys):
     assert contents(home) == before
 
 
-def test_a_dry_run_shows_the_difference_and_changes_nothing(home, capsys):
+@pytest.mark.parametrize("mode", [(), ("--enforce",), ("--shadow",)])
+def test_a_dry_run_shows_the_difference_and_changes_nothing(home, capsys, mode):
     before = contents(home)
-    assert run("onboard", "--dry-run") == 0
+    assert run("onboard", *mode, "--dry-run") == 0
     told = capsys.readouterr().out
     assert '+            "command": "~/bin/lint.sh"' in told
     assert f"{onboarding.hook_command()} claude-code" in told
@@ -110,7 +111,7 @@ def test_onboarding_twice_keeps_the_first_backup_and_one_hook(home):
     assert run("onboard", "claude-code", "--shadow") == 0
     assert run("onboard", "claude-code", "--shadow") == 0
     hooks = json.loads((home / ".claude/settings.json").read_text())["hooks"]
-    assert [len(hooks[event]) for event in ("PreToolUse", "PostToolUse")] == [2, 1]
+    assert [len(hooks[event]) for event in ("PreToolUse", "PostToolUse", "PostToolUseFailure")] == [2, 1, 1]
     assert run("offboard", "claude-code") == 0
     assert contents(home) == before
 
@@ -147,6 +148,7 @@ def test_a_file_in_another_form_is_left_as_it_is(home, text):
             "Unknown client notepad (known: claude-code, codex, copilot, cursor, gemini).",
         ),
         (("onboard", "--enforce"), "Not set: COUNTERFOIL_EXECUTOR_KEY. `manage.py create_key` makes keys."),
+        (("onboard", "codex"), "Say --shadow or --enforce, or --dry-run to see the change."),
         (("offboard",), "No client is onboarded."),
         (("offboard", "codex"), "Codex CLI was not onboarded from here."),
         (("validate", "--live"), "No client is onboarded."),
@@ -162,7 +164,7 @@ def test_a_hook_whose_console_is_away_refuses_and_says_so(home):
     assert run("onboard", "claude-code", "--shadow", "--url", "http://127.0.0.1:9") == 0
     folder = home / ".local/state/counterfoil/agents/claude-code"
     payload = {"session_id": "s", "cwd": str(home), "tool_name": "Bash", "tool_input": {"command": "git push | cat"}}
-    words = [sys.executable, "-m", "counterfoil.coding_agents", "hook", "claude-code"]
+    words = [sys.executable, "-I", "-m", "counterfoil.coding_agents", "hook", "claude-code"]
 
     def hook(**changes):
         sent = json.dumps(payload | changes)
@@ -182,3 +184,97 @@ def test_a_hook_whose_console_is_away_refuses_and_says_so(home):
     code, told, error = hook(tool_input="no JSON")
     assert (code, told) == (2, "")
     assert error.startswith("Counterfoil: the hook failed, so nothing was run: ")
+
+
+@pytest.mark.parametrize("client", sorted(CLIENTS))
+def test_the_installed_hook_imports_nothing_from_the_folder_that_the_agent_works_in(home, tmp_path, client):
+    """A module of the project neither switches the hook off nor runs at a tool call."""
+    assert run("onboard", client, "--shadow", "--url", "http://127.0.0.1:9") == 0
+    project, mark = tmp_path / "project", tmp_path / "ran"
+    (project / "counterfoil/coding_agents").mkdir(parents=True)
+    for name in ("argparse", "json", "httpx", "counterfoil/__init__", "counterfoil/coding_agents/__main__"):
+        (project / f"{name}.py").write_text(f"open({str(mark)!r}, 'w'); import os; os._exit(0)\n")
+    entries = json.loads((home / CLIENTS[client].hooks_file).read_text())["hooks"][CLIENTS[client].events[0]]
+    (command,) = [word for word in strings(entries) if "counterfoil" in word and "hook" in word]
+    folder = home / f".local/state/counterfoil/agents/{client}/settings.json"
+    folder.write_text(json.dumps(json.loads(folder.read_text()) | {"mode": "enforce"}))
+    ran = subprocess.run(
+        command,
+        shell=True,
+        cwd=project,
+        env=os.environ | {"PYTHONPATH": str(project)},
+        input=b"no JSON",
+        capture_output=True,
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stdout, mark.exists()) == (2, b"", False)
+    assert ran.stderr.startswith(b"Counterfoil: the hook failed, so nothing was run: JSONDecodeError")
+
+
+def strings(node):
+    if isinstance(node, str):
+        return [node]
+    each = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    return [found for one in each for found in strings(one)]
+
+
+SWITCHES = {
+    ".claude/settings.local.json": ("claude-code", {"disableAllHooks": True}, "DISABLED by disableAllHooks in"),
+    ".claude/settings.json": ("claude-code", {"disableAllHooks": True}, "DISABLED by disableAllHooks in"),
+    ".gemini/settings.json": ("gemini", {"hooksConfig": {"enabled": False}}, "DISABLED by hooksConfig.enabled in"),
+    ".copilot/config.json": ("copilot", {"disableAllHooks": True}, "DISABLED by disableAllHooks in"),
+}
+
+
+@pytest.mark.parametrize("file", SWITCHES)
+def test_status_and_validate_tell_of_a_setting_of_the_project_that_switches_hooks_off(
+    home, tmp_path, monkeypatch, capsys, file
+):
+    client, setting, says = SWITCHES[file]
+    assert run("onboard", client, "--shadow", "--url", "http://127.0.0.1:9") == 0
+    project = tmp_path / "project"
+    (project / file).parent.mkdir(parents=True)
+    (project / ".git").mkdir()
+    monkeypatch.chdir(project)
+    run("status")
+    assert "hook installed" in capsys.readouterr().out
+    (project / file).write_text(json.dumps(setting))
+    assert run("status") == 1
+    assert f"{CLIENTS[client].title}: shadow, {says} {project / file}" in capsys.readouterr().out
+    if client == "gemini":
+        assert run("validate", "--live") != 0
+        assert f"{CLIENTS[client].title}: {says} {project / file}" in capsys.readouterr().out
+
+
+def test_status_tells_of_an_installation_of_an_older_version_and_of_an_event_without_a_hook(home, capsys):
+    assert run("onboard", "claude-code", "--shadow", "--url", "http://127.0.0.1:9") == 0
+    path = home / ".claude/settings.json"
+    text = path.read_text()
+    path.write_text(text.replace(" -I -m ", " -m "))
+    assert run("status") == 1
+    assert (
+        "HOOK OF AN OLDER VERSION, which imports from the agent's folder: run `onboard` again"
+        in capsys.readouterr().out
+    )
+    document = json.loads(text)
+    del document["hooks"]["PostToolUseFailure"]
+    path.write_text(json.dumps(document))
+    assert run("status") == 1
+    assert "HOOK MISSING from the client's settings (PostToolUseFailure)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("mode", "code"), [("enforce", 2), ("shadow", 0)])
+def test_a_hook_that_would_be_late_refuses_before_its_client_gives_up(home, mode, code):
+    """A client passes over a hook that is late; here nothing ever comes on standard input."""
+    assert run("onboard", "claude-code", "--shadow", "--url", "http://127.0.0.1:9") == 0
+    settings = home / ".local/state/counterfoil/agents/claude-code/settings.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"mode": mode}))
+    words = (
+        "import counterfoil.coding_agents.__main__ as hook; hook._SPARE_S = -519; hook.main(['hook', 'claude-code'])"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-I", "-c", words], stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ
+    ) as waits:
+        assert waits.wait(timeout=60) == code
+        said = waits.stderr.read()
+    assert said == (b"Counterfoil: the hook took too long, so nothing was run.\n" if code else b"")
