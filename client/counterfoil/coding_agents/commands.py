@@ -47,7 +47,14 @@ _RUN_VARIABLES: Final = re.compile(_SHELL["run_variables"])
 _KNOWN: Final = (
     _PROSE | _SHELLS | _RUNNERS | PROGRAMS.keys() | table("writers").keys() | {"eval", "trap", "source", "."}
 )
-_ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=.*", re.S)
+_REPLACED: Final = re.compile(r"(?:-I|-i|--replace=)(.+)", re.S)
+_AFTER_C: Final = re.compile(r"(?:-\w*c|--command|--session-command) (.+)", re.S)
+_SCRIPT_AFTER: Final = {
+    **dict.fromkeys(("script", "su", "runuser", "flock", "setpriv"), _AFTER_C),
+    **dict.fromkeys(("watch", "parallel"), re.compile(r"\S+ (.*\s.*)", re.S)),
+    "env": re.compile(r"(?:\S+ -\w*S|\S+ --split-string=|-\w*S |--split-string )(.+)", re.S),
+}
+"""How the words of a program that runs others name a script: the word before, a space, and the word."""
 _STANDARD_INPUT: Final = frozenset(("-", "/dev/stdin", "/dev/fd/63"))
 _DEEPEST: Final = 6
 _WRITE_OUT: Final = (
@@ -160,12 +167,11 @@ def _script_of(command: Command, name: str, script: Script) -> str | None:
         option = words.pop(0)
         if option.text is None:
             return None
-        if option.text in _SHELL["shell_values"]:
+        if option.text in _SHELL["shell_values"] or re.fullmatch(r"[-+]\w*[oO]", option.text):
             words = words[1:]
-        takes_text = takes_text or (option.text[:2] != "--" and "c" in option.text)
-        if option.text.startswith("--"):
-            continue
-        if "s" in option.text:
+        letters = "" if option.text.startswith("--") else option.text
+        takes_text = takes_text or "c" in letters
+        if "s" in letters and not takes_text:
             words = []
     if takes_text and name not in ("source", "."):
         return words[0].code if words else ""
@@ -197,8 +203,8 @@ def _run_by(command: Command, name: str, script: Script, depth: int) -> Iterator
         yield from _run_by_find(command, script, depth)
         return
     if name in ("xargs", "parallel"):
-        marks = {"{}"} | {b.code for a, b in pairwise(words) if a.text == "-I"}
-        marks |= {word.code[2:] for word in words if word.code.startswith("-I") and len(word.code) > 2}
+        marks = {"{}"} | {after.code for word, after in pairwise(words) if word.text == "-I"}
+        marks |= {found[1] for word in words if (found := _REPLACED.fullmatch(word.code))}
         words = [UNTOLD if any(each in word.code for each in marks) else word for word in words]
         words.append(UNTOLD)
     takes_value = _SHELL["runner_values"].get(name, "").split()
@@ -211,9 +217,9 @@ def _run_by(command: Command, name: str, script: Script, depth: int) -> Iterator
         if word.text in takes_value and word.text not in ("-S", "-c"):
             place += 2
             continue
-        is_script = words[place - 1].text in ("-S", "-c", "--split-string", "--command")
-        if word.text and " " in word.text.strip() and (is_script or not _ASSIGNED.fullmatch(word.text)):
-            yield from _nested(word.text.removeprefix("-S").removeprefix("--split-string="), command, script, depth)
+        script_after = _SCRIPT_AFTER.get(name)
+        if script_after and (found := script_after.fullmatch(f"{words[place - 1].code} {word.code}")):
+            yield from _nested(found[1], command, script, depth)
         elif word.last_name in _KNOWN and not word.code.startswith("-"):
             inner = replace(command.from_word(0), words=tuple(words[place:]), folders=folders)
             yield inner
@@ -223,6 +229,8 @@ def _run_by(command: Command, name: str, script: Script, depth: int) -> Iterator
             following = words[place + 1]
             if following.last_name not in _KNOWN and not re.match(r"[-\d]", following.code):
                 raise Refusal(_WRITE_OUT)
+        else:
+            _refuse_mention(word.code)
         place += 1
 
 
