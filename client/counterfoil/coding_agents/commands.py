@@ -40,6 +40,7 @@ PROGRAMS: Final = {
 }
 _SHELL: Final = table("shell")
 _PROSE: Final = frozenset(_SHELL["prose"].split())
+_PROSE_OPTIONS: Final = frozenset(_SHELL["prose_options"].split())
 _SHELLS: Final = frozenset(_SHELL["shells"].split())
 _RUNNERS: Final = frozenset(_SHELL["runners"].split())
 _READS_COMMANDS: Final = frozenset(_SHELL["reads_commands"].split())
@@ -256,6 +257,9 @@ def _named_by(command: Command, script: Script) -> Iterator[Command]:
     for place, word in enumerate(command.words[1:], 1):
         if command.words[0].text == "alias" and word.code.partition("=")[2].partition(" ")[0] in PROGRAMS:
             raise Refusal(_WRITE_OUT)
+        option, is_joined, _ = word.code.partition("=")
+        if (option if is_joined else command.words[place - 1].code) in _PROSE_OPTIONS:
+            continue
         if word.last_name in PROGRAMS and word.text is not None:
             yield replace(command.from_word(place), is_sure=False)
         else:

@@ -20,6 +20,7 @@ from importlib.metadata import files as installed_files
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 _PARSE_S: Final = 10
 _MOST_VALUES: Final = 64
@@ -134,6 +135,8 @@ def read_script(text: str, folders: Folders, variables: Mapping[str, Sequence[An
 @cache
 def _parser() -> str:
     found = [str(each.locate()) for each in installed_files("shfmt-py") or () if each.name in ("shfmt", "shfmt.exe")]
+    if not found:
+        raise Refusal("shfmt is not installed, so commands cannot be read: install counterfoil-client[coding-agents].")
     return found[0]
 
 
@@ -483,8 +486,6 @@ def unfold_braces(text: str) -> list[str]:
 
 def without_secret(remote: str) -> str:
     """An address without the name and password in it."""
-    from urllib.parse import urlsplit
-
     parts = urlsplit(remote)
     if "://" not in remote or "@" not in parts.netloc:
         return remote

@@ -64,6 +64,23 @@ def test_a_file_tool_that_writes_a_whole_file_outside_is_proposed_in_each_client
     assert call(client, tool, given, project.parent / "scratch/notes", project).effect() is None
 
 
+@pytest.mark.parametrize(
+    "name", [".claude/settings.local.json", ".mcp.json", ".cursor/hooks.json", ".codex/hooks.json"]
+)
+def test_settings_of_a_client_in_the_project_are_held_like_a_file_outside(project, name):
+    assert call(*CLIENTS[0], project / name, project).effect() == written(project / name)
+    with pytest.raises(Refusal, match="only in part"):
+        call("claude-code", "Edit", {"file_path": "{path}", "old_string": "a"}, project / name, project).effect()
+
+
+def test_a_link_in_the_project_is_judged_by_where_it_leads(project):
+    (project / "link").symlink_to("../etc/app.conf")
+    (project / "dangling").symlink_to("../etc/not-yet")
+    for name in ("link", "dangling"):
+        with pytest.raises(Refusal, match="is a link; write to the file it points to"):
+            call(*CLIENTS[0], project / name, project).effect()
+
+
 def test_two_files_are_two_calls(project):
     one, two = (call(*CLIENTS[0], project.parent / name, project) for name in ("etc/a", "etc/b"))
     assert one.key != two.key

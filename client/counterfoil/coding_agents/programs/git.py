@@ -96,7 +96,7 @@ def _runs_a_push(verb: str, rest: Sequence[str | None], command: Command) -> boo
         return False
     starts = runs or {"run", "foreach"}.intersection(word for word in rest if word)
     text = " ".join(re.sub(r"^(-O|-x|ext::)|%", " ", word.code) for word in command.words[1:])
-    return (None in rest and bool(starts)) or bool(mentions(text))
+    return (verb in _RUNS_WORDS and None in rest and bool(starts)) or bool(mentions(text))
 
 
 def _is_alias_of_a_push(
@@ -225,12 +225,8 @@ def _receive_pack(folder: Path, remote: str) -> list[str]:
 
 
 def _default_remote(folder: Path) -> str:
-    branch = _git(folder, "symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip()
-    settings = {name.lower(): value for _, name, value in _settings(folder)}
-    for name in (f"branch.{branch}.pushremote".lower(), "remote.pushdefault", f"branch.{branch}.remote".lower()):
-        if settings.get(name):
-            return settings[name]
-    return "origin"
+    branch = _git(folder, "symbolic-ref", "--quiet", "HEAD").stdout.strip() or "HEAD"
+    return _git(folder, "for-each-ref", "--format=%(push:remotename)", branch).stdout.strip() or "origin"
 
 
 def _read_porcelain(text: str) -> tuple[str, list[tuple[str, str, str]]]:

@@ -115,7 +115,7 @@ class _Database:
         """The one JSON value of a query, made in a transaction that cannot write."""
         asked = ["BEGIN TRANSACTION READ ONLY", "SET LOCAL statement_timeout = '10s'", query, "ROLLBACK"]
         words = ["-X", "-q", "-A", "-t", "-w", "-v", "ON_ERROR_STOP=1", *(f"--command={each}" for each in asked)]
-        quiet = {"PGCONNECT_TIMEOUT": "10", "PSQL_PAGER": "", "PGSERVICE": "", "PGOPTIONS": ""}
+        quiet = {"PGCONNECT_TIMEOUT": "10", "PSQL_PAGER": ""}
         said = ask(
             "psql", [*words, *self._connection], self._folder, seconds=_PSQL_S, variables=("PG",), settings=quiet
         )

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from counterfoil.coding_agents.asking import ask, content, digest_and_size, is_inside
+from counterfoil.coding_agents.asking import MOST_TEXT, ask, content, digest_and_size, is_inside
 from counterfoil.coding_agents.options import UnknownOption, read_options, table
 from counterfoil.coding_agents.program import Program
 from counterfoil.coding_agents.shell import Command, Effect, Refusal, Script, project_of, without_secret
@@ -175,6 +175,8 @@ def _prior_state(plan: Path) -> dict[str, Any]:
     """Lineage and serial of the state that the plan was made for; a state that is not there yet has none."""
     try:
         with zipfile.ZipFile(plan) as parts:
+            if parts.getinfo("tfstate").file_size > MOST_TEXT * 64:
+                raise Refusal(f"The state in {plan.name} is too large to be read.")
             state = json.loads(parts.read("tfstate"))
         return {"lineage": str(state["lineage"]) or "-", "serial": int(state["serial"])}
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as fault:
