@@ -328,6 +328,7 @@ def test_a_file_that_changed_while_people_decided_is_not_let_through(desk):
     assert said.startswith("Not run yet: people must approve it first"), said
     assert desk.newest()["action_id"] != action_id
     assert desk.house.state(action_id) == "FAILED"
+    desk.house.decide("reject", "Not needed any more.")
 
 
 def test_a_file_that_changes_after_its_approval_cancels_the_action_on_record(desk, monkeypatch):
