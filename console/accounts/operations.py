@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 from approvals.voting.operations import approvers
 from console.accounts import queries as accounts_queries
+from console.accounts.addresses import normal_form
 from console.accounts.members import operations as people
 from console.accounts.members.rules import ROLES as ROLES
 from console.accounts.members.rules import MemberRoles
@@ -146,10 +147,11 @@ def add_member(
     at: datetime,
 ) -> Membership:
     """Give a person a place in a tenant; a new user gets `password`, or none that works."""
-    user = User.objects.filter(username=username).first()
+    normal = normal_form(username)
+    user = User.objects.filter(username=normal).first()
     if user is None:
         first, _, last = name.partition(" ")
-        user = User.objects.create_user(username=username, password=password, first_name=first, last_name=last)
+        user = User.objects.create_user(username=normal, password=password, first_name=first, last_name=last)
     return people.add_membership(
         tenant_id=tenant_id, user=user, change=MemberRoles.of(roles, groups), by=by, joined=True, at=at
     )

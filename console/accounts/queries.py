@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from approvals.requests.rules import threads
+from console.accounts.addresses import normal_form
 from console.models import AnsweredWrite, ApiKey, Membership, PageView, SavedView, User
 from ledger import keystore
 from ledger.db import execute, fetch_one, select
@@ -48,8 +49,9 @@ def memberships(user: User) -> list[Membership]:
 
 def person_with_email(email: str) -> User | None:
     """The one account that this address belongs to: by its name, or by an address that was verified as theirs."""
-    named = list(User.objects.filter(username__iexact=email)[:2])
-    known = named or list(User.objects.filter(emailaddress__email__iexact=email, emailaddress__verified=True)[:2])
+    address = normal_form(email)
+    named = list(User.objects.filter(username=address)[:2])
+    known = named or list(User.objects.filter(emailaddress__email=address, emailaddress__verified=True)[:2])
     return known[0] if len(known) == 1 else None
 
 
@@ -60,7 +62,7 @@ def members(tenant_id: UUID) -> list[Membership]:
 def member_named(tenant_id: UUID, name: str) -> Membership | None:
     """Somebody who has a place here, by the name they sign in with."""
     here = Membership.objects.filter(tenant_id=tenant_id, removed_at__isnull=True)
-    return here.filter(user__username__iexact=name).first()
+    return here.filter(user__username=normal_form(name)).first()
 
 
 def membership_of(tenant_id: UUID, actor_id: UUID) -> Membership | None:

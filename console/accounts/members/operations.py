@@ -18,6 +18,7 @@ from approvals.voting.operations import approver_keys, delegations
 from approvals.voting.operations import approvers as approvers_operations
 from approvals.voting.queries import approvers
 from approvals.voting.rules import passkeys
+from console.accounts.addresses import appearance, check_address, normal_form
 from console.accounts.members import queries as members_queries
 from console.accounts.members.rules import (
     NOTHING,
@@ -77,6 +78,12 @@ class ProofNeeded(Refused):
 
     code = "STEP_UP_REQUIRED"
     status = 403
+
+
+class LooksLikeMember(Refused):
+    """This address is easily taken for that of another member."""
+
+    code = "LOOKS_LIKE_MEMBER"
 
 
 class NoApprover(Refused):
@@ -153,12 +160,26 @@ def invite_member(
     """
     change = MemberRoles.of(roles, groups)
     _check_proof(is_proven, change, NOTHING)
-    user = User.objects.filter(username__iexact=email).first()
+    address = check_address(email)
+    _check_appearance(tenant_id, address)
+    user = User.objects.filter(username=address).first()
     if user is None:
         first, _, last = name.partition(" ")
-        user = User.objects.create_user(username=email.lower(), password=None, first_name=first, last_name=last)
+        user = User.objects.create_user(username=address, password=None, first_name=first, last_name=last)
     row = add_membership(tenant_id=tenant_id, user=user, change=change, by=by, joined=False, at=at)
     return row, _invitation(row, at=at)
+
+
+def _check_appearance(tenant_id: UUID, address: str) -> None:
+    """Refuse an address that people would take for that of somebody who has a place here, or was invited to one."""
+    seen = appearance(address)
+    for row in members_queries.members(tenant_id):
+        known = row.user.get_username()
+        if known != address and appearance(known) == seen:
+            raise LooksLikeMember(
+                f"{address} is easily taken for {known}, which belongs to a member. Check the spelling; if it is"
+                " somebody else, invite them under an address that cannot be mistaken."
+            )
 
 
 def renew_invitation(
@@ -309,7 +330,7 @@ def propose_separation(*, tenant_id: UUID, member_id: UUID, by: ledger.Actor, by
 
 def note_verified_email(*, user: User, email: str, at: datetime) -> None:
     """Keep that an address was shown to be this person's; accounts with the same are one human's at once."""
-    EmailAddress.objects.update_or_create(user=user, email=email.lower(), defaults={"verified": True})
+    EmailAddress.objects.update_or_create(user=user, email=normal_form(email), defaults={"verified": True})
     link_by_email(user=user, at=at)
 
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from allauth.account.models import EmailAddress
 from allauth.socialaccount.models import SocialAccount
 
+from console.accounts.addresses import normal_form
 from console.accounts.members.rules import is_digest_of
 from console.models import Membership, User
 from ledger.record.queries import events
@@ -50,7 +51,7 @@ def altered_passwords(tenant_id: UUID) -> list[Membership]:
 def member_by_username(tenant_id: UUID, username: str) -> Membership | None:
     """The member who signs in under this name."""
     here = Membership.objects.select_related("user").filter(tenant_id=tenant_id, removed_at__isnull=True)
-    return here.filter(user__username__iexact=username).first()
+    return here.filter(user__username=normal_form(username)).first()
 
 
 def member_by_pseudonym(tenant_id: UUID, actor_id: UUID) -> Membership | None:

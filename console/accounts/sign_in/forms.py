@@ -19,6 +19,7 @@ from django.core.exceptions import ValidationError
 from fido2.utils import websafe_decode
 from fido2.webauthn import CollectedClientData
 
+from console.accounts.addresses import normal_form
 from console.accounts.step_up import use_code
 
 # Checks on every WebAuthn response: exact origin, top-level page, user verified.
@@ -45,6 +46,9 @@ class SignInForm(LoginForm):
         super().__init__(*args, **kwargs)
         self.fields["login"].widget = forms.TextInput(attrs={"autocomplete": "username webauthn", "autofocus": True})
         self.fields["password"].widget = forms.PasswordInput(attrs={"autocomplete": "current-password"})
+
+    def clean_login(self) -> str:
+        return normal_form(super().clean_login())
 
     def add_prefix(self, field_name: str) -> str:
         return "username" if field_name == "login" else field_name

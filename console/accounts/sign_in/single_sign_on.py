@@ -26,6 +26,7 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from console.accounts import queries as accounts_queries
+from console.accounts.addresses import normal_form
 from console.accounts.members import operations as people
 from console.accounts.members import queries as places
 from console.accounts.sign_in.providers import ALGORITHMS
@@ -121,8 +122,8 @@ class SingleSignOnAdapter(DefaultSocialAccountAdapter):
 
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
         claims = sociallogin.account.extra_data["id_token"]
-        email = str(claims.get("email") or "").strip().lower()
-        domains = sociallogin.provider.app.settings["domains"]
+        email = normal_form(str(claims.get("email") or ""))
+        domains = {normal_form(f"@{each}")[1:] for each in sociallogin.provider.app.settings["domains"]}
         # Some providers write the text "false": only the boolean says yes.
         if not email or claims.get("email_verified") is not True:
             self._refuse(request, "Your provider has not verified your email.")

@@ -18,6 +18,7 @@ from approvals.voting.operations import approver_keys, delegations
 from approvals.voting.queries import approvers
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as directory
+from console.accounts.addresses import BadAddress
 from console.accounts.members import operations as people
 from console.accounts.members import queries as members_queries
 from console.accounts.members.forms import InvitationForm, NewKeyForm, RolesForm
@@ -133,6 +134,9 @@ def invite(request: TenantRequest) -> HttpResponse:
     except people.ProofNeeded as refusal:
         form.ask_for_proof(refusal.detail)
         return _page(request, invitation=form, status=403)
+    except (people.LooksLikeMember, BadAddress) as refusal:
+        form.add_error("email", refusal.detail)
+        return _page(request, invitation=form, status=refusal.status)
     return _member(request, row.id, link=_link(token))
 
 
